@@ -1,0 +1,143 @@
+import { parseArgs } from 'node:util';
+import { InvalidInput, messageOf } from './errors.ts';
+
+/** How a flag's text becomes a value. */
+export interface FlagType<T> {
+  /** What the help shows where the value goes; empty for a flag that needs none. */
+  readonly placeholder: string;
+  /** Throws with what is allowed when the text is wrong. */
+  parse(text: string): T;
+}
+
+export interface Flag<T> {
+  readonly name: string;
+  readonly type: FlagType<T>;
+  /** Without one the flag is required. */
+  readonly default?: T;
+  /** The environment variable that stands in when the flag is not given; an empty one counts as not set. */
+  readonly env?: string;
+  readonly description: string;
+  /** Other names that are accepted, for those who come from elsewhere. */
+  readonly aliases?: readonly string[];
+}
+
+export type Flags = Readonly<Record<string, Flag<unknown>>>;
+
+export type FlagValues<F extends Flags> = { readonly [K in keyof F]: F[K] extends Flag<infer T> ? T : never };
+
+export const text: FlagType<string> = { placeholder: 'text', parse: (value) => value };
+
+export const integer: FlagType<number> = {
+  placeholder: 'number',
+  parse(value) {
+    if (!/^[+-]?\d{1,15}$/.test(value)) throw new InvalidInput('write a whole number');
+    return Number(value);
+  },
+};
+
+export const onOff: FlagType<boolean> = {
+  placeholder: '',
+  parse(value) {
+    if (/^(true|1)$/i.test(value)) return true;
+    if (/^(false|0)$/i.test(value)) return false;
+    throw new InvalidInput('write true or false');
+  },
+};
+
+export function oneOf<const T extends string>(choices: readonly T[]): FlagType<T> {
+  return {
+    placeholder: choices.join('|'),
+    parse(value) {
+      const choice = choices.find((candidate) => candidate === value);
+      if (choice === undefined) throw new InvalidInput(`choose one of ${choices.join(', ')}`);
+      return choice;
+    },
+  };
+}
+
+/** Reads the command line, then the environment, then the defaults. The first mistake is reported with its remedy. */
+export function parseFlags<const F extends Flags>(
+  flags: F,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): FlagValues<F> {
+  const given = readArguments(flags, args);
+  const values: Record<string, unknown> = {};
+  for (const [key, flag] of Object.entries(flags)) {
+    const fromEnvironment = flag.env && env[flag.env];
+    const argument = given.get(flag.name);
+    if (argument !== undefined) values[key] = parseValue(flag, argument, `--${flag.name}`);
+    else if (flag.env && fromEnvironment)
+      values[key] = parseValue(flag, fromEnvironment, `environment variable ${flag.env}`);
+    else if ('default' in flag) values[key] = flag.default;
+    else throw new InvalidInput(`--${flag.name} is required; pass it${flag.env ? ` or set ${flag.env}` : ''}`);
+  }
+  return values as FlagValues<F>;
+}
+
+export function asksForHelp(args: readonly string[]): boolean {
+  return args.includes('--help') || args.includes('-h');
+}
+
+/** One paragraph a flag: how to write it, what it does, its default and its environment variable. */
+export function describeFlags(flags: Flags): string {
+  return Object.values(flags)
+    .map((flag) => {
+      const names = [flag.name, ...(flag.aliases ?? [])].map((name) => `--${name}`).join(', ');
+      const facts = [
+        'default' in flag ? `default ${JSON.stringify(flag.default)}` : 'required',
+        ...(flag.env ? [`environment ${flag.env}`] : []),
+      ];
+      const value = flag.type.placeholder && ` <${flag.type.placeholder}>`;
+      return `  ${names}${value}\n      ${flag.description} (${facts.join(', ')})`;
+    })
+    .join('\n');
+}
+
+function parseValue(flag: Flag<unknown>, value: string, where: string): unknown {
+  try {
+    return flag.type.parse(value);
+  } catch (error) {
+    throw new InvalidInput(`${where} cannot be ${JSON.stringify(value)}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+/** Flag name to text; the last of several wins. */
+function readArguments(flags: Flags, args: readonly string[]): Map<string, string> {
+  const byName = new Map<string, Flag<unknown>>();
+  for (const flag of Object.values(flags)) {
+    for (const name of [flag.name, ...(flag.aliases ?? [])]) byName.set(name, flag);
+  }
+  const options = Object.fromEntries(
+    [...byName].map(([name, flag]) => [
+      name,
+      { type: flag.type.placeholder ? ('string' as const) : ('boolean' as const) },
+    ]),
+  );
+  // Not strict: the words of a mistake are ours, and `--flag=false` is allowed for a flag that needs no value.
+  const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true });
+
+  const given = new Map<string, string>();
+  for (const token of tokens) {
+    if (token.kind === 'positional')
+      throw new InvalidInput(`unexpected argument ${JSON.stringify(token.value)}; see --help`);
+    if (token.kind === 'option-terminator') continue;
+    const flag = byName.get(token.name);
+    if (!flag || !token.rawName.startsWith('--')) throw new InvalidInput(`unknown flag ${token.rawName}; see --help`);
+    given.set(flag.name, valueOf(token, flag));
+  }
+  return given;
+}
+
+function valueOf(
+  token: { readonly rawName: string; readonly value: string | undefined; readonly inlineValue: boolean | undefined },
+  flag: Flag<unknown>,
+): string {
+  if (token.value === undefined && flag.type.placeholder === '') return 'true';
+  // `--a --b` is a forgotten value far more often than a value that starts with dashes; `--a=--b` says it plainly.
+  const swallowedFlag = !token.inlineValue && token.value?.startsWith('--');
+  if (token.value === undefined || swallowedFlag) {
+    throw new InvalidInput(`${token.rawName} needs a value; write ${token.rawName}=<${flag.type.placeholder}>`);
+  }
+  return token.value;
+}

@@ -1,0 +1,39 @@
+/**
+ * Lets one holder at a time in by key, in order of arrival. It lives in this process only.
+ * Whoever stops waiting (its signal is aborted) never runs.
+ */
+export class KeyedLock {
+  /** The end of each key's line: resolves when everybody in it has left. */
+  readonly #tails = new Map<string, Promise<void>>();
+
+  async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    signal.throwIfAborted();
+    const ahead = this.#tails.get(key) ?? Promise.resolve();
+    const turn = Promise.withResolvers<void>();
+    const tail = ahead.then(() => turn.promise);
+    this.#tails.set(key, tail);
+    try {
+      await unlessAborted(ahead, signal);
+      return await work();
+    } finally {
+      turn.resolve();
+      if (this.#tails.get(key) === tail) void tail.then(() => this.#forget(key, tail));
+    }
+  }
+
+  #forget(key: string, tail: Promise<void>): void {
+    if (this.#tails.get(key) === tail) this.#tails.delete(key);
+  }
+}
+
+async function unlessAborted(ahead: Promise<void>, signal: AbortSignal): Promise<void> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    await Promise.race([ahead, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+  signal.throwIfAborted();
+}

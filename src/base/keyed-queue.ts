@@ -1,0 +1,121 @@
+import type { Clock, Timer } from './clock.ts';
+import { messageOf } from './errors.ts';
+import type { Log } from './log.ts';
+import type { Requeue } from './requeue.ts';
+
+export type Reconcile = (key: string, signal: AbortSignal) => Promise<Requeue>;
+
+export interface KeyedQueueOptions {
+  readonly reconcile: Reconcile;
+  /** How many keys may run at once; one key never runs twice at once. */
+  readonly concurrency: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** From 0 up to 1, as Math.random. */
+  readonly random: () => number;
+}
+
+const firstRetryMs = 100;
+const longestRetryMs = 60_000;
+
+/**
+ * Work by key. A key that is added twice before it runs, runs once; a key that is added while it runs, runs again after.
+ * So whoever sees a change only has to add its key, and a reconcile that reads fresh state misses nothing.
+ *
+ * A failed key is retried with exponential backoff; adding it meanwhile runs it at once, as there is news.
+ * The queue keeps no order beyond "first added, first started" and remembers nothing across a restart.
+ */
+export class KeyedQueue {
+  readonly #reconcile: Reconcile;
+  readonly #concurrency: number;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #random: () => number;
+
+  readonly #waiting = new Set<string>(); // in order of arrival
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #runAgain = new Set<string>();
+  readonly #delayed = new Map<string, { readonly dueMs: number; readonly timer: Timer }>();
+  readonly #failures = new Map<string, number>();
+  readonly #abort = new AbortController();
+  #stopping = false;
+
+  constructor({ reconcile, concurrency, clock, log, random }: KeyedQueueOptions) {
+    this.#reconcile = reconcile;
+    this.#concurrency = concurrency;
+    this.#clock = clock;
+    this.#log = log;
+    this.#random = random;
+  }
+
+  add(key: string): void {
+    if (this.#stopping) return;
+    this.#cancelDelay(key);
+    if (this.#running.has(key)) this.#runAgain.add(key);
+    else this.#waiting.add(key);
+    this.#startWhatFits();
+  }
+
+  /** Keeps the earlier time if the key already waits for one. */
+  addAfter(key: string, delayMs: number): void {
+    if (this.#stopping) return;
+    const dueMs = this.#clock.now() + delayMs;
+    const delayed = this.#delayed.get(key);
+    if (delayed && delayed.dueMs <= dueMs) return;
+    this.#cancelDelay(key);
+    const timer = this.#clock.setTimer(() => this.add(key), delayMs);
+    this.#delayed.set(key, { dueMs, timer });
+  }
+
+  /**
+   * Starts nothing more and waits for what runs; after the grace period its signal is aborted.
+   * Keys that wait are dropped: they are found again at the next start.
+   */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    for (const key of this.#delayed.keys()) this.#cancelDelay(key);
+    this.#waiting.clear();
+    this.#runAgain.clear();
+    const grace = this.#clock.setTimer(() => this.#abort.abort(), graceMs);
+    await Promise.all(this.#running.values());
+    grace.cancel();
+  }
+
+  #startWhatFits(): void {
+    for (const key of this.#waiting) {
+      if (this.#running.size >= this.#concurrency) return;
+      this.#waiting.delete(key);
+      this.#running.set(key, this.#run(key));
+    }
+  }
+
+  async #run(key: string): Promise<void> {
+    await Promise.resolve(); // never re-enter the caller of add()
+    try {
+      const requeue = await this.#reconcile(key, this.#abort.signal);
+      this.#failures.delete(key);
+      if (requeue.kind === 'after') this.addAfter(key, requeue.delayMs);
+    } catch (error) {
+      this.#retryLater(key, error);
+    }
+    this.#running.delete(key);
+    if (this.#runAgain.delete(key)) this.add(key);
+    else this.#startWhatFits();
+  }
+
+  #retryLater(key: string, error: unknown): void {
+    if (this.#stopping) return;
+    const failures = (this.#failures.get(key) ?? 0) + 1;
+    this.#failures.set(key, failures);
+    // Half fixed, half random: retries of many keys that failed together spread out, yet none comes too soon.
+    const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** (failures - 1));
+    const delayMs = Math.round(ceilingMs * (0.5 + this.#random() / 2));
+    this.#log.warn({ key, failures, retryInMs: delayMs, err: error }, messageOf(error));
+    this.addAfter(key, delayMs);
+  }
+
+  #cancelDelay(key: string): void {
+    this.#delayed.get(key)?.timer.cancel();
+    this.#delayed.delete(key);
+  }
+}

@@ -1,0 +1,83 @@
+import { InvalidInput } from './errors.ts';
+
+const kibi = 1024n;
+const binaryUnits = ['Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'] as const;
+const decimalExponents: Readonly<Record<string, number>> = {
+  n: -9,
+  u: -6,
+  m: -3,
+  '': 0,
+  k: 3,
+  M: 6,
+  G: 9,
+  T: 12,
+  P: 15,
+  E: 18,
+};
+
+/** What the API server itself holds: a signed 64-bit number of bytes. */
+const maxBytes = 2n ** 63n - 1n;
+
+// An `E` with digits after it is an exponent, and alone it means exa: the order of the alternatives decides.
+const grammar =
+  /^(?<sign>[+-]?)(?<whole>\d*)(?:\.(?<fraction>\d*))?(?:[eE](?<exponent>[+-]?\d+)|(?<suffix>[KMGTPE]i|[numkMGTPE]|))$/;
+
+/**
+ * A Kubernetes quantity in bytes, exactly: `1Gi`, `1.5Gi`, `1e9`, `100M`, `500m`. A fraction of a byte rounds away from
+ * zero, as the API server rounds it.
+ */
+export function parseQuantity(text: string): bigint {
+  const groups = text.length <= 64 ? grammar.exec(text)?.groups : undefined;
+  const { sign, whole = '', fraction = '', exponent, suffix = '' } = groups ?? {};
+  if (!groups || whole + fraction === '') {
+    throw new InvalidInput(
+      `${JSON.stringify(text.slice(0, 64))} is not a quantity; write a number with a unit, such as 10Gi or 500M`,
+    );
+  }
+
+  const digits = BigInt(whole + fraction);
+  const binaryPower = binaryUnits.indexOf(suffix as (typeof binaryUnits)[number]) + 1;
+  const decimalPower = exponent === undefined ? (decimalExponents[suffix] ?? 0) : Number(exponent);
+  // Beyond these powers the answer is known; computing it would only take memory.
+  if (digits !== 0n && decimalPower > 64) throw tooLarge(text);
+  const scale = Math.max(decimalPower, -128) - fraction.length;
+  const numerator = digits * kibi ** BigInt(binaryPower) * 10n ** BigInt(Math.max(0, digits === 0n ? 0 : scale));
+  const denominator = 10n ** BigInt(Math.max(0, -scale));
+
+  const bytes = (numerator + denominator - 1n) / denominator;
+  if (bytes > maxBytes) throw tooLarge(text);
+  return sign === '-' ? -bytes : bytes;
+}
+
+function tooLarge(text: string): InvalidInput {
+  return new InvalidInput(`quantity ${text} is more than ${maxBytes} bytes; ask for less`);
+}
+
+/** The shortest exact quantity, as Kubernetes writes it: `1536Mi` for one and a half GiB. */
+export function toQuantity(bytes: bigint): string {
+  let count = bytes;
+  let unit = '';
+  for (const larger of binaryUnits) {
+    if (count === 0n || count % kibi !== 0n) break;
+    count /= kibi;
+    unit = larger;
+  }
+  return `${count}${unit}`;
+}
+
+/** For people: `1.5 GiB`. Cut off after two digits, so that it never says more than there is. */
+export function formatBytes(bytes: bigint): string {
+  const magnitude = bytes < 0n ? -bytes : bytes;
+  let divisor = 1n;
+  let unit = 'B';
+  for (const larger of binaryUnits) {
+    if (magnitude < divisor * kibi) break;
+    divisor *= kibi;
+    unit = `${larger}B`;
+  }
+  const hundredths = (magnitude * 100n) / divisor;
+  const fraction = String(hundredths % 100n)
+    .padStart(2, '0')
+    .replace(/0+$/, '');
+  return `${bytes < 0n ? '-' : ''}${hundredths / 100n}${fraction && `.${fraction}`} ${unit}`;
+}
