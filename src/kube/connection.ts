@@ -1,0 +1,22 @@
+/** How to reach one API server, and as whom. */
+export interface Connection {
+  /** Scheme, host and port, and a path prefix if there is one; no slash at the end. */
+  readonly server: string;
+  readonly tls: Tls;
+  /** The bearer token to send, if that is how we show who we are. */
+  readonly token?: TokenSource;
+}
+
+export interface Tls {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  /** The name that the server's certificate must carry, where it differs from the host in `server`. */
+  readonly serverName?: string;
+}
+
+export interface TokenSource {
+  read(): Promise<string>;
+  /** The server did not accept the token: the next `read` must not answer from memory. */
+  refused(): void;
+}

@@ -1,0 +1,169 @@
+import type {
+  EventsV1Event,
+  V1ConfigMap,
+  V1CSIDriver,
+  V1CustomResourceDefinition,
+  V1Lease,
+  V1Namespace,
+  V1Node,
+  V1ObjectMeta,
+  V1PersistentVolume,
+  V1PersistentVolumeClaim,
+  V1Pod,
+  V1StorageClass,
+} from '@kubernetes/client-node';
+
+declare const objectType: unique symbol;
+
+/** Where the API server keeps one kind of object; `T` is the shape of such an object as we write it. */
+export interface Resource<T extends KubeObject> {
+  /** Empty for the core group. */
+  readonly group: string;
+  readonly version: string;
+  readonly plural: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+  /** Never there at run time: it only ties `T` to the resource. */
+  readonly [objectType]?: T;
+}
+
+export interface KubeObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata?: ObjectMeta;
+}
+
+export type ObjectMeta = Wire<V1ObjectMeta>;
+
+/** An object as the API server returned it: what it always fills in is there. */
+export type Stored<T extends KubeObject> = T & { readonly metadata: StoredMeta };
+
+export type StoredMeta = ObjectMeta & {
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  readonly creationTimestamp: string;
+};
+
+/** The generated types promise `Date`s, for which their own client parses; on the wire, and here, times are text. */
+export type Wire<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? Wire<Item>[]
+    : T extends object
+      ? { [Key in keyof T]: Wire<T[Key]> }
+      : T;
+
+export type ConfigMap = Wire<V1ConfigMap>;
+export type CSIDriver = Wire<V1CSIDriver>;
+export type CustomResourceDefinition = Wire<V1CustomResourceDefinition>;
+export type Event = Wire<EventsV1Event>;
+export type Lease = Wire<V1Lease>;
+export type Namespace = Wire<V1Namespace>;
+export type Node = Wire<V1Node>;
+export type PersistentVolume = Wire<V1PersistentVolume>;
+export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
+export type Pod = Wire<V1Pod>;
+export type StorageClass = Wire<V1StorageClass>;
+
+export const configMaps: Resource<ConfigMap> = {
+  group: '',
+  version: 'v1',
+  plural: 'configmaps',
+  kind: 'ConfigMap',
+  namespaced: true,
+};
+export const namespaces: Resource<Namespace> = {
+  group: '',
+  version: 'v1',
+  plural: 'namespaces',
+  kind: 'Namespace',
+  namespaced: false,
+};
+export const nodes: Resource<Node> = {
+  group: '',
+  version: 'v1',
+  plural: 'nodes',
+  kind: 'Node',
+  namespaced: false,
+};
+export const persistentVolumes: Resource<PersistentVolume> = {
+  group: '',
+  version: 'v1',
+  plural: 'persistentvolumes',
+  kind: 'PersistentVolume',
+  namespaced: false,
+};
+export const persistentVolumeClaims: Resource<PersistentVolumeClaim> = {
+  group: '',
+  version: 'v1',
+  plural: 'persistentvolumeclaims',
+  kind: 'PersistentVolumeClaim',
+  namespaced: true,
+};
+export const pods: Resource<Pod> = {
+  group: '',
+  version: 'v1',
+  plural: 'pods',
+  kind: 'Pod',
+  namespaced: true,
+};
+export const customResourceDefinitions: Resource<CustomResourceDefinition> = {
+  group: 'apiextensions.k8s.io',
+  version: 'v1',
+  plural: 'customresourcedefinitions',
+  kind: 'CustomResourceDefinition',
+  namespaced: false,
+};
+export const events: Resource<Event> = {
+  group: 'events.k8s.io',
+  version: 'v1',
+  plural: 'events',
+  kind: 'Event',
+  namespaced: true,
+};
+export const leases: Resource<Lease> = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  kind: 'Lease',
+  namespaced: true,
+};
+export const csiDrivers: Resource<CSIDriver> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csidrivers',
+  kind: 'CSIDriver',
+  namespaced: false,
+};
+export const storageClasses: Resource<StorageClass> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'storageclasses',
+  kind: 'StorageClass',
+  namespaced: false,
+};
+
+/** How an object is called within its resource: `namespace/name`, or `name` where there are no namespaces. */
+export function keyOf(object: KubeObject): string {
+  const { namespace, name = '' } = object.metadata ?? {};
+  return namespace ? `${namespace}/${name}` : name;
+}
+
+/** The path of a collection, or of one object in it. */
+export function pathOf(
+  resource: Resource<KubeObject>,
+  at: { namespace?: string | undefined; name?: string | undefined; subresource?: string | undefined },
+): string {
+  const root = resource.group === '' ? '/api' : `/apis/${resource.group}`;
+  const parts = [root, resource.version];
+  if (resource.namespaced && at.namespace) parts.push('namespaces', encodeURIComponent(at.namespace));
+  parts.push(resource.plural);
+  if (at.name !== undefined) parts.push(encodeURIComponent(at.name));
+  if (at.subresource !== undefined) parts.push(at.subresource);
+  return parts.join('/');
+}
+
+export function apiVersionOf(resource: Resource<KubeObject>): string {
+  return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
+}
