@@ -13,12 +13,17 @@ export interface Flag<T> {
   readonly name: string;
   readonly type: FlagType<T>;
   /** Without one the flag is required. */
-  readonly default?: T;
+  readonly default?: NoInfer<T>;
   /** The environment variable that stands in when the flag is not given; an empty one counts as not set. */
   readonly env?: string;
   readonly description: string;
   /** Other names that are accepted, for those who come from elsewhere. */
   readonly aliases?: readonly string[];
+}
+
+/** Declares a flag; its default must be of its type. */
+export function flag<T>(declaration: Flag<T>): Flag<T> {
+  return declaration;
 }
 
 export type Flags = Readonly<Record<string, Flag<unknown>>>;

@@ -17,12 +17,10 @@ export class KeyedLock {
       return await work();
     } finally {
       turn.resolve();
-      if (this.#tails.get(key) === tail) void tail.then(() => this.#forget(key, tail));
+      void tail.then(() => {
+        if (this.#tails.get(key) === tail) this.#tails.delete(key);
+      });
     }
-  }
-
-  #forget(key: string, tail: Promise<void>): void {
-    if (this.#tails.get(key) === tail) this.#tails.delete(key);
   }
 }
 

@@ -104,7 +104,7 @@ export class KeyedQueue {
   }
 
   #retryLater(key: string, error: unknown): void {
-    if (this.#stopping) return;
+    if (this.#stopping) return this.#log.warn({ key, err: error }, `stopped before it was done: ${messageOf(error)}`);
     const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
     // Half fixed, half random: retries of many keys that failed together spread out, yet none comes too soon.

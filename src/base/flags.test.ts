@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { asksForHelp, describeFlags, flag, integer, oneOf, onOff, parseFlags, text } from './flags.ts';
+
+const flags = {
+  socket: flag({ name: 'csi-socket', type: text, default: '/run/csi.sock', description: 'Where CSI listens.' }),
+  nodeName: flag({ name: 'nodename', type: text, env: 'NODE_NAME', description: 'The node.' }),
+  metrics: flag({
+    name: 'metrics-addr',
+    aliases: ['metrics-bind-address'],
+    type: text,
+    default: ':8080',
+    description: 'Where metrics are served.',
+  }),
+  workers: flag({ name: 'workers', type: integer, default: 4, env: 'WORKERS', description: 'How many at once.' }),
+  election: flag({ name: 'leader-election', type: onOff, default: true, description: 'Only one leads.' }),
+  level: flag({ name: 'log-level', type: oneOf(['info', 'debug']), default: 'info', description: 'How much to say.' }),
+};
+const parse = (args: string[], env: NodeJS.ProcessEnv = { NODE_NAME: 'n1' }) => parseFlags(flags, args, env);
+
+test('defaults hold, and values have the type that was declared', () => {
+  const values = parse([]);
+  const typed: { nodeName: string; workers: number; election: boolean; level: 'info' | 'debug' } = values;
+  assert.equal(typed, values);
+  assert.deepEqual(values, {
+    socket: '/run/csi.sock',
+    nodeName: 'n1',
+    metrics: ':8080',
+    workers: 4,
+    election: true,
+    level: 'info',
+  });
+});
+
+test('the flag wins over the environment, the environment over the default', () => {
+  assert.equal(parse(['--nodename=n2']).nodeName, 'n2');
+  assert.equal(parse(['--nodename', 'n3']).nodeName, 'n3');
+  assert.equal(parse([], { NODE_NAME: 'n1', WORKERS: '7' }).workers, 7);
+  assert.equal(parse(['--workers', '8'], { NODE_NAME: 'n1', WORKERS: '7' }).workers, 8);
+});
+
+test('an empty environment variable is as good as none', () => {
+  assert.equal(parse([], { NODE_NAME: 'n1', WORKERS: '' }).workers, 4);
+  assert.throws(() => parse([], { NODE_NAME: '' }), { message: '--nodename is required; pass it or set NODE_NAME' });
+});
+
+test('an alias is the flag, and the last one given wins', () => {
+  assert.equal(parse(['--metrics-bind-address=:1', '--metrics-addr', ':2']).metrics, ':2');
+  assert.equal(parse(['--metrics-addr', ':2', '--metrics-bind-address=:1']).metrics, ':1');
+});
+
+test('a switch needs no value and takes one', () => {
+  assert.equal(parse(['--leader-election']).election, true);
+  assert.equal(parse(['--leader-election=false', '--workers', '1']).election, false);
+});
+
+test('each mistake names the flag and the remedy', () => {
+  const mistakes: [string[], RegExp][] = [
+    [['--colour'], /^unknown flag --colour; see --help$/],
+    [['--colour=red'], /^unknown flag --colour; see --help$/],
+    [['-w'], /^unknown flag -w; see --help$/],
+    [['volume'], /^unexpected argument "volume"; see --help$/],
+    [['--', 'volume'], /^unexpected argument "volume"; see --help$/],
+    [['--workers'], /^--workers needs a value; write --workers=<number>$/],
+    [['--workers', '--leader-election'], /^--workers needs a value/],
+    [['--workers', 'many'], /^--workers cannot be "many": write a whole number$/],
+    [['--leader-election=perhaps'], /^--leader-election cannot be "perhaps": write true or false$/],
+    [['--log-level=loud'], /^--log-level cannot be "loud": choose one of info, debug$/],
+  ];
+  for (const [args, message] of mistakes) assert.throws(() => parse(args), { name: 'InvalidInput', message });
+  assert.throws(() => parse([], { NODE_NAME: 'n1', WORKERS: 'x' }), {
+    message: /^environment variable WORKERS cannot be "x"/,
+  });
+});
+
+test('a value that starts with dashes can be given with an equals sign', () => {
+  assert.equal(parse(['--csi-socket=--odd']).socket, '--odd');
+  assert.equal(parse(['--workers', '-1']).workers, -1);
+});
+
+test('help shows names, default and environment variable of each flag', () => {
+  const help = describeFlags(flags);
+  assert.match(help, / {2}--csi-socket <text>\n {6}Where CSI listens. \(default "\/run\/csi.sock"\)/);
+  assert.match(help, / {2}--nodename <text>\n {6}The node. \(required, environment NODE_NAME\)/);
+  assert.match(help, / {2}--metrics-addr, --metrics-bind-address <text>\n/);
+  assert.match(help, / {2}--leader-election\n {6}Only one leads. \(default true\)/);
+  assert.match(help, / {2}--log-level <info\|debug>\n/);
+  assert.ok(asksForHelp(['--workers=1', '--help']) && asksForHelp(['-h']) && !asksForHelp(['--workers=1']));
+});

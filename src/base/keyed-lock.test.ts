@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { KeyedLock } from './keyed-lock.ts';
+
+const forever = new AbortController().signal;
+
+test('one key lets one in at a time, in order of arrival', async () => {
+  const lock = new KeyedLock();
+  const story: string[] = [];
+  const visit = (name: string) =>
+    lock.run('vg', forever, async () => {
+      story.push(`${name} in`);
+      await Promise.resolve();
+      story.push(`${name} out`);
+    });
+  await Promise.all([visit('a'), visit('b'), visit('c')]);
+  assert.deepEqual(story, ['a in', 'a out', 'b in', 'b out', 'c in', 'c out']);
+});
+
+test('different keys do not wait for each other', async () => {
+  const lock = new KeyedLock();
+  const slow = Promise.withResolvers<void>();
+  const first = lock.run('a', forever, () => slow.promise);
+  assert.equal(await lock.run('b', forever, async () => 'done'), 'done');
+  slow.resolve();
+  await first;
+});
+
+test('a failure lets the next one in', async () => {
+  const lock = new KeyedLock();
+  const failing = lock.run('vg', forever, () => Promise.reject(new Error('no')));
+  const next = lock.run('vg', forever, async () => 'in');
+  await assert.rejects(failing, /no/);
+  assert.equal(await next, 'in');
+});
+
+test('whoever stops waiting never runs, and those behind still wait for the one in front', async () => {
+  const lock = new KeyedLock();
+  const slow = Promise.withResolvers<void>();
+  const story: string[] = [];
+  const first = lock.run('vg', forever, async () => {
+    await slow.promise;
+    story.push('first');
+  });
+  const abort = new AbortController();
+  const second = lock.run('vg', abort.signal, async () => void story.push('second'));
+  const third = lock.run('vg', forever, async () => void story.push('third'));
+
+  abort.abort();
+  await assert.rejects(second, { name: 'AbortError' });
+  assert.deepEqual(story, []);
+  slow.resolve();
+  await Promise.all([first, third]);
+  assert.deepEqual(story, ['first', 'third']);
+});

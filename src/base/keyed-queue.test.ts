@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as settle } from 'node:timers/promises';
+import * as fc from 'fast-check';
+import { KeyedQueue } from './keyed-queue.ts';
+import { silentLog } from './log.ts';
+import { ManualClock } from './manual-clock.ts';
+import { Requeue } from './requeue.ts';
+
+/** A queue whose runs end when the test says so. */
+function workshop({ concurrency = 10, random = (): number => 1 } = {}) {
+  const clock = new ManualClock();
+  const running = new Map<string, PromiseWithResolvers<Requeue> & { readonly signal: AbortSignal }>();
+  const starts: string[] = [];
+  const queue = new KeyedQueue({
+    reconcile(key, signal) {
+      assert.ok(!running.has(key), `${key} runs twice at once`);
+      starts.push(key);
+      const work = Promise.withResolvers<Requeue>();
+      running.set(key, { ...work, signal });
+      assert.ok(running.size <= concurrency, 'more run than may');
+      return work.promise;
+    },
+    concurrency,
+    clock,
+    log: silentLog,
+    random,
+  });
+  const end = async (key: string, outcome: Requeue | Error = Requeue.never) => {
+    const work = running.get(key);
+    assert.ok(work, `${key} does not run`);
+    running.delete(key);
+    if (outcome instanceof Error) work.reject(outcome);
+    else work.resolve(outcome);
+    await settle();
+  };
+  return { queue, clock, running, starts, end };
+}
+
+test('a key added twice before it runs, runs once', async () => {
+  const { queue, starts } = workshop();
+  queue.add('a');
+  queue.add('a');
+  await settle();
+  assert.deepEqual(starts, ['a']);
+});
+
+test('a key added while it runs, runs once more after', async () => {
+  const { queue, starts, end } = workshop();
+  queue.add('a');
+  await settle();
+  queue.add('a');
+  queue.add('a');
+  await settle();
+  assert.deepEqual(starts, ['a']);
+  await end('a');
+  assert.deepEqual(starts, ['a', 'a']);
+  await end('a');
+  assert.deepEqual(starts, ['a', 'a']);
+});
+
+test('failures are retried ever later, and a success starts over', async () => {
+  const { queue, clock, starts, end } = workshop();
+  queue.add('a');
+  await settle();
+  for (const delayMs of [100, 200, 400, 800]) {
+    const before = starts.length;
+    await end('a', new Error('not yet'));
+    clock.advance(delayMs - 1);
+    await settle();
+    assert.equal(starts.length, before, `ran before ${delayMs} ms`);
+    clock.advance(1);
+    await settle();
+    assert.equal(starts.length, before + 1);
+  }
+  await end('a');
+  queue.add('a');
+  await settle();
+  await end('a', new Error('again'));
+  clock.advance(100);
+  await settle();
+  assert.ok(starts.length === 7);
+});
+
+test('backoff has jitter and an upper bound', async () => {
+  const { queue, clock, starts, end } = workshop({ random: () => 0 });
+  queue.add('a');
+  await settle();
+  for (let failure = 0; failure < 20; failure++) {
+    await end('a', new Error('down'));
+    clock.advance(30_000); // half of the longest
+    await settle();
+  }
+  assert.equal(starts.length, 21);
+});
+
+test('news about a failed key does not wait for its backoff', async () => {
+  const { queue, clock, starts, end } = workshop();
+  queue.add('a');
+  await settle();
+  await end('a', new Error('not yet'));
+  queue.add('a');
+  await settle();
+  assert.deepEqual(starts, ['a', 'a']);
+  assert.equal(clock.timers, 0);
+});
+
+test('a success can ask for a later look, and the earliest time wins', async () => {
+  const { queue, clock, starts, end } = workshop();
+  queue.add('a');
+  await settle();
+  queue.addAfter('a', 500);
+  await end('a', Requeue.after(1000));
+  clock.advance(500);
+  await settle();
+  assert.equal(starts.length, 2);
+  await end('a');
+  clock.advance(10_000);
+  await settle();
+  assert.equal(starts.length, 2);
+});
+
+test('no more run at once than allowed', async () => {
+  const { queue, running, end } = workshop({ concurrency: 2 });
+  for (const key of ['a', 'b', 'c']) queue.add(key);
+  await settle();
+  assert.deepEqual([...running.keys()], ['a', 'b']);
+  await end('a');
+  assert.deepEqual([...running.keys()], ['b', 'c']);
+});
+
+test('stop drops what waits, waits for what runs, and aborts it after the grace period', async () => {
+  const { queue, clock, running, starts, end } = workshop({ concurrency: 1 });
+  queue.add('a');
+  queue.add('b');
+  queue.addAfter('c', 10);
+  await settle();
+  let stopped = false;
+  const stopping = queue.stop(1000).then(() => {
+    stopped = true;
+  });
+
+  clock.advance(999);
+  await settle();
+  assert.deepEqual([stopped, running.get('a')?.signal.aborted], [false, false]);
+  clock.advance(1);
+  await settle();
+  assert.deepEqual([stopped, running.get('a')?.signal.aborted], [false, true]);
+  await end('a', new Error('aborted'));
+  await stopping;
+
+  queue.add('d');
+  clock.advance(100_000);
+  await settle();
+  assert.deepEqual(starts, ['a']);
+  assert.equal(clock.timers, 0);
+});
+
+const key = fc.constantFrom('a', 'b', 'c');
+const event = fc.oneof(
+  fc.record({ kind: fc.constant('add' as const), key }),
+  fc.record({ kind: fc.constant('addAfter' as const), key, delayMs: fc.nat(500) }),
+  fc.record({ kind: fc.constant('advance' as const), byMs: fc.nat(500) }),
+  fc.record({ kind: fc.constant('succeed' as const), key }),
+  fc.record({ kind: fc.constant('fail' as const), key }),
+  fc.record({ kind: fc.constant('requeue' as const), key, delayMs: fc.nat(500) }),
+);
+
+test('whatever happens, no addition is lost, no key runs twice at once, and nothing runs unasked', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(event, { maxLength: 40 }),
+      fc.integer({ min: 1, max: 3 }),
+      async (events, concurrency) => {
+        const { queue, clock, running, starts, end } = workshop({ concurrency }); // itself asserts the two limits
+        const owed = new Set<string>(); // keys with news that no run has started after
+        let asked = 0;
+        let seen = 0;
+        const observe = async () => {
+          await settle();
+          for (const started of starts.slice(seen)) owed.delete(started);
+          seen = starts.length;
+        };
+
+        for (const next of events) {
+          if (next.kind === 'advance') clock.advance(next.byMs);
+          else if (next.kind === 'add') {
+            queue.add(next.key);
+            owed.add(next.key);
+            asked += 1;
+          } else if (next.kind === 'addAfter') {
+            queue.addAfter(next.key, next.delayMs);
+            owed.add(next.key);
+            asked += 1;
+          } else if (running.has(next.key)) {
+            if (next.kind === 'succeed') await end(next.key);
+            else {
+              asked += 1;
+              owed.add(next.key);
+              await end(next.key, next.kind === 'fail' ? new Error('no') : Requeue.after(next.delayMs));
+            }
+          }
+          await observe();
+        }
+        // Let everything come to rest.
+        while (running.size > 0 || clock.timers > 0) {
+          for (const key of running.keys()) await end(key);
+          clock.advance(60_000);
+          await observe();
+        }
+        assert.deepEqual([...owed], []);
+        assert.ok(starts.length <= asked, `${starts.length} runs for ${asked} reasons`);
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
