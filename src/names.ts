@@ -15,7 +15,16 @@ export const parameters = {
   lvcreateOptionClass: 'topolvm.io/lvcreate-option-class',
 } as const;
 
-/** Node annotations `capacity.topolvm.io/<device class>` and `…/00default`, in bytes. */
+/** Whose names are ours alone: a StorageClass parameter below these that we do not know is a mistake. */
+export const parameterPrefixes = ['topolvm.io/', 'moorage.dev/'] as const;
+
+/** What csi-provisioner adds to the parameters when it runs with `--extra-create-metadata`. */
+export const claimParameters = {
+  namespace: 'csi.storage.k8s.io/pvc/namespace',
+  name: 'csi.storage.k8s.io/pvc/name',
+} as const;
+
+/** Node annotations `capacity.topolvm.io/<device class or volume group>` and `…/00default`, in bytes. */
 export const capacityAnnotationPrefix = 'capacity.topolvm.io/';
 export const defaultCapacityAnnotation = `${capacityAnnotationPrefix}00default`;
 
@@ -29,3 +38,14 @@ export const logicalVolume = {
 } as const;
 
 export const createdByLabel = { key: 'app.kubernetes.io/created-by', value: 'topolvm-controller' } as const;
+
+/** Marks a LogicalVolume whose node is gone: nobody may touch the volume behind it any more. */
+export const pendingDeletionAnnotation = 'topolvm.io/pendingdeletion';
+
+/** The claim a volume was made for, `<namespace>/<name>`: an annotation of the LogicalVolume, a tag of the volume itself. */
+export const claimName = 'moorage.dev/claim';
+
+/** Prometheus metrics. */
+export const metrics = {
+  volumeGroupAvailableBytes: 'topolvm_volumegroup_available_bytes',
+} as const;

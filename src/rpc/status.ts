@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import type { ErrorCode } from '../base/errors.ts';
 
-const numbers: Readonly<Record<ErrorCode, number>> = {
+const numbers: Readonly<Record<ErrorCode, status>> = {
   Aborted: status.ABORTED,
   AlreadyExists: status.ALREADY_EXISTS,
   Cancelled: status.CANCELLED,
@@ -17,10 +17,10 @@ const numbers: Readonly<Record<ErrorCode, number>> = {
   Unimplemented: status.UNIMPLEMENTED,
 };
 
-const codes = new Map(Object.entries(numbers).map(([code, number]) => [number, code as ErrorCode]));
+const codes = new Map<number, ErrorCode>(Object.entries(numbers).map(([code, number]) => [number, code as ErrorCode]));
 
 /** The number that gRPC and `status.code` of a LogicalVolume use. */
-export function numberOf(code: ErrorCode): number {
+export function numberOf(code: ErrorCode): status {
   return numbers[code];
 }
 

@@ -1,0 +1,62 @@
+import type { ObjectMeta, Resource, Stored } from '../kube/resource.ts';
+import { logicalVolume } from '../names.ts';
+
+/** One volume on one node: the controller asks for it in `spec`, the node answers in `status`. */
+export interface LogicalVolume {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata?: ObjectMeta;
+  readonly spec: LogicalVolumeSpec;
+  readonly status?: LogicalVolumeStatus;
+}
+
+export interface LogicalVolumeSpec {
+  /** The name that the caller of CreateVolume chose. */
+  readonly name: string;
+  readonly nodeName: string;
+  /** A quantity. */
+  readonly size: string;
+  /** Empty or absent for the node's default. */
+  readonly deviceClass?: string;
+  readonly lvcreateOptionClass?: string;
+}
+
+export interface LogicalVolumeStatus {
+  /** Set once the volume is there: its name on the node's disks, and its CSI volume ID. */
+  readonly volumeID?: string;
+  /** A gRPC status code; anything but 0 says that the volume could not be made, or could not be removed. */
+  readonly code?: number;
+  readonly message?: string;
+  /** A quantity: what the volume really has, which may be more than was asked for. */
+  readonly currentSize?: string;
+}
+
+export type StoredLogicalVolume = Stored<LogicalVolume>;
+
+export const logicalVolumes: Resource<LogicalVolume> = {
+  group: logicalVolume.group,
+  version: logicalVolume.version,
+  plural: logicalVolume.plural,
+  kind: logicalVolume.kind,
+  namespaced: false,
+};
+
+export function deleting(volume: StoredLogicalVolume): boolean {
+  return volume.metadata.deletionTimestamp !== undefined;
+}
+
+/**
+ * The volume's name on the disks. The object's uid is unique for all time, so a volume that was left behind by an
+ * earlier object of the same name can never be mistaken for this one.
+ */
+export function volumeIdOf(volume: StoredLogicalVolume): string {
+  return volume.status?.volumeID || volume.metadata.uid;
+}
+
+/** Why the node could not make it; undefined while it has not failed. */
+export function failureOf(
+  volume: StoredLogicalVolume,
+): { readonly code: number; readonly message: string } | undefined {
+  const { code = 0, message = '' } = volume.status ?? {};
+  return code === 0 ? undefined : { code, message };
+}
