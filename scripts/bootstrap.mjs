@@ -1,0 +1,40 @@
+// Runs one of our TypeScript scripts on a machine that has nothing but Node 20 or newer and npm:
+//   node scripts/bootstrap.mjs SCRIPT.ts [ARG...]
+// Brings in the packages (Node 26 among them) if they are not those of package-lock.json, then hands over.
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const home = dirname(dirname(fileURLToPath(import.meta.url)));
+const stamp = join(home, 'node_modules', '.moorage-lock');
+const wanted = createHash('sha256').update(readFileSync(join(home, 'package-lock.json'))).digest('hex');
+
+function installed() {
+  try {
+    return readFileSync(stamp, 'utf8');
+  } catch {
+    return undefined; // never installed, or npm ci did not get to its end
+  }
+}
+
+if (installed() !== wanted) {
+  console.error('Installing Node modules (npm ci)');
+  const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: home, stdio: 'inherit' });
+  if (npm.error || npm.status !== 0) {
+    console.error(`npm ci failed${npm.error ? `: ${npm.error.message}` : ''}; the lines above say why`);
+    process.exit(1);
+  }
+  writeFileSync(stamp, wanted);
+}
+
+const [script, ...args] = process.argv.slice(2);
+const node = join(home, 'node_modules', 'node', 'bin', 'node');
+const child = spawn(node, [join(home, script), ...args], {
+  stdio: 'inherit',
+  env: { ...process.env, PATH: `${dirname(node)}:${join(home, 'node_modules', '.bin')}:${process.env.PATH}` },
+});
+// A signal from the terminal reaches the child by itself; one sent to us alone must be passed on.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+child.on('exit', (code, signal) => process.exit(code ?? (signal ? 1 : 0)));

@@ -1,0 +1,174 @@
+import { existsSync } from 'node:fs';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ensurePackages } from '../host/packages.ts';
+import { stage } from '../host/progress.ts';
+import { newRunDir } from '../host/run-dir.ts';
+import { ensureMachineFiles, type MachineFiles } from '../machine/machine-files.ts';
+import { type Binaries, ensureBinaries } from './binaries.ts';
+import { ClusterNode } from './cluster-node.ts';
+import type { Component } from './component.ts';
+import { ControlPlane } from './control-plane.ts';
+import { type Kubectl, kubectlFor } from './kubectl.ts';
+import { Namespaces } from './namespaces.ts';
+import { createBridge } from './network.ts';
+import { ensureSystemDisk } from './system-disk.ts';
+
+const controlPlanePackages = ['iproute2', 'util-linux', 'openssl'];
+const nodePackages = ['busybox-static', 'containerd', 'runc', 'containernetworking-plugins'];
+
+export interface ClusterOptions {
+  readonly nodes: number;
+  readonly memoryMb?: number;
+  readonly apiServerFlags?: readonly string[];
+  /** Where it keeps its state, and that it goes on when this process ends. Otherwise it lives and ends with us. */
+  readonly keepIn?: string;
+}
+
+/** What the machines of all nodes start from; quick once it was made. */
+interface NodeParts {
+  readonly machineFiles: MachineFiles;
+  readonly systemDisk: string;
+}
+
+async function ensureNodeParts(): Promise<NodeParts> {
+  await stage('Debian packages for nodes', (say) => ensurePackages(nodePackages, say));
+  const machineFiles = await stage('Machine files', (say) => ensureMachineFiles(say));
+  return { machineFiles, systemDisk: await ensureSystemDisk(machineFiles) };
+}
+
+/** A cluster for a test (or for all tests of a file, with node:test's own `after`), gone when the test ends. */
+export async function startCluster(
+  test: { after(fn: () => Promise<void>): void },
+  options: ClusterOptions,
+): Promise<Cluster> {
+  const cluster = await Cluster.start(options);
+  test.after(() => cluster.stop());
+  return cluster;
+}
+
+/** A real Kubernetes cluster: a control plane in namespaces of its own, and nodes that are machines of their own. */
+export class Cluster {
+  readonly dir: string;
+  readonly binaries: Binaries;
+  readonly namespaces: Namespaces;
+  readonly controlPlane: ControlPlane;
+  readonly kubectl: Kubectl;
+  readonly #options: ClusterOptions;
+  readonly #nodes = new Map<string, ClusterNode>();
+
+  private constructor(
+    dir: string,
+    binaries: Binaries,
+    options: ClusterOptions,
+    namespaces: Namespaces,
+    plane: ControlPlane,
+  ) {
+    this.dir = dir;
+    this.binaries = binaries;
+    this.namespaces = namespaces;
+    this.controlPlane = plane;
+    this.kubectl = kubectlFor(binaries.kubernetes.kubectl, plane.kubeconfig);
+    this.#options = options;
+  }
+
+  static async start(options: ClusterOptions): Promise<Cluster> {
+    requireHost();
+    await stage('Debian packages for the control plane', (say) => ensurePackages(controlPlanePackages, say));
+    const binaries = await ensureBinaries();
+    if (options.nodes > 0) await ensureNodeParts(); // now, as it shows its progress
+    const dir = options.keepIn ?? (await newRunDir('cluster'));
+    await mkdir(dir, { recursive: true });
+    const namespaces = await Namespaces.create(dir, { outlivesUs: options.keepIn !== undefined });
+    try {
+      await createBridge(namespaces);
+      const plane = await ControlPlane.start(namespaces, dir, binaries, options.apiServerFlags ?? []);
+      const cluster = new Cluster(dir, binaries, options, namespaces, plane);
+      const created = Array.from({ length: options.nodes }, () => cluster.#create());
+      await Promise.all(created.map(async (node) => (await node).boot()));
+      return cluster;
+    } catch (error) {
+      await Cluster.end(dir);
+      throw error;
+    }
+  }
+
+  /** Ends the cluster whose state is in `dir`, whoever started it and however far it came, and forgets its state. */
+  static async end(dir: string): Promise<void> {
+    await Namespaces.end(dir);
+    await rm(dir, { recursive: true, force: true });
+  }
+
+  /** Of an administrator, usable on the host. */
+  get kubeconfig(): string {
+    return this.controlPlane.kubeconfig;
+  }
+
+  get apiServer(): Component {
+    return this.controlPlane.apiServer;
+  }
+
+  get etcd(): Component {
+    return this.controlPlane.etcd;
+  }
+
+  get nodes(): readonly ClusterNode[] {
+    return [...this.#nodes.values()];
+  }
+
+  /** By its whole name or its letter. */
+  node(name: string): ClusterNode {
+    const node = this.#nodes.get(name) ?? this.#nodes.get(`node-${name}`);
+    if (!node) throw new Error(`there is no node ${name}, only ${[...this.#nodes.keys()].join(', ')}`);
+    return node;
+  }
+
+  async addNode(): Promise<ClusterNode> {
+    const node = await this.#create();
+    await node.boot();
+    return node;
+  }
+
+  /** What the components said last, for the message of an error. */
+  async tails(): Promise<string> {
+    const parts = [...this.controlPlane.components, ...this.nodes];
+    return (await Promise.all(parts.map((part) => part.tail()))).join('\n');
+  }
+
+  async stop(): Promise<void> {
+    await Cluster.end(this.dir);
+  }
+
+  #created = 0;
+  async #create(): Promise<ClusterNode> {
+    this.#created += 1;
+    const index = this.#created;
+    const dir = join(this.dir, 'nodes', ClusterNode.nameOf(index));
+    await mkdir(dir, { recursive: true });
+    const node = await ClusterNode.create({
+      index,
+      dir,
+      memoryMb: this.#options.memoryMb ?? 640,
+      ...(await ensureNodeParts()),
+      kubelet: this.binaries.kubernetes.kubelet,
+      namespaces: this.namespaces,
+      controlPlane: this.controlPlane,
+      kubectl: this.kubectl,
+      outlivesUs: this.#options.keepIn !== undefined,
+    });
+    this.#nodes.set(node.name, node);
+    return node;
+  }
+}
+
+/** Says at once what a machine lacks, rather than failing somewhere in the middle. */
+function requireHost(): void {
+  const lacking: string[] = [];
+  if (process.getuid?.() !== 0) lacking.push('root (for network namespaces and taps)');
+  if (!existsSync('/dev/net/tun')) lacking.push('/dev/net/tun (load the tun module)');
+  if (lacking.length > 0) {
+    throw new Error(
+      `a cluster needs ${lacking.join(' and ')}; unit tests and the LVM world (npm run test:unit, npm run test:lvm) run without`,
+    );
+  }
+}

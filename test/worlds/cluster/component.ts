@@ -1,0 +1,63 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Namespaces, onlyChild } from './namespaces.ts';
+
+/** One program of the cluster, running in its namespaces: started, stopped, paused and killed as a test likes. */
+export class Component {
+  readonly name: string;
+  readonly logFile: string;
+  readonly #namespaces: Namespaces;
+  readonly #argv: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
+  #process: ChildProcess | undefined;
+
+  constructor(
+    namespaces: Namespaces,
+    dir: string,
+    name: string,
+    argv: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+  ) {
+    this.#namespaces = namespaces;
+    this.name = name;
+    this.logFile = join(dir, `${name}.log`);
+    this.#argv = argv;
+    this.#env = env;
+  }
+
+  start(): void {
+    this.#process = this.#namespaces.spawn(this.#argv, this.logFile, this.#env);
+  }
+
+  /** As seen from the host. */
+  async pid(): Promise<number> {
+    if (this.#process?.pid === undefined) throw new Error(`${this.name} was not started`);
+    return onlyChild(this.#process.pid);
+  }
+
+  /** Stops its clock: connections stay open and nothing answers. */
+  async pause(): Promise<void> {
+    process.kill(await this.pid(), 'SIGSTOP');
+  }
+
+  async resume(): Promise<void> {
+    process.kill(await this.pid(), 'SIGCONT');
+  }
+
+  /** Resolves when it is gone. */
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    if (!this.#process || this.#process.exitCode !== null || this.#process.signalCode !== null) return;
+    this.#process.ref(); // or nothing would keep us waiting
+    const exited = once(this.#process, 'exit');
+    process.kill(await this.pid(), signal);
+    await exited;
+  }
+
+  /** Its last lines, for the message of an error. */
+  async tail(lines = 15): Promise<string> {
+    const text = await readFile(this.logFile, 'utf8').catch(() => '');
+    return `--- ${this.name}\n${text.trimEnd().split('\n').slice(-lines).join('\n')}`;
+  }
+}

@@ -1,0 +1,162 @@
+import { mkdir } from 'node:fs/promises';
+import { request } from 'node:https';
+import { join } from 'node:path';
+import { openDoor } from './api-door.ts';
+import type { Binaries } from './binaries.ts';
+import { CertificateAuthority } from './certificates.ts';
+import { Component } from './component.ts';
+import { eventually } from './eventually.ts';
+import type { Namespaces } from './namespaces.ts';
+import { network } from './network.ts';
+
+const etcdUrl = 'http://127.0.0.1:2379';
+const etcdPeerUrl = 'http://127.0.0.1:2380';
+const apiServerUrl = `https://${network.apiServer.host}:${network.apiServer.port}`;
+
+/** How soon the control plane gives up on a node; a tenth of Kubernetes' own values, so that tests need not wait. */
+const unreachableAfter = { graceSeconds: 10, evictionSeconds: 15 };
+
+/** etcd, API server, controller manager and scheduler, as a real cluster has them. */
+export class ControlPlane {
+  readonly authority: CertificateAuthority;
+  /** For programs in the cluster's namespaces and on its nodes. */
+  readonly url = apiServerUrl;
+  readonly etcd: Component;
+  readonly apiServer: Component;
+  readonly controllerManager: Component;
+  readonly scheduler: Component;
+  /** Of an administrator, for programs on the host. */
+  readonly kubeconfig: string;
+  readonly #doorPort: number;
+
+  private constructor(authority: CertificateAuthority, kubeconfig: string, doorPort: number, components: Component[]) {
+    this.authority = authority;
+    this.kubeconfig = kubeconfig;
+    this.#doorPort = doorPort;
+    [this.etcd, this.apiServer, this.controllerManager, this.scheduler] = components as [
+      Component,
+      Component,
+      Component,
+      Component,
+    ];
+  }
+
+  static async start(
+    namespaces: Namespaces,
+    dir: string,
+    { kubernetes }: Binaries,
+    apiServerFlags: readonly string[],
+  ): Promise<ControlPlane> {
+    const logs = join(dir, 'logs');
+    await mkdir(logs, { recursive: true });
+    const authority = new CertificateAuthority(join(dir, 'pki'));
+    await authority.create();
+    const doorPort = await openDoor(namespaces, network.apiServer);
+    const [serving, toKubelets, serviceAccounts, managerConfig, schedulerConfig, kubeconfig] = await Promise.all([
+      authority.server('kube-apiserver', '/CN=kube-apiserver', [
+        'IP:127.0.0.1',
+        `IP:${network.apiServer.host}`,
+        'DNS:localhost',
+        'DNS:kubernetes.default.svc',
+      ]),
+      authority.client('apiserver-kubelet-client', '/O=system:masters/CN=apiserver-kubelet-client'),
+      authority.serviceAccountKeys(),
+      authority.kubeconfig('controller-manager', '/CN=system:kube-controller-manager', apiServerUrl),
+      authority.kubeconfig('scheduler', '/CN=system:kube-scheduler', apiServerUrl),
+      authority.kubeconfig('admin', '/O=system:masters/CN=admin', `https://127.0.0.1:${doorPort}`),
+    ]);
+    const component = (name: string, argv: readonly string[]) => new Component(namespaces, logs, name, argv);
+    const plane = new ControlPlane(authority, kubeconfig, doorPort, [
+      component('etcd', [
+        kubernetes.etcd,
+        `--data-dir=${join(dir, 'etcd')}`,
+        '--unsafe-no-fsync', // a test cluster's etcd is never asked to survive a power loss of the host
+        '--log-level=warn',
+        `--listen-client-urls=${etcdUrl}`,
+        `--advertise-client-urls=${etcdUrl}`,
+        `--listen-peer-urls=${etcdPeerUrl}`,
+        `--initial-advertise-peer-urls=${etcdPeerUrl}`,
+        `--initial-cluster=default=${etcdPeerUrl}`,
+      ]),
+      component('kube-apiserver', [
+        kubernetes['kube-apiserver'],
+        `--etcd-servers=${etcdUrl}`,
+        `--bind-address=${network.apiServer.host}`,
+        `--secure-port=${network.apiServer.port}`,
+        `--advertise-address=${network.apiServer.host}`,
+        `--service-cluster-ip-range=${network.services}`,
+        `--tls-cert-file=${serving.certificate}`,
+        `--tls-private-key-file=${serving.key}`,
+        `--client-ca-file=${authority.certificate}`,
+        `--kubelet-client-certificate=${toKubelets.certificate}`,
+        `--kubelet-client-key=${toKubelets.key}`,
+        `--kubelet-certificate-authority=${authority.certificate}`,
+        '--kubelet-preferred-address-types=InternalIP',
+        `--service-account-key-file=${serviceAccounts.publicKey}`,
+        `--service-account-signing-key-file=${serviceAccounts.privateKey}`,
+        '--service-account-issuer=https://kubernetes.default.svc',
+        '--authorization-mode=Node,RBAC',
+        '--enable-admission-plugins=NodeRestriction',
+        '--enable-aggregator-routing', // reaches webhooks by their pods' addresses: there is no kube-proxy
+        '--allow-privileged',
+        '--profiling=false',
+        `--default-not-ready-toleration-seconds=${unreachableAfter.evictionSeconds}`,
+        `--default-unreachable-toleration-seconds=${unreachableAfter.evictionSeconds}`,
+        ...apiServerFlags,
+      ]),
+      component('kube-controller-manager', [
+        kubernetes['kube-controller-manager'],
+        `--kubeconfig=${managerConfig}`,
+        '--bind-address=127.0.0.1',
+        '--kube-api-qps=1000',
+        '--kube-api-burst=1000',
+        `--service-account-private-key-file=${serviceAccounts.privateKey}`,
+        `--root-ca-file=${authority.certificate}`,
+        '--use-service-account-credentials',
+        '--node-monitor-period=1s',
+        `--node-monitor-grace-period=${unreachableAfter.graceSeconds}s`,
+        '--leader-elect=false',
+        '--profiling=false',
+      ]),
+      component('kube-scheduler', [
+        kubernetes['kube-scheduler'],
+        `--kubeconfig=${schedulerConfig}`,
+        '--bind-address=127.0.0.1',
+        '--leader-elect=false',
+        '--profiling=false',
+      ]),
+    ]);
+    plane.etcd.start();
+    plane.apiServer.start();
+    await plane.whenReady();
+    // These two would back off for seconds if they came before the API server.
+    plane.controllerManager.start();
+    plane.scheduler.start();
+    return plane;
+  }
+
+  get components(): readonly Component[] {
+    return [this.etcd, this.apiServer, this.controllerManager, this.scheduler];
+  }
+
+  /** Resolves when the API server answers that it is ready, at the start or after a test has killed it. */
+  async whenReady(): Promise<void> {
+    await eventually('the API server is ready', () => this.#answersReady(), {
+      timeoutMs: 90_000,
+      explain: async () => (await Promise.all([this.etcd.tail(), this.apiServer.tail()])).join('\n'),
+    });
+  }
+
+  /** /readyz is open to everybody, so this needs no credentials. */
+  #answersReady(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const options = { host: '127.0.0.1', port: this.#doorPort, path: '/readyz', rejectUnauthorized: false };
+      request({ ...options, agent: false, signal: AbortSignal.timeout(2000) }, (response) => {
+        response.resume();
+        resolve(response.statusCode === 200);
+      })
+        .on('error', () => resolve(false))
+        .end();
+    });
+  }
+}

@@ -1,0 +1,62 @@
+import { execFile, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { duration, type Say } from '../host/progress.ts';
+
+const run = promisify(execFile);
+
+/** No -trimpath: it would make builds of two modules share no cache. */
+const goEnvironment = { GOFLAGS: '-buildvcs=false', CGO_ENABLED: '0', GOTOOLCHAIN: 'local' };
+
+export interface GoProgram {
+  /** The directory of the module. */
+  readonly module: string;
+  /** The main package, as seen from the module. */
+  readonly package: string;
+  readonly output: string;
+  /** Values set at link time, by the full name of the variable. */
+  readonly variables: Readonly<Record<string, string>>;
+}
+
+/** Compiles a Go program, telling how far it has come and how long the rest will take. */
+export async function goBuild(program: GoProgram, say: Say): Promise<void> {
+  const options = { cwd: program.module, env: { ...process.env, ...goEnvironment }, maxBuffer: 64 << 20 };
+  say('fetching modules');
+  await run('go', ['mod', 'download'], options);
+  say('looking what is to be compiled');
+  const todo = await stalePackages(program.package, options);
+  const total = sum(todo.values());
+  const started = performance.now();
+  let compiled = 0;
+
+  const variables = Object.entries(program.variables).map(([name, value]) => `-X ${name}=${value}`);
+  const args = ['build', '-v', '-ldflags', ['-s', '-w', ...variables].join(' '), '-o', program.output, program.package];
+  const build = spawn('nice', ['go', ...args], { ...options, stdio: ['ignore', 'ignore', 'pipe'] });
+  const others: string[] = [];
+  for await (const line of createInterface({ input: build.stderr })) {
+    const files = todo.get(line);
+    if (files === undefined) {
+      others.push(line);
+      continue;
+    }
+    compiled += files;
+    const left = ((performance.now() - started) / compiled) * (total - compiled);
+    say(`${Math.floor((100 * compiled) / total)} %, about ${duration(left)} left, compiling ${line}`);
+  }
+  const code = build.exitCode ?? (await new Promise<number | null>((resolve) => build.once('exit', resolve)));
+  if (code !== 0) throw new Error(`go build of ${program.package} failed:\n${others.slice(-20).join('\n')}`);
+}
+
+/** Every package that is not in Go's cache, with the number of its files: a fair measure of its share of the work. */
+async function stalePackages(name: string, options: object): Promise<Map<string, number>> {
+  const format = '{{if .Stale}}{{.ImportPath}} {{len .GoFiles}}{{end}}';
+  const { stdout } = await run('go', ['list', '-deps', '-f', format, name], options);
+  const lines = stdout.split('\n').filter(Boolean);
+  return new Map(lines.map((line) => [line.split(' ')[0] ?? '', Number(line.split(' ')[1]) || 1]));
+}
+
+function sum(values: Iterable<number>): number {
+  let total = 0;
+  for (const value of values) total += value;
+  return total;
+}

@@ -1,0 +1,9 @@
+# Fills the template of the nodes' system disk: the images are imported once, and no node has to do it again.
+set -eu
+here=$(dirname "$0")
+. "$here/system-disk.sh"
+. "$here/containerd.sh"
+ctr -n k8s.io images import "$NODE_DIR/images.tar"
+kill $containerd
+wait $containerd || true
+umount /var/lib/containerd /var/lib/kubelet /var/log/pods /var/lib/moorage /sysdisk

@@ -1,0 +1,57 @@
+import { execFile } from 'node:child_process';
+import { rm, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { cached, keyOf } from '../host/cache.ts';
+import { stage } from '../host/progress.ts';
+import { Machine } from '../machine/machine.ts';
+import type { MachineFiles } from '../machine/machine-files.ts';
+import { pauseImage, writeImages } from './images.ts';
+
+const run = promisify(execFile);
+const sizeBytes = 4 * 2 ** 30;
+const busybox = '/bin/busybox';
+export const guestScripts = join(import.meta.dirname, 'guest');
+
+/** The disk that every node's system disk is a copy of: containerd's store with the images in it. Made once. */
+export async function ensureSystemDisk(files: MachineFiles): Promise<string> {
+  const scripts = ['system-disk.sh', 'containerd.sh', 'prepare-template.sh'].map((name) => join(guestScripts, name));
+  const key = await keyOf([...scripts, join(import.meta.dirname, 'images.ts'), busybox, '/usr/bin/containerd']);
+  const dir = await cached(`system-disk-${key}`, (draft) =>
+    stage('Preparing the nodes’ system disk (once)', () => fill(draft, files)),
+  );
+  return join(dir, 'disk');
+}
+
+/** A disk of its own for a node: only what is written takes room. */
+export async function copySystemDisk(template: string, disk: string): Promise<void> {
+  await run('cp', ['--sparse=always', '--reflink=auto', template, disk]);
+}
+
+export async function createDisk(disk: string, size: number): Promise<void> {
+  await writeFile(disk, '');
+  await truncate(disk, size);
+}
+
+async function fill(dir: string, files: MachineFiles): Promise<void> {
+  const disk = join(dir, 'disk');
+  await createDisk(disk, sizeBytes);
+  const images = join(dir, 'images.tar');
+  await writeImages(busybox, images);
+  const env = { NODE_DIR: dir, PAUSE_IMAGE: pauseImage };
+  const machine = await Machine.create({
+    files,
+    dir: join(dir, 'machine'),
+    name: 'template',
+    memoryMb: 512,
+    disks: [disk],
+    shares: [dir],
+    env,
+  });
+  await machine.start();
+  const result = await machine.run(['sh', join(guestScripts, 'prepare-template.sh')], { timeoutMs: 120_000 });
+  await machine.powerOff();
+  if (result.exitCode !== 0) throw new Error(`cannot fill the system disk:\n${result.stdout}${result.stderr}`);
+  await rm(join(dir, 'machine'), { recursive: true });
+  await rm(images);
+}

@@ -1,0 +1,42 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { Say } from './progress.ts';
+
+const run = promisify(execFile);
+
+/** Installs those of the Debian packages that are missing. Says which they are where it may not install them. */
+export async function ensurePackages(packages: readonly string[], say: Say): Promise<void> {
+  const missing = await notInstalled(packages);
+  if (missing.length === 0) return;
+  const command = `apt-get install --no-install-recommends ${missing.join(' ')}`;
+  if (process.getuid?.() !== 0) throw new Error(`missing Debian packages; as root, run: ${command}`);
+  const apt = async (...args: string[]) => {
+    say(`apt-get ${args[0]} ${missing.join(' ')}`);
+    await run('apt-get', ['-qq', '-o', 'DPkg::Lock::Timeout=120', ...args], {
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+      maxBuffer: 64 << 20,
+    });
+  };
+  await run('dpkg', ['--configure', '-a']); // an install that was killed half-way
+  await apt('update');
+  await apt('install', '-y', '--no-install-recommends', ...missing);
+}
+
+async function notInstalled(packages: readonly string[]): Promise<string[]> {
+  const query = ['-W', '-f', '${Package} ${db:Status-Status}\n', ...packages];
+  // dpkg-query fails if it knows nothing of one of them, and still tells about the others.
+  const listing = await run('dpkg-query', query).then(
+    ({ stdout }) => stdout,
+    (error: { stdout?: string; message: string }) => {
+      if (error.stdout === undefined) throw new Error(`this needs a Debian machine: ${error.message}`);
+      return error.stdout;
+    },
+  );
+  const installed = new Set(
+    listing
+      .split('\n')
+      .filter((line) => line.endsWith(' installed'))
+      .map((line) => line.split(' ')[0]),
+  );
+  return packages.filter((name) => !installed.has(name));
+}
