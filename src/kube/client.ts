@@ -1,13 +1,36 @@
 import type { Clock } from '../base/clock.ts';
+import { InvalidInput } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { isGone, isNotFound } from './api-error.ts';
 import type { Connection } from './connection.ts';
-import type { KubeObject, Resource, Stored } from './resource.ts';
-import type { WatchEvent } from './watch-event.ts';
+import { apiVersionOf, type KubeObject, pathOf, type Resource, type Stored } from './resource.ts';
+import { Transport } from './transport.ts';
+import { type WatchEvent, watchEvents } from './watch-stream.ts';
 
+/** Which objects of a resource; all of them, in all namespaces, if nothing is given. */
 export interface Selection {
-  readonly namespace?: string;
-  readonly labelSelector?: string;
-  readonly fieldSelector?: string;
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
+
+/** Where one object is, for resources with namespaces, and until when the answer is wanted. */
+export interface Place {
+  readonly namespace?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface ListOptions<T extends KubeObject, P> extends Selection {
+  readonly pageSize?: number;
+  /** What to keep of each object; applied page by page, so that the whole list is never in memory. */
+  readonly project?: ((object: Stored<T>) => P) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface List<P> {
+  readonly items: P[];
+  /** Where a watch goes on from. */
+  readonly resourceVersion: string;
 }
 
 export interface JsonPatchStep {
@@ -16,53 +39,201 @@ export interface JsonPatchStep {
   readonly value?: unknown;
 }
 
+/** A `metadata.resourceVersion` in a merge patch makes it a compare-and-swap: it fails if somebody wrote in between. */
 export type Patch =
   | { readonly type: 'merge'; readonly body: object }
   | { readonly type: 'json'; readonly body: readonly JsonPatchStep[] }
   | { readonly type: 'apply'; readonly body: object; readonly fieldManager: string; readonly force?: boolean };
 
-export declare class KubeClient {
-  constructor(collaborators: { connection: Connection; clock: Clock; log: Log; timeoutMs?: number });
-  get<T extends KubeObject>(
+export interface DeleteOptions extends Place {
+  /** Delete only this very object, in this very state; a conflict otherwise. */
+  readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly propagationPolicy?: 'Orphan' | 'Background' | 'Foreground';
+  readonly gracePeriodSeconds?: number;
+}
+
+export interface WatchOptions extends Selection {
+  /** Tell what came after this; from the server's present state if not given. */
+  readonly resourceVersion?: string | undefined;
+  /** Tell the present state first, then a bookmark that says it was all, then go on (the server's WatchList). */
+  readonly sendInitialEvents?: boolean;
+  /** The server ends the watch after this long; a good moment to move to another server. */
+  readonly timeoutSeconds?: number;
+  /** How long not even a bookmark may come before the connection counts as dead; the server sends one a minute. */
+  readonly idleTimeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface KubeClientOptions {
+  readonly connection: Connection;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** For each request, its retries included. */
+  readonly timeoutMs?: number;
+}
+
+const contentTypes = {
+  merge: 'application/merge-patch+json',
+  json: 'application/json-patch+json',
+  apply: 'application/apply-patch+yaml',
+} as const;
+
+const defaultPageSize = 500;
+export const defaultIdleTimeoutMs = 90_000;
+
+/**
+ * The verbs of the Kubernetes API, typed by resource. Each request ends by its deadline; it throws an ApiError when the
+ * server refused, ApiUnreachable or ApiTimeout when there was no answer, and the signal's reason when the caller gave up.
+ * It keeps no state about objects: that is the Informer's.
+ */
+export class KubeClient {
+  readonly #transport: Transport;
+
+  constructor({ connection, clock, log, timeoutMs = 30_000 }: KubeClientOptions) {
+    this.#transport = new Transport({ connection, clock, log, timeoutMs });
+  }
+
+  async get<T extends KubeObject>(
     resource: Resource<T>,
     name: string,
-    options?: { namespace?: string; signal?: AbortSignal },
-  ): Promise<Stored<T> | undefined>;
-  list<T extends KubeObject, P = Stored<T>>(
+    { namespace, signal }: Place = {},
+  ): Promise<Stored<T> | undefined> {
+    try {
+      const path = objectPath(resource, name, namespace);
+      return (await this.#transport.call({ method: 'GET', path, signal })) as Stored<T>;
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** All of them, as they were at one moment, however many pages that takes. */
+  async list<T extends KubeObject, P = Stored<T>>(
     resource: Resource<T>,
-    options?: Selection & { pageSize?: number; project?: (object: Stored<T>) => P; signal?: AbortSignal },
-  ): Promise<{ items: P[]; resourceVersion: string }>;
-  create<T extends KubeObject>(
+    options: ListOptions<T, P> = {},
+  ): Promise<List<P>> {
+    try {
+      return await this.#listInPages(resource, options, options.pageSize ?? defaultPageSize);
+    } catch (error) {
+      // The moment that the first page belongs to is forgotten by now: once more, in one piece that cannot go stale.
+      if (isGone(error)) return await this.#listInPages(resource, options, undefined);
+      throw error;
+    }
+  }
+
+  /** The namespace is the object's own. */
+  async create<T extends KubeObject>(
     resource: Resource<T>,
     object: T,
-    options?: { namespace?: string; signal?: AbortSignal },
-  ): Promise<Stored<T>>;
-  patch<T extends KubeObject>(
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<Stored<T>> {
+    const namespace = object.metadata?.namespace;
+    requireNamespace(resource, namespace);
+    return (await this.#transport.call({
+      method: 'POST',
+      path: pathOf(resource, namespace),
+      body: { ...object, apiVersion: apiVersionOf(resource), kind: resource.kind },
+      signal,
+    })) as Stored<T>;
+  }
+
+  async patch<T extends KubeObject>(
     resource: Resource<T>,
     name: string,
     patch: Patch,
-    options?: { namespace?: string; subresource?: 'status'; signal?: AbortSignal },
-  ): Promise<Stored<T>>;
-  /** False if there was nothing to delete. */
-  delete<T extends KubeObject>(
+    { namespace, subresource, signal }: Place & { readonly subresource?: 'status' } = {},
+  ): Promise<Stored<T>> {
+    const path = objectPath(resource, name, namespace);
+    const applied = patch.type === 'apply';
+    return (await this.#transport.call({
+      method: 'PATCH',
+      path: subresource ? `${path}/${subresource}` : path,
+      query: applied ? { fieldManager: patch.fieldManager, force: patch.force ?? false } : {},
+      body: applied ? { ...patch.body, apiVersion: apiVersionOf(resource), kind: resource.kind } : patch.body,
+      contentType: contentTypes[patch.type],
+      signal,
+    })) as Stored<T>;
+  }
+
+  /** False if it is not there. True means that deletion has begun: finalizers may still keep the object. */
+  async delete<T extends KubeObject>(
     resource: Resource<T>,
     name: string,
-    options?: {
-      namespace?: string;
-      preconditions?: { uid?: string; resourceVersion?: string };
-      propagationPolicy?: 'Orphan' | 'Background' | 'Foreground';
-      gracePeriodSeconds?: number;
-      signal?: AbortSignal;
-    },
-  ): Promise<boolean>;
+    { namespace, signal, ...options }: DeleteOptions = {},
+  ): Promise<boolean> {
+    try {
+      await this.#transport.call({
+        method: 'DELETE',
+        path: objectPath(resource, name, namespace),
+        body: { apiVersion: 'v1', kind: 'DeleteOptions', ...options },
+        signal,
+      });
+      return true;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  }
+
+  /** One connection's worth of events: it ends when the server ends it, and throws when it breaks. */
   watch<T extends KubeObject>(
     resource: Resource<T>,
-    options: Selection & {
-      resourceVersion?: string;
-      sendInitialEvents?: boolean;
-      idleTimeoutMs?: number;
-      signal?: AbortSignal;
-    },
-  ): AsyncIterable<WatchEvent<T>>;
-  close(): Promise<void>;
+    { namespace, idleTimeoutMs = defaultIdleTimeoutMs, signal, sendInitialEvents, ...query }: WatchOptions,
+  ): AsyncGenerator<WatchEvent<T>, void, void> {
+    const path = pathOf(resource, namespace);
+    const chunks = this.#transport.stream(
+      {
+        method: 'GET',
+        path,
+        query: {
+          ...query,
+          watch: true,
+          allowWatchBookmarks: true,
+          ...(sendInitialEvents ? { sendInitialEvents, resourceVersionMatch: 'NotOlderThan' } : {}),
+        },
+        signal,
+      },
+      { idleTimeoutMs },
+    );
+    return watchEvents(`the watch of ${path}`, chunks);
+  }
+
+  /** Ends what is in flight and closes all connections. */
+  async close(): Promise<void> {
+    await this.#transport.close();
+  }
+
+  async #listInPages<T extends KubeObject, P>(
+    resource: Resource<T>,
+    { namespace, labelSelector, fieldSelector, project, signal }: ListOptions<T, P>,
+    pageSize: number | undefined,
+  ): Promise<List<P>> {
+    const keep = project ?? ((object: Stored<T>) => object as P);
+    const items: P[] = [];
+    let next: string | undefined;
+    for (;;) {
+      const page = (await this.#transport.call({
+        method: 'GET',
+        path: pathOf(resource, namespace),
+        query: { labelSelector, fieldSelector, limit: pageSize, continue: next },
+        signal,
+      })) as { items: Stored<T>[] | null; metadata: { resourceVersion: string; continue?: string } };
+      for (const item of page.items ?? []) items.push(keep(item));
+      next = page.metadata.continue || undefined;
+      if (next === undefined) return { items, resourceVersion: page.metadata.resourceVersion };
+    }
+  }
+}
+
+function objectPath(resource: Resource<KubeObject>, name: string, namespace: string | undefined): string {
+  requireNamespace(resource, namespace);
+  // An empty name would turn a request for one object into one for all of them.
+  if (name === '') throw new InvalidInput(`a ${resource.kind} was asked for without a name; give its name`);
+  return `${pathOf(resource, namespace)}/${encodeURIComponent(name)}`;
+}
+
+function requireNamespace(resource: Resource<KubeObject>, namespace: string | undefined): void {
+  if (resource.namespaced && !namespace) {
+    throw new InvalidInput(`a ${resource.kind} was asked for without its namespace; give the namespace`);
+  }
 }

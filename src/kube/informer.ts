@@ -1,38 +1,141 @@
 import type { Clock } from '../base/clock.ts';
+import { MoorageError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { KubeClient, Selection } from './client.ts';
-import type { KubeObject, Resource, Stored } from './resource.ts';
+import { abortable } from './abortable.ts';
+import { defaultIdleTimeoutMs, type KubeClient, type Selection } from './client.ts';
+import { type ChangeHandler, ObjectCache } from './object-cache.ts';
+import { Reflector } from './reflector.ts';
+import { type KubeObject, pathOf, type Resource, type Stored } from './resource.ts';
 
-export type Change<P> =
-  | { readonly kind: 'added'; readonly key: string; readonly object: P; readonly previous: undefined }
-  | { readonly kind: 'updated'; readonly key: string; readonly object: P; readonly previous: P }
-  /** `object` is the last state that we know of. */
-  | { readonly kind: 'deleted'; readonly key: string; readonly object: P; readonly previous: P };
+export interface InformerOptions<T extends KubeObject, P> extends Selection {
+  readonly client: KubeClient;
+  readonly resource: Resource<T>;
+  /** What to keep of each object; all but its managedFields if not given. */
+  readonly project?: (object: Stored<T>) => P;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** How long the server may say nothing, not even a bookmark, before we connect anew. */
+  readonly idleTimeoutMs?: number;
+}
 
-export declare class Informer<T extends KubeObject, P = Stored<T>> {
-  constructor(
-    collaborators: Selection & {
-      client: KubeClient;
-      resource: Resource<T>;
-      /** What to keep of each object; the whole object, less its managedFields, if not given. */
-      project?: (object: Stored<T>) => P;
-      clock: Clock;
-      log: Log;
-    },
-  );
-  start(): void;
-  stop(): Promise<void>;
-  whenSynced(signal?: AbortSignal): Promise<void>;
+export class InformerStopped extends MoorageError {
+  readonly code = 'Unavailable';
+}
+
+/**
+ * The objects of one resource, as the API server has them, in memory; and the news of each change, once.
+ *
+ * It is always a little behind the server, by seconds when the connection is lost. It never changes an object, and what
+ * it hands out must not be changed.
+ */
+export class Informer<T extends KubeObject, P = Stored<T>> {
+  readonly #cache: ObjectCache<P>;
+  readonly #reflector: Reflector<T, P>;
+  readonly #path: string;
+  readonly #abort = new AbortController();
+  readonly #firstSync = Promise.withResolvers<void>();
+  #synced = false;
+  #running: Promise<void> | undefined;
+
+  constructor({ client, resource, project, clock, log, idleTimeoutMs, ...selection }: InformerOptions<T, P>) {
+    this.#path = pathOf(resource, selection.namespace);
+    const watchLog = log.child({ watch: this.#path });
+    this.#cache = new ObjectCache(watchLog);
+    this.#reflector = new Reflector({
+      client,
+      resource,
+      selection,
+      project: project ?? ((object) => withoutManagedFields(object) as P),
+      cache: this.#cache,
+      onSync: () => {
+        this.#synced = true;
+        this.#firstSync.resolve();
+      },
+      clock,
+      log: watchLog,
+      idleTimeoutMs: idleTimeoutMs ?? defaultIdleTimeoutMs,
+    });
+    this.#firstSync.promise.catch(() => {}); // stopped before it was synced: those who wait for it are told
+  }
+
+  start(): void {
+    this.#running ??= this.#reflector.run(this.#abort.signal);
+  }
+
+  /** Ends the watch, and the waiting of whoever waits for it. The cache stays as it is. */
+  async stop(): Promise<void> {
+    const stopped = new InformerStopped(`the watch of ${this.#path} has stopped, as its process is ending; ask again`);
+    this.#abort.abort(stopped);
+    this.#firstSync.reject(stopped);
+    await this.#running;
+  }
+
+  /** Until the cache has held the whole state for the first time. */
+  async whenSynced(signal?: AbortSignal): Promise<void> {
+    await abortable(this.#firstSync.promise, signal);
+  }
+
   /** `key` is `namespace/name`, or `name` where there are no namespaces. */
-  get(key: string): P | undefined;
-  list(): P[];
+  get(key: string): P | undefined {
+    return this.#cache.get(key);
+  }
+
+  list(): P[] {
+    return this.#cache.list();
+  }
+
   /** What is there already is told as added, at once. Returns how to stop. */
-  onChange(handler: (change: Change<P>) => void): () => void;
-  /** Waits, by the watch, until the object (undefined if there is none) is as wanted; looks at the cache first. */
-  until(key: string, predicate: (object: P | undefined) => boolean, signal: AbortSignal): Promise<P | undefined>;
-  get synced(): boolean;
-  get size(): number;
-  get lastEventAtMs(): number | undefined;
-  get relists(): number;
-  get reconnects(): number;
+  onChange(handler: ChangeHandler<P>): () => void {
+    return this.#cache.onChange(handler);
+  }
+
+  /**
+   * Waits until the object, undefined if there is none, is as wanted: looks into the cache first, then is woken by the
+   * watch. As the cache is behind the server, an object made a moment ago may still be undefined.
+   */
+  async until(key: string, predicate: (object: P | undefined) => boolean, signal: AbortSignal): Promise<P | undefined> {
+    await this.whenSynced(signal);
+    const { promise, resolve, reject } = Promise.withResolvers<P | undefined>();
+    const look = () => {
+      try {
+        const object = this.#cache.get(key);
+        if (predicate(object)) resolve(object);
+      } catch (error) {
+        reject(error);
+      }
+    };
+    const stopLooking = this.#cache.onChangeOf(key, look);
+    look();
+    try {
+      return await abortable(abortable(promise, signal), this.#abort.signal);
+    } finally {
+      stopLooking();
+    }
+  }
+
+  get synced(): boolean {
+    return this.#synced;
+  }
+
+  get size(): number {
+    return this.#cache.size;
+  }
+
+  get lastEventAtMs(): number | undefined {
+    return this.#reflector.lastEventAtMs;
+  }
+
+  get relists(): number {
+    return this.#reflector.relists;
+  }
+
+  get reconnects(): number {
+    return this.#reflector.reconnects;
+  }
+}
+
+/** Who set which field when: often half of an object, and nobody here asks. */
+function withoutManagedFields<T extends KubeObject>(object: Stored<T>): Stored<T> {
+  const { managedFields: _, ...metadata } = object.metadata;
+  return { ...object, metadata };
 }

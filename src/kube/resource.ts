@@ -150,18 +150,11 @@ export function keyOf(object: KubeObject): string {
   return namespace ? `${namespace}/${name}` : name;
 }
 
-/** The path of a collection, or of one object in it. */
-export function pathOf(
-  resource: Resource<KubeObject>,
-  at: { namespace?: string | undefined; name?: string | undefined; subresource?: string | undefined },
-): string {
+/** The path of a collection, over all namespaces if none is given. */
+export function pathOf(resource: Resource<KubeObject>, namespace?: string): string {
   const root = resource.group === '' ? '/api' : `/apis/${resource.group}`;
-  const parts = [root, resource.version];
-  if (resource.namespaced && at.namespace) parts.push('namespaces', encodeURIComponent(at.namespace));
-  parts.push(resource.plural);
-  if (at.name !== undefined) parts.push(encodeURIComponent(at.name));
-  if (at.subresource !== undefined) parts.push(at.subresource);
-  return parts.join('/');
+  const within = resource.namespaced && namespace ? `/namespaces/${encodeURIComponent(namespace)}` : '';
+  return `${root}/${resource.version}${within}/${resource.plural}`;
 }
 
 export function apiVersionOf(resource: Resource<KubeObject>): string {

@@ -1,0 +1,169 @@
+import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { pause } from './abortable.ts';
+import { ApiError, isGone } from './api-error.ts';
+import { Backoff } from './backoff.ts';
+import type { KubeClient, Selection } from './client.ts';
+import type { CachedObject, ObjectCache } from './object-cache.ts';
+import { type KubeObject, keyOf, type Resource, type Stored } from './resource.ts';
+import { StreamSilent } from './transport.ts';
+import type { WatchEvent } from './watch-stream.ts';
+
+export interface ReflectorOptions<T extends KubeObject, P> {
+  readonly client: KubeClient;
+  readonly resource: Resource<T>;
+  readonly selection: Selection;
+  readonly project: (object: Stored<T>) => P;
+  readonly cache: ObjectCache<P>;
+  /** Called each time that the cache holds the whole state. */
+  readonly onSync: () => void;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly idleTimeoutMs: number;
+}
+
+/** The server ends each watch after five to ten minutes, so that clients spread over its replicas again. */
+const shortestWatchSeconds = 300;
+/** After this many silent connections in a row we no longer trust our position and read everything again. */
+const silencesBeforeRelist = 2;
+
+/**
+ * Makes a cache follow the API server.
+ *
+ * It reads the present state once (streamed, where the server can; else listed) and then watches, from one
+ * resourceVersion to the next. A connection that ends or breaks is resumed from the last resourceVersion seen, bookmarks
+ * included, so nothing is told twice. Only when the server no longer remembers that version (410 Gone), or keeps silent on
+ * one connection after the other (as it does to a position from before etcd was restored), everything is read again and
+ * compared with the cache: that finds missed deletions.
+ */
+export class Reflector<T extends KubeObject, P> {
+  readonly #options: ReflectorOptions<T, P>;
+  readonly #backoff = new Backoff({ firstMs: 200, longestMs: 15_000, random: Math.random });
+
+  /** The last resourceVersion seen; undefined when the whole state must be read. */
+  #position: string | undefined;
+  #serverStreamsState = true;
+  #silences = 0;
+
+  #connections = 0;
+  #syncs = 0;
+  #lastEventAtMs: number | undefined;
+
+  constructor(options: ReflectorOptions<T, P>) {
+    this.#options = options;
+  }
+
+  get lastEventAtMs(): number | undefined {
+    return this.#lastEventAtMs;
+  }
+
+  /** How often, after the first time, the whole state had to be read again. */
+  get relists(): number {
+    return Math.max(0, this.#syncs - 1);
+  }
+
+  get reconnects(): number {
+    return Math.max(0, this.#connections - 1);
+  }
+
+  /** Until the signal aborts; never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#options;
+    while (!signal.aborted) {
+      try {
+        await this.#watchOnce(signal);
+        log.debug({ resourceVersion: this.#position }, 'the server ended the watch; going on from there');
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#learnFrom(error);
+      }
+      await pause(clock, this.#backoff.nextDelayMs(), signal).catch(() => {}); // it can only be the signal
+    }
+  }
+
+  /** One connection, from the position that we have, or from the whole state, to its end. */
+  async #watchOnce(signal: AbortSignal): Promise<void> {
+    const { client, resource, selection, clock, idleTimeoutMs } = this.#options;
+    this.#connections += 1;
+    if (this.#position === undefined && !this.#serverStreamsState) await this.#list(signal);
+
+    let state = this.#position === undefined ? new Map<string, CachedObject<P>>() : undefined;
+    const events = client.watch(resource, {
+      ...selection,
+      ...(state ? { sendInitialEvents: true } : { resourceVersion: this.#position }),
+      timeoutSeconds: Math.round(shortestWatchSeconds * (1 + Math.random())),
+      idleTimeoutMs,
+      signal,
+    });
+    for await (const event of events) {
+      this.#lastEventAtMs = clock.now();
+      this.#silences = 0;
+      if (!state) {
+        this.#follow(event);
+        this.#backoff.reset(); // not while reading the state: a server that breaks off there must not be asked at once
+      } else if (event.type === 'BOOKMARK') {
+        if (!event.initialEventsEnd) continue;
+        this.#adopt(state, event.resourceVersion);
+        state = undefined;
+      } else if (event.type === 'DELETED') {
+        state.delete(keyOf(event.object));
+      } else {
+        state.set(keyOf(event.object), this.#cached(event.object));
+      }
+    }
+  }
+
+  #follow(event: WatchEvent<T>): void {
+    const { cache } = this.#options;
+    if (event.type === 'BOOKMARK') {
+      this.#position = event.resourceVersion;
+      return;
+    }
+    const key = keyOf(event.object);
+    if (event.type === 'DELETED') cache.remove(key, this.#cached(event.object));
+    else cache.put(key, this.#cached(event.object));
+    this.#position = event.object.metadata.resourceVersion;
+  }
+
+  /** For servers without streamed state: page by page. */
+  async #list(signal: AbortSignal): Promise<void> {
+    const { client, resource, selection } = this.#options;
+    const { items, resourceVersion } = await client.list(resource, {
+      ...selection,
+      project: (object): [string, CachedObject<P>] => [keyOf(object), this.#cached(object)],
+      signal,
+    });
+    this.#adopt(new Map(items), resourceVersion);
+  }
+
+  #adopt(state: Map<string, CachedObject<P>>, resourceVersion: string): void {
+    this.#position = resourceVersion;
+    this.#syncs += 1;
+    this.#options.cache.replace(state);
+    this.#options.onSync();
+  }
+
+  #cached(object: Stored<T>): CachedObject<P> {
+    const { uid, resourceVersion } = object.metadata;
+    return { uid, resourceVersion, object: this.#options.project(object) };
+  }
+
+  #learnFrom(error: unknown): void {
+    const { log } = this.#options;
+    const readingState = this.#position === undefined;
+    if (isGone(error)) {
+      this.#position = undefined;
+      log.info({ error: messageOf(error) }, 'the server no longer knows our position; reading everything again');
+    } else if (error instanceof StreamSilent) {
+      this.#silences += 1;
+      if (this.#silences >= silencesBeforeRelist) this.#position = undefined;
+      log.info({ silences: this.#silences }, error.message);
+    } else if (readingState && this.#serverStreamsState && error instanceof ApiError && error.isInvalid) {
+      this.#serverStreamsState = false;
+      log.debug('the server cannot stream its present state; listing instead');
+    } else {
+      log.warn({ error: messageOf(error) }, 'the watch broke; connecting again');
+    }
+  }
+}
