@@ -1,4 +1,21 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, watch } from 'node:fs';
+import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { InvalidInput } from '../../../src/base/errors.ts';
+import { MachineDidNotBoot, MachineOff } from './errors.ts';
+import { GuestCalls } from './guest-calls.ts';
+import { guestDir, machineCommand } from './machine-command.ts';
 import type { MachineFiles } from './machine-files.ts';
+import { namespaceInit } from './namespace-init.ts';
+import { exports, quote } from './quote.ts';
+
+const execute = promisify(execFile);
+const bootTimeoutMs = 60_000;
+const powerOffTimeoutMs = 30_000;
 
 /** How a machine is built. All of it is written below `dir`, so that another process can attach to the machine. */
 export interface MachineOptions {
@@ -41,6 +58,14 @@ export interface CallResult {
   readonly stdoutBytes: Buffer;
 }
 
+/** One time that the machine is on: from its start until it is really gone. */
+interface Session {
+  /** The first process of the machine's command. */
+  readonly pid: number;
+  readonly gone: Promise<void>;
+  readonly goneSignal: AbortSignal;
+}
+
 /**
  * A User-Mode-Linux machine: a whole kernel with device mapper as an ordinary process, on disks that are image files.
  * It sees the host's files copy-on-write, so a checkout runs inside as it is. It needs no root.
@@ -48,59 +73,201 @@ export interface CallResult {
 export class Machine {
   readonly name: string;
   readonly dir: string;
+  readonly #options: MachineOptions;
+  readonly #calls: GuestCalls;
+  #session: Session | undefined;
 
-  private constructor(name: string, dir: string) {
-    this.name = name;
-    this.dir = dir;
+  private constructor(options: MachineOptions) {
+    this.name = options.name;
+    this.dir = options.dir;
+    this.#options = options;
+    this.#calls = new GuestCalls(options.name, options.dir);
   }
 
   /** Builds a machine that is off. */
-  static async create(_options: MachineOptions): Promise<Machine> {
-    throw new Error('not yet');
+  static async create(options: MachineOptions): Promise<Machine> {
+    const { dir } = options;
+    refuseUnspeakable([dir, guestDir, options.files.toolsDir, ...options.disks, ...(options.shares ?? [])]);
+    await mkdir(join(dir, 'calls'), { recursive: true });
+    await writeFile(join(dir, 'machine.json'), JSON.stringify(options));
+    await writeFile(
+      join(dir, 'guest.env'),
+      exports({
+        name: options.name,
+        guest: guestDir,
+        tools: options.files.toolsDir,
+        shares: (options.shares ?? []).join(' '),
+        address: options.tap?.address ?? '',
+        gateway: options.tap?.gateway ?? '',
+        boot: options.boot ?? '',
+      }),
+    );
+    await writeFile(join(dir, 'environment.sh'), exports({ DM_DISABLE_UDEV: '1', HOME: '/root', ...options.env }));
+    const doorbell = join(dir, 'doorbell');
+    await rm(doorbell, { force: true });
+    await execute('mkfifo', [doorbell]);
+    return new Machine(options);
   }
 
   /** The machine that lives in `dir`, running or not, perhaps started by another process. */
-  static async attach(_dir: string): Promise<Machine> {
-    throw new Error('not yet');
+  static async attach(dir: string): Promise<Machine> {
+    const machine = new Machine(JSON.parse(await readFile(join(dir, 'machine.json'), 'utf8')) as MachineOptions);
+    if (await machine.#lockIsHeld()) {
+      const pid = Number(await readFile(join(dir, 'pid'), 'utf8'));
+      machine.#begin(pid, machine.#lockIsFree());
+    }
+    return machine;
   }
 
   /** Whether it is on, by what this object saw last. */
   get running(): boolean {
-    throw new Error('not yet');
+    return this.#session !== undefined;
   }
 
   /** Resolves when the machine is really gone: its disks and its tap are free. Resolved already when it is off. */
   get exited(): Promise<void> {
-    throw new Error('not yet');
+    return this.#session?.gone ?? Promise.resolve();
   }
 
   /** Boots; resolves when the guest takes calls. The boot script runs from then on. */
   async start(): Promise<void> {
-    throw new Error('not yet');
+    if (this.#session) throw new InvalidInput(`machine ${this.name} is on already; power it off first`);
+    // What an earlier boot left: its own notes would mislead the new kernel, and its calls are lost.
+    await Promise.all(
+      ['ready', 'uml', 'calls'].map((name) => rm(join(this.dir, name), { recursive: true, force: true })),
+    );
+    await mkdir(join(this.dir, 'calls'));
+
+    const ready = Promise.withResolvers<void>();
+    const watcher = watch(this.dir, (_event, file) => file === 'ready' && ready.resolve());
+    watcher.on('error', ready.reject);
+    const deadline = setTimeout(
+      () => ready.reject(new Error(`it was not ready within ${bootTimeoutMs} ms`)),
+      bootTimeoutMs,
+    );
+    const session = await this.#spawn();
+    session.goneSignal.addEventListener('abort', () => ready.reject(new Error('it switched itself off')));
+    try {
+      await ready.promise;
+    } catch (error) {
+      await this.powerLoss();
+      throw new MachineDidNotBoot(this.name, (error as Error).message, await this.console());
+    } finally {
+      clearTimeout(deadline);
+      watcher.close();
+    }
   }
 
   /** Pulls the plug: what the guest had not yet written to its disks is lost. */
   async powerLoss(): Promise<void> {
-    throw new Error('not yet');
+    const session = this.#session;
+    if (!session) return;
+    // The namespace's first process goes last: when its parents end, every process of the machine has ended.
+    process.kill((await namespaceInit(session.pid)) ?? session.pid, 'SIGKILL');
+    await session.gone;
   }
 
   /** Stops the guest's processes, writes everything to the disks and switches off. */
   async powerOff(): Promise<void> {
-    throw new Error('not yet');
+    const session = this.#session;
+    if (!session) return;
+    this.#calls.ring('off');
+    const deadline = setTimeout(() => void this.powerLoss(), powerOffTimeoutMs);
+    await session.gone;
+    clearTimeout(deadline);
   }
 
   /** Runs a shell script in the guest as root. An exit code is a result; only a dead machine or the deadline is an error. */
-  async sh(_script: string, _options?: CallOptions): Promise<CallResult> {
-    throw new Error('not yet');
+  async sh(script: string, options: CallOptions = {}): Promise<CallResult> {
+    const session = this.#session;
+    if (!session) throw new MachineOff(this.name, script, await this.console());
+    try {
+      return await this.#calls.run(script, options, session.goneSignal);
+    } catch (error) {
+      if (session.goneSignal.aborted || (error as NodeJS.ErrnoException).code === 'ENXIO') {
+        throw new MachineOff(this.name, script, await this.console());
+      }
+      throw error;
+    }
   }
 
   /** Runs one command, each word passed as it is. */
-  async run(_argv: readonly string[], _options?: CallOptions): Promise<CallResult> {
-    throw new Error('not yet');
+  async run(argv: readonly string[], options: CallOptions = {}): Promise<CallResult> {
+    return this.sh(`exec ${argv.map(quote).join(' ')}`, options);
   }
 
   /** The last lines of the guest's kernel log and of its boot script, for error messages. */
-  async console(_lines?: number): Promise<string> {
-    throw new Error('not yet');
+  async console(lines = 40): Promise<string> {
+    const logs = await Promise.all(
+      ['console.log', 'boot.log'].map(async (name) => {
+        const path = join(this.dir, name);
+        const exists = await stat(path).catch(() => undefined);
+        if (!exists) return '';
+        const text = (await readFile(path, 'utf8')).trimEnd();
+        return text && `${name}: ${text.split('\n').slice(-lines).join(`\n${name}: `)}`;
+      }),
+    );
+    return logs.filter(Boolean).join('\n');
   }
+
+  async #spawn(): Promise<Session> {
+    const cpu = this.#options.cpu ?? process.pid % availableParallelism();
+    const [program = '', ...words] = machineCommand(this.#options, cpu);
+    const log = openSync(join(this.dir, 'console.log'), 'w');
+    const doorbell = openSync(join(this.dir, 'doorbell'), 'r+'); // for writing too, so that the guest never sees its end
+    let child: ChildProcess;
+    try {
+      // A session of its own: Ctrl-C in a terminal is for whoever runs the machine, not for the machine.
+      child = spawn(program, words, { stdio: ['ignore', log, log, doorbell], detached: true });
+      await once(child, 'spawn');
+    } finally {
+      closeSync(log);
+      closeSync(doorbell);
+    }
+    const exit = once(child, 'exit');
+    if (this.#options.detached) child.unref();
+    await writeFile(join(this.dir, 'pid'), String(child.pid));
+    return this.#begin(
+      child.pid as number,
+      exit.then(() => this.#lockIsFree()),
+    );
+  }
+
+  #begin(pid: number, ended: Promise<void>): Session {
+    const controller = new AbortController();
+    const session = {
+      pid,
+      goneSignal: controller.signal,
+      gone: ended.then(() => {
+        this.#session = undefined;
+        controller.abort();
+      }),
+    };
+    this.#session = session;
+    return session;
+  }
+
+  async #lockIsHeld(): Promise<boolean> {
+    try {
+      await execute('flock', ['--nonblock', '--conflict-exit-code', '75', join(this.dir, 'lock'), 'true']);
+      return false;
+    } catch (error) {
+      if ((error as { code?: unknown }).code === 75) return true;
+      throw error;
+    }
+  }
+
+  /** Every process of a machine holds its lock, so who gets the lock knows that all of them are gone. */
+  async #lockIsFree(): Promise<void> {
+    await execute('setpriv', ['--pdeathsig', 'KILL', 'flock', join(this.dir, 'lock'), 'true']);
+  }
+}
+
+/** The kernel's command line and its mount options cannot quote. */
+function refuseUnspeakable(paths: readonly string[]): void {
+  const bad = paths.find((path) => /[\s,"]/.test(path));
+  if (bad)
+    throw new InvalidInput(
+      `a machine cannot use ${bad}: the path has a space, a comma or a quote; use another directory`,
+    );
 }

@@ -1,0 +1,33 @@
+#!/bin/sh
+# The guest's first process, on the host's root, which is mounted read-only. The kernel hands us the words of its command
+# line that it does not know as environment: machine=DIR, the machine's directory on the host.
+# Builds the guest's own root: the host's files, the tools over them, and a tmpfs over both that takes every write.
+. "$machine/guest.env"
+busybox=$tools/usr/bin/busybox
+root=/run/root
+exec </dev/null >/dev/console 2>&1
+fail() { echo "init: $*"; $busybox poweroff -f -n; }
+
+$busybox mount -t tmpfs -o mode=755,size=90% run /run || fail "cannot mount /run"
+$busybox mkdir -p /run/upper /run/work /run/tools $root
+$busybox mount -t hostfs -o "$tools" tools /run/tools || fail "cannot see $tools"   # a superblock of its own: overlay refuses nested layers
+$busybox mount -t proc proc /proc
+$busybox insmod "$tools/usr/lib/modules/$($busybox uname -r)/kernel/fs/overlayfs/overlay.ko" || fail "the kernel has no overlay module"
+$busybox mount -t overlay -o lowerdir=/run/tools:/,upperdir=/run/upper,workdir=/run/work,index=off,xino=off root $root || fail "cannot build the root"
+
+$busybox mount -t proc proc $root/proc
+$busybox mount -t sysfs sys $root/sys
+$busybox mount -t cgroup2 cgroup $root/sys/fs/cgroup
+$busybox mount --move /dev $root/dev
+$busybox mkdir -p $root/dev/pts $root/dev/shm $root/run $root/tmp
+$busybox mount -t devpts -o ptmxmode=666 pts $root/dev/pts
+$busybox mount -t tmpfs shm $root/dev/shm
+$busybox mount -t tmpfs -o mode=755 run $root/run
+for share in "$machine" $shares; do
+  $busybox mkdir -p "$root$share"
+  $busybox mount -t hostfs -o "$share" share "$root$share" || fail "cannot share $share"
+done
+
+cd $root && $busybox mkdir -p run/old-root && $busybox pivot_root . run/old-root \
+  && exec /usr/bin/busybox chroot . /usr/bin/busybox sh "$guest/serve.sh" </dev/null >/dev/console 2>&1
+fail "cannot enter the new root"

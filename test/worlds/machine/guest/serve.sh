@@ -1,0 +1,57 @@
+# The guest's first process from here on, in its own root: prepares the system, then takes calls from the host for good.
+# A line on the serial port is a doorbell: "run ID", "kill SESSION" or "off"; what to run is in calls/ID of the shared directory.
+. "$machine/guest.env"
+. "$machine/environment.sh"
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+busybox=/usr/bin/busybox
+
+cd /
+$busybox umount -l /run/old-root
+$busybox mount --make-rshared /
+echo 2 2>/dev/null >/proc/sys/kernel/io_uring_disabled   # io_uring corrupts memory in this kind of kernel, and Node would use it
+$busybox modprobe -a dm-mod loop                         # the other device mapper targets load by themselves when first used
+for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2; do   # there is no udev to make them
+  $busybox ln -sf "${link#*:}" "/dev/${link%%:*}"
+done
+$busybox hostname "$name"
+$busybox ip link set lo up
+if [ -n "$address" ]; then
+  $busybox ip addr add "$address" dev vec0
+  $busybox ip link set vec0 up
+  $busybox ip route add default via "$gateway"
+fi
+$busybox mkdir -p /run/lock/lvm /run/lvm /etc/lvm
+$busybox cp "$guest/lvm.conf" /etc/lvm/lvm.conf
+
+# Ends every process, writes everything down and switches off, as a node does that is shut down.
+power_off() {
+  kill -TERM -1; $busybox sleep 0.5; kill -KILL -1
+  $busybox umount -a -r; $busybox sync; $busybox poweroff -f -n
+}
+
+# Runs calls/ID/script in a session of its own, so that all of it can be killed; the line in calls/ID/exit comes last.
+call() {
+  call=$machine/calls/$1
+  $busybox setsid /bin/sh "$call/script" </dev/null >"$call/stdout" 2>"$call/stderr" &
+  echo $! >"$call/leader"
+  wait $!
+  echo $? >"$call/exit"
+}
+
+serve() {
+  while read -r verb what; do
+    case $verb in
+      run) (call "$what" &) ;;                # twice forked: the first process reaps it, and we listen on
+      kill) kill -KILL "-$what" ;;
+      off) power_off ;;
+    esac
+  done
+}
+
+exec 4</dev/ttyS0                                        # open before we say that we are ready, or the first ring is lost
+$busybox stty raw -echo <&4
+serve <&4 4<&- &
+exec 4<&-
+: >"$machine/ready"
+[ -z "$boot" ] || ($busybox setsid /bin/sh "$boot" </dev/null >"$machine/boot.log" 2>&1 &)
+while :; do wait; done                                   # reaps whatever loses its parent

@@ -1,0 +1,50 @@
+import { join } from 'node:path';
+import type { MachineOptions } from './machine.ts';
+
+/** How long a machine that is still dying may keep its directory before a new start gives up. */
+const lockTimeoutSeconds = 10;
+
+/**
+ * The command that is the machine: a chain of programs, each becoming or starting the next, the kernel last.
+ *
+ * The kernel runs in a pid namespace of its own, and each link dies with the one before it: nothing outlives whoever
+ * started the machine, even if that is killed with SIGKILL. While any link lives, `dir`/lock is held.
+ * File descriptor 3 is the serial port's input.
+ */
+export function machineCommand(options: MachineOptions, cpu: number): string[] {
+  const { dir, files } = options;
+  const dieWithParent = ['setpriv', '--pdeathsig', 'KILL'];
+  const becomeRoot = process.getuid?.() === 0 ? [] : ['--map-root-user'];
+  return [
+    ...(options.detached ? [] : dieWithParent),
+    ...['flock', '--no-fork', '--timeout', String(lockTimeoutSeconds), join(dir, 'lock')],
+    // Kernel and user processes of the guest hand over to each other at every system call: quick on one core only.
+    ...['taskset', '--cpu-list', String(cpu)],
+    ...(options.enter ?? []),
+    ...dieWithParent,
+    ...['unshare', ...becomeRoot, '--pid', '--fork', '--kill-child=KILL', '--'],
+    // A shell as the namespace's first process: the kernel itself would take no signals there.
+    ...['sh', '-c', 'cd "$0" && "$@"; exit', files.kernelDir],
+    ...['env', '-i', `LD_LIBRARY_PATH=${files.kernelDir}`, 'TMPDIR=/dev/shm', 'PATH=/usr/bin:/bin', `HOME=${dir}`],
+    files.kernel,
+    ...kernelArguments(options),
+  ];
+}
+
+function kernelArguments({ dir, files, disks, memoryMb, tap }: MachineOptions): string[] {
+  return [
+    ...files.kernelArguments,
+    `mem=${memoryMb}M`,
+    ...['root=/dev/root', 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(guestDir, 'init.sh')}`],
+    ...['quiet', 'panic=-1', 'noreboot', 'pty.legacy_count=0'],
+    ...[`uml_dir=${join(dir, 'uml')}/`, 'umid=machine'],
+    ...['con=null', 'con0=null,fd:2', 'ssl=null', 'ssl0=fd:3,null'],
+    // t: no discards, which take seconds a GiB on these disks.
+    ...disks.map((image, index) => `ubd${index}t=${image}`),
+    ...(tap ? [`vec0:transport=tap,ifname=${tap.device},depth=128,gro=1`] : []),
+    `machine=${dir}`,
+  ];
+}
+
+/** The scripts that run inside. */
+export const guestDir = join(import.meta.dirname, 'guest');

@@ -1,0 +1,15 @@
+import { readFile } from 'node:fs/promises';
+
+/** The first descendant of a process that is the first process of a pid namespace of its own, as we number it. */
+export async function namespaceInit(pid: number): Promise<number | undefined> {
+  for (let candidate: number | undefined = pid; candidate; candidate = await onlyChild(candidate)) {
+    const status = await readFile(`/proc/${candidate}/status`, 'utf8').catch(() => '');
+    if (/^NSpid:.*\s1$/m.test(status)) return candidate;
+  }
+  return undefined;
+}
+
+async function onlyChild(pid: number): Promise<number | undefined> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
+  return Number(children.split(' ')[0]) || undefined;
+}

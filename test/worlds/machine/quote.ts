@@ -1,0 +1,11 @@
+/** A word that a POSIX shell reads back as it is. */
+export function quote(word: string): string {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** Lines of `export NAME='value'`, to be sourced by a shell. */
+export function exports(variables: Readonly<Record<string, string>>): string {
+  return Object.entries(variables)
+    .map(([name, value]) => `export ${name}=${quote(value)}\n`)
+    .join('');
+}
