@@ -1,23 +1,14 @@
+import type { VolumeUse } from './volume-use.ts';
+
 /** How a pod is to see a volume. */
 export interface Publication {
   readonly volumeId: string;
   readonly targetPath: string;
   readonly readOnly: boolean;
-  readonly use: FilesystemUse | BlockUse;
+  readonly use: VolumeUse;
 }
 
-export interface FilesystemUse {
-  readonly kind: 'filesystem';
-  /** Empty for the default. */
-  readonly filesystem: string;
-  readonly mountFlags: readonly string[];
-}
-
-export interface BlockUse {
-  readonly kind: 'block';
-}
-
-/** The volumes of this node, for the pods that run on it. Both methods can be repeated; each volume waits for itself only. */
+/** The volumes of this node, for its pods. Both methods can be repeated; a slow volume delays no other. */
 export interface NodeVolumes {
   publish(publication: Publication, signal: AbortSignal): Promise<void>;
   /** Afterwards nothing is at the target path; the volume itself is not touched. */

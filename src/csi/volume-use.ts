@@ -1,0 +1,71 @@
+import { InvalidInput, MoorageError } from '../base/errors.ts';
+import { VolumeCapability_AccessMode_Mode as Mode, type VolumeCapability } from '../rpc/gen/csi/v1/csi_pb.ts';
+import { type Filesystem, filesystems } from '../storage/filesystem.ts';
+import { required } from './required.ts';
+
+/** What a volume is used as. */
+export type VolumeUse = FilesystemUse | BlockUse;
+
+export interface FilesystemUse {
+  readonly kind: 'filesystem';
+  readonly filesystem: Filesystem;
+  readonly mountFlags: readonly string[];
+}
+
+export interface BlockUse {
+  readonly kind: 'block';
+}
+
+const defaultFilesystem: Filesystem = 'ext4';
+
+/** What one capability asks for; throws if no volume of ours can be used so. */
+export function volumeUse(capability: VolumeCapability, field: string): VolumeUse {
+  const mode = capability.accessMode?.mode ?? Mode.UNKNOWN;
+  if (mode !== Mode.SINGLE_NODE_WRITER) throw new AccessModeNotOffered(field, mode);
+  const { accessType } = capability;
+  switch (accessType.case) {
+    case 'block':
+      return { kind: 'block' };
+    case 'mount':
+      return {
+        kind: 'filesystem',
+        filesystem: knownFilesystem(accessType.value.fsType, field),
+        mountFlags: accessType.value.mountFlags,
+      };
+    case undefined:
+      throw new InvalidInput(`${field}.access_type is missing from the request; set block or mount`);
+  }
+}
+
+/** All of a request's capabilities must fit one volume; the first one decides how small it may be. */
+export function volumeUses(capabilities: readonly VolumeCapability[]): readonly [VolumeUse, ...VolumeUse[]] {
+  const field = 'volume_capabilities';
+  const [first, ...others] = required(capabilities, field).map((capability, index) =>
+    volumeUse(capability, `${field}[${index}]`),
+  );
+  return [required(first, field), ...others];
+}
+
+function knownFilesystem(wanted: string, field: string): Filesystem {
+  if (wanted === '') return defaultFilesystem;
+  const filesystem = filesystems.find((known) => known === wanted);
+  if (!filesystem) {
+    throw new InvalidInput(
+      `${field}.mount.fs_type ${JSON.stringify(wanted)} is not offered; choose one of ${filesystems.join(', ')}`,
+    );
+  }
+  return filesystem;
+}
+
+/** A local volume is on one node: what needs several cannot be had. */
+export class AccessModeNotOffered extends MoorageError {
+  readonly code = 'InvalidArgument';
+
+  constructor(field: string, mode: Mode) {
+    const name = Object.entries(Mode).find(([, number]) => number === mode)?.[0] ?? String(mode);
+    super(
+      `${field}.access_mode ${name} cannot be had from a local volume; ` +
+        'use ReadWriteOnce or ReadWriteOncePod (SINGLE_NODE_WRITER)',
+    );
+  }
+}
