@@ -1,0 +1,8 @@
+// npm run down: stops everything that `npm run up` started, however far it came.
+import { existsSync } from 'node:fs';
+import { Cluster } from '../test/worlds/cluster/cluster.ts';
+import { clusterDir } from './cluster-dir.ts';
+
+const wasThere = existsSync(clusterDir);
+await Cluster.end(clusterDir);
+console.log(wasThere ? 'The cluster is gone: processes, machines, disks.' : 'There is no cluster to stop.');

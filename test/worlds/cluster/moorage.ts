@@ -1,0 +1,146 @@
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { stringify } from 'yaml';
+import { driverName, logicalVolume } from '../../../src/names.ts';
+import type { Cluster } from './cluster.ts';
+import { type ClusterNode, volumeGroup } from './cluster-node.ts';
+import { Component } from './component.ts';
+import { eventually } from './eventually.ts';
+
+const run = promisify(execFile);
+const home = join(import.meta.dirname, '..', '..', '..');
+const namespace = 'moorage-system';
+
+/** What every node offers: its volume group, and a directory for nodes that have no disk to spare. */
+const engine = {
+  'device-classes': [
+    { name: 'lvm', 'volume-group': volumeGroup, default: true, 'spare-gb': 0 },
+    { name: 'file', type: 'file', path: '/var/lib/moorage', 'spare-gb': 0 },
+  ],
+};
+
+/** Moorage on a cluster: the controller with its sidecar beside the API server, the agent on every node. */
+export class Moorage {
+  readonly controller: Component;
+  readonly provisioner: Component;
+  readonly #cluster: Cluster;
+
+  private constructor(cluster: Cluster, controller: Component, provisioner: Component) {
+    this.#cluster = cluster;
+    this.controller = controller;
+    this.provisioner = provisioner;
+  }
+
+  /** Resolves when every node's agent is registered with its kubelet, and the scheduler knows each node's capacity. */
+  static async install(cluster: Cluster): Promise<Moorage> {
+    await run(process.execPath, [join(home, 'scripts', 'build.ts')]);
+    const manifests = ['namespace', 'crd', 'rbac', 'csidriver', 'storageclass'].map((name) => `-f${join(home, 'deploy', `${name}.yaml`)}`);
+    await cluster.kubectl('apply', ...manifests);
+
+    const dir = join(cluster.dir, 'moorage');
+    await mkdir(dir, { recursive: true });
+    const socket = join(dir, 'csi.sock');
+    const kubeconfig = await serviceAccountConfig(cluster, 'moorage-controller', dir);
+    const logs = join(cluster.dir, 'logs');
+    const controller = new Component(cluster.namespaces, logs, 'moorage-controller', [
+      join(home, 'bin', 'moorage'),
+      'controller',
+      `--csi-socket=${socket}`,
+      `--kubeconfig=${kubeconfig}`,
+      '--metrics-addr=127.0.0.1:8080',
+    ]);
+    const provisioner = new Component(
+      cluster.namespaces,
+      logs,
+      'csi-provisioner',
+      [
+        cluster.binaries.csiProvisioner,
+        `--csi-address=${socket}`,
+        `--kubeconfig=${kubeconfig}`,
+        '--feature-gates=Topology=true',
+        '--strict-topology',
+        '--extra-create-metadata',
+        '--default-fstype=ext4',
+        '--enable-capacity',
+        '--capacity-ownerref-level=-1', // it runs in no pod that could own the objects
+        '--leader-election=false',
+      ],
+      { NAMESPACE: namespace },
+    );
+    controller.start();
+    provisioner.start();
+    const moorage = new Moorage(cluster, controller, provisioner);
+    await Promise.all(cluster.nodes.map((node) => moorage.installAgent(node)));
+    return moorage;
+  }
+
+  /** Starts the agent on a node, now and at each boot from now on. */
+  async installAgent(node: ClusterNode): Promise<void> {
+    const { dir } = node.machine;
+    await copyFile(join(home, 'dist', 'moorage.mjs'), join(dir, 'moorage.mjs'));
+    await writeFile(join(dir, 'lvmd.yaml'), stringify(engine));
+    const kubeconfig = await serviceAccountConfig(this.#cluster, 'moorage-node', dir);
+    const agent = [
+      ...[process.execPath, '--optimize-for-size', '--max-semi-space-size=2', join(dir, 'moorage.mjs'), 'node'],
+      `--nodename=${node.name}`,
+      `--config=${join(dir, 'lvmd.yaml')}`,
+      `--kubeconfig=${kubeconfig}`,
+      `--csi-socket=/var/lib/kubelet/plugins/${driverName}/node/csi-topolvm.sock`,
+    ];
+    // As a DaemonSet's pod would, it comes back whenever it ends.
+    const loop = `while :; do ${agent.join(' ')} >>${dir}/moorage.log 2>&1; sleep 1; done`;
+    await writeFile(join(dir, 'at-boot.sh'), `(${loop}) </dev/null >/dev/null 2>&1 &\n`);
+    await node.shell(`setsid sh ${dir}/at-boot.sh`);
+    await this.whenServing(node);
+  }
+
+  /** Until the kubelet can mount on the node, and the scheduler knows how much room it has. */
+  async whenServing(node: ClusterNode): Promise<void> {
+    await eventually(
+      `Moorage serves ${node.name}`,
+      async () => {
+        const drivers = await this.#cluster.kubectl('get', 'csinode', node.name, '-ojsonpath={.spec.drivers[*].name}');
+        const capacities = await this.#cluster.kubectl(
+          ...['-n', namespace, 'get', 'csistoragecapacities'],
+          '-ojsonpath={range .items[*]}{.nodeTopology.matchLabels}{.capacity}{"\\n"}{end}',
+        );
+        const known = capacities.split('\n').some((row) => row.includes(`"${node.name}"`) && !row.endsWith('}'));
+        return drivers.split(' ').includes(driverName) && known;
+      },
+      { explain: async () => [await this.tails(), await node.tail()].join('\n') },
+    );
+  }
+
+  /** Until nothing of Moorage is left in the API: no volume, so no space that is held for nobody. */
+  async whenNoVolumes(): Promise<void> {
+    await eventually(
+      'all volumes are gone',
+      async () => (await this.#cluster.kubectl('get', `${logicalVolume.plural},pv`, '-oname')) === '',
+      { explain: () => this.tails() },
+    );
+  }
+
+  async tails(): Promise<string> {
+    return (await Promise.all([this.controller.tail(), this.provisioner.tail()])).join('\n');
+  }
+}
+
+/** A kubeconfig with which a program outside a pod is a ServiceAccount, with no more rights than that has. */
+async function serviceAccountConfig(cluster: Cluster, account: string, dir: string): Promise<string> {
+  const token = await cluster.kubectl('-n', namespace, 'create', 'token', account, '--duration=8760h');
+  const { url, authority } = cluster.controlPlane;
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': account,
+    contexts: [{ name: account, context: { cluster: 'moorage', user: account } }],
+    clusters: [{ name: 'moorage', cluster: { server: url, 'certificate-authority': 'ca.crt' } }],
+    users: [{ name: account, user: { token: token.trim() } }],
+  };
+  await copyFile(authority.certificate, join(dir, 'ca.crt'));
+  const file = join(dir, `${account}.kubeconfig`);
+  await writeFile(file, stringify(config), { mode: 0o600 });
+  return file;
+}
