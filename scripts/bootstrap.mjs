@@ -9,7 +9,9 @@ import { fileURLToPath } from 'node:url';
 
 const home = dirname(dirname(fileURLToPath(import.meta.url)));
 const stamp = join(home, 'node_modules', '.moorage-lock');
-const wanted = createHash('sha256').update(readFileSync(join(home, 'package-lock.json'))).digest('hex');
+const wanted = createHash('sha256')
+  .update(readFileSync(join(home, 'package-lock.json')))
+  .digest('hex');
 
 function installed() {
   try {

@@ -60,7 +60,9 @@ for (const [name, run] of Object.entries(parts)) {
   });
   total = add(total, result);
   const time = duration(performance.now() - started);
-  rows.push(`${result.failed ? '✗' : '✓'} ${name.padEnd(8)} ${line(result)} in ${time}${remark && `: ${remark.split('\n')[0]}`}`);
+  rows.push(
+    `${result.failed ? '✗' : '✓'} ${name.padEnd(8)} ${line(result)} in ${time}${remark && `: ${remark.split('\n')[0]}`}`,
+  );
 }
 console.log(`\n── summary ${'─'.repeat(63)}\n${rows.join('\n')}\n\n${line(total)}`);
 process.exit(total.failed === 0 ? 0 : 1);

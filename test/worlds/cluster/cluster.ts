@@ -81,11 +81,15 @@ export class Cluster {
     await mkdir(dir, { recursive: true });
     const namespaces = await Namespaces.create(dir, { outlivesUs: options.keepIn !== undefined });
     try {
-      await createBridge(namespaces);
-      const plane = await ControlPlane.start(namespaces, dir, binaries, options.apiServerFlags ?? []);
+      const plane = await stage('Control plane', async () => {
+        await createBridge(namespaces);
+        return ControlPlane.start(namespaces, dir, binaries, options.apiServerFlags ?? []);
+      });
       const cluster = new Cluster(dir, binaries, options, namespaces, plane);
-      const created = Array.from({ length: options.nodes }, () => cluster.#create());
-      await Promise.all(created.map(async (node) => (await node).boot()));
+      await stage(`Nodes (${options.nodes})`, async (say) => {
+        const addNode = async () => say(`${(await cluster.addNode()).name} is Ready`);
+        await Promise.all(Array.from({ length: options.nodes }, addNode));
+      });
       return cluster;
     } catch (error) {
       await Cluster.end(dir);

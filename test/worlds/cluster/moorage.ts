@@ -36,7 +36,9 @@ export class Moorage {
   /** Resolves when every node's agent is registered with its kubelet, and the scheduler knows each node's capacity. */
   static async install(cluster: Cluster): Promise<Moorage> {
     await run(process.execPath, [join(home, 'scripts', 'build.ts')]);
-    const manifests = ['namespace', 'crd', 'rbac', 'csidriver', 'storageclass'].map((name) => `-f${join(home, 'deploy', `${name}.yaml`)}`);
+    const manifests = ['namespace', 'crd', 'rbac', 'csidriver', 'storageclass'].map(
+      (name) => `-f${join(home, 'deploy', `${name}.yaml`)}`,
+    );
     await cluster.kubectl('apply', ...manifests);
 
     const dir = join(cluster.dir, 'moorage');

@@ -1,0 +1,78 @@
+import { join } from 'node:path';
+import { systemClock } from '../src/base/clock.ts';
+import { silentLog } from '../src/base/log.ts';
+import { KubeClient } from '../src/kube/client.ts';
+import { connectionFromKubeconfig } from '../src/kube/credentials.ts';
+import { Informer } from '../src/kube/informer.ts';
+import { type KubeObject, type Pod, persistentVolumeClaims, pods, type Resource } from '../src/kube/resource.ts';
+import { logicalVolumes } from '../src/logical-volume/logical-volume.ts';
+import type { Cluster } from '../test/worlds/cluster/cluster.ts';
+import { duration } from '../test/worlds/host/progress.ts';
+
+const example = join(import.meta.dirname, '..', 'deploy', 'examples', 'statefulset.yaml');
+const namespace = 'default';
+const replicas = ['db-0', 'db-1'];
+const patience = () => AbortSignal.timeout(90_000);
+
+/** A StatefulSet gets its volumes, loses a pod, and keeps its data; told step by step, with times. */
+export async function tellStory(cluster: Cluster): Promise<void> {
+  const client = new KubeClient({
+    connection: await connectionFromKubeconfig(cluster.kubeconfig, systemClock),
+    clock: systemClock,
+    log: silentLog,
+  });
+  const watch = <T extends KubeObject>(resource: Resource<T>) => {
+    const informer = new Informer({ client, resource, clock: systemClock, log: silentLog });
+    informer.start();
+    return informer;
+  };
+  const watched = { pods: watch(pods), claims: watch(persistentVolumeClaims), volumes: watch(logicalVolumes) };
+  try {
+    await Promise.all(Object.values(watched).map((informer) => informer.whenSynced(patience())));
+    const started = performance.now();
+    await cluster.kubectl('apply', '-f', example);
+    console.log('\nA StatefulSet asks for two volumes:\n');
+    console.log(row('CLAIM', 'VOLUME', 'NODE', 'POD', 'VOLUME MADE', 'POD READY'));
+    for (const name of replicas) {
+      const claim = await watched.claims.until(`${namespace}/data-${name}`, (found) => found !== undefined, patience());
+      const claimed = performance.now();
+      const volume = `pvc-${claim?.metadata.uid}`;
+      const made = await watched.volumes.until(volume, (found) => Boolean(found?.status?.volumeID), patience());
+      const volumeMade = duration(performance.now() - claimed);
+      await watched.pods.until(`${namespace}/${name}`, isReady, patience());
+      const podReady = duration(performance.now() - claimed);
+      console.log(row(`data-${name}`, volume, made?.spec.nodeName ?? '', name, volumeMade, podReady));
+    }
+    console.log(
+      `\nBoth run after ${duration(performance.now() - started)}. Times count from the moment the claim appeared.`,
+    );
+
+    const [victim = ''] = replicas;
+    const key = `${namespace}/${victim}`;
+    const before = watched.pods.get(key);
+    console.log(`\nNow ${victim} is deleted …`);
+    const deleted = performance.now();
+    await cluster.kubectl('delete', 'pod', victim, '--wait=false');
+    const after = await watched.pods.until(
+      key,
+      (pod) => isReady(pod) && pod?.metadata.uid !== before?.metadata.uid,
+      patience(),
+    );
+    console.log(
+      `… and another one is Ready after ${duration(performance.now() - deleted)}, on ${after?.spec?.nodeName}.`,
+    );
+    console.log('Its volume remembers both:\n');
+    console.log((await cluster.kubectl('exec', victim, '--', 'cat', '/data/log')).replaceAll(/^/gm, '  ').trimEnd());
+  } finally {
+    await Promise.all(Object.values(watched).map((informer) => informer.stop()));
+    await client.close();
+  }
+}
+
+function isReady(pod: Pod | undefined): boolean {
+  return pod?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false;
+}
+
+function row(...[claim, volume, node, pod, made, ready]: [string, string, string, string, string, string]): string {
+  return `  ${claim.padEnd(11)}${volume.padEnd(42)}${node.padEnd(8)}${pod.padEnd(6)}${made.padStart(12)}${ready.padStart(11)}`;
+}

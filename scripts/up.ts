@@ -1,0 +1,28 @@
+// npm run up: a real cluster of three nodes with real LVM, Moorage on it, and a StatefulSet whose data survives its pod.
+import { dirname } from 'node:path';
+import { messageOf } from '../src/base/errors.ts';
+import { Cluster } from '../test/worlds/cluster/cluster.ts';
+import { Moorage } from '../test/worlds/cluster/moorage.ts';
+import { duration, stage } from '../test/worlds/host/progress.ts';
+import { clusterDir } from './cluster-dir.ts';
+import { tellStory } from './story.ts';
+
+const started = performance.now();
+try {
+  await stage('Stopping the cluster of an earlier run', () => Cluster.end(clusterDir));
+  const cluster = await Cluster.start({ nodes: 3, keepIn: clusterDir });
+  await stage('Moorage', () => Moorage.install(cluster));
+  await tellStory(cluster);
+  console.log(`
+Up after ${duration(performance.now() - started)}, and it stays up. To look around:
+
+  export KUBECONFIG=${cluster.kubeconfig} PATH=${dirname(cluster.binaries.kubernetes.kubectl)}:$PATH
+  kubectl get logicalvolumes                  the volumes, and where they are
+  kubectl delete pod db-1                     try it yourself; its data stays
+  npm run node -- shell node-a lvs            what LVM on a node says
+  npm run node -- kill node-a                 pull a node's plug, then: npm run node -- boot node-a
+  npm run down                                stop it all`);
+} catch (error) {
+  console.error(`\nnpm run up: ${messageOf(error)}`);
+  process.exitCode = 1;
+}
