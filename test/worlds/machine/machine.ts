@@ -62,6 +62,8 @@ export interface CallResult {
 interface Session {
   /** The first process of the machine's command. */
   readonly pid: number;
+  /** Our child that ends with the machine: its first process, or one that waits for its lock. */
+  readonly child: ChildProcess;
   readonly gone: Promise<void>;
   readonly goneSignal: AbortSignal;
 }
@@ -114,7 +116,8 @@ export class Machine {
     const machine = new Machine(JSON.parse(await readFile(join(dir, 'machine.json'), 'utf8')) as MachineOptions);
     if (await machine.#lockIsHeld()) {
       const pid = Number(await readFile(join(dir, 'pid'), 'utf8'));
-      machine.#begin(pid, machine.#lockIsFree());
+      const waiting = machine.#waitForLock();
+      machine.#begin(pid, waiting, once(waiting, 'exit'));
     }
     return machine;
   }
@@ -126,7 +129,7 @@ export class Machine {
 
   /** Resolves when the machine is really gone: its disks and its tap are free. Resolved already when it is off. */
   get exited(): Promise<void> {
-    return this.#session?.gone ?? Promise.resolve();
+    return this.#session ? this.#waitUntilGone(this.#session) : Promise.resolve();
   }
 
   /** Boots; resolves when the guest takes calls. The boot script runs from then on. */
@@ -164,7 +167,7 @@ export class Machine {
     if (!session) return;
     // The namespace's first process goes last: when its parents end, every process of the machine has ended.
     process.kill((await namespaceInit(session.pid)) ?? session.pid, 'SIGKILL');
-    await session.gone;
+    await this.#waitUntilGone(session);
   }
 
   /** Stops the guest's processes, writes everything to the disks and switches off. */
@@ -173,7 +176,7 @@ export class Machine {
     if (!session) return;
     this.#calls.ring('off');
     const deadline = setTimeout(() => void this.powerLoss(), powerOffTimeoutMs);
-    await session.gone;
+    await this.#waitUntilGone(session);
     clearTimeout(deadline);
   }
 
@@ -224,27 +227,29 @@ export class Machine {
       closeSync(log);
       closeSync(doorbell);
     }
-    const exit = once(child, 'exit');
-    if (this.#options.detached) child.unref();
     await writeFile(join(this.dir, 'pid'), String(child.pid));
+    const exit = once(child, 'exit');
     return this.#begin(
       child.pid as number,
-      exit.then(() => this.#lockIsFree()),
+      child,
+      exit.then(() => once(this.#waitForLock(), 'exit')),
     );
   }
 
-  #begin(pid: number, ended: Promise<void>): Session {
+  #begin(pid: number, child: ChildProcess, ended: Promise<unknown>): Session {
     const controller = new AbortController();
-    const session = {
-      pid,
-      goneSignal: controller.signal,
-      gone: ended.then(() => {
-        this.#session = undefined;
-        controller.abort();
-      }),
-    };
-    this.#session = session;
-    return session;
+    const gone = ended.then(() => {
+      this.#session = undefined;
+      controller.abort();
+    });
+    this.#session = { pid, child, gone, goneSignal: controller.signal };
+    child.unref(); // a machine that is merely on keeps nobody from ending
+    return this.#session;
+  }
+
+  async #waitUntilGone(session: Session): Promise<void> {
+    session.child.ref();
+    await session.gone;
   }
 
   async #lockIsHeld(): Promise<boolean> {
@@ -258,8 +263,9 @@ export class Machine {
   }
 
   /** Every process of a machine holds its lock, so who gets the lock knows that all of them are gone. */
-  async #lockIsFree(): Promise<void> {
-    await execute('setpriv', ['--pdeathsig', 'KILL', 'flock', join(this.dir, 'lock'), 'true']);
+  #waitForLock(): ChildProcess {
+    const words = ['--pdeathsig', 'KILL', 'flock', join(this.dir, 'lock'), 'true'];
+    return spawn('setpriv', words, { stdio: 'ignore' });
   }
 }
 
