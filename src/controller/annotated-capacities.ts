@@ -1,0 +1,37 @@
+import type { NodeCapacities } from '../csi/volume-store.ts';
+import type { Informer } from '../kube/informer.ts';
+import type { Node, Stored } from '../kube/resource.ts';
+import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../names.ts';
+
+/** What we keep of a Node: a cluster has many, and they are large. */
+export interface AnnotatedNode {
+  readonly name: string;
+  /** By annotation name. */
+  readonly freeBytes: ReadonlyMap<string, bigint>;
+}
+
+export function annotatedNode({ metadata }: Stored<Node>): AnnotatedNode {
+  const annotations = Object.entries(metadata.annotations ?? {}).filter(
+    ([key, value]) => key.startsWith(capacityAnnotationPrefix) && /^\d+$/.test(value),
+  );
+  return { name: metadata.name, freeBytes: new Map(annotations.map(([key, value]) => [key, BigInt(value)])) };
+}
+
+/** The room that the nodes have, as they last wrote it on themselves. */
+export class AnnotatedCapacities implements NodeCapacities {
+  readonly #nodes: Pick<Informer<Node, AnnotatedNode>, 'list'>;
+
+  constructor(nodes: Pick<Informer<Node, AnnotatedNode>, 'list'>) {
+    this.#nodes = nodes;
+  }
+
+  freeBytes(deviceClass: string): ReadonlyMap<string, bigint> {
+    const annotation = deviceClass === '' ? defaultCapacityAnnotation : `${capacityAnnotationPrefix}${deviceClass}`;
+    const free = new Map<string, bigint>();
+    for (const node of this.#nodes.list()) {
+      const bytes = node.freeBytes.get(annotation);
+      if (bytes !== undefined) free.set(node.name, bytes);
+    }
+    return free;
+  }
+}

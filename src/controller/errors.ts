@@ -1,0 +1,59 @@
+import { type ErrorCode, MoorageError } from '../base/errors.ts';
+import type { StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
+import { codeOfNumber } from '../rpc/status.ts';
+
+/** The name is taken by a volume that is not the one asked for. */
+export class VolumeTaken extends MoorageError {
+  readonly code = 'AlreadyExists';
+
+  constructor(name: string, differences: readonly string[]) {
+    super(
+      `volume ${name} exists already with ${differences.join(', ')}; choose another name, or ask for what is there`,
+    );
+  }
+}
+
+/** The node tried and could not; its own code and words are passed on. */
+export class NodeRefused extends MoorageError {
+  readonly code: ErrorCode;
+
+  constructor(nodeName: string, failure: { readonly code: number; readonly message: string }) {
+    super(`node ${nodeName}: ${failure.message}`);
+    this.code = codeOfNumber(failure.code);
+  }
+}
+
+/** The wish stays, so the next call finds it, and the volume if the node has made it by then. */
+export class VolumeNotMade extends MoorageError {
+  readonly code = 'DeadlineExceeded';
+
+  constructor({ metadata, spec }: StoredLogicalVolume) {
+    super(
+      `node ${spec.nodeName} has not made volume ${metadata.name} in time; ` +
+        'it is safe to call again, and if that goes on, check that moorage node runs there',
+    );
+  }
+}
+
+export class VolumeNotRemoved extends MoorageError {
+  readonly code = 'DeadlineExceeded';
+
+  constructor({ metadata, spec, status }: StoredLogicalVolume) {
+    const why = status?.code ? `: ${status.message}` : '';
+    super(
+      `node ${spec.nodeName} has not removed volume ${metadata.name} in time${why}; ` +
+        'it is safe to call again, and if that goes on, check that moorage node runs there',
+    );
+  }
+}
+
+export class WatchBehind extends MoorageError {
+  readonly code = 'DeadlineExceeded';
+
+  constructor(name: string) {
+    super(
+      `the watch has not told of volume ${name} in time, although the API server has it; ` +
+        'it is safe to call again, and if that goes on, check the load of the API server',
+    );
+  }
+}
