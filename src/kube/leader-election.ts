@@ -1,21 +1,253 @@
 import type { Clock } from '../base/clock.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { pause } from './abortable.ts';
+import { isAlreadyExists, isConflict } from './api-error.ts';
 import type { KubeClient } from './client.ts';
+import { Deadline } from './deadline.ts';
+import { Informer } from './informer.ts';
+import { microTime } from './micro-time.ts';
+import { type Lease, leases, type Stored } from './resource.ts';
 
-export declare class LeaderElection {
-  constructor(collaborators: {
-    client: KubeClient;
-    namespace: string;
-    name: string;
-    /** Unique among all candidates, also among restarts: pod name and a random part. */
-    identity: string;
-    clock: Clock;
-    log: Log;
-  });
-  get leading(): boolean;
+export interface LeaderElectionOptions {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly name: string;
+  /** Unlike that of any other candidate, also of ourselves before a restart: the pod's name and a random part. */
+  readonly identity: string;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const leaseDurationMs = 15_000;
+const renewDeadlineMs = 10_000;
+const retryPeriodMs = 2_000;
+/** The deadline counts from an answer, others count from the write: an answer this late still leaves a margin. */
+const answerWithinMs = 4_000;
+
+export class LeadershipLost extends MoorageError {
+  readonly code = 'Aborted';
+}
+
+type Lead = (signal: AbortSignal) => Promise<void>;
+
+/**
+ * One leader among several candidates, by a Lease that the leader renews and that others take once it is not renewed.
+ *
+ * Every write is a compare-and-swap on the lease's resourceVersion, so two candidates never both succeed. No clocks are
+ * compared: a candidate measures, on its own clock, how long it has seen no change. Candidates watch the lease and do
+ * not ask for it again and again; a lease that is released is taken at once.
+ *
+ * This does not fence: what a leader sent before it lost the lead may still arrive after. Writes that must not be done
+ * twice need preconditions of their own.
+ */
+export class LeaderElection {
+  readonly #client: KubeClient;
+  readonly #namespace: string;
+  readonly #name: string;
+  readonly #key: string;
+  readonly #identity: string;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  #leading = false;
+
+  constructor({ client, namespace, name, identity, clock, log }: LeaderElectionOptions) {
+    this.#client = client;
+    this.#namespace = namespace;
+    this.#name = name;
+    this.#key = `${namespace}/${name}`;
+    this.#identity = identity;
+    this.#clock = clock;
+    this.#log = log.child({ lease: this.#key, identity });
+  }
+
+  get leading(): boolean {
+    return this.#leading;
+  }
+
   /**
-   * Campaigns until `signal` aborts; while leading, `lead` runs, and its own signal aborts as soon as the lead is lost.
-   * The lease is released after `lead` has ended.
+   * Campaigns until `signal` aborts. While we lead, `lead` runs; its own signal aborts as soon as the lead is lost, and
+   * once it has ended we campaign again. When `signal` aborts, the lease is released after `lead` has ended.
+   * If `lead` ends by itself, or throws, so does this.
    */
-  run(lead: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void>;
+  async run(lead: Lead, signal: AbortSignal): Promise<void> {
+    const watch = new Informer({
+      client: this.#client,
+      resource: leases,
+      namespace: this.#namespace,
+      fieldSelector: `metadata.name=${this.#name}`,
+      clock: this.#clock,
+      log: this.#log,
+    });
+    watch.start();
+    try {
+      for (let goOn = true; goOn; ) {
+        const lease = await this.#acquire(watch, signal);
+        goOn = await this.#hold(lease, lead, signal);
+      }
+    } catch (error) {
+      if (error !== signal.reason) throw error;
+    } finally {
+      await watch.stop();
+    }
+  }
+
+  async #acquire(watch: Informer<Lease>, signal: AbortSignal): Promise<Stored<Lease>> {
+    await watch.whenSynced(signal);
+    for (;;) {
+      const seen = watch.get(this.#key);
+      const takeable =
+        isFree(seen, this.#identity) || (await this.#unchangedFor(durationMs(seen), watch, seen, signal));
+      if (!takeable) continue;
+      const lease = await this.#tryToTake(seen, signal);
+      if (lease) return lease;
+      await this.#unchangedFor(retryPeriodMs, watch, seen, signal);
+    }
+  }
+
+  /** False as soon as the lease changes; true if it does not for so long. */
+  async #unchangedFor(
+    periodMs: number,
+    watch: Informer<Lease>,
+    seen: Stored<Lease> | undefined,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    using period = new Deadline(this.#clock, periodMs, signal);
+    const changed = (now: Stored<Lease> | undefined) =>
+      now?.metadata.resourceVersion !== seen?.metadata.resourceVersion;
+    try {
+      await watch.until(this.#key, changed, period.signal);
+      return false;
+    } catch (error) {
+      if (period.expired) return true;
+      throw error;
+    }
+  }
+
+  /** Undefined if somebody else was faster, or nobody answered. */
+  async #tryToTake(seen: Stored<Lease> | undefined, signal: AbortSignal): Promise<Stored<Lease> | undefined> {
+    const now = microTime(this.#clock.now());
+    const spec = {
+      holderIdentity: this.#identity,
+      leaseDurationSeconds: leaseDurationMs / 1000,
+      acquireTime: now,
+      renewTime: now,
+      leaseTransitions: seen ? (seen.spec?.leaseTransitions ?? 0) + 1 : 0,
+    };
+    try {
+      using deadline = new Deadline(this.#clock, answerWithinMs, signal);
+      if (seen) return await this.#swap(seen, spec, deadline.signal);
+      const metadata = { name: this.#name, namespace: this.#namespace };
+      return await this.#client.create(leases, { metadata, spec }, { signal: deadline.signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isConflict(error) || isAlreadyExists(error)) return undefined;
+      this.#log.warn({ error: messageOf(error) }, 'cannot take the lease; trying again');
+      return undefined;
+    }
+  }
+
+  /** Leads until the lead is lost, which returns true: campaign again; or until it ends, which returns false. */
+  async #hold(lease: Stored<Lease>, lead: Lead, signal: AbortSignal): Promise<boolean> {
+    const term = new AbortController();
+    const end = () => term.abort(signal.reason);
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+    this.#log.info('leading');
+    this.#leading = true;
+    let lost: unknown;
+    const renewal = this.#renew(lease, term.signal).catch((error: unknown) => {
+      lost = error;
+      this.#leading = false;
+      this.#log.warn({ error: messageOf(error) }, 'no longer leading');
+      term.abort(error);
+      return undefined;
+    });
+    try {
+      await lead(term.signal);
+    } catch (error) {
+      if (!term.signal.aborted) throw error;
+      if (error !== term.signal.reason) this.#log.warn({ error: messageOf(error) }, 'failed while ceasing to lead');
+    } finally {
+      signal.removeEventListener('abort', end);
+      term.abort();
+      const last = await renewal;
+      this.#leading = false;
+      if (last) await this.#release(last);
+    }
+    return lost !== undefined && !signal.aborted;
+  }
+
+  /** Returns the lease as it last was when the signal ends it; throws when the lead is lost. */
+  async #renew(lease: Stored<Lease>, signal: AbortSignal): Promise<Stored<Lease>> {
+    let current = lease;
+    for (;;) {
+      using deadline = new Deadline(this.#clock, renewDeadlineMs, signal);
+      try {
+        current = await this.#renewOnce(current, deadline.signal);
+      } catch (error) {
+        if (signal.aborted) return current;
+        if (!deadline.expired) throw error;
+        throw new LeadershipLost('the lease could not be renewed in time; check that the API server can be reached', {
+          cause: error,
+        });
+      }
+    }
+  }
+
+  async #renewOnce(lease: Stored<Lease>, signal: AbortSignal): Promise<Stored<Lease>> {
+    let current = lease;
+    for (let changed = false; ; ) {
+      if (!changed) await pause(this.#clock, retryPeriodMs, signal);
+      try {
+        using answer = new Deadline(this.#clock, answerWithinMs, signal);
+        if (changed) current = await this.#stillOurs(answer.signal);
+        return await this.#swap(current, { renewTime: microTime(this.#clock.now()) }, answer.signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (error instanceof LeadershipLost) throw error;
+        changed = isConflict(error); // by ourselves perhaps: a renewal whose answer was lost
+        if (!changed) this.#log.warn({ error: messageOf(error) }, 'cannot renew the lease; trying again');
+      }
+    }
+  }
+
+  async #stillOurs(signal: AbortSignal): Promise<Stored<Lease>> {
+    const lease = await this.#client.get(leases, this.#name, { namespace: this.#namespace, signal });
+    if (lease?.spec?.holderIdentity === this.#identity) return lease;
+    const holder = lease?.spec?.holderIdentity || 'nobody';
+    throw new LeadershipLost(`the lease was taken by ${holder}; wait until it is free again`);
+  }
+
+  /** So that the next leader need not wait until the lease has run out. */
+  async #release(lease: Stored<Lease>): Promise<void> {
+    using deadline = new Deadline(this.#clock, answerWithinMs);
+    try {
+      await this.#swap(lease, { holderIdentity: '', leaseDurationSeconds: 1 }, deadline.signal);
+    } catch (error) {
+      this.#log.warn({ error: messageOf(error) }, 'could not release the lease; it runs out by itself');
+    }
+  }
+
+  async #swap(lease: Stored<Lease>, spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<Stored<Lease>> {
+    const { resourceVersion } = lease.metadata;
+    const body = { metadata: { resourceVersion }, spec };
+    return await this.#client.patch(
+      leases,
+      this.#name,
+      { type: 'merge', body },
+      { namespace: this.#namespace, signal },
+    );
+  }
+}
+
+function isFree(lease: Stored<Lease> | undefined, identity: string): boolean {
+  const holder = lease?.spec?.holderIdentity;
+  return !holder || holder === identity;
+}
+
+/** How long this lease lasts without renewal, as whoever wrote it said. */
+function durationMs(lease: Stored<Lease> | undefined): number {
+  const seconds = lease?.spec?.leaseDurationSeconds;
+  return seconds ? seconds * 1000 : leaseDurationMs;
 }

@@ -1,0 +1,33 @@
+import type { Clock } from '../base/clock.ts';
+import { pause } from './abortable.ts';
+
+/** So many at once, then so many a second. */
+export class RateLimit {
+  readonly #clock: Clock;
+  readonly #burst: number;
+  readonly #perSecond: number;
+  #left: number;
+  #countedAtMs: number;
+
+  constructor({ clock, burst, perSecond }: { clock: Clock; burst: number; perSecond: number }) {
+    this.#clock = clock;
+    this.#burst = burst;
+    this.#perSecond = perSecond;
+    this.#left = burst;
+    this.#countedAtMs = clock.now();
+  }
+
+  /** For one caller at a time. */
+  async take(signal: AbortSignal): Promise<void> {
+    this.#refill();
+    this.#left -= 1;
+    if (this.#left < 0) await pause(this.#clock, (-this.#left / this.#perSecond) * 1000, signal);
+  }
+
+  #refill(): void {
+    const nowMs = this.#clock.now();
+    const sinceMs = Math.max(0, nowMs - this.#countedAtMs);
+    this.#countedAtMs = nowMs;
+    this.#left = Math.min(this.#burst, this.#left + (sinceMs / 1000) * this.#perSecond);
+  }
+}
