@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ensurePackages } from '../host/packages.ts';
 import { stage } from '../host/progress.ts';
@@ -131,6 +131,19 @@ export class Cluster {
     const node = await this.#create();
     await node.boot();
     return node;
+  }
+
+  /** Makes Node objects that no machine stands behind: enough for what only reads them, and cheap by the thousand. */
+  async registerNodes(count: number): Promise<void> {
+    const items = Array.from({ length: count }, (_, index) => ({
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: `registered-${index}`, labels: { 'kubernetes.io/hostname': `registered-${index}` } },
+      spec: { unschedulable: true },
+    }));
+    const file = join(this.dir, 'registered-nodes.json');
+    await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }));
+    await this.kubectl('create', '-f', file);
   }
 
   /** What the components said last, for the message of an error. */

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
+import { eventually } from '../worlds/cluster/eventually.ts';
+import { newRunDir } from '../worlds/host/run-dir.ts';
+
+describe('a cluster of two nodes', () => {
+  let cluster: Cluster;
+  before(async () => {
+    cluster = await Cluster.start({ nodes: 2 });
+  });
+  after(() => cluster.stop());
+
+  test('a node that loses power comes back with its disks', async () => {
+    const node = cluster.node('a');
+    await node.shell(`lvcreate -y -L 64M -n kept ${volumeGroup}`);
+
+    await node.kill();
+    await node.boot();
+
+    assert.match(await node.shell(`lvs ${volumeGroup}`), /kept/);
+  });
+
+  test('a wiped node comes back with empty disks', async () => {
+    const node = cluster.node('a');
+    await node.shell(`lvcreate -y -L 64M -n lost ${volumeGroup}`);
+
+    await node.wipe();
+    await node.boot();
+
+    assert.doesNotMatch(await node.shell(`lvs ${volumeGroup}`), /lost/);
+  });
+
+  test('a node that is cut off is NotReady, can be looked into, and recovers', async () => {
+    const node = cluster.node('b');
+
+    await node.cut();
+    await node.becomes('NotReady');
+    assert.equal((await node.shell('hostname')).trim(), 'node-b');
+
+    await node.heal();
+    await node.becomes('Ready');
+  });
+
+  test('a script that fails on a node says what it printed', async () => {
+    await assert.rejects(cluster.node('b').shell('echo out; echo oops >&2; exit 3'), /exit code 3.*\n[^]*oops/);
+  });
+
+  test('nodes can be registered without a machine', async () => {
+    await cluster.registerNodes(50);
+
+    const names = (await cluster.kubectl('get', 'nodes', '-oname')).trim().split('\n');
+    assert.equal(names.length, 52);
+  });
+});
+
+describe('what is left of a cluster', () => {
+  const starter = join(import.meta.dirname, 'start-cluster.ts');
+
+  test('nothing runs after its owner was killed', async () => {
+    const dir = await startElsewhere('dies');
+
+    await eventually('every process of it is gone', async () => processesOf(dir).length === 0);
+    const next = await newRunDir('cluster');
+    assert.equal(existsSync(dir), false, 'the next run removes its files');
+    await Cluster.end(next);
+  });
+
+  test('it goes on when it shall, until it is ended by somebody else', async () => {
+    const dir = await startElsewhere('stays');
+    assert.notEqual(processesOf(dir).length, 0);
+
+    await Cluster.end(dir);
+
+    await eventually('every process of it is gone', async () => processesOf(dir).length === 0);
+    assert.equal(existsSync(dir), false);
+  });
+
+  /** Starts a cluster in another process, kills that process, and returns where the cluster had its state. */
+  async function startElsewhere(fate: 'dies' | 'stays'): Promise<string> {
+    const owner = spawn(process.execPath, [starter, fate], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [line] = (await once(owner.stdout.setEncoding('utf8'), 'data')) as [string];
+    owner.kill('SIGKILL');
+    await once(owner, 'exit');
+    return line.trim();
+  }
+
+  /** Whatever names the directory in its command line: all components and machines do. */
+  function processesOf(dir: string): string[] {
+    const commandLine = (pid: string) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      } catch {
+        return ''; // it ended while we looked
+      }
+    };
+    return readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && commandLine(pid).includes(dir));
+  }
+});
