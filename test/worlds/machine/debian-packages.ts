@@ -1,11 +1,11 @@
-import { execFile } from 'node:child_process';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { run } from '../../../src/base/exec.ts';
 import { MachineFilesUnavailable } from './errors.ts';
 
-const execute = promisify(execFile);
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
+const downloadTimeoutMs = 10 * 60_000;
+const unpackTimeoutMs = 60_000;
 
 /**
  * Debian packages, downloaded and unpacked but not installed. Each release has package lists of its own below `dir`:
@@ -82,7 +82,7 @@ export class DebianPackages {
   }
 
   async #apt(words: readonly string[], cwd = this.#dir): Promise<string> {
-    const { stdout } = await execute('apt-get', [...this.#options, ...words], { cwd, maxBuffer: 64 << 20 });
+    const { stdout } = await run(['apt-get', ...this.#options, ...words], { cwd, timeoutMs: downloadTimeoutMs });
     return stdout;
   }
 }
@@ -91,5 +91,5 @@ export class DebianPackages {
 async function unpackArchive(archive: string, tree: string): Promise<void> {
   const left = ['doc', 'man', 'locale'].map((name) => `--exclude=./usr/share/${name}`).join(' ');
   const script = `dpkg-deb --fsys-tarfile "$1" | tar -C "$2" -x --no-same-owner --keep-directory-symlink ${left}`;
-  await execute('sh', ['-c', script, 'unpack', archive, tree]);
+  await run(['sh', '-c', script, 'unpack', archive, tree], { timeoutMs: unpackTimeoutMs });
 }

@@ -1,15 +1,11 @@
-import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { access, chmod, copyFile, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { arch, homedir } from 'node:os';
+import { arch } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { promisify } from 'node:util';
 import { messageOf } from '../../../src/base/errors.ts';
+import { run } from '../../../src/base/exec.ts';
+import { cached, keyOf } from '../host/cache.ts';
 import { DebianPackages } from './debian-packages.ts';
 import { MachineFilesUnavailable } from './errors.ts';
-import { withFileLock } from './file-lock.ts';
-
-const execute = promisify(execFile);
 
 /** What every machine boots from: read-only, shared by all machines, made once. */
 export interface MachineFiles {
@@ -45,33 +41,18 @@ const neededPrograms = {
 /** Makes the files on first use and tells each step; later calls return at once. Needs no root and installs nothing. */
 export async function ensureMachineFiles(report: (line: string) => void): Promise<MachineFiles> {
   await requirePrograms();
-  const caches = join(homedir(), '.cache', 'moorage');
-  const dir = join(caches, `machine-${await key()}`);
-  const description = join(dir, 'files.json');
-  if (!(await exists(description))) {
-    await mkdir(caches, { recursive: true });
-    await withFileLock(`${dir}.lock`, async () => {
-      if (await exists(description)) return; // somebody else made them while we waited
-      const partial = `${dir}.partial`;
-      await rm(partial, { recursive: true, force: true });
-      const kernelArguments = await make(partial, report);
-      await writeFile(join(partial, 'files.json'), JSON.stringify({ kernelArguments }));
-      await rename(partial, dir);
-    });
-  }
-  const { kernelArguments } = JSON.parse(await readFile(description, 'utf8')) as Pick<MachineFiles, 'kernelArguments'>;
+  const sources = ['machine-files.ts', 'debian-packages.ts'].map((name) => join(import.meta.dirname, name));
+  const key = await keyOf([...sources, '/etc/os-release'], [arch()]);
+  const dir = await cached(`machine-${key}`, async (draft) => {
+    const kernelArguments = await make(draft, report);
+    await writeFile(join(draft, 'files.json'), JSON.stringify({ kernelArguments }));
+  });
+  const { kernelArguments } = JSON.parse(await readFile(join(dir, 'files.json'), 'utf8')) as Pick<
+    MachineFiles,
+    'kernelArguments'
+  >;
   const kernelDir = join(dir, 'kernel');
   return { kernel: join(kernelDir, 'linux'), kernelDir, kernelArguments, toolsDir: join(dir, 'tools') };
-}
-
-/** Changes with all that decides what the files are. */
-async function key(): Promise<string> {
-  const sources = ['machine-files.ts', 'debian-packages.ts'].map((name) => join(import.meta.dirname, name));
-  const inputs = await Promise.all([...sources, '/etc/os-release'].map((path) => readFile(path, 'utf8')));
-  return createHash('sha256')
-    .update([...inputs, arch()].join('\0'))
-    .digest('hex')
-    .slice(0, 12);
 }
 
 /** Fills `dir` and returns the kernel's arguments. */
@@ -104,7 +85,11 @@ async function make(dir: string, report: (line: string) => void): Promise<string
   await rm(unpacked, { recursive: true });
   await rm(apt, { recursive: true });
 
-  const help = await execute('./linux', ['--help'], { cwd: kernelDir, env: { LD_LIBRARY_PATH: kernelDir } });
+  const help = await run(['./linux', '--help'], {
+    cwd: kernelDir,
+    env: { LD_LIBRARY_PATH: kernelDir },
+    timeoutMs: 10_000,
+  });
   return /^seccomp=/m.test(help.stdout) ? ['seccomp=on'] : [];
 }
 

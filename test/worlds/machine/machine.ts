@@ -1,11 +1,11 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, watch } from 'node:fs';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { InvalidInput } from '../../../src/base/errors.ts';
+import { CommandFailed, run } from '../../../src/base/exec.ts';
 import { MachineDidNotBoot, MachineOff } from './errors.ts';
 import { GuestCalls } from './guest-calls.ts';
 import { guestDir, machineCommand } from './machine-command.ts';
@@ -13,7 +13,7 @@ import type { MachineFiles } from './machine-files.ts';
 import { namespaceInit } from './namespace-init.ts';
 import { exports, quote } from './quote.ts';
 
-const execute = promisify(execFile);
+const quickMs = 10_000;
 const bootTimeoutMs = 60_000;
 const powerOffTimeoutMs = 30_000;
 
@@ -107,7 +107,7 @@ export class Machine {
     await writeFile(join(dir, 'environment.sh'), exports({ DM_DISABLE_UDEV: '1', HOME: '/root', ...options.env }));
     const doorbell = join(dir, 'doorbell');
     await rm(doorbell, { force: true });
-    await execute('mkfifo', [doorbell]);
+    await run(['mkfifo', doorbell], { timeoutMs: quickMs });
     return new Machine(options);
   }
 
@@ -253,11 +253,15 @@ export class Machine {
   }
 
   async #lockIsHeld(): Promise<boolean> {
+    const conflict = 75;
+    const lock = join(this.dir, 'lock');
     try {
-      await execute('flock', ['--nonblock', '--conflict-exit-code', '75', join(this.dir, 'lock'), 'true']);
+      await run(['flock', '--nonblock', '--conflict-exit-code', String(conflict), lock, 'true'], {
+        timeoutMs: quickMs,
+      });
       return false;
     } catch (error) {
-      if ((error as { code?: unknown }).code === 75) return true;
+      if (error instanceof CommandFailed && error.exitCode === conflict) return true;
       throw error;
     }
   }
