@@ -36,3 +36,11 @@ export class VolumeExists extends MoorageError {
 export class PoolMissing extends MoorageError {
   readonly code = 'FailedPrecondition';
 }
+
+export class VolumeInUse extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string, devicePath: string) {
+    super(`volume ${id} is still in use as ${devicePath}; it is removed once it is unmounted and closed`);
+  }
+}

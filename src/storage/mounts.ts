@@ -1,5 +1,9 @@
+import type { Stats } from 'node:fs';
+import { readFile, realpath, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { MoorageError } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
-import type { Mount } from './mountinfo.ts';
+import { type Mount, parseMountInfo } from './mountinfo.ts';
 
 export interface MountRequest {
   readonly source: string;
@@ -14,25 +18,87 @@ export interface BindRequest {
   readonly readOnly: boolean;
 }
 
-/** Mounts of this process's mount namespace. Every method can be repeated. Nothing is unmounted lazily or by force. */
+export class MountConflict extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(target: string, wanted: string, found: string) {
+    super(`${target} should be ${wanted}, but ${found} is mounted there; unmount it first`);
+  }
+}
+
+const timeoutMs = 60_000;
+
+/**
+ * The mounts that this process sees. Every method can be repeated. The target must exist, and stays when it is
+ * unmounted. Nothing is ever unmounted lazily or by force: whoever writes would go on writing unseen.
+ */
 export class Mounts {
-  constructor(_collaborators: { readonly run: Run; readonly readMountInfo: () => Promise<string> }) {}
+  readonly #run: Run;
+
+  constructor({ run }: { readonly run: Run }) {
+    this.#run = run;
+  }
 
   /** What is mounted at the path itself: the topmost, if several are stacked. */
-  async at(_target: string): Promise<Mount | undefined> {
-    throw new Error('to come');
+  async at(target: string): Promise<Mount | undefined> {
+    const path = await withRealParent(target);
+    if (path === undefined) return undefined;
+    return parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8')).findLast((mount) => mount.target === path);
   }
 
-  async mount(_request: MountRequest, _signal: AbortSignal): Promise<void> {
-    throw new Error('to come');
+  async mount({ source, target, filesystem, options }: MountRequest, signal: AbortSignal): Promise<void> {
+    const present = await this.at(target);
+    if (present && (await isSameDevice(present.source, source))) return;
+    if (present) throw new MountConflict(target, source, present.source);
+    const flags = options.length > 0 ? ['-o', options.join(',')] : [];
+    await this.#run(['mount', '-t', filesystem, ...flags, source, target], { timeoutMs, signal });
   }
 
-  async bind(_request: BindRequest, _signal: AbortSignal): Promise<void> {
-    throw new Error('to come');
+  async bind({ source, target, readOnly }: BindRequest, signal: AbortSignal): Promise<void> {
+    const present = await this.at(target);
+    if (present && !(await isSameFile(source, target))) throw new MountConflict(target, source, present.source);
+    if (!present) await this.#run(['mount', '--bind', source, target], { timeoutMs, signal });
+    // A second step for the kernel too: a crash in between is made good by the next call.
+    if (readOnly && !present?.options.includes('ro')) {
+      await this.#run(['mount', '-o', 'remount,bind,ro', target], { timeoutMs, signal });
+    }
   }
 
-  /** A target that is not mounted, or not there, is unmounted already. The target itself stays. */
-  async unmount(_target: string, _signal: AbortSignal): Promise<void> {
-    throw new Error('to come');
+  /** A target that is not mounted, or not there, is unmounted already. Mounts stacked on each other all go. */
+  async unmount(target: string, signal: AbortSignal): Promise<void> {
+    while (await this.at(target)) await this.#run(['umount', target], { timeoutMs, signal });
   }
+}
+
+/** The kernel knows real paths only. The target itself is not followed: asking a broken mount for anything may hang. */
+async function withRealParent(target: string): Promise<string | undefined> {
+  try {
+    return join(await realpath(dirname(target)), basename(target));
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+async function isSameDevice(one: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([find(one), find(other)]);
+  return a !== undefined && b !== undefined && a.isBlockDevice() && b.isBlockDevice() && a.rdev === b.rdev;
+}
+
+async function isSameFile(one: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([find(one), find(other)]);
+  return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino;
+}
+
+async function find(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT';
 }

@@ -1,4 +1,6 @@
-import type { Run } from '../base/exec.ts';
+import { open } from 'node:fs/promises';
+import { messageOf } from '../base/errors.ts';
+import { CommandFailed, type Run } from '../base/exec.ts';
 
 /** What the device says of itself. "Could not tell" is never "empty". */
 export type Probe =
@@ -8,6 +10,49 @@ export type Probe =
 
 export type ProbeDevice = (devicePath: string, signal: AbortSignal) => Promise<Probe>;
 
-export function blkid(_run: Run): ProbeDevice {
-  throw new Error('to come');
+const timeoutMs = 30_000;
+const nothingFound = 2;
+/** Where new volumes are zeroed, and where most who write to a raw device begin. */
+const headBytes = 4096;
+
+/** Looks at the device itself, never at a cache. */
+export function blkid(run: Run): ProbeDevice {
+  return async (devicePath, signal) => {
+    try {
+      const { stdout } = await run(['blkid', '--probe', '--output', 'export', devicePath], { timeoutMs, signal });
+      return parseBlkid(stdout);
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error;
+      if (error.exitCode !== nothingFound) return { kind: 'unknown', reason: error.message };
+      // The same exit code stands for a device that is missing or cannot be read, so that must be ruled out.
+      return headOf(devicePath);
+    }
+  };
+}
+
+export function parseBlkid(output: string): Probe {
+  const facts = new Map(
+    output
+      .split('\n')
+      .filter((line) => line.includes('='))
+      .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+  );
+  const found = facts.get('TYPE') ?? facts.get('PTTYPE');
+  if (!found) return { kind: 'unknown', reason: `blkid found something that it cannot name: ${output.trim()}` };
+  return { kind: 'found', filesystem: found, uuid: facts.get('UUID') ?? facts.get('PTUUID') ?? '' };
+}
+
+/** Empty only if it can be read and nothing is written there. */
+async function headOf(devicePath: string): Promise<Probe> {
+  try {
+    await using device = await open(devicePath, 'r');
+    const { buffer, bytesRead } = await device.read(Buffer.alloc(headBytes), 0, headBytes, 0);
+    if (bytesRead < headBytes)
+      return { kind: 'unknown', reason: `only ${bytesRead} bytes can be read of ${devicePath}` };
+    if (buffer.some((byte) => byte !== 0))
+      return { kind: 'unknown', reason: `${devicePath} holds data of an unknown kind` };
+    return { kind: 'empty' };
+  } catch (error) {
+    return { kind: 'unknown', reason: messageOf(error) };
+  }
 }

@@ -1,0 +1,72 @@
+import { type BigIntStats, constants } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
+import * as v from 'valibot';
+import type { Run } from '../../base/exec.ts';
+
+const timeoutMs = 30_000;
+
+const listSchema = v.object({
+  loopdevices: v.array(v.object({ name: v.string(), 'back-ino': v.number(), 'back-maj:min': v.string() })),
+});
+
+/** Files as block devices. A file is known by device and inode, as its path may differ between mount namespaces. */
+export class LoopDevices {
+  readonly #run: Run;
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+
+  /** The loop device that each of the files is attached to, of those that are attached at all; one command for all. */
+  async find(files: readonly string[], signal: AbortSignal): Promise<Map<string, string>> {
+    const { stdout } = await this.#run(['losetup', '--list', '--json', '--output', 'NAME,BACK-INO,BACK-MAJ:MIN'], {
+      timeoutMs,
+      signal,
+    });
+    const devices = new Map<string, string>();
+    if (stdout.trim() === '') return devices; // some versions print nothing when there are none
+    const { loopdevices } = v.parse(listSchema, JSON.parse(stdout));
+    const byIdentity = new Map(
+      loopdevices.map((loop) => [`${loop['back-maj:min'].trim()} ${loop['back-ino']}`, loop.name]),
+    );
+    for (const file of files) {
+      const device = byIdentity.get(identityOf(await stat(file, { bigint: true })));
+      if (device) devices.set(file, device);
+    }
+    return devices;
+  }
+
+  /** Direct, so that data is not cached twice and a flush reaches the disk; the kernel leaves that out where it cannot. */
+  async attach(file: string, signal: AbortSignal): Promise<string> {
+    const { stdout } = await this.#run(['losetup', '--find', '--show', '--direct-io=on', file], { timeoutMs, signal });
+    return stdout.trim();
+  }
+
+  /** The device follows its file, which has grown. */
+  async updateSize(device: string, signal: AbortSignal): Promise<void> {
+    await this.#run(['losetup', '--set-capacity', device], { timeoutMs, signal });
+  }
+
+  /** The kernel would only postpone it while the device is open, so whoever relies on it must look again. */
+  async detach(device: string, signal: AbortSignal): Promise<void> {
+    await this.#run(['losetup', '--detach', device], { timeoutMs, signal });
+  }
+
+  /** Mounted, or held by somebody who wants it alone. */
+  async isHeld(device: string): Promise<boolean> {
+    try {
+      await using _ = await open(device, constants.O_RDONLY | constants.O_EXCL);
+      return false;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EBUSY') return true;
+      throw error;
+    }
+  }
+}
+
+/** `major:minor inode`; Linux spreads both numbers over the bits of st_dev. */
+export function identityOf({ dev, ino }: Pick<BigIntStats, 'dev' | 'ino'>): string {
+  const major = (dev >> 8n) & 0xfffn;
+  const minor = (dev & 0xffn) | ((dev >> 12n) & 0xfff00n);
+  return `${major}:${minor} ${ino}`;
+}

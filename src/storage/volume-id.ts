@@ -1,0 +1,39 @@
+import { InvalidInput } from '../base/errors.ts';
+import type { NewVolume, VolumeId } from './pool.ts';
+
+const reservedPrefixes = ['snapshot', 'pvmove'];
+const reservedParts =
+  /_(cdata|cmeta|corig|cpool|cvol|imeta|iorig|mimage|mlog|pmspare|rimage|rmeta|tdata|tmeta|vdata|vorigin|wcorig)/;
+
+/** What LVM takes as the name of a logical volume. File pools keep to the same, so that a claim can move between pools. */
+export function checkVolumeId(id: VolumeId): void {
+  const wrong =
+    !/^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,99}$/.test(id) ||
+    id === '.' ||
+    id === '..' ||
+    reservedParts.test(id) ||
+    reservedPrefixes.some((prefix) => id.startsWith(prefix));
+  if (wrong) {
+    throw new InvalidInput(
+      `volume name ${JSON.stringify(id.slice(0, 128))} is not allowed; use at most 100 letters, digits and "_+.-", ` +
+        'not beginning with "-", "snapshot" or "pvmove", and none of the suffixes that LVM keeps to itself',
+    );
+  }
+}
+
+export function checkTags(tags: readonly string[]): void {
+  for (const tag of tags) {
+    if (/^[A-Za-z0-9_+./=!:&#][A-Za-z0-9_+./=!:&#-]{0,1023}$/.test(tag)) continue;
+    throw new InvalidInput(
+      `tag ${JSON.stringify(tag.slice(0, 128))} is not allowed; use letters, digits and "_+./=!:&#-", not beginning with "-"`,
+    );
+  }
+}
+
+export function checkNewVolume(wanted: NewVolume): void {
+  checkVolumeId(wanted.id);
+  checkTags(wanted.tags);
+  if (wanted.sizeBytes <= 0n) {
+    throw new InvalidInput(`volume ${wanted.id} cannot have ${wanted.sizeBytes} bytes; ask for at least one`);
+  }
+}
