@@ -1,4 +1,4 @@
-import { InvalidInput, MoorageError } from '../base/errors.ts';
+import { MoorageError } from '../base/errors.ts';
 import type { Command, Run } from '../base/exec.ts';
 import { VolumeNotFound } from './errors.ts';
 import type { Pool, Volume, VolumeId } from './pool.ts';
@@ -7,13 +7,6 @@ import { filesystemTag, formattedAs } from './tags.ts';
 
 export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
 export type Filesystem = (typeof filesystems)[number];
-
-export function parseFilesystem(name: string): Filesystem {
-  const filesystem = filesystems.find((candidate) => candidate === name);
-  if (!filesystem)
-    throw new InvalidInput(`filesystem ${JSON.stringify(name)} is not supported; use ${filesystems.join(', ')}`);
-  return filesystem;
-}
 
 /** The only place that allows a format. It decides; the caller acts. */
 export function decideFormat(volume: Volume, probe: Probe, wanted: Filesystem): 'format' | 'mount' {

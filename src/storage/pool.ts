@@ -43,6 +43,9 @@ export interface Pool {
   /** A volume that is not there is removed already. */
   remove(id: VolumeId, signal: AbortSignal): Promise<void>;
 
+  /** Reads everything anew, for what others have changed. */
+  refresh(signal: AbortSignal): Promise<void>;
+
   /** Calls back after each change of volumes or capacity; returns how to stop that. */
   onChange(listener: () => void): () => void;
 }

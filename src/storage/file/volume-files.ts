@@ -6,7 +6,7 @@ import type { Capacity, NewVolume, VolumeId } from '../pool.ts';
 import { replaceFile, syncDirectory } from './durable.ts';
 
 const imageSuffix = '.img';
-const unfinishedSuffix = '.img.new';
+const unfinishedSuffix = '.new';
 const timeoutMs = 300_000; // some filesystems write all of a preallocated file
 
 const labelSchema = v.object({ tags: v.array(v.string()) });
@@ -39,7 +39,7 @@ export class VolumeFiles {
 
   /** Space only: nothing is written, and what an earlier file left on the disk reads as zeros. */
   async make({ id, tags }: NewVolume, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
-    const unfinished = join(this.#directory, `${id}${unfinishedSuffix}`);
+    const unfinished = join(this.#directory, `${id}${imageSuffix}${unfinishedSuffix}`);
     await rm(unfinished, { force: true });
     try {
       await this.#allocate(unfinished, sizeBytes, signal);
@@ -62,7 +62,7 @@ export class VolumeFiles {
     await rm(this.#labelPath(id), { force: true });
   }
 
-  /** Creations that a crash cut short: they never had their name, so nobody was ever given them. */
+  /** What a crash cut short: it never had its name, so nobody was ever given it. */
   async removeUnfinished(): Promise<void> {
     const names = await readdir(this.#directory);
     await Promise.all(
