@@ -100,7 +100,7 @@ export class Cluster {
   /** Ends the cluster whose state is in `dir`, whoever started it and however far it came, and forgets its state. */
   static async end(dir: string): Promise<void> {
     await Namespaces.end(dir);
-    await rm(dir, { recursive: true, force: true });
+    await rm(dir, { recursive: true, force: true, maxRetries: 5 }); // the last processes may still be dying
   }
 
   /** Of an administrator, usable on the host. */

@@ -13,6 +13,9 @@ const run = promisify(execFile);
 const home = join(import.meta.dirname, '..', '..', '..');
 const namespace = 'moorage-system';
 
+/** On each node. */
+export const agentPidFile = '/run/moorage-agent.pid';
+
 /** What every node offers: its volume group, and a directory for nodes that have no disk to spare. */
 const engine = {
   'device-classes': [
@@ -92,7 +95,8 @@ export class Moorage {
       `--csi-socket=/var/lib/kubelet/plugins/${driverName}/node/csi-topolvm.sock`,
     ];
     // As a DaemonSet's pod would, it comes back whenever it ends.
-    const loop = `while :; do ${agent.join(' ')} >>${dir}/moorage.log 2>&1; sleep 1; done`;
+    const once = `${agent.join(' ')} >>${dir}/moorage.log 2>&1 & echo $! >${agentPidFile}; wait $!`;
+    const loop = `while :; do ${once}; sleep 1; done`;
     await writeFile(join(dir, 'at-boot.sh'), `(${loop}) </dev/null >/dev/null 2>&1 &\n`);
     await node.shell(`setsid sh ${dir}/at-boot.sh`);
     await this.whenServing(node);

@@ -1,0 +1,112 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
+import { eventually } from '../worlds/cluster/eventually.ts';
+import { busyboxImage } from '../worlds/cluster/images.ts';
+
+export interface StatefulSetOptions {
+  readonly replicas?: number;
+  readonly storageClass?: string;
+  readonly size?: string;
+}
+
+/** A StatefulSet whose pods write one line to their volume at each start. */
+export class StatefulSet {
+  readonly name: string;
+  readonly #cluster: Cluster;
+
+  private constructor(cluster: Cluster, name: string) {
+    this.#cluster = cluster;
+    this.name = name;
+  }
+
+  static async create(cluster: Cluster, name: string, options: StatefulSetOptions = {}): Promise<StatefulSet> {
+    const { replicas = 1, storageClass = 'moorage', size = '100Mi' } = options;
+    const labels = { app: name };
+    const write = 'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && exec sleep 1000000';
+    const container = {
+      name: 'writer',
+      image: busyboxImage,
+      imagePullPolicy: 'Never',
+      command: ['sh', '-c', write],
+      volumeMounts: [{ name: 'data', mountPath: '/data' }],
+    };
+    const claim = {
+      metadata: { name: 'data' },
+      spec: {
+        accessModes: ['ReadWriteOnce'],
+        storageClassName: storageClass,
+        resources: { requests: { storage: size } },
+      },
+    };
+    const object = {
+      apiVersion: 'apps/v1',
+      kind: 'StatefulSet',
+      metadata: { name },
+      spec: {
+        replicas,
+        serviceName: name,
+        selector: { matchLabels: labels },
+        template: { metadata: { labels }, spec: { terminationGracePeriodSeconds: 0, containers: [container] } },
+        volumeClaimTemplates: [claim],
+      },
+    };
+    const file = join(cluster.dir, `${name}.json`);
+    await writeFile(file, JSON.stringify(object));
+    await cluster.kubectl('apply', '-f', file);
+    return new StatefulSet(cluster, name);
+  }
+
+  async ready(ordinal = 0): Promise<void> {
+    const pod = `${this.name}-${ordinal}`;
+    await eventually(
+      `pod ${pod} is Ready`,
+      async () => (await this.#get(`pod/${pod}`, '{.status.conditions[?(@.type=="Ready")].status}')) === 'True',
+      { explain: () => this.#explain(`pod/${pod}`), timeoutMs: 90_000 },
+    );
+  }
+
+  /** The lines that the pods wrote, oldest first. */
+  async lines(ordinal = 0): Promise<string[]> {
+    const log = await this.#cluster.kubectl('exec', `${this.name}-${ordinal}`, '--', 'cat', '/data/log');
+    return log.trim().split('\n');
+  }
+
+  /** Deletes a pod and waits for the one that takes its place. */
+  async replacePod(ordinal = 0): Promise<void> {
+    const pod = `pod/${this.name}-${ordinal}`;
+    const before = await this.#get(pod, '{.metadata.uid}');
+    await this.#cluster.kubectl('delete', pod);
+    await eventually(`${pod} is another one`, async () => {
+      const uid = await this.#get(pod, '{.metadata.uid}');
+      return uid !== '' && uid !== before;
+    });
+    await this.ready(ordinal);
+  }
+
+  async nodeOf(ordinal = 0): Promise<string> {
+    return this.#get(`pod/${this.name}-${ordinal}`, '{.spec.nodeName}');
+  }
+
+  /** The CSI volume ID, which is the name of the volume on its node. */
+  async volumeId(ordinal = 0): Promise<string> {
+    const volume = await this.#get(`pvc/data-${this.name}-${ordinal}`, '{.spec.volumeName}');
+    return this.#get(`pv/${volume}`, '{.spec.csi.volumeHandle}');
+  }
+
+  /** Deletes the set with its pods, then its claims. */
+  async delete(): Promise<void> {
+    await this.#cluster.kubectl('delete', 'statefulset', this.name, '--cascade=foreground');
+    const claims = await this.#cluster.kubectl('get', 'pvc', '-oname');
+    const own = claims.split('\n').filter((claim) => claim.startsWith(`persistentvolumeclaim/data-${this.name}-`));
+    if (own.length > 0) await this.#cluster.kubectl('delete', ...own);
+  }
+
+  async #get(object: string, path: string): Promise<string> {
+    return this.#cluster.kubectl('get', object, '--ignore-not-found', `-ojsonpath=${path}`);
+  }
+
+  async #explain(object: string): Promise<string> {
+    return [await this.#cluster.kubectl('describe', object), await this.#cluster.tails()].join('\n');
+  }
+}

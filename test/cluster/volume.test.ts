@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
+import { eventually } from '../worlds/cluster/eventually.ts';
+import { agentPidFile, Moorage } from '../worlds/cluster/moorage.ts';
+import { StatefulSet } from './stateful-set.ts';
+
+describe('one volume all the way through', () => {
+  let cluster: Cluster;
+  let moorage: Moorage;
+  before(async () => {
+    cluster = await Cluster.start({ nodes: 2 });
+    moorage = await Moorage.install(cluster);
+  });
+  after(() => cluster.stop());
+
+  test('a claim becomes a logical volume with ext4, mounted in its pod', async () => {
+    const set = await StatefulSet.create(cluster, 'first');
+    await set.ready();
+
+    const id = await set.volumeId();
+    const node = cluster.node(await set.nodeOf());
+    assert.match(
+      await node.shell(`lvs --noheadings --units m -o lv_name,lv_size ${volumeGroup}`),
+      new RegExp(`${id} +100.00m`),
+    );
+    assert.match(await cluster.kubectl('exec', 'first-0', '--', 'grep', ' /data ', '/proc/mounts'), / ext4 /);
+
+    await set.delete();
+    await moorage.whenNoVolumes();
+    assert.equal(
+      (await node.shell(`lvs --noheadings -o lv_name ${volumeGroup}`)).trim(),
+      '',
+      'its space is free again',
+    );
+  });
+
+  test('data survives the pod that wrote it', async () => {
+    const set = await StatefulSet.create(cluster, 'kept');
+    await set.ready();
+    const written = await set.lines();
+
+    await set.replacePod();
+
+    assert.deepEqual((await set.lines()).slice(0, 1), written);
+    assert.equal((await set.lines()).length, 2);
+    await set.delete();
+    await moorage.whenNoVolumes();
+  });
+
+  test('data survives a power loss of its node', async () => {
+    const set = await StatefulSet.create(cluster, 'durable');
+    await set.ready();
+    const written = await set.lines();
+    const node = cluster.node(await set.nodeOf());
+
+    await node.kill();
+    await node.boot();
+
+    const lines = await eventually('the pod has written again', async () => {
+      const now = await set.lines();
+      return now.length > 1 && now;
+    });
+    assert.deepEqual(lines.slice(0, 1), written);
+    await set.delete();
+    await moorage.whenNoVolumes();
+  });
+
+  test('a file pool needs no spare disk and no device mapper', async () => {
+    const set = await StatefulSet.create(cluster, 'filed', { storageClass: 'moorage-file' });
+    await set.ready();
+    const node = cluster.node(await set.nodeOf());
+    assert.match(await node.shell('losetup --list --noheadings -O BACK-FILE'), new RegExp(await set.volumeId()));
+
+    await set.replacePod();
+
+    assert.equal((await set.lines()).length, 2);
+    await set.delete();
+    await moorage.whenNoVolumes();
+    assert.equal((await node.shell('losetup --list --noheadings')).trim(), '', 'no loop device is left');
+  });
+
+  test('a claim that fits on no node waits, and says why', async () => {
+    const set = await StatefulSet.create(cluster, 'huge', { size: '100Gi' });
+
+    const reason = await eventually('the scheduler has spoken', async () => {
+      const path = '{.items[?(@.reason=="FailedScheduling")].message}';
+      const message = await cluster.kubectl(
+        'get',
+        'events',
+        '--field-selector=involvedObject.name=huge-0',
+        `-ojsonpath=${path}`,
+      );
+      return message !== '' && message;
+    });
+
+    assert.match(reason, /not have enough free storage/);
+    await set.delete();
+    await moorage.whenNoVolumes();
+  });
+
+  test('a volume is made although controller and agents are killed meanwhile', async () => {
+    await moorage.controller.kill();
+    for (const node of cluster.nodes) await node.shell(`kill -9 $(cat ${agentPidFile})`);
+    const set = await StatefulSet.create(cluster, 'stubborn');
+
+    moorage.controller.start();
+
+    await set.ready();
+    await set.delete();
+    await moorage.whenNoVolumes();
+  });
+
+  test('a volume costs two writes to the API', async () => {
+    const before = await logicalVolumeWrites(cluster);
+    const set = await StatefulSet.create(cluster, 'frugal');
+    await set.ready();
+
+    const spent = (await logicalVolumeWrites(cluster)) - before;
+
+    assert.equal(spent, 2, 'one POST by the controller, one PATCH by the node');
+    await set.delete();
+    await moorage.whenNoVolumes();
+  });
+});
+
+/** By the API server's own count. */
+async function logicalVolumeWrites(cluster: Cluster): Promise<number> {
+  const metrics = await cluster.kubectl('get', '--raw', '/metrics');
+  return metrics
+    .split('\n')
+    .filter((line) => line.startsWith('apiserver_request_total{') && line.includes('resource="logicalvolumes"'))
+    .filter((line) => /verb="(POST|PUT|PATCH|APPLY|DELETE)"/.test(line))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' '))), 0);
+}
