@@ -3,7 +3,7 @@ import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { stringify } from 'yaml';
-import { driverName, logicalVolume } from '../../../src/names.ts';
+import { driverName, logicalVolume, parameters } from '../../../src/names.ts';
 import type { Cluster } from './cluster.ts';
 import { type ClusterNode, volumeGroup } from './cluster-node.ts';
 import { Component } from './component.ts';
@@ -43,6 +43,7 @@ export class Moorage {
       (name) => `-f${join(home, 'deploy', `${name}.yaml`)}`,
     );
     await cluster.kubectl('apply', ...manifests);
+    await cluster.kubectl('apply', `-f${await fileClass(cluster.dir)}`);
 
     const dir = join(cluster.dir, 'moorage');
     await mkdir(dir, { recursive: true });
@@ -131,6 +132,21 @@ export class Moorage {
   async tails(): Promise<string> {
     return (await Promise.all([this.controller.tail(), this.provisioner.tail()])).join('\n');
   }
+}
+
+/** A StorageClass for the nodes' directories, besides the one for their default class. */
+async function fileClass(dir: string): Promise<string> {
+  const file = join(dir, 'file-class.yaml');
+  const object = {
+    apiVersion: 'storage.k8s.io/v1',
+    kind: 'StorageClass',
+    metadata: { name: 'moorage-file' },
+    provisioner: driverName,
+    parameters: { [parameters.deviceClass]: 'file' },
+    volumeBindingMode: 'WaitForFirstConsumer',
+  };
+  await writeFile(file, stringify(object));
+  return file;
 }
 
 /** A kubeconfig with which a program outside a pod is a ServiceAccount, with no more rights than that has. */
