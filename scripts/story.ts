@@ -11,7 +11,7 @@ import { duration } from '../test/worlds/host/progress.ts';
 
 const example = join(import.meta.dirname, '..', 'deploy', 'examples', 'statefulset.yaml');
 const namespace = 'default';
-const replicas = ['diary-0', 'diary-1'];
+const replicas = ['db-0', 'db-1'];
 const patience = () => AbortSignal.timeout(90_000);
 
 /** A StatefulSet gets its volumes, loses a pod, and keeps its data; told step by step, with times. */
@@ -34,18 +34,14 @@ export async function tellStory(cluster: Cluster): Promise<void> {
     console.log('\nA StatefulSet asks for two volumes:\n');
     console.log(row('CLAIM', 'VOLUME', 'NODE', 'POD', 'VOLUME MADE', 'POD READY'));
     for (const name of replicas) {
-      const claim = await watched.claims.until(
-        `${namespace}/pages-${name}`,
-        (found) => found !== undefined,
-        patience(),
-      );
+      const claim = await watched.claims.until(`${namespace}/data-${name}`, (found) => found !== undefined, patience());
       const claimed = performance.now();
       const volume = `pvc-${claim?.metadata.uid}`;
       const made = await watched.volumes.until(volume, (found) => Boolean(found?.status?.volumeID), patience());
       const volumeMade = duration(performance.now() - claimed);
       await watched.pods.until(`${namespace}/${name}`, isReady, patience());
       const podReady = duration(performance.now() - claimed);
-      console.log(row(`pages-${name}`, volume, made?.spec.nodeName ?? '', name, volumeMade, podReady));
+      console.log(row(`data-${name}`, volume, made?.spec.nodeName ?? '', name, volumeMade, podReady));
     }
     console.log(
       `\nBoth run after ${duration(performance.now() - started)}. Times count from the moment the claim appeared.`,
@@ -54,8 +50,8 @@ export async function tellStory(cluster: Cluster): Promise<void> {
     const [victim = ''] = replicas;
     const key = `${namespace}/${victim}`;
     const before = watched.pods.get(key);
-    const written = (await pages(cluster, victim)).at(0);
-    console.log(`\n${victim} has written: ${written}. Now it is deleted …`);
+    const written = (await lines(cluster, victim)).at(0);
+    console.log(`\nNow ${victim} is deleted …`);
     const deleted = performance.now();
     await cluster.kubectl('delete', 'pod', victim, '--wait=false');
     const after = await watched.pods.until(
@@ -66,17 +62,17 @@ export async function tellStory(cluster: Cluster): Promise<void> {
     console.log(
       `… and another one is Ready after ${duration(performance.now() - deleted)}, on ${after?.spec?.nodeName}.`,
     );
-    const kept = await pages(cluster, victim);
+    const kept = await lines(cluster, victim);
     if (kept[0] !== written) throw new Error(`the volume of ${victim} does not hold what was written: ${kept[0]}`);
-    console.log(`Its volume still begins with ${kept[0]}, and has ${kept.length} lines by now.`);
+    console.log(`Its volume remembers both:\n\n  ${kept.join('\n  ')}`);
   } finally {
     await Promise.all(Object.values(watched).map((informer) => informer.stop()));
     await client.close();
   }
 }
 
-async function pages(cluster: Cluster, pod: string): Promise<string[]> {
-  return (await cluster.kubectl('exec', pod, '--', 'cat', '/diary/pages')).trimEnd().split('\n');
+async function lines(cluster: Cluster, pod: string): Promise<string[]> {
+  return (await cluster.kubectl('exec', pod, '--', 'cat', '/data/log')).trimEnd().split('\n');
 }
 
 function isReady(pod: Pod | undefined): boolean {

@@ -18,7 +18,7 @@ Up after ${duration(performance.now() - started)}, and it stays up. To look arou
 
   export KUBECONFIG=${cluster.kubeconfig} PATH=${dirname(cluster.binaries.kubernetes.kubectl)}:$PATH
   kubectl get logicalvolumes                  the volumes, and where they are
-  kubectl delete pod diary-1                  try it yourself; its data stays
+  kubectl delete pod db-1                     try it yourself; its data stays
   npm run node -- shell node-a lvs            what LVM on a node says
   npm run node -- kill node-a                 pull a node's plug, then: npm run node -- boot node-a
   npm run down                                stop it all`);
