@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { lvmWorld } from '../../worlds/lvm/lvm-world.ts';
+import { CallTimedOut, MachineOff } from '../../worlds/machine/errors.ts';
+import { Machine } from '../../worlds/machine/machine.ts';
+
+test('a machine takes calls', async (t) => {
+  let machine: Machine;
+  before(async () => {
+    ({ machine } = await lvmWorld(t));
+  });
+
+  await t.test('output, errors and exit code are apart', async () => {
+    const { stdout, stderr, exitCode } = await machine.sh('echo out; echo err >&2; exit 3');
+    assert.deepEqual({ stdout, stderr, exitCode }, { stdout: 'out\n', stderr: 'err\n', exitCode: 3 });
+  });
+
+  await t.test('words of a command arrive as they are', async () => {
+    const words = ["it's", '$HOME', 'a  b', '"', '\\', '', '*', 'é\n'];
+    const { stdout } = await machine.run(['printf', '%s|', ...words]);
+    assert.equal(stdout, words.map((word) => `${word}|`).join(''));
+  });
+
+  await t.test('output may be any bytes', async () => {
+    const { stdoutBytes, stderr } = await machine.sh(
+      'head -c 1000001 /dev/urandom >/run/random; sha256sum </run/random >&2; cat /run/random',
+    );
+    assert.equal(createHash('sha256').update(stdoutBytes).digest('hex'), stderr.split(' ')[0]);
+  });
+
+  await t.test('output comes while the command runs', async () => {
+    const first = Promise.withResolvers<string>();
+    const call = machine.sh('echo first; until [ -e /run/go ]; do sleep 0.01; done; echo second', {
+      onStdout: (piece) => first.resolve(piece.toString()),
+    });
+    assert.equal(await first.promise, 'first\n');
+    await machine.sh('touch /run/go');
+    assert.equal((await call).stdout, 'first\nsecond\n');
+  });
+
+  await t.test('many calls run at once', async () => {
+    await machine.run(['mkfifo', '/run/meeting']);
+    const waiting = Array.from({ length: 10 }, (_, index) => machine.sh(`cat /run/meeting; echo ${index}`));
+    await machine.sh('exec 9<>/run/meeting; sleep 0.2'); // they all end with its last writer
+    const results = await Promise.all(waiting);
+    assert.deepEqual(
+      results.map(({ stdout }) => stdout),
+      results.map((_, index) => `${index}\n`),
+    );
+  });
+
+  await t.test('a call past its deadline is killed with all it started', async () => {
+    const call = machine.sh('sleep 1000 & sleep 1000', { timeoutMs: 500 });
+    await assert.rejects(call, CallTimedOut);
+    assert.equal((await machine.sh('pgrep -c sleep')).stdout, '0\n');
+  });
+
+  await t.test('it writes over the files of the host, not into them', async () => {
+    const path = join(import.meta.dirname, 'made-in-the-machine');
+    assert.equal((await machine.sh(`echo inside >${path}; cat ${path}`)).stdout, 'inside\n');
+    assert.ok(!existsSync(path));
+  });
+
+  await t.test('another process can attach to it', async () => {
+    await machine.sh('echo here >/run/mark');
+    const same = await Machine.attach(machine.dir);
+    assert.equal((await same.sh('cat /run/mark')).stdout, 'here\n');
+  });
+
+  await t.test('a call to a machine that loses its power fails, and so do later ones', async () => {
+    const started = Promise.withResolvers<void>();
+    const call = machine.sh('echo started; sleep 1000', { onStdout: () => started.resolve() });
+    const failed = assert.rejects(call, MachineOff);
+    await started.promise;
+    await machine.powerLoss();
+    await failed;
+    await assert.rejects(machine.sh('true'), MachineOff);
+  });
+});
+
+test('an orderly stop ends processes and writes everything down', async (t) => {
+  const { machine, disks, sh, boot } = await lvmWorld(t);
+  await sh(`mkfs.ext4 -q ${disks[0]}; mkdir /data; mount ${disks[0]} /data`);
+  await sh(`(trap 'echo ended >/data/end; exit' TERM; while :; do sleep 0.01; done) >/dev/null 2>&1 & echo unsynced >/data/late`);
+
+  await machine.powerOff();
+  assert.ok(!machine.running);
+
+  await boot();
+  assert.equal(await sh(`mkdir /data; mount ${disks[0]} /data; cat /data/late /data/end`), 'unsynced\nended');
+});

@@ -1,0 +1,53 @@
+import type { TestContext } from 'node:test';
+import { command, deviceName } from './inside.ts';
+import { undoAfter } from './undo.ts';
+
+/** The first MiB stays out of it, so that LVM finds its label on the faulty disk only and not on the disk below too. */
+const offsetSectors = 2048;
+
+/** A disk that works until it is told not to. Use `path` in place of the disk it was made of. */
+export interface FaultyDisk {
+  readonly path: string;
+  breakNow(): Promise<void>;
+  heal(): Promise<void>;
+}
+
+/** What can go wrong with a disk. Each of these makes a faulty disk that is whole at first and goes after the test. */
+export const faults = {
+  /** Broken, it fails every read and write at once: a dead disk or a pulled cable. */
+  error: (t: TestContext, disk: string) => faultyDisk(t, disk, (sectors) => `0 ${sectors} error`),
+
+  /** Broken, it still reads, but writes fail, or are lost although it says they succeeded. */
+  flakey: (t: TestContext, disk: string, writes: 'fail' | 'are lost') => {
+    const feature = writes === 'fail' ? 'error_writes' : 'drop_writes';
+    return faultyDisk(t, disk, (sectors) => `0 ${sectors} flakey ${disk} ${offsetSectors} 0 1 1 ${feature}`);
+  },
+
+  /** Broken, every read and write takes this much longer. */
+  delay: (t: TestContext, disk: string, delayMs: number) =>
+    faultyDisk(t, disk, (sectors) => `0 ${sectors} delay ${disk} ${offsetSectors} ${delayMs}`),
+};
+
+let made = 0;
+
+async function faultyDisk(t: TestContext, disk: string, broken: (sectors: number) => string): Promise<FaultyDisk> {
+  const name = deviceName(`fault${++made}`);
+  const sectors = Number(await command('blockdev', '--getsz', disk)) - offsetSectors;
+  const whole = `0 ${sectors} linear ${disk} ${offsetSectors}`;
+  const become = async (table: string) => {
+    await command('dmsetup', 'load', name, '--table', table);
+    await command('dmsetup', 'suspend', '--noflush', '--nolockfs', name); // a broken disk could not be flushed
+    await command('dmsetup', 'resume', name);
+  };
+  await command('dmsetup', 'create', name, '--table', whole);
+  undoAfter(t, () => command('dmsetup', 'remove', '--retry', name));
+  const heal = () => become(whole);
+  return {
+    path: `/dev/mapper/${name}`,
+    heal,
+    breakNow: async () => {
+      undoAfter(t, heal); // so that what stands on it by now can be removed
+      await become(broken(sectors));
+    },
+  };
+}

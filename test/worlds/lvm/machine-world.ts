@@ -1,0 +1,62 @@
+import { join } from 'node:path';
+import { newRunDir } from '../host/run-dir.ts';
+import { Machine } from '../machine/machine.ts';
+import { ensureMachineFiles } from '../machine/machine-files.ts';
+import { quote } from '../machine/quote.ts';
+import { Janitor } from './janitor.ts';
+import { makeDisks, type World, worldEnvironment } from './world.ts';
+
+const fileTimeoutMs = 15 * 60_000;
+const memoryMb = 512;
+
+/** A machine with empty disks that is on. It goes with `close`, or with this process. */
+export async function startMachine(report: (line: string) => void): Promise<{
+  machine: Machine;
+  disks: string[];
+  close: () => Promise<void>;
+}> {
+  const files = await ensureMachineFiles(report);
+  const dir = await newRunDir('lvm');
+  const janitor = new Janitor(dir);
+  try {
+    const images = await makeDisks(dir);
+    const disks = images.map((_, index) => `/dev/ubd${'abcdefghijklmnop'[index]}`);
+    const env = worldEnvironment(disks, 'world');
+    const machine = await Machine.create({
+      files,
+      dir: join(dir, 'machine'),
+      name: 'lvm',
+      memoryMb,
+      disks: images,
+      env,
+    });
+    await machine.start();
+    const close = async () => {
+      await machine.powerLoss();
+      await janitor.clean();
+    };
+    return { machine, disks, close };
+  } catch (error) {
+    await janitor.clean();
+    throw error;
+  }
+}
+
+/** The world for a host whose kernel has no device mapper, or where we are not root. */
+export async function machineWorld(report: (line: string) => void): Promise<World> {
+  const { machine, close } = await startMachine(report);
+  return {
+    async run(argv, env) {
+      const words = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+      const command = ['env', ...words, ...argv].map(quote).join(' ');
+      const { exitCode } = await machine.sh(`cd ${quote(process.cwd())} && exec ${command}`, {
+        timeoutMs: fileTimeoutMs,
+        onStdout: (piece) => process.stdout.write(piece),
+        onStderr: (piece) => process.stderr.write(piece),
+      });
+      return exitCode;
+    },
+    lastWords: () => machine.console(),
+    close,
+  };
+}
