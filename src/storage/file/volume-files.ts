@@ -6,7 +6,8 @@ import type { Capacity, NewVolume, VolumeId } from '../pool.ts';
 import { replaceFile, syncDirectory } from './durable.ts';
 
 const imageSuffix = '.img';
-const unfinishedSuffix = '.new';
+/** Our own names only: whatever else lies in the directory is not ours to clear away. */
+const unfinished = /\.(img|json)\.new$/;
 const timeoutMs = 300_000; // some filesystems write all of a preallocated file
 
 const labelSchema = v.object({ tags: v.array(v.string()) });
@@ -39,14 +40,14 @@ export class VolumeFiles {
 
   /** Space only: nothing is written, and what an earlier file left on the disk reads as zeros. */
   async make({ id, tags }: NewVolume, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
-    const unfinished = join(this.#directory, `${id}${imageSuffix}${unfinishedSuffix}`);
-    await rm(unfinished, { force: true });
+    const draft = `${this.imagePath(id)}.new`;
+    await rm(draft, { force: true });
     try {
-      await this.#allocate(unfinished, sizeBytes, signal);
+      await this.#allocate(draft, sizeBytes, signal);
       await this.writeTags(id, tags);
-      await rename(unfinished, this.imagePath(id));
+      await rename(draft, this.imagePath(id));
     } catch (error) {
-      await rm(unfinished, { force: true });
+      await rm(draft, { force: true });
       throw error;
     }
     await syncDirectory(this.#directory);
@@ -66,9 +67,7 @@ export class VolumeFiles {
   async removeUnfinished(): Promise<void> {
     const names = await readdir(this.#directory);
     await Promise.all(
-      names
-        .filter((name) => name.endsWith(unfinishedSuffix))
-        .map((name) => rm(join(this.#directory, name), { force: true })),
+      names.filter((name) => unfinished.test(name)).map((name) => rm(join(this.#directory, name), { force: true })),
     );
   }
 

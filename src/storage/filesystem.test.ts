@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Run } from '../base/exec.ts';
+import { decideFormat, Formatter, filesystems } from './filesystem.ts';
+import type { Pool, Volume } from './pool.ts';
+import type { Probe } from './probe.ts';
+import { filesystemTag } from './tags.ts';
+
+const signal = new AbortController().signal;
+const fresh: Volume = { id: 'v', sizeBytes: 1n, devicePath: '/dev/v', tags: ['claim=a'] };
+const formatted: Volume = { ...fresh, tags: [...fresh.tags, filesystemTag('ext4')] };
+const empty: Probe = { kind: 'empty' };
+const unknown: Probe = { kind: 'unknown', reason: 'I/O error' };
+const holds = (filesystem: string): Probe => ({ kind: 'found', filesystem, uuid: 'u' });
+
+test('a format needs both: a volume never formatted, and a device that is empty for sure', () => {
+  assert.equal(decideFormat(fresh, empty, 'ext4'), 'format');
+  assert.throws(() => decideFormat(formatted, empty, 'ext4'), {
+    name: 'FilesystemVanished',
+    code: 'FailedPrecondition',
+  });
+  for (const volume of [fresh, formatted]) {
+    assert.equal(decideFormat(volume, holds('ext4'), 'ext4'), 'mount');
+    assert.throws(() => decideFormat(volume, unknown, 'ext4'), { name: 'DeviceUnreadable' });
+    for (const other of ['xfs', 'crypto_LUKS', 'LVM2_member', 'gpt', 'swap']) {
+      assert.throws(() => decideFormat(volume, holds(other), 'ext4'), { name: 'FilesystemMismatch' });
+    }
+  }
+});
+
+/** A pool of one volume, and a record of what was done to it. */
+function bench(volume: Volume, probe: Probe, { mkfsFails = false } = {}) {
+  const story: string[] = [];
+  let current = volume;
+  const pool = {
+    name: 'ssd',
+    get: (id: string) => (id === volume.id ? current : undefined),
+    addTags: async (_id: string, tags: readonly string[]) => {
+      story.push(`tag ${tags.join()}`);
+      current = { ...current, tags: [...current.tags, ...tags] };
+      return current;
+    },
+  } as unknown as Pool;
+  const run: Run = async ([program, ...args]) => {
+    story.push(`${program} on ${args.at(-1)}`);
+    if (mkfsFails) throw new Error('no');
+    return { stdout: '', stderr: '' };
+  };
+  return { pool, story, formatter: new Formatter({ run, probe: async () => probe }) };
+}
+
+test('a new volume is formatted, and only then tagged', async () => {
+  for (const filesystem of filesystems) {
+    const { pool, story, formatter } = bench(fresh, empty);
+    const volume = await formatter.ensure(pool, 'v', filesystem, signal);
+    assert.deepEqual(story, [`mkfs.${filesystem} on /dev/v`, `tag moorage.dev/filesystem=${filesystem}`]);
+    assert.ok(volume.tags.includes(filesystemTag(filesystem)));
+  }
+});
+
+test('a format that failed leaves no tag, so that it can be tried again', async () => {
+  const { pool, story, formatter } = bench(fresh, empty, { mkfsFails: true });
+  await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), /no/);
+  assert.deepEqual(story, ['mkfs.ext4 on /dev/v']);
+});
+
+test('a filesystem without a tag is kept and gets its tag', async () => {
+  const { pool, story, formatter } = bench(fresh, holds('xfs'));
+  await formatter.ensure(pool, 'v', 'xfs', signal);
+  assert.deepEqual(story, ['tag moorage.dev/filesystem=xfs']);
+});
+
+test('a formatted volume needs nothing', async () => {
+  const { pool, story, formatter } = bench(formatted, holds('ext4'));
+  assert.equal(await formatter.ensure(pool, 'v', 'ext4', signal), formatted);
+  assert.deepEqual(story, []);
+});
+
+test('a refusal does nothing at all', async () => {
+  for (const [volume, probe] of [
+    [formatted, empty],
+    [fresh, unknown],
+    [fresh, holds('btrfs')],
+  ] as const) {
+    const { pool, story, formatter } = bench(volume, probe);
+    await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), { code: 'FailedPrecondition' });
+    assert.deepEqual(story, []);
+  }
+});
+
+test('a volume that is not there is not found', async () => {
+  const { pool, formatter } = bench(fresh, empty);
+  await assert.rejects(formatter.ensure(pool, 'w', 'ext4', signal), { name: 'VolumeNotFound' });
+});

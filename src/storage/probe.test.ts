@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { mkdtempDisposable } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type Command, CommandFailed, CommandTimedOut, type Run } from '../base/exec.ts';
+import { blkid, parseBlkid } from './probe.ts';
+
+const signal = new AbortController().signal;
+const exits =
+  (exitCode: number): Run =>
+  (command) =>
+    Promise.reject(new CommandFailed(command, { exitCode, signal: null, stdout: '', stderr: 'ambivalent' }));
+
+async function device(content: Uint8Array) {
+  const directory = await mkdtempDisposable(join(tmpdir(), 'moorage-probe-'));
+  const path = join(directory.path, 'device');
+  writeFileSync(path, content);
+  return { path, [Symbol.asyncDispose]: () => directory.remove() };
+}
+
+test('what blkid finds is found, be it a filesystem, encryption or a partition table', () => {
+  assert.deepEqual(parseBlkid('DEVNAME=/dev/x\nUUID=1-2\nTYPE=ext4\nUSAGE=filesystem\n'), {
+    kind: 'found',
+    filesystem: 'ext4',
+    uuid: '1-2',
+  });
+  assert.deepEqual(parseBlkid('PTTYPE=gpt\nPTUUID=3\n'), { kind: 'found', filesystem: 'gpt', uuid: '3' });
+  assert.equal(parseBlkid('DEVNAME=/dev/x\n').kind, 'unknown');
+});
+
+test('nothing found on a device that reads as zeros is empty', async () => {
+  await using zeros = await device(new Uint8Array(8192));
+  assert.deepEqual(await blkid(exits(2))(zeros.path, signal), { kind: 'empty' });
+});
+
+test('nothing found on a device that cannot be read is unknown', async () => {
+  const probe = await blkid(exits(2))('/dev/no-such-device', signal);
+  assert.equal(probe.kind, 'unknown');
+});
+
+test('nothing found where something is written is unknown', async () => {
+  await using scribbled = await device(new Uint8Array(8192).fill(7, 4000, 4001));
+  assert.equal((await blkid(exits(2))(scribbled.path, signal)).kind, 'unknown');
+});
+
+test('a device too short to tell is unknown', async () => {
+  await using short = await device(new Uint8Array(100));
+  assert.equal((await blkid(exits(2))(short.path, signal)).kind, 'unknown');
+});
+
+test('any other answer of blkid is unknown', async () => {
+  await using zeros = await device(new Uint8Array(8192));
+  for (const exitCode of [1, 4, 8, 127])
+    assert.equal((await blkid(exits(exitCode))(zeros.path, signal)).kind, 'unknown');
+});
+
+test('no answer at all is an error, not an opinion', async () => {
+  const hangs: Run = (command: Command) => Promise.reject(new CommandTimedOut(command, 1));
+  await assert.rejects(blkid(hangs)('/dev/null', signal), CommandTimedOut);
+});

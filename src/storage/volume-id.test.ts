@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { checkNewVolume, checkTags, checkVolumeId } from './volume-id.ts';
+
+test('ids are names that LVM takes', () => {
+  for (const id of ['5f0c2d1e-8f0b-4d0c-9d1e-000000000001', 'a', 'my_volume.1+2', '.hidden']) checkVolumeId(id);
+  const refused = [
+    '',
+    '-a',
+    '.',
+    '..',
+    'a/b',
+    '../a',
+    'a b',
+    'ä',
+    'a\n',
+    'snapshot1',
+    'pvmove0',
+    'x_tmeta',
+    'a_rimage_0',
+    'x'.repeat(101),
+  ];
+  for (const id of refused) assert.throws(() => checkVolumeId(id), { name: 'InvalidInput' }, id);
+});
+
+test('tags are texts that LVM takes', () => {
+  checkTags(['moorage.dev/filesystem=ext4', 'ephemeral', 'a:b#c&d!e']);
+  for (const tag of ['', '-a', 'a b', 'a,b', 'a@b', '"'])
+    assert.throws(() => checkTags([tag]), { name: 'InvalidInput' }, tag);
+});
+
+test('a volume has a size', () => {
+  assert.throws(() => checkNewVolume({ id: 'a', sizeBytes: 0n, tags: [] }), { name: 'InvalidInput' });
+});
