@@ -45,6 +45,9 @@ export const pendingDeletionAnnotation = 'topolvm.io/pendingdeletion';
 /** The claim a volume was made for, `<namespace>/<name>`: an annotation of the LogicalVolume, a tag of the volume itself. */
 export const claimName = 'moorage.dev/claim';
 
+/** The LogicalVolume, and so the PersistentVolume, that a volume belongs to: a tag of the volume itself. */
+export const volumeTag = 'moorage.dev/volume';
+
 /** Prometheus metrics. */
 export const metrics = {
   volumeGroupAvailableBytes: 'topolvm_volumegroup_available_bytes',

@@ -145,6 +145,8 @@ function stepped<T extends KubeObject>(object: Stored<T>, steps: readonly JsonPa
     const parent = keys.reduce<unknown>((at, key) => (at as Json)[key], object) as Json | unknown[];
     if (op === 'test') {
       if ((parent as Json)[last] !== value) throw refusal(`patch ${name}`, 422, 'Invalid');
+    } else if (op === 'add' && !Array.isArray(parent)) {
+      parent[last] = value;
     } else if (op === 'remove' && Array.isArray(parent)) {
       parent.splice(Number(last), 1);
     } else {

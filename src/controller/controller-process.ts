@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { Registry } from 'prom-client';
+import type { Clock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import { controllerService } from '../csi/controller-service.ts';
+import { identityService } from '../csi/identity-service.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { Informer } from '../kube/informer.ts';
+import { nodes } from '../kube/resource.ts';
+import { logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { MetricsServer } from '../metrics/metrics-server.ts';
+import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
+import { RpcServer } from '../rpc/server.ts';
+import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
+import { LogicalVolumeStore } from './logical-volume-store.ts';
+
+export interface ControllerOptions {
+  readonly csiSocket: string;
+  readonly metricsAddress: string;
+  readonly version: string;
+}
+
+export interface ControllerCollaborators {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How long calls under way may take when the process is told to stop; the kubelet gives 30 s in all. */
+const graceMs = 20_000;
+
+/** CSI's controller. Runs until the signal aborts, then ends what it has begun and returns. */
+export async function runController(
+  options: ControllerOptions,
+  { client, clock, log }: ControllerCollaborators,
+  signal: AbortSignal,
+): Promise<void> {
+  await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the watches
+
+  const volumes = new Informer({ client, resource: logicalVolumes, clock, log });
+  parts.defer(() => volumes.stop());
+  const annotatedNodes = new Informer({ client, resource: nodes, project: annotatedNode, clock, log });
+  parts.defer(() => annotatedNodes.stop());
+  volumes.start();
+  annotatedNodes.start();
+
+  const metrics = new MetricsServer({ address: options.metricsAddress, registry: new Registry(), log });
+  await metrics.listen();
+  parts.defer(() => metrics.stop());
+
+  const csi = new RpcServer({ socketPath: options.csiSocket, clock, log })
+    .add(Identity, identityService({ version: options.version, ready: () => volumes.synced && annotatedNodes.synced }))
+    .add(
+      Controller,
+      controllerService({
+        volumes: new LogicalVolumeStore({ client, watched: volumes }),
+        capacities: new AnnotatedCapacities(annotatedNodes),
+      }),
+    );
+  await csi.listen();
+  parts.defer(() => csi.stop(graceMs));
+
+  if (!signal.aborted) await once(signal, 'abort');
+  log.info('stopping');
+}

@@ -1,0 +1,24 @@
+/** The process: only here are the command line and the environment read, and signals heard. */
+import { basename } from 'node:path';
+import manifest from '../package.json' with { type: 'json' };
+import { messageOf } from './base/errors.ts';
+import { runCommand } from './commands.ts';
+
+const stop = new AbortController();
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
+
+const [, program = '', ...args] = process.argv;
+try {
+  await runCommand(basename(program), args, {
+    env: process.env,
+    version: manifest.version,
+    signal: stop.signal,
+    print: (text) => process.stdout.write(`${text}\n`),
+  });
+} catch (error) {
+  // Told to stop while it was still starting: whatever that interrupted is no failure.
+  if (!stop.signal.aborted) {
+    process.stderr.write(`moorage: ${messageOf(error)}\n`);
+    process.exitCode = 1;
+  }
+}

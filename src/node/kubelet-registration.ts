@@ -1,0 +1,29 @@
+import { join } from 'node:path';
+import type { Log } from '../base/log.ts';
+import { driverName } from '../names.ts';
+import type { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
+import type { Implementation } from '../rpc/server.ts';
+
+/** The kubelet watches this directory, and reads it again when it starts: whoever serves there is found. */
+export function registrationSocket(kubeletDir: string): string {
+  return join(kubeletDir, 'plugins_registry', `${driverName}-reg.sock`);
+}
+
+/** Tells the kubelet which driver this is and where it serves CSI. */
+export function kubeletRegistration(csiSocket: string, log: Log): Implementation<typeof Registration> {
+  return {
+    getInfo: async () => ({
+      type: 'CSIPlugin',
+      name: driverName,
+      endpoint: csiSocket,
+      supportedVersions: ['1.0.0'],
+    }),
+
+    async notifyRegistrationStatus({ pluginRegistered, error }) {
+      if (pluginRegistered) log.info('registered with the kubelet');
+      else
+        log.error({ error }, 'the kubelet refused the driver and will ask again; until then no pod gets its volumes');
+      return {};
+    },
+  };
+}

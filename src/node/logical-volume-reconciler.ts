@@ -1,0 +1,152 @@
+import { codeOf, type ErrorCode, MoorageError, messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { parseQuantity, toQuantity } from '../base/quantity.ts';
+import { Requeue } from '../base/requeue.ts';
+import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
+import type { Informer } from '../kube/informer.ts';
+import type { Change } from '../kube/object-cache.ts';
+import {
+  type LogicalVolume,
+  type LogicalVolumeStatus,
+  logicalVolumes,
+  type StoredLogicalVolume,
+  volumeIdOf,
+} from '../logical-volume/logical-volume.ts';
+import { claimName, logicalVolume, volumeTag } from '../names.ts';
+import { numberOf } from '../rpc/status.ts';
+import type { Pools } from '../storage/pools.ts';
+import { nextStep } from './next-step.ts';
+import { poolHolding } from './pool-holding.ts';
+
+interface Collaborators {
+  readonly client: Pick<KubeClient, 'patch'>;
+  /** The LogicalVolumes of this node, and no others. */
+  readonly volumes: Pick<Informer<LogicalVolume>, 'get'>;
+  readonly pools: Pick<Pools, 'get' | 'all'>;
+  readonly log: Log;
+}
+
+/** Failures of the moment: nobody needs to be told, the next try may succeed. */
+const passing: ReadonlySet<ErrorCode> = new Set(['Aborted', 'Cancelled', 'DeadlineExceeded', 'Unavailable']);
+
+/**
+ * Makes and removes volumes as this node's LogicalVolumes ask: one pool operation and one PATCH each. The volume is
+ * named by the object's uid, so a repeated step finds what an earlier one has made.
+ */
+export class LogicalVolumeReconciler {
+  readonly #client: Collaborators['client'];
+  readonly #volumes: Collaborators['volumes'];
+  readonly #pools: Collaborators['pools'];
+  readonly #log: Log;
+
+  constructor({ client, volumes, pools, log }: Collaborators) {
+    this.#client = client;
+    this.#volumes = volumes;
+    this.#pools = pools;
+    this.#log = log;
+  }
+
+  /** Our own writes, which touch neither spec nor deletion, need no second look. */
+  static needsLook(change: Change<StoredLogicalVolume>): boolean {
+    if (change.kind === 'deleted') return false;
+    return change.object.metadata.generation !== change.previous?.metadata.generation;
+  }
+
+  async reconcile(name: string, signal: AbortSignal): Promise<Requeue> {
+    const volume = this.#volumes.get(name);
+    if (!volume) return Requeue.never; // deleted since it was queued
+    const step = nextStep(volume);
+    if (step === 'create') await this.#create(volume, signal);
+    if (step === 'remove') await this.#remove(volume, signal);
+    return Requeue.never;
+  }
+
+  async #create(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    await this.#protect(volume, signal);
+    await this.#answer(volume, await this.#cut(volume, signal), signal);
+  }
+
+  /** What to answer: the volume, or why it could not be made. */
+  async #cut({ metadata, spec, status }: StoredLogicalVolume, signal: AbortSignal): Promise<LogicalVolumeStatus> {
+    const { name, uid, annotations } = metadata;
+    const claim = annotations?.[claimName];
+    try {
+      if (spec.lvcreateOptionClass) throw new OptionClassNotOffered(spec.lvcreateOptionClass);
+      const wanted = {
+        id: status?.volumeID || uid,
+        sizeBytes: parseQuantity(spec.size),
+        tags: [`${volumeTag}=${name}`, ...(claim ? [`${claimName}=${claim}`] : [])],
+      };
+      const made = await this.#pools.get(spec.deviceClass ?? '').create(wanted, signal);
+      this.#log.info({ name, volume: made.id, sizeBytes: String(made.sizeBytes) }, 'volume made');
+      return { volumeID: made.id, currentSize: toQuantity(made.sizeBytes), code: 0, message: '' };
+    } catch (error) {
+      if (isPassing(error)) throw error;
+      this.#log.warn({ name, err: error }, messageOf(error));
+      return failure(error);
+    }
+  }
+
+  async #remove(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const { spec, status } = volume;
+    const id = volumeIdOf(volume);
+    try {
+      // What no pool holds and was never answered was never made, for example as its class does not exist.
+      const pool = poolHolding(this.#pools, id) ?? (status?.volumeID && this.#pools.get(spec.deviceClass ?? ''));
+      if (pool) await pool.remove(id, signal);
+    } catch (error) {
+      if (!isPassing(error)) await this.#answer(volume, { ...status, ...failure(error) }, signal);
+      throw error; // it must go in the end, so it is tried again
+    }
+    await this.#letGo(volume, signal);
+    this.#log.info({ name: volume.metadata.name, volume: id }, 'volume removed');
+  }
+
+  /** An object that came without the finalizer could vanish, and leave its volume to nobody. */
+  async #protect({ metadata }: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const { resourceVersion, finalizers = [] } = metadata;
+    if (finalizers.includes(logicalVolume.finalizer)) return;
+    const body = { metadata: { resourceVersion, finalizers: [...finalizers, logicalVolume.finalizer] } };
+    await this.#client.patch(logicalVolumes, metadata.name, { type: 'merge', body }, { signal });
+  }
+
+  async #letGo(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const { name, finalizers = [] } = volume.metadata;
+    const path = `/metadata/finalizers/${finalizers.indexOf(logicalVolume.finalizer)}`;
+    const body = [
+      sameObject(volume),
+      { op: 'test', path, value: logicalVolume.finalizer },
+      { op: 'remove', path },
+    ] as const;
+    await this.#client.patch(logicalVolumes, name, { type: 'json', body }, { signal });
+  }
+
+  async #answer(volume: StoredLogicalVolume, status: LogicalVolumeStatus, signal: AbortSignal): Promise<void> {
+    const body = [sameObject(volume), { op: 'add', path: '/status', value: status }] as const;
+    const options = { subresource: 'status', signal } as const;
+    await this.#client.patch(logicalVolumes, volume.metadata.name, { type: 'json', body }, options);
+  }
+}
+
+/** Keeps a write from an object that took the name in the meantime. */
+function sameObject({ metadata }: StoredLogicalVolume): JsonPatchStep {
+  return { op: 'test', path: '/metadata/uid', value: metadata.uid };
+}
+
+function isPassing(error: unknown): boolean {
+  return passing.has(codeOf(error));
+}
+
+function failure(error: unknown): LogicalVolumeStatus {
+  return { code: numberOf(codeOf(error)), message: messageOf(error) };
+}
+
+export class OptionClassNotOffered extends MoorageError {
+  readonly code = 'Unimplemented';
+
+  constructor(optionClass: string) {
+    super(
+      `lvcreate option class ${optionClass} is not offered; remove topolvm.io/lvcreate-option-class from the StorageClass`,
+    );
+  }
+}

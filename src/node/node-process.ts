@@ -1,0 +1,151 @@
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { Registry } from 'prom-client';
+import type { Clock } from '../base/clock.ts';
+import type { Run } from '../base/exec.ts';
+import { KeyedQueue } from '../base/keyed-queue.ts';
+import type { Log } from '../base/log.ts';
+import { Requeue } from '../base/requeue.ts';
+import { identityService } from '../csi/identity-service.ts';
+import { nodeService } from '../csi/node-service.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { Informer } from '../kube/informer.ts';
+import { nodes } from '../kube/resource.ts';
+import { logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { MetricsServer } from '../metrics/metrics-server.ts';
+import { Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
+import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
+import { RpcServer } from '../rpc/server.ts';
+import { type DeviceClass, parseStorageConfig } from '../storage/device-classes.ts';
+import { Formatter } from '../storage/filesystem.ts';
+import { Mounts } from '../storage/mounts.ts';
+import { Pools } from '../storage/pools.ts';
+import { blkid } from '../storage/probe.ts';
+import { capacityAnnotations } from './capacity-annotations.ts';
+import { capacityGauge } from './capacity-gauge.ts';
+import { CapacityPublisher, capacityAnnotationsOf } from './capacity-publisher.ts';
+import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
+import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
+import { PublishedVolumes } from './published-volumes.ts';
+
+export interface NodeOptions {
+  readonly nodeName: string;
+  readonly csiSocket: string;
+  readonly kubeletDir: string;
+  readonly configFile: string;
+  readonly metricsAddress: string;
+  readonly version: string;
+}
+
+export interface NodeCollaborators {
+  readonly client: KubeClient;
+  readonly run: Run;
+  /** What LVM commands inherit. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How long calls and steps under way may take when the process is told to stop; the kubelet gives 30 s in all. */
+const graceMs = 20_000;
+const volumesAtOnce = 4;
+/** For what others do to the disks: somebody extends a volume group, or removes a volume by hand. */
+const refreshEveryMs = 10 * 60_000;
+
+/** The agent of one node. Runs until the signal aborts, then ends what it has begun and returns. */
+export async function runNode(options: NodeOptions, its: NodeCollaborators, signal: AbortSignal): Promise<void> {
+  const { nodeName } = options;
+  const { client, run, env, clock, log } = its;
+  const config = parseStorageConfig(await readFile(options.configFile, 'utf8'));
+  const pools = await Pools.open(config, { run, env, log }, signal);
+
+  await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the watches
+
+  const volumes = new Informer({
+    client,
+    resource: logicalVolumes,
+    fieldSelector: `spec.nodeName=${nodeName}`,
+    clock,
+    log,
+  });
+  parts.defer(() => volumes.stop());
+  const reconciler = new LogicalVolumeReconciler({ client, volumes, pools, log });
+  const queue = new KeyedQueue({
+    reconcile: (name, signal) => reconciler.reconcile(name, signal),
+    concurrency: volumesAtOnce,
+    clock,
+    log,
+    random: Math.random,
+  });
+  parts.defer(() => queue.stop(graceMs));
+  volumes.onChange((change) => {
+    if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
+  });
+
+  const node = new Informer({
+    client,
+    resource: nodes,
+    fieldSelector: `metadata.name=${nodeName}`,
+    project: capacityAnnotationsOf,
+    clock,
+    log,
+  });
+  parts.defer(() => node.stop());
+  const capacity = new CapacityPublisher({
+    nodeName,
+    client,
+    node,
+    pools: pools.all(),
+    wanted: () => freeOf(config.deviceClasses, pools),
+    clock,
+    log,
+    random: Math.random,
+  });
+  parts.defer(() => capacity.stop(graceMs));
+
+  const refreshes = new KeyedQueue({
+    reconcile: async (name, signal) => {
+      await pools.get(name).refresh(signal);
+      return Requeue.after(refreshEveryMs);
+    },
+    concurrency: 1,
+    clock,
+    log,
+    random: Math.random,
+  });
+  parts.defer(() => refreshes.stop(graceMs));
+  for (const { name } of pools.all()) refreshes.addAfter(name, refreshEveryMs);
+
+  const registry = new Registry();
+  registry.registerMetric(capacityGauge(nodeName, pools.all()));
+  const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
+  await metrics.listen();
+  parts.defer(() => metrics.stop());
+
+  const published = new PublishedVolumes({
+    pools,
+    formatter: new Formatter({ run, probe: blkid(run) }),
+    mounts: new Mounts({ run }),
+  });
+  const csi = new RpcServer({ socketPath: options.csiSocket, clock, log })
+    .add(Identity, identityService({ version: options.version, ready: () => true }))
+    .add(Node, nodeService({ nodeName, volumes: published }));
+  await csi.listen();
+  parts.defer(() => csi.stop(graceMs));
+
+  const registration = new RpcServer({ socketPath: registrationSocket(options.kubeletDir), clock, log }).add(
+    Registration,
+    kubeletRegistration(options.csiSocket, log),
+  );
+  await registration.listen();
+  parts.defer(() => registration.stop(graceMs));
+
+  volumes.start();
+  node.start();
+  if (!signal.aborted) await once(signal, 'abort');
+  log.info('stopping');
+}
+
+function freeOf(classes: readonly DeviceClass[], pools: Pools): ReadonlyMap<string, string> {
+  return capacityAnnotations(classes, (name) => pools.get(name).capacity().freeBytes);
+}

@@ -1,0 +1,7 @@
+import type { Pool, VolumeId } from '../storage/pool.ts';
+import type { Pools } from '../storage/pools.ts';
+
+/** The pool that has the volume. A volume's id is unique on its node, and its class may have been renamed since. */
+export function poolHolding(pools: Pick<Pools, 'all'>, id: VolumeId): Pool | undefined {
+  return pools.all().find((pool) => pool.get(id) !== undefined);
+}
