@@ -4,25 +4,52 @@ import { silentLog } from '../../src/base/log.ts';
 import { KubeClient } from '../../src/kube/client.ts';
 import type { Connection } from '../../src/kube/connection.ts';
 import { connectionFromKubeconfig } from '../../src/kube/credentials.ts';
+import { namespaces } from '../../src/kube/resource.ts';
 import { type Cluster, startCluster } from '../worlds/cluster/cluster.ts';
 
-/** A real API server for all tests of a file, and an administrator's connection to it. */
+/** What ends with a test, or with the file if it is node:test's own `after`. */
+export interface Scope {
+  after(end: () => Promise<void> | void): void;
+}
+
+/** A real API server, and an administrator's connection to it. */
 export interface ApiServer {
   readonly cluster: Cluster;
   readonly connection: Connection;
   readonly admin: KubeClient;
 }
 
+/** One for all tests of a file: to be called at its top. */
 export async function startApiServer(apiServerFlags: readonly string[] = []): Promise<ApiServer> {
   const cluster = await startCluster({ after }, { nodes: 0, apiServerFlags });
   const connection = await connectionFromKubeconfig(cluster.kubeconfig, systemClock);
-  const admin = connect(connection);
-  return { cluster, connection, admin };
+  return { cluster, connection, admin: connect({ after }, connection) };
 }
 
-/** Closed when the tests of the file have ended. */
-export function connect(connection: Connection, timeoutMs = 10_000): KubeClient {
+export function connect(scope: Scope, connection: Connection, timeoutMs = 20_000): KubeClient {
   const client = new KubeClient({ connection, clock: systemClock, log: silentLog, timeoutMs });
-  after(() => client.close());
+  scope.after(() => client.close());
   return client;
+}
+
+export async function newNamespace({ admin }: ApiServer, name: string): Promise<string> {
+  await admin.create(namespaces, { metadata: { name } });
+  return name;
+}
+
+/** Resolves when it serves again. */
+export async function restartApiServer({ cluster }: ApiServer): Promise<void> {
+  await cluster.apiServer.kill();
+  cluster.apiServer.start();
+  await cluster.controlPlane.whenReady();
+}
+
+/** Makes etcd forget everything that was before now; the API server remembers it in memory until it is restarted. */
+export async function compactEtcd({ admin, cluster }: ApiServer): Promise<void> {
+  const { resourceVersion } = await admin.list(namespaces);
+  const body = JSON.stringify({ revision: resourceVersion, physical: true });
+  const script = `
+    const answer = await fetch('http://127.0.0.1:2379/v3/kv/compaction', { method: 'POST', body: '${body}' });
+    if (!answer.ok) throw new Error(await answer.text());`;
+  await cluster.namespaces.run([process.execPath, '--input-type=module', '-e', script]);
 }

@@ -1,0 +1,23 @@
+import type { Informer } from '../../src/kube/informer.ts';
+import type { KubeObject } from '../../src/kube/resource.ts';
+
+/** Everything that an informer told, in order: `added a`, `updated a`, … */
+export class Diary<T extends KubeObject> {
+  readonly #lines: string[] = [];
+  readonly #states = new Set<string>();
+  readonly toldTwice: string[] = [];
+
+  constructor(informer: Informer<T>) {
+    informer.onChange(({ kind, object: { metadata } }) => {
+      this.#lines.push(`${kind} ${metadata.name}`);
+      const state = `${kind} ${metadata.name} ${metadata.uid} ${metadata.resourceVersion}`;
+      if (this.#states.has(state)) this.toldTwice.push(state);
+      this.#states.add(state);
+    });
+  }
+
+  /** What was told since this was asked last. */
+  news(): string[] {
+    return this.#lines.splice(0);
+  }
+}

@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { cp, rename, rm } from 'node:fs/promises';
+import { type TestContext, test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import { configMaps } from '../../src/kube/resource.ts';
+import { eventually } from '../worlds/cluster/eventually.ts';
+import { compactEtcd, connect, newNamespace, restartApiServer, startApiServer } from './api-server.ts';
+import { Diary } from './diary.ts';
+import { Link } from './link.ts';
+
+const api = await startApiServer();
+
+const soon = () => AbortSignal.timeout(30_000);
+
+/** A namespace with the ConfigMaps a, b and c, and a synced informer of them behind a link that can fail. */
+async function watching(t: TestContext, name: string, options: { idleTimeoutMs?: number } = {}) {
+  const namespace = await newNamespace(api, name);
+  const link = await Link.to(t, api.connection);
+  const informer = new Informer({
+    ...options,
+    client: connect(t, link.connection, 3_000),
+    resource: configMaps,
+    namespace,
+    fieldSelector: 'metadata.name!=kube-root-ca.crt', // which each namespace gets sooner or later
+    clock: systemClock,
+    log: silentLog,
+  });
+  t.after(() => informer.stop());
+  const diary = new Diary(informer);
+  const world = {
+    link,
+    informer,
+    diary,
+    write: (key: string) => api.admin.create(configMaps, { metadata: { name: key, namespace } }),
+    change: (key: string, value: string) =>
+      api.admin.patch(configMaps, key, { type: 'merge', body: { data: { value } } }, { namespace }),
+    remove: (key: string) => api.admin.delete(configMaps, key, { namespace }),
+    appears: (key: string) => informer.until(`${namespace}/${key}`, (object) => object !== undefined, soon()),
+    vanishes: (key: string) => informer.until(`${namespace}/${key}`, (object) => object === undefined, soon()),
+    becomes: (key: string, value: string) =>
+      informer.until(`${namespace}/${key}`, (object) => object?.data?.value === value, soon()),
+  };
+  for (const key of ['a', 'b', 'c']) await world.write(key);
+  informer.start();
+  await informer.whenSynced(soon());
+  assert.deepEqual(diary.news().sort(), ['added a', 'added b', 'added c']);
+  return world;
+}
+
+test('no fault: each change is told once, in order', async (t) => {
+  const { informer, diary, ...world } = await watching(t, 'no-fault');
+  await world.write('d');
+  await world.change('d', '1');
+  await world.change('d', '2');
+  await world.becomes('d', '2');
+  await world.remove('d');
+  await world.vanishes('d');
+  assert.deepEqual(diary.news(), ['added d', 'updated d', 'updated d', 'deleted d']);
+  assert.deepEqual(diary.toldTwice, []);
+  assert.deepEqual([informer.relists, informer.reconnects], [0, 0]);
+});
+
+test('connection reset: the watch goes on from its position, without reading everything again', async (t) => {
+  const { link, informer, diary, ...world } = await watching(t, 'reset');
+  await world.write('d');
+  await world.appears('d');
+  diary.news();
+
+  link.cut();
+  await world.remove('a');
+  await world.change('b', 'while cut');
+  link.mend();
+
+  await world.vanishes('a');
+  await world.becomes('b', 'while cut');
+  assert.deepEqual(diary.news(), ['deleted a', 'updated b']);
+  assert.deepEqual(diary.toldTwice, []);
+  assert.equal(informer.relists, 0);
+  assert.ok(informer.reconnects >= 1);
+});
+
+test('cable pulled: a connection that carries nothing any more is given up after the idle timeout', async (t) => {
+  const { link, informer, diary, ...world } = await watching(t, 'swallow', { idleTimeoutMs: 1_500 });
+
+  link.swallow();
+  await world.remove('a');
+  await world.vanishes('a');
+
+  assert.deepEqual(diary.news(), ['deleted a']);
+  assert.deepEqual(diary.toldTwice, []);
+  assert.equal(informer.relists, 0);
+});
+
+test('410 Gone after compaction: everything is read again, and missed deletions are found', async (t) => {
+  const { link, informer, diary, ...world } = await watching(t, 'gone');
+
+  link.cut();
+  await world.remove('a');
+  await world.remove('b');
+  await world.write('b'); // another object under the same name
+  await world.write('d');
+  await compactEtcd(api);
+  await restartApiServer(api); // its memory reaches back further than etcd's
+  link.mend();
+
+  await world.appears('d');
+  await world.vanishes('a');
+  assert.deepEqual(diary.news().sort(), ['added b', 'added d', 'deleted a', 'deleted b']);
+  assert.deepEqual(diary.toldTwice, []);
+  assert.equal(informer.relists, 1);
+});
+
+test('API server killed and started again: nothing is missed, nothing told twice', async (t) => {
+  const { informer, diary, ...world } = await watching(t, 'killed');
+  await world.change('a', 'before');
+  await world.becomes('a', 'before');
+
+  await restartApiServer(api);
+  await world.change('a', 'after');
+  await world.remove('b');
+
+  await world.becomes('a', 'after');
+  await world.vanishes('b');
+  assert.deepEqual(diary.news(), ['updated a', 'updated a', 'deleted b']);
+  assert.deepEqual(diary.toldTwice, []);
+  assert.ok(informer.reconnects >= 1);
+});
+
+test('API server stopped (SIGSTOP) and continued: the informer notices the silence, and catches up', async (t) => {
+  const { informer, diary, ...world } = await watching(t, 'stopped', { idleTimeoutMs: 1_500 });
+  const { apiServer } = api.cluster;
+
+  await apiServer.pause();
+  await eventually('the informer connects again', () => Promise.resolve(informer.reconnects > 0));
+  await apiServer.resume();
+  await world.remove('a');
+
+  await world.vanishes('a');
+  assert.deepEqual(diary.news(), ['deleted a']);
+  assert.deepEqual(diary.toldTwice, []);
+});
+
+test('etcd restored from a backup: the informer follows it back in time', async (t) => {
+  const { informer, diary, ...world } = await watching(t, 'restored', { idleTimeoutMs: 1_500 });
+  const backup = `${api.cluster.dir}/etcd-backup`;
+  await offline(() => cp(`${api.cluster.dir}/etcd`, backup, { recursive: true }));
+  await world.remove('a');
+  await world.write('d');
+  await world.vanishes('a');
+  await world.appears('d');
+  diary.news();
+
+  await offline(async () => {
+    await rm(`${api.cluster.dir}/etcd`, { recursive: true });
+    await rename(backup, `${api.cluster.dir}/etcd`);
+  });
+
+  await world.appears('a');
+  await world.vanishes('d');
+  assert.deepEqual(diary.news().sort(), ['added a', 'deleted d']);
+});
+
+/** Does something to the files of a control plane that is down meanwhile. */
+async function offline(work: () => Promise<void>): Promise<void> {
+  const { apiServer, etcd, controlPlane } = api.cluster;
+  await apiServer.kill();
+  await etcd.kill();
+  await work();
+  etcd.start();
+  apiServer.start();
+  await controlPlane.whenReady();
+}
