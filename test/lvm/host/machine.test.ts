@@ -2,16 +2,13 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { lvmWorld } from '../../worlds/lvm/lvm-world.ts';
 import { CallTimedOut, MachineOff } from '../../worlds/machine/errors.ts';
 import { Machine } from '../../worlds/machine/machine.ts';
 
 test('a machine takes calls', async (t) => {
-  let machine: Machine;
-  before(async () => {
-    ({ machine } = await lvmWorld(t));
-  });
+  const { machine } = await lvmWorld(t);
 
   await t.test('output, errors and exit code are apart', async () => {
     const { stdout, stderr, exitCode } = await machine.sh('echo out; echo err >&2; exit 3');
@@ -42,10 +39,10 @@ test('a machine takes calls', async (t) => {
   });
 
   await t.test('many calls run at once', async () => {
-    await machine.run(['mkfifo', '/run/meeting']);
-    const waiting = Array.from({ length: 10 }, (_, index) => machine.sh(`cat /run/meeting; echo ${index}`));
-    await machine.sh('exec 9<>/run/meeting; sleep 0.2'); // they all end with its last writer
-    const results = await Promise.all(waiting);
+    const arrive = (index: number) => `mkdir -p /run/meeting/${index}; echo ${index}`;
+    const waitForAll = 'until [ "$(ls /run/meeting | wc -l)" = 10 ]; do sleep 0.01; done';
+    const calls = Array.from({ length: 10 }, (_, index) => machine.sh(`${arrive(index)}; ${waitForAll}`));
+    const results = await Promise.all(calls);
     assert.deepEqual(
       results.map(({ stdout }) => stdout),
       results.map((_, index) => `${index}\n`),
@@ -84,7 +81,9 @@ test('a machine takes calls', async (t) => {
 test('an orderly stop ends processes and writes everything down', async (t) => {
   const { machine, disks, sh, boot } = await lvmWorld(t);
   await sh(`mkfs.ext4 -q ${disks[0]}; mkdir /data; mount ${disks[0]} /data`);
-  await sh(`(trap 'echo ended >/data/end; exit' TERM; while :; do sleep 0.01; done) >/dev/null 2>&1 & echo unsynced >/data/late`);
+  await sh(
+    `(trap 'echo ended >/data/end; exit' TERM; while :; do sleep 0.01; done) >/dev/null 2>&1 & echo unsynced >/data/late`,
+  );
 
   await machine.powerOff();
   assert.ok(!machine.running);

@@ -35,5 +35,8 @@ test('power loss loses what was never written to a disk', async (t) => {
   await world.boot();
 
   assert.equal(await world.sh(`mkdir /data && mount ${world.disks[0]} /data && ls /data`), 'lost+found');
-  assert.equal(await world.sh('ls /etc/in-memory 2>&1 || true'), "ls: cannot access '/etc/in-memory': No such file or directory");
+  assert.equal(
+    await world.sh('ls /etc/in-memory 2>&1 || true'),
+    "ls: cannot access '/etc/in-memory': No such file or directory",
+  );
 });

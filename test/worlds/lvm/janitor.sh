@@ -6,19 +6,21 @@ cat >/dev/null
 # A world in a machine: its kernel took everything along, as soon as its last process is gone.
 [ ! -e "$dir/machine/lock" ] || flock "$dir/machine/lock" true
 
-# A native world: take away the device mapper devices that stand on its loop devices, uppermost first.
-remove_holders() {
-  for holder in "/sys/block/$1/holders"/*; do
-    [ -e "$holder" ] || continue
-    ( remove_holders "${holder##*/}" )
-    dmsetup remove --force --retry "/dev/${holder##*/}" >/dev/null
-  done
-}
+# A native world: no process of it may be left, then its device mapper devices go, uppermost first, then its loop devices.
 [ ! -e "$dir/lock" ] || flock "$dir/lock" true
-for image in "$dir"/disk*; do
-  for loop in $(losetup --noheadings --output NAME --associated "$image"); do
-    remove_holders "${loop#/dev/}"
-    losetup --detach "$loop"
+remove_device() {
+  for holder in "/sys/block/$1/holders"/*; do
+    [ ! -e "$holder" ] || ( remove_device "${holder##*/}" )
   done
-done
+  [ ! -e "/sys/block/$1" ] || dmsetup remove --force --retry "/dev/$1" >/dev/null
+}
+if [ -e "$dir/prefix" ]; then
+  read -r prefix <"$dir/prefix"
+  for device in $(dmsetup info --columns --noheadings --options blkdevname --select "name=~^$prefix"); do
+    remove_device "$device"
+  done
+  for image in "$dir"/disk*; do
+    for loop in $(losetup --noheadings --output NAME --associated "$image"); do losetup --detach "$loop"; done
+  done
+fi
 rm -rf -- "$dir"

@@ -9,11 +9,11 @@ export interface LvmWorld {
   /** The names of the disks in the machine. */
   readonly disks: readonly string[];
   /** Runs a script in the machine that must succeed; what it printed, without the white space around it. */
-  sh(script: string, options?: CallOptions): Promise<string>;
+  readonly sh: (script: string, options?: CallOptions) => Promise<string>;
   /** Cuts the power; the disks keep what was written to them. */
-  powerLoss(): Promise<void>;
+  readonly powerLoss: () => Promise<void>;
   /** Boots again on the same disks and brings up the volume groups on them, as a node does at boot. */
-  boot(): Promise<void>;
+  readonly boot: () => Promise<void>;
 }
 
 class ScriptFailed extends MoorageError {

@@ -33,6 +33,7 @@ export async function nativeWorld(): Promise<World> {
   const prefix = `moorage${randomBytes(4).toString('hex')}`;
   const close = () => janitor.clean();
   try {
+    await writeFile(join(dir, 'prefix'), `${prefix}\n`); // by which the janitor knows the world's devices
     const disks: string[] = [];
     for (const image of await makeDisks(dir)) {
       const { stdout } = await run(['losetup', '--find', '--show', image], { timeoutMs: quickMs });

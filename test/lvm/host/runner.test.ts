@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdir, readFile, readlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { cacheDir } from '../../worlds/host/cache.ts';
+import { lvmWorld } from '../../worlds/lvm/lvm-world.ts';
+
+const root = join(import.meta.dirname, '../../..');
+const runner = 'test/worlds/lvm/run.ts';
+const passes = 'test/lvm/fixtures/passes.ts';
+const fails = 'test/lvm/fixtures/fails.ts';
+const neverEnds = 'test/lvm/fixtures/never-ends.ts';
+
+test('output and exit code of a passing file pass through', async () => {
+  const { exitCode, stdout } = await finish(run('--test-reporter=tap', passes));
+  assert.match(stdout, /^ok 1 - passes$/m);
+  assert.equal(exitCode, 0);
+});
+
+test('one failing file fails the run, the others still run', async () => {
+  const { exitCode, stdout, stderr } = await finish(run('--test-reporter=tap', fails, passes));
+  assert.match(stdout, /^not ok 1 - fails$/m);
+  assert.match(stdout, /^ok 1 - passes$/m);
+  assert.match(stderr, /fails\.ts failed in the LVM world/);
+  assert.equal(exitCode, 1);
+});
+
+test('a finished run leaves nothing behind', async () => {
+  const child = run(passes);
+  const finished = finish(child);
+  const dirs = await dirsAt(child, 'it runs', finished);
+  assert.equal((await finished).exitCode, 0);
+  assert.deepEqual(await traces(dirs), []);
+});
+
+test('a killed run leaves nothing behind', async () => {
+  const child = run(neverEnds);
+  const finished = finish(child);
+  const dirs = await dirsAt(child, 'it never ends', finished);
+  child.kill('SIGKILL');
+  await finished; // its error output ends only when the last of its processes is gone
+  assert.deepEqual(await traces(dirs), []);
+});
+
+test('without a machine, on a kernel that has device mapper, it is the same', async (t) => {
+  const { sh } = await lvmWorld(t);
+  const node = `cd ${root} && export XDG_CACHE_HOME=/run/cache && exec ${process.execPath} ${runner}`;
+  const nothingLeft = 'losetup --all; dmsetup ls; ls /run/cache/moorage/runs; cat /proc/mounts | grep loop || true';
+
+  await t.test('a file passes', async () => {
+    assert.match(await sh(`(${node} --test-reporter=tap test/lvm/world.test.ts)`), /^# fail 0$/m);
+    assert.equal(await sh(nothingLeft), 'No devices found');
+  });
+
+  await t.test('a killed run leaves nothing behind', async () => {
+    await sh(`
+      mkfifo /run/output
+      (${node} ${neverEnds}) >/run/output 2>&1 & runner=$!
+      while read -r line; do
+        case $line in *'it never ends'*) kill -KILL $runner; killed=1;; esac
+      done </run/output
+      [ "$killed" = 1 ]`);
+    assert.equal(await sh(nothingLeft), 'No devices found');
+  });
+});
+
+function run(...words: string[]): ChildProcess {
+  return spawn(process.execPath, [runner, ...words], { cwd: root, env: withoutTestContext() });
+}
+
+/** Else the inner test runner would think it is a child of ours and speak another language. */
+function withoutTestContext(): NodeJS.ProcessEnv {
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  return env;
+}
+
+async function finish(child: ChildProcess) {
+  assert.ok(child.stdout && child.stderr);
+  const [stdout, stderr, [exitCode]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'exit') as Promise<[number | null]>,
+  ]);
+  return { stdout, stderr, exitCode };
+}
+
+/** The directories of a run when it has printed this, or when it ended without. */
+async function dirsAt(child: ChildProcess, words: string, finished: Promise<unknown>): Promise<string[]> {
+  const printed = Promise.withResolvers<void>();
+  child.stdout?.on('data', (piece: Buffer) => piece.includes(words) && printed.resolve());
+  await Promise.race([printed.promise, finished]);
+  const runs = join(cacheDir, 'runs');
+  const found: string[] = [];
+  for (const name of await readdir(runs)) {
+    const owner = await readFile(join(runs, name, 'owner'), 'utf8').catch(() => '');
+    if (owner.startsWith(`${child.pid} `)) found.push(join(runs, name));
+  }
+  assert.equal(found.length, 1);
+  return found;
+}
+
+/** Everything on the host that still has to do with these directories. */
+async function traces(dirs: readonly string[]): Promise<string[]> {
+  const places = [...(await processes()), ...(await loopDevices()), await readFile('/proc/self/mountinfo', 'utf8')];
+  const remaining = await Promise.all(
+    dirs.map((dir) =>
+      readdir(dir).then(
+        () => dir,
+        () => '',
+      ),
+    ),
+  );
+  return [...remaining, ...places.filter((place) => dirs.some((dir) => place.includes(dir)))].filter(Boolean);
+}
+
+async function processes(): Promise<string[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+  return Promise.all(
+    pids.map(async (pid) => {
+      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => '');
+      return `process ${pid}: ${command.replaceAll('\0', ' ')} in ${cwd}`;
+    }),
+  );
+}
+
+async function loopDevices(): Promise<string[]> {
+  const devices = (await readdir('/sys/block')).filter((name) => name.startsWith('loop'));
+  return Promise.all(
+    devices.map(
+      async (name) => `${name}: ${await readFile(`/sys/block/${name}/loop/backing_file`, 'utf8').catch(() => '')}`,
+    ),
+  );
+}
