@@ -40,7 +40,7 @@ export class PoolMissing extends MoorageError {
 export class VolumeInUse extends MoorageError {
   readonly code = 'FailedPrecondition';
 
-  constructor(id: string, devicePath: string) {
-    super(`volume ${id} is still in use as ${devicePath}; it is removed once it is unmounted and closed`);
+  constructor(id: string, devicePath: string, options?: ErrorOptions) {
+    super(`volume ${id} is still in use as ${devicePath}; unmount and close it, then remove it again`, options);
   }
 }

@@ -4,7 +4,7 @@ import type { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import type { ThickClass } from '../device-classes.ts';
-import { PoolFull, PoolMissing, VolumeExists, VolumeNotFound } from '../errors.ts';
+import { PoolFull, PoolMissing, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
 import type { Capacity, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
 import { checkNewVolume, checkTags } from '../volume-id.ts';
 import type { Lvm } from './lvm.ts';
@@ -127,7 +127,10 @@ export class LvmPool implements Pool {
       if (!this.#volumes.has(id)) await this.#reload(signal);
       const volume = this.#volumes.get(id);
       if (!volume) return;
-      await this.#execute(['lvremove', '--yes', this.#path(id)], signal);
+      await this.#execute(['lvremove', '--yes', this.#path(id)], signal).catch((error: unknown) => {
+        const inUse = error instanceof CommandFailed && / in use/.test(error.stderr);
+        throw inUse ? new VolumeInUse(id, volume.devicePath, { cause: error }) : error;
+      });
       this.#volumes.delete(id);
       this.#freeExtents += volume.sizeBytes / this.#extentBytes;
       this.#listeners.notify();

@@ -84,9 +84,8 @@ test('what is no report is refused, never half understood', () => {
   }
   const whole = report([row]);
   fc.assert(
-    fc.property(
-      fc.nat(whole.length - 1),
-      (length) => assert.throws(() => parseReport(whole.slice(0, length)), UnreadableReport),
+    fc.property(fc.nat(whole.length - 1), (length) =>
+      assert.throws(() => parseReport(whole.slice(0, length)), UnreadableReport),
     ),
   );
 });

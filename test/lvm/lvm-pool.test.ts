@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { open, stat } from 'node:fs/promises';
+import { type TestContext, test } from 'node:test';
+import { type Run, run } from '../../src/base/exec.ts';
+import { KeyedLock } from '../../src/base/keyed-lock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { ThickClass } from '../../src/storage/device-classes.ts';
+import { Formatter } from '../../src/storage/filesystem.ts';
+import { Lvm } from '../../src/storage/lvm/lvm.ts';
+import { LvmPool } from '../../src/storage/lvm/lvm-pool.ts';
+import { blkid } from '../../src/storage/probe.ts';
+import { faults } from '../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+
+const signal = new AbortController().signal;
+const mebibyte = 1024n ** 2n;
+
+interface Opened {
+  readonly pool: LvmPool;
+  readonly commands: string[];
+  /** The same volume group after a restart of the agent. */
+  readonly restart: () => Promise<LvmPool>;
+}
+
+async function openPool(vg: string, settings: Partial<ThickClass> = {}): Promise<Opened> {
+  const commands: string[] = [];
+  const recorded: Run = (argv, options) => {
+    commands.push(argv[1] ?? '');
+    return run(argv, options);
+  };
+  const deviceClass: ThickClass = {
+    type: 'thick',
+    name: 'ssd',
+    isDefault: true,
+    spareBytes: 0n,
+    volumeGroup: vg,
+    stripes: 0,
+    stripeSize: undefined,
+    lvcreateOptions: [],
+    ...settings,
+  };
+  const lvm = new Lvm({ command: ['lvm'], run: recorded, env: process.env });
+  const restart = () => LvmPool.open({ deviceClass, lvm, lock: new KeyedLock(), log: silentLog }, signal);
+  const pool = await restart();
+  commands.length = 0;
+  return { pool, commands, restart };
+}
+
+async function onNewGroup(t: TestContext, settings: Partial<ThickClass> = {}, count = 1) {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, count) });
+  return { vg, ...(await openPool(vg, settings)) };
+}
+
+/** What LVM itself says, to compare memory with. */
+async function truth({ pool, restart }: Opened) {
+  const fresh = await restart();
+  assert.deepEqual(pool.list(), fresh.list());
+  assert.deepEqual(pool.capacity(), fresh.capacity());
+}
+
+test('a volume is made, found again, tagged, grown and removed, one command each', async (t) => {
+  const opened = await onNewGroup(t);
+  const { pool, commands, vg } = opened;
+  const made = await pool.create(
+    { id: 'data', sizeBytes: 10n * mebibyte, tags: ['moorage.dev/claim=ns/name'] },
+    signal,
+  );
+  assert.equal(made.sizeBytes, 12n * mebibyte); // whole extents of 4 MiB
+  assert.equal(made.devicePath, `/dev/${vg}/data`);
+  assert.ok((await stat(made.devicePath)).isBlockDevice());
+  await truth(opened);
+  commands.length = 0;
+
+  await pool.addTags('data', ['moorage.dev/filesystem=ext4'], signal);
+  const grown = await pool.grow('data', 20n * mebibyte, signal);
+  assert.equal(grown.sizeBytes, 20n * mebibyte);
+  assert.deepEqual(commands, ['lvchange', 'lvextend']);
+  await truth(opened);
+  commands.length = 0;
+
+  await pool.remove('data', signal);
+  assert.deepEqual(commands, ['lvremove']);
+  await truth(opened);
+});
+
+test('a restart finds its volumes, and activates what a reboot left inactive', async (t) => {
+  const { pool, restart, vg } = await onNewGroup(t);
+  const made = await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: ['a', 'b'] }, signal);
+  await command('vgchange', '-an', vg);
+  const again = await restart();
+  assert.deepEqual(again.get('data'), made);
+  await using device = await open(made.devicePath, 'r');
+  assert.ok(device.fd > 0);
+});
+
+test('stripes and spare are what the class says', async (t) => {
+  const opened = await onNewGroup(t, { stripes: 2, stripeSize: '64k', spareBytes: 100n * mebibyte }, 2);
+  const { pool, vg } = opened;
+  const { freeBytes } = pool.capacity();
+  const made = await pool.create({ id: 'wide', sizeBytes: 12n * mebibyte, tags: [] }, signal);
+  assert.equal(made.sizeBytes, 16n * mebibyte);
+  assert.equal(pool.capacity().freeBytes, freeBytes - 16n * mebibyte);
+  assert.equal(await command('lvs', '--noheadings', '-o', 'stripes,stripe_size', `${vg}/wide`), '2 64.00k');
+  await assert.rejects(pool.create({ id: 'all', sizeBytes: freeBytes + 1n, tags: [] }, signal), { name: 'PoolFull' });
+  await truth(opened);
+});
+
+test('options of the class reach lvcreate, and what they cost is known after', async (t) => {
+  const opened = await onNewGroup(t, { lvcreateOptions: ['--type', 'raid1', '--mirrors', '1', '--nosync'] }, 2);
+  const before = opened.pool.capacity().freeBytes;
+  await opened.pool.create({ id: 'safe', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  assert.ok(before - opened.pool.capacity().freeBytes > 16n * mebibyte, 'both legs and their metadata');
+  await truth(opened);
+});
+
+test('what an earlier volume held is not seen in a new one', async (t) => {
+  const { pool } = await onNewGroup(t);
+  const formatter = new Formatter({ run, probe: blkid(run) });
+  const old = await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
+  await formatter.ensure(pool, 'old', 'ext4', signal);
+  assert.equal((await blkid(run)(old.devicePath, signal)).kind, 'found');
+  await pool.remove('old', signal);
+  const { devicePath } = await pool.create({ id: 'new', sizeBytes: 32n * mebibyte, tags: [] }, signal);
+  assert.deepEqual(await blkid(run)(devicePath, signal), { kind: 'empty' });
+});
+
+test('a volume in use is not removed', async (t) => {
+  const { pool } = await onNewGroup(t);
+  const { devicePath } = await pool.create({ id: 'busy', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  {
+    await using _ = await open(devicePath, 'r');
+    await assert.rejects(pool.remove('busy', signal), { name: 'VolumeInUse' });
+    assert.ok(pool.get('busy'));
+  }
+  await pool.remove('busy', signal);
+});
+
+test('a volume group that is not there is named', async () => {
+  await assert.rejects(openPool('no-such-group'), { name: 'PoolMissing', message: /no-such-group .* create it/ });
+});
+
+test('a foreign volume is counted, and an outside change is seen after a refresh', async (t) => {
+  const opened = await onNewGroup(t);
+  await command('lvcreate', '-y', '-n', 'foreign', '-L', '40m', opened.vg);
+  await opened.pool.refresh(signal);
+  assert.equal(opened.pool.get('foreign')?.sizeBytes, 40n * mebibyte);
+  await truth(opened);
+});
+
+test('a caller that leaves stops its command, and memory knows what became of it', async (t) => {
+  const opened = await onNewGroup(t);
+  const { pool } = opened;
+  const creations = Array.from({ length: 6 }, (_, i) => {
+    const abort = new AbortController();
+    const creation = pool.create({ id: `v${i}`, sizeBytes: 4n * mebibyte, tags: [] }, abort.signal);
+    setTimeout(() => abort.abort(), i * 25);
+    return creation;
+  });
+  await Promise.allSettled(creations);
+  await pool.refresh(signal); // waits for its turn behind them
+  await truth(opened);
+  for (let i = 0; i < 6; i++) await pool.create({ id: `v${i}`, sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await truth(opened);
+  assert.equal(pool.list().length, 6);
+});
+
+test('a device on a broken disk is unknown, never empty, and is not formatted', async (t) => {
+  const [disk = ''] = disks();
+  const faulty = await faults.error(t, disk);
+  const vg = await volumeGroup(t, { disks: [faulty.path] });
+  const { pool } = await openPool(vg);
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 32n * mebibyte, tags: [] }, signal);
+  await faulty.breakNow();
+  await command('blockdev', '--flushbufs', devicePath).catch(() => undefined); // nothing may come from the cache
+  assert.equal((await blkid(run)(devicePath, signal)).kind, 'unknown');
+  const formatter = new Formatter({ run, probe: blkid(run) });
+  await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: 'DeviceUnreadable' });
+});

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type Run, run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { FilePool } from '../../src/storage/file/file-pool.ts';
+import { loopDevicesBelow, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
+
+const native = { skip: whyNotRoot };
+const signal = new AbortController().signal;
+const mebibyte = 1024n ** 2n;
+
+function openPool(path: string, { spareBytes = 0n, runs = run } = {}): Promise<FilePool> {
+  const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes, path } as const;
+  return FilePool.open({ deviceClass, run: runs, log: silentLog }, signal);
+}
+
+const sizeOf = async (devicePath: string) => BigInt(await sh(`blockdev --getsize64 ${devicePath}`));
+
+for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
+  test(`on ${filesystem}, a volume is made, tagged, grown, found after a restart, and removed`, native, async (t) => {
+    const path = await scratchFilesystem(t, filesystem);
+    const pool = await openPool(path);
+    const before = pool.capacity();
+    const made = await pool.create({ id: 'data', sizeBytes: 40n * mebibyte + 1n, tags: ['claim=a'] }, signal);
+    assert.equal(made.sizeBytes, 40n * mebibyte + 4096n);
+    assert.equal(await sizeOf(made.devicePath), made.sizeBytes);
+    assert.ok(before.freeBytes - pool.capacity().freeBytes >= 40n * mebibyte, 'the space is taken at once');
+
+    await pool.addTags('data', ['b', 'claim=a'], signal);
+    const grown = await pool.grow('data', 64n * mebibyte, signal);
+    assert.equal(await sizeOf(made.devicePath), 64n * mebibyte);
+    assert.deepEqual(grown, { ...made, sizeBytes: 64n * mebibyte, tags: ['claim=a', 'b'] });
+    assert.deepEqual((await openPool(path)).list(), [grown]);
+
+    await pool.remove('data', signal);
+    await pool.remove('data', signal);
+    assert.deepEqual(pool.list(), []);
+    assert.deepEqual(await loopDevicesBelow(path), []);
+    assert.deepEqual(
+      (await readdir(path)).filter((name) => name.startsWith('data')),
+      [],
+    );
+  });
+}
+
+test('a creation repeated returns the same volume and device', native, async (t) => {
+  const pool = await openPool(await scratchDirectory(t));
+  const made = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  assert.deepEqual(await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal), made);
+  await assert.rejects(pool.create({ id: 'data', sizeBytes: 2n * mebibyte, tags: [] }, signal), {
+    name: 'VolumeExists',
+  });
+});
+
+test('after a reboot its volumes have their devices and their data again', native, async (t) => {
+  const path = await scratchDirectory(t);
+  const first = await (await openPool(path)).create({ id: 'data', sizeBytes: mebibyte, tags: ['a'] }, signal);
+  await sh(`printf kept | dd of=${first.devicePath} conv=fsync status=none; losetup -d ${first.devicePath}`);
+
+  const again = (await openPool(path)).get('data');
+  assert.ok(again);
+  assert.deepEqual(again.tags, ['a']);
+  assert.equal(await sh(`head -c 4 ${again.devicePath}`), 'kept');
+});
+
+test('a crash during creation leaves nothing that counts, and the next start clears it away', native, async (t) => {
+  const path = await scratchDirectory(t);
+  for (const crashAt of ['fallocate', 'losetup']) {
+    const crashing: Run = (command, options) =>
+      command[0] === crashAt && command[1] !== '--list'
+        ? Promise.reject(new Error('power loss'))
+        : run(command, options);
+    const pool = await openPool(path, { runs: crashing });
+    await assert.rejects(pool.create({ id: crashAt, sizeBytes: mebibyte, tags: ['a'] }, signal), /power loss/);
+  }
+  await writeFile(join(path, 'lost.img.new'), 'half made');
+  await writeFile(join(path, 'notes.new'), 'of somebody else');
+
+  const pool = await openPool(path);
+  assert.deepEqual(
+    pool.list().map((volume) => volume.id),
+    ['losetup'],
+  ); // whole, only not attached
+  assert.deepEqual((await readdir(path)).sort(), ['losetup.img', 'losetup.json', 'notes.new']);
+  for (const id of ['fallocate', 'losetup']) await pool.create({ id, sizeBytes: mebibyte, tags: ['a'] }, signal);
+});
+
+test('a growth that a crash cut short is completed when it is repeated', native, async (t) => {
+  const path = await scratchDirectory(t);
+  const pool = await openPool(path);
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  await sh(`fallocate -l 2097152 ${path}/data.img`); // the file has grown, the device has not
+  const restarted = await openPool(path);
+  await restarted.grow('data', 2n * mebibyte, signal);
+  assert.equal(await sizeOf(devicePath), 2n * mebibyte);
+});
+
+test('spare is kept, and a full pool says so', native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4');
+  const everything = (await openPool(path)).capacity().freeBytes;
+  const pool = await openPool(path, { spareBytes: everything - 64n * mebibyte });
+  assert.equal(pool.capacity().freeBytes, 64n * mebibyte);
+  await assert.rejects(pool.create({ id: 'big', sizeBytes: 65n * mebibyte, tags: [] }, signal), { name: 'PoolFull' });
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 6 }, (_, i) => pool.create({ id: `v${i}`, sizeBytes: 20n * mebibyte, tags: [] }, signal)),
+  );
+  assert.equal(outcomes.filter((outcome) => outcome.status === 'fulfilled').length, 3);
+});
+
+test('a mounted volume is not removed, nor one that is merely open', native, async (t) => {
+  const directory = await scratchDirectory(t);
+  const pool = await openPool(directory);
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await sh(
+    `mkfs.ext4 -q ${devicePath}; mkdir ${directory}/m; mount ${devicePath} ${directory}/m; echo kept >${directory}/m/f`,
+  );
+  await assert.rejects(pool.remove('data', signal), { name: 'VolumeInUse' });
+  assert.equal(await readFile(join(directory, 'm/f'), 'utf8'), 'kept\n');
+  assert.ok((await stat(join(directory, 'data.img'))).isFile());
+  await sh(`umount ${directory}/m`);
+
+  {
+    await using _ = await open(devicePath, 'r');
+    await assert.rejects(pool.remove('data', signal), { name: 'VolumeInUse' });
+    assert.ok((await stat(join(directory, 'data.img'))).isFile());
+  }
+  await pool.remove('data', signal);
+  assert.deepEqual(await loopDevicesBelow(directory), []);
+});
+
+test('one volume that cannot be served does not keep the others from it', native, async (t) => {
+  const path = await scratchDirectory(t);
+  const pool = await openPool(path);
+  for (const id of ['good', 'bad']) await pool.create({ id, sizeBytes: mebibyte, tags: [] }, signal);
+  await writeFile(join(path, 'bad.json'), 'not JSON');
+  const restarted = await openPool(path);
+  assert.deepEqual(
+    restarted.list().map((volume) => volume.id),
+    ['good'],
+  );
+  await assert.rejects(restarted.create({ id: 'bad', sizeBytes: mebibyte, tags: [] }, signal)); // and is not made anew
+  assert.ok((await stat(join(path, 'bad.img'))).isFile());
+});
+
+test('a directory that is not there is named', native, async () => {
+  await assert.rejects(openPool('/no/such/directory'), { name: 'PoolMissing', message: /\/no\/such\/directory/ });
+});

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { FilePool } from '../../src/storage/file/file-pool.ts';
+import { type Filesystem, Formatter, filesystems } from '../../src/storage/filesystem.ts';
+import { Mounts } from '../../src/storage/mounts.ts';
+import { blkid } from '../../src/storage/probe.ts';
+import { scratchDirectory, sh, whyNotRoot } from './scratch.ts';
+
+const native = { skip: whyNotRoot };
+const signal = new AbortController().signal;
+const probe = blkid(run);
+const mounts = new Mounts({ run });
+const formatter = new Formatter({ run, probe });
+
+/** A new volume in a pool of its own, and a directory to mount it at. */
+async function newVolume(t: TestContext) {
+  const directory = await scratchDirectory(t);
+  const path = join(directory, 'pool');
+  const target = join(directory, 'a target'); // a blank, as nobody promises that there is none
+  await mkdir(path);
+  await mkdir(target);
+  const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes: 0n, path } as const;
+  const pool = await FilePool.open({ deviceClass, run, log: silentLog }, signal);
+  const volume = await pool.create({ id: 'data', sizeBytes: 320n * 1024n ** 2n, tags: [] }, signal);
+  const mount = (filesystem: Filesystem, options: string[] = []) =>
+    mounts.mount({ source: volume.devicePath, target, filesystem, options }, signal);
+  return { directory, target, pool, volume, mount };
+}
+
+for (const filesystem of filesystems) {
+  test(`${filesystem}: a new volume is formatted once, mounted, and keeps its data`, native, async (t) => {
+    const { target, pool, volume, mount } = await newVolume(t);
+    assert.deepEqual(await probe(volume.devicePath, signal), { kind: 'empty' });
+    await formatter.ensure(pool, 'data', filesystem, signal);
+    await mount(filesystem);
+    await mount(filesystem); // repeated: one mount still
+    await writeFile(join(target, 'file'), 'kept');
+    await mounts.unmount(target, signal);
+    assert.equal(await mounts.at(target), undefined);
+
+    assert.deepEqual(pool.get('data')?.tags, [`moorage.dev/filesystem=${filesystem}`]);
+    await formatter.ensure(pool, 'data', filesystem, signal);
+    const found = await probe(volume.devicePath, signal);
+    assert.ok(found.kind === 'found' && found.filesystem === filesystem && found.uuid !== '');
+    await mount(filesystem, ['noatime']);
+    assert.ok((await mounts.at(target))?.options.includes('noatime'));
+    assert.equal(await readFile(join(target, 'file'), 'utf8'), 'kept');
+  });
+}
+
+test('a filesystem that vanished is not made anew', native, async (t) => {
+  const { pool, volume } = await newVolume(t);
+  await formatter.ensure(pool, 'data', 'ext4', signal);
+  await sh(`dd if=/dev/zero of=${volume.devicePath} bs=1M count=4 conv=fsync status=none`);
+  assert.deepEqual(await probe(volume.devicePath, signal), { kind: 'empty' });
+  await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: 'FilesystemVanished' });
+});
+
+test('another filesystem, swap or unknown data is never overwritten', native, async (t) => {
+  const { pool, volume } = await newVolume(t);
+  const device = volume.devicePath;
+  const checksum = () => sh(`head -c 8M ${device} | md5sum`);
+  const cases = [
+    { content: `mkfs.xfs -q -K ${device}`, refusal: 'FilesystemMismatch' },
+    { content: `wipefs -aq ${device}; mkswap -q ${device}`, refusal: 'FilesystemMismatch' },
+    {
+      content: `wipefs -aq ${device}; printf precious | dd of=${device} conv=fsync status=none`,
+      refusal: 'DeviceUnreadable',
+    },
+  ];
+  for (const { content, refusal } of cases) {
+    await sh(content);
+    const before = await checksum();
+    await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: refusal }, content);
+    assert.equal(await checksum(), before);
+  }
+});
+
+test('mkfs itself refuses what the probe would have found', native, async (t) => {
+  const { pool, volume } = await newVolume(t);
+  await sh(`mkfs.ext4 -q ${volume.devicePath}`);
+  const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }) });
+  for (const filesystem of ['xfs', 'btrfs'] as const) {
+    await assert.rejects(blind.ensure(pool, 'data', filesystem, signal), { name: 'CommandFailed' });
+  }
+});
+
+test('a target that holds another device is not covered', native, async (t) => {
+  const { target, pool, mount } = await newVolume(t);
+  await formatter.ensure(pool, 'data', 'ext4', signal);
+  await sh(`mount -t tmpfs other '${target}'`);
+  await assert.rejects(mount('ext4'), { name: 'MountConflict', message: /other is mounted there/ });
+});
+
+test('stacked mounts all go, and what is not there is unmounted already', native, async (t) => {
+  const { directory, target } = await newVolume(t);
+  await sh(`mount -t tmpfs one '${target}'; mount -t tmpfs two '${target}'`);
+  assert.equal((await mounts.at(target))?.source, 'two');
+  await mounts.unmount(target, signal);
+  await mounts.unmount(target, signal);
+  await mounts.unmount(join(directory, 'no/such/target'), signal);
+  assert.ok((await stat(target)).isDirectory());
+});
+
+test('a busy target stays mounted and says so', native, async (t) => {
+  const { target } = await newVolume(t);
+  await sh(`mount -t tmpfs one '${target}'; touch '${target}/f'`);
+  const holder = await sh(`sleep 100 <'${target}/f' >/dev/null 2>&1 & echo $!`);
+  try {
+    await assert.rejects(mounts.unmount(target, signal), { name: 'CommandFailed', message: /busy/ });
+    assert.ok(await mounts.at(target));
+  } finally {
+    process.kill(Number(holder), 'SIGKILL');
+  }
+});
+
+test('a path through a symbolic link is the mount that it leads to', native, async (t) => {
+  const { directory, target } = await newVolume(t);
+  await sh(`mount -t tmpfs one '${target}'`);
+  await symlink(directory, join(directory, 'link'));
+  assert.equal((await mounts.at(join(directory, 'link', 'a target')))?.source, 'one');
+  await mounts.unmount(join(directory, 'link', 'a target'), signal);
+  assert.equal(await mounts.at(target), undefined);
+});
+
+test('a directory is bound once, read-only if asked, even after a crash half-way', native, async (t) => {
+  const { directory, target } = await newVolume(t);
+  const source = join(directory, 'source');
+  await mkdir(source);
+  await writeFile(join(source, 'file'), 'seen');
+  await mounts.bind({ source, target, readOnly: false }, signal);
+  assert.equal(await readFile(join(target, 'file'), 'utf8'), 'seen');
+  await mounts.bind({ source, target, readOnly: true }, signal); // as if only the first of its two steps were done
+  await mounts.bind({ source, target, readOnly: true }, signal);
+  await assert.rejects(writeFile(join(target, 'new'), ''), { code: 'EROFS' });
+  await writeFile(join(source, 'new'), ''); // the source itself is not read-only
+  await assert.rejects(mounts.bind({ source: directory, target, readOnly: false }, signal), { name: 'MountConflict' });
+  await mounts.unmount(target, signal);
+  assert.equal(await mounts.at(target), undefined);
+});
+
+test('a block device is bound to a file', native, async (t) => {
+  const { directory, volume } = await newVolume(t);
+  const target = join(directory, 'block');
+  await writeFile(target, '');
+  for (let i = 0; i < 2; i++) await mounts.bind({ source: volume.devicePath, target, readOnly: false }, signal);
+  assert.ok((await stat(target)).isBlockDevice());
+  await mounts.unmount(target, signal);
+  assert.ok((await stat(target)).isFile());
+});
