@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { commands, runCommand, type Surroundings } from './commands.ts';
+
+interface Ended {
+  readonly code: number | string;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function moorage(...args: string[]): Promise<Ended> {
+  const command = [join(import.meta.dirname, 'main.ts'), ...args];
+  return new Promise((resolve) => {
+    execFile(process.execPath, command, { env: {} }, (error, stdout, stderr) => {
+      resolve({ code: error?.code ?? 0, stdout, stderr });
+    });
+  });
+}
+
+async function printed(calledAs: string, ...args: string[]): Promise<string> {
+  let output = '';
+  const surroundings: Surroundings = {
+    env: {},
+    version: '1.2.3',
+    signal: new AbortController().signal,
+    print: (text) => {
+      output += text;
+    },
+  };
+  await runCommand(calledAs, args, surroundings);
+  return output;
+}
+
+test('help names every command', async () => {
+  const { code, stdout } = await moorage('--help');
+  assert.equal(code, 0);
+  for (const [name, { alias }] of Object.entries(commands)) assert.match(stdout, new RegExp(`${name}, ${alias} `));
+});
+
+test('a mistake is told in one line, with exit code 1', async () => {
+  assert.deepEqual(await moorage('nod'), {
+    code: 1,
+    stdout: '',
+    stderr: 'moorage: there is no command "nod"; see moorage --help\n',
+  });
+});
+
+test('help on a command shows each flag with default and environment', async () => {
+  const help = await printed('moorage', 'node', '--help');
+  assert.match(help, /--csi-socket <text>\n.*default "\/run\/topolvm\/csi-topolvm.sock"/);
+  assert.match(help, /--nodename <text>\n.*environment NODE_NAME/);
+  assert.match(help, /--metrics-addr, .*\n.*default ":8080"/);
+});
+
+test("TopoLVM's names are understood, as a word and as the program's name", async () => {
+  const help = await printed('moorage', 'node', '--help');
+  assert.equal(await printed('moorage', 'topolvm-node', '--help'), help);
+  assert.equal(await printed('topolvm-node', '--help'), help);
+});
+
+test('the version is told', async () => assert.equal(await printed('moorage', '--version'), '1.2.3'));
+
+test('a command says what it lacks', async () => {
+  await assert.rejects(printed('moorage', 'node'), { message: '--nodename is required; pass it or set NODE_NAME' });
+  await assert.rejects(printed('moorage', 'controller'), { message: /pass --kubeconfig$/ });
+});

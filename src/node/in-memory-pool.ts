@@ -1,0 +1,81 @@
+import { PoolFull, VolumeNotFound } from '../storage/errors.ts';
+import type { Capacity, NewVolume, Pool, Volume, VolumeId } from '../storage/pool.ts';
+
+/** For tests: a pool with no disk behind it. What it is told to fail with, its next command fails with. */
+export class InMemoryPool implements Pool {
+  readonly name: string;
+  readonly #sizeBytes: bigint;
+  readonly #volumes = new Map<VolumeId, Volume>();
+  readonly #listeners = new Set<() => void>();
+  failure: Error | undefined;
+
+  constructor(name: string, sizeBytes: bigint) {
+    this.name = name;
+    this.#sizeBytes = sizeBytes;
+  }
+
+  capacity(): Capacity {
+    const usedBytes = this.list().reduce((sum, volume) => sum + volume.sizeBytes, 0n);
+    return { sizeBytes: this.#sizeBytes, freeBytes: this.#sizeBytes - usedBytes };
+  }
+
+  list(): readonly Volume[] {
+    return [...this.#volumes.values()];
+  }
+
+  get(id: VolumeId): Volume | undefined {
+    return this.#volumes.get(id);
+  }
+
+  async create({ id, sizeBytes, tags }: NewVolume): Promise<Volume> {
+    this.#failIfTold();
+    const existing = this.#volumes.get(id);
+    if (existing) return existing;
+    const { freeBytes } = this.capacity();
+    if (sizeBytes > freeBytes) throw new PoolFull(this.name, sizeBytes, freeBytes);
+    return this.#put({ id, sizeBytes, devicePath: `/dev/${this.name}/${id}`, tags });
+  }
+
+  async grow(id: VolumeId, sizeBytes: bigint): Promise<Volume> {
+    return this.#put({ ...this.#must(id), sizeBytes });
+  }
+
+  async addTags(id: VolumeId, tags: readonly string[]): Promise<Volume> {
+    const volume = this.#must(id);
+    return this.#put({ ...volume, tags: [...volume.tags, ...tags] });
+  }
+
+  async remove(id: VolumeId): Promise<void> {
+    this.#failIfTold();
+    if (this.#volumes.delete(id)) this.#tell();
+  }
+
+  async refresh(): Promise<void> {}
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #put(volume: Volume): Volume {
+    this.#volumes.set(volume.id, volume);
+    this.#tell();
+    return volume;
+  }
+
+  #must(id: VolumeId): Volume {
+    const volume = this.#volumes.get(id);
+    if (!volume) throw new VolumeNotFound(this.name, id);
+    return volume;
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  #failIfTold(): void {
+    const { failure } = this;
+    this.failure = undefined;
+    if (failure) throw failure;
+  }
+}

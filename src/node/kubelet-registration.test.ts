@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLog } from '../base/log.ts';
+import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
+import { serving } from '../rpc/serving.ts';
+import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
+
+test('the kubelet learns which driver it is and where it serves', async (t) => {
+  const calls = await serving(t, Registration, kubeletRegistration('/run/csi.sock', silentLog));
+  const info = await calls.getInfo({}, { timeoutMs: 10_000 });
+  assert.deepEqual(
+    [info.type, info.name, info.endpoint, info.supportedVersions],
+    ['CSIPlugin', 'topolvm.io', '/run/csi.sock', ['1.0.0']],
+  );
+  await calls.notifyRegistrationStatus({ pluginRegistered: false, error: 'no' }, { timeoutMs: 10_000 });
+});
+
+test('the socket is where the kubelet looks', () => {
+  assert.equal(registrationSocket('/var/lib/kubelet'), '/var/lib/kubelet/plugins_registry/topolvm.io-reg.sock');
+});

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { systemClock } from '../base/clock.ts';
+import { KeyedQueue } from '../base/keyed-queue.ts';
+import { silentLog } from '../base/log.ts';
+import { ManualClock } from '../base/manual-clock.ts';
+import { Informer } from '../kube/informer.ts';
+import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
+import { type LogicalVolume, logicalVolumes, type StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
+import { Pools } from '../storage/pools.ts';
+import { InMemoryPool } from './in-memory-pool.ts';
+import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
+
+const never = new AbortController().signal;
+const wish: LogicalVolume = {
+  metadata: {
+    name: 'pvc-1',
+    finalizers: ['topolvm.io/logicalvolume'],
+    annotations: { 'moorage.dev/claim': 'shop/db' },
+  },
+  spec: { name: 'pvc-1', nodeName: 'a', size: '1Ki', deviceClass: 'ssd' },
+};
+
+/** A node with two pools, `ssd` the default, that reconciles as the agent does. */
+function node(t: TestContext) {
+  const api = new InMemoryApi<LogicalVolume>();
+  const clock = new ManualClock();
+  const ssd = new InMemoryPool('ssd', 4096n);
+  const hdd = new InMemoryPool('hdd', 4096n);
+  const volumes = new Informer({ client: api.client, resource: logicalVolumes, clock: systemClock, log: silentLog });
+  const pools = new Pools([ssd, hdd], 'ssd');
+  const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
+  const queue = new KeyedQueue({
+    reconcile: (name, signal) => reconciler.reconcile(name, signal),
+    concurrency: 4,
+    clock,
+    log: silentLog,
+    random: () => 0,
+  });
+  volumes.onChange((change) => {
+    if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
+  });
+  volumes.start();
+  t.after(async () => {
+    await queue.stop(0);
+    await volumes.stop();
+  });
+  const answered = (name = 'pvc-1') => volumes.until(name, (volume) => volume?.status !== undefined, never);
+  const gone = (name = 'pvc-1') => volumes.until(name, (volume) => volume === undefined, never);
+  return { api, clock, ssd, hdd, volumes, answered, gone };
+}
+
+class Trouble extends Error {
+  override readonly name: string;
+  constructor(name: string) {
+    super(`there is ${name}`);
+    this.name = name;
+  }
+}
+
+test('a volume is made with one write, and says whose it is', async (t) => {
+  const { api, ssd, answered } = node(t);
+  await api.create(logicalVolumes, wish);
+  const volume = await answered();
+  assert.deepEqual(volume?.status, { volumeID: 'uid-1', currentSize: '1Ki', code: 0, message: '' });
+  assert.deepEqual(ssd.get('uid-1')?.tags, ['moorage.dev/volume=pvc-1', 'moorage.dev/claim=shop/db']);
+  await setImmediate();
+  assert.deepEqual(api.calls, ['create pvc-1', 'patch pvc-1/status']);
+});
+
+test('a volume that was made before a crash is found, not made twice', async (t) => {
+  const { api, ssd, answered } = node(t);
+  await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
+  await api.create(logicalVolumes, wish);
+  assert.equal((await answered())?.status?.currentSize, '2Ki');
+  assert.equal(ssd.list().length, 1);
+});
+
+test('a failure is answered with code and sentence, and not tried again', async (t) => {
+  const { api, ssd, answered } = node(t);
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, size: '1Gi' } });
+  const volume = await answered();
+  assert.equal(volume?.status?.code, 8);
+  assert.match(volume.status.message ?? '', /device class ssd has 4 KiB free, 1 GiB wanted/);
+  assert.equal(ssd.list().length, 0);
+});
+
+test('what passes by itself is tried again, and nobody is bothered', async (t) => {
+  const { api, clock, ssd, answered } = node(t);
+  ssd.failure = new Trouble('TimeoutError');
+  await api.create(logicalVolumes, wish);
+  while (clock.timers === 0) await setImmediate();
+  clock.advance(60_000);
+  assert.equal((await answered())?.status?.volumeID, 'uid-1');
+});
+
+test('a wrong wish is answered with what is wrong', async (t) => {
+  const { api, answered } = node(t);
+  const wrong: readonly [string, Partial<LogicalVolume['spec']>, number, RegExp][] = [
+    ['class', { deviceClass: 'tape' }, 5, /no device class tape; it has ssd, hdd/],
+    ['size', { size: 'much' }, 3, /much/],
+    ['options', { lvcreateOptionClass: 'raid' }, 12, /lvcreate option class raid is not offered/],
+  ];
+  for (const [name, spec, code, message] of wrong) {
+    await api.create(logicalVolumes, { metadata: { ...wish.metadata, name }, spec: { ...wish.spec, ...spec } });
+    const volume = await answered(name);
+    assert.equal(volume?.status?.code, code);
+    assert.match(volume.status.message ?? '', message);
+  }
+});
+
+test('an object without the finalizer gets it before the volume is made', async (t) => {
+  const { api, answered } = node(t);
+  await api.create(logicalVolumes, { ...wish, metadata: { name: 'pvc-1', finalizers: ['theirs'] } });
+  const volume = await answered();
+  assert.deepEqual(volume?.metadata.finalizers, ['theirs', 'topolvm.io/logicalvolume']);
+  assert.deepEqual(api.calls, ['create pvc-1', 'patch pvc-1', 'patch pvc-1/status']);
+});
+
+test('a deleted volume goes from the disk, then its object', async (t) => {
+  const { api, ssd, hdd, answered, gone } = node(t);
+  await hdd.create({ id: 'other', sizeBytes: 1n, tags: [] });
+  await api.create(logicalVolumes, wish);
+  await answered();
+  await api.delete(logicalVolumes, 'pvc-1');
+  await gone();
+  assert.equal(ssd.list().length, 0);
+  assert.equal(hdd.list().length, 1, 'only what was asked for');
+});
+
+test('a volume is removed from the pool that has it, whatever the default is today', async (t) => {
+  const { api, hdd, answered, gone } = node(t);
+  const { deviceClass: _, ...byDefault } = wish.spec;
+  await hdd.create({ id: 'old-name', sizeBytes: 1024n, tags: [] });
+  await api.create(logicalVolumes, { ...wish, spec: byDefault, status: { volumeID: 'old-name', currentSize: '1Ki' } });
+  await answered();
+  await api.delete(logicalVolumes, 'pvc-1');
+  await gone();
+  assert.equal(hdd.get('old-name'), undefined);
+});
+
+test('a volume whose class never existed can be deleted', async (t) => {
+  const { api, answered, gone } = node(t);
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, deviceClass: 'tape' } });
+  await answered();
+  await api.delete(logicalVolumes, 'pvc-1');
+  await gone();
+});
+
+test('a volume that cannot be removed says why, keeps its object, and is tried again', async (t) => {
+  const { api, clock, ssd, volumes, answered, gone } = node(t);
+  await api.create(logicalVolumes, wish);
+  await answered();
+  ssd.failure = new Trouble('a holder of the device');
+  await api.delete(logicalVolumes, 'pvc-1');
+  const failed = (volume: StoredLogicalVolume | undefined) => volume?.status?.code === 13;
+  const volume = await volumes.until('pvc-1', failed, never);
+  assert.equal(volume?.status?.message, 'there is a holder of the device');
+  assert.equal(volume.status.volumeID, 'uid-1', 'still known');
+  while (clock.timers === 0) await setImmediate();
+  clock.advance(60_000);
+  await gone();
+  assert.equal(ssd.list().length, 0);
+});
+
+test('an object that the controller has let go is left alone, and so is its volume', async (t) => {
+  const { api, ssd, answered } = node(t);
+  await api.create(logicalVolumes, wish);
+  await answered();
+  const annotations = { 'topolvm.io/pendingdeletion': 'true' };
+  await api.patch(logicalVolumes, 'pvc-1', { type: 'merge', body: { metadata: { annotations } } });
+  await api.delete(logicalVolumes, 'pvc-1');
+  await setImmediate();
+  assert.ok(ssd.get('uid-1'));
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'));
+});
