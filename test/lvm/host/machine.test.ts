@@ -21,6 +21,16 @@ test('a machine takes calls', async (t) => {
     assert.equal(stdout, words.map((word) => `${word}|`).join(''));
   });
 
+  await t.test('commands see the environment of the machine and nothing of ours', async () => {
+    const { stdout } = await machine.sh('env | cut -d= -f1 | sort | xargs');
+    const ofAnyShell = ['OLDPWD', 'PWD', 'SHLVL', 'TERM'];
+    const seen = stdout
+      .trim()
+      .split(' ')
+      .filter((name) => !ofAnyShell.includes(name));
+    assert.deepEqual(seen, ['DM_DISABLE_UDEV', 'HOME', 'LVM_TEST_DISKS', 'LVM_TEST_PREFIX', 'PATH']);
+  });
+
   await t.test('output may be any bytes', async () => {
     const { stdoutBytes, stderr } = await machine.sh(
       'head -c 1000001 /dev/urandom >/run/random; sha256sum </run/random >&2; cat /run/random',

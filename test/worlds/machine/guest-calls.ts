@@ -35,7 +35,7 @@ export class GuestCalls {
       ]);
       return await this.#wait(id, dir, script, options, signal);
     } finally {
-      await rm(dir, { recursive: true, maxRetries: 5 }); // a killed call may still be writing its exit code
+      await rm(dir, { recursive: true, force: true, maxRetries: 5 }); // a killed call may still be writing its exit code
     }
   }
 

@@ -11,15 +11,14 @@ const lockTimeoutSeconds = 10;
  * started the machine, even if that is killed with SIGKILL. While any link lives, `dir`/lock is held.
  * File descriptor 3 is the serial port's input.
  */
-export function machineCommand(options: MachineOptions, cpu: number): string[] {
+export function machineCommand(options: MachineOptions, core: number): string[] {
   const { dir, files } = options;
   const dieWithParent = ['setpriv', '--pdeathsig', 'KILL'];
   const becomeRoot = process.getuid?.() === 0 ? [] : ['--map-root-user'];
   return [
     ...(options.detached ? [] : dieWithParent),
     ...['flock', '--no-fork', '--timeout', String(lockTimeoutSeconds), join(dir, 'lock')],
-    // Kernel and user processes of the guest hand over to each other at every system call: quick on one core only.
-    ...['taskset', '--cpu-list', String(cpu)],
+    ...['taskset', '--cpu-list', String(core)],
     ...(options.enter ?? []),
     ...dieWithParent,
     ...['unshare', ...becomeRoot, '--pid', '--fork', '--kill-child=KILL', '--'],

@@ -2,18 +2,20 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, watch } from 'node:fs';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { InvalidInput } from '../../../src/base/errors.ts';
+import { InvalidInput, messageOf } from '../../../src/base/errors.ts';
 import { CommandFailed, run } from '../../../src/base/exec.ts';
+import { chooseCore } from './choose-core.ts';
 import { MachineDidNotBoot, MachineOff } from './errors.ts';
 import { GuestCalls } from './guest-calls.ts';
 import { guestDir, machineCommand } from './machine-command.ts';
 import type { MachineFiles } from './machine-files.ts';
 import { namespaceInit } from './namespace-init.ts';
-import { exports, quote } from './quote.ts';
+import { assignments, quote } from './quote.ts';
 
 const quickMs = 10_000;
+/** How long a machine may take to go when its owner was killed. */
+const dyingSeconds = 5;
 const bootTimeoutMs = 60_000;
 const powerOffTimeoutMs = 30_000;
 
@@ -30,7 +32,7 @@ export interface MachineOptions {
   readonly shares?: readonly string[];
   /** The tap device that becomes the guest's vec0; `address` is with its prefix length: 10.99.0.11/24. */
   readonly tap?: { readonly device: string; readonly address: string; readonly gateway: string };
-  /** The core it runs on. A machine spread over cores is 2.5 to 4 times slower, so one is chosen if none is given. */
+  /** Machines of different numbers run on different cores, as far as there are cores. By default the process's id. */
   readonly cpu?: number;
   /** Environment of the boot script and of every call. */
   readonly env?: Readonly<Record<string, string>>;
@@ -89,12 +91,16 @@ export class Machine {
   /** Builds a machine that is off. */
   static async create(options: MachineOptions): Promise<Machine> {
     const { dir } = options;
+    const machine = new Machine(options);
     refuseUnspeakable([dir, guestDir, options.files.toolsDir, ...options.disks, ...(options.shares ?? [])]);
     await mkdir(join(dir, 'calls'), { recursive: true });
+    if (await machine.#lockIsHeld(dyingSeconds)) {
+      throw new InvalidInput(`a machine runs in ${dir} already; attach to it and power it off first`);
+    }
     await writeFile(join(dir, 'machine.json'), JSON.stringify(options));
     await writeFile(
       join(dir, 'guest.env'),
-      exports({
+      assignments({
         name: options.name,
         guest: guestDir,
         tools: options.files.toolsDir,
@@ -104,17 +110,17 @@ export class Machine {
         boot: options.boot ?? '',
       }),
     );
-    await writeFile(join(dir, 'environment.sh'), exports({ DM_DISABLE_UDEV: '1', HOME: '/root', ...options.env }));
+    await writeFile(join(dir, 'environment'), assignments({ DM_DISABLE_UDEV: '1', HOME: '/root', ...options.env }));
     const doorbell = join(dir, 'doorbell');
     await rm(doorbell, { force: true });
     await run(['mkfifo', doorbell], { timeoutMs: quickMs });
-    return new Machine(options);
+    return machine;
   }
 
   /** The machine that lives in `dir`, running or not, perhaps started by another process. */
   static async attach(dir: string): Promise<Machine> {
     const machine = new Machine(JSON.parse(await readFile(join(dir, 'machine.json'), 'utf8')) as MachineOptions);
-    if (await machine.#lockIsHeld()) {
+    if (await machine.#lockIsHeld(0)) {
       const pid = Number(await readFile(join(dir, 'pid'), 'utf8'));
       const waiting = machine.#waitForLock();
       machine.#begin(pid, waiting, once(waiting, 'exit'));
@@ -137,7 +143,7 @@ export class Machine {
     if (this.#session) throw new InvalidInput(`machine ${this.name} is on already; power it off first`);
     // What an earlier boot left: its own notes would mislead the new kernel, and its calls are lost.
     await Promise.all(
-      ['ready', 'uml', 'calls'].map((name) => rm(join(this.dir, name), { recursive: true, force: true })),
+      ['ready', 'uml', 'calls', 'boot.log'].map((name) => rm(join(this.dir, name), { recursive: true, force: true })),
     );
     await mkdir(join(this.dir, 'calls'));
 
@@ -148,13 +154,13 @@ export class Machine {
       () => ready.reject(new Error(`it was not ready within ${bootTimeoutMs} ms`)),
       bootTimeoutMs,
     );
-    const session = await this.#spawn();
-    session.goneSignal.addEventListener('abort', () => ready.reject(new Error('it switched itself off')));
     try {
+      const { goneSignal } = await this.#spawn();
+      goneSignal.addEventListener('abort', () => ready.reject(new Error('it switched itself off')));
       await ready.promise;
     } catch (error) {
       await this.powerLoss();
-      throw new MachineDidNotBoot(this.name, (error as Error).message, await this.console());
+      throw new MachineDidNotBoot(this.name, messageOf(error), await this.console());
     } finally {
       clearTimeout(deadline);
       watcher.close();
@@ -166,7 +172,7 @@ export class Machine {
     const session = this.#session;
     if (!session) return;
     // The namespace's first process goes last: when its parents end, every process of the machine has ended.
-    process.kill((await namespaceInit(session.pid)) ?? session.pid, 'SIGKILL');
+    killNow((await namespaceInit(session.pid)) ?? session.pid);
     await this.#waitUntilGone(session);
   }
 
@@ -214,8 +220,7 @@ export class Machine {
   }
 
   async #spawn(): Promise<Session> {
-    const cpu = this.#options.cpu ?? process.pid % availableParallelism();
-    const [program = '', ...words] = machineCommand(this.#options, cpu);
+    const [program = '', ...words] = machineCommand(this.#options, await chooseCore(this.#options.cpu ?? process.pid));
     const log = openSync(join(this.dir, 'console.log'), 'w');
     const doorbell = openSync(join(this.dir, 'doorbell'), 'r+'); // for writing too, so that the guest never sees its end
     let child: ChildProcess;
@@ -252,11 +257,12 @@ export class Machine {
     await session.gone;
   }
 
-  async #lockIsHeld(): Promise<boolean> {
+  /** Whether somebody still holds the lock after waiting for it this long. */
+  async #lockIsHeld(waitSeconds: number): Promise<boolean> {
     const conflict = 75;
     const lock = join(this.dir, 'lock');
     try {
-      await run(['flock', '--nonblock', '--conflict-exit-code', String(conflict), lock, 'true'], {
+      await run(['flock', '--timeout', String(waitSeconds), '--conflict-exit-code', String(conflict), lock, 'true'], {
         timeoutMs: quickMs,
       });
       return false;
@@ -270,6 +276,14 @@ export class Machine {
   #waitForLock(): ChildProcess {
     const words = ['--pdeathsig', 'KILL', 'flock', join(this.dir, 'lock'), 'true'];
     return spawn('setpriv', words, { stdio: 'ignore' });
+  }
+}
+
+function killNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it went by itself just now
   }
 }
 

@@ -3,9 +3,9 @@ export function quote(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Lines of `export NAME='value'`, to be sourced by a shell. */
-export function exports(variables: Readonly<Record<string, string>>): string {
+/** Lines of NAME='value', to be sourced by a shell. */
+export function assignments(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
-    .map(([name, value]) => `export ${name}=${quote(value)}\n`)
+    .map(([name, value]) => `${name}=${quote(value)}\n`)
     .join('');
 }

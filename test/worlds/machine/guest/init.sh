@@ -29,5 +29,5 @@ for share in "$machine" $shares; do
 done
 
 cd $root && $busybox mkdir -p run/old-root && $busybox pivot_root . run/old-root \
-  && exec /usr/bin/busybox chroot . /usr/bin/busybox sh "$guest/serve.sh" </dev/null >/dev/console 2>&1
+  && exec /usr/bin/busybox chroot . /usr/bin/busybox sh "$guest/serve.sh" "$machine" </dev/null >/dev/console 2>&1
 fail "cannot enter the new root"

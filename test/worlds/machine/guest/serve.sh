@@ -1,7 +1,11 @@
 # The guest's first process from here on, in its own root: prepares the system, then takes calls from the host for good.
 # A line on the serial port is a doorbell: "run ID", "kill SESSION" or "off"; what to run is in calls/ID of the shared directory.
+unset machine                                            # came with the environment; what we run shall see its own only
+machine=$1
 . "$machine/guest.env"
-. "$machine/environment.sh"
+set -a
+. "$machine/environment"
+set +a
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 busybox=/usr/bin/busybox
 
