@@ -10,6 +10,8 @@ import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
+import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
@@ -48,8 +50,10 @@ export async function runController(
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
+  const ready = () => volumes.synced && annotatedNodes.synced;
   const csi = new RpcServer({ socketPath: options.csiSocket, clock, log })
-    .add(Identity, identityService({ version: options.version, ready: () => volumes.synced && annotatedNodes.synced }))
+    .add(Identity, identityService({ version: options.version, ready }))
+    .add(Health, healthService(ready))
     .add(
       Controller,
       controllerService({

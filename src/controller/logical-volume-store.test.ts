@@ -114,6 +114,14 @@ test("the node's refusal is passed on, and the next call starts afresh", async (
   assert.notEqual(volume.id, 'uid-1', 'another object, so another volume');
 });
 
+test('a volume that was made is never deleted by a repeated call, whatever befell it later', async (t) => {
+  const world = storeOf(t);
+  nodeAnswers(world, (uid) => ({ ...madeWith('1Gi')(uid), code: 8, message: 'no room to grow' }));
+  const volume = await world.store.create(wanted, never);
+  assert.deepEqual(await world.store.create(wanted, never), volume);
+  assert.ok(!world.api.calls.includes('delete pvc-a'));
+});
+
 test('removing ends when nothing is left', async (t) => {
   const world = storeOf(t);
   nodeAnswers(world, madeWith('1Gi'));

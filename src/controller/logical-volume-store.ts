@@ -170,8 +170,9 @@ function refuseIfDifferent(existing: StoredLogicalVolume, wanted: WantedVolume):
   if (differences.length > 0) throw new VolumeTaken(existing.metadata.name, differences);
 }
 
-function answered({ status }: StoredLogicalVolume): boolean {
-  return Boolean(status?.volumeID && status.currentSize) || Boolean(status?.code);
+function answered(volume: StoredLogicalVolume): boolean {
+  const { volumeID, currentSize } = volume.status ?? {};
+  return Boolean(volumeID && currentSize) || failureOf(volume) !== undefined;
 }
 
 function stored(volume: StoredLogicalVolume): StoredVolume {

@@ -53,10 +53,13 @@ export function volumeIdOf(volume: StoredLogicalVolume): string {
   return volume.status?.volumeID || volume.metadata.uid;
 }
 
-/** Why the node could not make it; undefined while it has not failed. */
-export function failureOf(
-  volume: StoredLogicalVolume,
-): { readonly code: number; readonly message: string } | undefined {
-  const { code = 0, message = '' } = volume.status ?? {};
-  return code === 0 ? undefined : { code, message };
+/**
+ * Why the node could not make it; undefined while it has not failed. A volume that was made holds data, and whatever
+ * went wrong with it later, such as growing it, is no reason to take it for one that was not.
+ */
+export function failureOf({
+  status,
+}: StoredLogicalVolume): { readonly code: number; readonly message: string } | undefined {
+  const { volumeID, code = 0, message = '' } = status ?? {};
+  return volumeID || code === 0 ? undefined : { code, message };
 }

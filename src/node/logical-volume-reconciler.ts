@@ -82,7 +82,7 @@ export class LogicalVolumeReconciler {
       return { volumeID: made.id, currentSize: toQuantity(made.sizeBytes), code: 0, message: '' };
     } catch (error) {
       if (isPassing(error)) throw error;
-      this.#log.warn({ name, err: error }, messageOf(error));
+      this.#log.warn({ name, code: codeOf(error) }, messageOf(error));
       return failure(error);
     }
   }
@@ -95,7 +95,8 @@ export class LogicalVolumeReconciler {
       const pool = poolHolding(this.#pools, id) ?? (status?.volumeID && this.#pools.get(spec.deviceClass ?? ''));
       if (pool) await pool.remove(id, signal);
     } catch (error) {
-      if (!isPassing(error)) await this.#answer(volume, { ...status, ...failure(error) }, signal);
+      const isNews = !isPassing(error) && messageOf(error) !== status?.message;
+      if (isNews) await this.#answer(volume, { ...status, ...failure(error) }, signal);
       throw error; // it must go in the end, so it is tried again
     }
     await this.#letGo(volume, signal);

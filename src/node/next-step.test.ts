@@ -20,6 +20,7 @@ const rows: readonly [string, StoredLogicalVolume, Step][] = [
   ['new, without the finalizer', volume({}), 'create'],
   ['made', volume({ finalizers: ours }, made), 'nothing'],
   ['made, but its size was not told', volume({ finalizers: ours }, { volumeID: 'uid' }), 'create'],
+  ['made, and could not grow later', volume({ finalizers: ours }, { ...made, code: 8 }), 'nothing'],
   ['failed', volume({ finalizers: ours }, { code: 8, message: 'full' }), 'nothing'],
   ['made and being deleted', volume({ finalizers: ours, deletionTimestamp }, made), 'remove'],
   ['new and being deleted', volume({ finalizers: ours, deletionTimestamp }), 'remove'],

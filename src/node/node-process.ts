@@ -14,7 +14,9 @@ import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
+import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
+import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { type DeviceClass, parseStorageConfig } from '../storage/device-classes.ts';
 import { Formatter } from '../storage/filesystem.ts';
@@ -129,6 +131,10 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   });
   const csi = new RpcServer({ socketPath: options.csiSocket, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))
+    .add(
+      Health,
+      healthService(() => true),
+    )
     .add(Node, nodeService({ nodeName, volumes: published }));
   await csi.listen();
   parts.defer(() => csi.stop(graceMs));
