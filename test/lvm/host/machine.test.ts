@@ -23,11 +23,11 @@ test('a machine takes calls', async (t) => {
 
   await t.test('commands see the environment of the machine and nothing of ours', async () => {
     const { stdout } = await machine.sh('env | cut -d= -f1 | sort | xargs');
-    const ofAnyShell = ['OLDPWD', 'PWD', 'SHLVL', 'TERM'];
+    const ofAnyShell = new Set(['OLDPWD', 'PWD', 'SHLVL', 'TERM']);
     const seen = stdout
       .trim()
       .split(' ')
-      .filter((name) => !ofAnyShell.includes(name));
+      .filter((name) => !ofAnyShell.has(name));
     assert.deepEqual(seen, ['DM_DISABLE_UDEV', 'HOME', 'LVM_TEST_DISKS', 'LVM_TEST_PREFIX', 'PATH']);
   });
 
@@ -91,9 +91,11 @@ test('a machine takes calls', async (t) => {
 test('an orderly stop ends processes and writes everything down', async (t) => {
   const { machine, disks, sh, boot } = await lvmWorld(t);
   await sh(`mkfs.ext4 -q ${disks[0]}; mkdir /data; mount ${disks[0]} /data`);
-  await sh(
-    `(trap 'echo ended >/data/end; exit' TERM; while :; do sleep 0.01; done) >/dev/null 2>&1 & echo unsynced >/data/late`,
-  );
+  await sh(`
+    mkfifo /run/listening
+    (trap 'echo ended >/data/end; exit' TERM; echo >/run/listening; while :; do sleep 0.01; done) >/dev/null 2>&1 &
+    read _ </run/listening
+    echo unsynced >/data/late`);
 
   await machine.powerOff();
   assert.ok(!machine.running);

@@ -27,9 +27,18 @@ fi
 $busybox mkdir -p /run/lock/lvm /run/lvm /etc/lvm
 $busybox cp "$guest/lvm.conf" /etc/lvm/lvm.conf
 
+# Whether anything runs besides the first process and us; kernel threads have no program.
+others() {
+  running=0
+  for process in /proc/[0-9]*; do [ ! -e "$process/exe" ] || running=$((running + 1)); done
+  [ $running -gt 2 ]
+}
+
 # Ends every process, writes everything down and switches off, as a node does that is shut down.
 power_off() {
-  kill -TERM -1; $busybox sleep 0.5; kill -KILL -1
+  kill -TERM -1
+  for _ in $($busybox seq 30); do others || break; $busybox sleep 0.1; done
+  kill -KILL -1
   $busybox umount -a -r; $busybox sync; $busybox poweroff -f -n
 }
 
