@@ -1,5 +1,4 @@
 import { InvalidInput, MoorageError } from '../base/errors.ts';
-import { formatBytes } from '../base/quantity.ts';
 import { claimParameters, parameterPrefixes, parameters } from '../names.ts';
 import {
   type Controller,
@@ -31,12 +30,12 @@ export function controllerService({
       }
       const deviceClass = request.parameters[parameters.deviceClass] ?? '';
       const claim = claimOf(request);
-      const [node, ...otherNodes] = candidateNodes(request.accessibilityRequirements);
+      const nodeNames = candidateNodes(request.accessibilityRequirements) ?? roomiestNodes(capacities, deviceClass);
 
       const volume = await volumes.create(
         {
           name,
-          nodeNames: [node ?? roomiestNode(capacities, deviceClass, sizeBytes), ...otherNodes],
+          nodeNames,
           deviceClass,
           lvcreateOptionClass: request.parameters[parameters.lvcreateOptionClass] ?? '',
           sizeBytes,
@@ -99,11 +98,12 @@ function claimOf(request: CreateVolumeRequest): string | undefined {
   return namespace && name ? `${namespace}/${name}` : undefined;
 }
 
-function roomiestNode(capacities: NodeCapacities, deviceClass: string, sizeBytes: bigint): string {
+/** All that have the class, so that a repeated call accepts the volume of the first, wherever that found room. */
+function roomiestNodes(capacities: NodeCapacities, deviceClass: string): readonly [string, ...string[]] {
   const byRoom = [...capacities.freeBytes(deviceClass)].sort(([, a], [, b]) => (a < b ? 1 : -1));
-  const [node, freeBytes] = byRoom[0] ?? ['', 0n];
-  if (freeBytes < sizeBytes) throw new NoNodeHasRoom(deviceClass, sizeBytes, freeBytes);
-  return node;
+  const [node, ...others] = byRoom.map(([name]) => name);
+  if (node === undefined) throw new NoNodeOffers(deviceClass);
+  return [node, ...others];
 }
 
 /** No volume can be larger than the roomiest node, however much there is in all. */
@@ -114,15 +114,12 @@ function roomOf(free: readonly bigint[]): { availableCapacity: bigint; maximumVo
   };
 }
 
-export class NoNodeHasRoom extends MoorageError {
+export class NoNodeOffers extends MoorageError {
   readonly code = 'ResourceExhausted';
 
-  constructor(deviceClass: string, wantedBytes: bigint, freeBytes: bigint) {
-    const which = deviceClass === '' ? 'the default device class' : `device class ${deviceClass}`;
-    super(
-      `no node has ${formatBytes(wantedBytes)} free in ${which}, the roomiest has ${formatBytes(freeBytes)}; ` +
-        'remove volumes or add disks, and check that moorage node runs on the nodes',
-    );
+  constructor(deviceClass: string) {
+    const which = deviceClass === '' ? 'a default device class' : `device class ${deviceClass}`;
+    super(`no node offers ${which}; check the configuration of the nodes, and that moorage node runs there`);
   }
 }
 

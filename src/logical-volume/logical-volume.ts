@@ -19,6 +19,8 @@ export interface LogicalVolumeSpec {
   /** Empty or absent for the node's default. */
   readonly deviceClass?: string;
   readonly lvcreateOptionClass?: string;
+  /** The LogicalVolume that this one is a copy of. */
+  readonly source?: string;
 }
 
 export interface LogicalVolumeStatus {

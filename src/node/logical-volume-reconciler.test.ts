@@ -100,6 +100,7 @@ test('a wrong wish is answered with what is wrong', async (t) => {
   const wrong: readonly [string, Partial<LogicalVolume['spec']>, number, RegExp][] = [
     ['class', { deviceClass: 'tape' }, 5, /no device class tape; it has ssd, hdd/],
     ['size', { size: 'much' }, 3, /much/],
+    ['copy', { source: 'snapshot-1' }, 12, /copies, here of snapshot-1, are not offered/],
     ['options', { lvcreateOptionClass: 'raid' }, 12, /lvcreate option class raid is not offered/],
   ];
   for (const [name, spec, code, message] of wrong) {

@@ -7,12 +7,13 @@ import type { Informer } from '../kube/informer.ts';
 import type { Change } from '../kube/object-cache.ts';
 import {
   type LogicalVolume,
+  type LogicalVolumeSpec,
   type LogicalVolumeStatus,
   logicalVolumes,
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../logical-volume/logical-volume.ts';
-import { claimName, logicalVolume, volumeTag } from '../names.ts';
+import { claimName, logicalVolume, parameters, volumeTag } from '../names.ts';
 import { numberOf } from '../rpc/status.ts';
 import type { Pools } from '../storage/pools.ts';
 import { nextStep } from './next-step.ts';
@@ -71,7 +72,7 @@ export class LogicalVolumeReconciler {
     const { name, uid, annotations } = metadata;
     const claim = annotations?.[claimName];
     try {
-      if (spec.lvcreateOptionClass) throw new OptionClassNotOffered(spec.lvcreateOptionClass);
+      refuseWhatIsNotOffered(spec);
       const wanted = {
         id: status?.volumeID || uid,
         sizeBytes: parseQuantity(spec.size),
@@ -142,12 +143,17 @@ function failure(error: unknown): LogicalVolumeStatus {
   return { code: numberOf(codeOf(error)), message: messageOf(error) };
 }
 
-export class OptionClassNotOffered extends MoorageError {
-  readonly code = 'Unimplemented';
-
-  constructor(optionClass: string) {
-    super(
-      `lvcreate option class ${optionClass} is not offered; remove topolvm.io/lvcreate-option-class from the StorageClass`,
+/** An empty volume instead of a copy, or plain instead of mirrored, would be worse than none. */
+function refuseWhatIsNotOffered({ source, lvcreateOptionClass }: LogicalVolumeSpec): void {
+  if (source) throw new NotOffered(`copies, here of ${source}, are not offered; make an empty volume`);
+  if (lvcreateOptionClass) {
+    throw new NotOffered(
+      `lvcreate option class ${lvcreateOptionClass} is not offered; ` +
+        `remove ${parameters.lvcreateOptionClass} from the StorageClass`,
     );
   }
+}
+
+export class NotOffered extends MoorageError {
+  readonly code = 'Unimplemented';
 }

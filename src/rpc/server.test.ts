@@ -54,6 +54,16 @@ test('a socket left by an earlier run is replaced', async (t) => {
   await assert.rejects(stat(socketPath), { code: 'ENOENT' });
 });
 
+test('a server that stops leaves the socket of its successor alone', async (t) => {
+  const { socketPath, server, identity } = await serve(t, {});
+  const successor = new RpcServer({ socketPath, clock: systemClock, log: silentLog });
+  successor.add(Identity, { probe: async () => ({ ready: true }) });
+  await successor.listen();
+  t.after(() => successor.stop(0));
+  await server.stop(0);
+  assert.equal((await identity.probe({}, { timeoutMs })).ready, true);
+});
+
 test('an error reaches the caller as code and sentence', async (t) => {
   const { identity } = await serve(t, {
     probe: async () => {

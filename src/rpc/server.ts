@@ -1,4 +1,5 @@
-import { chmod, mkdir, rename, rm } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { DescMethod, DescService, Message } from '@bufbuild/protobuf';
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
@@ -36,6 +37,7 @@ export class RpcServer {
   readonly #log: Log;
   readonly #server: Server;
   readonly #calls = new Set<CallSignal>();
+  #inode: number | undefined;
 
   constructor({ socketPath, clock, log }: { readonly socketPath: string; readonly clock: Clock; readonly log: Log }) {
     this.#socketPath = socketPath;
@@ -65,13 +67,14 @@ export class RpcServer {
     await rm(unfinished, { force: true });
     await this.#bind(unfinished);
     await chmod(unfinished, 0o600);
+    this.#inode = (await stat(unfinished)).ino;
     await rename(unfinished, this.#socketPath);
     this.#log.info({ socket: this.#socketPath }, 'serving');
   }
 
   /** Takes no more calls and waits for those under way; after the grace period their signals are aborted. */
   async stop(graceMs: number): Promise<void> {
-    await rm(this.#socketPath, { force: true });
+    await this.#removeSocket();
     const grace = this.#clock.setTimer(() => {
       for (const call of this.#calls) call.cancel('the server is stopping');
     }, graceMs);
@@ -79,6 +82,12 @@ export class RpcServer {
       this.#server.tryShutdown((error) => (error ? reject(error) : resolve()));
     });
     grace.cancel();
+  }
+
+  /** Unless a successor has put its own in place already. */
+  async #removeSocket(): Promise<void> {
+    const present = statSync(this.#socketPath, { throwIfNoEntry: false });
+    if (present && present.ino === this.#inode) await rm(this.#socketPath, { force: true });
   }
 
   #bind(path: string): Promise<number> {
