@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Run } from '../base/exec.ts';
-import { decideFormat, Formatter, filesystems } from './filesystem.ts';
+import { decideFormat, Formatter, filesystems, filesystemUuid } from './filesystem.ts';
 import type { Pool, Volume } from './pool.ts';
 import type { Probe } from './probe.ts';
-import { filesystemTag } from './tags.ts';
+import { createdTag, filesystemTag } from './tags.ts';
 
 const signal = new AbortController().signal;
 const fresh: Volume = { id: 'v', sizeBytes: 1n, devicePath: '/dev/v', tags: ['claim=a'] };
@@ -26,6 +26,26 @@ test('a format needs both: a volume never formatted, and a device that is empty 
       assert.throws(() => decideFormat(volume, holds(other), 'ext4'), { name: 'FilesystemMismatch' });
     }
   }
+});
+
+test('what an earlier volume left where a new one was cut is never taken for its own', () => {
+  const cut: Volume = { ...fresh, tags: [createdTag] };
+  for (const left of ['ext4', 'xfs', 'swap']) {
+    assert.throws(() => decideFormat(cut, holds(left), 'ext4'), {
+      name: 'FilesystemForeign',
+      code: 'FailedPrecondition',
+    });
+  }
+  const own: Probe = { kind: 'found', filesystem: 'ext4', uuid: filesystemUuid('v') };
+  assert.equal(decideFormat(cut, own, 'ext4'), 'mount'); // a crash after mkfs, before the tag
+  assert.throws(() => decideFormat(cut, own, 'xfs'), { name: 'FilesystemMismatch' });
+  assert.equal(decideFormat({ ...cut, tags: [createdTag, filesystemTag('ext4')] }, holds('ext4'), 'ext4'), 'mount');
+});
+
+test('a filesystem has the UUID of its volume', () => {
+  assert.equal(filesystemUuid('v'), filesystemUuid('v'));
+  assert.notEqual(filesystemUuid('v'), filesystemUuid('w'));
+  assert.match(filesystemUuid('v'), /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
 /** A pool of one volume, and a record of what was done to it. */

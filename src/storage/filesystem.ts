@@ -1,9 +1,10 @@
+import { createHash } from 'node:crypto';
 import { MoorageError } from '../base/errors.ts';
 import type { Command, Run } from '../base/exec.ts';
 import { VolumeNotFound } from './errors.ts';
 import type { Pool, Volume, VolumeId } from './pool.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
-import { filesystemTag, formattedAs } from './tags.ts';
+import { createdTag, filesystemTag, formattedAs } from './tags.ts';
 
 export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
 export type Filesystem = (typeof filesystems)[number];
@@ -12,6 +13,10 @@ export type Filesystem = (typeof filesystems)[number];
 export function decideFormat(volume: Volume, probe: Probe, wanted: Filesystem): 'format' | 'mount' {
   if (probe.kind === 'unknown') throw new DeviceUnreadable(volume.id, probe.reason);
   if (probe.kind === 'found') {
+    // Our volume, on which we have not made anything yet: this is what an earlier volume left at the same place on the disk.
+    const unfinished = volume.tags.includes(createdTag) && !formattedAs(volume);
+    if (unfinished && probe.uuid !== filesystemUuid(volume.id))
+      throw new FilesystemForeign(volume.id, probe.filesystem);
     if (probe.filesystem === wanted) return 'mount';
     throw new FilesystemMismatch(volume.id, wanted, probe.filesystem);
   }
@@ -21,20 +26,39 @@ export function decideFormat(volume: Volume, probe: Probe, wanted: Filesystem): 
   return 'format';
 }
 
+/** Each volume's filesystem has a UUID that follows from its id, so that what we made can be told from what we found. */
+export function filesystemUuid(id: VolumeId): string {
+  const bytes = createHash('sha256').update(id).digest().subarray(0, 16);
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6); // version 8: made by a rule of our own
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
 const timeoutMs = 120_000;
 
 /**
  * Fast: no discards, which a new volume does not need, and ext4's tables are zeroed by the kernel once it is mounted.
  * None of them is told to force anything: they refuse by themselves to overwrite what they recognise.
  */
-function mkfs(filesystem: Filesystem, devicePath: string): Command {
+function mkfs(filesystem: Filesystem, { id, devicePath }: Volume): Command {
+  const uuid = filesystemUuid(id);
   switch (filesystem) {
     case 'ext4':
-      return ['mkfs.ext4', '-q', '-m', '0', '-E', 'nodiscard,lazy_itable_init=1,lazy_journal_init=1', devicePath];
+      return [
+        'mkfs.ext4',
+        '-q',
+        '-m',
+        '0',
+        '-E',
+        'nodiscard,lazy_itable_init=1,lazy_journal_init=1',
+        '-U',
+        uuid,
+        devicePath,
+      ];
     case 'xfs':
-      return ['mkfs.xfs', '-q', '-K', devicePath];
+      return ['mkfs.xfs', '-q', '-K', '-m', `uuid=${uuid}`, devicePath];
     case 'btrfs':
-      return ['mkfs.btrfs', '-q', '-K', devicePath];
+      return ['mkfs.btrfs', '-q', '-K', '-U', uuid, devicePath];
   }
 }
 
@@ -50,14 +74,14 @@ export class Formatter {
 
   /**
    * Afterwards the volume can be mounted as `wanted`. The tag is set only after the filesystem was made: a crash
-   * between the two leaves a filesystem without a tag, which the next call finds and tags.
+   * between the two leaves a filesystem without a tag, which the next call knows by its UUID and tags.
    */
   async ensure(pool: Pool, id: VolumeId, wanted: Filesystem, signal: AbortSignal): Promise<Volume> {
     const volume = pool.get(id);
     if (!volume) throw new VolumeNotFound(pool.name, id);
     const probe = await this.#probe(volume.devicePath, signal);
     if (decideFormat(volume, probe, wanted) === 'format') {
-      await this.#run(mkfs(wanted, volume.devicePath), { timeoutMs, signal });
+      await this.#run(mkfs(wanted, volume), { timeoutMs }); // even if the caller leaves: half a filesystem helps nobody
     }
     return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted)], signal);
   }
@@ -79,6 +103,17 @@ export class FilesystemMismatch extends MoorageError {
 
   constructor(id: VolumeId, wanted: string, found: string) {
     super(`volume ${id} holds ${found}, ${wanted} is wanted; it is never formatted anew: use ${found}, or a new claim`);
+  }
+}
+
+export class FilesystemForeign extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, found: string) {
+    super(
+      `volume ${id} is new but holds ${found} that Moorage did not make there, so it is left alone: delete the claim and make ` +
+        `a new one, or if its content is yours, tag the volume ${filesystemTag(found)}`,
+    );
   }
 }
 

@@ -3,6 +3,9 @@ import type { Volume } from './pool.ts';
 /** Tags are kept with the volume on the disk itself, so they survive the loss of the cluster. */
 const filesystemPrefix = 'moorage.dev/filesystem=';
 
+/** Set by the pool that made the volume: what is found on it is known to be ours, or known not to be. */
+export const createdTag = 'moorage.dev/created';
+
 /** Set once a filesystem has been made: a volume that carries it is never formatted again. */
 export function filesystemTag(filesystem: string): string {
   return `${filesystemPrefix}${filesystem}`;

@@ -9,6 +9,7 @@ import { Formatter } from '../../src/storage/filesystem.ts';
 import { Lvm } from '../../src/storage/lvm/lvm.ts';
 import { LvmPool } from '../../src/storage/lvm/lvm-pool.ts';
 import { blkid } from '../../src/storage/probe.ts';
+import { createdTag } from '../../src/storage/tags.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 
@@ -147,21 +148,35 @@ test('a foreign volume is counted, and an outside change is seen after a refresh
   await truth(opened);
 });
 
-test('a caller that leaves stops its command, and memory knows what became of it', async (t) => {
+test('callers that leave at any moment leave no volume behind that is not wiped', async (t) => {
   const opened = await onNewGroup(t);
   const { pool } = opened;
-  const creations = Array.from({ length: 6 }, (_, i) => {
+  const formatter = new Formatter({ run, probe: blkid(run) });
+  for (let i = 0; i < 5; i++) {
+    await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
+    await formatter.ensure(pool, 'old', 'ext4', signal);
+    await pool.remove('old', signal);
+
     const abort = new AbortController();
-    const creation = pool.create({ id: `v${i}`, sizeBytes: 4n * mebibyte, tags: [] }, abort.signal);
-    setTimeout(() => abort.abort(), i * 25);
-    return creation;
-  });
-  await Promise.allSettled(creations);
-  await pool.refresh(signal); // waits for its turn behind them
-  await truth(opened);
-  for (let i = 0; i < 6; i++) await pool.create({ id: `v${i}`, sizeBytes: 4n * mebibyte, tags: [] }, signal);
-  await truth(opened);
-  assert.equal(pool.list().length, 6);
+    const timer = setTimeout(() => abort.abort(), 20 * i);
+    await Promise.allSettled([pool.create({ id: 'new', sizeBytes: 32n * mebibyte, tags: [] }, abort.signal)]);
+    clearTimeout(timer);
+    await truth(opened);
+    const { devicePath } = await pool.create({ id: 'new', sizeBytes: 32n * mebibyte, tags: [] }, signal);
+    assert.deepEqual(await blkid(run)(devicePath, signal), { kind: 'empty' });
+    await pool.remove('new', signal);
+  }
+});
+
+test('a creation that was killed before it wiped is found out: the old filesystem is not taken for the new one', async (t) => {
+  const { pool, vg } = await onNewGroup(t);
+  const formatter = new Formatter({ run, probe: blkid(run) });
+  await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
+  await formatter.ensure(pool, 'old', 'ext4', signal);
+  await pool.remove('old', signal);
+  await command('lvcreate', '-y', '-n', 'new', '-L', '32m', '-W', 'n', '-Z', 'n', '--addtag', createdTag, vg);
+  await pool.refresh(signal);
+  await assert.rejects(formatter.ensure(pool, 'new', 'ext4', signal), { name: 'FilesystemForeign' });
 });
 
 test('a device on a broken disk is unknown, never empty, and is not formatted', async (t) => {

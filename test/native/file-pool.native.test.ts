@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { FilePool } from '../../src/storage/file/file-pool.ts';
+import { createdTag } from '../../src/storage/tags.ts';
 import { loopDevicesBelow, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
@@ -31,7 +32,7 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
     await pool.addTags('data', ['b', 'claim=a'], signal);
     const grown = await pool.grow('data', 64n * mebibyte, signal);
     assert.equal(await sizeOf(made.devicePath), 64n * mebibyte);
-    assert.deepEqual(grown, { ...made, sizeBytes: 64n * mebibyte, tags: ['claim=a', 'b'] });
+    assert.deepEqual(grown, { ...made, sizeBytes: 64n * mebibyte, tags: ['claim=a', createdTag, 'b'] });
     assert.deepEqual((await openPool(path)).list(), [grown]);
 
     await pool.remove('data', signal);
@@ -61,7 +62,7 @@ test('after a reboot its volumes have their devices and their data again', nativ
 
   const again = (await openPool(path)).get('data');
   assert.ok(again);
-  assert.deepEqual(again.tags, ['a']);
+  assert.deepEqual(again.tags, ['a', createdTag]);
   assert.equal(await sh(`head -c 4 ${again.devicePath}`), 'kept');
 });
 

@@ -5,9 +5,10 @@ import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { FilePool } from '../../src/storage/file/file-pool.ts';
-import { type Filesystem, Formatter, filesystems } from '../../src/storage/filesystem.ts';
+import { type Filesystem, Formatter, filesystems, filesystemUuid } from '../../src/storage/filesystem.ts';
 import { Mounts } from '../../src/storage/mounts.ts';
 import { blkid } from '../../src/storage/probe.ts';
+import { createdTag, filesystemTag } from '../../src/storage/tags.ts';
 import { scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
@@ -42,10 +43,10 @@ for (const filesystem of filesystems) {
     await mounts.unmount(target, signal);
     assert.equal(await mounts.at(target), undefined);
 
-    assert.deepEqual(pool.get('data')?.tags, [`moorage.dev/filesystem=${filesystem}`]);
+    assert.deepEqual(pool.get('data')?.tags, [createdTag, filesystemTag(filesystem)]);
     await formatter.ensure(pool, 'data', filesystem, signal);
     const found = await probe(volume.devicePath, signal);
-    assert.ok(found.kind === 'found' && found.filesystem === filesystem && found.uuid !== '');
+    assert.ok(found.kind === 'found' && found.filesystem === filesystem && found.uuid === filesystemUuid('data'));
     await mount(filesystem, ['noatime']);
     assert.ok((await mounts.at(target))?.options.includes('noatime'));
     assert.equal(await readFile(join(target, 'file'), 'utf8'), 'kept');
@@ -65,8 +66,8 @@ test('another filesystem, swap or unknown data is never overwritten', native, as
   const device = volume.devicePath;
   const checksum = () => sh(`head -c 8M ${device} | md5sum`);
   const cases = [
-    { content: `mkfs.xfs -q -K ${device}`, refusal: 'FilesystemMismatch' },
-    { content: `wipefs -aq ${device}; mkswap -q ${device}`, refusal: 'FilesystemMismatch' },
+    { content: `mkfs.xfs -q -K ${device}`, refusal: 'FilesystemForeign' },
+    { content: `wipefs -aq ${device}; mkswap -q ${device}`, refusal: 'FilesystemForeign' },
     {
       content: `wipefs -aq ${device}; printf precious | dd of=${device} conv=fsync status=none`,
       refusal: 'DeviceUnreadable',

@@ -6,6 +6,7 @@ import { ChangeListeners } from '../change-listeners.ts';
 import type { FileClass } from '../device-classes.ts';
 import { PoolFull, PoolMissing, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
 import type { Capacity, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
+import { createdTag } from '../tags.ts';
 import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
 import { LoopDevices } from './loop-devices.ts';
 import { VolumeFiles } from './volume-files.ts';
@@ -102,7 +103,7 @@ export class FilePool implements Pool {
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
-        await this.#files.make(wanted, sizeBytes, signal);
+        await this.#files.make(wanted.id, sizeBytes, [...wanted.tags, createdTag], signal);
       }
       const volume = await this.#find(wanted.id, signal);
       if (volume.sizeBytes >= wanted.sizeBytes) return volume;

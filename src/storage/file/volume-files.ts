@@ -2,7 +2,7 @@ import { open, readdir, readFile, rename, rm, stat, statfs } from 'node:fs/promi
 import { join } from 'node:path';
 import * as v from 'valibot';
 import type { Run } from '../../base/exec.ts';
-import type { Capacity, NewVolume, VolumeId } from '../pool.ts';
+import type { Capacity, VolumeId } from '../pool.ts';
 import { replaceFile, syncDirectory } from './durable.ts';
 
 const imageSuffix = '.img';
@@ -39,7 +39,7 @@ export class VolumeFiles {
   }
 
   /** Space only: nothing is written, and what an earlier file left on the disk reads as zeros. */
-  async make({ id, tags }: NewVolume, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
+  async make(id: VolumeId, sizeBytes: bigint, tags: readonly string[], signal: AbortSignal): Promise<void> {
     const draft = `${this.imagePath(id)}.new`;
     await rm(draft, { force: true });
     try {

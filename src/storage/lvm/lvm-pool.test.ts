@@ -5,6 +5,7 @@ import { CommandFailed } from '../../base/exec.ts';
 import { KeyedLock } from '../../base/keyed-lock.ts';
 import { silentLog } from '../../base/log.ts';
 import type { ThickClass } from '../device-classes.ts';
+import { createdTag } from '../tags.ts';
 import { Lvm } from './lvm.ts';
 import { LvmPool } from './lvm-pool.ts';
 import { SimulatedLvm } from './simulated-lvm.ts';
@@ -42,7 +43,7 @@ const volume = (id: string, extents = 1n) => ({ id, sizeBytes: extents * extent,
 test('a creation and a removal are one command each, and memory follows', async () => {
   const { pool, lvm } = await open();
   const made = await pool.create({ id: 'a', sizeBytes: extent + 1n, tags: ['claim=x'] }, signal);
-  assert.deepEqual(made, { id: 'a', sizeBytes: 2n * extent, devicePath: '/dev/vg/a', tags: ['claim=x'] });
+  assert.deepEqual(made, { id: 'a', sizeBytes: 2n * extent, devicePath: '/dev/vg/a', tags: ['claim=x', createdTag] });
   assert.deepEqual(pool.list(), [made]);
   assert.deepEqual(pool.capacity(), { sizeBytes: 100n * extent, freeBytes: 98n * extent });
 
@@ -98,6 +99,18 @@ test('a command that failed after it had done its work is found out, and the ret
   assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
 });
 
+test('a caller that leaves does not stop what has begun', async () => {
+  const { pool, lvm } = await open();
+  const abort = new AbortController();
+  const creation = pool.create(volume('a'), abort.signal);
+  const waiting = pool.create(volume('b'), abort.signal);
+  while (lvm.commands.length === 0) await Promise.resolve();
+  abort.abort();
+  await assert.rejects(waiting, { name: 'AbortError' });
+  assert.equal((await creation).id, 'a');
+  assert.deepEqual([...lvm.volumes.keys()], ['a']);
+});
+
 test('as long as LVM cannot be read after a failure, nothing is changed', async () => {
   const { pool, lvm } = await open();
   lvm.fails = () => 'before';
@@ -129,10 +142,10 @@ test('a volume that memory does not know is looked for before it is called remov
 test('tags are added once', async () => {
   const { pool, lvm } = await open();
   await pool.create({ ...volume('a'), tags: ['one'] }, signal);
-  assert.deepEqual((await pool.addTags('a', ['one', 'two'], signal)).tags, ['one', 'two']);
+  assert.deepEqual((await pool.addTags('a', ['one', 'two'], signal)).tags, ['one', createdTag, 'two']);
   await pool.addTags('a', ['two'], signal);
   assert.deepEqual(lvm.commands, ['lvcreate', 'lvchange']);
-  assert.deepEqual(lvm.volumes.get('a')?.tags, ['one', 'two']);
+  assert.deepEqual(lvm.volumes.get('a')?.tags, ['one', createdTag, 'two']);
   await assert.rejects(pool.addTags('b', ['one'], signal), { name: 'VolumeNotFound' });
 });
 

@@ -6,6 +6,7 @@ import { ChangeListeners } from '../change-listeners.ts';
 import type { ThickClass } from '../device-classes.ts';
 import { PoolFull, PoolMissing, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
 import type { Capacity, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
+import { createdTag } from '../tags.ts';
 import { checkNewVolume, checkTags } from '../volume-id.ts';
 import type { Lvm } from './lvm.ts';
 import { parseReport, reportArguments, type VolumeGroup } from './report.ts';
@@ -82,7 +83,8 @@ export class LvmPool implements Pool {
 
       const extents = this.#extentsFor(wanted.sizeBytes);
       this.#mustFit(extents);
-      await this.#execute(this.#creation(wanted, extents), signal).catch((error: unknown) => {
+      const tags = [...wanted.tags, createdTag];
+      await this.#execute(this.#creation(wanted.id, tags, extents)).catch((error: unknown) => {
         // Somebody else may have taken the space since we last looked; then that is the answer.
         if (error instanceof CommandFailed && !this.#volumes.has(wanted.id)) this.#mustFit(extents);
         throw error;
@@ -91,7 +93,7 @@ export class LvmPool implements Pool {
         id: wanted.id,
         sizeBytes: extents * this.#extentBytes,
         devicePath: `/dev/${this.#class.volumeGroup}/${wanted.id}`,
-        tags: wanted.tags,
+        tags,
       });
     });
   }
@@ -102,7 +104,7 @@ export class LvmPool implements Pool {
       if (volume.sizeBytes >= sizeBytes) return volume;
       const extents = this.#extentsFor(sizeBytes);
       this.#mustFit(extents - volume.sizeBytes / this.#extentBytes);
-      await this.#execute(['lvextend', '--yes', '--extents', String(extents), this.#path(id)], signal);
+      await this.#execute(['lvextend', '--yes', '--extents', String(extents), this.#path(id)]);
       return this.#put({ ...volume, sizeBytes: extents * this.#extentBytes });
     });
   }
@@ -113,10 +115,7 @@ export class LvmPool implements Pool {
       const volume = this.#mustHave(id);
       const missing = tags.filter((tag) => !volume.tags.includes(tag));
       if (missing.length === 0) return volume;
-      await this.#execute(
-        ['lvchange', '--yes', ...missing.flatMap((tag) => ['--addtag', tag]), this.#path(id)],
-        signal,
-      );
+      await this.#execute(['lvchange', '--yes', ...missing.flatMap((tag) => ['--addtag', tag]), this.#path(id)]);
       return this.#put({ ...volume, tags: [...volume.tags, ...missing] });
     });
   }
@@ -127,7 +126,7 @@ export class LvmPool implements Pool {
       if (!this.#volumes.has(id)) await this.#reload(signal);
       const volume = this.#volumes.get(id);
       if (!volume) return;
-      await this.#execute(['lvremove', '--yes', this.#path(id)], signal).catch((error: unknown) => {
+      await this.#execute(['lvremove', '--yes', this.#path(id)]).catch((error: unknown) => {
         const inUse = error instanceof CommandFailed && / in use/.test(error.stderr);
         throw inUse ? new VolumeInUse(id, volume.devicePath, { cause: error }) : error;
       });
@@ -148,9 +147,10 @@ export class LvmPool implements Pool {
     });
   }
 
-  async #execute(args: readonly string[], signal: AbortSignal): Promise<void> {
+  /** A change that has begun is brought to its end: LVM killed half-way leaves volumes that are made but not yet wiped. */
+  async #execute(args: readonly string[]): Promise<void> {
     try {
-      await this.#lvm.execute(args, signal);
+      await this.#lvm.execute(args, neverAborted);
     } catch (error) {
       await this.#settleDoubt();
       throw error;
@@ -204,7 +204,7 @@ export class LvmPool implements Pool {
     }
   }
 
-  #creation({ id, tags }: NewVolume, extents: bigint): string[] {
+  #creation(id: VolumeId, tags: readonly string[], extents: bigint): string[] {
     const { stripes, stripeSize, lvcreateOptions, volumeGroup } = this.#class;
     return [
       'lvcreate',
@@ -251,7 +251,7 @@ export class LvmPool implements Pool {
   }
 }
 
-/** What follows a failed command is ours to know, even if the caller has left; LVM's own deadline bounds it. */
+/** For what goes on even if the caller has left; the deadline of each LVM command bounds it. */
 const neverAborted = new AbortController().signal;
 
 function ceilDivide(dividend: bigint, divisor: bigint): bigint {

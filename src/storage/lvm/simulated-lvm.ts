@@ -1,4 +1,4 @@
-import { type Command, CommandFailed, type Output, type Run } from '../../base/exec.ts';
+import { type Command, CommandCancelled, CommandFailed, type Output, type Run } from '../../base/exec.ts';
 
 interface SimulatedVolume {
   extents: number;
@@ -21,7 +21,7 @@ export class SimulatedLvm {
     this.#extents = extents;
   }
 
-  readonly run: Run = async (command) => {
+  readonly run: Run = async (command, { signal }) => {
     await Promise.resolve(); // so that commands which should wait for each other would mix if they did not
     const [, subcommand = '', ...args] = command;
     this.commands.push(subcommand);
@@ -29,6 +29,7 @@ export class SimulatedLvm {
     if (failure === 'before') throw failed(command, 'failed as told');
     const stdout = this.#execute(command, subcommand, args);
     await Promise.resolve();
+    if (signal?.aborted) throw new CommandCancelled(command, signal.reason);
     if (failure === 'after') throw failed(command, 'failed as told');
     return { stdout, stderr: '' } satisfies Output;
   };
