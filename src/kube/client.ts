@@ -149,7 +149,7 @@ export class KubeClient {
       method: 'PATCH',
       path: subresource ? `${path}/${subresource}` : path,
       query: applied ? { fieldManager: patch.fieldManager, force: patch.force ?? false } : {},
-      body: applied ? { ...patch.body, apiVersion: apiVersionOf(resource), kind: resource.kind } : patch.body,
+      body: applied ? named(resource, name, patch.body) : patch.body,
       contentType: contentTypes[patch.type],
       signal,
     })) as Stored<T>;
@@ -223,6 +223,12 @@ export class KubeClient {
       if (next === undefined) return { items, resourceVersion: page.metadata.resourceVersion };
     }
   }
+}
+
+/** Server-side apply wants the whole identity in the object too. */
+function named(resource: Resource<KubeObject>, name: string, body: KubeObject): KubeObject {
+  const metadata = { ...body.metadata, name };
+  return { ...body, apiVersion: apiVersionOf(resource), kind: resource.kind, metadata };
 }
 
 function objectPath(resource: Resource<KubeObject>, name: string, namespace: string | undefined): string {

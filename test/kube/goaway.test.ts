@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import { configMaps } from '../../src/kube/resource.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+
+// The highest chance that it takes: one request in fifty.
+const api = await startApiServer(['--goaway-chance=0.02']);
+const { admin } = api;
+
+test('an API server that sends GOAWAY at random costs no request and no watch', async (t) => {
+  const namespace = await newNamespace(api, 'goaway');
+  const informer = new Informer({ client: admin, resource: configMaps, namespace, clock: systemClock, log: silentLog });
+  t.after(() => informer.stop());
+  informer.start();
+  await informer.whenSynced(AbortSignal.timeout(10_000));
+
+  const names = Array.from({ length: 500 }, (_, index) => `object-${index}`);
+  await Promise.all(names.map((name) => admin.create(configMaps, { metadata: { name, namespace } })));
+
+  const seen = (name: string) =>
+    informer.until(`${namespace}/${name}`, (object) => object !== undefined, AbortSignal.timeout(10_000));
+  await Promise.all(names.map(seen));
+  assert.deepEqual([informer.reconnects, informer.relists], [0, 0]);
+});

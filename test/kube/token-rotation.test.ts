@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rename, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { codeOf } from '../../src/base/errors.ts';
+import { connectionInCluster } from '../../src/kube/credentials.ts';
+import { configMaps } from '../../src/kube/resource.ts';
+import { eventually } from '../worlds/cluster/eventually.ts';
+import { connect, startApiServer } from './api-server.ts';
+
+const api = await startApiServer();
+const { kubectl } = api.cluster;
+
+test('a token that was replaced before it is refused: the new one is used at once', async (t) => {
+  const dir = await mkdtemp(join(tmpdir(), 'moorage-token-'));
+  const tokenFile = join(dir, 'token');
+  const { hostname: host, port } = new URL(api.connection.server);
+  await writeFile(join(dir, 'ca.crt'), api.connection.tls.ca ?? '');
+
+  await kubectl('create', 'serviceaccount', 'rotating');
+  await kubectl(
+    'create',
+    'rolebinding',
+    'rotating',
+    '--clusterrole=cluster-admin',
+    '--serviceaccount=default:rotating',
+  );
+  await writeFile(tokenFile, await kubectl('create', 'token', 'rotating'));
+  const client = connect(t, await connectionInCluster({ host, port, serviceAccountDir: dir }, systemClock));
+  const list = () => client.list(configMaps, { namespace: 'default' });
+  assert.ok(await eventually('the role binding is in force', list));
+
+  // A token is bound to its ServiceAccount: with a new one of the same name, the old token is worth nothing.
+  await kubectl('delete', 'serviceaccount', 'rotating');
+  await kubectl('create', 'serviceaccount', 'rotating');
+  const renewed = await kubectl('create', 'token', 'rotating');
+  const refused = () => list().then(() => undefined, codeOf);
+  // The API server itself remembers for ten seconds that a token was good.
+  assert.equal(await eventually('the old token is refused', refused), 'PermissionDenied');
+
+  await writeFile(`${tokenFile}.new`, renewed);
+  await rename(`${tokenFile}.new`, tokenFile);
+  assert.ok(await list());
+});
