@@ -7,20 +7,20 @@ const lockTimeoutSeconds = 10;
 /**
  * The command that is the machine: a chain of programs, each becoming or starting the next, the kernel last.
  *
- * The kernel runs in a pid namespace of its own, and each link dies with the one before it: nothing outlives whoever
- * started the machine, even if that is killed with SIGKILL. While any link lives, `dir`/lock is held.
+ * The kernel runs in a pid namespace of its own, and unless it is detached each link dies with the one before it:
+ * nothing outlives whoever started the machine, even if that is killed with SIGKILL. While any link lives, `dir`/lock is held.
  * File descriptor 3 is the serial port's input.
  */
 export function machineCommand(options: MachineOptions, core: number): string[] {
   const { dir, files } = options;
-  const dieWithParent = ['setpriv', '--pdeathsig', 'KILL'];
+  const dieWithParent = options.detached ? [] : ['setpriv', '--pdeathsig', 'KILL'];
   const becomeRoot = process.getuid?.() === 0 ? [] : ['--map-root-user'];
   return [
-    ...(options.detached ? [] : dieWithParent),
+    ...dieWithParent,
     ...['flock', '--no-fork', '--timeout', String(lockTimeoutSeconds), join(dir, 'lock')],
     ...['taskset', '--cpu-list', String(core)],
     ...(options.enter ?? []),
-    ...dieWithParent,
+    ...dieWithParent, // again, since entering a pid namespace makes a new process
     ...['unshare', ...becomeRoot, '--pid', '--fork', '--kill-child=KILL', '--'],
     // A shell as the namespace's first process: the kernel itself would take no signals there.
     ...['sh', '-c', 'cd "$0" && "$@"; exit', files.kernelDir],

@@ -13,7 +13,8 @@ $busybox mkdir -p /run/upper /run/work /run/tools $root
 $busybox mount -t hostfs -o "$tools" tools /run/tools || fail "cannot see $tools"   # a superblock of its own: overlay refuses nested layers
 $busybox mount -t proc proc /proc
 $busybox insmod "$tools/usr/lib/modules/$($busybox uname -r)/kernel/fs/overlayfs/overlay.ko" || fail "the kernel has no overlay module"
-$busybox mount -t overlay -o lowerdir=/run/tools:/,upperdir=/run/upper,workdir=/run/work,index=off,xino=off root $root || fail "cannot build the root"
+# nosuid: without root on the host, its setuid programs (mount) belong to nobody here and would lose our rights
+$busybox mount -t overlay -o nosuid,lowerdir=/run/tools:/,upperdir=/run/upper,workdir=/run/work,index=off,xino=off root $root || fail "cannot build the root"
 
 $busybox mount -t proc proc $root/proc
 $busybox mount -t sysfs sys $root/sys
