@@ -77,6 +77,21 @@ test('a volume that was made before a crash is found, not made twice', async (t)
   assert.equal(ssd.list().length, 1);
 });
 
+test('a volume that was made without telling its size is measured', async (t) => {
+  const { api, hdd, volumes } = node(t);
+  await hdd.create({ id: 'old-name', sizeBytes: 2048n, tags: [] });
+  await api.create(logicalVolumes, { ...wish, status: { volumeID: 'old-name' } });
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.currentSize !== undefined, never);
+  assert.deepEqual(volume?.status, { volumeID: 'old-name', currentSize: '2Ki' });
+});
+
+test('a volume that was made and is gone is never made again: it would be empty', async (t) => {
+  const { api, clock, ssd } = node(t);
+  await api.create(logicalVolumes, { ...wish, status: { volumeID: 'lost' } });
+  while (clock.timers === 0) await setImmediate(); // it looks again later, in case the disk comes back
+  assert.deepEqual(ssd.list(), []);
+});
+
 test('a failure is answered with code and sentence, and not tried again', async (t) => {
   const { api, ssd, answered } = node(t);
   await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, size: '1Gi' } });

@@ -17,7 +17,7 @@ import { claimName, logicalVolume, parameters, volumeTag } from '../names.ts';
 import { numberOf } from '../rpc/status.ts';
 import type { Pools } from '../storage/pools.ts';
 import { nextStep } from './next-step.ts';
-import { poolHolding } from './pool-holding.ts';
+import { poolHolding, VolumeNotHere } from './pool-holding.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
@@ -56,9 +56,19 @@ export class LogicalVolumeReconciler {
   async reconcile(name: string, signal: AbortSignal): Promise<Requeue> {
     const volume = this.#volumes.get(name);
     if (!volume) return Requeue.never; // deleted since it was queued
-    const step = nextStep(volume);
-    if (step === 'create') await this.#create(volume, signal);
-    if (step === 'remove') await this.#remove(volume, signal);
+    switch (nextStep(volume)) {
+      case 'create':
+        await this.#create(volume, signal);
+        break;
+      case 'measure':
+        await this.#measure(volume, signal);
+        break;
+      case 'remove':
+        await this.#remove(volume, signal);
+        break;
+      case 'nothing':
+        break;
+    }
     return Requeue.never;
   }
 
@@ -68,13 +78,13 @@ export class LogicalVolumeReconciler {
   }
 
   /** What to answer: the volume, or why it could not be made. */
-  async #cut({ metadata, spec, status }: StoredLogicalVolume, signal: AbortSignal): Promise<LogicalVolumeStatus> {
+  async #cut({ metadata, spec }: StoredLogicalVolume, signal: AbortSignal): Promise<LogicalVolumeStatus> {
     const { name, uid, annotations } = metadata;
     const claim = annotations?.[claimName];
     try {
       refuseWhatIsNotOffered(spec);
       const wanted = {
-        id: status?.volumeID || uid,
+        id: uid,
         sizeBytes: parseQuantity(spec.size),
         tags: [`${volumeTag}=${name}`, ...(claim ? [`${claimName}=${claim}`] : [])],
       };
@@ -86,6 +96,13 @@ export class LogicalVolumeReconciler {
       this.#log.warn({ name, code: codeOf(error) }, messageOf(error));
       return failure(error);
     }
+  }
+
+  async #measure(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const id = volumeIdOf(volume);
+    const found = poolHolding(this.#pools, id)?.get(id);
+    if (!found) throw new VolumeNotHere(id);
+    await this.#answer(volume, { ...volume.status, currentSize: toQuantity(found.sizeBytes) }, signal);
   }
 
   async #remove(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {

@@ -19,7 +19,7 @@ const rows: readonly [string, StoredLogicalVolume, Step][] = [
   ['new', volume({ finalizers: ours }), 'create'],
   ['new, without the finalizer', volume({}), 'create'],
   ['made', volume({ finalizers: ours }, made), 'nothing'],
-  ['made, but its size was not told', volume({ finalizers: ours }, { volumeID: 'uid' }), 'create'],
+  ['made, but its size was not told', volume({ finalizers: ours }, { volumeID: 'uid' }), 'measure'],
   ['made, and could not grow later', volume({ finalizers: ours }, { ...made, code: 8 }), 'nothing'],
   ['failed', volume({ finalizers: ours }, { code: 8, message: 'full' }), 'nothing'],
   ['made and being deleted', volume({ finalizers: ours, deletionTimestamp }, made), 'remove'],

@@ -1,6 +1,5 @@
 import { chmod, mkdir, opendir, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { MoorageError } from '../base/errors.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { NodeVolumes, Publication } from '../csi/node-volumes.ts';
 import type { FilesystemUse } from '../csi/volume-use.ts';
@@ -8,7 +7,7 @@ import type { Formatter } from '../storage/filesystem.ts';
 import type { Mounts } from '../storage/mounts.ts';
 import type { Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
-import { poolHolding } from './pool-holding.ts';
+import { poolHolding, VolumeNotHere } from './pool-holding.ts';
 
 interface Collaborators {
   readonly pools: Pick<Pools, 'all'>;
@@ -87,16 +86,5 @@ async function removeMountPoint(targetPath: string): Promise<void> {
     else await rm(targetPath);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  }
-}
-
-export class VolumeNotHere extends MoorageError {
-  readonly code = 'NotFound';
-
-  constructor(volumeId: string) {
-    super(
-      `this node has no volume ${volumeId}; check with kubectl get logicalvolumes which node it is on, ` +
-        'and that its device class is in the configuration of that node',
-    );
   }
 }
