@@ -105,6 +105,19 @@ test('all that was printed arrives, however much', async () => {
   assert.equal(stdout.length, 5_000_000);
 });
 
+test('output is not lost when the end of the command is noticed before it', async () => {
+  const sizes = Array.from({ length: 8 }, () => 200_000);
+  const commands = sizes.map((size) =>
+    run(['dd', 'if=/dev/zero', `bs=${size}`, 'count=1', 'status=none'], { timeoutMs }),
+  );
+  // This process is busy while they end: it then hears of their end and of their output at the same moment.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
+  assert.deepEqual(
+    (await Promise.all(commands)).map(({ stdout }) => stdout.length),
+    sizes,
+  );
+});
+
 test('a daemon left behind with the output open is not waited for', async () => {
   const started = performance.now();
   const { stdout } = await run(sh('setsid sleep 20 & echo $!'), { timeoutMs });
