@@ -47,7 +47,7 @@ export class StatefulSet {
         replicas,
         serviceName: name,
         selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { terminationGracePeriodSeconds: 0, containers: [container] } },
+        template: { metadata: { labels }, spec: { terminationGracePeriodSeconds: 1, containers: [container] } },
         volumeClaimTemplates: [claim],
       },
     };

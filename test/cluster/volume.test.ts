@@ -105,7 +105,7 @@ describe('one volume all the way through', () => {
     for (const node of cluster.nodes) await node.shell(`kill -9 $(cat ${agentPidFile})`);
     const set = await StatefulSet.create(cluster, 'stubborn');
 
-    moorage.controller.start();
+    await moorage.startController();
 
     await set.ready();
     await set.delete();

@@ -75,11 +75,17 @@ export class Moorage {
       ],
       { NAMESPACE: namespace },
     );
-    controller.start();
-    provisioner.start();
     const moorage = new Moorage(cluster, controller, provisioner);
+    await moorage.startController();
     await Promise.all(cluster.nodes.map((node) => moorage.installAgent(node)));
     return moorage;
+  }
+
+  /** Starts both programs of the controller's pod. The sidecar ends when it loses the controller, so it starts anew too. */
+  async startController(): Promise<void> {
+    await this.provisioner.kill();
+    this.controller.start();
+    this.provisioner.start();
   }
 
   /** Starts the agent on a node, now and at each boot from now on. */
