@@ -106,16 +106,10 @@ test('all that was printed arrives, however much', async () => {
 });
 
 test('output is not lost when the end of the command is noticed before it', async () => {
-  const sizes = Array.from({ length: 8 }, () => 200_000);
-  const commands = sizes.map((size) =>
-    run(['dd', 'if=/dev/zero', `bs=${size}`, 'count=1', 'status=none'], { timeoutMs }),
-  );
+  const commands = Array.from({ length: 10 }, () => run(['echo', 'last words'], { timeoutMs }));
   // This process is busy while they end: it then hears of their end and of their output at the same moment.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100);
-  assert.deepEqual(
-    (await Promise.all(commands)).map(({ stdout }) => stdout.length),
-    sizes,
-  );
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+  for (const { stdout } of await Promise.all(commands)) assert.equal(stdout, 'last words\n');
 });
 
 test('a daemon left behind with the output open is not waited for', async () => {
