@@ -102,6 +102,7 @@ test('stacked mounts all go, and what is not there is unmounted already', native
   await sh(`mount -t tmpfs one '${target}'; mount -t tmpfs two '${target}'`);
   assert.equal((await mounts.at(target))?.source, 'two');
   await mounts.unmount(target, signal);
+  assert.equal(await mounts.at(target), undefined);
   await mounts.unmount(target, signal);
   await mounts.unmount(join(directory, 'no/such/target'), signal);
   assert.ok((await stat(target)).isDirectory());
