@@ -1,0 +1,14 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Backoff } from './backoff.ts';
+
+test('delays double up to the longest, half of each is chance, and success starts over', () => {
+  let chance = 1;
+  const backoff = new Backoff({ firstMs: 100, longestMs: 500, random: () => chance });
+  const delays = () => Array.from({ length: 4 }, () => backoff.nextDelayMs());
+  assert.deepEqual(delays(), [100, 200, 400, 500]);
+  chance = 0;
+  assert.equal(backoff.nextDelayMs(), 250);
+  backoff.reset();
+  assert.equal(backoff.nextDelayMs(), 50);
+});

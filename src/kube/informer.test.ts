@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import {
+  type Answer,
+  bookmark,
+  configMap,
+  json,
+  refusal,
+  ScriptedServer,
+  watch,
+} from '../../test/kube/scripted-server.ts';
+import { systemClock } from '../base/clock.ts';
+import { silentLog } from '../base/log.ts';
+import { KubeClient } from './client.ts';
+import { Informer, InformerStopped } from './informer.ts';
+import { configMaps } from './resource.ts';
+
+const soon = () => AbortSignal.timeout(10_000);
+const added = (name: string, resourceVersion: number) => ({ type: 'ADDED', object: configMap(name, resourceVersion) });
+const gone = { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version' };
+
+async function informerOf(t: TestContext, ...answers: [Answer, ...Answer[]]) {
+  const server = await ScriptedServer.start(t, ...answers);
+  const client = new KubeClient({ connection: server.connection, clock: systemClock, log: silentLog });
+  const informer = new Informer({ client, resource: configMaps, clock: systemClock, log: silentLog });
+  t.after(async () => {
+    await informer.stop();
+    await client.close();
+  });
+  const told: string[] = [];
+  informer.onChange(({ kind, key }) => told.push(`${kind} ${key}`));
+  const has = (key: string) => informer.until(key, (object) => object !== undefined, soon());
+  return { server, informer, told, has };
+}
+
+test('a server that streams its state is asked for nothing else', async (t) => {
+  const { server, informer, told } = await informerOf(t, watch([added('a', 3), added('b', 5), bookmark(7, true)]));
+  informer.start();
+  await informer.whenSynced(soon());
+  assert.deepEqual(told, ['added default/a', 'added default/b']);
+  assert.equal(server.requests.length, 1);
+  const { timeoutSeconds, ...query } = server.query(0);
+  assert.ok(Number(timeoutSeconds) >= 300);
+  assert.deepEqual(query, {
+    watch: 'true',
+    allowWatchBookmarks: 'true',
+    sendInitialEvents: 'true',
+    resourceVersionMatch: 'NotOlderThan',
+  });
+});
+
+test('changes before the streamed state is whole are part of it', async (t) => {
+  const { informer, told } = await informerOf(
+    t,
+    watch([
+      added('a', 3),
+      added('b', 5),
+      { type: 'DELETED', object: configMap('a', 6) },
+      { type: 'MODIFIED', object: configMap('b', 7) },
+      bookmark(7, true),
+    ]),
+  );
+  informer.start();
+  await informer.whenSynced(soon());
+  assert.deepEqual(told, ['added default/b']);
+});
+
+test('a server that cannot stream its state is listed, page by page, and watched from there', async (t) => {
+  const { server, informer, has } = await informerOf(
+    t,
+    refusal(422, 'Invalid'),
+    json({ metadata: { resourceVersion: '9', continue: 'more' }, items: [configMap('a', 3)] }),
+    json({ metadata: { resourceVersion: '9' }, items: [configMap('b', 5)] }),
+    watch([added('c', 11)]),
+  );
+  informer.start();
+  await has('default/c');
+  assert.equal(informer.size, 3);
+  assert.equal(server.query(2).continue, 'more');
+  assert.equal(server.query(3).resourceVersion, '9');
+});
+
+test('a watch that is cut within an event resumes from the last whole one', async (t) => {
+  const { server, informer, told, has } = await informerOf(
+    t,
+    watch([added('a', 3), bookmark(7, true), added('b', 8)], (response) => {
+      response.write('{"type":"DELETED","object":{"metadata":{"na', () => response.socket?.destroy());
+    }),
+    watch([added('c', 9)]),
+  );
+  informer.start();
+  await has('default/c');
+  assert.equal(server.query(1).resourceVersion, '8');
+  assert.deepEqual(told, ['added default/a', 'added default/b', 'added default/c']);
+});
+
+test('a watch that ends resumes from its last bookmark', async (t) => {
+  const { server, informer, has } = await informerOf(
+    t,
+    watch([added('a', 3), bookmark(7, true), bookmark(42)], (response) => response.end()),
+    watch([added('b', 43)]),
+  );
+  informer.start();
+  await has('default/b');
+  assert.equal(server.query(1).resourceVersion, '42');
+  assert.deepEqual([informer.reconnects, informer.relists], [1, 0]);
+});
+
+for (const [how, answer] of [
+  ['as an event', watch([{ type: 'ERROR', object: gone }])],
+  ['as the status of the answer', refusal(410, 'Expired')],
+] as const) {
+  test(`410 Gone, ${how}: everything is read again, and only differences are told`, async (t) => {
+    const { server, informer, told, has } = await informerOf(
+      t,
+      watch([added('a', 3), added('b', 4), bookmark(7, true)], (response) => response.end()),
+      answer,
+      watch([added('b', 4), added('c', 20), bookmark(21, true)]),
+    );
+    informer.start();
+    await has('default/c');
+    assert.equal(server.query(2).sendInitialEvents, 'true');
+    assert.equal(server.query(2).resourceVersion, undefined);
+    assert.deepEqual(told, ['added default/a', 'added default/b', 'deleted default/a', 'added default/c']);
+    assert.equal(informer.relists, 1);
+  });
+}
+
+test('whole objects are kept without their managedFields', async (t) => {
+  const { informer } = await informerOf(t, watch([added('a', 3), bookmark(7, true)]));
+  informer.start();
+  await informer.whenSynced(soon());
+  assert.deepEqual(informer.list(), [
+    { metadata: { name: 'a', namespace: 'default', uid: 'uid-of-a', resourceVersion: '3' } },
+  ]);
+});
+
+test('a handler that comes late is told what is there', async (t) => {
+  const { informer } = await informerOf(t, watch([added('a', 3), bookmark(7, true)]));
+  informer.start();
+  await informer.whenSynced(soon());
+  const late: string[] = [];
+  informer.onChange(({ kind, key }) => late.push(`${kind} ${key}`));
+  assert.deepEqual(late, ['added default/a']);
+});
+
+test('whoever waits is told when the informer stops, when time is up, and when the question itself fails', async (t) => {
+  const { informer } = await informerOf(t, watch([added('a', 3), bookmark(7, true)]));
+  informer.start();
+  const never = informer.until('default/x', () => false, soon());
+  const tooLong = informer.until('default/x', () => false, AbortSignal.timeout(1));
+  const wrong = informer.until('default/a', () => JSON.parse('no JSON') as boolean, soon());
+  await assert.rejects(tooLong, { name: 'TimeoutError' });
+  await assert.rejects(wrong, SyntaxError);
+  await Promise.all([assert.rejects(never, InformerStopped), informer.stop()]);
+});
+
+test('an informer that is stopped before it is synced says so', async (t) => {
+  const { informer } = await informerOf(t, watch([]));
+  informer.start();
+  await Promise.all([assert.rejects(informer.whenSynced(soon()), InformerStopped), informer.stop()]);
+});

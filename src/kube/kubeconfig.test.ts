@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { stringify } from 'yaml';
+import { currentContext } from './kubeconfig.ts';
+
+const config = (cluster: object = {}, user: object = {}) => ({
+  'current-context': 'home',
+  contexts: [
+    { name: 'away', context: { cluster: 'far', user: 'me' } },
+    { name: 'home', context: { cluster: 'near', user: 'me' } },
+  ],
+  clusters: [
+    { name: 'far', cluster: { server: 'https://far:6443' } },
+    { name: 'near', cluster: { server: 'https://near:6443', ...cluster } },
+  ],
+  users: [{ name: 'me', user }],
+});
+
+const read = (content: object) => currentContext(stringify(content), 'config');
+
+test('the current context chooses cluster and user; what is unknown is let be', () => {
+  const { cluster, user } = read(config({ 'tls-server-name': 'kubernetes', extensions: [] }, { token: 't' }));
+  assert.equal(cluster.server, 'https://near:6443');
+  assert.equal(cluster['tls-server-name'], 'kubernetes');
+  assert.equal(user.token, 't');
+});
+
+test('what cannot be used, or should not, is refused with the remedy', () => {
+  const refused: [object, RegExp][] = [
+    [{ ...config(), 'current-context': '' }, /config has no current-context; choose one/],
+    [{ ...config(), 'current-context': 'work' }, /config has no context named work; there are: away, home/],
+    [{ ...config(), users: [] }, /config has no user named me; there are: none/],
+    [{ ...config(), clusters: 'near' }, /config is no kubeconfig: clusters: /],
+    [config({ server: 'http://near' }), /names the server http:\/\/near; give an https:/],
+    [config({ 'insecure-skip-tls-verify': true }), /sets insecure-skip-tls-verify; give certificate-authority/],
+    [config({ 'proxy-url': 'http://proxy' }), /proxy-url, which is not supported/],
+    [config({}, { exec: { command: 'login' } }), /gets its credentials from a command; use a client certificate/],
+    [config({}, { username: 'me', password: 'secret' }), /uses a password; use a client certificate/],
+  ];
+  for (const [content, message] of refused) {
+    assert.throws(() => read(content), { code: 'FailedPrecondition', message });
+  }
+  assert.throws(() => currentContext('{', 'config'), /config is not YAML/);
+});

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type TestContext, test } from 'node:test';
+import { json, refusal, reset, ScriptedServer, silence, watch } from '../../test/kube/scripted-server.ts';
+import { systemClock } from '../base/clock.ts';
+import { codeOf } from '../base/errors.ts';
+import { silentLog } from '../base/log.ts';
+import { ManualClock } from '../base/manual-clock.ts';
+import type { TokenSource } from './connection.ts';
+import { StreamSilent, Transport } from './transport.ts';
+
+function transportTo(
+  t: TestContext,
+  server: ScriptedServer,
+  options: { token?: TokenSource; clock?: ManualClock } = {},
+) {
+  const { token, clock = systemClock } = options;
+  const connection = { ...server.connection, ...(token ? { token } : {}) };
+  const transport = new Transport({ connection, clock, log: silentLog, timeoutMs: 20_000 });
+  t.after(() => transport.close());
+  return transport;
+}
+
+const get = { method: 'GET', path: '/version' } as const;
+const post = { method: 'POST', path: '/api/v1/namespaces', body: {} } as const;
+
+test('connection reset: a read is tried again, a write is not, as it may have arrived', async (t) => {
+  const server = await ScriptedServer.start(t, reset, reset, json({ major: '1' }));
+  assert.deepEqual(await transportTo(t, server).call(get), { major: '1' });
+  assert.equal(server.requests.length, 3);
+
+  const other = await ScriptedServer.start(t, reset, json({}));
+  await assert.rejects(transportTo(t, other).call(post), { code: 'Unavailable' });
+  assert.equal(other.requests.length, 1);
+});
+
+test('too many requests: a write waits as long as the server asks, then is sent again', async (t) => {
+  const server = await ScriptedServer.start(
+    t,
+    refusal(429, 'TooManyRequests', { 'retry-after': '1' }),
+    json({ ok: 1 }),
+  );
+  const startedAt = performance.now();
+  assert.deepEqual(await transportTo(t, server).call(post), { ok: 1 });
+  assert.ok(performance.now() - startedAt >= 990);
+});
+
+test('too many requests, for longer than there is time: the refusal is told at once', async (t) => {
+  const server = await ScriptedServer.start(t, refusal(503, 'ServiceUnavailable', { 'retry-after': '60' }));
+  await assert.rejects(transportTo(t, server).call(get), { code: 'Unavailable', status: 503 });
+  assert.equal(server.requests.length, 1);
+});
+
+test('a refusal without Retry-After is not repeated', async (t) => {
+  const server = await ScriptedServer.start(t, refusal(500, 'InternalError'), json({}));
+  await assert.rejects(transportTo(t, server).call(get), { code: 'Internal', reason: 'InternalError' });
+  assert.equal(server.requests.length, 1);
+});
+
+test('no answer: the deadline ends it', async (t) => {
+  const clock = new ManualClock();
+  const arrived = Promise.withResolvers<void>();
+  const server = await ScriptedServer.start(t, () => arrived.resolve());
+  const answer = transportTo(t, server, { clock }).call(post).catch(codeOf);
+  await arrived.promise;
+  clock.advance(19_999);
+  assert.equal(clock.timers, 1);
+  clock.advance(1);
+  assert.equal(await answer, 'DeadlineExceeded');
+  assert.equal(clock.timers, 0);
+});
+
+test('a token that is refused is read anew, once', async (t) => {
+  let current = 'old';
+  const token = { read: () => Promise.resolve(current), refused: () => void (current = 'new') };
+  const server = await ScriptedServer.start(t, refusal(401, 'Unauthorized'), json({}), refusal(401, 'Unauthorized'));
+  const transport = transportTo(t, server, { token });
+  await transport.call(post);
+  assert.deepEqual(server.tokens, ['Bearer old', 'Bearer new']);
+  await assert.rejects(transport.call(post), { code: 'PermissionDenied' });
+  assert.equal(server.requests.length, 4);
+});
+
+test('an answer in the words of a proxy is told as it is', async (t) => {
+  const server = await ScriptedServer.start(t, (response) => void response.writeHead(502).end('<b>bad gateway</b>'));
+  await assert.rejects(transportTo(t, server).call(get), /refused GET \/version: <b>bad gateway<\/b>/);
+});
+
+test('a stream that falls silent is given up; one that is cut is told as cut', async (t) => {
+  const server = await ScriptedServer.start(
+    t,
+    watch([{}]),
+    watch([{}], (response) => response.socket?.destroy()),
+  );
+  const transport = transportTo(t, server);
+  await assert.rejects(drain(transport.stream(get, { idleTimeoutMs: 1_000 })), StreamSilent);
+  await assert.rejects(drain(transport.stream(get, { idleTimeoutMs: 60_000 })), { code: 'Unavailable' });
+});
+
+test('a stream that its reader leaves, or aborts, closes its connection', async (t) => {
+  const closed: Promise<unknown>[] = [];
+  const server = await ScriptedServer.start(t, (response, request) => {
+    closed.push(once(response, 'close'));
+    watch([{}])(response, request);
+  });
+  const transport = transportTo(t, server);
+  for await (const _ of transport.stream(get, { idleTimeoutMs: 60_000 })) break;
+  await closed[0];
+
+  const abort = new AbortController();
+  const reason = new Error('enough');
+  const reading = drain(transport.stream({ ...get, signal: abort.signal }, { idleTimeoutMs: 60_000 }));
+  setImmediate(() => abort.abort(reason));
+  assert.equal(await reading.catch((error: unknown) => error), reason);
+});
+
+test('requests that hang keep no watch from starting', async (t) => {
+  const server = await ScriptedServer.start(t, (response, request) =>
+    request.method === 'GET' ? watch([{}])(response, request) : silence(response, request),
+  );
+  const transport = transportTo(t, server);
+  const hanging = Array.from({ length: 20 }, () => transport.call(post).catch(codeOf));
+  for await (const _ of transport.stream(get, { idleTimeoutMs: 60_000 })) break;
+  await transport.close();
+  assert.deepEqual(new Set(await Promise.all(hanging)), new Set(['Unavailable']));
+});
+
+async function drain(stream: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of stream);
+}
