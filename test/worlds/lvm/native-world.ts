@@ -16,7 +16,11 @@ const quickMs = 10_000;
 export async function whyNotNative(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return 'we are not root';
   try {
-    if (!existsSync('/dev/mapper/control')) await run(['modprobe', '--quiet', 'dm-mod'], { timeoutMs: quickMs });
+    if (!existsSync('/dev/mapper/control')) await run(['modprobe', 'dm-mod'], { timeoutMs: quickMs });
+  } catch (error) {
+    return `the kernel has no device mapper, nor can it be loaded (${messageOf(error)})`;
+  }
+  try {
     await run(['dmsetup', 'version'], { timeoutMs: quickMs });
     await run(['lvm', 'version'], { timeoutMs: quickMs });
     await run(['losetup', '--find'], { timeoutMs: quickMs });

@@ -67,11 +67,7 @@ async function make(dir: string, report: (line: string) => void): Promise<string
   }
 
   report('reading package lists');
-  const host = await DebianPackages.ofHost(apt).catch((cause: unknown) => {
-    const remedy = 'check the network and the sources of apt';
-    throw new MachineFilesUnavailable(`cannot read the package lists: ${messageOf(cause)}; ${remedy}`, { cause });
-  });
-  const missing = await host.missing(tools);
+  const { host, missing } = await planTools(apt);
   report(`unpacking ${missing.length} packages of tools`);
   await host.unpack(missing, toolsDir);
   // What the host has itself is not among them; the guest's first steps need this one by its full name.
@@ -91,6 +87,16 @@ async function make(dir: string, report: (line: string) => void): Promise<string
     timeoutMs: 10_000,
   });
   return /^seccomp=/m.test(help.stdout) ? ['seccomp=on'] : [];
+}
+
+async function planTools(apt: string): Promise<{ host: DebianPackages; missing: string[] }> {
+  try {
+    const host = await DebianPackages.ofHost(apt);
+    return { host, missing: await host.missing(tools) };
+  } catch (cause) {
+    const remedy = 'check the network and the sources of apt';
+    throw new MachineFilesUnavailable(`no packages for a machine: ${messageOf(cause)}; ${remedy}`, { cause });
+  }
 }
 
 async function unpackKernel(host: DebianPackages, tree: string, report: (line: string) => void): Promise<void> {
