@@ -7,6 +7,8 @@ const home = join(import.meta.dirname, '..');
 
 /** As bin/moorage, for a directory that holds the bundle and has Node on its PATH. */
 const startScript = `#!/bin/sh
+name=$(basename -- "$0")
+[ "$name" = moorage ] || set -- "$name" "$@"
 exec node --optimize-for-size --max-semi-space-size=2 "$(dirname -- "$(readlink -f -- "$0")")/moorage.mjs" "$@"
 `;
 
