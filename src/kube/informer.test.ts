@@ -20,9 +20,13 @@ const added = (name: string, resourceVersion: number) => ({ type: 'ADDED', objec
 const gone = { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version' };
 
 async function informerOf(t: TestContext, ...answers: [Answer, ...Answer[]]) {
+  return informerWith(t, {}, ...answers);
+}
+
+async function informerWith(t: TestContext, options: { idleTimeoutMs?: number }, ...answers: [Answer, ...Answer[]]) {
   const server = await ScriptedServer.start(t, ...answers);
   const client = new KubeClient({ connection: server.connection, clock: systemClock, log: silentLog });
-  const informer = new Informer({ client, resource: configMaps, clock: systemClock, log: silentLog });
+  const informer = new Informer({ ...options, client, resource: configMaps, clock: systemClock, log: silentLog });
   t.after(async () => {
     await informer.stop();
     await client.close();
@@ -78,6 +82,34 @@ test('a server that cannot stream its state is listed, page by page, and watched
   assert.equal(informer.size, 3);
   assert.equal(server.query(2).continue, 'more');
   assert.equal(server.query(3).resourceVersion, '9');
+});
+
+test('a server that does not understand the question, and streams only changes, is listed too', async (t) => {
+  const { informer } = await informerWith(
+    t,
+    { idleTimeoutMs: 1_000 },
+    watch([]),
+    json({ metadata: { resourceVersion: '9' }, items: [configMap('a', 3)] }),
+    watch([]),
+  );
+  informer.start();
+  await informer.whenSynced(soon());
+  assert.equal(informer.size, 1);
+});
+
+test('silence on two connections in a row: the position is no longer trusted', async (t) => {
+  const { server, informer, told, has } = await informerWith(
+    t,
+    { idleTimeoutMs: 1_000 },
+    watch([added('a', 1003), bookmark(1007, true)]),
+    watch([]),
+    watch([added('b', 3), bookmark(7, true)]),
+  );
+  informer.start();
+  await has('default/b');
+  assert.equal(server.query(1).resourceVersion, '1007');
+  assert.equal(server.query(2).sendInitialEvents, 'true');
+  assert.deepEqual(told, ['added default/a', 'deleted default/a', 'added default/b']);
 });
 
 test('a watch that is cut within an event resumes from the last whole one', async (t) => {

@@ -155,15 +155,18 @@ export class Reflector<T extends KubeObject, P> {
     if (isGone(error)) {
       this.#position = undefined;
       log.info({ error: messageOf(error) }, 'the server no longer knows our position; reading everything again');
-    } else if (error instanceof StreamSilent) {
+      return;
+    }
+    if (error instanceof StreamSilent) {
       this.#silences += 1;
       if (this.#silences >= silencesBeforeRelist) this.#position = undefined;
-      log.info({ silences: this.#silences }, error.message);
-    } else if (readingState && this.#serverStreamsState && error instanceof ApiError && error.isInvalid) {
-      this.#serverStreamsState = false;
-      log.debug('the server cannot stream its present state; listing instead');
-    } else {
-      log.warn({ error: messageOf(error) }, 'the watch broke; connecting again');
     }
+    const cannotStream = error instanceof StreamSilent || (error instanceof ApiError && error.isInvalid);
+    if (readingState && this.#serverStreamsState && cannotStream) {
+      this.#serverStreamsState = false; // refused, or not understood: in both cases a list always works
+      log.info({ error: messageOf(error) }, 'the server does not stream its present state; listing instead');
+      return;
+    }
+    log.warn({ error: messageOf(error) }, 'the watch broke; connecting again');
   }
 }
