@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Run, run } from '../../src/base/exec.ts';
+import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { FilePool } from '../../src/storage/file/file-pool.ts';
 import { createdTag } from '../../src/storage/tags.ts';
@@ -27,6 +27,7 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
     const made = await pool.create({ id: 'data', sizeBytes: 40n * mebibyte + 1n, tags: ['claim=a'] }, signal);
     assert.equal(made.sizeBytes, 40n * mebibyte + 4096n);
     assert.equal(await sizeOf(made.devicePath), made.sizeBytes);
+    assert.equal(await sh(`losetup --list --noheadings --output DIO ${made.devicePath}`), '1');
     assert.ok(before.freeBytes - pool.capacity().freeBytes >= 40n * mebibyte, 'the space is taken at once');
 
     await pool.addTags('data', ['b', 'claim=a'], signal);
@@ -53,6 +54,18 @@ test('a creation repeated returns the same volume and device', native, async (t)
   await assert.rejects(pool.create({ id: 'data', sizeBytes: 2n * mebibyte, tags: [] }, signal), {
     name: 'VolumeExists',
   });
+});
+
+test('where the kernel refuses direct access, a volume works through the cache', native, async (t) => {
+  const refusing: Run = (command, options) =>
+    command[1] === '--direct-io=on'
+      ? Promise.reject(
+          new CommandFailed(command, { exitCode: 1, signal: null, stdout: '', stderr: 'Invalid argument' }),
+        )
+      : run(command, options);
+  const pool = await openPool(await scratchDirectory(t), { runs: refusing });
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  assert.equal(await sizeOf(devicePath), mebibyte);
 });
 
 test('after a reboot its volumes have their devices and their data again', native, async (t) => {

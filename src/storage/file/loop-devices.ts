@@ -1,7 +1,7 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import * as v from 'valibot';
-import type { Run } from '../../base/exec.ts';
+import { CommandFailed, type Run } from '../../base/exec.ts';
 
 const timeoutMs = 30_000;
 
@@ -36,10 +36,16 @@ export class LoopDevices {
     return devices;
   }
 
-  /** Direct, so that data is not cached twice and a flush reaches the disk; the kernel leaves that out where it cannot. */
+  /** Direct where the kernel can, so that data is not cached twice and a flush reaches the disk. */
   async attach(file: string, signal: AbortSignal): Promise<string> {
-    const { stdout } = await this.#run(['losetup', '--find', '--show', '--direct-io=on', file], { timeoutMs, signal });
-    return stdout.trim();
+    const { stdout } = await this.#run(['losetup', '--find', '--show', file], { timeoutMs, signal });
+    const device = stdout.trim();
+    try {
+      await this.#run(['losetup', '--direct-io=on', device], { timeoutMs, signal });
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error; // refused, it works through the cache: slower, but right
+    }
+    return device;
   }
 
   /** The device follows its file, which has grown. */
