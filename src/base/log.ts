@@ -1,4 +1,5 @@
 import { type Logger, pino } from 'pino';
+import { MoorageError } from './errors.ts';
 
 export type Log = Logger;
 
@@ -12,10 +13,17 @@ export function createLog(process: string, level: LogLevel): Log {
       level,
       base: { process },
       timestamp: pino.stdTimeFunctions.isoTime,
+      serializers: { err: describe },
       formatters: { level: (label) => ({ level: label }) },
     },
     pino.destination({ dest: 2, sync: true }),
   );
+}
+
+/** An error that we foresaw says all in its sentence; where any other one comes from, only its stack tells. */
+function describe(error: unknown): unknown {
+  if (error instanceof MoorageError) return { type: error.name, code: error.code };
+  return error instanceof Error ? pino.stdSerializers.errWithCause(error) : error;
 }
 
 /** For tests and for code that has nobody to tell. */
