@@ -37,8 +37,8 @@ const parts: Record<string, () => Promise<Result>> = {
   },
   lvm: async () => {
     const inside = globSync('test/lvm/*.test.ts').sort();
-    const world = await tests([process.execPath, 'test/worlds/lvm/run.ts', ...inside]);
-    return world;
+    const world = await tests([process.execPath, 'test/worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
+    return add(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=1']));
   },
   cluster: () => nodeTests(['test/kube/*.test.ts', 'test/cluster/*.test.ts'], ['--test-concurrency=1']),
 };

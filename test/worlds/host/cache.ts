@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { access, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
@@ -14,7 +14,8 @@ export async function cached(name: string, make: (dir: string) => Promise<void>)
   const wanted = join(cacheDir, name);
   if (await exists(wanted)) return wanted;
   await mkdir(cacheDir, { recursive: true });
-  const draft = await mkdtemp(join(cacheDir, `.${name}-`));
+  await removeAbandonedDrafts();
+  const draft = await mkdtemp(join(cacheDir, `.${process.pid}-`));
   try {
     await make(draft);
     await rename(draft, wanted);
@@ -32,6 +33,14 @@ export async function keyOf(files: readonly string[], texts: readonly string[] =
   for (const file of files) hash.update(await readFile(file)).update('\0');
   for (const text of texts) hash.update(text).update('\0');
   return hash.digest('hex').slice(0, 12);
+}
+
+/** What makers left that were killed; a draft begins with the pid of its maker. */
+async function removeAbandonedDrafts(): Promise<void> {
+  for (const name of await readdir(cacheDir)) {
+    const maker = /^\.(\d+)-/.exec(name)?.[1];
+    if (maker && !(await exists(`/proc/${maker}`))) await rm(join(cacheDir, name), { recursive: true, force: true });
+  }
 }
 
 async function exists(path: string): Promise<boolean> {
