@@ -1,3 +1,5 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { after } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -6,6 +8,8 @@ import type { Connection } from '../../src/kube/connection.ts';
 import { connectionFromKubeconfig } from '../../src/kube/credentials.ts';
 import { namespaces } from '../../src/kube/resource.ts';
 import { type Cluster, startCluster } from '../worlds/cluster/cluster.ts';
+
+const compactionScript = join(import.meta.dirname, 'compact-etcd.ts');
 
 /** What ends with a test, or with the file if it is node:test's own `after`. */
 export interface Scope {
@@ -44,12 +48,11 @@ export async function restartApiServer({ cluster }: ApiServer): Promise<void> {
   await cluster.controlPlane.whenReady();
 }
 
-/** Makes etcd forget everything that was before now; the API server remembers it in memory until it is restarted. */
-export async function compactEtcd({ admin, cluster }: ApiServer): Promise<void> {
-  const { resourceVersion } = await admin.list(namespaces);
-  const body = JSON.stringify({ revision: resourceVersion, physical: true });
-  const script = `
-    const answer = await fetch('http://127.0.0.1:2379/v3/kv/compaction', { method: 'POST', body: '${body}' });
-    if (!answer.ok) throw new Error(await answer.text());`;
-  await cluster.namespaces.run([process.execPath, '--input-type=module', '-e', script]);
+/**
+ * Makes etcd forget everything that was before now; the API server remembers it in memory until it is restarted.
+ * It blocks, so that it can be done at any point of a request, also in a callback.
+ */
+export function compactEtcd({ cluster }: ApiServer): void {
+  const [command, ...args] = [...cluster.namespaces.enter, process.execPath, compactionScript];
+  execFileSync(command, args);
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { codeOf } from '../../src/base/errors.ts';
 import { isAlreadyExists, isConflict } from '../../src/kube/api-error.ts';
 import { configMaps, nodes } from '../../src/kube/resource.ts';
-import { compactEtcd, newNamespace, startApiServer } from './api-server.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();
 const { admin } = api;
@@ -108,21 +108,6 @@ test('paging: all objects, each once', async () => {
     items.map((item) => item.metadata.name),
     names,
   );
-});
-
-test('paging while etcd forgets the first page: the list starts over, and is whole', async () => {
-  const names = await makeMany('expired');
-  let compacted: Promise<void> | undefined;
-  const { items } = await admin.list(configMaps, {
-    ...mine('expired'),
-    pageSize: 10,
-    project: (object) => {
-      compacted ??= compactEtcd(api);
-      return object.metadata.name;
-    },
-  });
-  await compacted;
-  assert.deepEqual(items, names);
 });
 
 test('characters of several bytes survive', async () => {

@@ -4,9 +4,10 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { configMaps } from '../../src/kube/resource.ts';
-import { newNamespace, startApiServer } from './api-server.ts';
+import { compactEtcd, newNamespace, startApiServer } from './api-server.ts';
 
-const api = await startApiServer(['--feature-gates=WatchList=false']);
+// As servers were before they could stream their state, and list an older moment from memory.
+const api = await startApiServer(['--feature-gates=WatchList=false,ListFromCacheSnapshot=false']);
 const { admin } = api;
 
 test('an API server that cannot stream its state is listed, then watched', async (t) => {
@@ -21,4 +22,24 @@ test('an API server that cannot stream its state is listed, then watched', async
   await admin.delete(configMaps, 'a', { namespace });
   await informer.until(`${namespace}/a`, (object) => object === undefined, AbortSignal.timeout(10_000));
   assert.deepEqual([informer.reconnects, informer.relists], [1, 0]);
+});
+
+test('paging while etcd forgets the first page (410 Gone): the list starts over, and is whole', async () => {
+  const namespace = await newNamespace(api, 'expired');
+  const names = Array.from({ length: 25 }, (_, index) => `object-${String(index).padStart(2, '0')}`);
+  await Promise.all(names.map((name) => admin.create(configMaps, { metadata: { name, namespace } })));
+
+  let read = 0;
+  const { items } = await admin.list(configMaps, {
+    namespace,
+    fieldSelector: 'metadata.name!=kube-root-ca.crt',
+    pageSize: 10,
+    project: ({ metadata }) => {
+      read += 1;
+      if (read === 10) compactEtcd(api);
+      return metadata.name;
+    },
+  });
+  assert.deepEqual(items, names);
+  assert.equal(read, 10 + names.length);
 });
