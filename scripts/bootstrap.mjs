@@ -35,8 +35,20 @@ const [script, ...args] = process.argv.slice(2);
 const node = join(home, 'node_modules', 'node', 'bin', 'node');
 const child = spawn(node, [join(home, script), ...args], {
   stdio: 'inherit',
+  detached: true, // a process group of its own, so that all of it can be ended at once
   env: { ...process.env, PATH: `${dirname(node)}:${join(home, 'node_modules', '.bin')}:${process.env.PATH}` },
 });
-// A signal from the terminal reaches the child by itself; one sent to us alone must be passed on.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
-child.on('exit', (code, signal) => process.exit(code ?? (signal ? 1 : 0)));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => end(signal));
+child.on('exit', (code) => process.exit(code ?? 1));
+
+// Whoever kills npm, which cannot tell us, means us too.
+const parent = process.ppid;
+setInterval(() => process.ppid === parent || end('SIGKILL'), 250).unref();
+
+function end(signal) {
+  try {
+    process.kill(-child.pid, signal);
+  } catch {
+    process.exit(1); // it has ended by itself
+  }
+}

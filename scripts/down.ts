@@ -2,7 +2,9 @@
 import { existsSync } from 'node:fs';
 import { Cluster } from '../test/worlds/cluster/cluster.ts';
 import { clusterDir } from './cluster-dir.ts';
+import { singleRun } from './single-run.ts';
 
+await singleRun(`${clusterDir}.lock`);
 const wasThere = existsSync(clusterDir);
 await Cluster.end(clusterDir);
 console.log(wasThere ? 'The cluster is gone: processes, machines, disks.' : 'There is no cluster to stop.');

@@ -5,10 +5,12 @@ import { Cluster } from '../test/worlds/cluster/cluster.ts';
 import { Moorage } from '../test/worlds/cluster/moorage.ts';
 import { duration, stage } from '../test/worlds/host/progress.ts';
 import { clusterDir } from './cluster-dir.ts';
+import { singleRun } from './single-run.ts';
 import { tellStory } from './story.ts';
 
 const started = performance.now();
 try {
+  await singleRun(`${clusterDir}.lock`);
   await stage('Stopping the cluster of an earlier run', () => Cluster.end(clusterDir));
   const cluster = await Cluster.start({ nodes: 3, keepIn: clusterDir });
   await stage('Moorage', () => Moorage.install(cluster));

@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cacheDir } from './cache.ts';
+import { ownIdentity, stillRuns } from './process-identity.ts';
 
 const runs = join(cacheDir, 'runs');
 
@@ -12,7 +13,7 @@ export async function newRunDir(kind: string): Promise<string> {
   await mkdir(runs, { recursive: true });
   await removeAbandoned();
   const dir = await mkdtemp(join(runs, `${kind}-`));
-  await writeFile(join(dir, 'owner'), `${process.pid} ${await startTime(process.pid)}`);
+  await writeFile(join(dir, 'owner'), await ownIdentity());
   return dir;
 }
 
@@ -21,13 +22,6 @@ async function removeAbandoned(): Promise<void> {
     const dir = join(runs, name);
     const owner = await readFile(join(dir, 'owner'), 'utf8').catch(() => undefined);
     if (owner === undefined) continue; // being made at this moment
-    const [pid = '', started = ''] = owner.split(' ');
-    if ((await startTime(Number(pid))) !== started) await rm(dir, { recursive: true, force: true });
+    if (!(await stillRuns(owner))) await rm(dir, { recursive: true, force: true });
   }
-}
-
-/** With the pid, it names a process for good: pids are used again, but not with the same start time. */
-async function startTime(pid: number): Promise<string | undefined> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
-  return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
 }
