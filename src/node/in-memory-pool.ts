@@ -1,5 +1,5 @@
-import { PoolFull, VolumeNotFound } from '../storage/errors.ts';
-import type { Capacity, NewVolume, Pool, Volume, VolumeId } from '../storage/pool.ts';
+import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../storage/errors.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../storage/pool.ts';
 
 /** For tests: a pool with no disk behind it. What it is told to fail with, its next command fails with. */
 export class InMemoryPool implements Pool {
@@ -27,13 +27,17 @@ export class InMemoryPool implements Pool {
     return this.#volumes.get(id);
   }
 
+  erasures(): readonly Erasure[] {
+    return [];
+  }
+
   async create({ id, sizeBytes, tags }: NewVolume): Promise<Volume> {
     this.#failIfTold();
     const existing = this.#volumes.get(id);
     if (existing) return existing;
     const { freeBytes } = this.capacity();
     if (sizeBytes > freeBytes) throw new PoolFull(this.name, sizeBytes, freeBytes);
-    return this.#put({ id, sizeBytes, devicePath: `/dev/${this.name}/${id}`, tags });
+    return this.#put(this.#writable(id, sizeBytes, tags));
   }
 
   async grow(id: VolumeId, sizeBytes: bigint): Promise<Volume> {
@@ -43,6 +47,16 @@ export class InMemoryPool implements Pool {
   async addTags(id: VolumeId, tags: readonly string[]): Promise<Volume> {
     const volume = this.#must(id);
     return this.#put({ ...volume, tags: [...volume.tags, ...tags] });
+  }
+
+  async snapshot(source: VolumeId, { id, sizeBytes, tags, access }: NewSnapshot): Promise<Volume> {
+    this.#failIfTold();
+    const existing = this.#volumes.get(id);
+    if (existing) return existing;
+    const sourceBytes = this.#must(source).sizeBytes;
+    const wantedBytes = sizeBytes ?? sourceBytes;
+    if (wantedBytes < sourceBytes) throw new SnapshotTooSmall(id, sourceBytes, wantedBytes);
+    return this.#put({ ...this.#writable(id, wantedBytes, tags), readOnly: access === 'ro', origin: source });
   }
 
   async remove(id: VolumeId): Promise<void> {
@@ -61,6 +75,10 @@ export class InMemoryPool implements Pool {
     this.#volumes.set(volume.id, volume);
     this.#tell();
     return volume;
+  }
+
+  #writable(id: VolumeId, sizeBytes: bigint, tags: readonly string[]): Volume {
+    return { id, sizeBytes, devicePath: `/dev/${this.name}/${id}`, tags, readOnly: false, attr: '-wi-a-----' };
   }
 
   #must(id: VolumeId): Volume {

@@ -44,3 +44,29 @@ export class VolumeInUse extends MoorageError {
     super(`volume ${id} is still in use as ${devicePath}; unmount and close it, then remove it again`, options);
   }
 }
+
+/** The pool cannot copy volumes, or not this one. */
+export class SnapshotUnsupported extends MoorageError {
+  readonly code = 'Unimplemented';
+}
+
+/** A snapshot cannot be smaller than what it is a copy of. */
+export class SnapshotTooSmall extends MoorageError {
+  readonly code = 'OutOfRange';
+
+  constructor(id: string, sourceBytes: bigint, wantedBytes: bigint) {
+    super(
+      `snapshot ${id} cannot have ${formatBytes(wantedBytes)}, its source has ${formatBytes(sourceBytes)}; ` +
+        'ask for at least the size of the source',
+    );
+  }
+}
+
+/** The data of this volume is being destroyed, or waits for it. */
+export class VolumeBeingErased extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string) {
+    super(`volume ${id} is being erased and cannot be used any more; wait until it is gone, or choose another name`);
+  }
+}

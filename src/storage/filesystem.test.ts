@@ -7,7 +7,14 @@ import type { Probe } from './probe.ts';
 import { createdTag, filesystemTag } from './tags.ts';
 
 const signal = new AbortController().signal;
-const fresh: Volume = { id: 'v', sizeBytes: 1n, devicePath: '/dev/v', tags: ['claim=a'] };
+const fresh: Volume = {
+  id: 'v',
+  sizeBytes: 1n,
+  devicePath: '/dev/v',
+  tags: ['claim=a'],
+  readOnly: false,
+  attr: '-wi-a-----',
+};
 const formatted: Volume = { ...fresh, tags: [...fresh.tags, filesystemTag('ext4')] };
 const empty: Probe = { kind: 'empty' };
 const unknown: Probe = { kind: 'unknown', reason: 'I/O error' };

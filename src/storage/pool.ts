@@ -8,6 +8,11 @@ export interface Volume {
   /** The block device, ready to be opened. */
   readonly devicePath: string;
   readonly tags: readonly string[];
+  readonly readOnly: boolean;
+  /** What it is a snapshot or clone of; gone when that is removed. */
+  readonly origin?: VolumeId;
+  /** LVM's ten lv_attr characters; a pool without LVM says what LVM would. */
+  readonly attr: string;
 }
 
 export interface NewVolume {
@@ -16,12 +21,41 @@ export interface NewVolume {
   readonly sizeBytes: bigint;
   /** Kept with the volume on the disk itself, so that a node's disks alone tell whose data they hold. */
   readonly tags: readonly string[];
+  /** A class of lvcreate options from the configuration, in place of those of the device class. */
+  readonly optionClass?: string;
+}
+
+export interface NewSnapshot {
+  readonly id: VolumeId;
+  readonly tags: readonly string[];
+  /** Larger than the source: the snapshot is grown before it is handed out. Left out: as large as the source. */
+  readonly sizeBytes?: bigint;
+  /** A clone is a snapshot that can be written. */
+  readonly access: 'ro' | 'rw';
 }
 
 export interface Capacity {
   readonly sizeBytes: bigint;
   /** What a new volume may still take: spare space is already subtracted. */
   readonly freeBytes: bigint;
+  readonly thin?: ThinFigures;
+}
+
+/** How full a thin pool is, as last measured. */
+export interface ThinFigures {
+  readonly dataPercent: number;
+  readonly metadataPercent: number;
+  readonly sizeBytes: bigint;
+  /** What may still be promised to volumes. */
+  readonly overprovisionBytes: bigint;
+}
+
+/** A removed volume whose data is being destroyed. Its space is given out again when that is done. */
+export interface Erasure {
+  readonly id: VolumeId;
+  readonly doneBytes: bigint;
+  /** All passes together. */
+  readonly totalBytes: bigint;
 }
 
 /**
@@ -36,11 +70,18 @@ export interface Pool {
   capacity(): Capacity;
   list(): readonly Volume[];
   get(id: VolumeId): Volume | undefined;
+  erasures(): readonly Erasure[];
 
   create(wanted: NewVolume, signal: AbortSignal): Promise<Volume>;
   grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume>;
   addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume>;
-  /** A volume that is not there is removed already. */
+  snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
+
+  /**
+   * A volume that is not there is removed already. Where the class erases, the volume is marked durably and leaves the
+   * list at once; the promise resolves when its data is destroyed and its space free. That goes on when the caller
+   * leaves and after a crash, and a repeated call joins it.
+   */
   remove(id: VolumeId, signal: AbortSignal): Promise<void>;
 
   /** Reads everything anew, for what others have changed. */

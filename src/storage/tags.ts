@@ -6,6 +6,9 @@ const filesystemPrefix = 'moorage.dev/filesystem=';
 /** Set by the pool that made the volume: what is found on it is known to be ours, or known not to be. */
 export const createdTag = 'moorage.dev/created';
 
+/** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */
+export const erasingTag = 'moorage.dev/erasing';
+
 /** Set once a filesystem has been made: a volume that carries it is never formatted again. */
 export function filesystemTag(filesystem: string): string {
   return `${filesystemPrefix}${filesystem}`;

@@ -4,8 +4,8 @@ import { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import type { FileClass } from '../device-classes.ts';
-import { PoolFull, PoolMissing, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
-import type { Capacity, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
+import { PoolFull, PoolMissing, SnapshotUnsupported, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
+import type { Capacity, Erasure, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
 import { createdTag } from '../tags.ts';
 import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
 import { LoopDevices } from './loop-devices.ts';
@@ -72,6 +72,10 @@ export class FilePool implements Pool {
     return this.#volumes.get(id);
   }
 
+  erasures(): readonly Erasure[] {
+    return [];
+  }
+
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }
@@ -133,6 +137,12 @@ export class FilePool implements Pool {
     });
   }
 
+  async snapshot(source: VolumeId): Promise<Volume> {
+    throw new SnapshotUnsupported(
+      `device class ${this.name} keeps volumes as files and cannot copy ${source}; use a thin device class for snapshots`,
+    );
+  }
+
   async remove(id: VolumeId, signal: AbortSignal): Promise<void> {
     checkVolumeId(id); // it becomes the name of the file that is removed
     await this.#change(signal, async () => {
@@ -162,8 +172,10 @@ export class FilePool implements Pool {
   }
 
   async #load(id: VolumeId, attachedAs: string | undefined, signal: AbortSignal): Promise<Volume> {
-    const volume = {
+    const volume: Volume = {
       id,
+      readOnly: false,
+      attr: '-wi-a-----',
       sizeBytes: await this.#files.sizeBytes(id),
       tags: await this.#files.tags(id),
       devicePath: attachedAs ?? (await this.#loops.attach(this.#files.imagePath(id), signal)),

@@ -43,7 +43,14 @@ const volume = (id: string, extents = 1n) => ({ id, sizeBytes: extents * extent,
 test('a creation and a removal are one command each, and memory follows', async () => {
   const { pool, lvm } = await open();
   const made = await pool.create({ id: 'a', sizeBytes: extent + 1n, tags: ['claim=x'] }, signal);
-  assert.deepEqual(made, { id: 'a', sizeBytes: 2n * extent, devicePath: '/dev/vg/a', tags: ['claim=x', createdTag] });
+  assert.deepEqual(made, {
+    id: 'a',
+    sizeBytes: 2n * extent,
+    devicePath: '/dev/vg/a',
+    tags: ['claim=x', createdTag],
+    readOnly: false,
+    attr: '-wi-a-----',
+  });
   assert.deepEqual(pool.list(), [made]);
   assert.deepEqual(pool.capacity(), { sizeBytes: 100n * extent, freeBytes: 98n * extent });
 

@@ -4,8 +4,8 @@ import type { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import type { ThickClass } from '../device-classes.ts';
-import { PoolFull, PoolMissing, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
-import type { Capacity, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
+import { PoolFull, PoolMissing, SnapshotUnsupported, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
+import type { Capacity, Erasure, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
 import { createdTag } from '../tags.ts';
 import { checkNewVolume, checkTags } from '../volume-id.ts';
 import type { Lvm } from './lvm.ts';
@@ -65,6 +65,10 @@ export class LvmPool implements Pool {
     return this.#volumes.get(id);
   }
 
+  erasures(): readonly Erasure[] {
+    return [];
+  }
+
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }
@@ -94,6 +98,8 @@ export class LvmPool implements Pool {
         sizeBytes: extents * this.#extentBytes,
         devicePath: `/dev/${this.#class.volumeGroup}/${wanted.id}`,
         tags,
+        readOnly: false,
+        attr: '-wi-a-----',
       });
     });
   }
@@ -118,6 +124,12 @@ export class LvmPool implements Pool {
       await this.#execute(['lvchange', '--yes', ...missing.flatMap((tag) => ['--addtag', tag]), this.#path(id)]);
       return this.#put({ ...volume, tags: [...volume.tags, ...missing] });
     });
+  }
+
+  async snapshot(source: VolumeId): Promise<Volume> {
+    throw new SnapshotUnsupported(
+      `device class ${this.name} is thick and cannot copy ${source}; use a thin device class for snapshots`,
+    );
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<void> {

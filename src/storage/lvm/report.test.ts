@@ -19,14 +19,22 @@ const row = {
   lv_tags: 'a,moorage.dev/filesystem=ext4',
 };
 
+const data = {
+  id: 'data',
+  sizeBytes: 8388608n,
+  devicePath: '/dev/vg1/data',
+  readOnly: false,
+  attr: '-wi-a-----',
+};
+
 test('sizes, tags and devices are read', () => {
   assert.deepEqual(parseReport(report([row, { ...row, lv_name: 'idle', lv_active: '', lv_tags: '' }])), {
     extentBytes: extent,
     extents: 1023n,
     freeExtents: 1000n,
     volumes: [
-      { id: 'data', sizeBytes: 8388608n, devicePath: '/dev/vg1/data', tags: ['a', 'moorage.dev/filesystem=ext4'] },
-      { id: 'idle', sizeBytes: 8388608n, devicePath: '/dev/vg1/data', tags: [] },
+      { ...data, tags: ['a', 'moorage.dev/filesystem=ext4'] },
+      { ...data, id: 'idle', tags: [] },
     ],
     inactive: ['idle'],
   });
@@ -61,6 +69,7 @@ test('any volumes come back as they were reported', () => {
       assert.deepEqual(
         parseReport(report(rows)).volumes,
         volumes.map(({ id, extents, tags }) => ({
+          ...data,
           id,
           sizeBytes: extents * extent,
           devicePath: `/dev/vg1/${id}`,

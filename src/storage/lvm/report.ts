@@ -78,6 +78,8 @@ export function parseReport(json: string): VolumeGroup {
       sizeBytes: row.lv_size,
       devicePath: row.lv_path,
       tags: row.lv_tags === '' ? [] : row.lv_tags.split(','),
+      readOnly: row.lv_attr.charAt(1) !== 'w',
+      attr: row.lv_attr,
     })),
     inactive: rows.filter((row) => row.lv_active !== 'active').map((row) => row.lv_name),
   };
