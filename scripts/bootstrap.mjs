@@ -41,7 +41,7 @@ const child = spawn(node, [join(home, script), ...args], {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => end(signal));
 child.on('exit', (code) => process.exit(code ?? 1));
 
-// Whoever kills npm, which cannot tell us, means us too.
+// Whoever kills npm, which cannot tell us, means us too. (package.json starts us with exec, so npm is our parent.)
 const parent = process.ppid;
 setInterval(() => process.ppid === parent || end('SIGKILL'), 250).unref();
 
