@@ -3,15 +3,17 @@ import { test } from 'node:test';
 import type { DeviceClass } from '../storage/device-classes.ts';
 import { annotationChanges, capacityAnnotations } from './capacity-annotations.ts';
 
+const erase = { kind: 'none' } as const;
+
 function thick(name: string, volumeGroup: string, isDefault = false): DeviceClass {
-  const unused = { spareBytes: 0n, stripes: 0, stripeSize: undefined, lvcreateOptions: [] };
-  return { type: 'thick', name, volumeGroup, isDefault, ...unused };
+  const unused = { spareBytes: 0n, stripes: 0, stripeSize: undefined, lvcreateOptions: [], erase } as const;
+  return { type: 'thick', name, volumeGroup, isDefault, snapshots: 'none', ...unused };
 }
 const free: Readonly<Record<string, bigint>> = { ssd: 10n, hdd: 20n, dir: 30n };
 const freeBytes = (name: string) => free[name] ?? 0n;
 
 test('a class is found by its name, its volume group, and as the default', () => {
-  const dir: DeviceClass = { type: 'file', name: 'dir', path: '/x', isDefault: false, spareBytes: 0n };
+  const dir: DeviceClass = { type: 'file', name: 'dir', path: '/x', isDefault: false, spareBytes: 0n, erase };
   assert.deepEqual(Object.fromEntries(capacityAnnotations([thick('ssd', 'vg0', true), dir], freeBytes)), {
     'capacity.topolvm.io/vg0': '10',
     'capacity.topolvm.io/00default': '10',

@@ -3,6 +3,7 @@ import type { Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { Log } from '../base/log.ts';
 import type { DeviceClass, StorageConfig } from './device-classes.ts';
+import { PoolMissing } from './errors.ts';
 import { FilePool } from './file/file-pool.ts';
 import { Lvm } from './lvm/lvm.ts';
 import { LvmPool } from './lvm/lvm-pool.ts';
@@ -33,7 +34,9 @@ export class Pools {
     const open = (deviceClass: DeviceClass): Promise<Pool> =>
       deviceClass.type === 'file'
         ? FilePool.open({ deviceClass, run, log }, signal)
-        : LvmPool.open({ deviceClass, lvm, lock, log }, signal);
+        : deviceClass.type === 'thick'
+          ? LvmPool.open({ deviceClass, lvm, lock, log }, signal)
+          : Promise.reject(new PoolMissing(`device class ${deviceClass.name} is thin; use a thick class`));
     const pools = await Promise.all(config.deviceClasses.map(open));
     return new Pools(pools, config.deviceClasses.find((deviceClass) => deviceClass.isDefault)?.name);
   }

@@ -38,6 +38,8 @@ async function openPool(vg: string, settings: Partial<ThickClass> = {}): Promise
     stripes: 0,
     stripeSize: undefined,
     lvcreateOptions: [],
+    snapshots: 'none',
+    erase: { kind: 'none' },
     ...settings,
   };
   const lvm = new Lvm({ command: ['lvm'], run: recorded, env: process.env });

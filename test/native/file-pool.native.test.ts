@@ -13,7 +13,14 @@ const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
 
 function openPool(path: string, { spareBytes = 0n, runs = run } = {}): Promise<FilePool> {
-  const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes, path } as const;
+  const deviceClass = {
+    type: 'file',
+    name: 'files',
+    isDefault: true,
+    spareBytes,
+    path,
+    erase: { kind: 'none' },
+  } as const;
   return FilePool.open({ deviceClass, run: runs, log: silentLog }, signal);
 }
 

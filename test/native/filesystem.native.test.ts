@@ -24,7 +24,14 @@ async function newVolume(t: TestContext) {
   const target = join(directory, 'a target'); // a blank, as nobody promises that there is none
   await mkdir(path);
   await mkdir(target);
-  const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes: 0n, path } as const;
+  const deviceClass = {
+    type: 'file',
+    name: 'files',
+    isDefault: true,
+    spareBytes: 0n,
+    path,
+    erase: { kind: 'none' },
+  } as const;
   const pool = await FilePool.open({ deviceClass, run, log: silentLog }, signal);
   const volume = await pool.create({ id: 'data', sizeBytes: 320n * 1024n ** 2n, tags: [] }, signal);
   const mount = (filesystem: Filesystem, options: string[] = []) =>

@@ -26,6 +26,8 @@ async function open({ extents = 100, ...deviceClass }: Partial<ThickClass> & { e
         stripes: 0,
         stripeSize: undefined,
         lvcreateOptions: [],
+        snapshots: 'none',
+        erase: { kind: 'none' },
         ...deviceClass,
       },
       lvm: new Lvm({ command: ['lvm'], run: simulated.run, env: {} }),

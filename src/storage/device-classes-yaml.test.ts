@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { InvalidStorageConfig, parseStorageConfig } from './device-classes.ts';
+import { InvalidStorageConfig, parseStorageConfig } from './device-classes-yaml.ts';
 
 function mistakesIn(yaml: string): readonly string[] {
   try {
@@ -27,11 +27,20 @@ device-classes:
     stripe: 2
     stripe-size: "64"
     lvcreate-options: ["--type", "raid10"]
-lvcreate-option-classes: []
+  - name: thin
+    type: thin
+    volume-group: myvg1
+    thin-pool:
+      name: pool0
+      overprovision-ratio: 5.0
+lvcreate-option-classes:
+  - name: raid1
+    options: ["--type=raid1", -m, 1]
 `);
   assert.deepEqual(config, {
     socketPath: '/run/topolvm/other.sock',
     lvmCommand: ['/sbin/lvm'],
+    optionClasses: [{ name: 'raid1', options: ['--type=raid1', '-m', '1'] }],
     deviceClasses: [
       {
         type: 'thick',
@@ -42,6 +51,8 @@ lvcreate-option-classes: []
         stripes: 0,
         stripeSize: undefined,
         lvcreateOptions: [],
+        snapshots: 'none',
+        erase: { kind: 'none' },
       },
       {
         type: 'thick',
@@ -52,6 +63,20 @@ lvcreate-option-classes: []
         stripes: 2,
         stripeSize: '64',
         lvcreateOptions: ['--type', 'raid10'],
+        snapshots: 'none',
+        erase: { kind: 'none' },
+      },
+      {
+        type: 'thin',
+        name: 'thin',
+        isDefault: false,
+        spareBytes: 10n * 1024n ** 3n,
+        volumeGroup: 'myvg1',
+        stripes: 0,
+        stripeSize: undefined,
+        lvcreateOptions: [],
+        thinPool: { name: 'pool0', overprovisionRatio: 5, maxDataPercent: 90, maxMetadataPercent: 85 },
+        erase: { kind: 'none' },
       },
     ],
   });
@@ -68,7 +93,14 @@ test('a file class has a path', () => {
   const [files] = parseStorageConfig(
     'device-classes: [{name: files, type: file, path: /srv/volumes, spare-gb: 0}]',
   ).deviceClasses;
-  assert.deepEqual(files, { type: 'file', name: 'files', isDefault: false, spareBytes: 0n, path: '/srv/volumes' });
+  assert.deepEqual(files, {
+    type: 'file',
+    name: 'files',
+    isDefault: false,
+    spareBytes: 0n,
+    path: '/srv/volumes',
+    erase: { kind: 'none' },
+  });
 });
 
 test('every mistake is reported at once, with its path and what is allowed', () => {
@@ -79,25 +111,37 @@ device-classes:
   - name: fast
     type: thin
     volume-group: vg1
-    thin-pool: {name: pool}
+    thin-pool: {name: pool, overprovision-ratio: 0.5, max-data-percent: 101}
+  - {name: quick, type: slow, volume-group: vg}
   - name: -bad
     spare-gb: lots
     stripe: 1.5
     volumegroup: vg2
   - 5
-  - {name: f, type: file, path: relative}
-lvcreate-option-classes: [{name: raid, options: []}]
+  - {name: f, type: file, path: relative, stripe: 2, erase: burn, erase-passes: 0}
+  - {name: t, volume-group: -vg, thin-pool: {name: p}, lvcreate-options: [--type raid1, "it's"]}
+lvcreate-option-classes: [{options: [5, true]}]
 `),
     [
-      'device-classes[0].type: must be thick or file; thin is not supported yet',
-      'device-classes[1].name: must start and end with a letter or digit, with only letters, digits, "-", "_" and "." between',
-      'device-classes[1].spare-gb: must be a number',
-      'device-classes[1].volume-group: is missing',
-      'device-classes[1].stripe: must be a whole number',
-      'device-classes[1].volumegroup: is not a known field; remove it or correct its spelling',
-      'device-classes[2]: must be a mapping',
-      'device-classes[3].path: must be an absolute path',
-      'lvcreate-option-classes: is not supported yet; remove it',
+      'device-classes[0].thin-pool.overprovision-ratio: must be 1.0 or more',
+      'device-classes[0].thin-pool.max-data-percent: must be 100 or less',
+      'device-classes[1].type: must be thick, thin or file',
+      'device-classes[2].name: must start and end with a letter or digit, with only letters, digits, "-", "_" and "." between',
+      'device-classes[2].spare-gb: must be a number',
+      'device-classes[2].volume-group: is missing',
+      'device-classes[2].stripe: must be a whole number',
+      'device-classes[2].volumegroup: is not a known field; remove it or correct its spelling',
+      'device-classes[3]: must be a mapping',
+      'device-classes[4].erase: must be none, discard, zero or shred',
+      'device-classes[4].erase-passes: must be 1 or more',
+      'device-classes[4].path: must be an absolute path',
+      'device-classes[4].stripe: is for classes of type thick; remove it, or correct type',
+      'device-classes[5].volume-group: must be a name that LVM allows: letters, digits and "_+.-", not beginning with "-"',
+      'device-classes[5].lvcreate-options[0]: must be one word without blanks; write an option and its value as two entries',
+      'device-classes[5].lvcreate-options[1]: must not contain quotes, "\\" or "#"',
+      'device-classes[5].thin-pool: is for classes of type thin; remove it, or correct type',
+      'lvcreate-option-classes[0].name: is missing',
+      'lvcreate-option-classes[0].options[1]: must be text',
       'colour: is not a known field; remove it or correct its spelling',
     ],
   );
