@@ -8,11 +8,20 @@ const longestCallMs = 5 * 60_000;
 /** One AbortSignal for all the reasons to stop working on a call; its reason says which. */
 export class CallSignal {
   readonly #abort = new AbortController();
-  readonly #deadline: Timer;
+  readonly kind: 'unary' | 'stream';
+  readonly #deadline: Timer | undefined;
 
-  constructor(call: Pick<ServerUnaryCall<unknown, unknown>, 'getDeadline' | 'once'>, clock: Clock) {
-    const remainingMs = Math.min(longestCallMs, Number(call.getDeadline()) - clock.now());
-    this.#deadline = clock.setTimer(() => this.#abort.abort(new CallTimedOut()), remainingMs);
+  /** A stream lives as long as its caller listens; if that has set a deadline, grpc-js keeps it. */
+  constructor(
+    call: Pick<ServerUnaryCall<unknown, unknown>, 'getDeadline' | 'once'>,
+    kind: 'unary' | 'stream',
+    clock: Clock,
+  ) {
+    this.kind = kind;
+    if (kind === 'unary') {
+      const remainingMs = Math.min(longestCallMs, Number(call.getDeadline()) - clock.now());
+      this.#deadline = clock.setTimer(() => this.#abort.abort(new CallTimedOut()), remainingMs);
+    }
     // grpc-js tells of a passed deadline as a cancellation too, whichever comes first.
     call.once('cancelled', () => {
       const timedOut = Number(call.getDeadline()) <= clock.now();
@@ -29,7 +38,7 @@ export class CallSignal {
   }
 
   release(): void {
-    this.#deadline.cancel();
+    this.#deadline?.cancel();
   }
 }
 

@@ -6,6 +6,7 @@ import {
   type PlainMessage,
   type Received,
   type Sent,
+  type StreamMethod,
   type UnaryMethod,
 } from './service-definition.ts';
 import { codeOfNumber } from './status.ts';
@@ -15,11 +16,21 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface StreamOptions {
+  /** Ends the stream, which then throws the signal's reason. */
+  readonly signal: AbortSignal;
+}
+
 export type Methods<S extends DescService> = {
   readonly [K in UnaryMethod<S>]: (
     request: Sent<S, K, 'input'>,
     options: CallOptions,
   ) => Promise<Received<S, K, 'output'>>;
+} & {
+  readonly [K in StreamMethod<S>]: (
+    request: Sent<S, K, 'input'>,
+    options: StreamOptions,
+  ) => AsyncIterable<Received<S, K, 'output'>>;
 };
 
 /** What the other side said no with: its code and its words. */
@@ -32,20 +43,26 @@ export class CallFailed extends MoorageError {
   }
 }
 
+/** Room for a list of many thousand volumes. */
+const maxResponseBytes = 64 * 1024 * 1024;
+
 /** Calls one service on a unix socket. It connects at the first call and again whenever the connection is lost. */
 export class RpcClient<S extends DescService> implements Disposable {
   readonly #connection: GrpcClient;
   readonly methods: Methods<S>;
 
   constructor(service: S, socketPath: string) {
-    this.#connection = new GrpcClient(`unix:${socketPath}`, credentials.createInsecure());
-    const methods = service.methods
-      .filter(({ methodKind }) => methodKind === 'unary')
-      .map((method) => {
-        const definition = methodDefinition(method);
-        const call = (request: PlainMessage, options: CallOptions) => this.#call(definition, request, options);
-        return [method.localName, call];
-      });
+    this.#connection = new GrpcClient(`unix:${socketPath}`, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': maxResponseBytes,
+    });
+    const methods = service.methods.map((method) => {
+      const definition = methodDefinition(method);
+      const call =
+        method.methodKind === 'server_streaming'
+          ? (request: PlainMessage, options: StreamOptions) => this.#stream(definition, request, options)
+          : (request: PlainMessage, options: CallOptions) => this.#call(definition, request, options);
+      return [method.localName, call];
+    });
     this.methods = Object.fromEntries(methods) as Methods<S>;
   }
 
@@ -77,5 +94,27 @@ export class RpcClient<S extends DescService> implements Disposable {
       if (signal?.aborted) call.cancel();
       else signal?.addEventListener('abort', onAbort, { once: true });
     });
+  }
+
+  async *#stream(
+    method: ReturnType<typeof methodDefinition>,
+    request: PlainMessage,
+    { signal }: StreamOptions,
+  ): AsyncGenerator<object> {
+    signal.throwIfAborted();
+    const { path, requestSerialize, responseDeserialize } = method;
+    const call = this.#connection.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request);
+    call.on('error', () => undefined); // whoever still reads is thrown it; to one who has left, that it ended is no news
+    const onAbort = () => call.cancel();
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      for await (const message of call) yield message as object;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw new CallFailed(error as ServiceError);
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      call.cancel();
+    }
   }
 }

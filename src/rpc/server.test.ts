@@ -38,8 +38,8 @@ test('a call brings its answer back', async (t) => {
 
 test('only our own user can open the socket', async (t) => {
   const { socketPath } = await serve(t, {});
-  const { mode } = await stat(socketPath);
-  assert.equal(mode & 0o777, 0o600);
+  const { mode, uid, gid } = await stat(socketPath);
+  assert.deepEqual([mode & 0o777, uid, gid], [0o600, process.geteuid?.(), process.getegid?.()]);
 });
 
 test('a socket left by an earlier run is replaced', async (t) => {

@@ -1,14 +1,27 @@
+import { once } from 'node:events';
 import { statSync } from 'node:fs';
-import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, chown, mkdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { DescMethod, DescService, Message } from '@bufbuild/protobuf';
-import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type sendUnaryData,
+} from '@grpc/grpc-js';
 import type { Clock } from '../base/clock.ts';
 import { codeOf, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { CallSignal } from './call-signal.ts';
 import { loggable } from './loggable.ts';
-import { type Received, type Sent, serviceDefinition, type UnaryMethod } from './service-definition.ts';
+import {
+  type Received,
+  type Sent,
+  type StreamMethod,
+  serviceDefinition,
+  type UnaryMethod,
+} from './service-definition.ts';
 import { numberOf } from './status.ts';
 
 /** What an implementation knows of the call besides its request. */
@@ -18,14 +31,29 @@ export interface Call {
   readonly log: Log;
 }
 
-/** A service as plain async functions. A method that is missing answers Unimplemented. */
+/** A service as plain async functions and generators. A method that is missing answers Unimplemented. */
 export type Implementation<S extends DescService> = {
   readonly [K in UnaryMethod<S>]?: (request: Received<S, K, 'input'>, call: Call) => Promise<Sent<S, K, 'output'>>;
+} & {
+  readonly [K in StreamMethod<S>]?: (
+    request: Received<S, K, 'input'>,
+    call: Call,
+  ) => AsyncIterable<Sent<S, K, 'output'>>;
 };
 
-type AnyMethod = (request: Message, call: Call) => Promise<object>;
+type UnaryRun = (request: Message, call: Call) => Promise<object>;
+type StreamRun = (request: Message, call: Call) => AsyncIterable<object>;
 
-const maxMessageBytes = 4 * 1024 * 1024;
+export interface RpcServerOptions {
+  readonly socketPath: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** A longer request is refused unread. */
+  readonly maxRequestBytes?: number;
+}
+
+const defaultMaxRequestBytes = 4 * 1024 * 1024;
+const unlimited = -1;
 
 /**
  * Serves gRPC on a unix socket that only our own user can open.
@@ -39,21 +67,25 @@ export class RpcServer {
   readonly #calls = new Set<CallSignal>();
   #inode: number | undefined;
 
-  constructor({ socketPath, clock, log }: { readonly socketPath: string; readonly clock: Clock; readonly log: Log }) {
+  constructor({ socketPath, clock, log, maxRequestBytes = defaultMaxRequestBytes }: RpcServerOptions) {
     this.#socketPath = socketPath;
     this.#clock = clock;
     this.#log = log;
     this.#server = new Server({
-      'grpc.max_receive_message_length': maxMessageBytes,
-      'grpc.max_send_message_length': maxMessageBytes,
+      'grpc.max_receive_message_length': maxRequestBytes,
+      'grpc.max_send_message_length': unlimited,
     });
   }
 
   add<S extends DescService>(service: S, implementation: Implementation<S>): this {
-    const methods = implementation as Readonly<Record<string, AnyMethod | undefined>>;
+    const methods = implementation as Readonly<Record<string, (UnaryRun & StreamRun) | undefined>>;
     const handlers = service.methods.flatMap((method) => {
       const run = methods[method.localName]?.bind(implementation);
-      return run ? [[method.localName, this.#handler(method, run)] as const] : [];
+      if (!run) return [];
+      const streams = method.methodKind === 'server_streaming';
+      return [
+        [method.localName, streams ? this.#streamHandler(method, run) : this.#unaryHandler(method, run)] as const,
+      ];
     });
     this.#server.addService(serviceDefinition(service), Object.fromEntries(handlers));
     return this;
@@ -67,21 +99,30 @@ export class RpcServer {
     await rm(unfinished, { force: true });
     await this.#bind(unfinished);
     await chmod(unfinished, 0o600);
+    await this.#own(unfinished);
     this.#inode = (await stat(unfinished)).ino;
     await rename(unfinished, this.#socketPath);
     this.#log.info({ socket: this.#socketPath }, 'serving');
   }
 
-  /** Takes no more calls and waits for those under way; after the grace period their signals are aborted. */
+  /** Takes no more calls, ends streams, and waits for the other calls; after the grace period these are aborted too. */
   async stop(graceMs: number): Promise<void> {
     await this.#removeSocket();
-    const grace = this.#clock.setTimer(() => {
-      for (const call of this.#calls) call.cancel('the server is stopping');
-    }, graceMs);
+    const cancel = (calls: Iterable<CallSignal>) => {
+      for (const call of calls) call.cancel('the server is stopping');
+    };
+    cancel([...this.#calls].filter(({ kind }) => kind === 'stream')); // by nature they are never done
+    const grace = this.#clock.setTimer(() => cancel(this.#calls), graceMs);
     await new Promise<void>((resolve, reject) => {
       this.#server.tryShutdown((error) => (error ? reject(error) : resolve()));
     });
     grace.cancel();
+  }
+
+  /** A directory may hand its group on to what is made in it. */
+  async #own(path: string): Promise<void> {
+    const [user, group] = [process.geteuid?.(), process.getegid?.()];
+    if (user !== undefined && group !== undefined) await chown(path, user, group);
   }
 
   /** Unless a successor has put its own in place already. */
@@ -98,35 +139,51 @@ export class RpcServer {
     });
   }
 
-  #handler(method: DescMethod, run: AnyMethod) {
+  #unaryHandler(method: DescMethod, run: UnaryRun) {
     return (call: ServerUnaryCall<Message, object>, respond: sendUnaryData<object>): void => {
-      void this.#serve(method, run, call, respond);
+      const answer = async (its: Call) => respond(null, await run(call.request, its));
+      void this.#serve(method, call, new CallSignal(call, 'unary', this.#clock), answer, respond);
+    };
+  }
+
+  #streamHandler(method: DescMethod, run: StreamRun) {
+    return (call: ServerWritableStream<Message, object>): void => {
+      const answer = async (its: Call) => {
+        for await (const message of run(call.request, its)) {
+          // A listener that does not read makes nobody but itself wait.
+          if (!call.write(message)) await once(call, 'drain', { signal: its.signal });
+        }
+        call.end();
+      };
+      const refuse = (status: object) => void call.emit('error', status);
+      void this.#serve(method, call, new CallSignal(call, 'stream', this.#clock), answer, refuse);
     };
   }
 
   async #serve(
     method: DescMethod,
-    run: AnyMethod,
-    call: ServerUnaryCall<Message, object>,
-    respond: sendUnaryData<object>,
+    { request }: { readonly request: Message },
+    callSignal: CallSignal,
+    answer: (call: Call) => Promise<void>,
+    refuse: (status: { readonly code: number; readonly details: string }) => void,
   ): Promise<void> {
     const startedMs = this.#clock.now();
     const log = this.#log.child({ method: method.name });
-    if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, call.request) }, 'called');
-
-    const callSignal = new CallSignal(call, this.#clock);
+    if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, request) }, 'called');
+    const { signal, kind } = callSignal;
     this.#calls.add(callSignal);
     try {
-      const response = await run(call.request, { signal: callSignal.signal, log });
+      await answer({ signal, log });
       log.debug({ durationMs: this.#clock.now() - startedMs, code: 'OK' }, 'answered');
-      respond(null, response);
-    } catch (error) {
+    } catch (caught) {
+      const error = kind === 'stream' && signal.aborted ? signal.reason : caught; // what it waited for only says "aborted"
       const code = codeOf(error);
       const facts = { durationMs: this.#clock.now() - startedMs, code };
       // Somebody else's mistake or misfortune is told in one sentence; our own needs the stack to be found.
       if (code === 'Internal') log.error({ ...facts, err: error }, messageOf(error));
+      else if (kind === 'stream' && code === 'Cancelled') log.debug(facts, messageOf(error));
       else log.warn(facts, messageOf(error));
-      respond({ code: numberOf(code), details: messageOf(error) });
+      refuse({ code: numberOf(code), details: messageOf(error) });
     } finally {
       callSignal.release();
       this.#calls.delete(callSignal);

@@ -14,6 +14,11 @@ export type UnaryMethod<S extends DescService> = {
   [K in keyof S['method']]: S['method'][K]['methodKind'] extends 'unary' ? K : never;
 }[keyof S['method']];
 
+/** The names of those that take one message and return many. */
+export type StreamMethod<S extends DescService> = {
+  [K in keyof S['method']]: S['method'][K]['methodKind'] extends 'server_streaming' ? K : never;
+}[keyof S['method']];
+
 export type Received<
   S extends DescService,
   K extends keyof S['method'],

@@ -8,12 +8,26 @@ import { silentLog } from '../base/log.ts';
 import { type Methods, RpcClient } from './client.ts';
 import { type Implementation, RpcServer } from './server.ts';
 
+interface Serving<S extends DescService> {
+  readonly methods: Methods<S>;
+  readonly server: RpcServer;
+}
+
 /** For tests: serves an implementation on a real socket for as long as the test runs, and calls it. */
 export async function serving<S extends DescService>(
   t: TestContext,
   service: S,
   implementation: Implementation<S>,
 ): Promise<Methods<S>> {
+  return (await startServing(t, service, implementation)).methods;
+}
+
+/** The same, for tests that stop the server themselves. */
+export async function startServing<S extends DescService>(
+  t: TestContext,
+  service: S,
+  implementation: Implementation<S>,
+): Promise<Serving<S>> {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-'));
   const socketPath = join(directory, 'csi.sock');
   const server = new RpcServer({ socketPath, clock: systemClock, log: silentLog }).add(service, implementation);
@@ -24,5 +38,5 @@ export async function serving<S extends DescService>(
     await server.stop(0);
     await rm(directory, { recursive: true });
   });
-  return client.methods;
+  return { methods: client.methods, server };
 }
