@@ -77,7 +77,7 @@ async function tests(command: readonly string[]): Promise<Result> {
   const count = (what: string) =>
     [...output.matchAll(new RegExp(`^ℹ ${what} (\\d+)$`, 'gm'))].reduce((sum, match) => sum + Number(match[1]), 0);
   const result = { passed: count('pass'), failed: count('fail') + count('cancelled'), skipped: count('skipped') };
-  if (result.passed + result.failed === 0) throw new Error(`${command.join(' ')} ran no test`);
+  if (result.passed + result.failed + result.skipped === 0) throw new Error(`${command.join(' ')} ran no test`);
   return code !== 0 && result.failed === 0 ? { ...result, failed: 1 } : result;
 }
 
