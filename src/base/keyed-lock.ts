@@ -1,3 +1,5 @@
+import { abortable } from './abortable.ts';
+
 /**
  * Lets one holder at a time in by key, in order of arrival. It lives in this process only.
  * Whoever stops waiting (its signal is aborted) never runs.
@@ -13,7 +15,8 @@ export class KeyedLock {
     const tail = ahead.then(() => turn.promise);
     this.#tails.set(key, tail);
     try {
-      await unlessAborted(ahead, signal);
+      await abortable(ahead, signal);
+      signal.throwIfAborted(); // both at once: whoever has left does not run
       return await work();
     } finally {
       turn.resolve();
@@ -22,16 +25,4 @@ export class KeyedLock {
       });
     }
   }
-}
-
-async function unlessAborted(ahead: Promise<void>, signal: AbortSignal): Promise<void> {
-  const aborted = Promise.withResolvers<never>();
-  const onAbort = () => aborted.reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    await Promise.race([ahead, aborted.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
-  signal.throwIfAborted();
 }

@@ -1,7 +1,7 @@
+import { abortable } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { MoorageError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { abortable } from './abortable.ts';
 import { defaultIdleTimeoutMs, type KubeClient, type Selection } from './client.ts';
 import { type ChangeHandler, ObjectCache } from './object-cache.ts';
 import { Reflector } from './reflector.ts';

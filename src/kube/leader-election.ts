@@ -1,7 +1,7 @@
+import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { pause } from './abortable.ts';
 import { isAlreadyExists, isConflict } from './api-error.ts';
 import type { KubeClient } from './client.ts';
 import { Deadline } from './deadline.ts';

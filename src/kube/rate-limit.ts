@@ -1,5 +1,5 @@
+import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
-import { pause } from './abortable.ts';
 
 /** So many at once, then so many a second. */
 export class RateLimit {

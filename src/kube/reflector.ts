@@ -1,7 +1,7 @@
+import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { pause } from './abortable.ts';
 import { ApiError, isGone } from './api-error.ts';
 import { Backoff } from './backoff.ts';
 import type { KubeClient, Selection } from './client.ts';

@@ -1,8 +1,8 @@
 import { type Dispatcher, Pool } from 'undici';
+import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { pause } from './abortable.ts';
 import { ApiError, type ApiStatus, ApiTimeout, ApiUnreachable } from './api-error.ts';
 import { Backoff } from './backoff.ts';
 import type { Connection, TokenSource } from './connection.ts';

@@ -1,0 +1,172 @@
+import { randomFill } from 'node:crypto';
+import { type FileHandle, open } from 'node:fs/promises';
+import type { Run } from '../base/exec.ts';
+import type { ErasePolicy } from './device-classes.ts';
+
+/** Where the bytes are that are to be destroyed. Nobody else may have it open. */
+export interface ErasureTarget {
+  /** A thick volume is overwritten in place; a thin volume or a file must take no more room than it has. */
+  readonly kind: 'thick' | 'thin' | 'file';
+  readonly path: string;
+  readonly sizeBytes: bigint;
+}
+
+/** Told after each stretch: the target is clean, on the disk, up to here. */
+export type OnClean = (cleanBytes: bigint) => Promise<void>;
+
+const pieceBytes = 1024 * 1024;
+/** What is lost when it is interrupted, so not too much; what is flushed at once, so not too little. */
+const overwrittenAtOnce = 64n * 1024n ** 2n;
+const zeroedAtOnce = 256n * 1024n ** 2n;
+const discardedAtOnce = 4n * 1024n ** 3n;
+const commandTimeoutMs = 600_000; // a slow disk writes zeros at 20 MB/s
+
+/**
+ * Destroys data, from a given offset to the end, one stretch after the other: each gets all its passes and is on the
+ * disk before the next begins, so an offset is all there is to remember. One piece is written at a time.
+ *
+ * A thin volume or a file has no place on the disk where nothing was written, and a place that it shares with a
+ * snapshot is not its own to overwrite. So what reads as zeros is left as it is, and each stretch is given back to the
+ * pool once it is clean: overwriting never takes more room than one stretch.
+ */
+export class Eraser {
+  readonly #run: Run;
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+
+  async erase(
+    target: ErasureTarget,
+    policy: ErasePolicy,
+    fromBytes: bigint,
+    onClean: OnClean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    switch (policy.kind) {
+      case 'none':
+        return;
+      case 'discard':
+        return stretches(target, fromBytes, discardedAtOnce, onClean, signal, (at, length) =>
+          this.#giveBack(target, at, length, signal),
+        );
+      case 'zero':
+        return target.kind === 'thick'
+          ? this.#zeroOut(target, fromBytes, onClean, signal)
+          : this.#overwrite(target, 0, fromBytes, onClean, signal);
+      case 'shred':
+        return this.#overwrite(target, policy.passes, fromBytes, onClean, signal);
+    }
+  }
+
+  /** The kernel writes the zeros, or has the disk do it where it can. */
+  async #zeroOut(target: ErasureTarget, fromBytes: bigint, onClean: OnClean, signal: AbortSignal): Promise<void> {
+    await stretches(target, fromBytes, zeroedAtOnce, onClean, signal, async (at, length) => {
+      await this.#blkdiscard(['--zeroout'], target, at, length, signal);
+    });
+  }
+
+  /** Random bytes as many times as asked for, then zeros. */
+  async #overwrite(
+    target: ErasureTarget,
+    randomPasses: number,
+    fromBytes: bigint,
+    onClean: OnClean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await using file = await open(target.path, 'r+');
+    const piece = new Uint8Array(pieceBytes);
+    const zeros = new Uint8Array(pieceBytes);
+    const isSparse = target.kind !== 'thick';
+    await stretches(target, fromBytes, overwrittenAtOnce, onClean, signal, async (at, length) => {
+      const pieces = piecesOf(at, length);
+      const written = isSparse ? await holdingData(file, pieces, { piece, zeros }, signal) : pieces;
+      for (let pass = 0; pass <= randomPasses && written.length > 0; pass++) {
+        for (const { at, bytes } of written) {
+          signal.throwIfAborted();
+          const content = pass < randomPasses ? await filledRandomly(piece) : zeros;
+          await writeAll(file, content.subarray(0, bytes), at);
+        }
+        await file.datasync(); // or the next pass would only replace this one in memory
+      }
+      if (isSparse && written.length > 0) await this.#giveBack(target, at, length, signal);
+    });
+  }
+
+  async #giveBack(target: ErasureTarget, at: bigint, length: bigint, signal: AbortSignal): Promise<void> {
+    if (target.kind !== 'file') return this.#blkdiscard([], target, at, length, signal);
+    const range = ['--offset', String(at), '--length', String(length)];
+    await this.#run(['fallocate', '--punch-hole', ...range, target.path], { timeoutMs: commandTimeoutMs, signal });
+  }
+
+  async #blkdiscard(
+    options: readonly string[],
+    target: ErasureTarget,
+    at: bigint,
+    length: bigint,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const range = ['--offset', String(at), '--length', String(length)];
+    await this.#run(['blkdiscard', ...options, ...range, target.path], { timeoutMs: commandTimeoutMs, signal });
+  }
+}
+
+async function stretches(
+  { sizeBytes }: ErasureTarget,
+  fromBytes: bigint,
+  lengthBytes: bigint,
+  onClean: OnClean,
+  signal: AbortSignal,
+  clean: (at: bigint, length: bigint) => Promise<void>,
+): Promise<void> {
+  for (let at = fromBytes; at < sizeBytes; at += lengthBytes) {
+    signal.throwIfAborted();
+    const end = at + lengthBytes < sizeBytes ? at + lengthBytes : sizeBytes;
+    await clean(at, end - at);
+    await onClean(end);
+  }
+}
+
+interface Piece {
+  readonly at: number;
+  readonly bytes: number;
+}
+
+function piecesOf(at: bigint, length: bigint): Piece[] {
+  const [start, end] = [Number(at), Number(at + length)];
+  const count = Math.ceil((end - start) / pieceBytes);
+  return Array.from({ length: count }, (_, i) => {
+    const at = start + i * pieceBytes;
+    return { at, bytes: Math.min(pieceBytes, end - at) };
+  });
+}
+
+/** Reading takes no room, where writing would. */
+async function holdingData(
+  file: FileHandle,
+  pieces: readonly Piece[],
+  { piece: buffer, zeros }: { readonly piece: Uint8Array; readonly zeros: Uint8Array },
+  signal: AbortSignal,
+): Promise<Piece[]> {
+  const found: Piece[] = [];
+  for (const piece of pieces) {
+    signal.throwIfAborted();
+    const { bytesRead } = await file.read(buffer, 0, piece.bytes, piece.at);
+    const isZero = Buffer.compare(buffer.subarray(0, bytesRead), zeros.subarray(0, piece.bytes)) === 0;
+    if (!isZero) found.push(piece);
+  }
+  return found;
+}
+
+/** In another thread: it takes longer than everything else here. */
+function filledRandomly(buffer: Uint8Array): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    randomFill(buffer, (error, filled) => (error ? reject(error) : resolve(filled)));
+  });
+}
+
+async function writeAll(file: FileHandle, content: Uint8Array, at: number): Promise<void> {
+  for (let done = 0; done < content.length; ) {
+    done += (await file.write(content, done, content.length - done, at + done)).bytesWritten;
+  }
+}
