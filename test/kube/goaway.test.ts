@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:http2';
 import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -9,6 +11,17 @@ import { newNamespace, startApiServer } from './api-server.ts';
 // The highest chance that it takes: one request in fifty.
 const api = await startApiServer(['--goaway-chance=0.02']);
 const { admin } = api;
+
+test('the fault is there: whoever speaks HTTP/2 is told to go away', async () => {
+  const { server, tls } = api.connection;
+  const session = connect(server, tls);
+  const goneAway = once(session, 'goaway', { signal: AbortSignal.timeout(30_000) });
+  const asking = async () => {
+    while (!session.closed) await once(session.request({ ':path': '/version' }).resume(), 'close');
+  };
+  await Promise.all([goneAway, asking()]);
+  session.destroy();
+});
 
 test('an API server that sends GOAWAY at random costs no request and no watch', async (t) => {
   const namespace = await newNamespace(api, 'goaway');
