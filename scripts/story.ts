@@ -1,8 +1,6 @@
 import { join } from 'node:path';
 import { systemClock } from '../src/base/clock.ts';
 import { silentLog } from '../src/base/log.ts';
-import { KubeClient } from '../src/kube/client.ts';
-import { connectionFromKubeconfig } from '../src/kube/credentials.ts';
 import { Informer } from '../src/kube/informer.ts';
 import { type KubeObject, type Pod, persistentVolumeClaims, pods, type Resource } from '../src/kube/resource.ts';
 import { logicalVolumes } from '../src/logical-volume/logical-volume.ts';
@@ -16,11 +14,7 @@ const patience = () => AbortSignal.timeout(90_000);
 
 /** A StatefulSet gets its volumes, loses a pod, and keeps its data; told step by step, with times. */
 export async function tellStory(cluster: Cluster): Promise<void> {
-  const client = new KubeClient({
-    connection: await connectionFromKubeconfig(cluster.kubeconfig, systemClock),
-    clock: systemClock,
-    log: silentLog,
-  });
+  const client = await cluster.client();
   const watch = <T extends KubeObject>(resource: Resource<T>) => {
     const informer = new Informer({ client, resource, clock: systemClock, log: silentLog });
     informer.start();

@@ -50,7 +50,7 @@ test('a command that was killed says by which signal', async () => {
 });
 
 test('a program that is not there is named', async () => {
-  await assert.rejects(run(['no-such-program'], { timeoutMs }), (error: Error) => {
+  await assert.rejects(run(['no-such-program'], { timeoutMs, env: { PATH: '/usr/bin:/bin' } }), (error: Error) => {
     assert.ok(error instanceof CommandNotFound);
     assert.match(error.message, /^no-such-program is not installed/);
     return true;
