@@ -30,7 +30,7 @@ test('what cannot be used, or should not, is refused with the remedy', () => {
     [{ ...config(), 'current-context': '' }, /config has no current-context; choose one/],
     [{ ...config(), 'current-context': 'work' }, /config has no context named work; there are: away, home/],
     [{ ...config(), users: [] }, /config has no user named me; there are: none/],
-    [{ ...config(), clusters: 'near' }, /config is no kubeconfig: clusters: /],
+    [{ ...config(), clusters: 'near' }, /config is no kubeconfig: clusters must be of type Array$/],
     [config({ server: 'http://near' }), /names the server http:\/\/near; give an https:/],
     [config({ 'insecure-skip-tls-verify': true }), /sets insecure-skip-tls-verify; give certificate-authority/],
     [config({ 'proxy-url': 'http://proxy' }), /proxy-url, which is not supported/],
@@ -41,4 +41,10 @@ test('what cannot be used, or should not, is refused with the remedy', () => {
     assert.throws(() => read(content), { code: 'FailedPrecondition', message });
   }
   assert.throws(() => currentContext('{', 'config'), /config is not YAML/);
+});
+
+test('what is wrong is told without quoting it, as it may be a secret', () => {
+  const silent = (error: unknown) => error instanceof Error && !error.message.includes('270367');
+  assert.throws(() => read(config({}, { token: 270367 })), silent);
+  assert.throws(() => currentContext('token: "270367', 'config'), silent);
 });

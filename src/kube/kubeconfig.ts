@@ -56,14 +56,16 @@ export function currentContext(text: string, path: string): KubeconfigContext {
 function parse(text: string, path: string): v.InferOutput<typeof kubeconfig> {
   let content: unknown;
   try {
-    content = parseYaml(text);
+    content = parseYaml(text, { prettyErrors: false }); // pretty ones quote the line, which may be a secret
   } catch (cause) {
     throw new CredentialsUnusable(`${path} is not YAML: ${messageOf(cause)}`, { cause });
   }
   const result = v.safeParse(kubeconfig, content);
   if (result.success) return result.output;
   const [issue] = result.issues;
-  throw new CredentialsUnusable(`${path} is no kubeconfig: ${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
+  // Not the message, which quotes what it found: that may be a secret.
+  const field = v.getDotPath(issue) ?? 'it';
+  throw new CredentialsUnusable(`${path} is no kubeconfig: ${field} must be of type ${issue.expected}`);
 }
 
 function required<Item extends { readonly name: string }>(

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rename, writeFile } from 'node:fs/promises';
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -15,6 +15,7 @@ const { kubectl } = api.cluster;
 
 test('a token that was replaced before it is refused: the new one is used at once', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'moorage-token-'));
+  t.after(() => rm(dir, { recursive: true }));
   const tokenFile = join(dir, 'token');
   const { hostname: host, port } = new URL(api.connection.server);
   await writeFile(join(dir, 'ca.crt'), api.connection.tls.ca ?? '');
