@@ -249,7 +249,7 @@ export const EngineService: GenService<{
     output: typeof AddTagsResponseSchema;
   },
   /**
-   * Progress of one volume's erasure, until it is over. Ends at once for a volume that is not being erased.
+   * Progress of one volume's erasure, from when it begins until the volume is gone.
    *
    * @generated from rpc moorage.v1.EngineService.WatchErasure
    */

@@ -1,0 +1,52 @@
+import { pause } from '../base/abortable.ts';
+import type { Clock } from '../base/clock.ts';
+import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
+import { type Health, HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import type { Implementation } from '../rpc/server.ts';
+import type { Pools } from '../storage/pools.ts';
+
+/** Longer than LVM waits for its own slowest change, shorter than a prober's patience. */
+const patienceMs = 10_000;
+
+/** LVM did answer, only there is nothing to serve: a restart would not help, so it is no reason for one. */
+const answered: ReadonlySet<ErrorCode> = new Set(['FailedPrecondition', 'NotFound']);
+
+/**
+ * Healthy is an engine whose pools still answer: each is asked to read its state anew, LVM by a real command. Whoever
+ * asks while others do shares their answer.
+ */
+export function engineHealth(pools: Pick<Pools, 'all'>, clock: Clock): Implementation<typeof Health> {
+  let asking: Promise<string> | undefined;
+  return {
+    async check() {
+      asking ??= whatIsWrong(pools, clock).finally(() => {
+        asking = undefined;
+      });
+      const reason = await asking;
+      return { status: reason ? Status.NOT_SERVING : Status.SERVING, reason };
+    },
+  };
+}
+
+/** One sentence a pool; empty if all is well. */
+async function whatIsWrong(pools: Pick<Pools, 'all'>, clock: Clock): Promise<string> {
+  const abort = new AbortController();
+  const { signal } = abort;
+  const tooLate = pause(clock, patienceMs, signal).then(() => {
+    throw new Error(`no answer within ${patienceMs / 1000} s; look for a hanging lvm command or a failing disk`);
+  });
+  const complaints = pools.all().map(async (pool) => {
+    try {
+      await Promise.race([pool.refresh(signal), tooLate]);
+      return '';
+    } catch (error) {
+      return answered.has(codeOf(error)) ? '' : `device class ${pool.name}: ${messageOf(error)}`;
+    }
+  });
+  try {
+    return (await Promise.all(complaints)).filter((complaint) => complaint !== '').join('; ');
+  } finally {
+    abort.abort();
+    tooLate.catch(() => undefined);
+  }
+}

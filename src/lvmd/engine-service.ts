@@ -1,0 +1,67 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { pause } from '../base/abortable.ts';
+import type { Clock } from '../base/clock.ts';
+import type { EngineService, ErasureSchema, PoolSchema } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import type { Implementation } from '../rpc/server.ts';
+import type { Erasure, Pool } from '../storage/pool.ts';
+import type { Pools } from '../storage/pools.ts';
+import { checkVolumeId } from '../storage/volume-id.ts';
+import { checkDeviceClass, checkRequestTags, refuseUnknownFields } from './requests.ts';
+
+/** Often enough for a person who watches a figure grow. */
+const progressEveryMs = 500;
+
+/** What TopoLVM's services have no words for. */
+export function engineService(
+  pools: Pick<Pools, 'get' | 'all' | 'default'>,
+  clock: Clock,
+): Implementation<typeof EngineService> {
+  const poolOf = (deviceClass: string): Pool => {
+    checkDeviceClass(deviceClass);
+    return pools.get(deviceClass);
+  };
+
+  return {
+    async listPools(request) {
+      refuseUnknownFields(request);
+      return { pools: pools.all().map((pool) => poolMessage(pool, pool === pools.default)) };
+    },
+
+    async addTags(request, { signal }) {
+      refuseUnknownFields(request);
+      checkVolumeId(request.name);
+      checkRequestTags(request.tags);
+      await poolOf(request.deviceClass).addTags(request.name, request.tags, signal);
+      return {};
+    },
+
+    async *watchErasure(request, { signal }) {
+      refuseUnknownFields(request);
+      checkVolumeId(request.name);
+      const pool = poolOf(request.deviceClass);
+      for (;;) {
+        const erasure = pool.erasures().find(({ id }) => id === request.name);
+        if (erasure) yield { erasure: erasureMessage(erasure) };
+        else if (!pool.get(request.name)) return;
+        await pause(clock, progressEveryMs, signal);
+      }
+    },
+  };
+}
+
+function poolMessage(pool: Pool, isDefault: boolean): MessageInitShape<typeof PoolSchema> {
+  const { sizeBytes, freeBytes, thin } = pool.capacity();
+  return {
+    deviceClass: pool.name,
+    isDefault,
+    sizeBytes,
+    freeBytes: thin?.overprovisionBytes ?? freeBytes,
+    volumes: pool.list().length,
+    ...(thin && { thin: { dataPercent: thin.dataPercent, metadataPercent: thin.metadataPercent } }),
+    erasures: pool.erasures().map(erasureMessage),
+  };
+}
+
+function erasureMessage({ id, doneBytes, totalBytes }: Erasure): MessageInitShape<typeof ErasureSchema> {
+  return { name: id, doneBytes, totalBytes };
+}

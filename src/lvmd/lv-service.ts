@@ -1,0 +1,87 @@
+import { InvalidInput } from '../base/errors.ts';
+import type { LVService } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import type { Implementation } from '../rpc/server.ts';
+import { VolumeNotFound } from '../storage/errors.ts';
+import type { Pool, VolumeId } from '../storage/pool.ts';
+import type { Pools } from '../storage/pools.ts';
+import { checkVolumeId } from '../storage/volume-id.ts';
+import {
+  checkDeviceClass,
+  checkOptionClass,
+  checkRequestTags,
+  refuseUnknownFields,
+  requestedBytes,
+  requestedBytesIfAny,
+} from './requests.ts';
+import { volumeMessage } from './volume-message.ts';
+
+/** Changes of volumes, in TopoLVM's words. Every call can be repeated; the engine's answer is the same. */
+export function lvService(pools: Pick<Pools, 'get'>): Implementation<typeof LVService> {
+  const poolOf = (deviceClass: string): Pool => {
+    checkDeviceClass(deviceClass);
+    return pools.get(deviceClass);
+  };
+
+  return {
+    async createLV(request, { signal, log }) {
+      refuseUnknownFields(request);
+      checkVolumeId(request.name);
+      checkRequestTags(request.tags);
+      checkOptionClass(request.lvcreateOptionClass);
+      const wanted = {
+        id: request.name,
+        sizeBytes: requestedBytes(request),
+        tags: request.tags,
+        ...(request.lvcreateOptionClass && { optionClass: request.lvcreateOptionClass }),
+      };
+      const volume = await poolOf(request.deviceClass).create(wanted, signal);
+      log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume made');
+      return { volume: volumeMessage(volume) };
+    },
+
+    async removeLV(request, { signal, log }) {
+      refuseUnknownFields(request);
+      checkVolumeId(request.name);
+      const pool = poolOf(request.deviceClass);
+      if (!isKnown(pool, request.name)) await pool.refresh(signal); // somebody else may have made it just now
+      if (!isKnown(pool, request.name)) throw new VolumeNotFound(pool.name, request.name);
+      await pool.remove(request.name, signal);
+      log.info({ volume: request.name }, 'volume removed');
+      return {};
+    },
+
+    async resizeLV(request, { signal, log }) {
+      refuseUnknownFields(request);
+      checkVolumeId(request.name);
+      const volume = await poolOf(request.deviceClass).grow(request.name, requestedBytes(request), signal);
+      log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume has its size');
+      return { sizeBytes: volume.sizeBytes };
+    },
+
+    async createLVSnapshot(request, { signal, log }) {
+      refuseUnknownFields(request);
+      checkVolumeId(request.name);
+      checkVolumeId(request.sourceVolume);
+      checkRequestTags(request.tags);
+      const sizeBytes = requestedBytesIfAny(request);
+      const wanted = {
+        id: request.name,
+        tags: request.tags,
+        access: accessOf(request.accessType),
+        ...(sizeBytes !== undefined && { sizeBytes }),
+      };
+      const snapshot = await poolOf(request.deviceClass).snapshot(request.sourceVolume, wanted, signal);
+      log.info({ volume: snapshot.id, source: request.sourceVolume }, 'snapshot made');
+      return { snapshot: volumeMessage(snapshot) };
+    },
+  };
+}
+
+function isKnown(pool: Pool, id: VolumeId): boolean {
+  return pool.get(id) !== undefined || pool.erasures().some((erasure) => erasure.id === id);
+}
+
+function accessOf(accessType: string): 'ro' | 'rw' {
+  if (accessType === 'ro' || accessType === 'rw') return accessType;
+  throw new InvalidInput(`access_type cannot be ${JSON.stringify(accessType.slice(0, 128))}; write ro or rw`);
+}
