@@ -44,6 +44,7 @@ export class Component {
 
   async resume(): Promise<void> {
     process.kill(await this.pid(), 'SIGCONT');
+    this.#process?.kill('SIGCONT'); // nsenter stops itself when its child is stopped
   }
 
   /** Resolves when it is gone. */
