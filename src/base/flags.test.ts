@@ -1,6 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asksForHelp, describeFlags, flag, integer, oneOf, onOff, parseFlags, text } from './flags.ts';
+import {
+  asksForHelp,
+  describeFlags,
+  flag,
+  integer,
+  oneOf,
+  onOff,
+  parseCommandLine,
+  parseFlags,
+  text,
+} from './flags.ts';
 
 const flags = {
   socket: flag({ name: 'csi-socket', type: text, default: '/run/csi.sock', description: 'Where CSI listens.' }),
@@ -86,4 +96,23 @@ test('help shows names, default and environment variable of each flag', () => {
   assert.match(help, / {2}--leader-election\n {6}Only one leads. \(default true\)/);
   assert.match(help, / {2}--log-level <info\|debug>\n/);
   assert.ok(asksForHelp(['--workers=1', '--help']) && asksForHelp(['-h']) && !asksForHelp(['--workers=1']));
+});
+
+test('words stand among flags, and are counted', () => {
+  const flags = {
+    output: flag({ name: 'output', short: 'o', type: oneOf(['table', 'json']), default: 'table', description: 'How.' }),
+  };
+  const parse = (names: string[], ...args: string[]) => parseCommandLine(flags, names, args, {});
+  assert.deepEqual(parse(['NAME', 'SIZE'], 'data', '-o', 'json', '10Gi'), {
+    flags: { output: 'json' },
+    words: ['data', '10Gi'],
+  });
+  assert.equal(parse([], '-ojson').flags.output, 'json');
+  assert.deepEqual(parse(['NAME...'], 'a', 'b', 'c').words, ['a', 'b', 'c']);
+  assert.throws(() => parse(['NAME', 'SIZE'], 'data'), { message: 'SIZE is missing; see --help' });
+  assert.throws(() => parse(['NAME...']), { message: 'NAME is missing; see --help' });
+  assert.throws(() => parse(['NAME'], 'a', 'b'), { message: 'unexpected argument "b"; see --help' });
+  assert.throws(() => parse([], '-x'), { message: 'unknown flag -x; see --help' });
+  assert.throws(() => parse([], '-o', 'yaml'), { message: '--output cannot be "yaml": choose one of table, json' });
+  assert.match(describeFlags(flags), /^ {2}-o, --output <table\|json>$/m);
 });

@@ -19,6 +19,8 @@ export interface Flag<T> {
   readonly description: string;
   /** Other names that are accepted, for those who come from elsewhere. */
   readonly aliases?: readonly string[];
+  /** One letter that stands for the name. */
+  readonly short?: string;
 }
 
 /** Declares a flag; its default must be of its type. */
@@ -66,7 +68,25 @@ export function parseFlags<const F extends Flags>(
   args: readonly string[],
   env: NodeJS.ProcessEnv,
 ): FlagValues<F> {
-  const given = readArguments(flags, args);
+  return parseCommandLine(flags, [], args, env).flags;
+}
+
+export interface CommandLine<F extends Flags> {
+  readonly flags: FlagValues<F>;
+  readonly words: readonly string[];
+}
+
+/**
+ * The same for a command that takes words besides flags: as many as it has names for, and any number more if the last
+ * name ends in `...`.
+ */
+export function parseCommandLine<const F extends Flags>(
+  flags: F,
+  wordNames: readonly string[],
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): CommandLine<F> {
+  const { given, words } = readArguments(flags, args);
   const values: Record<string, unknown> = {};
   for (const [key, flag] of Object.entries(flags)) {
     const fromEnvironment = flag.env && env[flag.env];
@@ -77,7 +97,15 @@ export function parseFlags<const F extends Flags>(
     else if ('default' in flag) values[key] = flag.default;
     else throw new InvalidInput(`--${flag.name} is required; pass it${flag.env ? ` or set ${flag.env}` : ''}`);
   }
-  return values as FlagValues<F>;
+  checkWords(wordNames, words);
+  return { flags: values as FlagValues<F>, words };
+}
+
+function checkWords(names: readonly string[], words: readonly string[]): void {
+  const missing = names[words.length];
+  if (missing !== undefined) throw new InvalidInput(`${missing.replace(/\.*$/, '')} is missing; see --help`);
+  const unexpected = names.at(-1)?.endsWith('...') ? undefined : words[names.length];
+  if (unexpected !== undefined) throw new InvalidInput(`unexpected argument ${JSON.stringify(unexpected)}; see --help`);
 }
 
 export function asksForHelp(args: readonly string[]): boolean {
@@ -88,7 +116,10 @@ export function asksForHelp(args: readonly string[]): boolean {
 export function describeFlags(flags: Flags): string {
   return Object.values(flags)
     .map((flag) => {
-      const names = [flag.name, ...(flag.aliases ?? [])].map((name) => `--${name}`).join(', ');
+      const names = [
+        ...(flag.short ? [`-${flag.short}`] : []),
+        ...[flag.name, ...(flag.aliases ?? [])].map((name) => `--${name}`),
+      ].join(', ');
       const facts = [
         'default' in flag ? `default ${JSON.stringify(flag.default)}` : 'required',
         ...(flag.env ? [`environment ${flag.env}`] : []),
@@ -107,8 +138,13 @@ function parseValue(flag: Flag<unknown>, value: string, where: string): unknown 
   }
 }
 
-/** Flag name to text; the last of several wins. */
-function readArguments(flags: Flags, args: readonly string[]): Map<string, string> {
+interface Arguments {
+  /** Flag name to text; the last of several wins. */
+  readonly given: ReadonlyMap<string, string>;
+  readonly words: readonly string[];
+}
+
+function readArguments(flags: Flags, args: readonly string[]): Arguments {
   const byName = new Map<string, Flag<unknown>>();
   for (const flag of Object.values(flags)) {
     for (const name of [flag.name, ...(flag.aliases ?? [])]) byName.set(name, flag);
@@ -116,22 +152,26 @@ function readArguments(flags: Flags, args: readonly string[]): Map<string, strin
   const options = Object.fromEntries(
     [...byName].map(([name, flag]) => [
       name,
-      { type: flag.type.placeholder ? ('string' as const) : ('boolean' as const) },
+      {
+        type: flag.type.placeholder ? ('string' as const) : ('boolean' as const),
+        ...(flag.short && name === flag.name && { short: flag.short }),
+      },
     ]),
   );
   // Not strict: the words of a mistake are ours, and `--flag=false` is allowed for a flag that needs no value.
   const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true });
 
   const given = new Map<string, string>();
+  const words: string[] = [];
   for (const token of tokens) {
-    if (token.kind === 'positional')
-      throw new InvalidInput(`unexpected argument ${JSON.stringify(token.value)}; see --help`);
-    if (token.kind === 'option-terminator') continue;
+    if (token.kind === 'positional') words.push(token.value);
+    if (token.kind !== 'option') continue;
     const flag = byName.get(token.name);
-    if (!flag || !token.rawName.startsWith('--')) throw new InvalidInput(`unknown flag ${token.rawName}; see --help`);
+    const isWritten = token.rawName.startsWith('--') || token.rawName === `-${flag?.short}`;
+    if (!flag || !isWritten) throw new InvalidInput(`unknown flag ${token.rawName}; see --help`);
     given.set(flag.name, valueOf(token, flag));
   }
-  return given;
+  return { given, words };
 }
 
 function valueOf(
