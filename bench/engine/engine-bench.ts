@@ -1,0 +1,42 @@
+import { copyFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { run } from '../../src/base/exec.ts';
+import { stage } from '../../test/worlds/host/progress.ts';
+import { startMachine } from '../../test/worlds/lvm/machine-world.ts';
+import { quote } from '../../test/worlds/machine/quote.ts';
+import { ensureTopolvmLvmd } from '../topolvm/topolvm-lvmd.ts';
+import type { Figures } from './figures.ts';
+import type { Memory } from './memory.ts';
+
+const home = join(import.meta.dirname, '..', '..');
+/** No new turn begins after this; with what is under way then, all is done within ten minutes. */
+const budgetSeconds = 6 * 60;
+const timeoutMs = 10 * 60_000;
+
+export interface EngineResults {
+  readonly ratios: Readonly<Record<string, number>>;
+  readonly figures: Figures;
+  readonly memory: Memory;
+}
+
+/** The storage engine beside LVM's own commands and TopoLVM's lvmd, in one machine with real LVM. */
+export async function measureEngine(): Promise<EngineResults> {
+  const topolvmLvmd = await ensureTopolvmLvmd();
+  await stage('Moorage', () => run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs, cwd: home }));
+  const { machine, close } = await stage('LVM machine', startMachine);
+  try {
+    const bundle = join(machine.dir, 'moorage.mjs');
+    await copyFile(join(home, 'dist', 'moorage.mjs'), bundle);
+    const words = [process.execPath, 'bench/engine/inside.ts', '/run', String(budgetSeconds), bundle, topolvmLvmd];
+    return await stage('Measuring', async (say) => {
+      const { stdout, stderr, exitCode } = await machine.sh(`cd ${quote(home)} && exec ${words.map(quote).join(' ')}`, {
+        timeoutMs,
+        onStderr: (piece) => say(piece.toString().trim().split('\n').at(-1) ?? ''),
+      });
+      if (exitCode !== 0) throw new Error(`the measurement failed with exit code ${exitCode}:\n${stderr}`);
+      return JSON.parse(stdout) as EngineResults;
+    });
+  } finally {
+    await close();
+  }
+}

@@ -1,0 +1,70 @@
+import type { Operation, Sample } from './rounds.ts';
+import { placeName, type SideName } from './side.ts';
+
+/** What a number of samples comes to; times are in milliseconds. */
+export interface Figure {
+  readonly samples: number;
+  readonly min: number;
+  readonly median: number;
+  readonly p95: number;
+}
+
+/** By place, operation and side. */
+export type Figures = Record<string, Partial<Record<Operation, Partial<Record<SideName, Figure>>>>>;
+
+export function figuresOf(samples: readonly Sample[]): Figures {
+  const figures: Figures = {};
+  const groups = Map.groupBy(samples, ({ place, operation, side }) => `${placeName(place)} ${operation} ${side}`);
+  for (const group of groups.values()) {
+    const [{ place, operation, side }] = group as [Sample, ...Sample[]];
+    const operationsHere = (figures[placeName(place)] ??= {});
+    (operationsHere[operation] ??= {})[side] = figureOf(group.map(({ elapsedMs }) => elapsedMs));
+  }
+  return figures;
+}
+
+export function figureOf(samplesMs: readonly number[]): Figure {
+  const sorted = samplesMs.toSorted((a, b) => a - b);
+  const at = (index: number) => sorted[Math.min(sorted.length - 1, index)] ?? Number.NaN;
+  const middle = (sorted.length - 1) / 2;
+  return {
+    samples: sorted.length,
+    min: round(at(0)),
+    median: round((at(Math.floor(middle)) + at(Math.ceil(middle))) / 2),
+    p95: round(at(Math.floor(0.95 * sorted.length))),
+  };
+}
+
+/** Moorage's median as a part of another side's; each name says what was measured and against whom. */
+export function ratiosOf(figures: Figures): Record<string, number> {
+  const against = (other: SideName, place: string, operation: Operation): number => {
+    const figure = figures[place]?.[operation];
+    return Number(((figure?.moorage?.median ?? Number.NaN) / (figure?.[other]?.median ?? Number.NaN)).toPrecision(3));
+  };
+  return {
+    create_vs_exec: against('exec', 'thick0', 'create'),
+    create_thin_vs_exec: against('exec', 'thin0', 'create'),
+    create200_vs_exec: against('exec', 'thick200', 'create'),
+    create200_thin_vs_exec: against('exec', 'thin200', 'create'),
+    create_vs_topolvm: against('topolvm', 'thick0', 'create'),
+    create_thin_vs_topolvm: against('topolvm', 'thin0', 'create'),
+    create200_vs_topolvm: against('topolvm', 'thick200', 'create'),
+    create200_thin_vs_topolvm: against('topolvm', 'thin200', 'create'),
+    remove_vs_topolvm: against('topolvm', 'thick0', 'remove'),
+    remove_thin_vs_topolvm: against('topolvm', 'thin0', 'remove'),
+    remove200_vs_topolvm: against('topolvm', 'thick200', 'remove'),
+    remove200_thin_vs_topolvm: against('topolvm', 'thin200', 'remove'),
+    list200_vs_topolvm: against('topolvm', 'thick200', 'list'),
+    list200_thin_vs_topolvm: against('topolvm', 'thin200', 'list'),
+    free200_vs_topolvm: against('topolvm', 'thick200', 'free'),
+    free200_thin_vs_topolvm: against('topolvm', 'thin200', 'free'),
+    resize_vs_topolvm: against('topolvm', 'thick0', 'resize'),
+    resize200_thin_vs_topolvm: against('topolvm', 'thin200', 'resize'),
+    burst50_vs_topolvm: against('topolvm', 'thick0', 'create 50'),
+    burst50_thin_vs_topolvm: against('topolvm', 'thin0', 'create 50'),
+  };
+}
+
+function round(ms: number): number {
+  return Number(ms.toPrecision(4));
+}

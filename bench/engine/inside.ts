@@ -1,0 +1,91 @@
+/**
+ * node bench/engine/inside.ts DIR BUDGET_SECONDS MOORAGE_BUNDLE TOPOLVM_LVMD
+ *
+ * Measures all sides in this machine, on the disks of the LVM world. Progress goes to standard error, a line each; the
+ * results are one JSON object on standard output.
+ */
+import { disks } from '../../test/worlds/lvm/inside.ts';
+import { BareLvm, lvm, lvmScript } from './bare-lvm.ts';
+import { figuresOf, ratiosOf } from './figures.ts';
+import { Lvmd } from './lvmd.ts';
+import { measureMemory } from './memory.ts';
+import { type Sample, type Turn, takeBurst, takeTurn } from './rounds.ts';
+import { type Place, placeName, type Side, sideNames, thinPool } from './side.ts';
+
+const [dir = '', budgetSeconds = '', bundle = '', topolvmLvmd = ''] = process.argv.slice(2);
+const endBy = performance.now() + Number(budgetSeconds) * 1000;
+const say = (line: string) => process.stderr.write(`${line}\n`);
+
+const thick: Place = { kind: 'thick', others: 0 };
+const thin: Place = { kind: 'thin', others: 0 };
+const thickAmongMany: Place = { kind: 'thick', others: 200 };
+const thinAmongMany: Place = { kind: 'thin', others: 200 };
+/** As the package starts it. */
+const moorageCommand = [process.execPath, '--optimize-for-size', '--max-semi-space-size=2', bundle, 'lvmd'];
+const burstClients = 8;
+
+say('making volume groups');
+for (const [index, name] of [...sideNames, 'full'].entries()) {
+  await lvm('vgcreate', '--yes', name, disks()[index] ?? '');
+  await lvm('lvcreate', '--yes', '--type', 'thin-pool', '--size', '1g', '--name', thinPool, name);
+}
+say('starting both daemons');
+const topolvm = await Lvmd.start('topolvm', [topolvmLvmd, '--metrics-bind-address', '0'], dir);
+const moorage = await Lvmd.start('moorage', moorageCommand, dir);
+const sides: readonly Side[] = [new BareLvm(), topolvm, moorage];
+for (const side of sides) side.pause();
+
+const samples: Sample[] = [];
+await rounds(thick, 5, { volumes: 4, grown: 4 });
+await rounds(thin, 5, { volumes: 4, grown: 4 });
+await bursts(thick, 3);
+await bursts(thin, 2);
+
+await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -W n -Z n -n other-${i} -L 4m full`));
+await rounds(thickAmongMany, 5, { volumes: 4, grown: 4 });
+await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', 'full');
+await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -T full/${thinPool} -n other-${i} -V 4m`));
+await rounds(thinAmongMany, 3, { volumes: 4, grown: 2 }); // LVM itself takes seconds to grow one of so many
+await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', 'full');
+
+await topolvm.stop();
+await moorage.stop();
+const fresh = await Lvmd.start('moorage', moorageCommand, dir);
+const memory = await measureMemory(fresh, thick, say);
+await fresh.stop();
+
+const figures = figuresOf(samples);
+console.log(JSON.stringify({ ratios: ratiosOf(figures), figures, memory }));
+
+/** Turns of all sides; those that time does not allow are left out, but for the first. */
+async function rounds(place: Place, turns: number, turn: Turn): Promise<void> {
+  for (let i = 0; i < turns && (i === 0 || performance.now() < endBy); i++) {
+    for (const side of rotated(sides, i)) {
+      say(`${placeName(place)}: turn ${i + 1} of ${turns}, ${side.name}`);
+      samples.push(...(await takeTurn(side, place, turn)));
+    }
+  }
+}
+
+async function bursts(place: Place, turns: number): Promise<void> {
+  for (let i = 0; i < turns && (i === 0 || performance.now() < endBy); i++) {
+    for (const lvmd of rotated([topolvm, moorage], i)) {
+      say(`${placeName(place)}: 50 volumes by ${burstClients} clients, turn ${i + 1} of ${turns}, ${lvmd.name}`);
+      const others = Array.from({ length: burstClients - 1 }, () => lvmd.another());
+      samples.push(...(await takeBurst([lvmd, ...others], place)));
+      for (const other of others) other.close();
+    }
+  }
+}
+
+async function fill(script: readonly string[]): Promise<void> {
+  say(`making ${script.length} other volumes`);
+  await lvmScript(script);
+  const made = await lvm('lvs', '--noheadings', '--options', 'lv_name', '--select', 'lv_name=~^other-', 'full');
+  if (made.split('\n').length !== script.length) throw new Error(`not all of the other volumes were made: ${made}`);
+}
+
+/** Each turn begins with another side, so that none always follows the same one. */
+function rotated<T>(list: readonly T[], by: number): T[] {
+  return list.map((_, index) => list[(index + by) % list.length] as T);
+}
