@@ -10,7 +10,7 @@ import { figuresOf, ratiosOf } from './figures.ts';
 import { Lvmd } from './lvmd.ts';
 import { measureMemory } from './memory.ts';
 import { type Sample, type Turn, takeBurst, takeTurn } from './rounds.ts';
-import { type Place, placeName, type Side, sideNames, thinPool } from './side.ts';
+import { crowdedGroup, type Place, placeName, type Side, sideNames, thinPool } from './side.ts';
 
 const [dir = '', budgetSeconds = '', bundle = '', topolvmLvmd = ''] = process.argv.slice(2);
 const endBy = performance.now() + Number(budgetSeconds) * 1000;
@@ -25,7 +25,7 @@ const moorageCommand = [process.execPath, '--optimize-for-size', '--max-semi-spa
 const burstClients = 8;
 
 say('making volume groups');
-for (const [index, name] of [...sideNames, 'full'].entries()) {
+for (const [index, name] of [...sideNames, crowdedGroup].entries()) {
   await lvm('vgcreate', '--yes', name, disks()[index] ?? '');
   await lvm('lvcreate', '--yes', '--type', 'thin-pool', '--size', '1g', '--name', thinPool, name);
 }
@@ -41,12 +41,12 @@ await rounds(thin, 5, { volumes: 4, grown: 4 });
 await bursts(thick, 3);
 await bursts(thin, 2);
 
-await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -W n -Z n -n other-${i} -L 4m full`));
+await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -W n -Z n -n other-${i} -L 4m ${crowdedGroup}`));
 await rounds(thickAmongMany, 5, { volumes: 4, grown: 4 });
-await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', 'full');
-await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -T full/${thinPool} -n other-${i} -V 4m`));
+await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', crowdedGroup);
+await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -T ${crowdedGroup}/${thinPool} -n other-${i} -V 4m`));
 await rounds(thinAmongMany, 3, { volumes: 4, grown: 2 }); // LVM itself takes seconds to grow one of so many
-await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', 'full');
+await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', crowdedGroup);
 
 await topolvm.stop();
 await moorage.stop();
@@ -81,7 +81,7 @@ async function bursts(place: Place, turns: number): Promise<void> {
 async function fill(script: readonly string[]): Promise<void> {
   say(`making ${script.length} other volumes`);
   await lvmScript(script);
-  const made = await lvm('lvs', '--noheadings', '--options', 'lv_name', '--select', 'lv_name=~^other-', 'full');
+  const made = await lvm('lvs', '--noheadings', '--options', 'lv_name', '--select', 'lv_name=~^other-', crowdedGroup);
   if (made.split('\n').length !== script.length) throw new Error(`not all of the other volumes were made: ${made}`);
 }
 

@@ -15,6 +15,7 @@ export const places: readonly Place[] = [
 ];
 
 export const thinPool = 'pool';
+export const crowdedGroup = 'crowded';
 
 /** Its name in figures, and that of its device class. */
 export function placeName({ kind, others }: Place): string {
@@ -22,11 +23,11 @@ export function placeName({ kind, others }: Place): string {
 }
 
 /**
- * Empty groups are one a side, so that a daemon which keeps its thin pool active does so for itself only. The full one
+ * Empty groups are one a side, so that a daemon which keeps its thin pool active does so for itself only. The crowded one
  * is shared: three of them would have three times the devices, and LVM looks at every device there is.
  */
 export function volumeGroupOf(side: SideName, { others }: Place): string {
-  return others === 0 ? side : 'full';
+  return others === 0 ? side : crowdedGroup;
 }
 
 /** One of those who are compared. Each does the same, by its own means. */
