@@ -1,30 +1,18 @@
 import { systemClock } from './base/clock.ts';
 import { InvalidInput } from './base/errors.ts';
 import { run } from './base/exec.ts';
-import { asksForHelp, describeFlags, type Flags, type FlagValues, oneOf, parseFlags, text } from './base/flags.ts';
+import { type Flags, type FlagValues, oneOf, parseFlags, text } from './base/flags.ts';
 import { createLog, type Log, logLevels } from './base/log.ts';
+import type { Commands } from './cli/command.ts';
+import { configFlag, healthCommand } from './cli/health-command.ts';
+import { poolCommand } from './cli/pool-commands.ts';
+import { volumeCommand } from './cli/volume-commands.ts';
 import { runController } from './controller/controller-process.ts';
 import { KubeClient } from './kube/client.ts';
 import type { Connection } from './kube/connection.ts';
 import { connectionFromKubeconfig, connectionInCluster } from './kube/credentials.ts';
+import { runLvmd } from './lvmd/lvmd-process.ts';
 import { runNode } from './node/node-process.ts';
-
-/** What a command is given by the world. */
-export interface Surroundings {
-  readonly env: NodeJS.ProcessEnv;
-  readonly version: string;
-  /** Aborts when the process is told to stop. */
-  readonly signal: AbortSignal;
-  readonly print: (text: string) => void;
-}
-
-interface Command {
-  readonly summary: string;
-  /** What TopoLVM calls it. */
-  readonly alias: string;
-  readonly flags: Flags;
-  run(args: readonly string[], surroundings: Surroundings): Promise<void>;
-}
 
 const csiSocket = {
   name: 'csi-socket',
@@ -60,13 +48,14 @@ const nodeFlags = {
     env: 'NODE_NAME',
     description: 'Name of the Node object of the machine that this runs on',
   },
-  config: {
-    name: 'config',
-    type: text,
-    default: '/etc/topolvm/lvmd.yaml',
-    description: 'File with the device classes of this node',
-  },
+  config: configFlag,
   csiSocket,
+  lvmdSocket: {
+    name: 'lvmd-socket',
+    type: text,
+    default: '/run/topolvm/lvmd.sock',
+    description: 'Unix socket on which the storage engine answers as lvmd does, for moorage volume and moorage pool',
+  },
   kubeletDir: {
     name: 'kubelet-dir',
     type: text,
@@ -78,9 +67,11 @@ const nodeFlags = {
   logLevel,
 } as const satisfies Flags;
 
+const lvmdFlags = { config: configFlag, metricsAddress, logLevel } as const satisfies Flags;
+
 const controllerFlags = { csiSocket, metricsAddress, kubeconfig, logLevel } as const satisfies Flags;
 
-export const commands: Readonly<Record<string, Command>> = {
+export const commands: Commands = {
   node: {
     summary: "serves CSI to the kubelet and manages this node's volumes",
     alias: 'topolvm-node',
@@ -92,6 +83,16 @@ export const commands: Readonly<Record<string, Command>> = {
         runNode({ ...flags, configFile: flags.config, version }, { client, run, env, clock: systemClock, log }, signal),
       );
     },
+  },
+  lvmd: {
+    summary: 'serves the storage engine alone, on the socket that its configuration names',
+    flags: lvmdFlags,
+    async run(args, { env, signal }) {
+      const flags: FlagValues<typeof lvmdFlags> = parseFlags(lvmdFlags, args, env);
+      const log = createLog('lvmd', flags.logLevel);
+      await runLvmd({ ...flags, configFile: flags.config }, { run, env, clock: systemClock, log }, signal);
+    },
+    commands: { health: healthCommand },
   },
   controller: {
     summary: 'serves CSI to the sidecars, once for the cluster',
@@ -105,52 +106,9 @@ export const commands: Readonly<Record<string, Command>> = {
       );
     },
   },
+  volume: volumeCommand,
+  pool: poolCommand,
 };
-
-/** `calledAs` is the name of the program file: a link named as TopoLVM's programs needs no further word. */
-export async function runCommand(calledAs: string, args: readonly string[], surroundings: Surroundings): Promise<void> {
-  const words = find(calledAs) ? [calledAs, ...args] : args;
-  const [word = '--help', ...rest] = words;
-  const command = find(word);
-  if (command) {
-    if (asksForHelp(rest)) surroundings.print(helpOn(command));
-    else await command.run(rest, surroundings);
-  } else if (asksForHelp([word])) {
-    surroundings.print(help());
-  } else if (word === '--version') {
-    surroundings.print(surroundings.version);
-  } else {
-    throw new InvalidInput(`there is no command ${JSON.stringify(word)}; see moorage --help`);
-  }
-}
-
-function find(word: string): Command | undefined {
-  return Object.entries(commands).find(([name, { alias }]) => name === word || alias === word)?.[1];
-}
-
-function help(): string {
-  const rows = Object.entries(commands).map(
-    ([name, { alias, summary }]) => `  ${`${name}, ${alias}`.padEnd(32)}${summary}`,
-  );
-  return [
-    'Moorage: local LVM volumes for Kubernetes.',
-    '',
-    'Usage: moorage <command> [flags]',
-    '',
-    'Commands:',
-    ...rows,
-    '',
-    'moorage <command> --help shows the flags of a command; moorage --version the version.',
-  ].join('\n');
-}
-
-function helpOn(command: Command): string {
-  const name = Object.keys(commands).find((key) => commands[key] === command);
-  const summary = `${name}: ${command.summary}.`;
-  return [`moorage ${summary}`, '', `Usage: moorage ${name} [flags]`, '', 'Flags:', describeFlags(command.flags)].join(
-    '\n',
-  );
-}
 
 async function withClient(
   kubeconfigFile: string,

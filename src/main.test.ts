@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { commands, runCommand, type Surroundings } from './commands.ts';
+import { runCommand, type Surroundings } from './cli/command.ts';
+import { commands } from './commands.ts';
 
 interface Ended {
   readonly code: number | string;
@@ -28,20 +29,23 @@ async function printed(calledAs: string, ...args: string[]): Promise<string> {
     print: (text) => {
       output += text;
     },
+    screen: { isTerminal: false, write: () => undefined },
   };
-  await runCommand(calledAs, args, surroundings);
+  await runCommand(commands, calledAs, args, surroundings);
   return output;
 }
 
 test('help names every command', async () => {
   const { code, stdout } = await moorage('--help');
   assert.equal(code, 0);
-  for (const [name, { alias }] of Object.entries(commands)) assert.match(stdout, new RegExp(`${name}, ${alias} `));
+  for (const [name, { alias }] of Object.entries(commands)) {
+    assert.match(stdout, new RegExp(`^  ${alias ? `${name}, ${alias}` : name} `, 'm'));
+  }
 });
 
-test('a mistake is told in one line, with exit code 1', async () => {
+test('a mistake is told in one line, with exit code 2', async () => {
   assert.deepEqual(await moorage('nod'), {
-    code: 1,
+    code: 2,
     stdout: '',
     stderr: 'moorage: there is no command "nod"; see moorage --help\n',
   });

@@ -2,23 +2,26 @@
 import { basename } from 'node:path';
 import manifest from '../package.json' with { type: 'json' };
 import { messageOf } from './base/errors.ts';
-import { runCommand } from './commands.ts';
+import { runCommand } from './cli/command.ts';
+import { exitCodeOf, Interrupted } from './cli/exit-code.ts';
+import { commands } from './commands.ts';
 
 const stop = new AbortController();
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
 
 const [, program = '', ...args] = process.argv;
 try {
-  await runCommand(basename(program), args, {
+  await runCommand(commands, basename(program), args, {
     env: process.env,
     version: manifest.version,
     signal: stop.signal,
     print: (text) => process.stdout.write(`${text}\n`),
+    screen: { isTerminal: process.stderr.isTTY, write: (text) => process.stderr.write(text) },
   });
 } catch (error) {
-  // Told to stop while it was still starting: whatever that interrupted is no failure.
-  if (!stop.signal.aborted) {
+  // Told to stop while it was still starting: whatever that interrupted is no failure, unless it says so itself.
+  if (!stop.signal.aborted || error instanceof Interrupted) {
     process.stderr.write(`moorage: ${messageOf(error)}\n`);
-    process.exitCode = 1;
+    process.exitCode = exitCodeOf(error);
   }
 }

@@ -1,4 +1,3 @@
-import { connect } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import { MoorageError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -6,6 +5,7 @@ import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { RpcServer } from '../rpc/server.ts';
+import { whyNoAnswer } from '../rpc/socket-answers.ts';
 import type { Pools } from '../storage/pools.ts';
 import { engineHealth } from './engine-health.ts';
 import { engineService } from './engine-service.ts';
@@ -22,7 +22,7 @@ interface Collaborators {
 
 /** Serves an engine on its socket, unless another engine is there: two would not know of each other's changes. */
 export async function serveLvmd({ socketPath, pools, clock, log }: Collaborators): Promise<RpcServer> {
-  if (await isAnswered(socketPath)) throw new SocketTaken(socketPath);
+  if (!(await whyNoAnswer(socketPath))) throw new SocketTaken(socketPath);
   const server = new RpcServer({ socketPath, clock, log, maxRequestBytes })
     .add(LVService, lvService(pools))
     .add(VGService, vgService(pools))
@@ -30,15 +30,6 @@ export async function serveLvmd({ socketPath, pools, clock, log }: Collaborators
     .add(Health, engineHealth(pools, clock));
   await server.listen();
   return server;
-}
-
-/** A socket that a crash left behind is there, but nobody accepts a connection. */
-function isAnswered(socketPath: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const connection = connect(socketPath);
-    connection.once('connect', () => resolve(true)).once('error', () => resolve(false));
-    connection.once('connect', () => connection.destroy());
-  });
 }
 
 export class SocketTaken extends MoorageError {

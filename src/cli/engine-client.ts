@@ -1,0 +1,65 @@
+import { type Flags, flag, oneOf, text } from '../base/flags.ts';
+import { RpcClient } from '../rpc/client.ts';
+import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import { whyNoAnswer } from '../rpc/socket-answers.ts';
+import { EngineUnreachable } from './exit-code.ts';
+
+/** Flags of every command that talks to the engine. */
+export const engineFlags = {
+  socket: flag({
+    name: 'socket',
+    type: text,
+    default: '/run/topolvm/lvmd.sock',
+    description: 'Unix socket on which the storage engine answers',
+  }),
+  output: flag({
+    name: 'output',
+    short: 'o',
+    type: oneOf(['table', 'json']),
+    default: 'table',
+    description: 'How to print the result: for people or for programs',
+  }),
+} as const satisfies Flags;
+
+/** The services of the engine on its socket. */
+export class EngineClient implements Disposable {
+  readonly #clients = new DisposableStack();
+  readonly volumes;
+  readonly groups;
+  readonly engine;
+  readonly health;
+
+  private constructor(socketPath: string) {
+    this.volumes = this.#clients.use(new RpcClient(LVService, socketPath)).methods;
+    this.groups = this.#clients.use(new RpcClient(VGService, socketPath)).methods;
+    this.engine = this.#clients.use(new RpcClient(EngineService, socketPath)).methods;
+    this.health = this.#clients.use(new RpcClient(Health, socketPath)).methods;
+  }
+
+  /** Finds out first whether anybody is there: gRPC would only say that it could not connect. */
+  static async connect(socketPath: string): Promise<EngineClient> {
+    const obstacle = await whyNoAnswer(socketPath);
+    if (obstacle) throw new EngineUnreachable(explain(obstacle, socketPath));
+    return new EngineClient(socketPath);
+  }
+
+  [Symbol.dispose](): void {
+    this.#clients.dispose();
+  }
+}
+
+function explain(obstacle: string, socketPath: string): string {
+  const elsewhere = 'or name its socket with --socket';
+  switch (obstacle) {
+    case 'ENOENT':
+      return `no storage engine runs here: there is no ${socketPath}; start one with moorage lvmd or moorage node, ${elsewhere}`;
+    case 'ECONNREFUSED':
+      return `the storage engine of ${socketPath} has ended; start it again with moorage lvmd or moorage node, ${elsewhere}`;
+    case 'EACCES':
+      return `you may not open ${socketPath}; run this as root`;
+    default:
+      return `the storage engine cannot be reached on ${socketPath} (${obstacle}); see whether it runs, ${elsewhere}`;
+  }
+}

@@ -1,0 +1,40 @@
+import { readFile } from 'node:fs/promises';
+import { MoorageError } from '../base/errors.ts';
+import { type Flags, flag, parseFlags, text } from '../base/flags.ts';
+import { HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
+import type { Command } from './command.ts';
+import { EngineClient } from './engine-client.ts';
+
+/** The engine gives up on LVM after 10 s, and then says so. */
+const timeoutMs = 15_000;
+
+export const configFlag = flag({
+  name: 'config',
+  type: text,
+  default: '/etc/topolvm/lvmd.yaml',
+  description: 'File with the device classes of this node',
+});
+
+const flags = { config: configFlag } as const satisfies Flags;
+
+export const healthCommand: Command = {
+  summary: 'asks a running lvmd whether it, and LVM below it, still answer',
+  flags,
+  async run(args, { env, print, signal }) {
+    const { config } = parseFlags(flags, args, env);
+    const { socketPath } = parseStorageConfig(await readFile(config, 'utf8'));
+    using engine = await EngineClient.connect(socketPath);
+    const { status, reason } = await engine.health.check({}, { timeoutMs, signal });
+    if (status !== Status.SERVING) throw new Unhealthy(reason);
+    print('healthy');
+  },
+};
+
+export class Unhealthy extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(reason: string) {
+    super(`lvmd runs, but cannot serve: ${reason || 'it does not say why; see its log'}`);
+  }
+}

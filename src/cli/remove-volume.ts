@@ -1,0 +1,88 @@
+import { codeOf, MoorageError, messageOf } from '../base/errors.ts';
+import type { Surroundings } from './command.ts';
+import type { EngineClient } from './engine-client.ts';
+import { Interrupted } from './exit-code.ts';
+import { Progress } from './progress.ts';
+import { classHolding, findVolume } from './volumes.ts';
+
+/** No longer than the engine works on one call; what takes longer goes on, and is asked for again. */
+const callTimeoutMs = 5 * 60_000;
+
+interface Named {
+  readonly name: string;
+  readonly deviceClass: string;
+}
+
+/** Until all are gone, however long their erasure takes. None is touched if one of the names is wrong. */
+export async function removeVolumes(
+  engine: EngineClient,
+  names: readonly string[],
+  force: boolean,
+  surroundings: Surroundings,
+): Promise<void> {
+  const volumes: Named[] = [];
+  for (const name of names) volumes.push(await removable(engine, name, force, surroundings.signal));
+  for (const volume of volumes) {
+    await removeWithProgress(engine, volume, surroundings);
+    surroundings.print(`volume ${volume.name} removed`);
+  }
+}
+
+async function removable(engine: EngineClient, name: string, force: boolean, signal: AbortSignal): Promise<Named> {
+  const deviceClass = await classHolding(engine, name, signal);
+  const claim = (await findVolume(engine, deviceClass, name, signal))?.claim;
+  if (claim && !force) throw new BelongsToClaim(name, claim);
+  return { name, deviceClass };
+}
+
+async function removeWithProgress(engine: EngineClient, volume: Named, surroundings: Surroundings): Promise<void> {
+  const { screen, signal } = surroundings;
+  using progress = new Progress(screen, `erasing ${volume.name}`);
+  const removed = new AbortController();
+  const watching = showErasure(engine, volume, progress, AbortSignal.any([signal, removed.signal]));
+  try {
+    let isRemoved = false;
+    while (!isRemoved) isRemoved = await remove(engine, volume, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    throw new Interrupted(`nobody waits for ${volume.name} any more; an erasure that has begun goes on`);
+  } finally {
+    removed.abort();
+    await watching;
+  }
+}
+
+/** False if it takes longer than one call: it goes on meanwhile. */
+async function remove(engine: EngineClient, volume: Named, signal: AbortSignal): Promise<boolean> {
+  try {
+    await engine.volumes.removeLV(volume, { timeoutMs: callTimeoutMs, signal });
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'DeadlineExceeded') return false;
+    throw error;
+  }
+}
+
+/** Only for the eyes: that it cannot be watched must not keep the volume from being removed. */
+async function showErasure(
+  engine: EngineClient,
+  volume: Named,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    for await (const { erasure } of engine.engine.watchErasure(volume, { signal })) {
+      if (erasure) progress.update(erasure.doneBytes, erasure.totalBytes);
+    }
+  } catch (error) {
+    if (!signal.aborted) progress.note(`progress cannot be shown: ${messageOf(error)}`);
+  }
+}
+
+export class BelongsToClaim extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(name: string, claim: string) {
+    super(`volume ${name} belongs to the claim ${claim}; delete that instead, or pass --force if its cluster is gone`);
+  }
+}

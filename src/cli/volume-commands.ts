@@ -1,0 +1,188 @@
+import { InvalidInput } from '../base/errors.ts';
+import { type Flags, flag, oneOf, onOff, parseCommandLine, text } from '../base/flags.ts';
+import { formatBytes, parseQuantity } from '../base/quantity.ts';
+import type { LogicalVolume } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import type { Command, Surroundings } from './command.ts';
+import { EngineClient, engineFlags } from './engine-client.ts';
+import { removeVolumes } from './remove-volume.ts';
+import { table } from './table.ts';
+import { classHolding, findVolume, listVolumes, NoSuchVolume, type ShownVolume, showVolume } from './volumes.ts';
+
+/** As long as the engine itself works on a call. */
+const timeoutMs = 5 * 60_000;
+
+const deviceClass = flag({
+  name: 'device-class',
+  type: text,
+  default: '',
+  description: 'Device class to take it from; empty for the default class',
+});
+const tags = flag({
+  name: 'tags',
+  type: text,
+  default: '',
+  description: 'Tags to keep with the volume, separated by commas',
+});
+
+const listFlags = {
+  ...engineFlags,
+  deviceClass: flag({ ...deviceClass, description: 'Show this device class only; empty for all' }),
+} as const satisfies Flags;
+
+const createFlags = {
+  ...engineFlags,
+  deviceClass,
+  optionClass: flag({
+    name: 'lvcreate-option-class',
+    type: text,
+    default: '',
+    description: 'Options of lvcreate, by the name that the configuration gives them',
+  }),
+  tags,
+} as const satisfies Flags;
+
+const snapshotFlags = {
+  ...engineFlags,
+  access: flag({
+    name: 'access',
+    type: oneOf(['ro', 'rw']),
+    default: 'ro',
+    description: 'ro for a snapshot to look at, rw for a clone to work with',
+  }),
+  size: flag({ name: 'size', type: text, default: '', description: 'Size, if it shall be larger than its source' }),
+  tags,
+} as const satisfies Flags;
+
+const removeFlags = {
+  socket: engineFlags.socket,
+  force: flag({
+    name: 'force',
+    type: onOff,
+    default: false,
+    description: 'Remove it although it belongs to a claim in Kubernetes',
+  }),
+} as const satisfies Flags;
+
+export const volumeCommand: Command = {
+  summary: "shows and changes this node's volumes",
+  commands: {
+    ls: {
+      summary: 'lists volumes',
+      flags: listFlags,
+      async run(args, { env, print, signal }) {
+        const { flags } = parseCommandLine(listFlags, [], args, env);
+        using engine = await EngineClient.connect(flags.socket);
+        const volumes = await listVolumes(engine, flags.deviceClass, signal);
+        if (flags.output === 'json') print(JSON.stringify(volumes, undefined, 2));
+        else print(volumes.length === 0 ? 'There are no volumes.' : volumeTable(volumes));
+      },
+    },
+    create: {
+      summary: 'makes a volume; once it exists, the same command finds it',
+      words: ['NAME', 'SIZE'],
+      flags: createFlags,
+      async run(args, surroundings) {
+        const { env, signal } = surroundings;
+        const { flags, words } = parseCommandLine(createFlags, ['NAME', 'SIZE'], args, env);
+        const [name = '', size = ''] = words;
+        const wanted = {
+          name,
+          sizeBytes: sizeOf(size),
+          tags: tagsOf(flags.tags),
+          deviceClass: flags.deviceClass,
+          lvcreateOptionClass: flags.optionClass,
+        };
+        using engine = await EngineClient.connect(flags.socket);
+        const { volume } = await engine.volumes.createLV(wanted, { timeoutMs, signal });
+        const holder = flags.deviceClass || (await classHolding(engine, name, signal));
+        printVolume(volume, holder, flags.output, surroundings);
+      },
+    },
+    grow: {
+      summary: 'makes a volume larger; one that is large enough stays as it is',
+      words: ['NAME', 'SIZE'],
+      flags: engineFlags,
+      async run(args, surroundings) {
+        const { env, signal } = surroundings;
+        const { flags, words } = parseCommandLine(engineFlags, ['NAME', 'SIZE'], args, env);
+        const [name = '', size = ''] = words;
+        const sizeBytes = sizeOf(size);
+        using engine = await EngineClient.connect(flags.socket);
+        const deviceClass = await classHolding(engine, name, signal);
+        await engine.volumes.resizeLV({ name, deviceClass, sizeBytes }, { timeoutMs, signal });
+        const grown = await findVolume(engine, deviceClass, name, signal);
+        if (!grown) throw new NoSuchVolume(name);
+        show(grown, flags.output, surroundings);
+      },
+    },
+    snapshot: {
+      summary: 'copies a volume as it is now: a snapshot to look at, or a clone to work with',
+      words: ['SOURCE', 'NAME'],
+      flags: snapshotFlags,
+      async run(args, surroundings) {
+        const { env, signal } = surroundings;
+        const { flags, words } = parseCommandLine(snapshotFlags, ['SOURCE', 'NAME'], args, env);
+        const [sourceVolume = '', name = ''] = words;
+        const wanted = {
+          name,
+          sourceVolume,
+          accessType: flags.access,
+          tags: tagsOf(flags.tags),
+          ...(flags.size && { sizeBytes: sizeOf(flags.size) }),
+        };
+        using engine = await EngineClient.connect(flags.socket);
+        const deviceClass = await classHolding(engine, sourceVolume, signal);
+        const { snapshot } = await engine.volumes.createLVSnapshot({ ...wanted, deviceClass }, { timeoutMs, signal });
+        printVolume(snapshot, deviceClass, flags.output, surroundings);
+      },
+    },
+    rm: {
+      summary: 'removes volumes, and their data as their device class says; shows how far that is',
+      words: ['NAME...'],
+      flags: removeFlags,
+      async run(args, surroundings) {
+        const { flags, words } = parseCommandLine(removeFlags, ['NAME...'], args, surroundings.env);
+        using engine = await EngineClient.connect(flags.socket);
+        await removeVolumes(engine, words, flags.force, surroundings);
+      },
+    },
+  },
+};
+
+function volumeTable(volumes: readonly ShownVolume[]): string {
+  return table(
+    ['NAME', 'CLASS', 'SIZE', 'ACCESS', 'ORIGIN', 'CLAIM', 'DEVICE'],
+    volumes.map(({ name, deviceClass, sizeBytes, access, origin = '', claim = '', device }) => [
+      name,
+      deviceClass,
+      formatBytes(BigInt(sizeBytes)),
+      access,
+      origin,
+      claim,
+      device,
+    ]),
+  );
+}
+
+function printVolume(
+  volume: LogicalVolume | undefined,
+  deviceClass: string,
+  output: 'table' | 'json',
+  surroundings: Surroundings,
+): void {
+  if (volume) show(showVolume(volume, deviceClass), output, surroundings);
+}
+
+function show(volume: ShownVolume, output: 'table' | 'json', { print }: Surroundings): void {
+  print(output === 'json' ? JSON.stringify(volume, undefined, 2) : volumeTable([volume]));
+}
+
+function sizeOf(text: string): bigint {
+  const sizeBytes = parseQuantity(text);
+  if (sizeBytes <= 0n) throw new InvalidInput(`the size cannot be ${text}; ask for more than nothing, such as 10Gi`);
+  return sizeBytes;
+}
+
+function tagsOf(text: string): string[] {
+  return text === '' ? [] : text.split(',');
+}

@@ -1,0 +1,86 @@
+import { MoorageError } from '../base/errors.ts';
+import { claimName } from '../names.ts';
+import type { LogicalVolume } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import type { EngineClient } from './engine-client.ts';
+
+/** A volume as `-o json` shows it. Programs depend on these names. */
+export interface ShownVolume {
+  readonly name: string;
+  readonly deviceClass: string;
+  readonly sizeBytes: number;
+  readonly device: string;
+  readonly access: 'ro' | 'rw';
+  /** What it is a snapshot of. */
+  readonly origin?: string;
+  /** The claim in Kubernetes that it belongs to. */
+  readonly claim?: string;
+  readonly tags: readonly string[];
+  readonly attributes: string;
+}
+
+export class NoSuchVolume extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor(name: string) {
+    super(`there is no volume ${name} on this node; see moorage volume ls`);
+  }
+}
+
+/** Answers come from the engine's memory. */
+const timeoutMs = 30_000;
+
+export function showVolume(volume: LogicalVolume, deviceClass: string): ShownVolume {
+  const claim = volume.tags.find((tag) => tag.startsWith(`${claimName}=`))?.slice(claimName.length + 1);
+  return {
+    name: volume.name,
+    deviceClass,
+    sizeBytes: Number(volume.sizeBytes),
+    device: volume.path,
+    access: volume.attr[1]?.toLowerCase() === 'r' ? 'ro' : 'rw',
+    ...(volume.origin && { origin: volume.origin }),
+    ...(claim && { claim }),
+    tags: volume.tags,
+    attributes: volume.attr,
+  };
+}
+
+/** The volumes of one class, or of all that can serve now. */
+export async function listVolumes(
+  engine: EngineClient,
+  deviceClass: string,
+  signal: AbortSignal,
+): Promise<readonly ShownVolume[]> {
+  const classes = deviceClass ? [deviceClass] : await classNames(engine, signal);
+  const lists = await Promise.all(
+    classes.map(async (name) => {
+      const { volumes } = await engine.groups.getLVList({ deviceClass: name }, { timeoutMs, signal });
+      return volumes.map((volume) => showVolume(volume, name));
+    }),
+  );
+  return lists.flat();
+}
+
+/** The class that a volume is in; a volume that is being erased counts, so that one can join its removal. */
+export async function classHolding(engine: EngineClient, name: string, signal: AbortSignal): Promise<string> {
+  const { pools } = await engine.engine.listPools({}, { timeoutMs, signal });
+  const erasing = pools.find(({ erasures }) => erasures.some((erasure) => erasure.name === name));
+  if (erasing) return erasing.deviceClass;
+  const found = (await listVolumes(engine, '', signal)).find((volume) => volume.name === name);
+  if (!found) throw new NoSuchVolume(name);
+  return found.deviceClass;
+}
+
+/** The volume itself, if it is still listed. */
+export async function findVolume(
+  engine: EngineClient,
+  deviceClass: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<ShownVolume | undefined> {
+  return (await listVolumes(engine, deviceClass, signal)).find((volume) => volume.name === name);
+}
+
+async function classNames(engine: EngineClient, signal: AbortSignal): Promise<readonly string[]> {
+  const { pools } = await engine.engine.listPools({}, { timeoutMs, signal });
+  return pools.filter(({ unavailable }) => unavailable === '').map(({ deviceClass }) => deviceClass);
+}
