@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLog } from '../base/log.ts';
+import { ManualClock } from '../base/manual-clock.ts';
+import { InMemoryPool } from '../node/in-memory-pool.ts';
+import { HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import { PoolMissing } from '../storage/errors.ts';
+import { Pools } from '../storage/pools.ts';
+import { engineHealth } from './engine-health.ts';
+
+const { signal } = new AbortController();
+
+function start(refresh: (signal: AbortSignal) => Promise<void>) {
+  const pool = new InMemoryPool('ssd', 1n);
+  let refreshes = 0;
+  pool.refresh = async (signal?: AbortSignal) => {
+    refreshes++;
+    if (signal) await refresh(signal);
+  };
+  const clock = new ManualClock();
+  const health = engineHealth(new Pools([pool, new InMemoryPool('well', 1n)], 'ssd'), clock);
+  const check = async () =>
+    health.check?.({ $typeName: 'grpc.health.v1.HealthCheckRequest', service: '' }, { signal, log: silentLog });
+  return { check, clock, refreshes: () => refreshes };
+}
+
+test('an engine whose pools answer is healthy', async () => {
+  const { check, clock } = start(async () => undefined);
+  assert.deepEqual(await check(), { status: Status.SERVING, reason: '' });
+  assert.equal(clock.timers, 0);
+});
+
+test('a pool that hangs makes it unhealthy in time, and is let go', async () => {
+  const given = Promise.withResolvers<AbortSignal>();
+  const { check, clock } = start((signal) => {
+    given.resolve(signal);
+    return new Promise(() => undefined);
+  });
+  const answer = check();
+  const hanging = await given.promise;
+  clock.advance(10_000);
+  const reason = 'device class ssd: no answer within 10 s; look for a hanging lvm command or a failing disk';
+  assert.deepEqual(await answer, { status: Status.NOT_SERVING, reason });
+  assert.equal(hanging.aborted, true);
+});
+
+test('a pool that fails is named with its reason', async () => {
+  const { check } = start(() => Promise.reject(new Error('device-mapper is gone')));
+  assert.deepEqual(await check(), {
+    status: Status.NOT_SERVING,
+    reason: 'device class ssd: device-mapper is gone',
+  });
+});
+
+test('a volume group that is not there is no fault of the engine: a restart would not bring it back', async () => {
+  const { check } = start(() => Promise.reject(new PoolMissing('volume group vg is not on this node; create it')));
+  assert.equal((await check())?.status, Status.SERVING);
+});
+
+test('who asks at the same time shares one answer, and the next asks anew', async () => {
+  const { check, refreshes } = start(async () => undefined);
+  await Promise.all([check(), check(), check()]);
+  assert.equal(refreshes(), 1);
+  await check();
+  assert.equal(refreshes(), 2);
+});

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { InMemoryPool } from '../node/in-memory-pool.ts';
+import { RpcClient } from '../rpc/client.ts';
+import { VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import { servingEngine } from './serving-engine.ts';
+
+const mebibyte = 1024n ** 2n;
+const { signal } = new AbortController();
+
+async function start(t: TestContext) {
+  const pool = new InMemoryPool('ssd', 1000n * mebibyte);
+  const { socketPath } = await servingEngine(t, [pool]);
+  const client = new RpcClient(VGService, socketPath);
+  t.after(() => client[Symbol.dispose]());
+  return { pool, groups: client.methods };
+}
+
+const volume = (id: string) => ({ id, sizeBytes: mebibyte, tags: [] });
+
+test('a watch outlives whatever fails in the engine', async (t) => {
+  const { pool, groups } = await start(t);
+  const watch = groups.watch({}, { signal })[Symbol.asyncIterator]();
+  await watch.next();
+  pool.failure = new Error('the disk is gone');
+  await assert.rejects(pool.create(volume('a')));
+  await pool.create(volume('b'));
+  assert.equal((await watch.next()).value?.freeBytes, 999n * mebibyte);
+  await watch.return?.();
+});
+
+test('each listener hears of the last state, and a burst costs it few messages', async (t) => {
+  const { pool, groups } = await start(t);
+  const watches = [1, 2, 3].map(() => groups.watch({}, { signal })[Symbol.asyncIterator]());
+  await Promise.all(watches.map((watch) => watch.next()));
+  for (let i = 0; i < 200; i++) await pool.create(volume(`v${i}`));
+  for (const watch of watches) {
+    let messages = 0;
+    for (;;) {
+      messages++;
+      if ((await watch.next()).value?.freeBytes === 800n * mebibyte) break;
+    }
+    assert.ok(messages < 200, `${messages} messages for one burst`);
+    await watch.return?.();
+  }
+});
+
+test('a listener that leaves is forgotten by the pool', async (t) => {
+  const { pool, groups } = await start(t);
+  let listeners = 0;
+  const forgotten = Promise.withResolvers<void>();
+  const onChange = pool.onChange.bind(pool);
+  pool.onChange = (listener) => {
+    listeners++;
+    const stop = onChange(listener);
+    return () => {
+      if (--listeners === 0) forgotten.resolve();
+      return stop();
+    };
+  };
+  for await (const _ of groups.watch({}, { signal })) break;
+  await forgotten.promise;
+  assert.equal(listeners, 0);
+});
+
+test('a thin pool tells what it may still promise', async (t) => {
+  const { pool, groups } = await start(t);
+  const thin = { dataPercent: 12.5, metadataPercent: 3.25, sizeBytes: 500n, overprovisionBytes: 4000n };
+  pool.capacity = () => ({ sizeBytes: 1000n, freeBytes: 100n, thin });
+  assert.equal((await groups.getFreeBytes({}, { timeoutMs: 10_000 })).freeBytes, 4000n);
+  for await (const { freeBytes, items } of groups.watch({}, { signal })) {
+    assert.equal(freeBytes, 4000n);
+    const { $typeName: _, ...figures } = items[0]?.thinPool ?? {};
+    assert.deepEqual(figures, thin);
+    assert.deepEqual([items[0]?.freeBytes, items[0]?.sizeBytes], [100n, 1000n]);
+    break;
+  }
+});
