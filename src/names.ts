@@ -51,4 +51,5 @@ export const volumeTag = 'moorage.dev/volume';
 /** Prometheus metrics. */
 export const metrics = {
   volumeGroupAvailableBytes: 'topolvm_volumegroup_available_bytes',
+  configAccepted: 'moorage_config_accepted',
 } as const;

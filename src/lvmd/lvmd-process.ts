@@ -1,12 +1,11 @@
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
+import { configGauge } from '../metrics/config-gauge.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
-import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
-import { Pools } from '../storage/pools.ts';
+import { StorageEngine } from '../storage/storage-engine.ts';
 import { serveLvmd } from './lvmd-server.ts';
 
 export interface LvmdOptions {
@@ -28,17 +27,18 @@ const graceMs = 20_000;
 /** The storage engine of one node, alone. Runs until the signal aborts, then ends what it has begun and returns. */
 export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, signal: AbortSignal): Promise<void> {
   const { run, env, clock, log } = its;
-  const config = parseStorageConfig(await readFile(options.configFile, 'utf8'));
-  const pools = await Pools.open(config, { run, env, log }, signal);
+  await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
+  const engine = await StorageEngine.start({ configFile: options.configFile, run, env, clock, log }, signal);
+  parts.defer(() => engine.stop());
 
-  await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  registry.registerMetric(configGauge(() => engine.configProblem));
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
-  const server = await serveLvmd({ socketPath: config.socketPath, pools, clock, log });
+  const server = await serveLvmd({ socketPath: engine.socketPath, pools: engine.pools, clock, log });
   parts.defer(() => server.stop(graceMs));
 
   if (!signal.aborted) await once(signal, 'abort');

@@ -7,6 +7,7 @@ import { ManualClock } from '../base/manual-clock.ts';
 import { Informer } from '../kube/informer.ts';
 import { type Node, nodes } from '../kube/resource.ts';
 import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
+import { Pools } from '../storage/pools.ts';
 import { CapacityPublisher, capacityAnnotationsOf } from './capacity-publisher.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
 
@@ -28,7 +29,7 @@ function publisher(t: TestContext) {
     nodeName: 'a',
     client: api.client,
     node,
-    pools: [pool],
+    pools: new Pools([pool]),
     wanted: () => new Map([[annotation, String(pool.capacity().freeBytes)]]),
     clock,
     log: silentLog,

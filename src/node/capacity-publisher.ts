@@ -6,7 +6,7 @@ import type { KubeClient } from '../kube/client.ts';
 import type { Informer } from '../kube/informer.ts';
 import { type Node, nodes, type Stored } from '../kube/resource.ts';
 import { capacityAnnotationPrefix } from '../names.ts';
-import type { Pool } from '../storage/pool.ts';
+import type { Pools } from '../storage/pools.ts';
 import { annotationChanges } from './capacity-annotations.ts';
 
 /** A burst of volumes is one write: the scheduler needs to know soon, not at once. */
@@ -25,7 +25,7 @@ interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
   /** This node's own Node object. */
   readonly node: Pick<Informer<Node, CapacityAnnotations>, 'get' | 'onChange'>;
-  readonly pools: readonly Pool[];
+  readonly pools: Pick<Pools, 'onChange'>;
   readonly wanted: () => ReadonlyMap<string, string>;
   readonly clock: Clock;
   readonly log: Log;
@@ -52,7 +52,7 @@ export class CapacityPublisher {
     });
     this.#stopListening = [
       node.onChange(() => this.#queue.add(nodeName)),
-      ...pools.map((pool) => pool.onChange(() => this.#queue.addAfter(nodeName, burstMs))),
+      pools.onChange(() => this.#queue.addAfter(nodeName, burstMs)),
     ];
   }
 

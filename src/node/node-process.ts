@@ -1,17 +1,16 @@
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
-import { Requeue } from '../base/requeue.ts';
 import { identityService } from '../csi/identity-service.ts';
 import { nodeService } from '../csi/node-service.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
 import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { configGauge } from '../metrics/config-gauge.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
@@ -19,11 +18,11 @@ import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.t
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import type { DeviceClass } from '../storage/device-classes.ts';
-import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
 import { Formatter } from '../storage/filesystem.ts';
 import { Mounts } from '../storage/mounts.ts';
-import { Pools } from '../storage/pools.ts';
+import type { Pools } from '../storage/pools.ts';
 import { blkid } from '../storage/probe.ts';
+import { StorageEngine } from '../storage/storage-engine.ts';
 import { capacityAnnotations } from './capacity-annotations.ts';
 import { capacityGauge } from './capacity-gauge.ts';
 import { CapacityPublisher, capacityAnnotationsOf } from './capacity-publisher.ts';
@@ -52,17 +51,16 @@ export interface NodeCollaborators {
 /** How long calls and steps under way may take when the process is told to stop; the kubelet gives 30 s in all. */
 const graceMs = 20_000;
 const volumesAtOnce = 4;
-/** For what others do to the disks: somebody extends a volume group, or removes a volume by hand. */
-const refreshEveryMs = 10 * 60_000;
 
 /** The agent of one node. Runs until the signal aborts, then ends what it has begun and returns. */
 export async function runNode(options: NodeOptions, its: NodeCollaborators, signal: AbortSignal): Promise<void> {
   const { nodeName } = options;
   const { client, run, env, clock, log } = its;
-  const config = parseStorageConfig(await readFile(options.configFile, 'utf8'));
-  const pools = await Pools.open(config, { run, env, log }, signal);
+  await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
 
-  await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the watches
+  const engine = await StorageEngine.start({ configFile: options.configFile, run, env, clock, log }, signal);
+  parts.defer(() => engine.stop());
+  const { pools } = engine;
 
   const volumes = new Informer({
     client,
@@ -98,29 +96,17 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     nodeName,
     client,
     node,
-    pools: pools.all(),
-    wanted: () => freeOf(config.deviceClasses, pools),
+    pools,
+    wanted: () => freeOf(engine.deviceClasses(), pools),
     clock,
     log,
     random: Math.random,
   });
   parts.defer(() => capacity.stop(graceMs));
 
-  const refreshes = new KeyedQueue({
-    reconcile: async (name, signal) => {
-      await pools.get(name).refresh(signal);
-      return Requeue.after(refreshEveryMs);
-    },
-    concurrency: 1,
-    clock,
-    log,
-    random: Math.random,
-  });
-  parts.defer(() => refreshes.stop(graceMs));
-  for (const { name } of pools.all()) refreshes.addAfter(name, refreshEveryMs);
-
   const registry = new Registry();
-  registry.registerMetric(capacityGauge(nodeName, pools.all()));
+  registry.registerMetric(capacityGauge(nodeName, pools));
+  registry.registerMetric(configGauge(() => engine.configProblem));
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
@@ -154,5 +140,6 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
 }
 
 function freeOf(classes: readonly DeviceClass[], pools: Pools): ReadonlyMap<string, string> {
-  return capacityAnnotations(classes, (name) => pools.get(name).capacity().freeBytes);
+  const free = new Map(pools.all().map((pool) => [pool.name, pool.capacity().freeBytes]));
+  return capacityAnnotations(classes, (name) => free.get(name) ?? 0n); // a class that is not available has no room
 }

@@ -1,7 +1,9 @@
 import { randomFill } from 'node:crypto';
-import { type FileHandle, open } from 'node:fs/promises';
+import { type FileHandle, open, readFile, stat, statfs } from 'node:fs/promises';
+import { MoorageError } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
 import type { ErasePolicy } from './device-classes.ts';
+import { deviceNumber } from './device-number.ts';
 
 /** Where the bytes are that are to be destroyed. Nobody else may have it open. */
 export interface ErasureTarget {
@@ -20,6 +22,40 @@ const overwrittenAtOnce = 64n * 1024n ** 2n;
 const zeroedAtOnce = 256n * 1024n ** 2n;
 const discardedAtOnce = 4n * 1024n ** 3n;
 const commandTimeoutMs = 600_000; // a slow disk writes zeros at 20 MB/s
+
+/** The class promises what this volume's disk or filesystem cannot do. */
+export class EraseUnsupported extends MoorageError {
+  readonly code = 'FailedPrecondition';
+}
+
+const btrfs = 0x9123683en;
+
+/** Whether the policy can be kept must be known before a volume is marked: afterwards there is no way back. */
+export async function mustBeErasable(
+  { kind, path }: Pick<ErasureTarget, 'kind' | 'path'>,
+  policy: ErasePolicy,
+): Promise<void> {
+  const overwrites = policy.kind === 'zero' || policy.kind === 'shred';
+  if (kind === 'file') {
+    if (!overwrites || (await statfs(path, { bigint: true })).type !== btrfs) return;
+    throw new EraseUnsupported(
+      `erase: ${policy.kind} cannot be kept for ${path}: btrfs never overwrites data in place; ` +
+        'use erase: discard or none, or a directory on ext4 or xfs',
+    );
+  }
+  const discards = policy.kind === 'discard' || (kind === 'thin' && overwrites);
+  if (!discards || (await canDiscard(path))) return;
+  throw new EraseUnsupported(
+    `erase: ${policy.kind} cannot be kept for ${path}, as it takes no discards; ` +
+      (kind === 'thin' ? 'allow discards for its thin pool' : 'use erase: zero or shred for its device class'),
+  );
+}
+
+async function canDiscard(devicePath: string): Promise<boolean> {
+  const { rdev } = await stat(devicePath, { bigint: true });
+  const limit = await readFile(`/sys/dev/block/${deviceNumber(rdev)}/queue/discard_max_bytes`, 'utf8');
+  return Number(limit) > 0;
+}
 
 /**
  * Destroys data, from a given offset to the end, one stretch after the other: each gets all its passes and is on the

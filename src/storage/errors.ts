@@ -32,6 +32,16 @@ export class VolumeExists extends MoorageError {
   }
 }
 
+/** The name is taken by a volume that was made in another way. */
+export class NameTaken extends MoorageError {
+  readonly code = 'AlreadyExists';
+
+  constructor(pool: string, id: string, wantedOrigin: string | undefined) {
+    const wanted = wantedOrigin === undefined ? 'a volume of its own' : `a copy of ${wantedOrigin}`;
+    super(`volume ${id} exists in device class ${pool} and is not ${wanted}; choose another name`);
+  }
+}
+
 /** What a device class stands on is not there. */
 export class PoolMissing extends MoorageError {
   readonly code = 'FailedPrecondition';
@@ -68,5 +78,46 @@ export class VolumeBeingErased extends MoorageError {
 
   constructor(id: string) {
     super(`volume ${id} is being erased and cannot be used any more; wait until it is gone, or choose another name`);
+  }
+}
+
+/** Removing it would take its copy-on-write snapshots with it; growing it would break them. */
+export class VolumeHasSnapshots extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string, snapshots: readonly string[]) {
+    super(`volume ${id} has the snapshots ${snapshots.join(', ')}, which live from it; remove them first`);
+  }
+}
+
+/** The volume is known, but has no device that could be opened. */
+export class VolumeInactive extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(id: string, reason: string, options?: ErrorOptions) {
+    super(`volume ${id} has no device: ${reason}; look for a missing disk or a thin pool that needs repair`, options);
+  }
+}
+
+/** To promise more would endanger the data of every volume in the thin pool. */
+export class ThinPoolFilling extends MoorageError {
+  readonly code = 'ResourceExhausted';
+
+  constructor(pool: string, what: 'data' | 'metadata', percent: number, maxPercent: number) {
+    super(
+      `thin pool ${pool} has used ${percent} % of its ${what}, and gives nothing more above max-${what}-percent ${maxPercent}; ` +
+        `extend the pool with lvextend${what === 'metadata' ? ' --poolmetadatasize' : ''}, remove volumes or snapshots, or raise the limit`,
+    );
+  }
+}
+
+export class OptionClassNotFound extends MoorageError {
+  readonly code = 'Internal';
+
+  constructor(name: string, known: readonly string[]) {
+    super(
+      `this node has no lvcreate option class ${name}; it has ${known.join(', ') || 'none'}: add it to lvcreate-option-classes, ` +
+        'or correct the StorageClass',
+    );
   }
 }

@@ -1,13 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ChangeListeners } from './change-listeners.ts';
+import { PoolMissing } from './errors.ts';
 import type { Pool } from './pool.ts';
 import { Pools } from './pools.ts';
 
-const pool = (name: string) => ({ name }) as Pool;
+function pool(name: string) {
+  const listeners = new ChangeListeners();
+  const onChange = (listener: () => void) => listeners.add(listener);
+  return { pool: { name, onChange } as Pool, change: () => listeners.notify() };
+}
+
+const { pool: ssd, change: changeSsd } = pool('ssd');
+const { pool: hdd, change: changeHdd } = pool('hdd');
 
 test('a class is found by its name, the default one by none', () => {
-  const ssd = pool('ssd');
-  const hdd = pool('hdd');
   const pools = new Pools([ssd, hdd], 'hdd');
   assert.equal(pools.get('ssd'), ssd);
   assert.equal(pools.get(''), hdd);
@@ -16,7 +23,7 @@ test('a class is found by its name, the default one by none', () => {
 });
 
 test('an unknown class is refused with those that are known', () => {
-  const pools = new Pools([pool('ssd'), pool('hdd')], undefined);
+  const pools = new Pools([ssd, hdd]);
   assert.throws(() => pools.get('nvme'), {
     code: 'NotFound',
     message: 'this node has no device class nvme; it has ssd, hdd',
@@ -26,4 +33,34 @@ test('an unknown class is refused with those that are known', () => {
     message: 'this node has no default device class; it has ssd, hdd',
   });
   assert.equal(pools.default, undefined);
+});
+
+test('a class that waits for its volume group is refused with the reason, by its name and as the default', () => {
+  const pools = new Pools();
+  const unavailable = new Map([['hdd', new PoolMissing('volume group vg is not on this node')]]);
+  pools.become({ pools: [ssd], defaultClass: 'hdd', unavailable });
+  for (const name of ['hdd', '']) {
+    assert.throws(() => pools.get(name), {
+      code: 'Unavailable',
+      message: 'device class hdd cannot be served now: volume group vg is not on this node',
+    });
+  }
+  assert.equal(pools.default, undefined);
+  assert.throws(() => pools.get('nvme'), { message: 'this node has no device class nvme; it has ssd, hdd' });
+});
+
+test('whoever listens hears of each change of a pool, and when pools come and go', () => {
+  const pools = new Pools([ssd]);
+  let heard = 0;
+  const stop = pools.onChange(() => heard++);
+  changeSsd();
+  assert.equal(heard, 1);
+  pools.become({ pools: [hdd], defaultClass: undefined, unavailable: new Map() });
+  assert.equal(heard, 2);
+  changeSsd(); // no longer one of them
+  changeHdd();
+  assert.equal(heard, 3);
+  stop();
+  changeHdd();
+  assert.equal(heard, 3);
 });

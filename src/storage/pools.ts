@@ -1,55 +1,60 @@
-import { MoorageError } from '../base/errors.ts';
-import type { Run } from '../base/exec.ts';
-import { KeyedLock } from '../base/keyed-lock.ts';
-import type { Log } from '../base/log.ts';
-import type { DeviceClass, StorageConfig } from './device-classes.ts';
-import { PoolMissing } from './errors.ts';
-import { FilePool } from './file/file-pool.ts';
-import { Lvm } from './lvm/lvm.ts';
-import { LvmPool } from './lvm/lvm-pool.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
+import { ChangeListeners } from './change-listeners.ts';
 import type { Pool } from './pool.ts';
 
-export interface PoolsCollaborators {
-  readonly run: Run;
-  /** The environment that LVM commands inherit. */
-  readonly env: NodeJS.ProcessEnv;
-  readonly log: Log;
+/** What this node can serve now, and what it should but cannot. */
+export interface PoolSet {
+  readonly pools: readonly Pool[];
+  /** The class that serves claims that name none. */
+  readonly defaultClass: string | undefined;
+  /** Classes that cannot be served now, and why. */
+  readonly unavailable: ReadonlyMap<string, unknown>;
 }
 
 /** The pools of this node, by device class. */
 export class Pools {
-  readonly #pools: ReadonlyMap<string, Pool>;
-  /** What serves claims that name no class, if there is such a class. */
-  readonly default: Pool | undefined;
+  #set: PoolSet = { pools: [], defaultClass: undefined, unavailable: new Map() };
+  readonly #listeners = new ChangeListeners();
+  #unsubscribe: readonly (() => void)[] = [];
 
-  constructor(pools: readonly Pool[], defaultClass: string | undefined) {
-    this.#pools = new Map(pools.map((pool) => [pool.name, pool]));
-    this.default = defaultClass === undefined ? undefined : this.#pools.get(defaultClass);
+  constructor(pools: readonly Pool[] = [], defaultClass?: string) {
+    this.become({ pools, defaultClass, unavailable: new Map() });
   }
 
-  /** Opens and loads every pool; fails if one of them is not there. */
-  static async open(config: StorageConfig, { run, env, log }: PoolsCollaborators, signal: AbortSignal): Promise<Pools> {
-    const lvm = new Lvm({ command: config.lvmCommand, run, env });
-    const lock = new KeyedLock();
-    const open = (deviceClass: DeviceClass): Promise<Pool> =>
-      deviceClass.type === 'file'
-        ? FilePool.open({ deviceClass, run, log }, signal)
-        : deviceClass.type === 'thick'
-          ? LvmPool.open({ deviceClass, lvm, lock, log }, signal)
-          : Promise.reject(new PoolMissing(`device class ${deviceClass.name} is thin; use a thick class`));
-    const pools = await Promise.all(config.deviceClasses.map(open));
-    return new Pools(pools, config.deviceClasses.find((deviceClass) => deviceClass.isDefault)?.name);
+  /** What serves claims that name no class, if there is such a class and it can be served. */
+  get default(): Pool | undefined {
+    return this.#set.pools.find((pool) => pool.name === this.#set.defaultClass);
   }
 
   /** The empty name is the default class. */
   get(deviceClass: string): Pool {
-    const pool = deviceClass === '' ? this.default : this.#pools.get(deviceClass);
-    if (!pool) throw new DeviceClassNotFound(deviceClass, [...this.#pools.keys()]);
-    return pool;
+    const { pools, defaultClass, unavailable } = this.#set;
+    const name = deviceClass || defaultClass;
+    const pool = pools.find((pool) => pool.name === name);
+    if (pool) return pool;
+    if (name !== undefined && unavailable.has(name)) throw new DeviceClassUnavailable(name, unavailable.get(name));
+    throw new DeviceClassNotFound(deviceClass, [...pools.map((pool) => pool.name), ...unavailable.keys()]);
   }
 
   all(): readonly Pool[] {
-    return [...this.#pools.values()];
+    return this.#set.pools;
+  }
+
+  /** Classes that are configured but cannot be served now, and why. */
+  unavailable(): ReadonlyMap<string, unknown> {
+    return this.#set.unavailable;
+  }
+
+  become(set: PoolSet): void {
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
+    this.#set = set;
+    this.#unsubscribe = set.pools.map((pool) => pool.onChange(() => this.#listeners.notify()));
+    this.#listeners.notify();
+  }
+
+  /** Calls back after each change of a pool, and when classes come or go; returns how to stop that. */
+  onChange(listener: () => void): () => void {
+    return this.#listeners.add(listener);
   }
 }
 
@@ -60,5 +65,14 @@ export class DeviceClassNotFound extends MoorageError {
     const what =
       deviceClass === '' ? 'this node has no default device class' : `this node has no device class ${deviceClass}`;
     super(`${what}; it has ${known.join(', ')}`);
+  }
+}
+
+/** It is configured, and served as soon as what it stands on is there. */
+export class DeviceClassUnavailable extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(deviceClass: string, cause: unknown) {
+    super(`device class ${deviceClass} cannot be served now: ${messageOf(cause)}`, { cause });
   }
 }

@@ -6,6 +6,11 @@ const filesystemPrefix = 'moorage.dev/filesystem=';
 /** Set by the pool that made the volume: what is found on it is known to be ours, or known not to be. */
 export const createdTag = 'moorage.dev/created';
 
+/** Set on a snapshot or clone: what it was made of, even after that is gone. */
+export function sourceTag(source: string): string {
+  return `moorage.dev/source=${source}`;
+}
+
 /** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */
 export const erasingTag = 'moorage.dev/erasing';
 
@@ -17,4 +22,16 @@ export function filesystemTag(filesystem: string): string {
 /** The filesystem that was once made on the volume, whatever its device says today. */
 export function formattedAs(volume: Volume): string | undefined {
   return volume.tags.find((tag) => tag.startsWith(filesystemPrefix))?.slice(filesystemPrefix.length);
+}
+
+/** Set once the volume has been encrypted: what its device holds is of use only through a key. */
+export const encryptedTag = 'moorage.dev/encrypted=luks2';
+
+export function isEncrypted(volume: Volume): boolean {
+  return volume.tags.includes(encryptedTag);
+}
+
+/** What a copy of a volume takes over from it: the tags that tell what is on its device. */
+export function contentTags(tags: readonly string[]): readonly string[] {
+  return tags.filter((tag) => tag === createdTag || tag === encryptedTag || tag.startsWith(filesystemPrefix));
 }

@@ -6,7 +6,7 @@ import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { FilePool } from '../../src/storage/file/file-pool.ts';
 import { createdTag } from '../../src/storage/tags.ts';
-import { loopDevicesBelow, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
+import { loopDevicesBelow, newErasures, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
@@ -21,7 +21,7 @@ function openPool(path: string, { spareBytes = 0n, runs = run } = {}): Promise<F
     path,
     erase: { kind: 'none' },
   } as const;
-  return FilePool.open({ deviceClass, run: runs, log: silentLog }, signal);
+  return FilePool.open({ deviceClass, erasures: newErasures(), run: runs, log: silentLog }, signal);
 }
 
 const sizeOf = async (devicePath: string) => BigInt(await sh(`blockdev --getsize64 ${devicePath}`));

@@ -9,7 +9,7 @@ import { type Filesystem, Formatter, filesystems, filesystemUuid } from '../../s
 import { Mounts } from '../../src/storage/mounts.ts';
 import { blkid } from '../../src/storage/probe.ts';
 import { createdTag, filesystemTag } from '../../src/storage/tags.ts';
-import { scratchDirectory, sh, whyNotRoot } from './scratch.ts';
+import { newErasures, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
@@ -32,7 +32,7 @@ async function newVolume(t: TestContext) {
     path,
     erase: { kind: 'none' },
   } as const;
-  const pool = await FilePool.open({ deviceClass, run, log: silentLog }, signal);
+  const pool = await FilePool.open({ deviceClass, erasures: newErasures(), run, log: silentLog }, signal);
   const volume = await pool.create({ id: 'data', sizeBytes: 320n * 1024n ** 2n, tags: [] }, signal);
   const mount = (filesystem: Filesystem, options: string[] = []) =>
     mounts.mount({ source: volume.devicePath, target, filesystem, options }, signal);

@@ -2,7 +2,11 @@ import { mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promi
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { Eraser } from '../../src/storage/eraser.ts';
+import { Erasures } from '../../src/storage/erasures.ts';
 import { parseMountInfo } from '../../src/storage/mountinfo.ts';
 
 const timeoutMs = 60_000;
@@ -31,6 +35,11 @@ export async function scratchFilesystem(t: TestContext, filesystem: string): Pro
   await mkdir(mountpoint);
   await sh(`mount -o loop ${image} ${mountpoint}`);
   return mountpoint;
+}
+
+/** For the pools of a test. */
+export function newErasures(): Erasures {
+  return new Erasures({ eraser: new Eraser(run), clock: systemClock, log: silentLog });
 }
 
 export async function sh(script: string): Promise<string> {

@@ -4,17 +4,30 @@ import { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import type { FileClass } from '../device-classes.ts';
-import { PoolFull, PoolMissing, SnapshotUnsupported, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
-import type { Capacity, Erasure, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
-import { createdTag } from '../tags.ts';
+import { mustBeErasable } from '../eraser.ts';
+import { erasureIn, erasureTags, isProgressTag, progressTag } from '../erasure.ts';
+import type { Erasures } from '../erasures.ts';
+import * as errors from '../errors.ts';
+import { luksDevicePath } from '../luks.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
+import type { PoolSettings, ServedPool } from '../served-pool.ts';
+import { contentTags, createdTag, sourceTag } from '../tags.ts';
 import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
 import { LoopDevices } from './loop-devices.ts';
-import { VolumeFiles } from './volume-files.ts';
+import { reflink } from './reflink.ts';
+import { roomForDifferences } from './room-for-differences.ts';
+import { type Label, VolumeFiles } from './volume-files.ts';
 
 export interface FilePoolOptions {
   readonly deviceClass: FileClass;
+  readonly erasures: Erasures;
   readonly run: Run;
   readonly log: Log;
+}
+
+/** A volume, and the family of copies that it may share blocks with. */
+interface FileVolume extends Volume {
+  readonly family: VolumeId;
 }
 
 /** What every filesystem and every disk can cut. */
@@ -24,44 +37,59 @@ const granuleBytes = 4096n;
  * Volumes as preallocated files in one directory, each on a loop device. It needs neither a spare disk nor device mapper.
  * The directory is the truth; memory follows it. Another process must not change the directory meanwhile.
  */
-export class FilePool implements Pool {
+export class FilePool implements ServedPool {
   readonly name: string;
-  readonly #class: FileClass;
   readonly #files: VolumeFiles;
   readonly #loops: LoopDevices;
+  readonly #erasures: Erasures;
+  readonly #run: Run;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
-  readonly #volumes = new Map<VolumeId, Volume>();
+  readonly #volumes = new Map<VolumeId, FileVolume>();
+  #class: FileClass;
   #space: Capacity = { sizeBytes: 0n, freeBytes: 0n };
 
-  private constructor({ deviceClass, run, log }: FilePoolOptions) {
+  private constructor({ deviceClass, erasures, run, log }: FilePoolOptions) {
     this.name = deviceClass.name;
     this.#class = deviceClass;
     this.#files = new VolumeFiles(deviceClass.path, run);
     this.#loops = new LoopDevices(run);
+    this.#erasures = erasures;
+    this.#run = run;
     this.#log = log.child({ deviceClass: deviceClass.name, path: deviceClass.path });
   }
 
-  /** Reads the directory, clears away what a crash left half-made, and attaches what a reboot detached. */
+  /** Reads the directory, clears away what a crash left half-made, attaches what a reboot detached, and goes on erasing. */
   static async open(options: FilePoolOptions, signal: AbortSignal): Promise<FilePool> {
     const pool = new FilePool(options);
+    const { path, name, erase } = options.deviceClass;
     try {
       await pool.#files.removeUnfinished();
     } catch (cause) {
-      const { path, name } = options.deviceClass;
-      throw new PoolMissing(
+      throw new errors.PoolMissing(
         `directory ${path} of device class ${name} cannot be read (${messageOf(cause)}); create it, or correct path`,
         { cause },
       );
     }
+    await mustBeErasable({ kind: 'file', path }, erase);
     await pool.refresh(signal);
     return pool;
   }
 
+  reconfigure({ deviceClass }: PoolSettings): void {
+    if (deviceClass.type === 'file') this.#class = deviceClass;
+    this.#listeners.notify();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await this.#erasures.stop(graceMs);
+  }
+
   capacity(): Capacity {
-    const unspared = this.#space.freeBytes - this.#class.spareBytes;
-    return { sizeBytes: this.#space.sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
+    const { sizeBytes, freeBytes } = this.#space;
+    const unspared = freeBytes - this.#class.spareBytes - roomForDifferences([...this.#volumes.values()]);
+    return { sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
   }
 
   list(): readonly Volume[] {
@@ -73,7 +101,7 @@ export class FilePool implements Pool {
   }
 
   erasures(): readonly Erasure[] {
-    return [];
+    return this.#erasures.list();
   }
 
   onChange(listener: () => void): () => void {
@@ -91,7 +119,9 @@ export class FilePool implements Pool {
       for (const id of this.#volumes.keys()) if (!ids.includes(id)) this.#volumes.delete(id);
       for (const id of ids) {
         try {
-          await this.#load(id, attached.get(this.#files.imagePath(id)), signal);
+          const label = await this.#files.label(id);
+          if (erasureIn(label.tags)) await this.#erase(id, label);
+          else await this.#serve(id, label, attached.get(this.#files.imagePath(id)), signal);
         } catch (error) {
           signal.throwIfAborted();
           this.#volumes.delete(id);
@@ -107,11 +137,10 @@ export class FilePool implements Pool {
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
-        await this.#files.make(wanted.id, sizeBytes, [...wanted.tags, createdTag], signal);
+        const label = { tags: [...wanted.tags, createdTag], readOnly: false, family: wanted.id };
+        await this.#files.make(wanted.id, sizeBytes, label, signal);
       }
-      const volume = await this.#find(wanted.id, signal);
-      if (volume.sizeBytes >= wanted.sizeBytes) return volume;
-      throw new VolumeExists(this.name, wanted.id, volume.sizeBytes, wanted.sizeBytes);
+      return this.#mustBe(wanted.id, wanted.sizeBytes, undefined, signal);
     });
   }
 
@@ -124,7 +153,7 @@ export class FilePool implements Pool {
         await this.#files.grow(id, grownBytes, signal);
       }
       await this.#loops.updateSize(volume.devicePath, signal); // also after a crash that left only the file grown
-      return this.#load(id, volume.devicePath, signal);
+      return this.#serve(id, await this.#files.label(id), volume.devicePath, signal);
     });
   }
 
@@ -132,24 +161,40 @@ export class FilePool implements Pool {
     checkTags(tags);
     return this.#change(signal, async () => {
       const volume = this.#mustHave(id);
-      await this.#files.writeTags(id, [...new Set([...volume.tags, ...tags])]);
-      return this.#load(id, volume.devicePath, signal);
+      const before = await this.#files.label(id);
+      const label = { ...before, tags: [...new Set([...before.tags, ...tags])] };
+      await this.#files.writeLabel(id, label);
+      return this.#serve(id, label, volume.devicePath, signal);
     });
   }
 
-  async snapshot(source: VolumeId): Promise<Volume> {
-    throw new SnapshotUnsupported(
-      `device class ${this.name} keeps volumes as files and cannot copy ${source}; use a thin device class for snapshots`,
-    );
+  async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    checkVolumeId(wanted.id);
+    checkTags(wanted.tags);
+    return this.#change(signal, async () => {
+      const original = this.#mustHave(source);
+      const sizeBytes = roundUp(wanted.sizeBytes ?? original.sizeBytes);
+      if (!(await this.#files.has(wanted.id))) {
+        if (sizeBytes < original.sizeBytes) throw new errors.SnapshotTooSmall(wanted.id, original.sizeBytes, sizeBytes);
+        await this.#mustFit(sizeBytes);
+        await this.#copy(original, wanted, sizeBytes, signal);
+      }
+      return this.#mustBe(wanted.id, sizeBytes, source, signal);
+    });
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<void> {
     checkVolumeId(id); // it becomes the name of the file that is removed
-    await this.#change(signal, async () => {
-      if (await this.#files.has(id)) await this.#detach(id, signal);
-      await this.#files.remove(id);
-      this.#volumes.delete(id);
-    });
+    if (!this.#erasures.has(id)) {
+      await this.#change(signal, async () => {
+        if (await this.#files.has(id)) await this.#detach(id, signal);
+        if (this.#class.erase.kind === 'none') await this.#files.remove(id);
+        else if (await this.#files.has(id)) await this.#beginErasure(id);
+        this.#volumes.delete(id);
+        for (const { origin, ...copy } of this.#volumes.values()) if (origin === id) this.#volumes.set(copy.id, copy);
+      });
+    }
+    await this.#erasures.join(id, signal);
   }
 
   /** One change at a time; space is measured after each, as only the filesystem knows what a file takes. */
@@ -164,24 +209,75 @@ export class FilePool implements Pool {
     });
   }
 
-  async #find(id: VolumeId, signal: AbortSignal): Promise<Volume> {
-    const known = this.#volumes.get(id);
-    if (known) return known;
-    const image = this.#files.imagePath(id);
-    return this.#load(id, (await this.#loops.find([image], signal)).get(image), signal);
+  async #copy(original: FileVolume, wanted: NewSnapshot, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
+    const { id, devicePath, family } = original;
+    const label: Label = {
+      tags: [...new Set([...wanted.tags, ...contentTags(original.tags), sourceTag(id)])],
+      readOnly: wanted.access === 'ro',
+      origin: id,
+      family,
+    };
+    const copy = (draft: string) =>
+      reflink(this.#run, this.#files.imagePath(id), draft, [devicePath, luksDevicePath(id)]);
+    await this.#files.makeCopy(wanted.id, sizeBytes, label, copy, signal);
   }
 
-  async #load(id: VolumeId, attachedAs: string | undefined, signal: AbortSignal): Promise<Volume> {
-    const volume: Volume = {
+  /** The volume by this name, which may be there from an earlier call: then it must be what is asked for now. */
+  async #mustBe(id: VolumeId, wantedBytes: bigint, origin: VolumeId | undefined, signal: AbortSignal): Promise<Volume> {
+    const volume = this.#volumes.get(id) ?? (await this.#find(id, signal));
+    if (volume.origin !== origin) throw new errors.NameTaken(this.name, id, origin);
+    if (volume.sizeBytes < wantedBytes) throw new errors.VolumeExists(this.name, id, volume.sizeBytes, wantedBytes);
+    return volume;
+  }
+
+  async #find(id: VolumeId, signal: AbortSignal): Promise<Volume> {
+    const label = await this.#files.label(id);
+    if (erasureIn(label.tags)) throw new errors.VolumeBeingErased(id);
+    const image = this.#files.imagePath(id);
+    return this.#serve(id, label, (await this.#loops.find([image], signal)).get(image), signal);
+  }
+
+  async #serve(id: VolumeId, label: Label, attachedAs: string | undefined, signal: AbortSignal): Promise<Volume> {
+    const { tags, readOnly, origin, family } = label;
+    const volume = {
       id,
-      readOnly: false,
-      attr: '-wi-a-----',
       sizeBytes: await this.#files.sizeBytes(id),
-      tags: await this.#files.tags(id),
-      devicePath: attachedAs ?? (await this.#loops.attach(this.#files.imagePath(id), signal)),
+      devicePath: attachedAs ?? (await this.#loops.attach(this.#files.imagePath(id), { readOnly }, signal)),
+      tags,
+      readOnly,
+      ...(origin !== undefined && (await this.#files.has(origin)) && { origin }),
+      attr: readOnly ? '-ri-a-----' : '-wi-a-----',
+      family,
     };
     this.#volumes.set(id, volume);
     return volume;
+  }
+
+  /** From here on the volume cannot be used any more, and what becomes of it is on the disk. */
+  async #beginErasure(id: VolumeId): Promise<void> {
+    const { erase } = this.#class;
+    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
+    const label = await this.#files.label(id);
+    const marked = { ...label, tags: [...label.tags, ...erasureTags(erase)] };
+    await this.#files.writeLabel(id, marked);
+    await this.#erase(id, marked);
+  }
+
+  async #erase(id: VolumeId, label: Label): Promise<void> {
+    const record = erasureIn(label.tags);
+    if (!record) return;
+    this.#volumes.delete(id);
+    this.#erasures.add({
+      ...record,
+      id,
+      target: { kind: 'file', path: this.#files.imagePath(id), sizeBytes: await this.#files.sizeBytes(id) },
+      record: (cleanBytes) =>
+        this.#files.writeLabel(id, {
+          ...label,
+          tags: [...label.tags.filter((tag) => !isProgressTag(tag)), progressTag(cleanBytes)],
+        }),
+      release: () => this.#change(neverAborted, () => this.#files.remove(id)),
+    });
   }
 
   /** Nobody may go on writing to a file that has lost its name. */
@@ -189,23 +285,26 @@ export class FilePool implements Pool {
     const image = this.#files.imagePath(id);
     const device = (await this.#loops.find([image], signal)).get(image);
     if (!device) return;
-    if (await this.#loops.isHeld(device)) throw new VolumeInUse(id, device);
+    if (await this.#loops.isHeld(device)) throw new errors.VolumeInUse(id, device);
     await this.#loops.detach(device, signal);
-    if ((await this.#loops.find([image], signal)).has(image)) throw new VolumeInUse(id, device);
+    if ((await this.#loops.find([image], signal)).has(image)) throw new errors.VolumeInUse(id, device);
   }
 
   async #mustFit(sizeBytes: bigint): Promise<void> {
     this.#space = await this.#files.space();
     const { freeBytes } = this.capacity();
-    if (sizeBytes > freeBytes) throw new PoolFull(this.name, sizeBytes, freeBytes);
+    if (sizeBytes > freeBytes) throw new errors.PoolFull(this.name, sizeBytes, freeBytes);
   }
 
-  #mustHave(id: VolumeId): Volume {
+  #mustHave(id: VolumeId): FileVolume {
     const volume = this.#volumes.get(id);
-    if (!volume) throw new VolumeNotFound(this.name, id);
-    return volume;
+    if (volume) return volume;
+    throw this.#erasures.has(id) ? new errors.VolumeBeingErased(id) : new errors.VolumeNotFound(this.name, id);
   }
 }
+
+/** For what goes on even if the caller has left. */
+const neverAborted = new AbortController().signal;
 
 function roundUp(sizeBytes: bigint): bigint {
   return ((sizeBytes + granuleBytes - 1n) / granuleBytes) * granuleBytes;

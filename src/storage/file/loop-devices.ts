@@ -2,6 +2,7 @@ import { type BigIntStats, constants } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import * as v from 'valibot';
 import { CommandFailed, type Run } from '../../base/exec.ts';
+import { deviceNumber } from '../device-number.ts';
 
 const timeoutMs = 30_000;
 
@@ -37,8 +38,9 @@ export class LoopDevices {
   }
 
   /** Direct where the kernel can, so that data is not cached twice and a flush reaches the disk. */
-  async attach(file: string, signal: AbortSignal): Promise<string> {
-    const { stdout } = await this.#run(['losetup', '--find', '--show', file], { timeoutMs, signal });
+  async attach(file: string, { readOnly }: { readonly readOnly: boolean }, signal: AbortSignal): Promise<string> {
+    const access = readOnly ? ['--read-only'] : [];
+    const { stdout } = await this.#run(['losetup', '--find', '--show', ...access, file], { timeoutMs, signal });
     const device = stdout.trim();
     try {
       await this.#run(['losetup', '--direct-io=on', device], { timeoutMs, signal });
@@ -70,9 +72,7 @@ export class LoopDevices {
   }
 }
 
-/** `major:minor inode`; Linux spreads both numbers over the bits of st_dev. */
+/** As losetup shows it: `major:minor inode`. */
 export function identityOf({ dev, ino }: Pick<BigIntStats, 'dev' | 'ino'>): string {
-  const major = (dev >> 8n) & 0xfffn;
-  const minor = (dev & 0xffn) | ((dev >> 12n) & 0xfff00n);
-  return `${major}:${minor} ${ino}`;
+  return `${deviceNumber(dev)} ${ino}`;
 }

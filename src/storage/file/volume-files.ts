@@ -5,32 +5,47 @@ import type { Run } from '../../base/exec.ts';
 import type { Capacity, VolumeId } from '../pool.ts';
 import { replaceFile, syncDirectory } from './durable.ts';
 
+/** What is known of a volume besides its data. */
+export interface Label {
+  readonly tags: readonly string[];
+  readonly readOnly: boolean;
+  /** What it was copied from. */
+  readonly origin?: VolumeId | undefined;
+  /** All copies of one volume, and copies of these, have the same: they may share blocks. */
+  readonly family: VolumeId;
+}
+
 const imageSuffix = '.img';
 /** Our own names only: whatever else lies in the directory is not ours to clear away. */
 const unfinished = /\.(img|json)\.new$/;
 const timeoutMs = 300_000; // some filesystems write all of a preallocated file
 
-const labelSchema = v.object({ tags: v.array(v.string()) });
+const labelSchema = v.object({
+  tags: v.array(v.string()),
+  readOnly: v.optional(v.boolean(), false),
+  origin: v.optional(v.string()),
+  family: v.optional(v.string()),
+});
 
 /**
- * The directory of a file pool. A volume `v` is `v.img`, which holds its data, and `v.json`, which holds its tags.
+ * The directory of a file pool. A volume `v` is `v.img`, which holds its data, and `v.json`, which is its label.
  * It exists as soon as `v.img` has its name, and that comes last; it is gone as soon as `v.img` is, and that comes first.
  */
 export class VolumeFiles {
-  readonly #directory: string;
+  readonly directory: string;
   readonly #run: Run;
 
   constructor(directory: string, run: Run) {
-    this.#directory = directory;
+    this.directory = directory;
     this.#run = run;
   }
 
   imagePath(id: VolumeId): string {
-    return join(this.#directory, `${id}${imageSuffix}`);
+    return join(this.directory, `${id}${imageSuffix}`);
   }
 
   async list(): Promise<VolumeId[]> {
-    const names = await readdir(this.#directory);
+    const names = await readdir(this.directory);
     return names.filter((name) => name.endsWith(imageSuffix)).map((name) => name.slice(0, -imageSuffix.length));
   }
 
@@ -39,18 +54,22 @@ export class VolumeFiles {
   }
 
   /** Space only: nothing is written, and what an earlier file left on the disk reads as zeros. */
-  async make(id: VolumeId, sizeBytes: bigint, tags: readonly string[], signal: AbortSignal): Promise<void> {
-    const draft = `${this.imagePath(id)}.new`;
-    await rm(draft, { force: true });
-    try {
+  async make(id: VolumeId, sizeBytes: bigint, label: Label, signal: AbortSignal): Promise<void> {
+    await this.#give(id, label, (draft) => this.#allocate(draft, sizeBytes, signal));
+  }
+
+  /** `copy` writes the copy to the path it is given; that is then made as large as wanted. */
+  async makeCopy(
+    id: VolumeId,
+    sizeBytes: bigint,
+    label: Label,
+    copy: (draft: string) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#give(id, label, async (draft) => {
+      await copy(draft);
       await this.#allocate(draft, sizeBytes, signal);
-      await this.writeTags(id, tags);
-      await rename(draft, this.imagePath(id));
-    } catch (error) {
-      await rm(draft, { force: true });
-      throw error;
-    }
-    await syncDirectory(this.#directory);
+    });
   }
 
   async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
@@ -59,15 +78,15 @@ export class VolumeFiles {
 
   async remove(id: VolumeId): Promise<void> {
     await rm(this.imagePath(id), { force: true });
-    await syncDirectory(this.#directory);
+    await syncDirectory(this.directory);
     await rm(this.#labelPath(id), { force: true });
   }
 
   /** What a crash cut short: it never had its name, so nobody was ever given it. */
   async removeUnfinished(): Promise<void> {
-    const names = await readdir(this.#directory);
+    const names = await readdir(this.directory);
     await Promise.all(
-      names.filter((name) => unfinished.test(name)).map((name) => rm(join(this.#directory, name), { force: true })),
+      names.filter((name) => unfinished.test(name)).map((name) => rm(join(this.directory, name), { force: true })),
     );
   }
 
@@ -75,18 +94,34 @@ export class VolumeFiles {
     return (await stat(this.imagePath(id), { bigint: true })).size;
   }
 
-  async tags(id: VolumeId): Promise<readonly string[]> {
-    return v.parse(labelSchema, JSON.parse(await readFile(this.#labelPath(id), 'utf8'))).tags;
+  async label(id: VolumeId): Promise<Label> {
+    const label = v.parse(labelSchema, JSON.parse(await readFile(this.#labelPath(id), 'utf8')));
+    return { ...label, family: label.family ?? id };
   }
 
-  async writeTags(id: VolumeId, tags: readonly string[]): Promise<void> {
-    await replaceFile(this.#labelPath(id), `${JSON.stringify({ tags })}\n`);
+  async writeLabel(id: VolumeId, label: Label): Promise<void> {
+    await replaceFile(this.#labelPath(id), `${JSON.stringify(label)}\n`);
   }
 
   /** Of the whole filesystem, which others may use too. */
   async space(): Promise<Capacity> {
-    const { bsize, blocks, bavail } = await statfs(this.#directory, { bigint: true });
+    const { bsize, blocks, bavail } = await statfs(this.directory, { bigint: true });
     return { sizeBytes: blocks * bsize, freeBytes: bavail * bsize };
+  }
+
+  /** Makes the image under another name, then the label, and gives the image its name last. */
+  async #give(id: VolumeId, label: Label, make: (draft: string) => Promise<void>): Promise<void> {
+    const draft = `${this.imagePath(id)}.new`;
+    await rm(draft, { force: true });
+    try {
+      await make(draft);
+      await this.writeLabel(id, label);
+      await rename(draft, this.imagePath(id));
+    } catch (error) {
+      await rm(draft, { force: true });
+      throw error;
+    }
+    await syncDirectory(this.directory);
   }
 
   async #allocate(path: string, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
@@ -96,6 +131,6 @@ export class VolumeFiles {
   }
 
   #labelPath(id: VolumeId): string {
-    return join(this.#directory, `${id}.json`);
+    return join(this.directory, `${id}.json`);
   }
 }

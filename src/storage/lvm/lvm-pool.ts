@@ -6,6 +6,7 @@ import { ChangeListeners } from '../change-listeners.ts';
 import type { ThickClass } from '../device-classes.ts';
 import { PoolFull, PoolMissing, SnapshotUnsupported, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
 import type { Capacity, Erasure, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
+import type { PoolSettings } from '../served-pool.ts';
 import { createdTag } from '../tags.ts';
 import { checkNewVolume, checkTags } from '../volume-id.ts';
 import type { Lvm } from './lvm.ts';
@@ -25,7 +26,7 @@ export interface LvmPoolOptions {
  */
 export class LvmPool implements Pool {
   readonly name: string;
-  readonly #class: ThickClass;
+  #class: ThickClass;
   readonly #lvm: Lvm;
   readonly #lock: KeyedLock;
   readonly #log: Log;
@@ -72,6 +73,13 @@ export class LvmPool implements Pool {
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }
+
+  reconfigure({ deviceClass }: PoolSettings): void {
+    if (deviceClass.type === 'thick') this.#class = deviceClass;
+    this.#listeners.notify();
+  }
+
+  async stop(): Promise<void> {}
 
   /** Asks LVM for what it has now. */
   async refresh(signal: AbortSignal): Promise<void> {

@@ -1,0 +1,14 @@
+import { Gauge } from 'prom-client';
+import { metrics } from '../names.ts';
+
+/** Tells whoever watches that a change of the configuration was refused, and the one of before is still in use. */
+export function configGauge(problem: () => unknown): Gauge {
+  return new Gauge({
+    name: metrics.configAccepted,
+    help: '1 while the configuration file is in use as it is, 0 while it is refused and the one of before is in use.',
+    registers: [],
+    collect() {
+      this.set(problem() === undefined ? 1 : 0);
+    },
+  });
+}

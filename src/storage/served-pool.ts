@@ -1,0 +1,17 @@
+import type { DeviceClass, OptionClass } from './device-classes.ts';
+import type { Pool } from './pool.ts';
+
+/** What the configuration says about one pool. */
+export interface PoolSettings {
+  readonly deviceClass: DeviceClass;
+  readonly optionClasses: readonly OptionClass[];
+}
+
+/** A pool as the configuration keeps it: its settings can change while it serves, what it stands on cannot. */
+export interface ServedPool extends Pool {
+  reconfigure(settings: PoolSettings): void;
+  /** Starts nothing more of its own, such as erasures; after the grace period what runs is aborted. */
+  stop(graceMs: number): Promise<void>;
+}
+
+export type OpenPool = (settings: PoolSettings, signal: AbortSignal) => Promise<ServedPool>;

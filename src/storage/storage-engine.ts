@@ -1,0 +1,83 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Run } from '../base/exec.ts';
+import type { Log } from '../base/log.ts';
+import { ConfigFile } from './config-file.ts';
+import { ConfiguredPools } from './configured-pools.ts';
+import type { DeviceClass, StorageConfig } from './device-classes.ts';
+import { poolOpener } from './pool-opener.ts';
+import type { Pools } from './pools.ts';
+
+export interface StorageEngineOptions {
+  readonly configFile: string;
+  readonly run: Run;
+  /** The environment that LVM commands inherit. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The pools of this node as its configuration file says, also when that changes. */
+export class StorageEngine {
+  /** Where the configuration says that the engine is to be reached. */
+  readonly socketPath: string;
+  readonly #file: ConfigFile;
+  readonly #configured: ConfiguredPools;
+  readonly #abort = new AbortController();
+
+  private constructor(socketPath: string, file: ConfigFile, configured: ConfiguredPools) {
+    this.socketPath = socketPath;
+    this.#file = file;
+    this.#configured = configured;
+  }
+
+  /** Fails if the configuration cannot be used; pools that are not there yet are waited for in the background. */
+  static async start(options: StorageEngineOptions, signal: AbortSignal): Promise<StorageEngine> {
+    const { configFile, clock, log } = options;
+    const { file, config } = await ConfigFile.open({ path: configFile, clock, log });
+    const open = poolOpener({ ...options, lvmCommand: config.lvmCommand });
+    const configured = new ConfiguredPools({ open, clock, log });
+    const engine = new StorageEngine(config.socketPath, file, configured);
+    try {
+      await configured.apply(config, signal);
+    } catch (error) {
+      await engine.stop();
+      throw error;
+    }
+    file.onChange((changed) => void engine.#apply(config, changed, log));
+    return engine;
+  }
+
+  get pools(): Pools {
+    return this.#configured.pools;
+  }
+
+  /** As configured, whether or not they can be served now. */
+  deviceClasses(): readonly DeviceClass[] {
+    return this.#configured.deviceClasses();
+  }
+
+  /** Why the configuration file, as it is now, is not used; undefined while it is. */
+  get configProblem(): unknown {
+    return this.#file.problem;
+  }
+
+  async stop(): Promise<void> {
+    this.#file.close();
+    this.#abort.abort();
+    await this.#configured.stop();
+  }
+
+  async #apply(first: StorageConfig, changed: StorageConfig, log: Log): Promise<void> {
+    if (changed.socketPath !== first.socketPath || !isDeepStrictEqual(changed.lvmCommand, first.lvmCommand)) {
+      log.warn('a change of socket-name or lvm-command-prefix takes effect at the next start');
+    }
+    try {
+      await this.#configured.apply(changed, this.#abort.signal);
+      log.info('the changed configuration is in use');
+    } catch (error) {
+      log.error({ err: error }, `the changed configuration could not be applied: ${messageOf(error)}`);
+    }
+  }
+}
