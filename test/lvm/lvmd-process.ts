@@ -1,0 +1,89 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { TestContext } from 'node:test';
+import { stringify } from 'yaml';
+
+/** A machine is slow to compile: what one process has compiled, the next need not. */
+const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
+const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
+
+export interface Ended {
+  readonly code: number | string;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A real `moorage lvmd` with a configuration of its own, for one test. */
+export class LvmdProcess {
+  readonly directory: string;
+  readonly configFile: string;
+  readonly socketPath: string;
+  readonly #child: ChildProcess;
+  readonly #log: string[] = [];
+
+  private constructor(directory: string) {
+    this.directory = directory;
+    this.configFile = join(directory, 'lvmd.yaml');
+    this.socketPath = join(directory, 'lvmd.sock');
+    const command = [main, 'lvmd', '--config', this.configFile, '--metrics-addr', '127.0.0.1:0'];
+    this.#child = spawn(process.execPath, command, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+  }
+
+  /** Resolves when it serves. */
+  static async start(t: TestContext, deviceClasses: readonly object[], lvm = ['lvm']): Promise<LvmdProcess> {
+    const directory = await mkdtemp(join(tmpdir(), 'moorage-lvmd-'));
+    const config = {
+      'socket-name': join(directory, 'lvmd.sock'),
+      'lvm-command-prefix': lvm,
+      'device-classes': deviceClasses,
+    };
+    await writeFile(join(directory, 'lvmd.yaml'), stringify(config));
+    const lvmd = new LvmdProcess(directory);
+    t.after(async () => {
+      await lvmd.stop();
+      await rm(directory, { recursive: true });
+    });
+    await lvmd.#serves();
+    return lvmd;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  async stop(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exit = once(this.#child, 'exit');
+    this.#child.kill('SIGTERM');
+    await exit;
+  }
+
+  /** Runs the commands that people run, with this lvmd's socket. */
+  moorage(...words: string[]): Promise<Ended> {
+    return moorage(...words, '--socket', this.socketPath);
+  }
+
+  async #serves(): Promise<void> {
+    const lines = createInterface({ input: this.#child.stderr ?? process.stdin });
+    const serving = Promise.withResolvers<void>();
+    lines.on('line', (line) => {
+      this.#log.push(line);
+      if (line.includes('"msg":"serving"')) serving.resolve();
+    });
+    this.#child.once('exit', () => serving.reject(new Error(`lvmd did not start:\n${this.#log.join('\n')}`)));
+    await serving.promise;
+  }
+}
+
+/** A process of its own: exit code and both outputs. */
+export function moorage(...words: string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [main, ...words], { env }, (error, stdout, stderr) => {
+      resolve({ code: error?.code ?? 0, stdout, stderr });
+    });
+  });
+}

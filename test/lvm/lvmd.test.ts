@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { RpcClient } from '../../src/rpc/client.ts';
+import { LVService, VGService } from '../../src/rpc/gen/lvmd/lvmd_pb.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { LvmdProcess, moorage } from './lvmd-process.ts';
+
+const mebibyte = 1024n ** 2n;
+const options = { timeoutMs: 60_000 };
+const { signal } = new AbortController();
+
+const thick = (vg: string) => ({ name: 'ssd', 'volume-group': vg, default: true, 'spare-gb': 0 });
+
+test('people make, see, grow and remove volumes on real LVM', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  const lvmd = await LvmdProcess.start(t, [thick(vg)]);
+
+  const made = await lvmd.moorage('volume', 'create', 'data', '10Mi', '--tags', 'a,b', '-o', 'json');
+  assert.equal(made.code, 0, made.stderr);
+  const { device, sizeBytes, tags } = JSON.parse(made.stdout);
+  assert.equal(device, `/dev/${vg}/data`);
+  assert.equal(sizeBytes, 12 * 1024 ** 2); // whole extents
+  assert.deepEqual(tags.slice(0, 2), ['a', 'b']);
+  assert.ok((await stat(device)).isBlockDevice());
+
+  const grown = await lvmd.moorage('volume', 'grow', 'data', '20Mi');
+  assert.match(grown.stdout, /^data +ssd +20 MiB +rw +\/dev/m);
+  assert.equal(await command('lvs', '--noheadings', '--units', 'm', '-o', 'lv_size', `${vg}/data`), '20.00m');
+
+  {
+    await using _ = await open(device, 'r');
+    const refused = await lvmd.moorage('volume', 'rm', 'data');
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /^moorage: volume data is still in use .*; unmount and close it/);
+  }
+  assert.deepEqual(await lvmd.moorage('volume', 'rm', 'data'), {
+    code: 0,
+    stdout: 'volume data removed\n',
+    stderr: '',
+  });
+  assert.equal(await command('lvs', '--noheadings', vg), '');
+});
+
+test("TopoLVM's calls: device numbers are those of LVM, a repeated creation is the first one, a watch goes on", async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  const lvmd = await LvmdProcess.start(t, [thick(vg)]);
+  using volumes = new RpcClient(LVService, lvmd.socketPath);
+  using groups = new RpcClient(VGService, lvmd.socketPath);
+  const watch = groups.methods.watch({}, { signal })[Symbol.asyncIterator]();
+  const before = (await watch.next()).value?.freeBytes ?? 0n;
+
+  const wanted = { name: 'data', sizeBytes: 8n * mebibyte, tags: ['a'] };
+  const { volume } = await volumes.methods.createLV(wanted, options);
+  const { volume: again } = await volumes.methods.createLV(wanted, options);
+  assert.deepEqual(again, volume);
+  const numbers = await command('lvs', '--noheadings', '-o', 'lv_kernel_major,lv_kernel_minor', `${vg}/data`);
+  assert.equal(`${volume?.devMajor} ${volume?.devMinor}`, numbers.replace(/\s+/, ' '));
+  assert.equal((await watch.next()).value?.freeBytes, before - 8n * mebibyte);
+
+  const { volumes: listed } = await groups.methods.getLVList({}, options);
+  assert.deepEqual(listed, [volume]);
+
+  await assert.rejects(volumes.methods.createLV({ name: 'big', sizeBytes: before * 2n }, options), {
+    code: 'ResourceExhausted',
+  });
+  await volumes.methods.removeLV({ name: 'data' }, options);
+  await assert.rejects(volumes.methods.removeLV({ name: 'data' }, options), { code: 'NotFound' });
+  let free = 0n;
+  while (free !== before) free = (await watch.next()).value?.freeBytes ?? 0n;
+  await watch.return?.();
+});
+
+test('a second engine on the same socket is refused, the first goes on', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  const lvmd = await LvmdProcess.start(t, [thick(vg)]);
+  const second = await moorage('lvmd', '--config', lvmd.configFile, '--metrics-addr', '127.0.0.1:0');
+  assert.equal(second.code, 1);
+  assert.match(second.stderr, /another lvmd answers on .*; stop it first/);
+  assert.deepEqual(await moorage('lvmd', 'health', '--config', lvmd.configFile), {
+    code: 0,
+    stdout: 'healthy\n',
+    stderr: '',
+  });
+});
+
+test('health finds out that LVM hangs, and that it works again', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  const lvm = await lvmThatCanHang(t);
+  const lvmd = await LvmdProcess.start(t, [thick(vg)], [lvm.path]);
+  const health = () => moorage('lvmd', 'health', '--config', lvmd.configFile);
+  assert.equal((await health()).code, 0);
+
+  await lvm.hang(lvmd.pid);
+  const { code, stderr } = await health();
+  assert.equal(code, 1);
+  assert.match(stderr, /^moorage: lvmd runs, but cannot serve: device class ssd: .*no answer within 10 s/);
+
+  await lvm.goOn();
+  assert.equal((await health()).code, 0);
+});
+
+/** An `lvm` that can be made to hang, in processes that run already and in those to come. */
+async function lvmThatCanHang(t: TestContext) {
+  const directory = await mkdtemp(join(tmpdir(), 'moorage-hanging-'));
+  t.after(() => rm(directory, { recursive: true }));
+  const path = join(directory, 'lvm');
+  const brake = join(directory, 'brake');
+  await writeFile(path, `#!/bin/sh\nwhile [ -e ${brake} ]; do sleep 1; done\nexec lvm "$@"\n`, { mode: 0o755 });
+  let stopped: number[] = [];
+  return {
+    path,
+    async hang(parent: number) {
+      await writeFile(brake, '');
+      const children = await readFile(`/proc/${parent}/task/${parent}/children`, 'utf8');
+      stopped = children.split(' ').filter(Boolean).map(Number);
+      for (const pid of stopped) process.kill(pid, 'SIGSTOP');
+    },
+    async goOn() {
+      await rm(brake);
+      for (const pid of stopped) process.kill(pid, 'SIGCONT');
+    },
+  };
+}
