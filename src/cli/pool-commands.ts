@@ -50,7 +50,7 @@ function poolTable(pools: readonly Pool[]): string {
       isDefault ? 'yes' : '',
       unavailable ? '-' : formatBytes(sizeBytes),
       unavailable ? '-' : formatBytes(freeBytes),
-      String(volumes),
+      unavailable ? '-' : String(volumes),
       thin ? `${thin.dataPercent}%` : '',
       thin ? `${thin.metadataPercent}%` : '',
       erasures.map(({ name }) => name).join(', '),

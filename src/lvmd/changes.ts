@@ -2,12 +2,12 @@ import { abortable } from '../base/abortable.ts';
 import type { Pools } from '../storage/pools.ts';
 
 /**
- * Yields at once, and again whenever a pool has changed since: changes that come while the consumer is busy are one.
+ * Yields at once, and again whenever pools have changed since: changes that come while the consumer is busy are one.
  * Throws the signal's reason when that is aborted.
  */
-export async function* changes(pools: Pick<Pools, 'all'>, signal: AbortSignal): AsyncGenerator<void> {
+export async function* changes(pools: Pick<Pools, 'onChange'>, signal: AbortSignal): AsyncGenerator<void> {
   let news = Promise.withResolvers<void>();
-  const stops = pools.all().map((pool) => pool.onChange(() => news.resolve()));
+  const stop = pools.onChange(() => news.resolve());
   try {
     for (;;) {
       news = Promise.withResolvers();
@@ -15,6 +15,6 @@ export async function* changes(pools: Pick<Pools, 'all'>, signal: AbortSignal): 
       await abortable(news.promise, signal);
     }
   } finally {
-    for (const stop of stops) stop();
+    stop();
   }
 }

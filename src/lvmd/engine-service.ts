@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
 import type { EngineService, ErasureSchema, PoolSchema } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 import type { Erasure, Pool } from '../storage/pool.ts';
@@ -13,7 +14,7 @@ const progressEveryMs = 500;
 
 /** What TopoLVM's services have no words for. */
 export function engineService(
-  pools: Pick<Pools, 'get' | 'all' | 'default'>,
+  pools: Pick<Pools, 'get' | 'all' | 'default' | 'unavailable'>,
   clock: Clock,
 ): Implementation<typeof EngineService> {
   const poolOf = (deviceClass: string): Pool => {
@@ -24,7 +25,12 @@ export function engineService(
   return {
     async listPools(request) {
       refuseUnknownFields(request);
-      return { pools: pools.all().map((pool) => poolMessage(pool, pool === pools.default)) };
+      const serving = pools.all().map((pool) => poolMessage(pool, pool === pools.default));
+      const missing = [...pools.unavailable()].map(([deviceClass, reason]) => ({
+        deviceClass,
+        unavailable: messageOf(reason),
+      }));
+      return { pools: [...serving, ...missing] };
     },
 
     async addTags(request, { signal }) {

@@ -45,24 +45,6 @@ test('each listener hears of the last state, and a burst costs it few messages',
   }
 });
 
-test('a listener that leaves is forgotten by the pool', async (t) => {
-  const { pool, groups } = await start(t);
-  let listeners = 0;
-  const forgotten = Promise.withResolvers<void>();
-  const onChange = pool.onChange.bind(pool);
-  pool.onChange = (listener) => {
-    listeners++;
-    const stop = onChange(listener);
-    return () => {
-      if (--listeners === 0) forgotten.resolve();
-      return stop();
-    };
-  };
-  for await (const _ of groups.watch({}, { signal })) break;
-  await forgotten.promise;
-  assert.equal(listeners, 0);
-});
-
 test('a thin pool tells what it may still promise', async (t) => {
   const { pool, groups } = await start(t);
   const thin = { dataPercent: 12.5, metadataPercent: 3.25, sizeBytes: 500n, overprovisionBytes: 4000n };

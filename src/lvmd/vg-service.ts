@@ -8,7 +8,9 @@ import { checkDeviceClass, refuseUnknownFields } from './requests.ts';
 import { volumeMessage } from './volume-message.ts';
 
 /** What there is, in TopoLVM's words: from the engine's memory, with no command run. */
-export function vgService(pools: Pick<Pools, 'get' | 'all' | 'default'>): Implementation<typeof VGService> {
+export function vgService(
+  pools: Pick<Pools, 'get' | 'all' | 'default' | 'onChange'>,
+): Implementation<typeof VGService> {
   const poolOf = (deviceClass: string): Pool => {
     checkDeviceClass(deviceClass);
     return pools.get(deviceClass);

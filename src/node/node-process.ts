@@ -10,6 +10,7 @@ import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
 import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { serveLvmd } from '../lvmd/lvmd-server.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
@@ -33,6 +34,8 @@ import { PublishedVolumes } from './published-volumes.ts';
 export interface NodeOptions {
   readonly nodeName: string;
   readonly csiSocket: string;
+  /** Where the engine answers as lvmd does. */
+  readonly lvmdSocket: string;
   readonly kubeletDir: string;
   readonly configFile: string;
   readonly metricsAddress: string;
@@ -110,6 +113,9 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
+
+  const lvmd = await serveLvmd({ socketPath: options.lvmdSocket, pools, clock, log });
+  parts.defer(() => lvmd.stop(graceMs));
 
   const published = new PublishedVolumes({
     pools,
