@@ -3,33 +3,19 @@ import { open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
-import { FilePool } from '../../src/storage/file/file-pool.ts';
 import { createdTag } from '../../src/storage/tags.ts';
-import { loopDevicesBelow, newErasures, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
+import { loopDevicesBelow, openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
-
-function openPool(path: string, { spareBytes = 0n, runs = run } = {}): Promise<FilePool> {
-  const deviceClass = {
-    type: 'file',
-    name: 'files',
-    isDefault: true,
-    spareBytes,
-    path,
-    erase: { kind: 'none' },
-  } as const;
-  return FilePool.open({ deviceClass, erasures: newErasures(), run: runs, log: silentLog }, signal);
-}
 
 const sizeOf = async (devicePath: string) => BigInt(await sh(`blockdev --getsize64 ${devicePath}`));
 
 for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
   test(`on ${filesystem}, a volume is made, tagged, grown, found after a restart, and removed`, native, async (t) => {
     const path = await scratchFilesystem(t, filesystem);
-    const pool = await openPool(path);
+    const pool = await openFilePool(path);
     const before = pool.capacity();
     const made = await pool.create({ id: 'data', sizeBytes: 40n * mebibyte + 1n, tags: ['claim=a'] }, signal);
     assert.equal(made.sizeBytes, 40n * mebibyte + 4096n);
@@ -41,7 +27,7 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
     const grown = await pool.grow('data', 64n * mebibyte, signal);
     assert.equal(await sizeOf(made.devicePath), 64n * mebibyte);
     assert.deepEqual(grown, { ...made, sizeBytes: 64n * mebibyte, tags: ['claim=a', createdTag, 'b'] });
-    assert.deepEqual((await openPool(path)).list(), [grown]);
+    assert.deepEqual((await openFilePool(path)).list(), [grown]);
 
     await pool.remove('data', signal);
     await pool.remove('data', signal);
@@ -55,7 +41,7 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
 }
 
 test('a creation repeated returns the same volume and device', native, async (t) => {
-  const pool = await openPool(await scratchDirectory(t));
+  const pool = await openFilePool(await scratchDirectory(t));
   const made = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
   assert.deepEqual(await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal), made);
   await assert.rejects(pool.create({ id: 'data', sizeBytes: 2n * mebibyte, tags: [] }, signal), {
@@ -70,17 +56,17 @@ test('where the kernel refuses direct access, a volume works through the cache',
           new CommandFailed(command, { exitCode: 1, signal: null, stdout: '', stderr: 'Invalid argument' }),
         )
       : run(command, options);
-  const pool = await openPool(await scratchDirectory(t), { runs: refusing });
+  const pool = await openFilePool(await scratchDirectory(t), { runs: refusing });
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
   assert.equal(await sizeOf(devicePath), mebibyte);
 });
 
 test('after a reboot its volumes have their devices and their data again', native, async (t) => {
   const path = await scratchDirectory(t);
-  const first = await (await openPool(path)).create({ id: 'data', sizeBytes: mebibyte, tags: ['a'] }, signal);
+  const first = await (await openFilePool(path)).create({ id: 'data', sizeBytes: mebibyte, tags: ['a'] }, signal);
   await sh(`printf kept | dd of=${first.devicePath} conv=fsync status=none; losetup -d ${first.devicePath}`);
 
-  const again = (await openPool(path)).get('data');
+  const again = (await openFilePool(path)).get('data');
   assert.ok(again);
   assert.deepEqual(again.tags, ['a', createdTag]);
   assert.equal(await sh(`head -c 4 ${again.devicePath}`), 'kept');
@@ -93,13 +79,13 @@ test('a crash during creation leaves nothing that counts, and the next start cle
       command[0] === crashAt && command[1] !== '--list'
         ? Promise.reject(new Error('power loss'))
         : run(command, options);
-    const pool = await openPool(path, { runs: crashing });
+    const pool = await openFilePool(path, { runs: crashing });
     await assert.rejects(pool.create({ id: crashAt, sizeBytes: mebibyte, tags: ['a'] }, signal), /power loss/);
   }
   await writeFile(join(path, 'lost.img.new'), 'half made');
   await writeFile(join(path, 'notes.new'), 'of somebody else');
 
-  const pool = await openPool(path);
+  const pool = await openFilePool(path);
   assert.deepEqual(
     pool.list().map((volume) => volume.id),
     ['losetup'],
@@ -110,18 +96,18 @@ test('a crash during creation leaves nothing that counts, and the next start cle
 
 test('a growth that a crash cut short is completed when it is repeated', native, async (t) => {
   const path = await scratchDirectory(t);
-  const pool = await openPool(path);
+  const pool = await openFilePool(path);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
   await sh(`fallocate -l 2097152 ${path}/data.img`); // the file has grown, the device has not
-  const restarted = await openPool(path);
+  const restarted = await openFilePool(path);
   await restarted.grow('data', 2n * mebibyte, signal);
   assert.equal(await sizeOf(devicePath), 2n * mebibyte);
 });
 
 test('spare is kept, and a full pool says so', native, async (t) => {
   const path = await scratchFilesystem(t, 'ext4');
-  const everything = (await openPool(path)).capacity().freeBytes;
-  const pool = await openPool(path, { spareBytes: everything - 64n * mebibyte });
+  const everything = (await openFilePool(path)).capacity().freeBytes;
+  const pool = await openFilePool(path, { spareBytes: everything - 64n * mebibyte });
   assert.equal(pool.capacity().freeBytes, 64n * mebibyte);
   await assert.rejects(pool.create({ id: 'big', sizeBytes: 65n * mebibyte, tags: [] }, signal), { name: 'PoolFull' });
   const outcomes = await Promise.allSettled(
@@ -132,7 +118,7 @@ test('spare is kept, and a full pool says so', native, async (t) => {
 
 test('a mounted volume is not removed, nor one that is merely open', native, async (t) => {
   const directory = await scratchDirectory(t);
-  const pool = await openPool(directory);
+  const pool = await openFilePool(directory);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 16n * mebibyte, tags: [] }, signal);
   await sh(
     `mkfs.ext4 -q ${devicePath}; mkdir ${directory}/m; mount ${devicePath} ${directory}/m; echo kept >${directory}/m/f`,
@@ -153,10 +139,10 @@ test('a mounted volume is not removed, nor one that is merely open', native, asy
 
 test('one volume that cannot be served does not keep the others from it', native, async (t) => {
   const path = await scratchDirectory(t);
-  const pool = await openPool(path);
+  const pool = await openFilePool(path);
   for (const id of ['good', 'bad']) await pool.create({ id, sizeBytes: mebibyte, tags: [] }, signal);
   await writeFile(join(path, 'bad.json'), 'not JSON');
-  const restarted = await openPool(path);
+  const restarted = await openFilePool(path);
   assert.deepEqual(
     restarted.list().map((volume) => volume.id),
     ['good'],
@@ -166,5 +152,5 @@ test('one volume that cannot be served does not keep the others from it', native
 });
 
 test('a directory that is not there is named', native, async () => {
-  await assert.rejects(openPool('/no/such/directory'), { name: 'PoolMissing', message: /\/no\/such\/directory/ });
+  await assert.rejects(openFilePool('/no/such/directory'), { name: 'PoolMissing', message: /\/no\/such\/directory/ });
 });

@@ -3,13 +3,11 @@ import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
-import { FilePool } from '../../src/storage/file/file-pool.ts';
 import { type Filesystem, Formatter, filesystems, filesystemUuid } from '../../src/storage/filesystem.ts';
 import { Mounts } from '../../src/storage/mounts.ts';
 import { blkid } from '../../src/storage/probe.ts';
 import { createdTag, filesystemTag } from '../../src/storage/tags.ts';
-import { newErasures, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
+import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
@@ -24,15 +22,7 @@ async function newVolume(t: TestContext) {
   const target = join(directory, 'a target'); // a blank, as nobody promises that there is none
   await mkdir(path);
   await mkdir(target);
-  const deviceClass = {
-    type: 'file',
-    name: 'files',
-    isDefault: true,
-    spareBytes: 0n,
-    path,
-    erase: { kind: 'none' },
-  } as const;
-  const pool = await FilePool.open({ deviceClass, erasures: newErasures(), run, log: silentLog }, signal);
+  const pool = await openFilePool(path);
   const volume = await pool.create({ id: 'data', sizeBytes: 320n * 1024n ** 2n, tags: [] }, signal);
   const mount = (filesystem: Filesystem, options: string[] = []) =>
     mounts.mount({ source: volume.devicePath, target, filesystem, options }, signal);

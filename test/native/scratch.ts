@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { run } from '../../src/base/exec.ts';
+import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
+import type { ErasePolicy } from '../../src/storage/device-classes.ts';
 import { Eraser } from '../../src/storage/eraser.ts';
 import { Erasures } from '../../src/storage/erasures.ts';
+import { FilePool } from '../../src/storage/file/file-pool.ts';
 import { parseMountInfo } from '../../src/storage/mountinfo.ts';
 
 const timeoutMs = 60_000;
@@ -25,21 +27,29 @@ export async function scratchDirectory(t: TestContext): Promise<string> {
 }
 
 /** A directory on a new filesystem of its own, large enough for any kind. */
-export async function scratchFilesystem(t: TestContext, filesystem: string): Promise<string> {
+export async function scratchFilesystem(t: TestContext, filesystem: string, sizeMb = 1024): Promise<string> {
   const directory = await scratchDirectory(t);
   const image = join(directory, 'disk.img');
   const mountpoint = join(directory, 'mounted');
   await writeFile(image, '');
-  await truncate(image, 1024 ** 3);
+  await truncate(image, sizeMb * 1024 ** 2);
   await sh(`mkfs.${filesystem} -q ${image}`);
   await mkdir(mountpoint);
   await sh(`mount -o loop ${image} ${mountpoint}`);
   return mountpoint;
 }
 
-/** For the pools of a test. */
-export function newErasures(): Erasures {
-  return new Erasures({ eraser: new Eraser(run), clock: systemClock, log: silentLog });
+interface FilePoolOfTest {
+  readonly spareBytes?: bigint;
+  readonly erase?: ErasePolicy;
+  readonly runs?: Run;
+}
+
+export async function openFilePool(path: string, options: FilePoolOfTest = {}): Promise<FilePool> {
+  const { spareBytes = 0n, erase = { kind: 'none' }, runs = run } = options;
+  const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes, path, erase } as const;
+  const erasures = new Erasures({ eraser: new Eraser(runs), clock: systemClock, log: silentLog });
+  return FilePool.open({ deviceClass, erasures, run: runs, log: silentLog }, new AbortController().signal);
 }
 
 export async function sh(script: string): Promise<string> {

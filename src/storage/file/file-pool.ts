@@ -15,7 +15,7 @@ import { contentTags, createdTag, sourceTag } from '../tags.ts';
 import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
 import { LoopDevices } from './loop-devices.ts';
 import { reflink } from './reflink.ts';
-import { roomForDifferences } from './room-for-differences.ts';
+import { roomToCome } from './room-to-come.ts';
 import { type Label, VolumeFiles } from './volume-files.ts';
 
 export interface FilePoolOptions {
@@ -48,6 +48,7 @@ export class FilePool implements ServedPool {
   readonly #listeners = new ChangeListeners();
   readonly #volumes = new Map<VolumeId, FileVolume>();
   #class: FileClass;
+  /** Of what is free, only what no volume was promised. */
   #space: Capacity = { sizeBytes: 0n, freeBytes: 0n };
 
   private constructor({ deviceClass, erasures, run, log }: FilePoolOptions) {
@@ -88,7 +89,7 @@ export class FilePool implements ServedPool {
 
   capacity(): Capacity {
     const { sizeBytes, freeBytes } = this.#space;
-    const unspared = freeBytes - this.#class.spareBytes - roomForDifferences([...this.#volumes.values()]);
+    const unspared = freeBytes - this.#class.spareBytes;
     return { sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
   }
 
@@ -150,7 +151,7 @@ export class FilePool implements ServedPool {
       if (volume.sizeBytes < sizeBytes) {
         const grownBytes = roundUp(sizeBytes);
         await this.#mustFit(grownBytes - volume.sizeBytes);
-        await this.#files.grow(id, grownBytes, signal);
+        await this.#files.grow(id, volume.sizeBytes, grownBytes, signal);
       }
       await this.#loops.updateSize(volume.devicePath, signal); // also after a crash that left only the file grown
       return this.#serve(id, await this.#files.label(id), volume.devicePath, signal);
@@ -203,7 +204,7 @@ export class FilePool implements ServedPool {
       try {
         return await change();
       } finally {
-        this.#space = await this.#files.space();
+        await this.#measure();
         this.#listeners.notify();
       }
     });
@@ -241,7 +242,7 @@ export class FilePool implements ServedPool {
     const { tags, readOnly, origin, family } = label;
     const volume = {
       id,
-      sizeBytes: await this.#files.sizeBytes(id),
+      sizeBytes: (await this.#files.room(id)).sizeBytes,
       devicePath: attachedAs ?? (await this.#loops.attach(this.#files.imagePath(id), { readOnly }, signal)),
       tags,
       readOnly,
@@ -270,7 +271,7 @@ export class FilePool implements ServedPool {
     this.#erasures.add({
       ...record,
       id,
-      target: { kind: 'file', path: this.#files.imagePath(id), sizeBytes: await this.#files.sizeBytes(id) },
+      target: { kind: 'file', path: this.#files.imagePath(id), sizeBytes: (await this.#files.room(id)).sizeBytes },
       record: (cleanBytes) =>
         this.#files.writeLabel(id, {
           ...label,
@@ -290,8 +291,18 @@ export class FilePool implements ServedPool {
     if ((await this.#loops.find([image], signal)).has(image)) throw new errors.VolumeInUse(id, device);
   }
 
+  /** What is free is measured before what volumes may still take of it: a write between the two counts twice, not never. */
+  async #measure(): Promise<void> {
+    const { sizeBytes, freeBytes } = await this.#files.space();
+    const rooms = [...this.#volumes.values()].map(async ({ id, family }) => ({
+      ...(await this.#files.room(id)),
+      family,
+    }));
+    this.#space = { sizeBytes, freeBytes: freeBytes - roomToCome(await Promise.all(rooms)) };
+  }
+
   async #mustFit(sizeBytes: bigint): Promise<void> {
-    this.#space = await this.#files.space();
+    await this.#measure();
     const { freeBytes } = this.capacity();
     if (sizeBytes > freeBytes) throw new errors.PoolFull(this.name, sizeBytes, freeBytes);
   }

@@ -1,4 +1,4 @@
-import { open, readdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises';
+import { open, readdir, readFile, rename, rm, stat, statfs, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import type { Run } from '../../base/exec.ts';
@@ -18,6 +18,7 @@ export interface Label {
 const imageSuffix = '.img';
 /** Our own names only: whatever else lies in the directory is not ours to clear away. */
 const unfinished = /\.(img|json)\.new$/;
+const bytesPerBlock = 512n; // as stat counts, on any filesystem
 const timeoutMs = 300_000; // some filesystems write all of a preallocated file
 
 const labelSchema = v.object({
@@ -55,10 +56,10 @@ export class VolumeFiles {
 
   /** Space only: nothing is written, and what an earlier file left on the disk reads as zeros. */
   async make(id: VolumeId, sizeBytes: bigint, label: Label, signal: AbortSignal): Promise<void> {
-    await this.#give(id, label, (draft) => this.#allocate(draft, sizeBytes, signal));
+    await this.#give(id, label, (draft) => this.#allocate(draft, 0n, sizeBytes, signal));
   }
 
-  /** `copy` writes the copy to the path it is given; that is then made as large as wanted. */
+  /** `copy` makes the copy at the path it is given; it is then made as large as wanted. */
   async makeCopy(
     id: VolumeId,
     sizeBytes: bigint,
@@ -68,17 +69,23 @@ export class VolumeFiles {
   ): Promise<void> {
     await this.#give(id, label, async (draft) => {
       await copy(draft);
-      await this.#allocate(draft, sizeBytes, signal);
+      await this.#allocate(draft, (await stat(draft, { bigint: true })).size, sizeBytes, signal);
     });
   }
 
-  async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
-    await this.#allocate(this.imagePath(id), sizeBytes, signal);
+  async grow(id: VolumeId, fromBytes: bigint, toBytes: bigint, signal: AbortSignal): Promise<void> {
+    await this.#allocate(this.imagePath(id), fromBytes, toBytes, signal);
   }
 
+  /** Emptied before it goes: a filesystem frees the blocks of a removed file when it likes, of an emptied one at once. */
   async remove(id: VolumeId): Promise<void> {
-    await rm(this.imagePath(id), { force: true });
-    await syncDirectory(this.directory);
+    if (await this.has(id)) {
+      const nameless = `${this.imagePath(id)}.new`;
+      await rename(this.imagePath(id), nameless);
+      await syncDirectory(this.directory);
+      await truncate(nameless);
+      await rm(nameless);
+    }
     await rm(this.#labelPath(id), { force: true });
   }
 
@@ -90,8 +97,10 @@ export class VolumeFiles {
     );
   }
 
-  async sizeBytes(id: VolumeId): Promise<bigint> {
-    return (await stat(this.imagePath(id), { bigint: true })).size;
+  /** How large it is, and how much of that is on the disk. */
+  async room(id: VolumeId): Promise<{ readonly sizeBytes: bigint; readonly takenBytes: bigint }> {
+    const { size, blocks } = await stat(this.imagePath(id), { bigint: true });
+    return { sizeBytes: size, takenBytes: blocks * bytesPerBlock };
   }
 
   async label(id: VolumeId): Promise<Label> {
@@ -124,8 +133,12 @@ export class VolumeFiles {
     await syncDirectory(this.directory);
   }
 
-  async #allocate(path: string, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
-    await this.#run(['fallocate', '--length', String(sizeBytes), path], { timeoutMs, signal });
+  /** Only what is added: where a copy has a hole, it was promised room and need not take it yet. */
+  async #allocate(path: string, fromBytes: bigint, toBytes: bigint, signal: AbortSignal): Promise<void> {
+    if (fromBytes < toBytes) {
+      const range = ['--offset', String(fromBytes), '--length', String(toBytes - fromBytes)];
+      await this.#run(['fallocate', ...range, path], { timeoutMs, signal });
+    }
     await using file = await open(path, 'r');
     await file.sync();
   }

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { open, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type Run, run } from '../../src/base/exec.ts';
+import type { ErasePolicy } from '../../src/storage/device-classes.ts';
+import { progressTag } from '../../src/storage/erasure.ts';
+import { openFilePool, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
+
+const native = { skip: whyNotRoot };
+const signal = new AbortController().signal;
+const mebibyte = 1024n ** 2n;
+const secret = 'moorage-secret';
+const shred: ErasePolicy = { kind: 'shred', passes: 2 };
+
+/** Whether the secret can still be found on the disk itself that lies below a mounted filesystem. */
+async function onDisk(path: string): Promise<boolean> {
+  const disk = await sh(`sync; findmnt --noheadings --output SOURCE --target ${path}`);
+  await sh(`blockdev --flushbufs ${disk}`);
+  return (await sh(`grep --null-data --count --text --fixed-strings ${secret} ${disk} || true`)) !== '0';
+}
+
+async function volumeWithSecret(path: string, erase: ErasePolicy, runs: Run = run) {
+  const pool = await openFilePool(path, { erase, runs });
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 100n * mebibyte, tags: [] }, signal);
+  for (const at of [0, 50, 99]) {
+    await sh(`printf ${secret} | dd of=${devicePath} bs=1M seek=${at} conv=fsync status=none`);
+  }
+  assert.ok(await onDisk(path));
+  return pool;
+}
+
+for (const filesystem of ['ext4', 'xfs']) {
+  for (const erase of [{ kind: 'zero' }, shred] as const) {
+    test(`on ${filesystem}, ${erase.kind} leaves nothing on the disk`, native, async (t) => {
+      const path = await scratchFilesystem(t, filesystem, 320);
+      const pool = await volumeWithSecret(path, erase);
+      await pool.remove('data', signal);
+      assert.deepEqual([pool.list(), pool.erasures()], [[], []]);
+      await assert.rejects(stat(join(path, 'data.img')), { code: 'ENOENT' });
+      assert.equal(await onDisk(path), false);
+    });
+  }
+}
+
+test('none does leave it there, so the test above can tell', native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4', 320);
+  const pool = await volumeWithSecret(path, { kind: 'none' });
+  await pool.remove('data', signal);
+  assert.equal(await onDisk(path), true);
+});
+
+test('discard gives the blocks back before the file goes', native, async (t) => {
+  const path = await scratchFilesystem(t, 'xfs', 320);
+  const commands: string[] = [];
+  const recorded: Run = (command, options) => {
+    commands.push(command.slice(0, 2).join(' '));
+    return run(command, options);
+  };
+  const pool = await volumeWithSecret(path, { kind: 'discard' }, recorded);
+  await pool.remove('data', signal);
+  assert.ok(commands.includes('fallocate --punch-hole'));
+  assert.deepEqual(pool.list(), []);
+});
+
+test(
+  'a volume being erased is gone for all but its space, goes on after a crash, and can be waited for',
+  native,
+  async (t) => {
+    const path = await scratchFilesystem(t, 'ext4', 320);
+    const started = Promise.withResolvers<void>();
+    const dies = Promise.withResolvers<never>();
+    dies.promise.catch(() => undefined);
+    /** The process that dies after it has given one stretch back. */
+    const dying: Run = async (command, options) => {
+      if (command[1] !== '--punch-hole') return run(command, options);
+      if (command[3] !== '0') await dies.promise;
+      const output = await run(command, options);
+      started.resolve();
+      return output;
+    };
+    const first = await volumeWithSecret(path, shred, dying);
+    const { freeBytes } = first.capacity();
+    const leaving = new AbortController();
+    const removal = first.remove('data', leaving.signal);
+    await started.promise;
+    leaving.abort(new Error('left'));
+    await assert.rejects(removal, /left/);
+    assert.deepEqual([first.list(), first.get('data')], [[], undefined]);
+    assert.ok(first.capacity().freeBytes <= freeBytes + 64n * mebibyte, 'only what is clean is given out');
+    for (const attempt of [
+      () => first.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal),
+      () => first.grow('data', 110n * mebibyte, signal),
+      () => first.snapshot('data', { id: 'copy', tags: [], access: 'rw' }, signal),
+    ]) {
+      await assert.rejects(attempt(), { name: 'VolumeBeingErased' });
+    }
+    dies.reject(new Error('killed'));
+    await first.stop(0);
+
+    const label = await readFile(join(path, 'data.json'), 'utf8');
+    assert.ok(label.includes(progressTag(64n * mebibyte)), label);
+    const restarted = await openFilePool(path, { erase: { kind: 'none' } }); // what was promised is kept all the same
+    assert.deepEqual(restarted.list(), []);
+    const [erasure] = restarted.erasures();
+    assert.equal(erasure?.totalBytes, 3n * 100n * mebibyte);
+    assert.ok(erasure.doneBytes >= 3n * 64n * mebibyte);
+    await restarted.remove('data', signal); // joins
+    assert.deepEqual(restarted.erasures(), []);
+    assert.equal(await onDisk(path), false);
+  },
+);
+
+test('a volume in use is refused before it is marked', native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4', 320);
+  const pool = await openFilePool(path, { erase: shred });
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  {
+    await using _ = await open(devicePath, 'r');
+    await assert.rejects(pool.remove('data', signal), { name: 'VolumeInUse' });
+  }
+  assert.ok(pool.get('data'));
+  assert.deepEqual((await openFilePool(path)).erasures(), []);
+});
+
+test('blocks that a copy shares stay the copy’s until it is erased too', native, async (t) => {
+  const path = await scratchFilesystem(t, 'xfs', 320);
+  const pool = await volumeWithSecret(path, { kind: 'zero' });
+  const copy = await pool.snapshot('data', { id: 'copy', tags: [], access: 'ro' }, signal);
+  await pool.remove('data', signal);
+  assert.equal(await sh(`head -c ${secret.length} ${copy.devicePath}`), secret);
+  await pool.remove('copy', signal);
+  assert.equal(await onDisk(path), false);
+});
+
+test('where data cannot be overwritten in place, the class is not served', native, async (t) => {
+  const path = await scratchFilesystem(t, 'btrfs');
+  await assert.rejects(openFilePool(path, { erase: shred }), { name: 'EraseUnsupported', message: /btrfs never/ });
+  await openFilePool(path, { erase: { kind: 'discard' } });
+});
