@@ -42,6 +42,15 @@ export class NameTaken extends MoorageError {
   }
 }
 
+/** Device classes that share a volume group share its names. */
+export class NameTakenByOther extends MoorageError {
+  readonly code = 'AlreadyExists';
+
+  constructor(id: string, volumeGroup: string) {
+    super(`volume group ${volumeGroup} has a volume ${id} of another device class; choose another name`);
+  }
+}
+
 /** What a device class stands on is not there. */
 export class PoolMissing extends MoorageError {
   readonly code = 'FailedPrecondition';

@@ -6,6 +6,8 @@ import type { Log } from '../base/log.ts';
 import { ConfigFile } from './config-file.ts';
 import { ConfiguredPools } from './configured-pools.ts';
 import type { DeviceClass, StorageConfig } from './device-classes.ts';
+import type { LvmFigures } from './lvm/lvm-figures.ts';
+import { VolumeGroups } from './lvm/volume-groups.ts';
 import { poolOpener } from './pool-opener.ts';
 import type { Pools } from './pools.ts';
 
@@ -24,21 +26,24 @@ export class StorageEngine {
   readonly socketPath: string;
   readonly #file: ConfigFile;
   readonly #configured: ConfiguredPools;
+  readonly #groups: VolumeGroups;
   readonly #abort = new AbortController();
 
-  private constructor(socketPath: string, file: ConfigFile, configured: ConfiguredPools) {
+  private constructor(socketPath: string, file: ConfigFile, configured: ConfiguredPools, groups: VolumeGroups) {
     this.socketPath = socketPath;
     this.#file = file;
     this.#configured = configured;
+    this.#groups = groups;
   }
 
   /** Fails if the configuration cannot be used; pools that are not there yet are waited for in the background. */
   static async start(options: StorageEngineOptions, signal: AbortSignal): Promise<StorageEngine> {
     const { configFile, clock, log } = options;
     const { file, config } = await ConfigFile.open({ path: configFile, clock, log });
-    const open = poolOpener({ ...options, lvmCommand: config.lvmCommand });
-    const configured = new ConfiguredPools({ open, clock, log });
-    const engine = new StorageEngine(config.socketPath, file, configured);
+    const groups = new VolumeGroups({ ...options, command: config.lvmCommand });
+    const configured = new ConfiguredPools({ open: poolOpener({ ...options, groups }), clock, log });
+    groups.onStranger(() => configured.lookAgain()); // a volume group may just have been made
+    const engine = new StorageEngine(config.socketPath, file, configured, groups);
     try {
       await configured.apply(config, signal);
     } catch (error) {
@@ -58,6 +63,11 @@ export class StorageEngine {
     return this.#configured.deviceClasses();
   }
 
+  /** What LVM had to do since the start. */
+  get lvmFigures(): LvmFigures {
+    return this.#groups.figures;
+  }
+
   /** Why the configuration file, as it is now, is not used; undefined while it is. */
   get configProblem(): unknown {
     return this.#file.problem;
@@ -67,6 +77,7 @@ export class StorageEngine {
     this.#file.close();
     this.#abort.abort();
     await this.#configured.stop();
+    await this.#groups.stop();
   }
 
   async #apply(first: StorageConfig, changed: StorageConfig, log: Log): Promise<void> {

@@ -2,13 +2,18 @@ import type { Volume } from './pool.ts';
 
 /** Tags are kept with the volume on the disk itself, so they survive the loss of the cluster. */
 const filesystemPrefix = 'moorage.dev/filesystem=';
+const sourcePrefix = 'moorage.dev/source=';
 
 /** Set by the pool that made the volume: what is found on it is known to be ours, or known not to be. */
 export const createdTag = 'moorage.dev/created';
 
 /** Set on a snapshot or clone: what it was made of, even after that is gone. */
 export function sourceTag(source: string): string {
-  return `moorage.dev/source=${source}`;
+  return `${sourcePrefix}${source}`;
+}
+
+export function sourceIn(tags: readonly string[]): string | undefined {
+  return tags.find((tag) => tag.startsWith(sourcePrefix))?.slice(sourcePrefix.length);
 }
 
 /** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */

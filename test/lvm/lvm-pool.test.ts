@@ -1,57 +1,33 @@
 import assert from 'node:assert/strict';
 import { open, stat } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
-import { type Run, run } from '../../src/base/exec.ts';
-import { KeyedLock } from '../../src/base/keyed-lock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { run } from '../../src/base/exec.ts';
 import type { ThickClass } from '../../src/storage/device-classes.ts';
 import { Formatter } from '../../src/storage/filesystem.ts';
-import { Lvm } from '../../src/storage/lvm/lvm.ts';
-import { LvmPool } from '../../src/storage/lvm/lvm-pool.ts';
 import { blkid } from '../../src/storage/probe.ts';
+import type { ServedPool } from '../../src/storage/served-pool.ts';
 import { createdTag } from '../../src/storage/tags.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-
-const signal = new AbortController().signal;
-const mebibyte = 1024n ** 2n;
+import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
 
 interface Opened {
-  readonly pool: LvmPool;
-  readonly commands: string[];
+  readonly pool: ServedPool;
+  readonly engine: Engine;
   /** The same volume group after a restart of the agent. */
-  readonly restart: () => Promise<LvmPool>;
+  readonly restart: () => Promise<ServedPool>;
 }
 
-async function openPool(vg: string, settings: Partial<ThickClass> = {}): Promise<Opened> {
-  const commands: string[] = [];
-  const recorded: Run = (argv, options) => {
-    commands.push(argv[1] ?? '');
-    return run(argv, options);
-  };
-  const deviceClass: ThickClass = {
-    type: 'thick',
-    name: 'ssd',
-    isDefault: true,
-    spareBytes: 0n,
-    volumeGroup: vg,
-    stripes: 0,
-    stripeSize: undefined,
-    lvcreateOptions: [],
-    snapshots: 'none',
-    erase: { kind: 'none' },
-    ...settings,
-  };
-  const lvm = new Lvm({ command: ['lvm'], run: recorded, env: process.env });
-  const restart = () => LvmPool.open({ deviceClass, lvm, lock: new KeyedLock(), log: silentLog }, signal);
-  const pool = await restart();
-  commands.length = 0;
-  return { pool, commands, restart };
+async function openPool(t: TestContext, vg: string, settings: Partial<ThickClass> = {}): Promise<Opened> {
+  const deviceClass = thickClass(vg, settings);
+  const engine = new Engine(t, [{ name: 'mirrored', options: ['--type', 'raid1', '--mirrors', '1', '--nosync'] }]);
+  const restart = () => new Engine(t).open(deviceClass);
+  return { pool: await engine.open(deviceClass), engine, restart };
 }
 
 async function onNewGroup(t: TestContext, settings: Partial<ThickClass> = {}, count = 1) {
   const vg = await volumeGroup(t, { disks: disks().slice(0, count) });
-  return { vg, ...(await openPool(vg, settings)) };
+  return { vg, ...(await openPool(t, vg, settings)) };
 }
 
 /** What LVM itself says, to compare memory with. */
@@ -61,9 +37,21 @@ async function truth({ pool, restart }: Opened) {
   assert.deepEqual(pool.capacity(), fresh.capacity());
 }
 
+/** The commands that went through the shell since last asked. */
+function counter({ engine }: Opened) {
+  let before = engine.groups.figures.commands.shell;
+  return () => {
+    const now = engine.groups.figures.commands.shell;
+    const count = now - before;
+    before = now;
+    return count;
+  };
+}
+
 test('a volume is made, found again, tagged, grown and removed, one command each', async (t) => {
   const opened = await onNewGroup(t);
-  const { pool, commands, vg } = opened;
+  const { pool, vg } = opened;
+  const commands = counter(opened);
   const made = await pool.create(
     { id: 'data', sizeBytes: 10n * mebibyte, tags: ['moorage.dev/claim=ns/name'] },
     signal,
@@ -71,19 +59,19 @@ test('a volume is made, found again, tagged, grown and removed, one command each
   assert.equal(made.sizeBytes, 12n * mebibyte); // whole extents of 4 MiB
   assert.equal(made.devicePath, `/dev/${vg}/data`);
   assert.ok((await stat(made.devicePath)).isBlockDevice());
+  assert.equal(commands(), 1);
   await truth(opened);
-  commands.length = 0;
 
   await pool.addTags('data', ['moorage.dev/filesystem=ext4'], signal);
   const grown = await pool.grow('data', 20n * mebibyte, signal);
   assert.equal(grown.sizeBytes, 20n * mebibyte);
-  assert.deepEqual(commands, ['lvchange', 'lvextend']);
+  assert.equal(commands(), 2);
   await truth(opened);
-  commands.length = 0;
 
   await pool.remove('data', signal);
-  assert.deepEqual(commands, ['lvremove']);
+  assert.equal(commands(), 1);
   await truth(opened);
+  assert.deepEqual([opened.engine.groups.figures.shellRestarts, opened.engine.groups.figures.shellFailures], [0, 0]);
 });
 
 test('a restart finds its volumes, and activates what a reboot left inactive', async (t) => {
@@ -116,6 +104,66 @@ test('options of the class reach lvcreate, and what they cost is known after', a
   await truth(opened);
 });
 
+test('a class of options replaces those of the device class, also the size of a row', async (t) => {
+  const opened = await onNewGroup(t, { stripes: 2 }, 2);
+  const made = await opened.pool.create(
+    { id: 'safe', sizeBytes: 4n * mebibyte, tags: [], optionClass: 'mirrored' },
+    signal,
+  );
+  assert.equal(made.sizeBytes, 4n * mebibyte);
+  assert.equal(made.attr.charAt(0), 'R');
+  await truth(opened);
+});
+
+test('mirrors that would eat into the spare are taken back', async (t) => {
+  const free = (await onNewGroup(t, {}, 2)).pool.capacity().freeBytes;
+  const vg = await volumeGroup(t, { disks: disks().slice(2, 4) });
+  const opened = await openPool(t, vg, {
+    lvcreateOptions: ['--type', 'raid1', '--nosync'],
+    spareBytes: free - 40n * mebibyte,
+  });
+  await assert.rejects(opened.pool.create({ id: 'big', sizeBytes: 24n * mebibyte, tags: [] }, signal), {
+    code: 'ResourceExhausted',
+  });
+  await opened.pool.create({ id: 'small', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  assert.deepEqual(
+    opened.pool.list().map(({ id }) => id),
+    ['small'],
+  );
+  await truth(opened);
+});
+
+test('copy-on-write snapshots keep what was, never overflow, and are not taken away with their origin', async (t) => {
+  const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
+  const { pool } = opened;
+  const { devicePath } = await pool.create({ id: 'source', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=16', 'conv=fsync');
+  const before = await command('sha256sum', devicePath);
+  const snapshot = await pool.snapshot('source', { id: 'frozen', tags: [], access: 'ro' }, signal);
+  assert.equal(snapshot.sizeBytes, 16n * mebibyte);
+  assert.ok(snapshot.readOnly);
+  await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=16', 'conv=fsync');
+  assert.equal((await command('sha256sum', snapshot.devicePath)).split(' ')[0], before.split(' ')[0]);
+  assert.deepEqual(await pool.snapshot('source', { id: 'frozen', tags: [], access: 'ro' }, signal), pool.get('frozen'));
+
+  await assert.rejects(pool.remove('source', signal), { name: 'VolumeHasSnapshots', code: 'FailedPrecondition' });
+  await assert.rejects(pool.grow('source', 32n * mebibyte, signal), { name: 'VolumeHasSnapshots' });
+  await assert.rejects(
+    pool.snapshot('source', { id: 'large', tags: [], access: 'rw', sizeBytes: 32n * mebibyte }, signal),
+    { code: 'Unimplemented' },
+  );
+  await truth(opened);
+  await pool.remove('frozen', signal);
+  await pool.remove('source', signal);
+  await truth(opened);
+});
+
+test('a class that does not ask for them makes no snapshots', async (t) => {
+  const { pool } = await onNewGroup(t);
+  await pool.create({ id: 'a', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await assert.rejects(pool.snapshot('a', { id: 'b', tags: [], access: 'ro' }, signal), { code: 'Unimplemented' });
+});
+
 test('what an earlier volume held is not seen in a new one', async (t) => {
   const { pool } = await onNewGroup(t);
   const formatter = new Formatter({ run, probe: blkid(run) });
@@ -138,8 +186,8 @@ test('a volume in use is not removed', async (t) => {
   await pool.remove('busy', signal);
 });
 
-test('a volume group that is not there is named', async () => {
-  await assert.rejects(openPool('no-such-group'), { name: 'PoolMissing', message: /no-such-group .* create it/ });
+test('a volume group that is not there is named', async (t) => {
+  await assert.rejects(openPool(t, 'no-such-group'), { name: 'PoolMissing', message: /no-such-group .* create it/ });
 });
 
 test('a foreign volume is counted, and an outside change is seen after a refresh', async (t) => {
@@ -185,7 +233,7 @@ test('a device on a broken disk is unknown, never empty, and is not formatted', 
   const [disk = ''] = disks();
   const faulty = await faults.error(t, disk);
   const vg = await volumeGroup(t, { disks: [faulty.path] });
-  const { pool } = await openPool(vg);
+  const { pool } = await openPool(t, vg);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 32n * mebibyte, tags: [] }, signal);
   await faulty.breakNow();
   await command('blockdev', '--flushbufs', devicePath).catch(() => undefined); // nothing may come from the cache

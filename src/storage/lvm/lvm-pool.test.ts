@@ -2,42 +2,68 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { CommandFailed } from '../../base/exec.ts';
-import { KeyedLock } from '../../base/keyed-lock.ts';
 import { silentLog } from '../../base/log.ts';
-import type { ThickClass } from '../device-classes.ts';
+import { ManualClock } from '../../base/manual-clock.ts';
+import type { ThickClass, ThinClass } from '../device-classes.ts';
+import { Eraser } from '../eraser.ts';
+import { Erasures } from '../erasures.ts';
 import { createdTag } from '../tags.ts';
 import { Lvm } from './lvm.ts';
-import { LvmPool } from './lvm-pool.ts';
+import { newLvmFigures } from './lvm-figures.ts';
 import { SimulatedLvm } from './simulated-lvm.ts';
+import { ThickPool } from './thick-pool.ts';
+import { ThinPool } from './thin-pool.ts';
+import { VolumeGroup } from './volume-group.ts';
 
 const signal = new AbortController().signal;
 const extent = 4194304n;
 
-async function open({ extents = 100, ...deviceClass }: Partial<ThickClass> & { extents?: number } = {}) {
+function newGroup(simulated: SimulatedLvm, clock: ManualClock) {
+  const lvm = new Lvm({
+    command: ['lvm'],
+    run: simulated.run,
+    env: {},
+    clock,
+    log: silentLog,
+    figures: newLvmFigures(),
+  });
+  const sequenceNumberOf = async () => simulated.sequenceNumber;
+  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, clock, log: silentLog });
+  const erasures = new Erasures({ eraser: new Eraser(simulated.run), clock, log: silentLog });
+  return { group, erasures, log: silentLog };
+}
+
+const anyClass = {
+  isDefault: true,
+  spareBytes: 0n,
+  erase: { kind: 'none' as const },
+  volumeGroup: 'vg',
+  stripes: 0,
+  stripeSize: undefined,
+  lvcreateOptions: [],
+};
+
+async function open({ extents = 100, ...settings }: Partial<ThickClass> & { extents?: number } = {}) {
   const simulated = new SimulatedLvm(extents);
-  const pool = await LvmPool.open(
-    {
-      deviceClass: {
-        type: 'thick',
-        name: 'ssd',
-        isDefault: true,
-        spareBytes: 0n,
-        volumeGroup: 'vg',
-        stripes: 0,
-        stripeSize: undefined,
-        lvcreateOptions: [],
-        snapshots: 'none',
-        erase: { kind: 'none' },
-        ...deviceClass,
-      },
-      lvm: new Lvm({ command: ['lvm'], run: simulated.run, env: {} }),
-      lock: new KeyedLock(),
-      log: silentLog,
-    },
-    signal,
-  );
+  const collaborators = newGroup(simulated, new ManualClock());
+  const deviceClass: ThickClass = { ...anyClass, type: 'thick', name: 'ssd', snapshots: 'none', ...settings };
+  const optionClasses = [{ name: 'mirrored', options: ['--type', 'raid1'] }];
+  const pool = await ThickPool.open({ ...collaborators, deviceClass, optionClasses }, signal);
   simulated.commands.length = 0;
   return { pool, lvm: simulated };
+}
+
+const settings = { name: 'pool', overprovisionRatio: 2.5, maxDataPercent: 90, maxMetadataPercent: 85 };
+
+async function openThin({ extents = 100 }: { extents?: number } = {}) {
+  const simulated = new SimulatedLvm(1000, { name: 'pool', extents });
+  const clock = new ManualClock();
+  const collaborators = newGroup(simulated, clock);
+  const deviceClass: ThinClass = { ...anyClass, type: 'thin', name: 'thin', thinPool: settings };
+  const deviceSize = async () => undefined;
+  const pool = await ThinPool.open({ ...collaborators, deviceClass, optionClasses: [], clock, deviceSize }, signal);
+  simulated.commands.length = 0;
+  return { pool, lvm: simulated, clock };
 }
 
 const volume = (id: string, extents = 1n) => ({ id, sizeBytes: extents * extent, tags: [] });
@@ -65,7 +91,7 @@ test('a creation and a removal are one command each, and memory follows', async 
 test('a creation repeated returns the volume and runs nothing', async () => {
   const { pool, lvm } = await open();
   const made = await pool.create(volume('a', 5n), signal);
-  assert.equal(await pool.create(volume('a', 3n), signal), made);
+  assert.deepEqual(await pool.create(volume('a', 3n), signal), made);
   await assert.rejects(pool.create(volume('a', 6n), signal), { name: 'VolumeExists', code: 'AlreadyExists' });
   assert.deepEqual(lvm.commands, ['lvcreate']);
 });
@@ -134,18 +160,102 @@ test('as long as LVM cannot be read after a failure, nothing is changed', async 
 
 test('space that somebody else took is told as a full pool', async () => {
   const { pool, lvm } = await open({ extents: 10 });
-  lvm.volumes.set('foreign', { extents: 8, tags: [] });
+  lvm.addForeign('foreign', 8);
   await assert.rejects(pool.create(volume('a', 5n), signal), { name: 'PoolFull' });
   assert.equal(pool.capacity().freeBytes, 2n * extent);
 });
 
-test('a volume that memory does not know is looked for before it is called removed', async () => {
+test('what somebody else changed is read before anything is decided, and only then', async () => {
   const { pool, lvm } = await open();
-  lvm.volumes.set('late', { extents: 1, tags: [] });
+  lvm.addForeign('late', 1);
   await pool.remove('late', signal);
   assert.equal(lvm.volumes.size, 0);
   await pool.remove('late', signal);
-  assert.deepEqual(lvm.commands, ['fullreport', 'lvremove', 'fullreport']);
+  assert.deepEqual(lvm.commands, ['fullreport', 'lvremove']);
+});
+
+test('somebody who was there between a command and our look at the disk is found out', async () => {
+  const { pool, lvm } = await open();
+  lvm.fails = (subcommand) => {
+    if (subcommand === 'lvcreate') lvm.addForeign('foreign', 3);
+    return undefined;
+  };
+  await pool.create(volume('a'), signal);
+  assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
+  assert.equal(pool.capacity().freeBytes, 96n * extent);
+});
+
+test('removals that wait for each other are one command, and a caller that leaves is left out', async () => {
+  const { pool, lvm } = await open();
+  for (const id of ['a', 'b', 'c', 'd']) await pool.create(volume(id), signal);
+  lvm.commands.length = 0;
+  const abort = new AbortController();
+  const removals = ['a', 'b', 'gone'].map((id) => pool.remove(id, signal));
+  const left = pool.remove('c', abort.signal);
+  abort.abort();
+  await assert.rejects(left, { name: 'AbortError' });
+  await Promise.all(removals);
+  assert.deepEqual(lvm.commands, ['lvremove']);
+  assert.deepEqual([...lvm.volumes.keys()], ['c', 'd']);
+});
+
+test('a class of options takes the place of those of the device class', async () => {
+  const { pool, lvm } = await open({ stripes: 3 });
+  const made = await pool.create({ ...volume('a', 4n), optionClass: 'mirrored' }, signal);
+  assert.equal(made.sizeBytes, 4n * extent);
+  assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
+  await assert.rejects(pool.create({ ...volume('b'), optionClass: 'none' }, signal), { code: 'Internal' });
+});
+
+test('a thin pool promises what its ratio allows, and no more', async () => {
+  const { pool, lvm } = await openThin();
+  assert.equal(pool.capacity().freeBytes, 250n * extent);
+  await pool.create(volume('a', 200n), signal);
+  await pool.snapshot('a', { id: 's', tags: [], access: 'ro', sizeBytes: 200n * extent }, signal).then(
+    () => assert.fail('it promised too much'),
+    (error: Error) => assert.equal(error.name, 'PoolFull'),
+  );
+  await pool.grow('a', 249n * extent, signal);
+  assert.equal(pool.capacity().freeBytes, extent);
+  assert.deepEqual(lvm.commands, ['lvs', 'lvcreate', 'lvextend']);
+});
+
+test('a thin pool in danger promises nothing, as it is measured and not as it was', async () => {
+  const { pool, lvm, clock } = await openThin();
+  await pool.create(volume('a'), signal);
+  for (const usage of [
+    { dataPercent: 90.01, metadataPercent: 0 },
+    { dataPercent: 0, metadataPercent: 85.01 },
+  ]) {
+    lvm.usage = usage;
+    clock.advance(6000);
+    await assert.rejects(pool.create(volume('b'), signal), { name: 'ThinPoolFilling', code: 'ResourceExhausted' });
+    await assert.rejects(pool.grow('a', 2n * extent, signal), { name: 'ThinPoolFilling' });
+    await assert.rejects(pool.snapshot('a', { id: 'b', tags: [], access: 'rw' }, signal), { name: 'ThinPoolFilling' });
+    assert.equal(pool.capacity().freeBytes, 0n);
+  }
+  lvm.usage = { dataPercent: 90, metadataPercent: 85 };
+  clock.advance(6000);
+  await pool.create(volume('b'), signal);
+});
+
+test('a snapshot repeated is completed, and one of something else is refused', async () => {
+  const { pool, lvm } = await openThin();
+  await pool.create(volume('a', 2n), signal);
+  const wanted = { id: 's', tags: ['t'], access: 'ro' as const, sizeBytes: 4n * extent };
+  lvm.fails = (subcommand) => (subcommand === 'lvextend' ? 'before' : undefined);
+  await assert.rejects(pool.snapshot('a', wanted, signal), CommandFailed);
+  lvm.fails = () => undefined;
+  const made = await pool.snapshot('a', wanted, signal);
+  assert.equal(made.sizeBytes, 4n * extent);
+  assert.equal(made.origin, 'a');
+  assert.ok(made.readOnly);
+  assert.deepEqual(await pool.snapshot('a', wanted, signal), made);
+  await pool.create(volume('b'), signal);
+  await assert.rejects(pool.snapshot('b', wanted, signal), { name: 'NameTaken', code: 'AlreadyExists' });
+  await assert.rejects(pool.create(volume('s'), signal), { name: 'NameTaken' });
+  await pool.remove('a', signal);
+  assert.equal((await pool.snapshot('a', wanted, signal)).origin, undefined);
 });
 
 test('tags are added once', async () => {

@@ -1,278 +1,250 @@
 import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
-import type { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
-import { ChangeListeners } from '../change-listeners.ts';
-import type { ThickClass } from '../device-classes.ts';
-import { PoolFull, PoolMissing, SnapshotUnsupported, VolumeExists, VolumeInUse, VolumeNotFound } from '../errors.ts';
-import type { Capacity, Erasure, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
-import type { PoolSettings } from '../served-pool.ts';
-import { createdTag } from '../tags.ts';
-import { checkNewVolume, checkTags } from '../volume-id.ts';
-import type { Lvm } from './lvm.ts';
-import { parseReport, reportArguments, type VolumeGroup } from './report.ts';
+import type { LvmClass, OptionClass } from '../device-classes.ts';
+import { erasureIn } from '../erasure.ts';
+import type { Erasures } from '../erasures.ts';
+import {
+  NameTaken,
+  NameTakenByOther,
+  OptionClassNotFound,
+  VolumeBeingErased,
+  VolumeExists,
+  VolumeInactive,
+  VolumeNotFound,
+} from '../errors.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
+import type { PoolSettings, ServedPool } from '../served-pool.ts';
+import { contentTags, createdTag, sourceIn, sourceTag } from '../tags.ts';
+import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
+import { markForErasure, resumeErasures } from './lvm-erasure.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
+import { askLvm, type VolumeGroup } from './volume-group.ts';
+import { changeTags } from './volume-tags.ts';
 
-export interface LvmPoolOptions {
-  readonly deviceClass: ThickClass;
-  readonly lvm: Lvm;
-  /** By volume group: LVM lets one writer in at a time anyway, and what we check must still hold when we write. */
-  readonly lock: KeyedLock;
+export interface LvmPoolOptions<Class extends LvmClass> {
+  readonly deviceClass: Class;
+  readonly optionClasses: readonly OptionClass[];
+  readonly group: VolumeGroup;
+  readonly erasures: Erasures;
   readonly log: Log;
 }
 
-/**
- * Thick volumes in one LVM volume group. What LVM knows is held in memory: read once, then kept by our own changes,
- * each of which is one LVM command. A command that fails leaves memory in doubt, so LVM is asked again.
- */
-export class LvmPool implements Pool {
+/** What thick and thin pools have in common: volumes of one volume group, in its memory, changed under its lock. */
+export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   readonly name: string;
-  #class: ThickClass;
-  readonly #lvm: Lvm;
-  readonly #lock: KeyedLock;
-  readonly #log: Log;
-  readonly #listeners = new ChangeListeners();
-  readonly #volumes = new Map<VolumeId, Volume>();
-  #extentBytes = 0n;
-  #extents = 0n;
-  #freeExtents = 0n;
-  #inDoubt = true;
+  protected readonly group: VolumeGroup;
+  protected readonly log: Log;
+  protected deviceClass: Class;
+  #optionClasses: readonly OptionClass[];
+  readonly #erasures: Erasures;
 
-  private constructor({ deviceClass, lvm, lock, log }: LvmPoolOptions) {
+  protected constructor({ deviceClass, optionClasses, group, erasures, log }: LvmPoolOptions<Class>) {
     this.name = deviceClass.name;
-    this.#class = deviceClass;
-    this.#lvm = lvm;
-    this.#lock = lock;
-    this.#log = log.child({ deviceClass: deviceClass.name, volumeGroup: deviceClass.volumeGroup });
+    this.group = group;
+    this.deviceClass = deviceClass;
+    this.#optionClasses = optionClasses;
+    this.#erasures = erasures;
+    this.log = log.child({ deviceClass: deviceClass.name });
   }
 
-  /** Reads the volume group, and activates what a reboot left inactive. */
-  static async open(options: LvmPoolOptions, signal: AbortSignal): Promise<LvmPool> {
-    const pool = new LvmPool(options);
-    const { inactive } = await pool.#reload(signal);
-    if (inactive.length > 0) await pool.#activate(inactive, signal);
-    return pool;
-  }
+  abstract capacity(): Capacity;
+  abstract grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume>;
+  abstract snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
 
-  capacity(): Capacity {
-    const unspared = this.#freeExtents * this.#extentBytes - this.#class.spareBytes;
-    return { sizeBytes: this.#extents * this.#extentBytes, freeBytes: unspared > 0n ? unspared : 0n };
+  /** Whether a logical volume of the group belongs to this pool. */
+  protected abstract owns(volume: LogicalVolume): boolean;
+  /** Within `change`: makes a volume that is not there. */
+  protected abstract make(wanted: NewVolume, tags: readonly string[]): Promise<void>;
+
+  /** Activates what a reboot left inactive, and goes on erasing what a crash interrupted. */
+  protected async resume(signal: AbortSignal): Promise<void> {
+    await this.group.change(signal, async () => {
+      for (const volume of this.#owned().filter(({ active }) => !active)) {
+        try {
+          await this.#activate(volume);
+        } catch (error) {
+          // One without a device (a disk is gone, say) must not keep all the others from being served.
+          this.log.error({ err: error, volume: volume.name }, `a volume cannot be used: ${messageOf(error)}`);
+        }
+      }
+    });
+    this.#resumeErasures();
   }
 
   list(): readonly Volume[] {
-    return [...this.#volumes.values()];
+    return this.#owned()
+      .filter((volume) => !erasureIn(volume.tags))
+      .map(toVolume);
   }
 
   get(id: VolumeId): Volume | undefined {
-    return this.#volumes.get(id);
+    const volume = this.find(id);
+    return volume && !erasureIn(volume.tags) ? toVolume(volume) : undefined;
   }
 
   erasures(): readonly Erasure[] {
-    return [];
+    return this.#erasures.list();
   }
 
   onChange(listener: () => void): () => void {
-    return this.#listeners.add(listener);
+    return this.group.onChange(listener);
   }
 
-  reconfigure({ deviceClass }: PoolSettings): void {
-    if (deviceClass.type === 'thick') this.#class = deviceClass;
-    this.#listeners.notify();
-  }
-
-  async stop(): Promise<void> {}
-
-  /** Asks LVM for what it has now. */
   async refresh(signal: AbortSignal): Promise<void> {
-    await this.#lock.run(this.#class.volumeGroup, signal, async () => void (await this.#reload(signal)));
+    await this.group.refresh(signal);
+    this.#resumeErasures();
+  }
+
+  reconfigure({ deviceClass, optionClasses }: PoolSettings): void {
+    this.deviceClass = deviceClass as Class;
+    this.#optionClasses = optionClasses;
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await this.#erasures.stop(graceMs);
   }
 
   async create(wanted: NewVolume, signal: AbortSignal): Promise<Volume> {
     checkNewVolume(wanted);
-    return this.#change(signal, async () => {
-      const existing = this.#volumes.get(wanted.id);
-      if (existing && existing.sizeBytes >= wanted.sizeBytes) return existing;
-      if (existing) throw new VolumeExists(this.name, wanted.id, existing.sizeBytes, wanted.sizeBytes);
-
-      const extents = this.#extentsFor(wanted.sizeBytes);
-      this.#mustFit(extents);
-      const tags = [...wanted.tags, createdTag];
-      await this.#execute(this.#creation(wanted.id, tags, extents)).catch((error: unknown) => {
-        // Somebody else may have taken the space since we last looked; then that is the answer.
-        if (error instanceof CommandFailed && !this.#volumes.has(wanted.id)) this.#mustFit(extents);
-        throw error;
-      });
-      return this.#put({
-        id: wanted.id,
-        sizeBytes: extents * this.#extentBytes,
-        devicePath: `/dev/${this.#class.volumeGroup}/${wanted.id}`,
-        tags,
-        readOnly: false,
-        attr: '-wi-a-----',
-      });
-    });
-  }
-
-  async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
-    return this.#change(signal, async () => {
-      const volume = this.#mustHave(id);
-      if (volume.sizeBytes >= sizeBytes) return volume;
-      const extents = this.#extentsFor(sizeBytes);
-      this.#mustFit(extents - volume.sizeBytes / this.#extentBytes);
-      await this.#execute(['lvextend', '--yes', '--extents', String(extents), this.#path(id)]);
-      return this.#put({ ...volume, sizeBytes: extents * this.#extentBytes });
+    return this.group.change(signal, async () => {
+      const existing = await this.#usable(wanted.id);
+      if (existing && sourceOf(existing) !== undefined) throw new NameTaken(this.name, wanted.id, undefined);
+      if (!existing) await this.make(wanted, [...wanted.tags, createdTag]);
+      const volume = this.mustHave(wanted.id);
+      if (volume.sizeBytes >= wanted.sizeBytes) return toVolume(volume);
+      throw new VolumeExists(this.name, wanted.id, volume.sizeBytes, wanted.sizeBytes);
     });
   }
 
   async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
     checkTags(tags);
-    return this.#change(signal, async () => {
-      const volume = this.#mustHave(id);
+    return this.group.change(signal, async () => {
+      const volume = this.mustHave(id);
       const missing = tags.filter((tag) => !volume.tags.includes(tag));
-      if (missing.length === 0) return volume;
-      await this.#execute(['lvchange', '--yes', ...missing.flatMap((tag) => ['--addtag', tag]), this.#path(id)]);
-      return this.#put({ ...volume, tags: [...volume.tags, ...missing] });
+      if (missing.length > 0) await changeTags(this.group, volume, { add: missing, remove: [] });
+      return toVolume(this.mustHave(id));
     });
-  }
-
-  async snapshot(source: VolumeId): Promise<Volume> {
-    throw new SnapshotUnsupported(
-      `device class ${this.name} is thick and cannot copy ${source}; use a thin device class for snapshots`,
-    );
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<void> {
-    await this.#change(signal, async () => {
-      // "Not there" is a promise that its space is free again: memory alone is not enough to give it.
-      if (!this.#volumes.has(id)) await this.#reload(signal);
-      const volume = this.#volumes.get(id);
-      if (!volume) return;
-      await this.#execute(['lvremove', '--yes', this.#path(id)]).catch((error: unknown) => {
-        const inUse = error instanceof CommandFailed && / in use/.test(error.stderr);
-        throw inUse ? new VolumeInUse(id, volume.devicePath, { cause: error }) : error;
-      });
-      this.#volumes.delete(id);
-      this.#freeExtents += volume.sizeBytes / this.#extentBytes;
-      this.#listeners.notify();
+    checkVolumeId(id); // it becomes part of the path that is removed
+    const mustErase = this.deviceClass.erase.kind !== 'none';
+    const foreign = this.group.get(id);
+    if (foreign && !this.owns(foreign)) throw new VolumeNotFound(this.name, id);
+    if (!mustErase && !(foreign && erasureIn(foreign.tags))) return this.group.remove(id, signal);
+
+    await this.group.change(signal, async () => {
+      const volume = this.find(id);
+      if (volume) await markForErasure(this.group, volume, this.deviceClass.erase);
     });
+    this.#resumeErasures();
+    await this.#erasures.join(id, signal);
   }
 
-  /** One change at a time, on what is known to be so. */
-  async #change<T>(signal: AbortSignal, change: () => Promise<T>): Promise<T> {
-    return this.#lock.run(this.#class.volumeGroup, signal, async () => {
-      if (this.#inDoubt) await this.#reload(signal);
-      const result = await change();
-      // With mirrors or other options of its own, only LVM knows what a volume takes.
-      if (this.#class.lvcreateOptions.length > 0) await this.#settleDoubt();
-      return result;
-    });
+  protected find(id: VolumeId): LogicalVolume | undefined {
+    const volume = this.group.get(id);
+    return volume && this.owns(volume) ? volume : undefined;
   }
 
-  /** A change that has begun is brought to its end: LVM killed half-way leaves volumes that are made but not yet wiped. */
-  async #execute(args: readonly string[]): Promise<void> {
-    try {
-      await this.#lvm.execute(args, neverAborted);
-    } catch (error) {
-      await this.#settleDoubt();
-      throw error;
-    }
+  /** Within `change`: a volume that can be used; one whose data is being destroyed cannot. */
+  protected mustHave(id: VolumeId): LogicalVolume {
+    const volume = this.find(id);
+    if (!volume) throw new VolumeNotFound(this.name, id);
+    if (erasureIn(volume.tags)) throw new VolumeBeingErased(id);
+    return volume;
   }
 
-  /** Finds out what is so now, whether or not the caller still waits; if that fails, before the next change. */
-  async #settleDoubt(): Promise<void> {
-    this.#inDoubt = true;
-    try {
-      await this.#reload(neverAborted);
-    } catch (error) {
-      this.#log.warn(
-        { err: error },
-        `cannot read the volume group, will try again before its next change: ${messageOf(error)}`,
-      );
-    }
+  /** Within `change`: the snapshot as an earlier call has made it; undefined if there is none yet. */
+  protected async madeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<LogicalVolume | undefined> {
+    checkVolumeId(wanted.id);
+    checkTags(wanted.tags);
+    const existing = await this.#usable(wanted.id);
+    if (existing && sourceOf(existing) !== source) throw new NameTaken(this.name, wanted.id, source);
+    return existing;
   }
 
-  async #reload(signal: AbortSignal): Promise<VolumeGroup> {
-    const group = parseReport(await this.#report(signal));
-    this.#extentBytes = group.extentBytes;
-    this.#extents = group.extents;
-    this.#freeExtents = group.freeExtents;
-    this.#volumes.clear();
-    for (const volume of group.volumes) this.#volumes.set(volume.id, volume);
-    this.#inDoubt = false;
-    this.#listeners.notify();
-    return group;
-  }
-
-  async #report(signal: AbortSignal): Promise<string> {
-    const { volumeGroup } = this.#class;
-    try {
-      return await this.#lvm.execute(reportArguments(volumeGroup), signal);
-    } catch (error) {
-      if (!(error instanceof CommandFailed) || !/Volume group ".*" not found/.test(error.stderr)) throw error;
-      throw new PoolMissing(
-        `volume group ${volumeGroup} of device class ${this.name} is not on this node; create it, or correct volume-group`,
-        { cause: error },
-      );
-    }
-  }
-
-  /** A volume that cannot be activated (a disk is gone, say) must not keep all the others from being served. */
-  async #activate(inactive: readonly VolumeId[], signal: AbortSignal): Promise<void> {
-    try {
-      await this.#lvm.execute(['vgchange', '--yes', '--activate', 'ay', this.#class.volumeGroup], signal);
-    } catch (error) {
-      this.#log.error({ err: error, inactive }, `some volumes have no device: ${messageOf(error)}`);
-    }
-  }
-
-  #creation(id: VolumeId, tags: readonly string[], extents: bigint): string[] {
-    const { stripes, stripeSize, lvcreateOptions, volumeGroup } = this.#class;
+  /** The words of a snapshot's creation that are the same for all of them. */
+  protected snapshotWords(source: LogicalVolume, { id, tags, access }: NewSnapshot): string[] {
+    const allTags = new Set([...tags, ...contentTags(source.tags), sourceTag(source.name)]);
     return [
-      'lvcreate',
-      '--yes', // whatever LVM would ask, nobody is there to answer
-      ...['--name', id, '--extents', String(extents)],
-      ...['--wipesignatures', 'y', '--zero', 'y'], // what an earlier volume left here must not look like data of this one
-      ...tags.flatMap((tag) => ['--addtag', tag]),
-      ...(stripes > 0 ? ['--stripes', String(stripes)] : []),
-      ...(stripes > 0 && stripeSize ? ['--stripesize', stripeSize] : []),
-      ...lvcreateOptions,
-      volumeGroup,
+      ...['lvcreate', '--yes', '--snapshot', '--name', id],
+      ...['--permission', access === 'ro' ? 'r' : 'rw'],
+      ...[...allTags].flatMap((tag) => ['--addtag', tag]),
     ];
   }
 
-  /** Rounded up to whole extents, and to as many on each stripe. */
-  #extentsFor(sizeBytes: bigint): bigint {
-    const extents = ceilDivide(sizeBytes, this.#extentBytes);
-    const stripes = BigInt(Math.max(1, this.#class.stripes));
-    return ceilDivide(extents, stripes) * stripes;
+  /** Options of lvcreate for one volume: those of the class of options that it asks for, or of its device class. */
+  protected optionsFor({ optionClass }: NewVolume): readonly string[] | undefined {
+    if (!optionClass) return undefined;
+    const found = this.#optionClasses.find(({ name }) => name === optionClass);
+    if (found) return found.options;
+    throw new OptionClassNotFound(
+      optionClass,
+      this.#optionClasses.map(({ name }) => name),
+    );
   }
 
-  #mustFit(extents: bigint): void {
-    const { freeBytes } = this.capacity();
-    const wantedBytes = extents * this.#extentBytes;
-    if (wantedBytes > freeBytes) throw new PoolFull(this.name, wantedBytes, freeBytes);
+  protected path(id: VolumeId): string {
+    return `${this.group.name}/${id}`;
   }
 
-  #mustHave(id: VolumeId): Volume {
-    const volume = this.#volumes.get(id);
-    if (!volume) throw new VolumeNotFound(this.name, id);
-    return volume;
+  #owned(): LogicalVolume[] {
+    return this.group.volumes().filter((volume) => this.owns(volume));
   }
 
-  #put(volume: Volume): Volume {
-    const before = this.#volumes.get(volume.id)?.sizeBytes ?? 0n;
-    this.#freeExtents -= (volume.sizeBytes - before) / this.#extentBytes;
-    this.#volumes.set(volume.id, volume);
-    this.#listeners.notify();
-    return volume;
+  #resumeErasures(): void {
+    resumeErasures(this.group, this.#owned(), this.#erasures);
   }
 
-  #path(id: VolumeId): string {
-    return `${this.#class.volumeGroup}/${id}`;
+  /** Within `change`: what a retry finds. A ghost of an earlier attempt is cleared away, and counts as nothing. */
+  async #usable(id: VolumeId): Promise<LogicalVolume | undefined> {
+    const volume = this.group.get(id);
+    if (!volume) return undefined;
+    if (!this.owns(volume)) throw new NameTakenByOther(id, this.group.name);
+    if (erasureIn(volume.tags)) throw new VolumeBeingErased(id);
+    if (volume.active || (await this.#activate(volume)) === 'active') return this.mustHave(id);
+    this.log.warn({ volume: id }, `volume ${id} was never finished before a crash; it is made anew`);
+    await this.group.execute(['lvremove', '--yes', '--force', this.path(id)], askLvm);
+    return undefined;
+  }
+
+  /**
+   * Within `change`. A thin volume that the group knows and its pool does not is a ghost: power was lost between the
+   * two, so it was never handed out and holds nothing. Only the kernel's own word for that makes it one.
+   */
+  async #activate(volume: LogicalVolume): Promise<'active' | 'ghost'> {
+    try {
+      await this.group.execute(['lvchange', '--yes', '--activate', 'y', this.path(volume.name)], askLvm);
+    } catch (error) {
+      const isGhost = volume.pool && error instanceof CommandFailed && /No data available/.test(error.stderr);
+      if (!isGhost) throw new VolumeInactive(volume.name, messageOf(error), { cause: error });
+      this.log.error(
+        { volume: volume.name },
+        `volume ${volume.name} is a ghost of an interrupted creation; remove it, or create it again`,
+      );
+      return 'ghost';
+    }
+    return 'active';
   }
 }
 
-/** For what goes on even if the caller has left; the deadline of each LVM command bounds it. */
-const neverAborted = new AbortController().signal;
+export function toVolume(volume: LogicalVolume): Volume {
+  const { name, sizeBytes, path, tags, attr, origin } = volume;
+  const readOnly = isReadOnly(volume);
+  return { id: name, sizeBytes, devicePath: path, tags, readOnly, attr, ...(origin !== undefined && { origin }) };
+}
+
+/** What a snapshot was made of, whoever made it; its source may be gone since. */
+function sourceOf({ origin, tags }: LogicalVolume): VolumeId | undefined {
+  return origin ?? sourceIn(tags);
+}
+
+/** Rounded up to whole extents, and to as many on each stripe. */
+export function extentsFor(sizeBytes: bigint, extentBytes: bigint, stripes = 1): bigint {
+  const row = BigInt(Math.max(1, stripes));
+  return ceilDivide(ceilDivide(sizeBytes, extentBytes), row) * row;
+}
 
 function ceilDivide(dividend: bigint, divisor: bigint): bigint {
   return (dividend + divisor - 1n) / divisor;

@@ -1,27 +1,139 @@
+import type { Clock } from '../../base/clock.ts';
+import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
+import type { Log } from '../../base/log.ts';
+import type { LvmFigures } from './lvm-figures.ts';
+import { LvmShell, type LvmShellOptions } from './lvm-shell.ts';
+import { mergedConfiguration, rootOf, writeShellSettings } from './shell-settings.ts';
 
 /** LVM commits within a second even on slow disks; what takes longer than this hangs. */
-const timeoutMs = 60_000;
+const commandTimeoutMs = 60_000;
+const shellStartTimeoutMs = 10_000;
+/** How long commands run as processes of their own after a shell did not start. */
+const shellPauseMs = 60_000;
 
-/** Runs LVM commands, one process each. */
+export interface LvmOptions {
+  /** How to call `lvm` itself, for instance through nsenter. */
+  readonly command: Command;
+  readonly run: Run;
+  readonly env: NodeJS.ProcessEnv;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly figures: LvmFigures;
+  /** For tests: other shells than those of LVM. */
+  readonly startShell?: (options: LvmShellOptions) => LvmShell;
+}
+
+/**
+ * Runs LVM commands for one volume group: one at a time, through a shell of its own, so that a hung disk of another
+ * group is in nobody's way here. Where the shell cannot be had, each command is a process, and the log and figures say so.
+ */
 export class Lvm {
   readonly #command: Command;
   readonly #run: Run;
   readonly #env: NodeJS.ProcessEnv;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #figures: LvmFigures;
+  readonly #startShell: (options: LvmShellOptions) => LvmShell;
+  #devices: readonly string[] = [];
+  #shell: LvmShell | undefined;
+  #noShellUntilMs = 0;
 
-  /** `command` is how to call `lvm` itself, for instance through nsenter. */
-  constructor({
-    command,
-    run,
-    env,
-  }: { readonly command: Command; readonly run: Run; readonly env: NodeJS.ProcessEnv }) {
+  constructor({ command, run, env, clock, log, figures, startShell }: LvmOptions) {
     this.#command = command;
     this.#run = run;
     this.#env = { ...env, LC_ALL: 'C' };
+    this.#clock = clock;
+    this.#log = log;
+    this.#figures = figures;
+    this.#startShell = startShell ?? ((options) => new LvmShell(options));
   }
 
-  async execute(args: readonly string[], signal: AbortSignal): Promise<string> {
-    const { stdout } = await this.#run([...this.#command, ...args], { timeoutMs, signal, env: this.#env });
-    return stdout;
+  /** Where LVM's files are to be found by us. */
+  get root(): string {
+    return rootOf(this.#command);
+  }
+
+  /** The physical volumes of the group, as LVM names them. Without any there is no shell. */
+  useDevices(devices: readonly string[]): void {
+    if (devices.join('\n') === this.#devices.join('\n')) return;
+    this.#devices = devices;
+    this.close();
+  }
+
+  /** Runs a command and returns its report. One caller at a time; once begun it comes to its end, or to its deadline. */
+  async execute(args: readonly string[]): Promise<string> {
+    const shell = await this.#shellFor(args);
+    if (!shell) return this.#process(args);
+    this.#figures.commands.shell++;
+    try {
+      return await shell.run(args, commandTimeoutMs);
+    } finally {
+      if (!shell.alive) this.#lose();
+    }
+  }
+
+  /** Runs a command that sees all that the node's own configuration lets LVM see. */
+  async survey(args: readonly string[], signal: AbortSignal): Promise<string> {
+    return this.#process(args, signal);
+  }
+
+  /** Runs a tool that is installed beside lvm. */
+  async tool(name: string, args: readonly string[]): Promise<string> {
+    const command = [...this.#command.slice(0, -1), (this.#command.at(-1) ?? '').replace(/lvm$/, name), ...args];
+    return (await this.#run(command as [string, ...string[]], { timeoutMs: commandTimeoutMs, env: this.#env })).stdout;
+  }
+
+  close(): void {
+    this.#shell?.close();
+    this.#shell = undefined;
+  }
+
+  async #process(args: readonly string[], signal?: AbortSignal): Promise<string> {
+    this.#figures.commands.exec++;
+    const options = { timeoutMs: commandTimeoutMs, env: this.#env, ...(signal && { signal }) };
+    return (await this.#run([...this.#command, ...args], options)).stdout;
+  }
+
+  async #shellFor(args: readonly string[]): Promise<LvmShell | undefined> {
+    if (this.#shell && !this.#shell.alive) this.#lose(); // it ended while nobody asked it anything
+    if (this.#devices.length === 0 || !LvmShell.understands(args)) return undefined;
+    if (this.#shell) return this.#shell;
+    if (this.#clock.now() < this.#noShellUntilMs) return undefined;
+    try {
+      this.#shell = await this.#started();
+      return this.#shell;
+    } catch (error) {
+      this.#noShellUntilMs = this.#clock.now() + shellPauseMs;
+      this.#figures.shellFailures++;
+      this.#log.warn(
+        { err: error },
+        `the lvm shell cannot be used, commands run as processes for ${shellPauseMs / 1000} s: ${messageOf(error)}`,
+      );
+      return undefined;
+    }
+  }
+
+  async #started(): Promise<LvmShell> {
+    const merged = await this.#run([...this.#command, ...mergedConfiguration], {
+      timeoutMs: shellStartTimeoutMs,
+      env: this.#env,
+    });
+    const systemDir = await writeShellSettings(this.root, merged.stdout, this.#devices);
+    const shell = this.#startShell({ command: this.#command, env: this.#env, systemDir });
+    try {
+      await shell.run(['version'], shellStartTimeoutMs); // it answers, in the way that we understand
+      return shell;
+    } catch (error) {
+      shell.close();
+      throw error;
+    }
+  }
+
+  #lose(): void {
+    this.#shell = undefined;
+    this.#figures.shellRestarts++;
+    this.#log.warn('the lvm shell was lost; the next command starts another');
   }
 }

@@ -1,13 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { parseReport, UnreadableReport } from './report.ts';
+import { parseReport, parseThinUsage, UnreadableReport } from './report.ts';
 
 const extent = 4194304n;
 
 function report(volumes: readonly Record<string, string>[], group: Record<string, string> = {}): string {
-  const vg = { vg_extent_size: String(extent), vg_extent_count: '1023', vg_free_count: '1000', ...group };
-  return JSON.stringify({ report: [{ vg: [vg], pv: [{ pv_uuid: 'x' }], lv: volumes, pvseg: [], seg: [] }] });
+  const vg = {
+    vg_seqno: '7',
+    vg_extent_size: String(extent),
+    vg_extent_count: '1023',
+    vg_free_count: '1000',
+    ...group,
+  };
+  const pv = [{ pv_name: '/dev/sdb' }, { pv_name: '[unknown]' }];
+  return JSON.stringify({ report: [{ vg: [vg], pv, lv: volumes, pvseg: [], seg: [] }] });
 }
 
 const row = {
@@ -17,64 +24,92 @@ const row = {
   lv_attr: '-wi-a-----',
   lv_active: 'active',
   lv_tags: 'a,moorage.dev/filesystem=ext4',
+  origin: '',
+  origin_size: '',
+  pool_lv: '',
+  data_percent: '',
+  metadata_percent: '',
 };
 
 const data = {
-  id: 'data',
+  name: 'data',
+  path: '/dev/vg1/data',
   sizeBytes: 8388608n,
-  devicePath: '/dev/vg1/data',
-  readOnly: false,
   attr: '-wi-a-----',
+  active: true,
+  tags: ['a', 'moorage.dev/filesystem=ext4'],
+  origin: undefined,
+  pool: undefined,
+  dataPercent: undefined,
+  metadataPercent: undefined,
 };
 
-test('sizes, tags and devices are read', () => {
-  assert.deepEqual(parseReport(report([row, { ...row, lv_name: 'idle', lv_active: '', lv_tags: '' }])), {
+test('sizes, tags and devices are read; a device that is missing has no path', () => {
+  const idle = { ...row, lv_name: 'idle', lv_active: '', lv_tags: '' };
+  assert.deepEqual(parseReport(report([row, idle])), {
+    sequenceNumber: 7,
     extentBytes: extent,
     extents: 1023n,
     freeExtents: 1000n,
-    volumes: [
-      { ...data, tags: ['a', 'moorage.dev/filesystem=ext4'] },
-      { ...data, id: 'idle', tags: [] },
-    ],
-    inactive: ['idle'],
+    devices: ['/dev/sdb'],
+    volumes: [data, { ...data, name: 'idle', active: false, tags: [] }],
   });
 });
 
-test('thin volumes, their pool and parts without a device are left out', () => {
-  const others = [
-    { ...row, lv_name: 'pool', lv_path: '', lv_attr: 'twi-aotz--' },
-    { ...row, lv_name: 'thin', lv_attr: 'Vwi-a-tz--' },
-    { ...row, lv_name: '[lvol0_pmspare]', lv_path: '', lv_attr: 'ewi-------' },
-  ];
-  assert.deepEqual(parseReport(report(others)).volumes, []);
+test('thin pools tell how full they are, thin volumes where they belong; parts of LVM are left out', () => {
+  const { volumes } = parseReport(
+    report([
+      {
+        ...row,
+        lv_name: 'pool',
+        lv_path: '',
+        lv_attr: 'twi-aotz--',
+        data_percent: '50.12',
+        metadata_percent: '100.00',
+      },
+      { ...row, lv_name: 'snap', lv_attr: 'Vri-a-tz--', pool_lv: 'pool', origin: 'thin', data_percent: '0.00' },
+      { ...row, lv_name: '[lvol0_pmspare]', lv_path: '', lv_attr: 'ewi-------' },
+    ]),
+  );
+  const pool = { ...data, name: 'pool', path: '', attr: 'twi-aotz--', dataPercent: 50.12, metadataPercent: 100 };
+  const snap = { ...data, name: 'snap', attr: 'Vri-a-tz--', pool: 'pool', origin: 'thin', dataPercent: 0 };
+  assert.deepEqual(volumes, [pool, snap]);
+});
+
+test('a copy-on-write snapshot has the size of its origin, whatever it takes itself', () => {
+  const snapshot = { ...row, lv_attr: 'swi-a-s---', origin: 'o', lv_size: '4194304', origin_size: '16777216' };
+  assert.equal(parseReport(report([snapshot])).volumes[0]?.sizeBytes, 16777216n);
+});
+
+test('how full a thin pool is', () => {
+  const answer = (row: object) => JSON.stringify({ report: [{ lv: [row] }] });
+  assert.deepEqual(parseThinUsage(answer({ data_percent: '1.50', metadata_percent: '' })), {
+    dataPercent: 1.5,
+    metadataPercent: undefined,
+  });
+  assert.throws(() => parseThinUsage(answer({ data_percent: 'x', metadata_percent: '' })), UnreadableReport);
+  assert.throws(() => parseThinUsage('{"report":[{"lv":[]}]}'), UnreadableReport);
 });
 
 test('any volumes come back as they were reported', () => {
   const name = fc.string({ unit: fc.constantFrom('a', 'Z', '0', '_', '+', '.', '-'), minLength: 1, maxLength: 20 });
   const tag = fc.string({ unit: fc.constantFrom('a', '/', '=', ':', '#', '&', '!'), minLength: 1, maxLength: 20 });
   const volume = fc.record({
-    id: name,
+    name,
     extents: fc.bigInt({ min: 1n, max: 2n ** 40n }),
     tags: fc.array(tag, { maxLength: 4 }),
   });
   fc.assert(
     fc.property(fc.array(volume), (volumes) => {
-      const rows = volumes.map(({ id, extents, tags }) => ({
+      const rows = volumes.map(({ name, extents, tags }) => ({
         ...row,
-        lv_name: id,
-        lv_path: `/dev/vg1/${id}`,
+        lv_name: name,
         lv_size: String(extents * extent),
         lv_tags: tags.join(','),
       }));
       assert.deepEqual(
         parseReport(report(rows)).volumes,
-        volumes.map(({ id, extents, tags }) => ({
-          ...data,
-          id,
-          sizeBytes: extents * extent,
-          devicePath: `/dev/vg1/${id}`,
-          tags,
-        })),
+        volumes.map(({ name, extents, tags }) => ({ ...data, name, sizeBytes: extents * extent, tags })),
       );
     }),
   );
@@ -87,7 +122,9 @@ test('what is no report is refused, never half understood', () => {
     '{}',
     '{"report":[]}',
     report([{ ...row, lv_size: '8.00m' }]),
+    report([{ ...row, data_percent: '1e3' }]),
     report([], { vg_free_count: '' }),
+    report([], { vg_seqno: '-1' }),
   ]) {
     assert.throws(() => parseReport(text), UnreadableReport, text);
   }
@@ -96,5 +133,10 @@ test('what is no report is refused, never half understood', () => {
     fc.property(fc.nat(whole.length - 1), (length) =>
       assert.throws(() => parseReport(whole.slice(0, length)), UnreadableReport),
     ),
+  );
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      assert.throws(() => parseReport(JSON.stringify(value)), UnreadableReport);
+    }),
   );
 });

@@ -1,16 +1,38 @@
 import * as v from 'valibot';
 import { MoorageError } from '../../base/errors.ts';
-import type { Volume, VolumeId } from '../pool.ts';
 
 /** A volume group as LVM reports it. */
-export interface VolumeGroup {
+export interface GroupReport {
+  /** LVM counts it up with each change. */
+  readonly sequenceNumber: number;
   readonly extentBytes: bigint;
   readonly extents: bigint;
   readonly freeExtents: bigint;
-  /** Thick volumes that can be used; thin ones, thin pools and LVM's own parts are left out. */
-  readonly volumes: readonly Volume[];
-  /** Those of the volumes that have no device now. */
-  readonly inactive: readonly VolumeId[];
+  /** The paths of its devices; of one that is missing there is none. */
+  readonly devices: readonly string[];
+  readonly volumes: readonly LogicalVolume[];
+}
+
+/** A logical volume of any kind that has a name of its own; LVM's own parts are left out. */
+export interface LogicalVolume {
+  readonly name: string;
+  /** Empty for what is no device to use, such as a thin pool. */
+  readonly path: string;
+  /** Of its device: for a copy-on-write snapshot that of its origin, whatever it takes itself. */
+  readonly sizeBytes: bigint;
+  readonly attr: string;
+  readonly active: boolean;
+  readonly tags: readonly string[];
+  readonly origin: string | undefined;
+  /** The thin pool that it takes its space from. */
+  readonly pool: string | undefined;
+  /** How full a thin pool is. */
+  readonly dataPercent: number | undefined;
+  readonly metadataPercent: number | undefined;
+}
+
+export function isReadOnly({ attr }: LogicalVolume): boolean {
+  return attr.charAt(1) !== 'w';
 }
 
 /** LVM answered something that we do not understand. */
@@ -18,8 +40,11 @@ export class UnreadableReport extends MoorageError {
   readonly code = 'Internal';
 }
 
-const groupFields = ['vg_extent_size', 'vg_extent_count', 'vg_free_count'] as const;
-const volumeFields = ['lv_name', 'lv_path', 'lv_size', 'lv_attr', 'lv_active', 'lv_tags'] as const;
+const groupFields = ['vg_seqno', 'vg_extent_size', 'vg_extent_count', 'vg_free_count'];
+const volumeFields = [
+  ...['lv_name', 'lv_path', 'lv_size', 'lv_attr', 'lv_active', 'lv_tags'],
+  ...['origin', 'origin_size', 'pool_lv', 'data_percent', 'metadata_percent'],
+];
 
 /** Everything about one volume group, in one command and at one moment. */
 export function reportArguments(volumeGroup: string): string[] {
@@ -28,12 +53,17 @@ export function reportArguments(volumeGroup: string): string[] {
     ...['--reportformat', 'json', '--units', 'b', '--nosuffix'],
     ...['--configreport', 'vg', '-o', groupFields.join(',')],
     ...['--configreport', 'lv', '-o', volumeFields.join(',')],
-    // These three come in any case; one field each keeps them small.
-    ...['--configreport', 'pv', '-o', 'pv_uuid'],
+    ...['--configreport', 'pv', '-o', 'pv_name'],
+    // These two come in any case; one field each keeps them small.
     ...['--configreport', 'seg', '-o', 'lv_uuid'],
     ...['--configreport', 'pvseg', '-o', 'pv_uuid'],
     volumeGroup,
   ];
+}
+
+/** How full one thin pool is, and nothing else. */
+export function thinUsageArguments(volumeGroup: string, pool: string): string[] {
+  return ['lvs', '--reportformat', 'json', '-o', 'data_percent,metadata_percent', `${volumeGroup}/${pool}`];
 }
 
 const count = v.pipe(
@@ -41,58 +71,93 @@ const count = v.pipe(
   v.regex(/^\d+$/),
   v.transform((digits) => BigInt(digits)),
 );
-const reportSchema = v.object({
+const percent = v.pipe(v.string(), v.regex(/^(\d{1,3}(\.\d+)?)?$/), v.transform(numberUnlessEmpty));
+const name = v.pipe(v.string(), v.transform(textUnlessEmpty));
+
+const usage = { data_percent: percent, metadata_percent: percent };
+const groupSchema = v.object({
+  vg_seqno: v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number)),
+  vg_extent_size: count,
+  vg_extent_count: count,
+  vg_free_count: count,
+});
+const volumeSchema = v.object({
+  lv_name: v.string(),
+  lv_path: v.string(),
+  lv_size: count,
+  lv_attr: v.pipe(v.string(), v.minLength(6)),
+  lv_active: v.string(),
+  lv_tags: v.string(),
+  origin: name,
+  origin_size: v.union([v.literal(''), count]),
+  pool_lv: name,
+  ...usage,
+});
+const fullReportSchema = v.object({
   report: v.tuple([
     v.object({
-      vg: v.tuple([v.object({ vg_extent_size: count, vg_extent_count: count, vg_free_count: count })]),
-      lv: v.array(
-        v.object({
-          lv_name: v.string(),
-          lv_path: v.string(),
-          lv_size: count,
-          lv_attr: v.pipe(v.string(), v.minLength(6)),
-          lv_active: v.string(),
-          lv_tags: v.string(),
-        }),
-      ),
+      vg: v.tuple([groupSchema]),
+      pv: v.array(v.object({ pv_name: v.string() })),
+      lv: v.array(volumeSchema),
     }),
   ]),
 });
+const usageSchema = v.object({ report: v.tuple([v.object({ lv: v.tuple([v.object(usage)]) })]) });
 
-export function parseReport(json: string): VolumeGroup {
-  const result = v.safeParse(reportSchema, parseJson(json));
-  if (!result.success) {
-    const [issue] = result.issues;
-    throw new UnreadableReport(
-      `lvm fullreport: ${v.getDotPath(issue) ?? 'the report'}: ${issue.message}; check that lvm2 is 2.02.163 or later`,
-    );
-  }
-  const [{ vg, lv }] = result.output.report;
-  const rows = lv.filter((row) => isThick(row.lv_attr) && row.lv_path !== '');
+export function parseReport(json: string): GroupReport {
+  const [{ vg, pv, lv }] = parse(fullReportSchema, json).report;
   return {
+    sequenceNumber: vg[0].vg_seqno,
     extentBytes: vg[0].vg_extent_size,
     extents: vg[0].vg_extent_count,
     freeExtents: vg[0].vg_free_count,
-    volumes: rows.map((row) => ({
-      id: row.lv_name,
-      sizeBytes: row.lv_size,
-      devicePath: row.lv_path,
-      tags: row.lv_tags === '' ? [] : row.lv_tags.split(','),
-      readOnly: row.lv_attr.charAt(1) !== 'w',
-      attr: row.lv_attr,
-    })),
-    inactive: rows.filter((row) => row.lv_active !== 'active').map((row) => row.lv_name),
+    devices: pv.map((row) => row.pv_name).filter((path) => path.startsWith('/')),
+    volumes: lv.filter((row) => !row.lv_name.startsWith('[')).map(toVolume),
   };
 }
 
-function isThick(attributes: string): boolean {
-  return !['t', 'V'].includes(attributes.charAt(0)); // a thin pool, a thin volume
+export function parseThinUsage(json: string): Pick<LogicalVolume, 'dataPercent' | 'metadataPercent'> {
+  const [{ lv }] = parse(usageSchema, json).report;
+  return { dataPercent: lv[0].data_percent, metadataPercent: lv[0].metadata_percent };
+}
+
+function toVolume(row: v.InferOutput<typeof volumeSchema>): LogicalVolume {
+  const isCopyOnWrite = row.origin !== undefined && row.pool_lv === undefined;
+  return {
+    name: row.lv_name,
+    path: row.lv_path,
+    sizeBytes: isCopyOnWrite && row.origin_size !== '' ? row.origin_size : row.lv_size,
+    attr: row.lv_attr,
+    active: row.lv_active === 'active',
+    tags: row.lv_tags === '' ? [] : row.lv_tags.split(','),
+    origin: row.origin,
+    pool: row.pool_lv,
+    dataPercent: row.data_percent,
+    metadataPercent: row.metadata_percent,
+  };
+}
+
+function parse<Schema extends v.GenericSchema>(schema: Schema, json: string): v.InferOutput<Schema> {
+  const result = v.safeParse(schema, parseJson(json));
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  throw new UnreadableReport(
+    `a report of lvm: ${v.getDotPath(issue) ?? 'the whole'}: ${issue.message}; check that lvm2 is 2.02.163 or later`,
+  );
 }
 
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new UnreadableReport('lvm fullreport did not print JSON; check that lvm2 is 2.02.163 or later', { cause });
+    throw new UnreadableReport('a report of lvm is not JSON; check that lvm2 is 2.02.163 or later', { cause });
   }
+}
+
+function numberUnlessEmpty(text: string): number | undefined {
+  return text === '' ? undefined : Number(text);
+}
+
+function textUnlessEmpty(text: string): string | undefined {
+  return text === '' ? undefined : text;
 }

@@ -3,11 +3,15 @@ import { type Command, CommandCancelled, CommandFailed, type Output, type Run } 
 interface SimulatedVolume {
   extents: number;
   tags: string[];
+  /** Set for a thin volume: it takes nothing from the group itself. */
+  readonly pool?: string;
+  readonly origin?: string;
+  readonly readOnly?: boolean;
 }
 
 /**
- * One volume group `vg` of LVM, for tests of what Moorage makes of it: it understands just the commands that LvmPool
- * runs. Whether real LVM understands them too is for the tests in the LVM world.
+ * One volume group `vg` of LVM, for tests of what Moorage makes of it: it understands just the commands that pools
+ * run, as processes of their own. Whether real LVM understands them too is for the tests in the LVM world.
  */
 export class SimulatedLvm {
   readonly extentBytes = 4194304;
@@ -15,10 +19,16 @@ export class SimulatedLvm {
   readonly commands: string[] = [];
   /** Set to make commands go wrong: before they have done anything, or after. */
   fails: (subcommand: string) => 'before' | 'after' | undefined = () => undefined;
+  /** How full the thin pool is. */
+  usage = { dataPercent: 0, metadataPercent: 0 };
+  /** As on the disk, for whoever wants to know whether something has changed. */
+  sequenceNumber = 1;
   readonly #extents: number;
+  readonly #thinPool: { readonly name: string; readonly extents: number } | undefined;
 
-  constructor(extents: number) {
+  constructor(extents: number, thinPool?: { readonly name: string; readonly extents: number }) {
     this.#extents = extents;
+    this.#thinPool = thinPool;
   }
 
   readonly run: Run = async (command, { signal }) => {
@@ -34,38 +44,89 @@ export class SimulatedLvm {
     return { stdout, stderr: '' } satisfies Output;
   };
 
+  /** Somebody else makes a volume. */
+  addForeign(name: string, extents: number): void {
+    this.volumes.set(name, { extents, tags: [] });
+    this.sequenceNumber++;
+  }
+
   get freeExtents(): number {
-    return this.#extents - [...this.volumes.values()].reduce((sum, volume) => sum + volume.extents, 0);
+    const thick = [...this.volumes.values()].filter(({ pool }) => pool === undefined);
+    return this.#extents - (this.#thinPool?.extents ?? 0) - thick.reduce((sum, volume) => sum + volume.extents, 0);
   }
 
   #execute(command: Command, subcommand: string, args: readonly string[]): string {
-    const extents = Number(after(args, '--extents'));
-    const id = args.at(-1)?.replace(/^vg\//, '') ?? '';
     switch (subcommand) {
       case 'fullreport':
         return this.#report();
-      case 'lvcreate': {
-        const name = after(args, '--name') ?? '';
-        if (this.volumes.has(name)) throw failed(command, 'already exists');
-        if (extents > this.freeExtents) throw failed(command, 'insufficient free space');
-        this.volumes.set(name, { extents, tags: allAfter(args, '--addtag') });
+      case 'lvs':
+        return JSON.stringify({ report: [{ lv: [this.#usage()] }] });
+      case 'lvcreate':
+        this.#create(command, args);
         return '';
-      }
       case 'lvextend':
-        if (extents - this.#volume(command, id).extents > this.freeExtents)
-          throw failed(command, 'insufficient free space');
-        this.#volume(command, id).extents = extents;
+        this.#extend(command, args);
         return '';
       case 'lvchange':
-        this.#volume(command, id).tags.push(...allAfter(args, '--addtag'));
+        this.#change(command, args);
         return '';
       case 'lvremove':
-        this.#volume(command, id);
-        this.volumes.delete(id);
+        this.#remove(command, args);
         return '';
       default:
         throw failed(command, 'no such command');
     }
+  }
+
+  #create(command: Command, args: readonly string[]): void {
+    const name = after(args, '--name') ?? '';
+    if (this.volumes.has(name)) throw failed(command, 'already exists');
+    const tags = allAfter(args, '--addtag');
+    const virtualSize = after(args, '--virtualsize');
+    if (args.includes('--snapshot')) {
+      const origin = args.at(-1)?.replace(/^vg\//, '') ?? '';
+      const { extents, pool } = this.#volume(command, origin);
+      const readOnly = after(args, '--permission') === 'r';
+      this.volumes.set(name, { extents, tags, origin, readOnly, ...(pool && { pool }) });
+      this.sequenceNumber += 2;
+    } else if (virtualSize) {
+      const pool = after(args, '--thinpool') ?? '';
+      this.volumes.set(name, { extents: this.#extentsOf(virtualSize), tags, pool });
+      this.sequenceNumber += 2;
+    } else {
+      const extents = Number(after(args, '--extents'));
+      if (extents > this.freeExtents) throw failed(command, 'insufficient free space');
+      this.volumes.set(name, { extents, tags });
+      this.sequenceNumber += 1;
+    }
+  }
+
+  #extend(command: Command, args: readonly string[]): void {
+    const volume = this.#volume(command, args.at(-1)?.replace(/^vg\//, '') ?? '');
+    const size = after(args, '--size');
+    const extents = size ? this.#extentsOf(size) : Number(after(args, '--extents'));
+    if (!volume.pool && extents - volume.extents > this.freeExtents) throw failed(command, 'insufficient free space');
+    volume.extents = extents;
+    this.sequenceNumber += 1;
+  }
+
+  #change(command: Command, args: readonly string[]): void {
+    if (args.includes('--activate')) return;
+    const volume = this.#volume(command, args.at(-1)?.replace(/^vg\//, '') ?? '');
+    const removed = allAfter(args, '--deltag');
+    volume.tags = [...volume.tags.filter((tag) => !removed.includes(tag)), ...allAfter(args, '--addtag')];
+    this.sequenceNumber += 1;
+  }
+
+  #remove(command: Command, args: readonly string[]): void {
+    const names = args.filter((word) => word.startsWith('vg/')).map((path) => path.slice('vg/'.length));
+    const volumes = names.map((name) => this.#volume(command, name));
+    for (const name of names) this.volumes.delete(name);
+    this.sequenceNumber += volumes.some(({ pool }) => pool) ? 2 * names.length : 1;
+  }
+
+  #extentsOf(size: string): number {
+    return Math.ceil(Number.parseInt(size, 10) / this.extentBytes);
   }
 
   #volume(command: Command, id: string): SimulatedVolume {
@@ -74,21 +135,41 @@ export class SimulatedLvm {
     return volume;
   }
 
+  #usage() {
+    const { dataPercent, metadataPercent } = this.usage;
+    return { data_percent: dataPercent.toFixed(2), metadata_percent: metadataPercent.toFixed(2) };
+  }
+
   #report(): string {
-    const lv = [...this.volumes].map(([name, { extents, tags }]) => ({
+    const blank = { lv_tags: '', origin: '', origin_size: '', pool_lv: '', data_percent: '', metadata_percent: '' };
+    const row = (name: string, extents: number, attr: string) => ({
+      ...blank,
       lv_name: name,
-      lv_path: `/dev/vg/${name}`,
+      lv_path: attr.startsWith('t') ? '' : `/dev/vg/${name}`,
       lv_size: String(extents * this.extentBytes),
-      lv_attr: '-wi-a-----',
+      lv_attr: attr,
       lv_active: 'active',
-      lv_tags: tags.join(','),
+    });
+    const lv = [...this.volumes].map(([name, volume]) => ({
+      ...row(
+        name,
+        volume.extents,
+        `${volume.pool ? 'V' : '-'}${volume.readOnly ? 'r' : 'w'}i-a-${volume.pool ? 'tz--' : '----'}`,
+      ),
+      lv_tags: volume.tags.join(','),
+      origin: volume.origin && this.volumes.has(volume.origin) ? volume.origin : '',
+      pool_lv: volume.pool ?? '',
     }));
+    if (this.#thinPool) {
+      lv.push({ ...row(this.#thinPool.name, this.#thinPool.extents, 'twi-aotz--'), ...this.#usage() });
+    }
     const vg = {
+      vg_seqno: String(this.sequenceNumber),
       vg_extent_size: String(this.extentBytes),
       vg_extent_count: String(this.#extents),
       vg_free_count: String(this.freeExtents),
     };
-    return JSON.stringify({ report: [{ vg: [vg], lv }] });
+    return JSON.stringify({ report: [{ vg: [vg], pv: [], lv }] });
   }
 }
 

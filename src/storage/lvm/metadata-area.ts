@@ -1,0 +1,74 @@
+import { open } from 'node:fs/promises';
+
+const sectorBytes = 512;
+const labelId = 'LABELONE';
+const labelSectors = 4; // LVM writes its label into one of the first four
+const areaMagic = ' LVM2 x[5A%r0N*>';
+const areaMagicAt = 4;
+const firstLocationAt = 40;
+/** The sequence number stands in the first lines of a volume group's metadata. */
+const headBytes = 512;
+
+/** Reads some bytes of a device. */
+export type ReadAt = (position: number, length: number) => Promise<Buffer>;
+
+/**
+ * The sequence number of the volume group's metadata, straight from a physical volume: LVM counts it up with each
+ * change, so two reads tell whether anything has changed, without a process. Undefined where there is no metadata.
+ */
+export async function readSequenceNumber(readAt: ReadAt): Promise<number | undefined> {
+  const areaAt = findMetadataArea(await readAt(0, labelSectors * sectorBytes));
+  if (areaAt === undefined) return undefined;
+  const header = await readAt(areaAt, sectorBytes);
+  if (header.length < sectorBytes) return undefined;
+  if (header.toString('latin1', areaMagicAt, areaMagicAt + areaMagic.length) !== areaMagic) return undefined;
+  const textAt = header.readBigUInt64LE(firstLocationAt);
+  if (textAt === 0n) return undefined;
+  const head = await readAt(areaAt + Number(textAt), headBytes);
+  const digits = /^[^{]+\{\s*id = "[^"]*"\s+seqno = (\d{1,15})\s/.exec(head.toString('latin1'))?.[1];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** Where the first metadata area begins, as the label says. */
+export function findMetadataArea(start: Buffer): number | undefined {
+  for (let sector = 0; sector < labelSectors; sector++) {
+    const label = start.subarray(sector * sectorBytes, (sector + 1) * sectorBytes);
+    if (label.length === sectorBytes && label.toString('latin1', 0, 8) === labelId) return metadataAreaIn(label);
+  }
+  return undefined;
+}
+
+const headerOffsetAt = 20;
+const areasAt = 40; // after the uuid and the size of the device
+const areaBytes = 16;
+
+/** The header lists data areas, an empty one, metadata areas, and an empty one; each is an offset and a size. */
+function metadataAreaIn(label: Buffer): number | undefined {
+  let at = label.readUInt32LE(headerOffsetAt) + areasAt;
+  let lists = 0;
+  for (; at + areaBytes <= label.length; at += areaBytes) {
+    const offset = label.readBigUInt64LE(at);
+    if (offset === 0n) lists++;
+    else if (lists === 1) return Number(offset);
+    if (lists === 2) return undefined;
+  }
+  return undefined;
+}
+
+/** Of the first device that has metadata and can be read. */
+export async function sequenceNumberOf(devices: readonly string[]): Promise<number | undefined> {
+  for (const device of devices) {
+    try {
+      await using file = await open(device, 'r');
+      const readAt: ReadAt = async (position, length) => {
+        const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
+        return buffer.subarray(0, bytesRead);
+      };
+      const sequenceNumber = await readSequenceNumber(readAt);
+      if (sequenceNumber !== undefined) return sequenceNumber;
+    } catch {
+      // Another device may tell; if none does, LVM is asked.
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto';
+import { mkdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { Command } from '../../base/exec.ts';
+
+/** Stands for the directory of devices until it is known where that will be. */
+const devicesDirMark = '@devices@';
+
+/** Makes the shell answer in JSON, tell how each command ended, and look at nothing but the devices given. */
+const settings = [
+  'log { report_command_log=1 command_log_selection="all" command_log_sort="log_seq_num" }',
+  'report { output_format="json" }',
+  `devices { scan=["${devicesDirMark}"] filter=["a|^${devicesDirMark}/|","r|.*|"] global_filter=["a|^${devicesDirMark}/|","r|.*|"]`,
+  'obtain_device_list_from_udev=0 use_devicesfile=0 }',
+].join(' ');
+
+/** Prints the node's own configuration with ours merged into it by LVM itself. */
+export const mergedConfiguration: readonly string[] = [
+  ...['dumpconfig', '--type', 'full', '--mergedconfig'],
+  ...['--config', settings],
+];
+
+/**
+ * Writes a configuration directory for shells, and returns its path. Looking through /dev takes LVM longer than all the
+ * rest where there are many volumes, so a shell gets a directory with links to its physical volumes only. LVM itself,
+ * by the node's own filters, has told which those are.
+ *
+ * A directory is named by what is in it and never changes: it can be shared, and a crash leaves nothing to clean up.
+ */
+export async function writeShellSettings(
+  root: string,
+  mergedConfiguration: string,
+  devices: readonly string[],
+): Promise<string> {
+  const hash = createHash('sha256').update(JSON.stringify([mergedConfiguration, devices]));
+  const dir = join('/run/moorage/lvm', hash.digest('hex').slice(0, 16));
+  const path = `${root}${dir}`;
+  if (await exists(path)) return dir;
+
+  const unfinished = `${path}.${process.pid}`;
+  await rm(unfinished, { recursive: true, force: true });
+  await mkdir(join(unfinished, 'devices'), { recursive: true, mode: 0o700 });
+  for (const device of devices) await symlink(device, join(unfinished, 'devices', device.replaceAll('/', '!')));
+  await writeFile(join(unfinished, 'lvm.conf'), mergedConfiguration.replaceAll(devicesDirMark, join(dir, 'devices')));
+  try {
+    await rename(unfinished, path);
+  } catch (error) {
+    await rm(unfinished, { recursive: true, force: true });
+    if (!(await exists(path))) throw error; // else another process was faster, with the same
+  }
+  return dir;
+}
+
+/**
+ * Where the files of LVM's mount namespace are to be found by us: with nsenter it is that of another process, such as
+ * the node's first one.
+ */
+export function rootOf(command: Command): string {
+  const [program, ...args] = command;
+  const target = args[args.indexOf('-t') + 1];
+  const entersMounts = args.includes('-m') && args.includes('-t');
+  return basename(program) === 'nsenter' && entersMounts ? `/proc/${target}/root` : '';
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+}

@@ -1,0 +1,140 @@
+import type { ThickClass } from '../device-classes.ts';
+import { PoolFull, SnapshotTooSmall, SnapshotUnsupported } from '../errors.ts';
+import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
+import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
+import type { LogicalVolume } from './report.ts';
+import { askLvm } from './volume-group.ts';
+
+/** Volumes that have all their space from the beginning. One LVM command makes one, one removes it. */
+export class ThickPool extends LvmPool<ThickClass> {
+  static async open(options: LvmPoolOptions<ThickClass>, signal: AbortSignal): Promise<ThickPool> {
+    const pool = new ThickPool(options);
+    await pool.resume(signal);
+    return pool;
+  }
+
+  capacity(): Capacity {
+    const unspared = this.group.freeBytes - this.deviceClass.spareBytes;
+    return { sizeBytes: this.group.sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
+  }
+
+  async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
+    return this.group.change(signal, async () => {
+      const volume = this.mustHave(id);
+      if (volume.sizeBytes < sizeBytes) await this.#extend(volume, sizeBytes);
+      return toVolume(this.mustHave(id));
+    });
+  }
+
+  async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    return this.group.change(signal, async () => {
+      if (!(await this.madeSnapshot(source, wanted))) await this.#makeSnapshot(source, wanted);
+      return toVolume(this.mustHave(wanted.id));
+    });
+  }
+
+  protected owns({ path, pool }: LogicalVolume): boolean {
+    return path !== '' && pool === undefined;
+  }
+
+  protected async make(wanted: NewVolume, tags: readonly string[]): Promise<void> {
+    const ownOptions = this.optionsFor(wanted);
+    const { stripes, stripeSize, lvcreateOptions } = this.deviceClass;
+    const options = ownOptions ?? [
+      ...(stripes > 0 ? ['--stripes', String(stripes)] : []),
+      ...(stripes > 0 && stripeSize ? ['--stripesize', stripeSize] : []),
+      ...lvcreateOptions,
+    ];
+    const extents = extentsFor(wanted.sizeBytes, this.group.extentBytes, ownOptions ? 1 : stripes);
+    this.#mustFit(extents);
+    const words = [
+      'lvcreate',
+      '--yes', // whatever LVM would ask, nobody is there to answer
+      ...['--name', wanted.id, '--extents', String(extents)],
+      ...['--wipesignatures', 'y', '--zero', 'y'], // what an earlier volume left here must not look like data of this one
+      ...tags.flatMap((tag) => ['--addtag', tag]),
+      ...options,
+      this.group.name,
+    ];
+    // With mirrors or other options of its own, only LVM knows what a volume takes.
+    const isPlain = ownOptions === undefined && lvcreateOptions.length === 0;
+    if (isPlain) return this.group.execute(words, { steps: 1, apply: () => this.#put(wanted.id, extents, tags) });
+    await this.group.execute(words, askLvm);
+    await this.#giveBackIfSpareIsTouched(wanted);
+  }
+
+  /** It holds nothing yet and nobody knows of it: taking it back harms nobody. */
+  async #giveBackIfSpareIsTouched({ id, sizeBytes }: NewVolume): Promise<void> {
+    const { freeBytes } = this.group;
+    if (freeBytes >= this.deviceClass.spareBytes) return;
+    await this.group.execute(['lvremove', '--yes', this.path(id)], askLvm);
+    throw new PoolFull(this.name, sizeBytes, this.capacity().freeBytes);
+  }
+
+  async #extend(volume: LogicalVolume, sizeBytes: bigint): Promise<void> {
+    this.group.mustHaveNoSnapshots(volume.name);
+    if (volume.origin !== undefined) {
+      throw new SnapshotUnsupported(`${volume.name} is a copy-on-write snapshot and keeps the size of its origin`);
+    }
+    const extents = extentsFor(sizeBytes, this.group.extentBytes, this.deviceClass.stripes);
+    const added = extents - volume.sizeBytes / this.group.extentBytes;
+    this.#mustFit(added);
+    const words = ['lvextend', '--yes', '--extents', String(extents), this.path(volume.name)];
+    const grown = { ...volume, sizeBytes: extents * this.group.extentBytes };
+    const isPlain = volume.attr.startsWith('-');
+    await this.group.execute(words, isPlain ? { steps: 1, apply: () => this.group.put(grown, added) } : askLvm);
+  }
+
+  /** With as much room as its origin has it can never overflow, and so never break. */
+  async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
+    const origin = this.mustHave(source);
+    if (this.deviceClass.snapshots === 'none') {
+      throw new SnapshotUnsupported(
+        `device class ${this.name} makes no snapshots; set snapshots: copy-on-write, or use a thin device class`,
+      );
+    }
+    const wantedBytes = wanted.sizeBytes ?? origin.sizeBytes;
+    if (wantedBytes < origin.sizeBytes) throw new SnapshotTooSmall(wanted.id, origin.sizeBytes, wantedBytes);
+    if (wantedBytes > origin.sizeBytes) {
+      throw new SnapshotUnsupported(
+        `a copy-on-write snapshot cannot be larger than ${source}; ask for its size, or use a thin device class`,
+      );
+    }
+    this.#mustFit(snapshotExtents(origin.sizeBytes, this.group.extentBytes));
+    await this.group.execute(
+      [...this.snapshotWords(origin, wanted), '--extents', '100%ORIGIN', this.path(source)],
+      askLvm,
+    );
+  }
+
+  #mustFit(extents: bigint): void {
+    const { freeBytes } = this.capacity();
+    const wantedBytes = extents * this.group.extentBytes;
+    if (wantedBytes > freeBytes) throw new PoolFull(this.name, wantedBytes, freeBytes);
+  }
+
+  #put(id: VolumeId, extents: bigint, tags: readonly string[]): void {
+    const volume: LogicalVolume = {
+      name: id,
+      path: `/dev/${this.group.name}/${id}`,
+      sizeBytes: extents * this.group.extentBytes,
+      attr: '-wi-a-----',
+      active: true,
+      tags,
+      origin: undefined,
+      pool: undefined,
+      dataPercent: undefined,
+      metadataPercent: undefined,
+    };
+    this.group.put(volume, extents);
+  }
+}
+
+/** LVM's default: each chunk of 4 KiB that differs takes itself and 16 bytes to find it by, and the header one more. */
+export function snapshotExtents(originBytes: bigint, extentBytes: bigint): bigint {
+  const chunkBytes = 4096n;
+  const chunks = (originBytes + chunkBytes - 1n) / chunkBytes;
+  const perArea = chunkBytes / 16n;
+  const areas = chunks / perArea + 1n;
+  return extentsFor((1n + areas + chunks) * chunkBytes, extentBytes);
+}

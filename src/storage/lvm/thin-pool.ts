@@ -1,0 +1,222 @@
+import type { Clock } from '../../base/clock.ts';
+import { messageOf } from '../../base/errors.ts';
+import { CommandNotFound } from '../../base/exec.ts';
+import type { ThinClass } from '../device-classes.ts';
+import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
+import type { Capacity, NewSnapshot, NewVolume, ThinFigures, Volume, VolumeId } from '../pool.ts';
+import { deviceSizeBytes } from './block-device.ts';
+import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
+import { stretchThinDevice } from './thin-device.ts';
+import { askLvm } from './volume-group.ts';
+
+export interface ThinPoolOptions extends LvmPoolOptions<ThinClass> {
+  readonly clock: Clock;
+  /** The size of a device as the kernel has it. */
+  readonly deviceSize?: typeof deviceSizeBytes;
+}
+
+/** A pool fills by what its volumes write: what was measured longer ago than this is measured again before it counts. */
+const usageAgeMs = 5_000;
+
+/**
+ * Volumes that take space from a thin pool as they are written. The pool promises no more than its ratio allows, and
+ * nothing at all once its data or metadata is about to run out: that would break every volume in it.
+ */
+export class ThinPool extends LvmPool<ThinClass> {
+  readonly #clock: Clock;
+  readonly #deviceSize: typeof deviceSizeBytes;
+  #measuredAtMs = Number.NEGATIVE_INFINITY;
+
+  private constructor({ clock, deviceSize, ...options }: ThinPoolOptions) {
+    super(options);
+    this.#clock = clock;
+    this.#deviceSize = deviceSize ?? deviceSizeBytes;
+  }
+
+  static async open(options: ThinPoolOptions, signal: AbortSignal): Promise<ThinPool> {
+    const pool = new ThinPool(options);
+    await pool.resume(signal);
+    await pool.#prepare(signal);
+    return pool;
+  }
+
+  capacity(): Capacity {
+    const thin = this.#figures();
+    const freeBytes = this.#danger(thin) ? 0n : thin.overprovisionBytes;
+    return { sizeBytes: thin.sizeBytes, freeBytes, thin };
+  }
+
+  async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
+    return this.group.change(signal, async () => {
+      await this.#growTo(this.mustHave(id), sizeBytes);
+      return toVolume(this.mustHave(id));
+    });
+  }
+
+  async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    return this.group.change(signal, async () => {
+      if (!(await this.madeSnapshot(source, wanted))) await this.#makeSnapshot(source, wanted);
+      const snapshot = this.mustHave(wanted.id);
+      await this.#growTo(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // also what a crash left at its first size
+      return toVolume(this.mustHave(wanted.id));
+    });
+  }
+
+  protected owns({ pool }: LogicalVolume): boolean {
+    return pool === this.deviceClass.thinPool.name;
+  }
+
+  protected async make(wanted: NewVolume, tags: readonly string[]): Promise<void> {
+    const sizeBytes = this.#rounded(wanted.sizeBytes);
+    await this.#mustBeAbleToPromise(sizeBytes);
+    const words = [
+      ...['lvcreate', '--yes', '--name', wanted.id],
+      ...['--virtualsize', `${sizeBytes}b`, '--thinpool', this.deviceClass.thinPool.name],
+      ...['--wipesignatures', 'n'], // what was never written reads as zeros
+      ...tags.flatMap((tag) => ['--addtag', tag]),
+      ...(this.optionsFor(wanted) ?? this.deviceClass.lvcreateOptions),
+      this.group.name,
+    ];
+    await this.group.execute(words, {
+      steps: 2,
+      apply: () => this.group.put(this.#volume(wanted.id, sizeBytes, tags), 0n),
+    });
+  }
+
+  /** A pool without an active volume would go to sleep, and be checked from end to end each time it is woken. */
+  async #prepare(signal: AbortSignal): Promise<void> {
+    await this.group.change(signal, async () => {
+      await this.group.lvm.execute(['lvchange', '--yes', '--activate', 'y', this.path(this.#pool().name)]);
+      for (const volume of this.group.volumes().filter((volume) => this.owns(volume) && volume.active)) {
+        try {
+          await this.#stretch(volume);
+        } catch (error) {
+          this.log.error(
+            { err: error, volume: volume.name },
+            `a volume is smaller than it should be: ${messageOf(error)}`,
+          );
+        }
+      }
+    });
+  }
+
+  #pool(): LogicalVolume {
+    const { name } = this.deviceClass.thinPool;
+    const pool = this.group.get(name);
+    if (pool?.attr.startsWith('t')) return pool;
+    throw new PoolMissing(
+      `volume group ${this.group.name} has no thin pool ${name} for device class ${this.name}; create it, or correct thin-pool.name`,
+    );
+  }
+
+  #figures(): ThinFigures {
+    const pool = this.group.get(this.deviceClass.thinPool.name);
+    const sizeBytes = pool?.sizeBytes ?? 0n;
+    const promisedBytes = this.group
+      .volumes()
+      .filter((volume) => this.owns(volume))
+      .reduce((sum, volume) => sum + volume.sizeBytes, 0n);
+    const left = scaled(sizeBytes, this.deviceClass.thinPool.overprovisionRatio) - promisedBytes;
+    return {
+      sizeBytes,
+      dataPercent: pool?.dataPercent ?? 0,
+      metadataPercent: pool?.metadataPercent ?? 0,
+      overprovisionBytes: left > 0n ? left : 0n,
+    };
+  }
+
+  #danger({ dataPercent, metadataPercent }: ThinFigures): ThinPoolFilling | undefined {
+    const { maxDataPercent, maxMetadataPercent, name } = this.deviceClass.thinPool;
+    const path = this.path(name);
+    if (dataPercent > maxDataPercent) return new ThinPoolFilling(path, 'data', dataPercent, maxDataPercent);
+    if (metadataPercent > maxMetadataPercent) {
+      return new ThinPoolFilling(path, 'metadata', metadataPercent, maxMetadataPercent);
+    }
+    return undefined;
+  }
+
+  async #mustBeAbleToPromise(sizeBytes: bigint): Promise<void> {
+    if (this.#clock.now() - this.#measuredAtMs > usageAgeMs) {
+      await this.group.measure(this.#pool());
+      this.#measuredAtMs = this.#clock.now();
+    }
+    const figures = this.#figures();
+    const danger = this.#danger(figures);
+    if (danger) throw danger;
+    if (sizeBytes > figures.overprovisionBytes) throw new PoolFull(this.name, sizeBytes, figures.overprovisionBytes);
+  }
+
+  async #growTo(volume: LogicalVolume, wantedBytes: bigint): Promise<void> {
+    const sizeBytes = this.#rounded(wantedBytes);
+    if (volume.sizeBytes < sizeBytes) {
+      await this.#mustBeAbleToPromise(sizeBytes - volume.sizeBytes);
+      const grown = { ...volume, sizeBytes };
+      // LVM writes the new size down and leaves the device to us: it would suspend the whole pool.
+      await this.group.execute(
+        ['lvextend', '--yes', '--driverloaded', 'n', '--size', `${sizeBytes}b`, this.path(volume.name)],
+        { steps: 1, apply: () => this.group.put(grown, 0n) },
+      );
+    }
+    await this.#stretch(this.mustHave(volume.name)); // also what a crash left with its old size
+  }
+
+  async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
+    const origin = this.mustHave(source);
+    const { sizeBytes } = origin;
+    if ((wanted.sizeBytes ?? sizeBytes) < sizeBytes) {
+      throw new SnapshotTooSmall(wanted.id, sizeBytes, wanted.sizeBytes ?? sizeBytes);
+    }
+    await this.#mustBeAbleToPromise(this.#rounded(wanted.sizeBytes ?? sizeBytes));
+    // LVM would leave thin snapshots without a device at the next boot.
+    const words = [...this.snapshotWords(origin, wanted), '--setactivationskip', 'n', this.path(source)];
+    await this.group.execute(words, askLvm);
+  }
+
+  /** Lets a device that is smaller than LVM has it written down grow to that. */
+  async #stretch(volume: LogicalVolume): Promise<void> {
+    const presentBytes = await this.#deviceSize(volume.path);
+    if (presentBytes === undefined || presentBytes >= volume.sizeBytes) return;
+    const { name, sizeBytes } = volume;
+    try {
+      await stretchThinDevice(this.group.lvm, {
+        group: this.group.name,
+        volume: name,
+        sizeBytes,
+        readOnly: isReadOnly(volume),
+      });
+    } catch (error) {
+      if (!(error instanceof CommandNotFound)) throw error;
+      this.log.warn(
+        { err: error, volume: name },
+        'without dmsetup a thin volume grows slowly, and all others wait for it',
+      );
+      await this.group.lvm.execute(['lvchange', '--yes', '--refresh', this.path(name)]);
+    }
+  }
+
+  #rounded(sizeBytes: bigint): bigint {
+    return extentsFor(sizeBytes, this.group.extentBytes) * this.group.extentBytes;
+  }
+
+  #volume(id: VolumeId, sizeBytes: bigint, tags: readonly string[]): LogicalVolume {
+    return {
+      name: id,
+      path: `/dev/${this.group.name}/${id}`,
+      sizeBytes,
+      attr: 'Vwi-a-tz--',
+      active: true,
+      tags,
+      origin: undefined,
+      pool: this.deviceClass.thinPool.name,
+      dataPercent: 0,
+      metadataPercent: undefined,
+    };
+  }
+}
+
+/** Rounded down, and exact for sizes beyond what a double can count. */
+function scaled(bytes: bigint, ratio: number): bigint {
+  const parts = 1_000_000n;
+  return (bytes * BigInt(Math.round(ratio * Number(parts)))) / parts;
+}

@@ -1,0 +1,118 @@
+import { type FSWatcher, watch } from 'node:fs';
+import { basename } from 'node:path';
+import type { Clock, Timer } from '../../base/clock.ts';
+import { messageOf } from '../../base/errors.ts';
+import type { Command, Run } from '../../base/exec.ts';
+import type { Log } from '../../base/log.ts';
+import { Lvm } from './lvm.ts';
+import { type LvmFigures, newLvmFigures } from './lvm-figures.ts';
+import { sequenceNumberOf } from './metadata-area.ts';
+import { rootOf } from './shell-settings.ts';
+import { VolumeGroup } from './volume-group.ts';
+
+export interface VolumeGroupsOptions {
+  /** How to call `lvm` itself, for instance through nsenter. */
+  readonly command: Command;
+  readonly run: Run;
+  readonly env: NodeJS.ProcessEnv;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** One look for a burst of commands, and still well within the two seconds that others may wait. */
+const settleMs = 300;
+const quickMs = 10_000;
+
+/**
+ * The volume groups of this node that somebody serves, each with its memory and its shell. Each LVM command, whoever
+ * runs it, takes a lock file in LVM's own directory: that is seen, and tells which group to look at again.
+ */
+export class VolumeGroups {
+  readonly figures: LvmFigures = newLvmFigures();
+  readonly #options: VolumeGroupsOptions;
+  readonly #groups = new Map<string, VolumeGroup>();
+  readonly #pending = new Map<string, Timer>();
+  readonly #strangers = new Set<(name: string) => void>();
+  readonly #stopped = new AbortController();
+  #watching: Promise<FSWatcher | undefined> | undefined;
+
+  constructor(options: VolumeGroupsOptions) {
+    this.#options = options;
+  }
+
+  /** Loaded if it was not yet; fails if there is no such group. */
+  async open(name: string, signal: AbortSignal): Promise<VolumeGroup> {
+    this.#watching ??= this.#watch();
+    await this.#watching;
+    const { clock, log } = this.#options;
+    const group =
+      this.#groups.get(name) ?? new VolumeGroup({ name, lvm: this.#lvm(name), sequenceNumberOf, clock, log });
+    await group.refresh(signal);
+    const first = this.#groups.get(name); // two classes of one group are opened at once
+    if (first) return first;
+    this.#groups.set(name, group);
+    return group;
+  }
+
+  /** Calls back when LVM has worked on a group that is not open: it may just have been made. */
+  onStranger(listener: (name: string) => void): () => void {
+    this.#strangers.add(listener);
+    return () => void this.#strangers.delete(listener);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort();
+    (await this.#watching)?.close();
+    for (const timer of this.#pending.values()) timer.cancel();
+    for (const { lvm } of this.#groups.values()) lvm.close();
+  }
+
+  #lvm(name: string): Lvm {
+    const { command, run, env, clock, log } = this.#options;
+    return new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
+  }
+
+  async #watch(): Promise<FSWatcher | undefined> {
+    const { command, run, env, log } = this.#options;
+    try {
+      const words = [...command, 'dumpconfig', '--type', 'full', 'global/locking_dir'] as const;
+      const { stdout } = await run(words, { timeoutMs: quickMs, env });
+      const dir = /^locking_dir="(\/[^"]*)"/.exec(stdout.trim())?.[1] ?? '/run/lock/lvm';
+      const watcher = watch(`${rootOf(command)}${dir}`, { persistent: false }, (_event, file) => this.#seen(file));
+      watcher.on('error', (error) =>
+        log.error({ err: error }, `LVM's locks are no longer watched: ${messageOf(error)}`),
+      );
+      return watcher;
+    } catch (error) {
+      log.warn(
+        { err: error },
+        `what others do with LVM is seen late, as its locks cannot be watched: ${messageOf(error)}`,
+      );
+      return undefined;
+    }
+  }
+
+  #seen(file: string | null): void {
+    const name = /^V_(.+)$/.exec(basename(file ?? ''))?.[1];
+    if (name === undefined || this.#pending.has(name)) return;
+    const look = () => {
+      this.#pending.delete(name);
+      void this.#look(name);
+    };
+    this.#pending.set(name, this.#options.clock.setTimer(look, settleMs));
+  }
+
+  async #look(name: string): Promise<void> {
+    const group = this.#groups.get(name);
+    if (!group) {
+      for (const listener of this.#strangers) listener(name);
+      return;
+    }
+    try {
+      await group.lookAgain(this.#stopped.signal);
+    } catch (error) {
+      if (this.#stopped.signal.aborted) return;
+      this.#options.log.warn({ err: error, volumeGroup: name }, `cannot read what others changed: ${messageOf(error)}`);
+    }
+  }
+}

@@ -1,0 +1,56 @@
+import type { TestContext } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { LvmClass, OptionClass, ThickClass, ThinClass } from '../../src/storage/device-classes.ts';
+import { VolumeGroups } from '../../src/storage/lvm/volume-groups.ts';
+import { poolOpener } from '../../src/storage/pool-opener.ts';
+import type { ServedPool } from '../../src/storage/served-pool.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
+
+export const mebibyte = 1024n ** 2n;
+export const signal = new AbortController().signal;
+
+export function thickClass(volumeGroup: string, settings: Partial<ThickClass> = {}): ThickClass {
+  return { ...lvmClass(volumeGroup), name: 'ssd', type: 'thick', snapshots: 'none', ...settings };
+}
+
+export function thinClass(volumeGroup: string, settings: Partial<ThinClass> = {}): ThinClass {
+  const thinPool = { name: 'pool', overprovisionRatio: 10, maxDataPercent: 90, maxMetadataPercent: 85 };
+  return { ...lvmClass(volumeGroup), name: 'thin', type: 'thin', thinPool, ...settings };
+}
+
+function lvmClass(volumeGroup: string) {
+  return {
+    isDefault: false,
+    spareBytes: 0n,
+    erase: { kind: 'none' as const },
+    volumeGroup,
+    stripes: 0,
+    stripeSize: undefined,
+    lvcreateOptions: [],
+  };
+}
+
+/** One engine: pools that share what is known of their volume groups, until it is stopped, or the test ends. */
+export class Engine {
+  readonly groups: VolumeGroups;
+  readonly optionClasses: readonly OptionClass[];
+
+  constructor(t: TestContext, optionClasses: readonly OptionClass[] = [], command: readonly string[] = ['lvm']) {
+    this.optionClasses = optionClasses;
+    this.groups = new VolumeGroups({
+      command: command as [string, ...string[]],
+      run,
+      env: process.env,
+      clock: systemClock,
+      log: silentLog,
+    });
+    undoAfter(t, () => this.groups.stop());
+  }
+
+  async open(deviceClass: LvmClass): Promise<ServedPool> {
+    const open = poolOpener({ groups: this.groups, run, clock: systemClock, log: silentLog });
+    return open({ deviceClass, optionClasses: this.optionClasses }, signal);
+  }
+}

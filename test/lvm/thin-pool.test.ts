@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict';
+import { open, stat } from 'node:fs/promises';
+import { type TestContext, test } from 'node:test';
+import type { ThinClass } from '../../src/storage/device-classes.ts';
+import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
+import type { ServedPool } from '../../src/storage/served-pool.ts';
+import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { Engine, mebibyte, signal, thinClass } from './lvm-pools.ts';
+
+async function newThinPool(t: TestContext, settings: Partial<ThinClass> = {}, poolSize = '256m') {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  await command('lvcreate', '-y', '--type', 'thin-pool', '-L', poolSize, '--poolmetadatasize', '4m', '-n', 'pool', vg);
+  const engine = new Engine(t);
+  const deviceClass = thinClass(vg, settings);
+  const pool = await engine.open(deviceClass);
+  const restart = () => new Engine(t).open(deviceClass);
+  return { vg, engine, pool, restart };
+}
+
+/** What LVM itself says, to compare memory with. */
+async function truth(pool: ServedPool, restart: () => Promise<ServedPool>) {
+  const fresh = await restart();
+  assert.deepEqual(byId(pool), byId(fresh));
+  assert.equal(pool.capacity().freeBytes, fresh.capacity().freeBytes);
+}
+
+function byId(pool: ServedPool) {
+  return pool.list().toSorted((a, b) => a.id.localeCompare(b.id));
+}
+
+const sizeOf = async (path: string) => BigInt(await command('blockdev', '--getsize64', path));
+
+async function write(path: string, text: string, position = 0) {
+  await using device = await open(path, 'r+');
+  await device.write(text, position);
+  await device.sync();
+}
+
+async function read(path: string, length: number, position = 0) {
+  await using device = await open(path, 'r');
+  return (await device.read(Buffer.alloc(length), 0, length, position)).buffer.toString();
+}
+
+test('a thin volume is made, grown, tagged and removed, and memory is what LVM has', async (t) => {
+  const { pool, restart, vg, engine } = await newThinPool(t);
+  const made = await pool.create(
+    { id: 'data', sizeBytes: 10n * mebibyte, tags: ['moorage.dev/claim=ns/name'] },
+    signal,
+  );
+  assert.equal(made.sizeBytes, 12n * mebibyte);
+  assert.equal(made.devicePath, `/dev/${vg}/data`);
+  assert.ok((await stat(made.devicePath)).isBlockDevice());
+  await truth(pool, restart);
+
+  await pool.addTags('data', ['moorage.dev/filesystem=ext4'], signal);
+  await write(made.devicePath, 'kept');
+  const grown = await pool.grow('data', 40n * mebibyte, signal);
+  assert.equal(grown.sizeBytes, 40n * mebibyte);
+  assert.equal(await sizeOf(made.devicePath), 40n * mebibyte);
+  assert.equal(await read(made.devicePath, 4), 'kept');
+  await write(made.devicePath, 'end', Number(40n * mebibyte) - 3);
+  await truth(pool, restart);
+
+  await pool.remove('data', signal);
+  assert.deepEqual(pool.list(), []);
+  await truth(pool, restart);
+  assert.equal(engine.groups.figures.shellFailures, 0);
+});
+
+test('no more is promised than the ratio allows, snapshots included', async (t) => {
+  const thinPool = { name: 'pool', overprovisionRatio: 2, maxDataPercent: 90, maxMetadataPercent: 85 };
+  const { pool } = await newThinPool(t, { thinPool });
+  assert.equal(pool.capacity().freeBytes, 512n * mebibyte);
+  await pool.create({ id: 'a', sizeBytes: 200n * mebibyte, tags: [] }, signal);
+  await pool.snapshot('a', { id: 'b', tags: [], access: 'ro' }, signal);
+  assert.equal(pool.capacity().freeBytes, 112n * mebibyte);
+  await assert.rejects(pool.snapshot('a', { id: 'c', tags: [], access: 'rw' }, signal), { code: 'ResourceExhausted' });
+  await assert.rejects(pool.grow('a', 316n * mebibyte, signal), { code: 'ResourceExhausted' });
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 4 }, (_, i) => pool.create({ id: `v${i}`, sizeBytes: 50n * mebibyte, tags: [] }, signal)),
+  );
+  assert.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 2); // 52 MiB each
+});
+
+test('a pool that fills is refused before it is full', async (t) => {
+  const thinPool = { name: 'pool', overprovisionRatio: 10, maxDataPercent: 40, maxMetadataPercent: 85 };
+  const { vg, pool, restart } = await newThinPool(t, { thinPool }, '64m');
+  const { devicePath } = await pool.create({ id: 'full', sizeBytes: 64n * mebibyte, tags: [] }, signal);
+  await command('dd', 'if=/dev/zero', `of=${devicePath}`, 'bs=1M', 'count=32', 'conv=fsync');
+  const fresh = await restart(); // measures anew
+  await assert.rejects(fresh.create({ id: 'more', sizeBytes: 4n * mebibyte, tags: [] }, signal), {
+    name: 'ThinPoolFilling',
+    code: 'ResourceExhausted',
+    message: new RegExp(`${vg}/pool has used 50 % of its data.*max-data-percent 40; extend the pool`),
+  });
+  await assert.rejects(fresh.grow('full', 128n * mebibyte, signal), { name: 'ThinPoolFilling' });
+  assert.equal(fresh.capacity().freeBytes, 0n);
+  assert.equal(fresh.capacity().thin?.dataPercent, 50);
+});
+
+test('snapshots keep what their source held; a clone can be written and larger', async (t) => {
+  const { pool, restart } = await newThinPool(t);
+  const { devicePath } = await pool.create({ id: 'source', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await write(devicePath, 'before');
+  const snapshot = await pool.snapshot('source', { id: 'frozen', tags: ['t'], access: 'ro' }, signal);
+  const clone = await pool.snapshot(
+    'source',
+    { id: 'clone', tags: [], access: 'rw', sizeBytes: 32n * mebibyte },
+    signal,
+  );
+  const larger = await pool.snapshot(
+    'source',
+    { id: 'larger', tags: [], access: 'ro', sizeBytes: 32n * mebibyte },
+    signal,
+  );
+  await write(devicePath, 'after!');
+  await write(clone.devicePath, 'mine!!');
+
+  assert.equal(snapshot.origin, 'source');
+  assert.ok(snapshot.readOnly);
+  assert.equal(await read(snapshot.devicePath, 6), 'before');
+  await assert.rejects(write(snapshot.devicePath, 'x'));
+  assert.equal(await sizeOf(clone.devicePath), 32n * mebibyte);
+  assert.ok(larger.readOnly);
+  assert.equal(await sizeOf(larger.devicePath), 32n * mebibyte);
+  await assert.rejects(write(larger.devicePath, 'x'));
+  await truth(pool, restart);
+
+  await pool.remove('source', signal); // thin snapshots stand alone
+  assert.equal(await read(clone.devicePath, 6), 'mine!!');
+  const again = await pool.snapshot('source', { id: 'frozen', tags: ['t'], access: 'ro' }, signal);
+  assert.equal(again.id, 'frozen');
+  await assert.rejects(pool.snapshot('source', { id: 'other', tags: [], access: 'ro' }, signal), { code: 'NotFound' });
+  await assert.rejects(pool.snapshot('clone', { id: 'tiny', tags: [], access: 'ro', sizeBytes: mebibyte }, signal), {
+    code: 'OutOfRange',
+  });
+  await truth(pool, restart);
+});
+
+test('growth beside many volumes does not wait for each of them, as LVM does', async (t) => {
+  const { pool, vg } = await newThinPool(t);
+  for (let i = 0; i < 40; i++) await pool.create({ id: `v${i}`, sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  const ours = await took(() => pool.grow('v7', 64n * mebibyte, signal));
+  const lvms = await took(() => command('lvextend', '-y', '-L', '64m', `${vg}/v8`));
+  assert.equal(await sizeOf(`/dev/${vg}/v7`), 64n * mebibyte);
+  t.diagnostic(`${ours.toFixed(0)} ms, LVM by itself ${lvms.toFixed(0)} ms`);
+  assert.ok(ours < lvms / 2);
+});
+
+async function took(work: () => Promise<unknown>): Promise<number> {
+  const start = performance.now();
+  await work();
+  return performance.now() - start;
+}
+
+test('a growth that was interrupted after it was written down is completed', async (t) => {
+  const { pool, restart, vg } = await newThinPool(t);
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await command('lvextend', '-y', '--driverloaded', 'n', '-L', '24m', `${vg}/data`);
+  assert.equal(await sizeOf(devicePath), 8n * mebibyte);
+  assert.equal((await pool.grow('data', 24n * mebibyte, signal)).sizeBytes, 24n * mebibyte);
+  assert.equal(await sizeOf(devicePath), 24n * mebibyte);
+
+  await command('lvextend', '-y', '--driverloaded', 'n', '-L', '32m', `${vg}/data`);
+  await restart();
+  assert.equal(await sizeOf(devicePath), 32n * mebibyte);
+});
+
+test('a ghost is cleared away when its volume is asked for again, and can be removed', async (t) => {
+  const { pool, restart, vg } = await newThinPool(t);
+  for (const id of ['ghost', 'spook', 'real']) await pool.create({ id, sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await write(`/dev/${vg}/real`, 'kept');
+  for (const id of ['ghost', 'spook']) await becomeGhost(vg, id);
+  await command('lvchange', '-an', `${vg}/real`);
+
+  const fresh = await restart();
+  assert.equal(await read(`/dev/${vg}/real`, 4), 'kept'); // without a device, but no ghost
+  const made = await fresh.create({ id: 'ghost', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await write(made.devicePath, 'new');
+  await fresh.remove('spook', signal);
+  assert.deepEqual(
+    byId(fresh).map(({ id }) => id),
+    ['ghost', 'real'],
+  );
+  await truth(fresh, restart);
+});
+
+/** As power loss leaves it: written down in the volume group, unknown to the pool. */
+async function becomeGhost(vg: string, id: string) {
+  const thinId = await command('lvs', '--noheadings', '-o', 'thin_id', `${vg}/${id}`);
+  await command('lvchange', '-an', `${vg}/${id}`);
+  await command('dmsetup', 'message', `${deviceMapperName(vg, 'pool')}-tpool`, '0', `delete ${thinId}`);
+}
+
+test('removals that wait for each other are one command', async (t) => {
+  const { pool, engine, vg } = await newThinPool(t);
+  const ids = Array.from({ length: 8 }, (_, i) => `v${i}`);
+  for (const id of ids) await pool.create({ id, sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  const before = engine.groups.figures.commands.shell;
+  const mapped = deviceName('on-top');
+  await command('dmsetup', 'create', mapped, '--table', `0 8192 linear /dev/${vg}/v3 0`);
+  const outcomes = await Promise.allSettled(ids.map((id) => pool.remove(id, signal)));
+  await command('dmsetup', 'remove', mapped);
+  assert.deepEqual(
+    outcomes.map(({ status }) => status === 'rejected'),
+    ids.map((id) => id === 'v3'),
+  );
+  assert.equal(engine.groups.figures.commands.shell - before, 1);
+  assert.deepEqual(
+    pool.list().map(({ id }) => id),
+    ['v3'],
+  );
+});
+
+test('a pool that is not there is named', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  await assert.rejects(new Engine(t).open(thinClass(vg)), { name: 'PoolMissing', message: /no thin pool pool/ });
+});
+
+test('the node is told from whose volumes its disks hold, by tags alone', async (t) => {
+  const { pool, restart } = await newThinPool(t);
+  await pool.create({ id: 'a', sizeBytes: 4n * mebibyte, tags: ['moorage.dev/claim=ns/a#1', 'x:y&z!'] }, signal);
+  const fresh = await restart();
+  assert.ok(fresh.get('a')?.tags.includes('moorage.dev/claim=ns/a#1'));
+  assert.ok(fresh.get('a')?.tags.includes('x:y&z!'));
+});
