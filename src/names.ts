@@ -52,4 +52,7 @@ export const volumeTag = 'moorage.dev/volume';
 export const metrics = {
   volumeGroupAvailableBytes: 'topolvm_volumegroup_available_bytes',
   configAccepted: 'moorage_config_accepted',
+  lvmCommands: 'moorage_lvm_commands_total',
+  lvmShellRestarts: 'moorage_lvm_shell_restarts_total',
+  lvmShellFailures: 'moorage_lvm_shell_failures_total',
 } as const;

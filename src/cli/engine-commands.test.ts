@@ -13,7 +13,7 @@ const gibibyte = 1024n ** 3n;
 async function start(t: TestContext) {
   const ssd = new InMemoryPool('ssd', 100n * gibibyte);
   const hdd = new InMemoryPool('hdd', 1000n * gibibyte);
-  const { socketPath } = await servingEngine(t, [ssd, hdd]);
+  const { socketPath, pools } = await servingEngine(t, [ssd, hdd]);
   const abort = new AbortController();
   let screen = '';
   /** What the command prints; throws what it fails with. */
@@ -35,7 +35,7 @@ async function start(t: TestContext) {
     });
     return printed;
   };
-  return { ssd, hdd, moorage, abort, screen: () => screen, socketPath };
+  return { ssd, hdd, pools, moorage, abort, screen: () => screen, socketPath };
 }
 
 test('a volume is made, listed, grown, copied and removed', async (t) => {
@@ -98,6 +98,13 @@ test('pools show their room', async (t) => {
       '',
     ].join('\n'),
   );
+});
+
+test('a class that waits for its disks says why', async (t) => {
+  const { moorage, pools } = await start(t);
+  pools.become({ pools: [], defaultClass: 'ssd', unavailable: new Map([['ssd', new Error('no volume group vg0')]]) });
+  assert.match(await moorage('pool', 'ls'), /^ssd +- .*\n\nssd cannot be served now: no volume group vg0$/m);
+  await assert.rejects(moorage('volume', 'create', 'data', '1Gi'), { code: 'Unavailable' });
 });
 
 test('a volume of a claim is not removed by mistake', async (t) => {

@@ -43,18 +43,18 @@ function showPool(pool: Pool) {
 }
 
 function poolTable(pools: readonly Pool[]): string {
-  return table(
-    ['CLASS', 'DEFAULT', 'SIZE', 'FREE', 'VOLUMES', 'DATA', 'METADATA', 'ERASING', 'UNAVAILABLE'],
-    pools.map(({ deviceClass, isDefault, sizeBytes, freeBytes, volumes, thin, erasures, unavailable }) => [
-      deviceClass,
-      isDefault ? 'yes' : '',
-      unavailable ? '-' : formatBytes(sizeBytes),
-      unavailable ? '-' : formatBytes(freeBytes),
-      unavailable ? '-' : String(volumes),
-      thin ? `${thin.dataPercent}%` : '',
-      thin ? `${thin.metadataPercent}%` : '',
-      erasures.map(({ name }) => name).join(', '),
-      unavailable,
-    ]),
-  );
+  const rows = pools.map(({ deviceClass, isDefault, sizeBytes, freeBytes, volumes, thin, erasures, unavailable }) => [
+    deviceClass,
+    isDefault ? 'yes' : '',
+    ...(unavailable ? ['-', '-', '-'] : [formatBytes(sizeBytes), formatBytes(freeBytes), String(volumes)]),
+    thin ? `${thin.dataPercent}%` : '',
+    thin ? `${thin.metadataPercent}%` : '',
+    erasures.map(({ name }) => name).join(', '),
+  ]);
+  const header = ['CLASS', 'DEFAULT', 'SIZE', 'FREE', 'VOLUMES', 'DATA', 'METADATA', 'ERASING'];
+  const waiting = pools.filter(({ unavailable }) => unavailable !== '');
+  return [
+    table(header, rows),
+    ...waiting.map(({ deviceClass, unavailable }) => `\n${deviceClass} cannot be served now: ${unavailable}`),
+  ].join('\n');
 }

@@ -4,6 +4,7 @@ import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
+import { lvmMetrics } from '../metrics/lvm-metrics.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { StorageEngine } from '../storage/storage-engine.ts';
 import { serveLvmd } from './lvmd-server.ts';
@@ -34,6 +35,7 @@ export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, sign
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   registry.registerMetric(configGauge(() => engine.configProblem));
+  for (const metric of lvmMetrics(() => engine.lvmFigures)) registry.registerMetric(metric);
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());

@@ -11,15 +11,16 @@ import { serveLvmd } from './lvmd-server.ts';
 /** For tests: serves these pools on a real socket for as long as the test runs. The first is the default. */
 export async function servingEngine(
   t: TestContext,
-  pools: readonly Pool[],
+  served: readonly Pool[],
   clock: Clock = systemClock,
-): Promise<{ readonly socketPath: string }> {
+): Promise<{ readonly socketPath: string; readonly pools: Pools }> {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-lvmd-'));
   const socketPath = join(directory, 'lvmd.sock');
-  const server = await serveLvmd({ socketPath, pools: new Pools(pools, pools[0]?.name), clock, log: silentLog });
+  const pools = new Pools(served, served[0]?.name);
+  const server = await serveLvmd({ socketPath, pools, clock, log: silentLog });
   t.after(async () => {
     await server.stop(0);
     await rm(directory, { recursive: true });
   });
-  return { socketPath };
+  return { socketPath, pools };
 }

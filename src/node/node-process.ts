@@ -12,6 +12,7 @@ import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { serveLvmd } from '../lvmd/lvmd-server.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
+import { lvmMetrics } from '../metrics/lvm-metrics.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
@@ -110,6 +111,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   const registry = new Registry();
   registry.registerMetric(capacityGauge(nodeName, pools));
   registry.registerMetric(configGauge(() => engine.configProblem));
+  for (const metric of lvmMetrics(() => engine.lvmFigures)) registry.registerMetric(metric);
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
