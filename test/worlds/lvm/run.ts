@@ -34,7 +34,7 @@ async function runFile(file: string): Promise<number> {
   try {
     // One process for the runner and the file: a machine is slow to start a second one.
     const command = [process.execPath, '--test', '--test-isolation=none', ...options, file];
-    const exitCode = await world.run(command, colours());
+    const exitCode = await world.run(command, { ...colours(), ...wishes() });
     if (exitCode !== 0)
       console.error(`${file} failed in the LVM world; the world's last words:\n${await world.lastWords()}`);
     return exitCode;
@@ -49,4 +49,10 @@ async function openWorld(): Promise<World> {
 
 function colours(): Record<string, string> {
   return process.stdout.isTTY ? { FORCE_COLOR: '1' } : {};
+}
+
+/** What the person who runs a test asks of it. */
+function wishes(): Record<string, string> {
+  const wished = Object.entries(process.env).filter(([name]) => name.startsWith('MOORAGE_TEST_'));
+  return Object.fromEntries(wished.map(([name, value]) => [name, value ?? '']));
 }

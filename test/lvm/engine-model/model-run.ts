@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import { open } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Volume, VolumeId } from '../../../src/storage/pool.ts';
+import { eventually } from '../../worlds/cluster/eventually.ts';
+import { type Change, EngineDied, type EngineProcess, Refused } from './engine-process.ts';
+import type { Found } from './found.ts';
+import { type PoolModel, subject } from './model.ts';
+import type { Random } from './random.ts';
+
+/** A pool as the engine serves it, and as everybody else sees it. */
+export interface PoolUnderTest {
+  readonly model: PoolModel;
+  readonly find: () => Promise<readonly Found[]>;
+  /** Changes made by somebody who does not ask the engine; a pool of files is the engine's alone. */
+  readonly outside?: {
+    readonly sizeBytes: bigint;
+    /** Returns the path of its device. */
+    create(id: VolumeId): Promise<string>;
+    remove(id: VolumeId): Promise<void>;
+  };
+}
+
+interface Pending {
+  readonly pool: PoolUnderTest;
+  readonly change: Change;
+  /** Asked for once more as soon as it is acknowledged. */
+  readonly twice: boolean;
+}
+
+const mostAtOnce = 4;
+const checkEvery = 100;
+/** How soon the engine must know what others have changed. */
+const noticedWithinMs = 2_000;
+const stampBytes = 512;
+const lastWords = 25;
+
+/** Random changes, crashes and outside changes, with everything compared with the model again and again. */
+export class ModelRun {
+  readonly #pools: readonly PoolUnderTest[];
+  readonly #random: Random;
+  readonly #start: () => Promise<EngineProcess>;
+  readonly #diary: string[] = [];
+  readonly counts = { changes: 0, refusals: 0, crashes: 0, outside: 0, checks: 0 };
+
+  constructor(pools: readonly PoolUnderTest[], random: Random, start: () => Promise<EngineProcess>) {
+    this.#pools = pools;
+    this.#random = random;
+    this.#start = start;
+  }
+
+  /** Goes on as long as `goOn` says; throws with the last that happened if a promise is broken. */
+  async run(goOn: () => boolean): Promise<void> {
+    let engine = await this.#start();
+    try {
+      let checkAt = checkEvery;
+      while (goOn()) {
+        if (this.#random.chance(0.05)) await this.#changeOutside();
+        const pending = this.#think();
+        const crashes = this.#random.chance(0.01);
+        const left = await this.#perform(engine, pending, crashes);
+        if (crashes) {
+          engine = await this.#start();
+          await this.#completeAfterCrash(engine, left);
+        }
+        if (!crashes && this.counts.changes < checkAt) continue;
+        checkAt = this.counts.changes + checkEvery;
+        await this.#check(engine);
+      }
+      await this.#check(engine);
+    } catch (error) {
+      throw new Error(`after ${JSON.stringify(this.counts)}:\n  ${this.#diary.slice(-lastWords).join('\n  ')}`, {
+        cause: error,
+      });
+    } finally {
+      await engine.kill();
+    }
+  }
+
+  /** A few changes that do not touch each other's volumes. */
+  #think(): Pending[] {
+    const wishes = Array.from({ length: 1 + this.#random.below(mostAtOnce) }, () => {
+      const pool = this.#random.pick(this.#pools) as PoolUnderTest;
+      return { pool, change: pool.model.think(this.#random), twice: this.#random.chance(0.1) };
+    });
+    const touched = new Set<string>();
+    return wishes.flatMap(({ pool, change, twice }) => {
+      const involved = change ? pool.model.involved(change).map((id) => `${pool.model.name}/${id}`) : [];
+      if (!change || involved.some((id) => touched.has(id))) return [];
+      for (const id of involved) touched.add(id);
+      return [{ pool, change, twice }];
+    });
+  }
+
+  /** All at once; returns those that a crash has left without an answer. */
+  async #perform(engine: EngineProcess, pending: readonly Pending[], crashes: boolean): Promise<Pending[]> {
+    const work = pending.map((one) => this.#ask(engine, one));
+    if (crashes) {
+      this.counts.crashes++;
+      await delay(this.#random.below(60)); // the moment of the crash is what varies
+      this.#diary.push('crash');
+      await engine.kill();
+    }
+    const results = await Promise.allSettled(work);
+    return pending.filter((_, index) => {
+      const result = results[index];
+      if (result?.status !== 'rejected') return false;
+      if (crashes && result.reason instanceof EngineDied) return true;
+      throw result.reason;
+    });
+  }
+
+  /** What was not answered can be asked for again, or given up. */
+  async #completeAfterCrash(engine: EngineProcess, left: readonly Pending[]): Promise<void> {
+    for (const { pool, change } of left) {
+      const givesUp = 'wanted' in change && this.#random.chance(0.3);
+      await this.#ask(engine, {
+        pool,
+        change: givesUp ? { kind: 'remove', id: subject(change) } : change,
+        twice: true,
+      });
+    }
+  }
+
+  async #ask(engine: EngineProcess, { pool: { model }, change, twice }: Pending): Promise<void> {
+    const allowed = model.mayRefuse(change);
+    const words = `${model.name}: ${JSON.stringify(change, (_, value) => (typeof value === 'bigint' ? `${value}` : value))}`;
+    this.#diary.push(words);
+    this.counts.changes++;
+    let volume: Volume | undefined;
+    try {
+      volume = await engine.change(model.name, change);
+    } catch (error) {
+      this.#diary.push(`${words} failed: ${(error as Error).message}`);
+      if (error instanceof Refused && allowed.includes(error.code)) this.counts.refusals++;
+      else throw error;
+      return;
+    }
+    if (change.kind === 'create') assert.ok(!allowed.includes('ResourceExhausted'), `${words} should not have fit`);
+    model.acknowledge(change);
+    if (volume && 'wanted' in change) await this.#stamp(model, volume);
+    if (twice) await engine.change(model.name, change);
+  }
+
+  /** A new volume gets bytes of its own; a copy must hold those of its source first. */
+  async #stamp(model: PoolModel, { id, devicePath }: Volume): Promise<void> {
+    const { stamp, readOnly } = model.mustHave(id);
+    if (stamp !== '') assert.equal(await readStamp(devicePath), stamp, `${id} does not hold what its source held`);
+    if (readOnly) return;
+    const own = `${model.name}/${id}`;
+    await writeStamp(devicePath, own);
+    model.stamped(id, own);
+  }
+
+  async #changeOutside(): Promise<void> {
+    const { model, outside } = this.#random.pick(this.#pools) as PoolUnderTest;
+    if (!outside) return;
+    this.counts.outside++;
+    const isOrigin = (id: VolumeId) => [...model.volumes.values()].some(({ origin }) => origin === id);
+    const victim = this.#random.pick([...model.volumes.keys()].filter((id) => !isOrigin(id)));
+    if (victim && this.#random.chance(0.5)) {
+      this.#diary.push(`${model.name}: ${victim} removed from outside`);
+      model.volumes.delete(victim); // the record that allows it to be gone
+      await outside.remove(victim);
+      return;
+    }
+    const id = model.newId('outside');
+    this.#diary.push(`${model.name}: ${id} made from outside`);
+    const devicePath = await outside.create(id);
+    await writeStamp(devicePath, id);
+    model.volumes.set(id, { sizeBytes: outside.sizeBytes, tags: [], stamp: id, readOnly: false });
+    model.unnoticed.add(id);
+  }
+
+  /** Memory, disks and model agree, and every volume holds its bytes. */
+  async #check(engine: EngineProcess): Promise<void> {
+    this.counts.checks++;
+    for (const { model, find } of this.#pools) {
+      const found = byId(await find());
+      await eventually(
+        `the engine knows what is in ${model.name}`,
+        async () => {
+          assert.deepEqual(byId((await engine.list(model.name)).map(withoutDevice)), found);
+          return true;
+        },
+        { timeoutMs: noticedWithinMs },
+      );
+      model.unnoticed.clear();
+      assert.deepEqual([...found.keys()], [...model.volumes.keys()].sort(), `${model.name} holds what it should`);
+      const volumes = new Map((await engine.list(model.name)).map((volume) => [volume.id, volume]));
+      for (const [id, expected] of model.volumes) {
+        const volume = volumes.get(id);
+        assert.ok(volume && volume.sizeBytes >= expected.sizeBytes, `${model.name}/${id} has its size`);
+        assert.deepEqual(
+          expected.tags.filter((tag) => !volume.tags.includes(tag)),
+          [],
+          `${model.name}/${id} has its tags`,
+        );
+        assert.equal(await readStamp(volume.devicePath), expected.stamp, `${model.name}/${id} holds its data`);
+      }
+    }
+  }
+}
+
+function byId(volumes: readonly Found[]): Map<VolumeId, Found> {
+  const sorted = volumes.map((volume) => ({ ...volume, tags: volume.tags.toSorted() }));
+  return new Map(sorted.sort((a, b) => (a.id < b.id ? -1 : 1)).map((volume) => [volume.id, volume]));
+}
+
+function withoutDevice({ id, sizeBytes, tags }: Volume): Found {
+  return { id, sizeBytes, tags };
+}
+
+async function writeStamp(devicePath: string, stamp: string): Promise<void> {
+  await using device = await open(devicePath, 'r+');
+  await device.write(Buffer.alloc(stampBytes, 0).fill(stamp, 0, Buffer.byteLength(stamp)), 0, stampBytes, 0);
+  await device.datasync();
+}
+
+async function readStamp(devicePath: string): Promise<string> {
+  await using device = await open(devicePath, 'r');
+  const { buffer } = await device.read(Buffer.alloc(stampBytes), 0, stampBytes, 0);
+  return buffer.toString().replace(/\0+$/, '');
+}

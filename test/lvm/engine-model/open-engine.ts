@@ -1,0 +1,13 @@
+import { systemClock } from '../../../src/base/clock.ts';
+import { run } from '../../../src/base/exec.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import type { Pools } from '../../../src/storage/pools.ts';
+import { StorageEngine } from '../../../src/storage/storage-engine.ts';
+
+/** The storage engine as a process has it. Throws unless every class of the configuration can be served. */
+export async function openEngine(configFile: string): Promise<Pools> {
+  const its = { configFile, run, env: process.env, clock: systemClock, log: silentLog };
+  const engine = await StorageEngine.start(its, new AbortController().signal);
+  for (const { name } of engine.deviceClasses()) engine.pools.get(name);
+  return engine.pools;
+}
