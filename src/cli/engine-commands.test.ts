@@ -88,7 +88,7 @@ test('programs get JSON, with sizes in bytes', async (t) => {
 test('pools show their room', async (t) => {
   const { moorage, hdd } = await start(t);
   const thin = { dataPercent: 12.5, metadataPercent: 3, sizeBytes: gibibyte, overprovisionBytes: 5n * gibibyte };
-  hdd.capacity = () => ({ sizeBytes: gibibyte, freeBytes: 0n, thin });
+  hdd.capacity = () => ({ sizeBytes: gibibyte, freeBytes: 5n * gibibyte, thin });
   assert.equal(
     await moorage('pool', 'ls'),
     [

@@ -61,7 +61,7 @@ function poolMessage(pool: Pool, isDefault: boolean): MessageInitShape<typeof Po
     deviceClass: pool.name,
     isDefault,
     sizeBytes,
-    freeBytes: thin?.overprovisionBytes ?? freeBytes,
+    freeBytes,
     volumes: pool.list().length,
     ...(thin && { thin: { dataPercent: thin.dataPercent, metadataPercent: thin.metadataPercent } }),
     erasures: pool.erasures().map(erasureMessage),

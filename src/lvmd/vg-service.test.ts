@@ -45,16 +45,18 @@ test('each listener hears of the last state, and a burst costs it few messages',
   }
 });
 
-test('a thin pool tells what it may still promise', async (t) => {
+test('a thin pool tells what it may still promise, and nothing once it fills up', async (t) => {
   const { pool, groups } = await start(t);
   const thin = { dataPercent: 12.5, metadataPercent: 3.25, sizeBytes: 500n, overprovisionBytes: 4000n };
-  pool.capacity = () => ({ sizeBytes: 1000n, freeBytes: 100n, thin });
-  assert.equal((await groups.getFreeBytes({}, { timeoutMs: 10_000 })).freeBytes, 4000n);
-  for await (const { freeBytes, items } of groups.watch({}, { signal })) {
-    assert.equal(freeBytes, 4000n);
-    const { $typeName: _, ...figures } = items[0]?.thinPool ?? {};
-    assert.deepEqual(figures, thin);
-    assert.deepEqual([items[0]?.freeBytes, items[0]?.sizeBytes], [100n, 1000n]);
-    break;
-  }
+  const told = async () => {
+    for await (const { freeBytes, items } of groups.watch({}, { signal })) {
+      const { $typeName: _, ...figures } = items[0]?.thinPool ?? {};
+      return { freeBytes, figures };
+    }
+  };
+  pool.capacity = () => ({ sizeBytes: 500n, freeBytes: 4000n, thin });
+  assert.deepEqual(await told(), { freeBytes: 4000n, figures: thin });
+  pool.capacity = () => ({ sizeBytes: 500n, freeBytes: 0n, thin });
+  assert.deepEqual(await told(), { freeBytes: 0n, figures: { ...thin, overprovisionBytes: 0n } });
+  assert.equal((await groups.getFreeBytes({}, { timeoutMs: 10_000 })).freeBytes, 0n);
 });

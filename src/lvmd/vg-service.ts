@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { VGService, WatchItemSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import type { Capacity, Pool } from '../storage/pool.ts';
+import type { Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { changes } from './changes.ts';
 import { checkDeviceClass, refuseUnknownFields } from './requests.ts';
@@ -24,14 +24,14 @@ export function vgService(
 
     async getFreeBytes(request) {
       refuseUnknownFields(request);
-      return { freeBytes: promisableBytes(poolOf(request.deviceClass).capacity()) };
+      return { freeBytes: poolOf(request.deviceClass).capacity().freeBytes };
     },
 
     async *watch(request, { signal }) {
       refuseUnknownFields(request);
       for await (const _ of changes(pools, signal)) {
         yield {
-          freeBytes: pools.default ? promisableBytes(pools.default.capacity()) : 0n,
+          freeBytes: pools.default?.capacity().freeBytes ?? 0n,
           items: pools.all().map(watchItem),
         };
       }
@@ -41,10 +41,11 @@ export function vgService(
 
 function watchItem(pool: Pool): MessageInitShape<typeof WatchItemSchema> {
   const { sizeBytes, freeBytes, thin } = pool.capacity();
-  return { deviceClass: pool.name, sizeBytes, freeBytes, ...(thin && { thinPool: thin }) };
-}
-
-/** What a new volume may have; of a thin pool that is more than there is, if it is overprovisioned. */
-function promisableBytes({ freeBytes, thin }: Capacity): bigint {
-  return thin?.overprovisionBytes ?? freeBytes;
+  return {
+    deviceClass: pool.name,
+    sizeBytes,
+    freeBytes,
+    // TopoLVM's node announces this figure: of a pool that fills up nothing more may be promised.
+    ...(thin && { thinPool: { ...thin, overprovisionBytes: freeBytes } }),
+  };
 }
