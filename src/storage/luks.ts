@@ -104,13 +104,19 @@ export class Luks {
   }
 
   /** Afterwards only the new key opens the volume, also if an earlier call was cut short when both did. */
-  async changeKey(volume: Volume, oldKey: Uint8Array, newKey: Uint8Array, signal: AbortSignal): Promise<void> {
+  async changeKey(
+    volume: Volume,
+    oldKey: Uint8Array,
+    newKey: Uint8Array,
+    signal: AbortSignal,
+    derivation: KeyDerivation = defaultDerivation,
+  ): Promise<void> {
     if (Buffer.compare(oldKey, newKey) === 0) return;
     await this.#alone(volume.id, signal, async () => {
       const { devicePath, id } = volume;
       if (!(await this.#opens(volume, newKey))) {
         const sizes = ['--keyfile-size', String(oldKey.length), '--new-keyfile-size', String(newKey.length)];
-        const costs = derivationArguments(defaultDerivation);
+        const costs = derivationArguments(derivation);
         const words = ['luksChangeKey', '--batch-mode', '--key-file=-', ...sizes, ...costs, devicePath, '-'];
         await this.#cryptsetup(id, words, Buffer.concat([oldKey, newKey]));
       } else if (await this.#opens(volume, oldKey)) {

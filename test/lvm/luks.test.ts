@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { type TestContext, test } from 'node:test';
+import { type Run, run } from '../../src/base/exec.ts';
+import { Luks, luksDevicePath } from '../../src/storage/luks.ts';
+import { blkid } from '../../src/storage/probe.ts';
+import { encryptedTag } from '../../src/storage/tags.ts';
+import { command } from '../worlds/lvm/inside.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
+import { engineOfTest } from './engine-of-test.ts';
+
+const signal = new AbortController().signal;
+const mebibyte = 1024n ** 2n;
+const probe = blkid(run);
+const luks = new Luks({ run, probe });
+/** Any bytes: line ends and zeros must not end it. */
+const [key, otherKey] = [Buffer.from('\n\0key of the test\n'), randomBytes(32)];
+/** As little as cryptsetup allows, to keep tests fast. */
+const cheap = { memoryBytes: 32 * 1024, iterations: 4, threads: 1 };
+
+const checksum = async (device: string) => (await command('sh', '-c', `head -c 20M ${device} | md5sum`)).split(' ')[0];
+
+test('LUKS2 on volumes of every kind', async (t) => {
+  const { engine } = await engineOfTest(t);
+  let made = 0;
+  /** Closed and gone after the test. */
+  const newVolume = async (t: TestContext, kind: string, tags: readonly string[] = []) => {
+    const pool = engine.pools.get(kind);
+    const id = `${kind}-${++made}`;
+    const { devicePath } = await pool.create({ id, sizeBytes: 32n * mebibyte, tags }, signal);
+    undoAfter(t, async () => {
+      await luks.close(id, signal);
+      await pool.remove(id, signal);
+    });
+    return { pool, id, devicePath };
+  };
+
+  for (const kind of ['thick', 'thin', 'file']) {
+    await t.test(`${kind}: a volume is encrypted once, opened, grown, given another key, and closed`, async (t) => {
+      const { pool, id } = await newVolume(t, kind);
+      const volume = await luks.format(pool, id, key, signal, cheap);
+      assert.ok(volume.tags.includes(encryptedTag));
+      assert.equal(await luks.isLuks(volume, signal), true);
+
+      const device = await luks.open(volume, key, signal);
+      assert.equal(device, luksDevicePath(id));
+      await command('sh', '-c', `printf plaintext | dd of=${device} conv=fsync status=none`);
+      assert.equal(await luks.open(volume, key, signal), device); // repeated
+      await luks.format(pool, id, otherKey, signal, cheap); // repeated, with any key: left as it is
+      assert.equal(await command('head', '-c', '9', device), 'plaintext');
+      const found = await command('sh', '-c', `grep --null-data --count --text plaintext ${volume.devicePath} || true`);
+      assert.equal(found, '0', 'nothing readable is on the disk');
+
+      const before = BigInt(await command('blockdev', '--getsize64', device));
+      const grown = await pool.grow(id, 64n * mebibyte, signal);
+      await luks.resize(grown, key, signal);
+      assert.equal(BigInt(await command('blockdev', '--getsize64', device)) - before, 32n * mebibyte);
+
+      await luks.changeKey(grown, key, otherKey, signal, cheap);
+      await luks.changeKey(grown, key, otherKey, signal, cheap); // repeated
+      await luks.close(id, signal);
+      await luks.close(id, signal);
+      assert.equal(await luks.isOpen(id), false);
+      await assert.rejects(luks.open(grown, key, signal), { name: 'WrongKey', code: 'PermissionDenied' });
+      await luks.open(grown, otherKey, signal);
+      assert.equal(await command('head', '-c', '9', device), 'plaintext');
+      await assert.rejects(pool.remove(id, signal), { name: 'VolumeInUse' });
+      await luks.close(id, signal);
+      await pool.remove(id, signal);
+    });
+  }
+
+  await t.test('a wrong key opens nothing and changes nothing', async (t) => {
+    const { pool, id } = await newVolume(t, 'thick');
+    const volume = await luks.format(pool, id, key, signal, cheap);
+    const before = await checksum(volume.devicePath);
+    await assert.rejects(luks.open(volume, otherKey, signal), { name: 'WrongKey' });
+    await assert.rejects(luks.changeKey(volume, otherKey, Buffer.from('new'), signal), { name: 'WrongKey' });
+    assert.equal(existsSync(luksDevicePath(id)), false);
+    assert.equal(await checksum(volume.devicePath), before);
+  });
+
+  await t.test('what holds anything, or once did, is not encrypted', async (t) => {
+    const { pool, id, devicePath } = await newVolume(t, 'thick');
+    for (const [content, refusal] of [
+      [`mkfs.ext4 -q ${devicePath}`, 'FilesystemMismatch'],
+      [`wipefs -aq ${devicePath}; printf precious | dd of=${devicePath} conv=fsync status=none`, 'DeviceUnreadable'],
+      [
+        `echo x | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 ${devicePath} -`,
+        'FilesystemForeign',
+      ],
+    ] as const) {
+      await command('sh', '-ec', content);
+      const before = await checksum(devicePath);
+      await assert.rejects(luks.format(pool, id, key, signal, cheap), { name: refusal });
+      assert.equal(await checksum(devicePath), before);
+    }
+    const lost = await newVolume(t, 'thick', [encryptedTag]);
+    await assert.rejects(luks.format(pool, lost.id, key, signal, cheap), { name: 'FilesystemVanished' });
+  });
+
+  await t.test(
+    'an encryption or a change of key that a crash cut short is completed when it is repeated',
+    async (t) => {
+      const { pool, id } = await newVolume(t, 'thick');
+      const crashing: Run = async (argv, options) => {
+        await run(argv, options);
+        if (argv[1] === 'luksFormat') throw new Error('power loss'); // before the tag
+        return { stdout: '', stderr: '' };
+      };
+      const dying = new Luks({ run: crashing, probe });
+      await assert.rejects(dying.format(pool, id, key, signal, cheap), /power loss/);
+      const { devicePath } = pool.get(id) ?? assert.fail();
+      await command(
+        'sh',
+        '-c',
+        `printf '\\n\\0key of the test\\n' | cryptsetup luksKillSlot -q --key-file=- ${devicePath} 0`,
+      ); // as if it had no key yet
+      const volume = await luks.format(pool, id, key, signal, cheap);
+      assert.equal(await luks.open(volume, key, signal), luksDevicePath(id));
+      await luks.close(id, signal);
+
+      await command(
+        'sh',
+        '-c',
+        `printf new >/tmp/new-key; printf '\\n\\0key of the test\\n' | cryptsetup luksAddKey -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file=- ${devicePath} /tmp/new-key`,
+      );
+      await rm('/tmp/new-key');
+      await luks.changeKey(volume, key, Buffer.from('new'), signal); // both open it now: the old one goes
+      await assert.rejects(luks.open(volume, key, signal), { name: 'WrongKey' });
+    },
+  );
+
+  await t.test('no process shows the key to others, and no error tells it', async (t) => {
+    const { pool, id } = await newVolume(t, 'thin');
+    const seen: string[] = [];
+    /** Looks at all processes of the machine for as long as the command runs. */
+    const watched: Run = async (argv, options) => {
+      const outcome = Promise.allSettled([run(argv, options)]);
+      let done = false;
+      void outcome.then(() => (done = true));
+      while (!done) {
+        const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
+        seen.push(...(await Promise.all(pids.map(visibleOf))));
+      }
+      const [settled] = await outcome;
+      if (settled.status === 'rejected') throw settled.reason;
+      return settled.value;
+    };
+    const luks = new Luks({ run: watched, probe });
+    const [secret, next] = ['correct-horse-battery', 'staple-of-the-test'].map((text) => Buffer.from(text));
+    assert.ok(secret && next);
+    const volume = await luks.format(pool, id, secret, signal, cheap);
+    await luks.open(volume, secret, signal);
+    await luks.changeKey(volume, secret, next, signal, cheap);
+    const refused = await luks
+      .changeKey(volume, Buffer.from('neither-of-them'), secret, signal)
+      .catch((error) => error);
+    assert.ok(refused instanceof Error);
+    const told = JSON.stringify([refused.message, refused.stack, refused.cause]);
+    assert.ok(
+      seen.some((text) => text.includes('luksChangeKey')),
+      'it did look while cryptsetup ran',
+    );
+    for (const word of ['correct-horse', 'staple-of', 'neither-of']) {
+      assert.ok(!seen.some((text) => text.includes(word)) && !told.includes(word));
+    }
+  });
+
+  await t.test('a copy of an encrypted volume opens with the same key, beside the original', async (t) => {
+    for (const kind of ['thin', 'file']) {
+      const { pool, id } = await newVolume(t, kind);
+      const volume = await luks.format(pool, id, key, signal, cheap);
+      const device = await luks.open(volume, key, signal);
+      await command('sh', '-c', `printf plaintext | dd of=${device} conv=fsync status=none`);
+      const copyId = `copy-of-${id}`;
+      const copy = await pool.snapshot(id, { id: copyId, tags: [], access: 'ro' }, signal);
+      undoAfter(t, async () => {
+        await luks.close(copyId, signal);
+        await pool.remove(copyId, signal);
+      });
+      assert.equal(await command('head', '-c', '9', await luks.open(copy, key, signal)), 'plaintext');
+      assert.equal(await command('blockdev', '--getro', luksDevicePath(copyId)), '1');
+    }
+  });
+
+  await t.test('a header is backed up where the caller says, and never over a file', async (t) => {
+    const { pool, id } = await newVolume(t, 'thick');
+    const volume = await luks.format(pool, id, key, signal, cheap);
+    const file = '/tmp/header-of-secret';
+    undoAfter(t, () => rm(file, { force: true }));
+    await luks.backUpHeader(volume, file, signal);
+    assert.ok((await stat(file)).size > 1024 ** 2);
+    assert.equal((await stat(file)).mode & 0o077, 0);
+    await assert.rejects(luks.backUpHeader(volume, file, signal), { name: 'CommandFailed' });
+  });
+});
+
+/** What everybody on a machine can see of a process; nothing if it is gone. */
+async function visibleOf(pid: string): Promise<string> {
+  const texts = await Promise.allSettled(
+    ['cmdline', 'environ'].map((file) => readFile(`/proc/${pid}/${file}`, 'utf8')),
+  );
+  return texts.map((text) => (text.status === 'fulfilled' ? text.value : '')).join('\n');
+}
