@@ -10,6 +10,7 @@ import { foundInDirectory, foundInGroup } from './engine-model/found.ts';
 import { PoolModel } from './engine-model/model.ts';
 import { ModelRun, type PoolUnderTest } from './engine-model/model-run.ts';
 import { Random } from './engine-model/random.ts';
+import { stamps } from './engine-model/stamp.ts';
 
 /** As many as are asked for, or as many as one minute allows. */
 const steps = process.env['MOORAGE_TEST_STEPS'];
@@ -19,7 +20,8 @@ const minuteMs = 60_000;
 test('whatever happens, no volume with data disappears that nobody was allowed to remove', async (t) => {
   t.diagnostic(`to repeat it: MOORAGE_TEST_SEED=${seed}`);
   const { configPath, pools } = await fourPools(t);
-  const run = new ModelRun(pools, new Random(seed), () => EngineProcess.start(configPath));
+  const start = () => EngineProcess.start(configPath);
+  const run = new ModelRun({ pools, random: new Random(seed), start, crashWithinMs: 60 });
   const endBy = performance.now() + minuteMs;
   await run.run(() => (steps ? run.counts.changes < Number(steps) : performance.now() < endBy));
   t.diagnostic(JSON.stringify(run.counts));
@@ -55,7 +57,11 @@ async function fourPools(t: TestContext): Promise<{ configPath: string; pools: P
       lvmPool('thick', shared, undefined),
       lvmPool('thin', shared, 'pool'),
       lvmPool('erased', erased, undefined),
-      { model: new PoolModel('file', 'file'), find: () => foundInDirectory(join(directory, 'volumes')) },
+      {
+        model: new PoolModel('file', 'file'),
+        find: () => foundInDirectory(join(directory, 'volumes')),
+        data: stamps,
+      },
     ],
   };
 }
@@ -67,6 +73,7 @@ function lvmPool(name: string, group: string, thinPool: string | undefined): Poo
   return {
     model: new PoolModel(name, thinPool ? 'thin' : 'thick'),
     find: () => foundInGroup(group, thinPool),
+    data: stamps,
     outside: {
       sizeBytes,
       create: async (id) => {

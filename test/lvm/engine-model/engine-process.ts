@@ -1,21 +1,14 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { type ErrorCode, MoorageError } from '../../../src/base/errors.ts';
-import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../../../src/storage/pool.ts';
-
-/** What changes volumes, and can be repeated. */
-export type Change =
-  | { readonly kind: 'create'; readonly wanted: NewVolume }
-  | { readonly kind: 'grow'; readonly id: VolumeId; readonly sizeBytes: bigint }
-  | { readonly kind: 'tag'; readonly id: VolumeId; readonly tags: readonly string[] }
-  | { readonly kind: 'snapshot'; readonly source: VolumeId; readonly wanted: NewSnapshot }
-  | { readonly kind: 'remove'; readonly id: VolumeId };
+import type { ErrorCode } from '../../../src/base/errors.ts';
+import type { Volume } from '../../../src/storage/pool.ts';
+import { type Change, type Engine, EngineDied, Refused } from './engine.ts';
 
 export interface Request {
   readonly call: number;
   readonly pool: string;
-  readonly action: Change | { readonly kind: 'list' | 'capacity' };
+  readonly action: Change | { readonly kind: 'list' };
 }
 
 export interface Answer {
@@ -24,22 +17,8 @@ export interface Answer {
   readonly error?: { readonly code: ErrorCode; readonly message: string };
 }
 
-/** The engine said no. */
-export class Refused extends MoorageError {
-  readonly code: ErrorCode;
-  constructor({ code, message }: { readonly code: ErrorCode; readonly message: string }) {
-    super(message);
-    this.code = code;
-  }
-}
-
-/** The engine was killed before it answered. */
-export class EngineDied extends MoorageError {
-  readonly code = 'Unavailable';
-}
-
 /** The storage engine as a process of its own, so that it can be killed at any moment. */
-export class EngineProcess {
+export class EngineProcess implements Engine {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>();
   readonly #exited: Promise<unknown>;
@@ -74,11 +53,6 @@ export class EngineProcess {
     return this.#call(pool, { kind: 'list' }) as Promise<readonly Volume[]>;
   }
 
-  capacity(pool: string): Promise<Capacity> {
-    return this.#call(pool, { kind: 'capacity' }) as Promise<Capacity>;
-  }
-
-  /** As a crash does: it can end nothing that it has begun. What it has started may go on for a moment. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.#exited;

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { open } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Volume, VolumeId } from '../../../src/storage/pool.ts';
 import { eventually } from '../../worlds/cluster/eventually.ts';
-import { type Change, EngineDied, type EngineProcess, Refused } from './engine-process.ts';
+import { type Change, type Engine, EngineDied, Refused } from './engine.ts';
 import type { Found } from './found.ts';
 import { type PoolModel, subject } from './model.ts';
 import type { Random } from './random.ts';
@@ -12,6 +11,11 @@ import type { Random } from './random.ts';
 export interface PoolUnderTest {
   readonly model: PoolModel;
   readonly find: () => Promise<readonly Found[]>;
+  /** The first bytes of a device. */
+  readonly data: {
+    write(devicePath: string, stamp: string): Promise<void>;
+    read(devicePath: string): Promise<string>;
+  };
   /** Changes made by somebody who does not ask the engine; a pool of files is the engine's alone. */
   readonly outside?: {
     readonly sizeBytes: bigint;
@@ -19,6 +23,14 @@ export interface PoolUnderTest {
     create(id: VolumeId): Promise<string>;
     remove(id: VolumeId): Promise<void>;
   };
+}
+
+export interface ModelRunOptions {
+  readonly pools: readonly PoolUnderTest[];
+  readonly random: Random;
+  readonly start: () => Promise<Engine>;
+  /** About as long as a few changes take: the longest time from a request to a crash. */
+  readonly crashWithinMs: number;
 }
 
 interface Pending {
@@ -32,21 +44,22 @@ const mostAtOnce = 4;
 const checkEvery = 100;
 /** How soon the engine must know what others have changed. */
 const noticedWithinMs = 2_000;
-const stampBytes = 512;
 const lastWords = 25;
 
 /** Random changes, crashes and outside changes, with everything compared with the model again and again. */
 export class ModelRun {
   readonly #pools: readonly PoolUnderTest[];
   readonly #random: Random;
-  readonly #start: () => Promise<EngineProcess>;
+  readonly #start: () => Promise<Engine>;
+  readonly #crashWithinMs: number;
   readonly #diary: string[] = [];
   readonly counts = { changes: 0, refusals: 0, crashes: 0, outside: 0, checks: 0 };
 
-  constructor(pools: readonly PoolUnderTest[], random: Random, start: () => Promise<EngineProcess>) {
+  constructor({ pools, random, start, crashWithinMs }: ModelRunOptions) {
     this.#pools = pools;
     this.#random = random;
     this.#start = start;
+    this.#crashWithinMs = crashWithinMs;
   }
 
   /** Goes on as long as `goOn` says; throws with the last that happened if a promise is broken. */
@@ -93,11 +106,11 @@ export class ModelRun {
   }
 
   /** All at once; returns those that a crash has left without an answer. */
-  async #perform(engine: EngineProcess, pending: readonly Pending[], crashes: boolean): Promise<Pending[]> {
+  async #perform(engine: Engine, pending: readonly Pending[], crashes: boolean): Promise<Pending[]> {
     const work = pending.map((one) => this.#ask(engine, one));
     if (crashes) {
       this.counts.crashes++;
-      await delay(this.#random.below(60)); // the moment of the crash is what varies
+      await delay(this.#random.below(this.#crashWithinMs)); // the moment of the crash is what varies
       this.#diary.push('crash');
       await engine.kill();
     }
@@ -111,7 +124,7 @@ export class ModelRun {
   }
 
   /** What was not answered can be asked for again, or given up. */
-  async #completeAfterCrash(engine: EngineProcess, left: readonly Pending[]): Promise<void> {
+  async #completeAfterCrash(engine: Engine, left: readonly Pending[]): Promise<void> {
     for (const { pool, change } of left) {
       const givesUp = 'wanted' in change && this.#random.chance(0.3);
       await this.#ask(engine, {
@@ -122,7 +135,8 @@ export class ModelRun {
     }
   }
 
-  async #ask(engine: EngineProcess, { pool: { model }, change, twice }: Pending): Promise<void> {
+  async #ask(engine: Engine, { pool, change, twice }: Pending): Promise<void> {
+    const { model } = pool;
     const allowed = model.mayRefuse(change);
     const words = `${model.name}: ${JSON.stringify(change, (_, value) => (typeof value === 'bigint' ? `${value}` : value))}`;
     this.#diary.push(words);
@@ -138,22 +152,22 @@ export class ModelRun {
     }
     if (change.kind === 'create') assert.ok(!allowed.includes('ResourceExhausted'), `${words} should not have fit`);
     model.acknowledge(change);
-    if (volume && 'wanted' in change) await this.#stamp(model, volume);
+    if (volume && 'wanted' in change) await this.#stamp(pool, volume);
     if (twice) await engine.change(model.name, change);
   }
 
   /** A new volume gets bytes of its own; a copy must hold those of its source first. */
-  async #stamp(model: PoolModel, { id, devicePath }: Volume): Promise<void> {
+  async #stamp({ model, data }: PoolUnderTest, { id, devicePath }: Volume): Promise<void> {
     const { stamp, readOnly } = model.mustHave(id);
-    if (stamp !== '') assert.equal(await readStamp(devicePath), stamp, `${id} does not hold what its source held`);
+    if (stamp !== '') assert.equal(await data.read(devicePath), stamp, `${id} does not hold what its source held`);
     if (readOnly) return;
     const own = `${model.name}/${id}`;
-    await writeStamp(devicePath, own);
+    await data.write(devicePath, own);
     model.stamped(id, own);
   }
 
   async #changeOutside(): Promise<void> {
-    const { model, outside } = this.#random.pick(this.#pools) as PoolUnderTest;
+    const { model, data, outside } = this.#random.pick(this.#pools) as PoolUnderTest;
     if (!outside) return;
     this.counts.outside++;
     const isOrigin = (id: VolumeId) => [...model.volumes.values()].some(({ origin }) => origin === id);
@@ -167,15 +181,15 @@ export class ModelRun {
     const id = model.newId('outside');
     this.#diary.push(`${model.name}: ${id} made from outside`);
     const devicePath = await outside.create(id);
-    await writeStamp(devicePath, id);
+    await data.write(devicePath, id);
     model.volumes.set(id, { sizeBytes: outside.sizeBytes, tags: [], stamp: id, readOnly: false });
     model.unnoticed.add(id);
   }
 
   /** Memory, disks and model agree, and every volume holds its bytes. */
-  async #check(engine: EngineProcess): Promise<void> {
+  async #check(engine: Engine): Promise<void> {
     this.counts.checks++;
-    for (const { model, find } of this.#pools) {
+    for (const { model, find, data } of this.#pools) {
       const found = byId(await find());
       await eventually(
         `the engine knows what is in ${model.name}`,
@@ -196,7 +210,7 @@ export class ModelRun {
           [],
           `${model.name}/${id} has its tags`,
         );
-        assert.equal(await readStamp(volume.devicePath), expected.stamp, `${model.name}/${id} holds its data`);
+        assert.equal(await data.read(volume.devicePath), expected.stamp, `${model.name}/${id} holds its data`);
       }
     }
   }
@@ -209,16 +223,4 @@ function byId(volumes: readonly Found[]): Map<VolumeId, Found> {
 
 function withoutDevice({ id, sizeBytes, tags }: Volume): Found {
   return { id, sizeBytes, tags };
-}
-
-async function writeStamp(devicePath: string, stamp: string): Promise<void> {
-  await using device = await open(devicePath, 'r+');
-  await device.write(Buffer.alloc(stampBytes, 0).fill(stamp, 0, Buffer.byteLength(stamp)), 0, stampBytes, 0);
-  await device.datasync();
-}
-
-async function readStamp(devicePath: string): Promise<string> {
-  await using device = await open(devicePath, 'r');
-  const { buffer } = await device.read(Buffer.alloc(stampBytes), 0, stampBytes, 0);
-  return buffer.toString().replace(/\0+$/, '');
 }

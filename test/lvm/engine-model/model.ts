@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../../src/base/errors.ts';
 import type { VolumeId } from '../../../src/storage/pool.ts';
-import type { Change } from './engine-process.ts';
+import type { Change } from './engine.ts';
 import type { Random } from './random.ts';
 
 export type PoolKind = 'thick' | 'thin' | 'file';
@@ -30,11 +30,13 @@ export class PoolModel {
   readonly volumes = new Map<VolumeId, Expected>();
   /** Made by somebody else, and not yet asked of the engine: it has a moment to notice. */
   readonly unnoticed = new Set<VolumeId>();
+  readonly #canSnapshot: boolean;
   #made = 0;
 
-  constructor(name: string, kind: PoolKind) {
+  constructor(name: string, kind: PoolKind, canSnapshot = true) {
     this.name = name;
     this.kind = kind;
+    this.#canSnapshot = canSnapshot;
   }
 
   newId(prefix: string): VolumeId {
@@ -48,7 +50,7 @@ export class PoolModel {
     if (dice < 0.35) return this.#creation(random);
     const volume = id && this.volumes.get(id);
     if (!volume) return undefined;
-    if (dice < 0.5) return this.#snapshotOf(id, volume, random);
+    if (dice < 0.5 && this.#canSnapshot) return this.#snapshotOf(id, volume, random);
     if (dice < 0.65) return { kind: 'tag', id, tags: [`tag-${random.below(1000)}`] };
     if (dice < 0.75) return { kind: 'grow', id, sizeBytes: volume.sizeBytes + BigInt(1 + random.below(8)) * mebibyte };
     return { kind: 'remove', id };

@@ -1,0 +1,89 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { MoorageError } from '../../../src/base/errors.ts';
+import type { Run } from '../../../src/base/exec.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
+import type { ThickClass, ThinClass } from '../../../src/storage/device-classes.ts';
+import { Eraser } from '../../../src/storage/eraser.ts';
+import { Erasures } from '../../../src/storage/erasures.ts';
+import { Lvm } from '../../../src/storage/lvm/lvm.ts';
+import { newLvmFigures } from '../../../src/storage/lvm/lvm-figures.ts';
+import type { SimulatedLvm } from '../../../src/storage/lvm/simulated-lvm.ts';
+import { ThickPool } from '../../../src/storage/lvm/thick-pool.ts';
+import { ThinPool } from '../../../src/storage/lvm/thin-pool.ts';
+import { VolumeGroup } from '../../../src/storage/lvm/volume-group.ts';
+import type { Pool, Volume } from '../../../src/storage/pool.ts';
+import { apply, type Change, type Engine, EngineDied, Refused } from './engine.ts';
+
+const neverAborted = new AbortController().signal;
+
+const lvmClass = {
+  isDefault: false,
+  spareBytes: 0n,
+  erase: { kind: 'none' as const },
+  volumeGroup: 'vg',
+  stripes: 0,
+  stripeSize: undefined,
+  lvcreateOptions: [],
+};
+const thickClass: ThickClass = { ...lvmClass, type: 'thick', name: 'thick', snapshots: 'none' };
+const thinPool = { name: 'pool', overprovisionRatio: 10, maxDataPercent: 90, maxMetadataPercent: 85 };
+const thinClass: ThinClass = { ...lvmClass, type: 'thin', name: 'thin', thinPool };
+
+/** A thick and a thin pool on a simulated volume group. Killed, it runs no further command and answers nothing. */
+export class SimulatedEngine implements Engine {
+  readonly #group: VolumeGroup;
+  readonly #pools = new Map<string, Pool>();
+  readonly #died = Promise.withResolvers<never>();
+  #dead = false;
+
+  private constructor(simulated: SimulatedLvm) {
+    const run: Run = async (command, options) => {
+      await nextTurn(); // time for a crash
+      return this.#dead ? this.#died.promise : simulated.run(command, options);
+    };
+    const its = { clock: new ManualClock(), log: silentLog };
+    const lvm = new Lvm({ command: ['lvm'], run, env: {}, figures: newLvmFigures(), ...its });
+    const sequenceNumberOf = async () => simulated.sequenceNumber;
+    this.#group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, ...its });
+    this.#died.promise.catch(() => undefined); // nobody need wait for an answer
+  }
+
+  static async start(simulated: SimulatedLvm): Promise<SimulatedEngine> {
+    const engine = new SimulatedEngine(simulated);
+    const its = { clock: new ManualClock(), log: silentLog };
+    const shared = { group: engine.#group, optionClasses: [], log: silentLog };
+    const erasures = () => new Erasures({ eraser: new Eraser(simulated.run), ...its });
+    const deviceSize = async () => undefined; // there are no devices
+    await engine.#group.refresh(neverAborted);
+    const thick = { ...shared, deviceClass: thickClass, erasures: erasures() };
+    engine.#pools.set('thick', await ThickPool.open(thick, neverAborted));
+    const thin = { ...shared, deviceClass: thinClass, erasures: erasures(), clock: its.clock, deviceSize };
+    engine.#pools.set('thin', await ThinPool.open(thin, neverAborted));
+    return engine;
+  }
+
+  async change(pool: string, change: Change): Promise<Volume | undefined> {
+    try {
+      return await Promise.race([apply(this.#pool(pool), change), this.#died.promise]);
+    } catch (error) {
+      throw error instanceof MoorageError && !(error instanceof EngineDied) ? new Refused(error) : error;
+    }
+  }
+
+  async list(pool: string): Promise<readonly Volume[]> {
+    await this.#group.lookAgain(neverAborted); // as the watch of LVM's locks would have it do
+    return this.#pool(pool).list();
+  }
+
+  async kill(): Promise<void> {
+    this.#dead = true;
+    this.#died.reject(new EngineDied('the engine is gone; start another one'));
+  }
+
+  #pool(name: string): Pool {
+    const pool = this.#pools.get(name);
+    if (!pool) throw new Error(`there is no pool ${name}`);
+    return pool;
+  }
+}
