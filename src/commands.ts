@@ -1,7 +1,7 @@
 import { systemClock } from './base/clock.ts';
 import { InvalidInput } from './base/errors.ts';
 import { run } from './base/exec.ts';
-import { type Flags, type FlagValues, oneOf, parseFlags, text } from './base/flags.ts';
+import { type Flags, type FlagValues, oneOf, onOff, parseFlags, text } from './base/flags.ts';
 import { createLog, type Log, logLevels } from './base/log.ts';
 import type { Commands } from './cli/command.ts';
 import { configFlag, healthCommand } from './cli/health-command.ts';
@@ -54,7 +54,13 @@ const nodeFlags = {
     name: 'lvmd-socket',
     type: text,
     default: '/run/topolvm/lvmd.sock',
-    description: 'Unix socket on which the storage engine answers as lvmd does, for moorage volume and moorage pool',
+    description: 'Unix socket of lvmd: this process serves it, or with --embed-lvmd=false another one does',
+  },
+  embedLvmd: {
+    name: 'embed-lvmd',
+    type: onOff,
+    default: true,
+    description: 'Run the storage engine in this process; false where an lvmd runs on the machine',
   },
   kubeletDir: {
     name: 'kubelet-dir',

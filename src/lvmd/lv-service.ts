@@ -8,10 +8,10 @@ import { checkVolumeId } from '../storage/volume-id.ts';
 import {
   checkDeviceClass,
   checkOptionClass,
-  checkRequestTags,
   refuseUnknownFields,
   requestedBytes,
   requestedBytesIfAny,
+  requestedTags,
 } from './requests.ts';
 import { volumeMessage } from './volume-message.ts';
 
@@ -26,12 +26,11 @@ export function lvService(pools: Pick<Pools, 'get'>): Implementation<typeof LVSe
     async createLV(request, { signal, log }) {
       refuseUnknownFields(request);
       checkVolumeId(request.name);
-      checkRequestTags(request.tags);
       checkOptionClass(request.lvcreateOptionClass);
       const wanted = {
         id: request.name,
         sizeBytes: requestedBytes(request),
-        tags: request.tags,
+        tags: requestedTags(request.tags),
         ...(request.lvcreateOptionClass && { optionClass: request.lvcreateOptionClass }),
       };
       const volume = await poolOf(request.deviceClass).create(wanted, signal);
@@ -62,11 +61,10 @@ export function lvService(pools: Pick<Pools, 'get'>): Implementation<typeof LVSe
       refuseUnknownFields(request);
       checkVolumeId(request.name);
       checkVolumeId(request.sourceVolume);
-      checkRequestTags(request.tags);
       const sizeBytes = requestedBytesIfAny(request);
       const wanted = {
         id: request.name,
-        tags: request.tags,
+        tags: requestedTags(request.tags),
         access: accessOf(request.accessType),
         ...(sizeBytes !== undefined && { sizeBytes }),
       };

@@ -1,5 +1,6 @@
 import type { Message } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
+import { createdTag } from '../storage/tags.ts';
 import { checkTags } from '../storage/volume-id.ts';
 
 /** Large enough for anything that we want to refuse in our own words. */
@@ -8,6 +9,8 @@ export const maxRequestBytes = 16 * 1024 * 1024;
 /** All tags of all volumes live in the volume group's metadata, which every LVM command reads and writes. */
 const maxTags = 64;
 const maxTagBytes = 16 * 1024;
+/** How a volume is marked whose data is to be destroyed. */
+const erasureTags = /^moorage\.dev\/(erasing$|erase=|erased=)/;
 const bytesPerGb = 1024n ** 3n;
 
 /** What a caller asks for in words that we do not know might matter to it: better no volume than the wrong one. */
@@ -33,7 +36,8 @@ export function checkOptionClass(name: string): void {
   );
 }
 
-export function checkRequestTags(tags: readonly string[]): void {
+/** The tags to set: each once, and without the one that the engine sets itself, which a client of TopoLVM's lvmd has to. */
+export function requestedTags(tags: readonly string[]): readonly string[] {
   const bytes = tags.reduce((sum, tag) => sum + tag.length, 0);
   if (tags.length > maxTags || bytes > maxTagBytes) {
     throw new InvalidInput(
@@ -41,6 +45,9 @@ export function checkRequestTags(tags: readonly string[]): void {
     );
   }
   checkTags(tags);
+  const deadly = tags.find((tag) => erasureTags.test(tag));
+  if (deadly) throw new InvalidInput(`tag ${deadly} would have the volume erased; leave it out`);
+  return [...new Set(tags)].filter((tag) => tag !== createdTag);
 }
 
 interface Sizes {

@@ -12,6 +12,7 @@ export function capacityGauge(nodeName: string, pools: Pick<Pools, 'all'>): Gaug
     collect() {
       this.reset(); // classes come and go
       for (const pool of pools.all()) {
+        if (pool.name === '') continue; // what lvmd elsewhere calls its default is there by its own name too
         this.set({ node: nodeName, device_class: pool.name }, Number(pool.capacity().freeBytes));
       }
     },

@@ -10,32 +10,28 @@ import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
 import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
-import { serveLvmd } from '../lvmd/lvmd-server.ts';
-import { configGauge } from '../metrics/config-gauge.ts';
-import { lvmMetrics } from '../metrics/lvm-metrics.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
-import type { DeviceClass } from '../storage/device-classes.ts';
 import { Formatter } from '../storage/filesystem.ts';
 import { Mounts } from '../storage/mounts.ts';
-import type { Pools } from '../storage/pools.ts';
 import { blkid } from '../storage/probe.ts';
-import { StorageEngine } from '../storage/storage-engine.ts';
-import { capacityAnnotations } from './capacity-annotations.ts';
 import { capacityGauge } from './capacity-gauge.ts';
 import { CapacityPublisher, capacityAnnotationsOf } from './capacity-publisher.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
+import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { PublishedVolumes } from './published-volumes.ts';
 
 export interface NodeOptions {
   readonly nodeName: string;
   readonly csiSocket: string;
-  /** Where the engine answers as lvmd does. */
+  /** Whether the storage engine runs in this process. */
+  readonly embedLvmd: boolean;
+  /** Where lvmd is to be reached: this process, or another one. */
   readonly lvmdSocket: string;
   readonly kubeletDir: string;
   readonly configFile: string;
@@ -62,7 +58,8 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   const { client, run, env, clock, log } = its;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
 
-  const engine = await StorageEngine.start({ configFile: options.configFile, run, env, clock, log }, signal);
+  const start = options.embedLvmd ? embeddedEngine : remoteEngine;
+  const engine = await start({ ...options, run, env, clock, log }, signal);
   parts.defer(() => engine.stop());
   const { pools } = engine;
 
@@ -101,7 +98,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     client,
     node,
     pools,
-    wanted: () => freeOf(engine.deviceClasses(), pools),
+    wanted: () => engine.annotations(),
     clock,
     log,
     random: Math.random,
@@ -110,14 +107,10 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
 
   const registry = new Registry();
   registry.registerMetric(capacityGauge(nodeName, pools));
-  registry.registerMetric(configGauge(() => engine.configProblem));
-  for (const metric of lvmMetrics(() => engine.lvmFigures)) registry.registerMetric(metric);
+  for (const metric of engine.metrics) registry.registerMetric(metric);
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
-
-  const lvmd = await serveLvmd({ socketPath: options.lvmdSocket, pools, clock, log });
-  parts.defer(() => lvmd.stop(graceMs));
 
   const published = new PublishedVolumes({
     pools,
@@ -145,9 +138,4 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   node.start();
   if (!signal.aborted) await once(signal, 'abort');
   log.info('stopping');
-}
-
-function freeOf(classes: readonly DeviceClass[], pools: Pools): ReadonlyMap<string, string> {
-  const free = new Map(pools.all().map((pool) => [pool.name, pool.capacity().freeBytes]));
-  return capacityAnnotations(classes, (name) => free.get(name) ?? 0n); // a class that is not available has no room
 }

@@ -1,0 +1,184 @@
+import { codeOf, type ErrorCode } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { Methods } from '../rpc/client.ts';
+import type { LogicalVolume, LVService, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import type { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import { ChangeListeners } from '../storage/change-listeners.ts';
+import { VolumeExists, VolumeNotFound } from '../storage/errors.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../storage/pool.ts';
+import { createdTag } from '../storage/tags.ts';
+
+/** The services of an lvmd, ours or TopoLVM's. */
+export interface Lvmd {
+  readonly volumes: Methods<typeof LVService>;
+  readonly groups: Methods<typeof VGService>;
+  readonly engine: Methods<typeof EngineService>;
+}
+
+/** What a watch tells of a class. */
+export type Heard = Pick<WatchItem, 'sizeBytes' | 'freeBytes' | 'thinPool'>;
+
+/** No longer than lvmd itself works on one call. */
+const timeoutMs = 5 * 60_000;
+
+/**
+ * A device class that an lvmd serves. Reads come from what was last heard of it; after a change of ours the volumes are
+ * listed anew, because TopoLVM's answers do not tell where a volume's device is.
+ */
+export class RemotePool implements Pool {
+  readonly name: string;
+  readonly #lvmd: Lvmd;
+  readonly #log: Log;
+  readonly #listeners = new ChangeListeners();
+  #capacity: Capacity = { sizeBytes: 0n, freeBytes: 0n };
+  #volumes: ReadonlyMap<VolumeId, Volume> = new Map();
+  #asked = 0;
+  #heard = 0;
+
+  constructor(name: string, lvmd: Lvmd, log: Log) {
+    this.name = name;
+    this.#lvmd = lvmd;
+    this.#log = log.child({ deviceClass: name });
+  }
+
+  capacity(): Capacity {
+    return this.#capacity;
+  }
+
+  list(): readonly Volume[] {
+    return [...this.#volumes.values()];
+  }
+
+  get(id: VolumeId): Volume | undefined {
+    return this.#volumes.get(id);
+  }
+
+  /** An erasure is lvmd's affair: a removal is answered when it is over. */
+  erasures(): readonly Erasure[] {
+    return [];
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  /** What lvmd's watch says; its volumes are asked for separately. */
+  hear({ sizeBytes, freeBytes, thinPool }: Heard): void {
+    this.#capacity = thinPool
+      ? { sizeBytes: thinPool.sizeBytes, freeBytes: thinPool.overprovisionBytes, thin: thinPool }
+      : { sizeBytes, freeBytes };
+    this.#listeners.notify();
+  }
+
+  async refresh(signal: AbortSignal): Promise<void> {
+    const turn = ++this.#asked;
+    const { volumes } = await this.#lvmd.groups.getLVList({ deviceClass: this.name }, { timeoutMs, signal });
+    if (turn < this.#heard) return; // an answer that was overtaken by a later one
+    this.#heard = turn;
+    this.#volumes = new Map(volumes.map((volume) => [volume.name, toVolume(volume)]));
+    this.#listeners.notify();
+  }
+
+  async create({ id, sizeBytes, tags, optionClass = '' }: NewVolume, signal: AbortSignal): Promise<Volume> {
+    const existing = this.get(id);
+    if (existing) return this.#fitting(existing, sizeBytes);
+    const request = {
+      name: id,
+      sizeBytes,
+      tags: [...tags, createdTag],
+      deviceClass: this.name,
+      lvcreateOptionClass: optionClass,
+    };
+    try {
+      await this.#lvmd.volumes.createLV(request, { timeoutMs, signal });
+    } catch (error) {
+      // TopoLVM's lvmd makes nothing of a repeated call but an error.
+      const made = await this.#madeBefore(id, error, signal);
+      return this.#fitting(made, sizeBytes);
+    }
+    return this.#listedAnew(id, signal);
+  }
+
+  async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
+    await this.#lvmd.volumes.resizeLV({ name: id, sizeBytes, deviceClass: this.name }, { timeoutMs, signal });
+    return this.#listedAnew(id, signal);
+  }
+
+  async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    const { id, tags, access, sizeBytes = this.get(source)?.sizeBytes ?? 0n } = wanted;
+    const existing = this.get(id);
+    if (existing) return this.#fitting(existing, sizeBytes);
+    const request = {
+      name: id,
+      sourceVolume: source,
+      tags: [...tags],
+      accessType: access,
+      sizeBytes,
+      deviceClass: this.name,
+    };
+    try {
+      await this.#lvmd.volumes.createLVSnapshot(request, { timeoutMs, signal });
+    } catch (error) {
+      return this.#madeBefore(id, error, signal);
+    }
+    return this.#listedAnew(id, signal);
+  }
+
+  async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
+    try {
+      const request = { name: id, tags: [...tags], deviceClass: this.name };
+      await this.#lvmd.engine.addTags(request, { timeoutMs, signal });
+    } catch (error) {
+      if (codeOf(error) !== 'Unimplemented') throw error;
+      this.#log.warn(
+        { volume: id, tags },
+        "TopoLVM's lvmd cannot add tags to a volume: its disk will not tell this; use moorage lvmd",
+      );
+    }
+    return this.#listedAnew(id, signal);
+  }
+
+  async remove(id: VolumeId, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#lvmd.volumes.removeLV({ name: id, deviceClass: this.name }, { timeoutMs, signal });
+    } catch (error) {
+      if (codeOf(error) !== 'NotFound') throw error;
+    }
+    await this.refresh(signal);
+  }
+
+  #fitting(existing: Volume, wantedBytes: bigint): Volume {
+    if (existing.sizeBytes >= wantedBytes) return existing;
+    throw new VolumeExists(this.name, existing.id, existing.sizeBytes, wantedBytes);
+  }
+
+  /** The volume that an earlier call has made; without one the error stands. */
+  async #madeBefore(id: VolumeId, error: unknown, signal: AbortSignal): Promise<Volume> {
+    if (!mayHaveBeenMade.has(codeOf(error))) throw error;
+    await this.refresh(signal);
+    const made = this.get(id);
+    if (!made) throw error;
+    return made;
+  }
+
+  async #listedAnew(id: VolumeId, signal: AbortSignal): Promise<Volume> {
+    await this.refresh(signal);
+    const volume = this.get(id);
+    if (!volume) throw new VolumeNotFound(this.name, id);
+    return volume;
+  }
+}
+
+const mayHaveBeenMade: ReadonlySet<ErrorCode> = new Set(['AlreadyExists', 'Internal']);
+
+function toVolume({ name, sizeBytes, path, tags, attr, origin }: LogicalVolume): Volume {
+  return {
+    id: name,
+    sizeBytes,
+    devicePath: path,
+    tags,
+    readOnly: attr[1]?.toLowerCase() === 'r',
+    attr,
+    ...(origin && { origin }),
+  };
+}

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { systemClock } from '../base/clock.ts';
+import { MoorageError } from '../base/errors.ts';
+import { silentLog } from '../base/log.ts';
+import { InMemoryPool } from '../node/in-memory-pool.ts';
+import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import { RpcServer } from '../rpc/server.ts';
+import { Pools } from '../storage/pools.ts';
+import { createdTag } from '../storage/tags.ts';
+import { lvService } from './lv-service.ts';
+import { serveLvmd } from './lvmd-server.ts';
+import { RemotePools } from './remote-pools.ts';
+import { vgService } from './vg-service.ts';
+
+const { signal } = new AbortController();
+const volume = (id: string, sizeBytes = 10n) => ({ id, sizeBytes, tags: ['a'] });
+
+async function socket(t: TestContext): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'moorage-remote-'));
+  t.after(() => rm(directory, { recursive: true }));
+  return join(directory, 'lvmd.sock');
+}
+
+async function connect(t: TestContext, socketPath: string): Promise<Pools> {
+  const remote = await RemotePools.connect({ socketPath, clock: systemClock, log: silentLog, random: () => 0 }, signal);
+  t.after(() => remote.stop());
+  return remote.pools;
+}
+
+/** Until the pools are as wanted; they tell of each change. */
+async function until(pools: Pools, wanted: () => boolean): Promise<void> {
+  const reached = Promise.withResolvers<void>();
+  const check = () => void (wanted() && reached.resolve());
+  const stop = pools.onChange(check);
+  check();
+  await reached.promise;
+  stop();
+}
+
+class Refused extends MoorageError {
+  readonly code = 'Internal';
+}
+
+/** What TopoLVM's lvmd does differently: no tags later, no second try, no device in its answers. */
+async function serveLikeTopolvm(t: TestContext, pools: Pools): Promise<string> {
+  const socketPath = await socket(t);
+  const ours = lvService(pools);
+  const server = new RpcServer({ socketPath, clock: systemClock, log: silentLog })
+    .add(LVService, {
+      ...ours,
+      async createLV(request, call) {
+        assert.ok(request.tags.includes(createdTag), 'nobody else would say that we made it');
+        if (pools.get(request.deviceClass).get(request.name)) throw new Refused('already exists in volume group');
+        const { volume } = (await ours.createLV?.(request, call)) ?? {};
+        return { volume: { name: volume?.name ?? '', sizeBytes: volume?.sizeBytes ?? 0n } };
+      },
+    })
+    .add(VGService, vgService(pools));
+  await server.listen();
+  t.after(() => server.stop(0));
+  return socketPath;
+}
+
+async function serveOurs(t: TestContext, pools: Pools): Promise<string> {
+  const socketPath = await socket(t);
+  const server = await serveLvmd({ socketPath, pools, clock: systemClock, log: silentLog });
+  t.after(() => server.stop(0));
+  return socketPath;
+}
+
+for (const [whose, serve] of [
+  ['ours', serveOurs],
+  ["TopoLVM's", serveLikeTopolvm],
+] as const) {
+  test(`through ${whose}, a volume is made, made again, grown, copied and removed`, async (t) => {
+    const there = new InMemoryPool('ssd', 1000n);
+    const pools = await connect(t, await serve(t, new Pools([there, new InMemoryPool('hdd', 5n)], 'ssd')));
+    const pool = pools.get('ssd');
+    assert.deepEqual(pool.capacity(), { sizeBytes: 1000n, freeBytes: 1000n });
+
+    const made = await pool.create(volume('data'), signal);
+    assert.equal(made.devicePath, '/dev/ssd/data');
+    assert.deepEqual(made.tags, ['a']); // that it was made by us, a real pool adds itself
+    assert.deepEqual(await pool.create(volume('data'), signal), made);
+    await assert.rejects(pool.create(volume('data', 20n), signal), { code: 'AlreadyExists' });
+    await assert.rejects(pool.create(volume('big', 2000n), signal), { code: 'ResourceExhausted' });
+
+    assert.equal((await pool.grow('data', 30n, signal)).sizeBytes, 30n);
+    const copy = await pool.snapshot('data', { id: 'copy', tags: [], access: 'rw' }, signal);
+    assert.deepEqual([copy.sizeBytes, copy.origin], [30n, 'data']);
+    await until(pools, () => pool.capacity().freeBytes === 940n);
+
+    await pool.remove('copy', signal);
+    await pool.remove('copy', signal);
+    assert.equal(pool.get('copy'), undefined);
+    assert.deepEqual(
+      there.list().map(({ id }) => id),
+      ['data'],
+    );
+  });
+
+  test(`through ${whose}, the empty name is the default class`, async (t) => {
+    const hdd = new InMemoryPool('hdd', 70n);
+    const pools = await connect(t, await serve(t, new Pools([new InMemoryPool('ssd', 1000n), hdd], 'hdd')));
+    await pools.get('').create(volume('data'), signal);
+    assert.equal(hdd.list().length, 1);
+    await until(pools, () => pools.default?.capacity().freeBytes === 60n);
+  });
+
+  test(`through ${whose}, what others change is heard`, async (t) => {
+    const there = new InMemoryPool('ssd', 1000n);
+    const pools = await connect(t, await serve(t, new Pools([there])));
+    await there.create(volume('theirs'));
+    await until(
+      pools,
+      () => pools.get('ssd').get('theirs') !== undefined && pools.get('ssd').capacity().freeBytes === 990n,
+    );
+    await assert.rejects(async () => pools.get(''), { code: 'NotFound' });
+  });
+}
+
+test('tags that are added later are kept by ours, and missing with a word in the log from the other', async (t) => {
+  const [ours, theirs] = [new InMemoryPool('ssd', 100n), new InMemoryPool('ssd', 100n)];
+  const throughOurs = (await connect(t, await serveOurs(t, new Pools([ours])))).get('ssd');
+  await throughOurs.create(volume('data'), signal);
+  assert.ok((await throughOurs.addTags('data', ['later'], signal)).tags.includes('later'));
+  const throughTheirs = (await connect(t, await serveLikeTopolvm(t, new Pools([theirs])))).get('ssd');
+  await throughTheirs.create(volume('data'), signal);
+  assert.ok(!(await throughTheirs.addTags('data', ['later'], signal)).tags.includes('later'));
+});
+
+test('while lvmd is away memory answers and changes fail; when it is back all is heard again', async (t) => {
+  const there = new InMemoryPool('ssd', 1000n);
+  const served = new Pools([there]);
+  const socketPath = await socket(t);
+  const serve = () => serveLvmd({ socketPath, pools: served, clock: systemClock, log: silentLog });
+  const first = await serve();
+  const pools = await connect(t, socketPath);
+  const pool = pools.get('ssd');
+  await pool.create(volume('data'), signal);
+  await first.stop(0);
+
+  assert.ok(pool.get('data'));
+  await assert.rejects(pool.create(volume('more'), signal), { code: 'Unavailable' });
+  await there.create(volume('theirs'));
+  const second = await serve();
+  t.after(() => second.stop(0));
+  await until(pools, () => pool.get('theirs') !== undefined);
+});
+
+test('who connects before lvmd is there waits for it, and can stop waiting', async (t) => {
+  const socketPath = await socket(t);
+  const abort = new AbortController();
+  const its = { socketPath, clock: systemClock, log: silentLog, random: () => 0 };
+  const waiting = RemotePools.connect(its, abort.signal);
+  abort.abort();
+  await assert.rejects(waiting, { name: 'AbortError' });
+});

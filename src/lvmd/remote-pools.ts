@@ -1,0 +1,114 @@
+import { abortable } from '../base/abortable.ts';
+import type { Clock } from '../base/clock.ts';
+import { codeOf } from '../base/errors.ts';
+import { KeyedQueue } from '../base/keyed-queue.ts';
+import type { Log } from '../base/log.ts';
+import { Requeue } from '../base/requeue.ts';
+import { RpcClient } from '../rpc/client.ts';
+import { LVService, VGService, type WatchResponse } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import { Pools } from '../storage/pools.ts';
+import { type Lvmd, RemotePool } from './remote-pool.ts';
+
+interface Collaborators {
+  readonly socketPath: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly random: () => number;
+}
+
+/** lvmd was there and has gone, most likely to come back at once. */
+const returnsWithinMs = 1000;
+
+/**
+ * The pools of an lvmd in another process, ours or TopoLVM's, kept in memory by its watch. While it is away, reads answer
+ * with what was last known and changes fail; when it is back, all is asked for anew.
+ *
+ * Which class is the default, TopoLVM's lvmd does not tell. It does serve the empty name, so that is a pool as well.
+ */
+export class RemotePools {
+  readonly pools = new Pools();
+  readonly #clients = new DisposableStack();
+  readonly #lvmd: Lvmd;
+  readonly #log: Log;
+  readonly #known = new Map<string, RemotePool>();
+  readonly #watch: KeyedQueue;
+  readonly #loaded = Promise.withResolvers<void>();
+
+  private constructor({ socketPath, clock, log, random }: Collaborators) {
+    this.#log = log;
+    this.#lvmd = {
+      volumes: this.#clients.use(new RpcClient(LVService, socketPath)).methods,
+      groups: this.#clients.use(new RpcClient(VGService, socketPath)).methods,
+      engine: this.#clients.use(new RpcClient(EngineService, socketPath)).methods,
+    };
+    const reconcile = (_: string, signal: AbortSignal) => this.#follow(signal);
+    this.#watch = new KeyedQueue({ reconcile, concurrency: 1, clock, log, random });
+    this.#watch.add(socketPath);
+  }
+
+  /** Waits until lvmd has told of its pools: before that, nobody may conclude that a volume is not there. */
+  static async connect(collaborators: Collaborators, signal: AbortSignal): Promise<RemotePools> {
+    const remote = new RemotePools(collaborators);
+    try {
+      await abortable(remote.#loaded.promise, signal);
+    } catch (error) {
+      await remote.stop();
+      throw error;
+    }
+    return remote;
+  }
+
+  async stop(): Promise<void> {
+    await this.#watch.stop(0);
+    this.#clients.dispose();
+  }
+
+  /** As long as lvmd's watch lasts. */
+  async #follow(signal: AbortSignal): Promise<Requeue> {
+    let heard = false;
+    try {
+      for await (const state of this.#lvmd.groups.watch({}, { signal })) {
+        await this.#take(state, signal);
+        heard = true;
+        this.#loaded.resolve();
+      }
+    } catch (error) {
+      if (signal.aborted || !heard) throw error;
+      this.#log.warn({ err: error }, 'lvmd has gone; what it had is kept in memory until it is back');
+    }
+    return Requeue.after(returnsWithinMs);
+  }
+
+  async #take({ items, freeBytes }: WatchResponse, signal: AbortSignal): Promise<void> {
+    const named = items.map((item) => {
+      const pool = this.#pool(item.deviceClass);
+      pool.hear(item);
+      return pool;
+    });
+    await Promise.all(named.map((pool) => pool.refresh(signal)));
+    const pools = [...named, ...(await this.#default(freeBytes, signal))];
+    const known = this.pools.all();
+    const isNews = pools.length !== known.length || pools.some((pool, i) => pool !== known[i]);
+    if (isNews) this.pools.become({ pools, defaultClass: '', unavailable: new Map() });
+  }
+
+  /** The pool of the empty name, where lvmd has a default class. Its size is not told, only what is free. */
+  async #default(freeBytes: bigint, signal: AbortSignal): Promise<readonly RemotePool[]> {
+    const pool = this.#pool('');
+    try {
+      await pool.refresh(signal);
+    } catch (error) {
+      if (codeOf(error) === 'NotFound') return [];
+      throw error;
+    }
+    pool.hear({ sizeBytes: freeBytes, freeBytes });
+    return [pool];
+  }
+
+  #pool(name: string): RemotePool {
+    const known = this.#known.get(name) ?? new RemotePool(name, this.#lvmd, this.#log);
+    this.#known.set(name, known);
+    return known;
+  }
+}

@@ -1,0 +1,76 @@
+import type { Metric } from 'prom-client';
+import type { Clock } from '../base/clock.ts';
+import type { Run } from '../base/exec.ts';
+import type { Log } from '../base/log.ts';
+import { serveLvmd } from '../lvmd/lvmd-server.ts';
+import { RemotePools } from '../lvmd/remote-pools.ts';
+import { configGauge } from '../metrics/config-gauge.ts';
+import { lvmMetrics } from '../metrics/lvm-metrics.ts';
+import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../names.ts';
+import type { Pools } from '../storage/pools.ts';
+import { StorageEngine } from '../storage/storage-engine.ts';
+import { capacityAnnotations } from './capacity-annotations.ts';
+
+export interface NodeEngineOptions {
+  readonly configFile: string;
+  /** Where lvmd is to be reached: this process, if the engine runs in it, else another one. */
+  readonly lvmdSocket: string;
+  readonly run: Run;
+  /** What LVM commands inherit. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The storage engine as the node's agent uses it, wherever that runs. */
+export interface NodeEngine {
+  readonly pools: Pools;
+  /** What the Node's capacity annotations should be now. */
+  annotations(): ReadonlyMap<string, string>;
+  readonly metrics: readonly Metric[];
+  stop(): Promise<void>;
+}
+
+/** How long calls under way may take when the process is told to stop. */
+const graceMs = 20_000;
+
+/** Runs the engine in this process, and serves it as lvmd would. */
+export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSignal): Promise<NodeEngine> {
+  const { lvmdSocket, clock, log } = options;
+  await using parts = new AsyncDisposableStack();
+  const engine = await StorageEngine.start(options, signal);
+  parts.defer(() => engine.stop());
+  const { pools } = engine;
+  const server = await serveLvmd({ socketPath: lvmdSocket, pools, clock, log });
+  parts.defer(() => server.stop(graceMs));
+  const started = parts.move();
+  return {
+    pools,
+    annotations() {
+      const free = new Map(pools.all().map((pool) => [pool.name, pool.capacity().freeBytes]));
+      // A class that is not available has no room.
+      return capacityAnnotations(engine.deviceClasses(), (name) => free.get(name) ?? 0n);
+    },
+    metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmFigures)],
+    stop: () => started.disposeAsync(),
+  };
+}
+
+/** Uses the engine of an lvmd in another process, whose configuration and volume groups are its own affair. */
+export async function remoteEngine(options: NodeEngineOptions, signal: AbortSignal): Promise<NodeEngine> {
+  const { lvmdSocket, clock, log } = options;
+  const remote = await RemotePools.connect({ socketPath: lvmdSocket, clock, log, random: Math.random }, signal);
+  const { pools } = remote;
+  return {
+    pools,
+    annotations: () =>
+      new Map(
+        pools.all().map((pool) => {
+          const key = pool.name ? `${capacityAnnotationPrefix}${pool.name}` : defaultCapacityAnnotation;
+          return [key, String(pool.capacity().freeBytes)];
+        }),
+      ),
+    metrics: [],
+    stop: () => remote.stop(),
+  };
+}
