@@ -1,10 +1,13 @@
+import { MoorageError } from '../../base/errors.ts';
 import type { ErasePolicy } from '../device-classes.ts';
 import { mustBeErasable } from '../eraser.ts';
 import { erasureIn, erasureTags, isProgressTag, progressTag } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import { VolumeInUse } from '../errors.ts';
+import { askLvm } from './effect.ts';
+import { sourceIn } from '../tags.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
-import { askLvm, type VolumeGroup } from './volume-group.ts';
+import type { VolumeGroup } from './volume-group.ts';
 import { changeTags } from './volume-tags.ts';
 
 /** An erasure goes on whoever leaves; the deadline of each LVM command bounds it. */
@@ -13,7 +16,7 @@ const neverAborted = new AbortController().signal;
 /** Within `change`: from here on the volume is nobody's, and only its destruction goes on. */
 export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, policy: ErasePolicy): Promise<void> {
   if (!erasureIn(volume.tags)) {
-    await mustBeErasable({ kind: kindOf(volume), path: volume.path }, policy);
+    await mustBeErasable({ kind: kindOf(volume), path: volume.path, isCopy: sourceIn(volume.tags) !== undefined }, policy);
     group.mustHaveNoSnapshots(volume.name);
     await mustBeClosed(group, volume);
     await changeTags(group, volume, { add: erasureTags(policy), remove: [] });
@@ -34,9 +37,18 @@ export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolu
       id,
       target: { kind: kindOf(volume), path, sizeBytes },
       record: (cleanBytes) => recordProgress(group, id, cleanBytes),
-      release: () => group.remove(id, neverAborted),
+      release: () => group.removals.remove(id, mustBeMarked, neverAborted),
     });
   }
+}
+
+function mustBeMarked({ name, tags }: LogicalVolume): void {
+  if (!erasureIn(tags)) throw new NotMarked(`volume ${name} is no longer marked for erasure; remove it again`);
+}
+
+/** Somebody has taken the mark off a volume, or made another one of its name. */
+class NotMarked extends MoorageError {
+  readonly code = 'Aborted';
 }
 
 async function recordProgress(group: VolumeGroup, id: string, cleanBytes: bigint): Promise<void> {

@@ -17,9 +17,10 @@ import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
 import { contentTags, createdTag, sourceIn, sourceTag } from '../tags.ts';
 import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
+import { askLvm } from './effect.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
-import { askLvm, type VolumeGroup } from './volume-group.ts';
+import type { VolumeGroup } from './volume-group.ts';
 import { changeTags } from './volume-tags.ts';
 
 export interface LvmPoolOptions<Class extends LvmClass> {
@@ -54,33 +55,31 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 
   /** Whether a logical volume of the group belongs to this pool. */
   protected abstract owns(volume: LogicalVolume): boolean;
+  /** Whether a volume is what it was to become: a crash can leave one half-way. */
+  protected abstract isWhole(volume: LogicalVolume): boolean;
   /** Within `change`: makes a volume that is not there. */
   protected abstract make(wanted: NewVolume, tags: readonly string[]): Promise<void>;
 
   /** Activates what a reboot left inactive, and goes on erasing what a crash interrupted. */
   protected async resume(signal: AbortSignal): Promise<void> {
     await this.group.change(signal, async () => {
-      for (const volume of this.#owned().filter(({ active }) => !active)) {
-        try {
-          await this.#activate(volume);
-        } catch (error) {
-          // One without a device (a disk is gone, say) must not keep all the others from being served.
-          this.log.error({ err: error, volume: volume.name }, `a volume cannot be used: ${messageOf(error)}`);
-        }
-      }
+      if (this.#inactive().length > 0) await this.#activateAll();
+      for (const volume of this.#owned().filter((volume) => !this.isWhole(volume))) this.#tellOfHalf(volume);
+      const ours = this.#inactive().filter(({ tags }) => tags.includes(createdTag));
+      for (const volume of ours) await this.#activate(volume).catch((error) => this.#tell(volume, error));
     });
     this.#resumeErasures();
   }
 
   list(): readonly Volume[] {
     return this.#owned()
-      .filter((volume) => !erasureIn(volume.tags))
+      .filter((volume) => this.#canBeUsed(volume))
       .map(toVolume);
   }
 
   get(id: VolumeId): Volume | undefined {
     const volume = this.find(id);
-    return volume && !erasureIn(volume.tags) ? toVolume(volume) : undefined;
+    return volume && this.#canBeUsed(volume) ? toVolume(volume) : undefined;
   }
 
   erasures(): readonly Erasure[] {
@@ -129,11 +128,9 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<void> {
     checkVolumeId(id); // it becomes part of the path that is removed
-    const mustErase = this.deviceClass.erase.kind !== 'none';
-    const foreign = this.group.get(id);
-    if (foreign && !this.owns(foreign)) throw new VolumeNotFound(this.name, id);
-    if (!mustErase && !(foreign && erasureIn(foreign.tags))) return this.group.remove(id, signal);
-
+    if (this.deviceClass.erase.kind === 'none' && !this.#isBeingErased(id)) {
+      return this.group.removals.remove(id, () => void this.mustHave(id), signal);
+    }
     await this.group.change(signal, async () => {
       const volume = this.find(id);
       if (volume) await markForErasure(this.group, volume, this.deviceClass.erase);
@@ -189,6 +186,16 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return `${this.group.name}/${id}`;
   }
 
+  /** An erasure that was promised is kept, even if the class does not ask for one any more. */
+  #isBeingErased(id: VolumeId): boolean {
+    const volume = this.find(id);
+    return volume !== undefined && erasureIn(volume.tags) !== undefined;
+  }
+
+  #canBeUsed(volume: LogicalVolume): boolean {
+    return this.isWhole(volume) && !erasureIn(volume.tags);
+  }
+
   #owned(): LogicalVolume[] {
     return this.group.volumes().filter((volume) => this.owns(volume));
   }
@@ -197,16 +204,41 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     resumeErasures(this.group, this.#owned(), this.#erasures);
   }
 
-  /** Within `change`: what a retry finds. A ghost of an earlier attempt is cleared away, and counts as nothing. */
+  /** Within `change`: what a retry finds. What an earlier attempt left half-way is cleared away, and counts as nothing. */
   async #usable(id: VolumeId): Promise<LogicalVolume | undefined> {
     const volume = this.group.get(id);
     if (!volume) return undefined;
     if (!this.owns(volume)) throw new NameTakenByOther(id, this.group.name);
     if (erasureIn(volume.tags)) throw new VolumeBeingErased(id);
-    if (volume.active || (await this.#activate(volume)) === 'active') return this.mustHave(id);
+    if (this.isWhole(volume) && (volume.active || (await this.#activate(volume)) === 'active'))
+      return this.mustHave(id);
     this.log.warn({ volume: id }, `volume ${id} was never finished before a crash; it is made anew`);
     await this.group.execute(['lvremove', '--yes', '--force', this.path(id)], askLvm);
     return undefined;
+  }
+
+  /** Those that should have a device; some are told to be without one by the flag for that. */
+  #inactive(): LogicalVolume[] {
+    return this.#owned().filter(({ active, attr }) => !active && attr.charAt(9) !== 'k');
+  }
+
+  /** What the node's own rules for activation allow. */
+  async #activateAll(): Promise<void> {
+    const words = ['vgchange', '--yes', '--activate', 'ay', this.group.name];
+    try {
+      await this.group.execute(words, askLvm);
+    } catch (error) {
+      this.log.warn({ err: error }, `not every volume could be activated: ${messageOf(error)}`);
+    }
+  }
+
+  #tellOfHalf({ name }: LogicalVolume): void {
+    this.log.error({ volume: name }, `volume ${name} was interrupted before it was whole; make it again, or remove it`);
+  }
+
+  /** One without a device (a disk is gone, say) must not keep all the others from being served. */
+  #tell(volume: LogicalVolume, error: unknown): void {
+    this.log.error({ err: error, volume: volume.name }, `a volume cannot be used: ${messageOf(error)}`);
   }
 
   /**

@@ -8,22 +8,21 @@ const areaMagicAt = 4;
 const firstLocationAt = 40;
 /** The sequence number stands in the first lines of a volume group's metadata. */
 const headBytes = 512;
+const maxAreaBytes = 2n ** 40n;
 
 /** Reads some bytes of a device. */
 export type ReadAt = (position: number, length: number) => Promise<Buffer>;
 
 /**
- * The sequence number of the volume group's metadata, straight from a physical volume: LVM counts it up with each
- * change, so two reads tell whether anything has changed, without a process. Undefined where there is no metadata.
+ * The sequence number in the metadata area that begins there: LVM counts it up with each change of the volume group, so
+ * two reads tell whether anything has changed, without a process. Undefined where there is no metadata.
  */
-export async function readSequenceNumber(readAt: ReadAt): Promise<number | undefined> {
-  const areaAt = findMetadataArea(await readAt(0, labelSectors * sectorBytes));
-  if (areaAt === undefined) return undefined;
+export async function readSequenceNumber(readAt: ReadAt, areaAt: number): Promise<number | undefined> {
   const header = await readAt(areaAt, sectorBytes);
   if (header.length < sectorBytes) return undefined;
   if (header.toString('latin1', areaMagicAt, areaMagicAt + areaMagic.length) !== areaMagic) return undefined;
   const textAt = header.readBigUInt64LE(firstLocationAt);
-  if (textAt === 0n) return undefined;
+  if (textAt === 0n || textAt > maxAreaBytes) return undefined;
   const head = await readAt(areaAt + Number(textAt), headBytes);
   const digits = /^[^{]+\{\s*id = "[^"]*"\s+seqno = (\d{1,15})\s/.exec(head.toString('latin1'))?.[1];
   return digits === undefined ? undefined : Number(digits);
@@ -49,26 +48,39 @@ function metadataAreaIn(label: Buffer): number | undefined {
   for (; at + areaBytes <= label.length; at += areaBytes) {
     const offset = label.readBigUInt64LE(at);
     if (offset === 0n) lists++;
-    else if (lists === 1) return Number(offset);
+    else if (lists === 1) return offset < maxAreaBytes ? Number(offset) : undefined;
     if (lists === 2) return undefined;
   }
   return undefined;
 }
 
-/** Of the first device that has metadata and can be read. */
-export async function sequenceNumberOf(devices: readonly string[]): Promise<number | undefined> {
-  for (const device of devices) {
-    try {
-      await using file = await open(device, 'r');
-      const readAt: ReadAt = async (position, length) => {
-        const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
-        return buffer.subarray(0, bytesRead);
-      };
-      const sequenceNumber = await readSequenceNumber(readAt);
-      if (sequenceNumber !== undefined) return sequenceNumber;
-    } catch {
-      // Another device may tell; if none does, LVM is asked.
+/** Reads the metadata of volume groups, and remembers where on each device it is. */
+export class MetadataAreas {
+  readonly #areaAt = new Map<string, number>();
+
+  /** Of the first device that has metadata and can be read. */
+  async sequenceNumberOf(devices: readonly string[]): Promise<number | undefined> {
+    for (const device of devices) {
+      try {
+        const sequenceNumber = await this.#read(device);
+        if (sequenceNumber !== undefined) return sequenceNumber;
+      } catch {
+        // Another device may tell; if none does, LVM is asked.
+      }
     }
+    return undefined;
   }
-  return undefined;
+
+  async #read(device: string): Promise<number | undefined> {
+    await using file = await open(device, 'r');
+    const readAt: ReadAt = async (position, length) => {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
+      return buffer.subarray(0, bytesRead);
+    };
+    const areaAt = this.#areaAt.get(device) ?? findMetadataArea(await readAt(0, labelSectors * sectorBytes));
+    const sequenceNumber = areaAt === undefined ? undefined : await readSequenceNumber(readAt, areaAt);
+    if (sequenceNumber === undefined || areaAt === undefined) this.#areaAt.delete(device);
+    else this.#areaAt.set(device, areaAt);
+    return sequenceNumber;
+  }
 }

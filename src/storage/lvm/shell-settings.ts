@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { mkdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { mkdir, mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import type { Command } from '../../base/exec.ts';
 
 /** Stands for the directory of devices until it is known where that will be. */
@@ -37,9 +37,9 @@ export async function writeShellSettings(
   const path = `${root}${dir}`;
   if (await exists(path)) return dir;
 
-  const unfinished = `${path}.${process.pid}`;
-  await rm(unfinished, { recursive: true, force: true });
-  await mkdir(join(unfinished, 'devices'), { recursive: true, mode: 0o700 });
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const unfinished = await mkdtemp(`${path}.`);
+  await mkdir(join(unfinished, 'devices'));
   for (const device of devices) await symlink(device, join(unfinished, 'devices', device.replaceAll('/', '!')));
   await writeFile(join(unfinished, 'lvm.conf'), mergedConfiguration.replaceAll(devicesDirMark, join(dir, 'devices')));
   try {

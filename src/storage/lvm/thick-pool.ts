@@ -1,9 +1,10 @@
 import type { ThickClass } from '../device-classes.ts';
 import { PoolFull, SnapshotTooSmall, SnapshotUnsupported } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
+import { sourceIn } from '../tags.ts';
+import { askLvm } from './effect.ts';
 import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
 import type { LogicalVolume } from './report.ts';
-import { askLvm } from './volume-group.ts';
 
 /** Volumes that have all their space from the beginning. One LVM command makes one, one removes it. */
 export class ThickPool extends LvmPool<ThickClass> {
@@ -35,6 +36,14 @@ export class ThickPool extends LvmPool<ThickClass> {
 
   protected owns({ path, pool }: LogicalVolume): boolean {
     return path !== '' && pool === undefined;
+  }
+
+  /**
+   * LVM makes the store of a copy-on-write snapshot first, as a plain volume under the final name, and then the snapshot
+   * of it. Cut off between the two, what is left looks like a volume and holds nothing of its source.
+   */
+  protected isWhole({ origin, tags }: LogicalVolume): boolean {
+    return sourceIn(tags) === undefined || origin !== undefined;
   }
 
   protected async make(wanted: NewVolume, tags: readonly string[]): Promise<void> {
@@ -91,6 +100,11 @@ export class ThickPool extends LvmPool<ThickClass> {
     if (this.deviceClass.snapshots === 'none') {
       throw new SnapshotUnsupported(
         `device class ${this.name} makes no snapshots; set snapshots: copy-on-write, or use a thin device class`,
+      );
+    }
+    if (origin.origin !== undefined) {
+      throw new SnapshotUnsupported(
+        `${source} is a copy-on-write snapshot itself; make a snapshot of ${origin.origin}, or use a thin device class`,
       );
     }
     const wantedBytes = wanted.sizeBytes ?? origin.sizeBytes;

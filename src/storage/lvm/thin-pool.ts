@@ -2,13 +2,14 @@ import type { Clock } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import { CommandNotFound } from '../../base/exec.ts';
 import type { ThinClass } from '../device-classes.ts';
+import { mustAllowThinSnapshots } from '../eraser.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, ThinFigures, Volume, VolumeId } from '../pool.ts';
 import { deviceSizeBytes } from './block-device.ts';
+import { askLvm } from './effect.ts';
 import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
 import { stretchThinDevice } from './thin-device.ts';
-import { askLvm } from './volume-group.ts';
 
 export interface ThinPoolOptions extends LvmPoolOptions<ThinClass> {
   readonly clock: Clock;
@@ -55,6 +56,7 @@ export class ThinPool extends LvmPool<ThinClass> {
   }
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    mustAllowThinSnapshots(this.name, this.deviceClass.erase);
     return this.group.change(signal, async () => {
       if (!(await this.madeSnapshot(source, wanted))) await this.#makeSnapshot(source, wanted);
       const snapshot = this.mustHave(wanted.id);
@@ -65,6 +67,11 @@ export class ThinPool extends LvmPool<ThinClass> {
 
   protected owns({ pool }: LogicalVolume): boolean {
     return pool === this.deviceClass.thinPool.name;
+  }
+
+  /** Its pool makes it whole or not at all; without a device it is a ghost, which is seen when it is activated. */
+  protected isWhole(): boolean {
+    return true;
   }
 
   protected async make(wanted: NewVolume, tags: readonly string[]): Promise<void> {

@@ -4,9 +4,10 @@ import { CommandFailed } from '../../base/exec.ts';
 import { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
-import { PoolMissing, VolumeHasSnapshots, VolumeInUse } from '../errors.ts';
-import { isHeld } from './block-device.ts';
+import { PoolMissing, VolumeHasSnapshots } from '../errors.ts';
+import { askLvm, type Effect } from './effect.ts';
 import type { Lvm } from './lvm.ts';
+import { Removals } from './removals.ts';
 import {
   type GroupReport,
   type LogicalVolume,
@@ -25,21 +26,8 @@ export interface VolumeGroupOptions {
   readonly log: Log;
 }
 
-/** What a command does to the group: by how much it counts up the metadata, and how memory follows. */
-export interface Effect {
-  readonly steps: number;
-  readonly apply: () => void;
-}
-
-interface Removal {
-  readonly name: string;
-  readonly done: PromiseWithResolvers<void>;
-}
-
-/** For commands whose effect only LVM can tell: what mirrors and snapshots take, say. */
-export const askLvm = 'ask LVM';
-
-const maxRemovedTogether = 50;
+/** Memory that was compared with the disks so short a time ago is compared again only after the change. */
+const sureForMs = 50;
 /** A device that does not answer within this time tells nothing; LVM has deadlines of its own. */
 const readTimeoutMs = 2_000;
 
@@ -51,18 +39,19 @@ const readTimeoutMs = 2_000;
 export class VolumeGroup {
   readonly name: string;
   readonly lvm: Lvm;
+  readonly removals = new Removals(this);
   readonly #sequenceNumberOf: VolumeGroupOptions['sequenceNumberOf'];
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
   readonly #volumes = new Map<string, LogicalVolume>();
-  readonly #removals: Removal[] = [];
   #devices: readonly string[] = [];
   /** Undefined: not known, for instance because no device tells it. */
   #sequenceNumber: number | undefined;
   #inDoubt = true;
   #reading = false;
+  #comparedAtMs = Number.NEGATIVE_INFINITY;
   #extentBytes = 1n;
   #extents = 0n;
   #freeExtents = 0n;
@@ -85,6 +74,11 @@ export class VolumeGroup {
 
   get freeBytes(): bigint {
     return this.#freeExtents * this.#extentBytes;
+  }
+
+  /** Within `change`: whether memory was compared with the disks. */
+  get isSure(): boolean {
+    return this.#sequenceNumber !== undefined;
   }
 
   volumes(): LogicalVolume[] {
@@ -133,6 +127,7 @@ export class VolumeGroup {
     const expected = this.#sequenceNumber === undefined ? undefined : this.#sequenceNumber + effect.steps;
     if (now !== undefined && now !== expected) return this.#settleDoubt(); // somebody was there between
     this.#sequenceNumber = now;
+    this.#comparedAtMs = this.#clock.now();
     effect.apply();
     this.#listeners.notify();
   }
@@ -141,6 +136,15 @@ export class VolumeGroup {
   put(volume: LogicalVolume, takenExtents: bigint): void {
     this.#volumes.set(volume.name, volume);
     this.#freeExtents -= takenExtents;
+  }
+
+  /** Within an effect: the volume is gone. */
+  drop({ name, sizeBytes, pool }: LogicalVolume): void {
+    this.#volumes.delete(name);
+    if (pool === undefined) this.#freeExtents += sizeBytes / this.#extentBytes;
+    for (const snapshot of this.volumes()) {
+      if (snapshot.origin === name) this.#volumes.set(snapshot.name, { ...snapshot, origin: undefined });
+    }
   }
 
   /** Within `change`: what LVM has now, through the shell. */
@@ -158,22 +162,6 @@ export class VolumeGroup {
     return measured;
   }
 
-  /** Removes a volume, together with others that wait for the same. One that is not there is removed already. */
-  async remove(name: string, signal: AbortSignal): Promise<void> {
-    const removal: Removal = { name, done: Promise.withResolvers() };
-    removal.done.promise.catch(() => undefined); // its caller may have left
-    this.#removals.push(removal);
-    try {
-      await this.change(signal, async () => {
-        if (this.#removals.includes(removal)) await this.#removeTogether(this.#removals.splice(0, maxRemovedTogether));
-      });
-      await removal.done.promise;
-    } finally {
-      const waiting = this.#removals.indexOf(removal);
-      if (waiting >= 0) this.#removals.splice(waiting, 1);
-    }
-  }
-
   /** Thin snapshots stand alone; copy-on-write ones go with their origin. */
   mustHaveNoSnapshots(name: string): void {
     const snapshots = this.volumes().filter((volume) => volume.origin === name && volume.pool === undefined);
@@ -184,70 +172,9 @@ export class VolumeGroup {
       );
   }
 
-  async #removeTogether(removals: readonly Removal[]): Promise<void> {
-    // "Not there" is a promise that its space is free again: memory alone is not enough to give it.
-    if (this.#sequenceNumber === undefined && removals.some(({ name }) => !this.#volumes.has(name))) await this.ask();
-    const doomed: Removal[] = [];
-    for (const removal of removals) {
-      try {
-        if (await this.#canBeRemoved(removal.name)) doomed.push(removal);
-        else removal.done.resolve();
-      } catch (error) {
-        removal.done.reject(error);
-      }
-    }
-    if (doomed.length === 0) return;
-    try {
-      await this.#lvremove(doomed.map(({ name }) => name));
-      for (const { done } of doomed) done.resolve();
-    } catch (error) {
-      await this.#sortOut(doomed, error);
-    }
-  }
-
-  /** Throws what would stand against it. */
-  async #canBeRemoved(name: string): Promise<boolean> {
-    const volume = this.#volumes.get(name);
-    if (!volume) return false;
-    this.mustHaveNoSnapshots(name); // LVM would remove them too, and nobody has asked for that
-    // LVM would try for seconds, and everybody else would wait.
-    if (await isHeld(volume.path)) throw new VolumeInUse(name, volume.path);
-    return true;
-  }
-
-  /** One that cannot be removed must not keep the others: each is tried alone, and gets its own answer. */
-  async #sortOut(doomed: readonly Removal[], error: unknown): Promise<void> {
-    for (const { name, done } of doomed) {
-      const volume = this.#volumes.get(name);
-      try {
-        if (volume && doomed.length === 1) throw error;
-        if (volume) await this.#lvremove([name]);
-        done.resolve();
-      } catch (reason) {
-        const inUse = reason instanceof CommandFailed && / in use|is used by/.test(reason.stderr);
-        done.reject(inUse && volume ? new VolumeInUse(name, volume.path, { cause: reason }) : reason);
-      }
-    }
-  }
-
-  async #lvremove(names: readonly string[]): Promise<void> {
-    const volumes = names.flatMap((name) => this.#volumes.get(name) ?? []);
-    const apply = () => {
-      for (const { name, sizeBytes, pool } of volumes) {
-        this.#volumes.delete(name);
-        if (pool === undefined) this.#freeExtents += sizeBytes / this.#extentBytes;
-        for (const snapshot of this.volumes()) {
-          if (snapshot.origin === name) this.#volumes.set(snapshot.name, { ...snapshot, origin: undefined });
-        }
-      }
-    };
-    const paths = volumes.map(({ name }) => `${this.name}/${name}`);
-    await this.execute(['lvremove', '--yes', ...paths], effectOfRemoving(volumes, apply));
-  }
-
   /** Whether the metadata on the disks is another than we know. */
   async #hasChangedOutside(): Promise<boolean> {
-    if (this.#sequenceNumber === undefined) return false;
+    if (this.#sequenceNumber === undefined || this.#clock.now() - this.#comparedAtMs < sureForMs) return false;
     const now = await this.#readSequenceNumber();
     return now !== undefined && now !== this.#sequenceNumber;
   }
@@ -313,10 +240,3 @@ export class VolumeGroup {
 
 /** For what goes on even if the caller has left; the deadline of each LVM command bounds it. */
 const neverAborted = new AbortController().signal;
-
-/** LVM removes plain volumes in one step, and thin ones in two each: first from the pool, then from the group. */
-function effectOfRemoving(volumes: readonly LogicalVolume[], apply: () => void): Effect | typeof askLvm {
-  if (volumes.every(({ pool }) => pool !== undefined)) return { steps: 2 * volumes.length, apply };
-  if (volumes.every(({ attr, pool }) => pool === undefined && attr.startsWith('-'))) return { steps: 1, apply };
-  return askLvm;
-}

@@ -6,7 +6,7 @@ import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { Lvm } from './lvm.ts';
 import { type LvmFigures, newLvmFigures } from './lvm-figures.ts';
-import { sequenceNumberOf } from './metadata-area.ts';
+import { MetadataAreas } from './metadata-area.ts';
 import { rootOf } from './shell-settings.ts';
 import { VolumeGroup } from './volume-group.ts';
 
@@ -30,6 +30,7 @@ const quickMs = 10_000;
 export class VolumeGroups {
   readonly figures: LvmFigures = newLvmFigures();
   readonly #options: VolumeGroupsOptions;
+  readonly #metadata = new MetadataAreas();
   readonly #groups = new Map<string, VolumeGroup>();
   readonly #pending = new Map<string, Timer>();
   readonly #strangers = new Set<(name: string) => void>();
@@ -44,9 +45,7 @@ export class VolumeGroups {
   async open(name: string, signal: AbortSignal): Promise<VolumeGroup> {
     this.#watching ??= this.#watch();
     await this.#watching;
-    const { clock, log } = this.#options;
-    const group =
-      this.#groups.get(name) ?? new VolumeGroup({ name, lvm: this.#lvm(name), sequenceNumberOf, clock, log });
+    const group = this.#groups.get(name) ?? this.#newGroup(name);
     await group.refresh(signal);
     const first = this.#groups.get(name); // two classes of one group are opened at once
     if (first) return first;
@@ -67,9 +66,11 @@ export class VolumeGroups {
     for (const { lvm } of this.#groups.values()) lvm.close();
   }
 
-  #lvm(name: string): Lvm {
+  #newGroup(name: string): VolumeGroup {
     const { command, run, env, clock, log } = this.#options;
-    return new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
+    const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
+    const sequenceNumberOf = (devices: readonly string[]) => this.#metadata.sequenceNumberOf(devices);
+    return new VolumeGroup({ name, lvm, sequenceNumberOf, clock, log });
   }
 
   async #watch(): Promise<FSWatcher | undefined> {
@@ -93,7 +94,7 @@ export class VolumeGroups {
   }
 
   #seen(file: string | null): void {
-    const name = /^V_(.+)$/.exec(basename(file ?? ''))?.[1];
+    const name = /^V_([^:]+)$/.exec(basename(file ?? ''))?.[1];
     if (name === undefined || this.#pending.has(name)) return;
     const look = () => {
       this.#pending.delete(name);

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
+import { type TestContext, test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { Lvm } from '../../src/storage/lvm/lvm.ts';
+import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
+import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
+
+/** The processes below us that run `lvm` without a command: shells. */
+async function shells(): Promise<number[]> {
+  const found: number[] = [];
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
+    if (words[0]?.endsWith('lvm') && !words[1]) found.push(Number(pid));
+  }
+  return found;
+}
+
+const newVolume = (id: string) => ({ id, sizeBytes: 4n * mebibyte, tags: [] });
+
+async function onNewGroup(t: TestContext, prefix?: readonly string[]) {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  const engine = new Engine(t, [], prefix);
+  return { vg, engine, pool: await engine.open(thickClass(vg)) };
+}
+
+test('one shell takes all commands; one that is killed is replaced, and memory stays true', async (t) => {
+  const { pool, engine } = await onNewGroup(t);
+  for (const id of ['a', 'b']) await pool.create(newVolume(id), signal);
+  const [shell = 0, ...others] = await shells();
+  assert.deepEqual(others, []);
+  process.kill(shell, 'SIGKILL');
+  const create = (id: string) => pool.create(newVolume(id), signal);
+  await create('c').catch(() => create('c')); // what the shell was doing when it died is unknown: its caller asks again
+  await create('d');
+  assert.equal(engine.groups.figures.shellRestarts, 1);
+  assert.deepEqual((await shells()).includes(shell), false);
+  assert.deepEqual(
+    pool.list().map(({ id }) => id),
+    ['a', 'b', 'c', 'd'],
+  );
+});
+
+test('through nsenter the shell finds its settings and its disks, too', async (t) => {
+  const prefix = ['nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1', '/sbin/lvm'];
+  const { pool, engine } = await onNewGroup(t, prefix);
+  await pool.create(newVolume('a'), signal);
+  await pool.remove('a', signal);
+  assert.deepEqual(engine.groups.figures.shellFailures, 0);
+  assert.ok(engine.groups.figures.commands.shell >= 2);
+});
+
+test('without a shell everything works by processes, and the figures say so', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  // A shell would be called without a command: then this one ends at once.
+  const engine = new Engine(t, [], ['sh', '-c', '[ $# -gt 0 ] && exec lvm "$@"', 'lvm']);
+  const pool = await engine.open(thickClass(vg));
+  await pool.create(newVolume('a'), signal);
+  await pool.remove('a', signal);
+  assert.deepEqual(engine.groups.figures.commands.shell, 0);
+  assert.equal(engine.groups.figures.shellFailures, 1);
+});
+
+test('the filters of the node hold for the shell: a disk that they reject is never touched', async (t) => {
+  const [first = '', second = ''] = disks();
+  const vg = await volumeGroup(t, { disks: [first] });
+  await command('vgcreate', '-y', `${vg}hidden`, second);
+  undoAfter(t, async () => {
+    await command('vgremove', '-ff', '-y', `${vg}hidden`);
+    await command('pvremove', '-y', second);
+  });
+  const figures = newLvmFigures();
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, figures });
+  undoAfter(t, async () => lvm.close());
+  lvm.useDevices([first]);
+  assert.match(await lvm.execute(['vgs', '-o', 'vg_name']), new RegExp(`"${vg}"`));
+  assert.doesNotMatch(await lvm.execute(['vgs', '-o', 'vg_name']), /hidden/);
+  assert.equal(figures.commands.shell, 2);
+});
+
+test('words that the shell would take apart go as a process', async (t) => {
+  const { vg } = await onNewGroup(t);
+  const figures = newLvmFigures();
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, figures });
+  undoAfter(t, async () => lvm.close());
+  lvm.useDevices([disks()[0] ?? '']);
+  await lvm.execute(['lvs', '--config', 'report { separator="x y" }', vg]);
+  assert.deepEqual(figures.commands, { shell: 0, exec: 1 });
+});

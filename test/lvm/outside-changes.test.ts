@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { ServedPool } from '../../src/storage/served-pool.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
+
+/** How long others may wait until what they did is seen; a loaded machine gets a little more. */
+const seenWithinMs = 2_000;
+
+async function seen(pool: ServedPool, what: () => boolean): Promise<number> {
+  const start = performance.now();
+  const done = Promise.withResolvers<void>();
+  const stop = pool.onChange(() => what() && done.resolve());
+  const deadline = setTimeout(() => done.reject(new Error('it was not seen')), 10 * seenWithinMs);
+  try {
+    if (!what()) await done.promise;
+    return performance.now() - start;
+  } finally {
+    clearTimeout(deadline);
+    stop();
+  }
+}
+
+async function onNewGroup(t: TestContext) {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 2) });
+  const engine = new Engine(t);
+  return { vg, engine, pool: await engine.open(thickClass(vg)) };
+}
+
+test('what others make, change and remove is seen within two seconds, by itself', async (t) => {
+  const { vg, engine, pool } = await onNewGroup(t);
+  await command('lvcreate', '-y', '-n', 'foreign', '-L', '40m', vg);
+  assert.ok((await seen(pool, () => pool.get('foreign') !== undefined)) < seenWithinMs);
+  await command('lvchange', '-y', '--addtag', 'hello', `${vg}/foreign`);
+  assert.ok((await seen(pool, () => pool.get('foreign')?.tags.includes('hello') ?? false)) < seenWithinMs);
+  await command('lvremove', '-y', `${vg}/foreign`);
+  assert.ok((await seen(pool, () => pool.get('foreign') === undefined)) < seenWithinMs);
+
+  const { exec } = engine.groups.figures.commands;
+  await command('lvs', vg); // looks, and changes nothing
+  await pool.create({ id: 'ours', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await new Promise((resolve) => setTimeout(resolve, 1_000)); // the time in which a look would come
+  assert.equal(engine.groups.figures.commands.exec, exec, 'LVM was asked although nobody else changed anything');
+});
+
+test('a disk that is added is used, and one that is taken away is not waited for', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  const pool = await new Engine(t).open(thickClass(vg));
+  const before = pool.capacity().freeBytes;
+  const [, second = ''] = disks();
+  await command('vgextend', '-y', vg, second);
+  t.after(() => command('pvremove', '-y', '-ff', second).catch(() => undefined));
+  await seen(pool, () => pool.capacity().freeBytes > before);
+  await pool.create({ id: 'large', sizeBytes: before + 100n * mebibyte, tags: [] }, signal);
+  await pool.remove('large', signal);
+  await command('vgreduce', vg, second);
+  await seen(pool, () => pool.capacity().freeBytes === before);
+  await pool.create({ id: 'small', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+});
+
+test('classes of one volume group share its space and its names', async (t) => {
+  const { vg, engine, pool: thick } = await onNewGroup(t);
+  await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '64m', '-n', 'pool', vg);
+  const thin = await engine.open(thinClass(vg));
+  const free = thick.capacity().freeBytes;
+  await thin.create({ id: 'a', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  assert.equal(thick.capacity().freeBytes, free);
+  assert.equal(thick.get('a'), undefined);
+  await assert.rejects(thick.create({ id: 'a', sizeBytes: 8n * mebibyte, tags: [] }, signal), {
+    code: 'AlreadyExists',
+  });
+  await assert.rejects(thick.remove('a', signal), { code: 'NotFound' });
+  await assert.rejects(thick.remove('pool', signal), { code: 'NotFound' });
+  await thick.create({ id: 'b', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  assert.equal(thick.capacity().freeBytes, free - 8n * mebibyte);
+  await Promise.all([thin.remove('a', signal), thick.remove('b', signal)]);
+  assert.equal(thick.capacity().freeBytes, free);
+});
+
+test('a volume group that is made later is told of', async (t) => {
+  const { engine } = await onNewGroup(t);
+  const told = Promise.withResolvers<string>();
+  engine.groups.onStranger(told.resolve);
+  const late = await volumeGroup(t, { disks: disks().slice(2, 3) });
+  assert.equal(await told.promise, late);
+});
