@@ -48,7 +48,7 @@ function node(t: TestContext) {
   });
   const answered = (name = 'pvc-1') => volumes.until(name, (volume) => volume?.status !== undefined, never);
   const gone = (name = 'pvc-1') => volumes.until(name, (volume) => volume === undefined, never);
-  return { api, clock, ssd, hdd, volumes, answered, gone };
+  return { api, clock, ssd, hdd, pools, volumes, answered, gone };
 }
 
 class Trouble extends Error {
@@ -162,6 +162,22 @@ test('a volume whose class never existed can be deleted', async (t) => {
   await answered();
   await api.delete(logicalVolumes, 'pvc-1');
   await gone();
+});
+
+test('a volume that was made before a crash is not forgotten while its class cannot be served', async (t) => {
+  const { api, clock, ssd, pools, gone } = node(t);
+  const classless = { pools: [], defaultClass: 'ssd', unavailable: new Map([['ssd', new Trouble('no disk')]]) };
+  pools.become(classless);
+  const made = await api.create(logicalVolumes, wish);
+  await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
+  await api.delete(logicalVolumes, 'pvc-1');
+  for (let i = 0; i < 20; i++) await setImmediate();
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+
+  pools.become({ pools: [ssd], defaultClass: 'ssd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+  assert.deepEqual(ssd.list(), []);
 });
 
 test('a volume that cannot be removed says why, keeps its object, and is tried again', async (t) => {

@@ -15,7 +15,8 @@ import {
 } from '../logical-volume/logical-volume.ts';
 import { claimName, logicalVolume, parameters, volumeTag } from '../names.ts';
 import { numberOf } from '../rpc/status.ts';
-import type { Pools } from '../storage/pools.ts';
+import type { Pool } from '../storage/pool.ts';
+import { DeviceClassNotFound, type Pools } from '../storage/pools.ts';
 import { nextStep } from './next-step.ts';
 import { poolHolding, VolumeNotHere } from './pool-holding.ts';
 
@@ -106,11 +107,10 @@ export class LogicalVolumeReconciler {
   }
 
   async #remove(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
-    const { spec, status } = volume;
+    const { status } = volume;
     const id = volumeIdOf(volume);
     try {
-      // What no pool holds and was never answered was never made, for example as its class does not exist.
-      const pool = poolHolding(this.#pools, id) ?? (status?.volumeID && this.#pools.get(spec.deviceClass ?? ''));
+      const pool = poolHolding(this.#pools, id) ?? this.#poolThatMayHold(volume);
       if (pool) await pool.remove(id, signal);
     } catch (error) {
       const isNews = !isPassing(error) && messageOf(error) !== status?.message;
@@ -119,6 +119,16 @@ export class LogicalVolumeReconciler {
     }
     await this.#letGo(volume, signal);
     this.#log.info({ name: volume.metadata.name, volume: id }, 'volume removed');
+  }
+
+  /** It may have been made before a crash, and not be known yet: only where its class never was, nothing can be. */
+  #poolThatMayHold({ spec, status }: StoredLogicalVolume): Pool | undefined {
+    try {
+      return this.#pools.get(spec.deviceClass ?? '');
+    } catch (error) {
+      if (error instanceof DeviceClassNotFound && !status?.volumeID) return undefined;
+      throw error;
+    }
   }
 
   /** An object that came without the finalizer could vanish, and leave its volume to nobody. */
