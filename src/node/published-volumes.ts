@@ -53,12 +53,9 @@ export class PublishedVolumes implements NodeVolumes {
   ): Promise<void> {
     const { devicePath } = await this.#formatter.ensure(pool, volumeId, filesystem, signal);
     await mkdir(targetPath, { recursive: true });
-    const options = [
-      ...(readOnly ? ['ro'] : []),
-      ...mountFlags,
-      ...(filesystem === 'xfs' ? ['nouuid'] : []), // a copy of a volume has the uuid of the original
-    ];
-    await this.#mounts.mount({ source: devicePath, target: targetPath, filesystem, options }, signal);
+    // A copy of a volume has the uuid of the original, which xfs would not mount beside it.
+    const options = [...mountFlags, ...(filesystem === 'xfs' ? ['nouuid'] : [])];
+    await this.#mounts.mount({ source: devicePath, target: targetPath, filesystem, options, readOnly }, signal);
     if (!readOnly) await openToAll(targetPath);
   }
 

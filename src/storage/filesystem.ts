@@ -38,7 +38,7 @@ const timeoutMs = 120_000;
 
 /**
  * Fast: no discards, which a new volume does not need, and ext4's tables are zeroed by the kernel once it is mounted.
- * None of them is told to force anything: they refuse by themselves to overwrite what they recognise.
+ * None of them is told to force anything: xfs and btrfs then refuse by themselves to overwrite what they recognise.
  */
 function mkfs(filesystem: Filesystem, { id, devicePath }: Volume): Command {
   const uuid = filesystemUuid(id);

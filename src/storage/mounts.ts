@@ -10,6 +10,8 @@ export interface MountRequest {
   readonly target: string;
   readonly filesystem: string;
   readonly options: readonly string[];
+  /** Of this target only: elsewhere the same filesystem may be written to. */
+  readonly readOnly: boolean;
 }
 
 export interface BindRequest {
@@ -46,22 +48,28 @@ export class Mounts {
     return parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8')).findLast((mount) => mount.target === path);
   }
 
-  async mount({ source, target, filesystem, options }: MountRequest, signal: AbortSignal): Promise<void> {
+  async mount(request: MountRequest, signal: AbortSignal): Promise<void> {
+    const { source, target, filesystem, options, readOnly } = request;
     const present = await this.at(target);
-    if (present && (await isSameDevice(present.source, source))) return;
-    if (present) throw new MountConflict(target, source, present.source);
+    if (present && !(await isSameDevice(present.source, source))) {
+      throw new MountConflict(target, source, present.source);
+    }
     const flags = options.length > 0 ? ['-o', options.join(',')] : [];
-    await this.#run(['mount', '-t', filesystem, ...flags, source, target], { timeoutMs, signal });
+    if (!present) await this.#run(['mount', '-t', filesystem, ...flags, source, target], { timeoutMs, signal });
+    if (readOnly) await this.#protect(target, present, signal);
   }
 
   async bind({ source, target, readOnly }: BindRequest, signal: AbortSignal): Promise<void> {
     const present = await this.at(target);
     if (present && !(await isSameFile(source, target))) throw new MountConflict(target, source, present.source);
     if (!present) await this.#run(['mount', '--bind', source, target], { timeoutMs, signal });
-    // A second step for the kernel too: a crash in between is made good by the next call.
-    if (readOnly && !present?.options.includes('ro')) {
-      await this.#run(['mount', '-o', 'remount,bind,ro', target], { timeoutMs, signal });
-    }
+    if (readOnly) await this.#protect(target, present, signal);
+  }
+
+  /** A second step for the kernel too: a crash before it is made good by the next call. */
+  async #protect(target: string, present: Mount | undefined, signal: AbortSignal): Promise<void> {
+    if (present?.options.includes('ro')) return;
+    await this.#run(['mount', '-o', 'remount,bind,ro', target], { timeoutMs, signal });
   }
 
   /** A target that is not mounted, or not there, is unmounted already. Mounts stacked on each other all go. */

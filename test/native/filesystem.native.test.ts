@@ -25,7 +25,7 @@ async function newVolume(t: TestContext) {
   const pool = await openFilePool(path);
   const volume = await pool.create({ id: 'data', sizeBytes: 320n * 1024n ** 2n, tags: [] }, signal);
   const mount = (filesystem: Filesystem, options: string[] = []) =>
-    mounts.mount({ source: volume.devicePath, target, filesystem, options }, signal);
+    mounts.mount({ source: volume.devicePath, target, filesystem, options, readOnly: false }, signal);
   return { directory, target, pool, volume, mount };
 }
 
@@ -49,6 +49,23 @@ for (const filesystem of filesystems) {
     assert.equal(await readFile(join(target, 'file'), 'utf8'), 'kept');
   });
 }
+
+test('one pod may write to a volume while another only reads it', native, async (t) => {
+  const { directory, target, pool, volume, mount } = await newVolume(t);
+  await formatter.ensure(pool, 'data', 'ext4', signal);
+  await mount('ext4');
+  const reader = join(directory, 'reader');
+  await mkdir(reader);
+  const request = { source: volume.devicePath, target: reader, filesystem: 'ext4', options: [], readOnly: true };
+  t.after(() => mounts.unmount(reader, signal));
+
+  await mounts.mount(request, signal);
+  await mounts.mount(request, signal); // repeated
+
+  await writeFile(join(target, 'file'), 'seen');
+  assert.equal(await readFile(join(reader, 'file'), 'utf8'), 'seen');
+  await assert.rejects(writeFile(join(reader, 'other'), ''), { code: 'EROFS' });
+});
 
 test('a filesystem that vanished is not made anew', native, async (t) => {
   const { pool, volume } = await newVolume(t);
