@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { json, refusal, reset, ScriptedServer, silence, watch } from '../../test/kube/scripted-server.ts';
 import { systemClock } from '../base/clock.ts';
 import { codeOf } from '../base/errors.ts';
@@ -49,6 +50,20 @@ test('too many requests, for longer than there is time: the refusal is told at o
   const server = await ScriptedServer.start(t, refusal(503, 'ServiceUnavailable', { 'retry-after': '60' }));
   await assert.rejects(transportTo(t, server).call(get), { code: 'Unavailable', status: 503 });
   assert.equal(server.requests.length, 1);
+});
+
+test('a server that says "again, at once" is not asked in a hot loop', async (t) => {
+  const clock = new ManualClock();
+  const server = await ScriptedServer.start(
+    t,
+    refusal(429, 'TooManyRequests', { 'retry-after': '0' }),
+    json({ ok: 1 }),
+  );
+  const answer = transportTo(t, server, { clock }).call(post);
+  while (clock.timers < 2) await nextTurn(); // the deadline, and the pause before the next try
+  assert.equal(server.requests.length, 1);
+  clock.advance(10_000);
+  assert.deepEqual(await answer, { ok: 1 });
 });
 
 test('a refusal without Retry-After is not repeated', async (t) => {

@@ -152,8 +152,10 @@ export class Transport {
         this.#token.refused();
         continue;
       }
-      const retryAfterMs = retryAfter(response);
-      if (retryAfterMs === undefined || retryAfterMs >= deadline.remainingMs) throw refusal;
+      const askedMs = retryAfter(response);
+      if (askedMs === undefined) throw refusal;
+      const retryAfterMs = Math.max(askedMs, backoff.nextDelayMs()); // "at once", again and again, would be a hot loop
+      if (retryAfterMs >= deadline.remainingMs) throw refusal;
       this.#log.debug({ request: describe(request), retryAfterMs }, 'the API server is busy');
       await pause(this.#clock, retryAfterMs, deadline.signal);
     }
