@@ -165,6 +165,8 @@ function refuseIfDifferent(existing: StoredLogicalVolume, wanted: WantedVolume):
     spec.name !== wanted.name && `name ${spec.name}`,
     parseQuantity(spec.size) !== wanted.sizeBytes && `size ${spec.size}`,
     (spec.deviceClass ?? '') !== wanted.deviceClass && `device class ${spec.deviceClass || 'by default'}`,
+    (spec.lvcreateOptionClass ?? '') !== wanted.lvcreateOptionClass &&
+      `lvcreate option class ${spec.lvcreateOptionClass || 'none'}`,
     !wanted.nodeNames.includes(spec.nodeName) && `node ${spec.nodeName}`,
   ].filter((difference) => difference !== false);
   if (differences.length > 0) throw new VolumeTaken(existing.metadata.name, differences);
