@@ -1,7 +1,7 @@
 import { codeOf, type ErrorCode } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Methods } from '../rpc/client.ts';
-import type { LogicalVolume, LVService, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { ChangeListeners } from '../storage/change-listeners.ts';
 import { VolumeExists, VolumeNotFound } from '../storage/errors.ts';
@@ -64,9 +64,7 @@ export class RemotePool implements Pool {
 
   /** What lvmd's watch says; its volumes are asked for separately. */
   hear({ sizeBytes, freeBytes, thinPool }: Heard): void {
-    this.#capacity = thinPool
-      ? { sizeBytes: thinPool.sizeBytes, freeBytes: thinPool.overprovisionBytes, thin: thinPool }
-      : { sizeBytes, freeBytes };
+    this.#capacity = thinPool ? thinCapacity(thinPool) : { sizeBytes, freeBytes };
     this.#listeners.notify();
   }
 
@@ -171,12 +169,18 @@ export class RemotePool implements Pool {
 
 const mayHaveBeenMade: ReadonlySet<ErrorCode> = new Set(['AlreadyExists', 'Internal']);
 
+/** TopoLVM tells of the volume group where the figures of the thin pool are wanted. */
+function thinCapacity({ dataPercent, metadataPercent, sizeBytes, overprovisionBytes }: ThinPoolItem): Capacity {
+  const thin = { dataPercent, metadataPercent, sizeBytes, overprovisionBytes };
+  return { sizeBytes, freeBytes: overprovisionBytes, thin };
+}
+
 function toVolume({ name, sizeBytes, path, tags, attr, origin }: LogicalVolume): Volume {
   return {
     id: name,
     sizeBytes,
     devicePath: path,
-    tags,
+    tags: tags.filter((tag) => tag !== ''), // TopoLVM's way to say that there are none
     readOnly: attr[1]?.toLowerCase() === 'r',
     attr,
     ...(origin && { origin }),

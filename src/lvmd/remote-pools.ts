@@ -1,6 +1,6 @@
 import { abortable } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
-import { codeOf } from '../base/errors.ts';
+import { codeOf, MoorageError } from '../base/errors.ts';
 import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
@@ -28,6 +28,7 @@ const returnsWithinMs = 1000;
  */
 export class RemotePools {
   readonly pools = new Pools();
+  readonly #socketPath: string;
   readonly #clients = new DisposableStack();
   readonly #lvmd: Lvmd;
   readonly #log: Log;
@@ -36,6 +37,7 @@ export class RemotePools {
   readonly #loaded = Promise.withResolvers<void>();
 
   private constructor({ socketPath, clock, log, random }: Collaborators) {
+    this.#socketPath = socketPath;
     this.#log = log;
     this.#lvmd = {
       volumes: this.#clients.use(new RpcClient(LVService, socketPath)).methods,
@@ -74,7 +76,8 @@ export class RemotePools {
         this.#loaded.resolve();
       }
     } catch (error) {
-      if (signal.aborted || !heard) throw error;
+      if (signal.aborted) return Requeue.never;
+      if (!heard) throw codeOf(error) === 'Unavailable' ? new LvmdAway(this.#socketPath, error) : error;
       this.#log.warn({ err: error }, 'lvmd has gone; what it had is kept in memory until it is back');
     }
     return Requeue.after(returnsWithinMs);
@@ -110,5 +113,15 @@ export class RemotePools {
     const known = this.#known.get(name) ?? new RemotePool(name, this.#lvmd, this.#log);
     this.#known.set(name, known);
     return known;
+  }
+}
+
+export class LvmdAway extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(socketPath: string, cause: unknown) {
+    super(`no lvmd answers on ${socketPath}; start it there, or run the engine in this process with --embed-lvmd`, {
+      cause,
+    });
   }
 }
