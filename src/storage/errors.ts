@@ -12,6 +12,19 @@ export class PoolFull extends MoorageError {
   }
 }
 
+/** There is room, but not where the layout of the volume needs it. */
+export class NoRoomForLayout extends MoorageError {
+  readonly code = 'ResourceExhausted';
+
+  constructor(pool: string, wantedBytes: bigint, freeBytes: bigint, options?: ErrorOptions) {
+    super(
+      `device class ${pool} has ${formatBytes(freeBytes)} free, but ${formatBytes(wantedBytes)} with its mirrors and stripes ` +
+        'does not fit on the disks; remove volumes, add disks, or ask for less',
+      options,
+    );
+  }
+}
+
 export class VolumeNotFound extends MoorageError {
   readonly code = 'NotFound';
 

@@ -6,7 +6,7 @@ import type { ThickClass } from '../../src/storage/device-classes.ts';
 import { Formatter } from '../../src/storage/filesystem.ts';
 import { blkid } from '../../src/storage/probe.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
-import { createdTag } from '../../src/storage/tags.ts';
+import { createdTag, sourceTag } from '../../src/storage/tags.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
@@ -126,6 +126,8 @@ test('mirrors that would eat into the spare are taken back', async (t) => {
     code: 'ResourceExhausted',
   });
   await opened.pool.create({ id: 'small', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await assert.rejects(opened.pool.grow('small', 20n * mebibyte, signal), { code: 'ResourceExhausted' }); // 24 of 16
+  await opened.pool.grow('small', 12n * mebibyte, signal);
   assert.deepEqual(
     opened.pool.list().map(({ id }) => id),
     ['small'],
@@ -156,6 +158,50 @@ test('copy-on-write snapshots keep what was, never overflow, and are not taken a
   await pool.remove('frozen', signal);
   await pool.remove('source', signal);
   await truth(opened);
+});
+
+test('free space on too few disks is told as that', async (t) => {
+  const opened = await onNewGroup(t, { stripes: 2 }, 2);
+  await command('lvcreate', '-y', '-l', '100%PVS', '-n', 'full', opened.vg, disks()[1] ?? '');
+  await assert.rejects(opened.pool.create({ id: 'wide', sizeBytes: 8n * mebibyte, tags: [] }, signal), {
+    code: 'ResourceExhausted',
+    message: /with its mirrors and stripes does not fit on the disks/,
+  });
+  await truth(opened);
+});
+
+test('the store of a snapshot that was never finished is no volume, and is replaced when it is asked for again', async (t) => {
+  const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
+  const { pool, vg } = opened;
+  await pool.create({ id: 'source', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  // As power loss leaves it: LVM makes the store under the final name first.
+  await command(
+    'lvcreate',
+    '-y',
+    '-n',
+    'frozen',
+    '-L',
+    '12m',
+    '--addtag',
+    sourceTag('source'),
+    '--addtag',
+    createdTag,
+    vg,
+  );
+  await pool.refresh(signal);
+  assert.equal(pool.get('frozen'), undefined);
+  assert.deepEqual(
+    pool.list().map(({ id }) => id),
+    ['source'],
+  );
+  const made = await pool.snapshot('source', { id: 'frozen', tags: [], access: 'rw' }, signal);
+  assert.equal(made.origin, 'source');
+  assert.equal(made.sizeBytes, 8n * mebibyte);
+  await assert.rejects(pool.snapshot('frozen', { id: 'twice', tags: [], access: 'ro' }, signal), {
+    code: 'Unimplemented',
+  });
+  await truth(opened);
+  await pool.remove('frozen', signal);
 });
 
 test('a class that does not ask for them makes no snapshots', async (t) => {

@@ -4,8 +4,8 @@ import { mustBeErasable } from '../eraser.ts';
 import { erasureIn, erasureTags, isProgressTag, progressTag } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import { VolumeInUse } from '../errors.ts';
-import { askLvm } from './effect.ts';
 import { sourceIn } from '../tags.ts';
+import { askLvm } from './effect.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 import { changeTags } from './volume-tags.ts';
@@ -16,7 +16,10 @@ const neverAborted = new AbortController().signal;
 /** Within `change`: from here on the volume is nobody's, and only its destruction goes on. */
 export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, policy: ErasePolicy): Promise<void> {
   if (!erasureIn(volume.tags)) {
-    await mustBeErasable({ kind: kindOf(volume), path: volume.path, isCopy: sourceIn(volume.tags) !== undefined }, policy);
+    await mustBeErasable(
+      { kind: kindOf(volume), path: volume.path, isCopy: sourceIn(volume.tags) !== undefined },
+      policy,
+    );
     group.mustHaveNoSnapshots(volume.name);
     await mustBeClosed(group, volume);
     await changeTags(group, volume, { add: erasureTags(policy), remove: [] });

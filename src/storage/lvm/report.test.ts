@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { parseReport, parseThinUsage, UnreadableReport } from './report.ts';
+import { parseLayout, parseReport, parseThinUsage, UnreadableReport } from './report.ts';
 
 const extent = 4194304n;
 
@@ -89,6 +89,19 @@ test('how full a thin pool is', () => {
   });
   assert.throws(() => parseThinUsage(answer({ data_percent: 'x', metadata_percent: '' })), UnreadableReport);
   assert.throws(() => parseThinUsage('{"report":[{"lv":[]}]}'), UnreadableReport);
+});
+
+test('what a volume takes from the disks, as real ones were reported', () => {
+  const taken = (segtype: string, stripes: string, data_stripes: string) =>
+    parseLayout(JSON.stringify({ report: [{ lv: [{ segtype, stripes, data_stripes }] }] }))(5n);
+  assert.equal(taken('linear', '1', '1'), 5n);
+  assert.equal(taken('striped', '2', '2'), 5n);
+  assert.equal(taken('mirror', '2', '2'), 10n);
+  assert.equal(taken('raid1', '3', '3'), 15n);
+  assert.equal(taken('raid10', '4', '2'), 10n);
+  assert.equal(taken('raid5', '3', '2'), 8n);
+  assert.equal(taken('thin', '0', '0'), 5n);
+  assert.throws(() => parseLayout('{"report":[{"lv":[{}]}]}'), UnreadableReport);
 });
 
 test('any volumes come back as they were reported', () => {

@@ -66,6 +66,11 @@ export function thinUsageArguments(volumeGroup: string, pool: string): string[] 
   return ['lvs', '--reportformat', 'json', '-o', 'data_percent,metadata_percent', `${volumeGroup}/${pool}`];
 }
 
+/** How one volume lies on the disks. */
+export function layoutArguments(volumeGroup: string, volume: string): string[] {
+  return ['lvs', '--reportformat', 'json', '-o', 'segtype,stripes,data_stripes', `${volumeGroup}/${volume}`];
+}
+
 const count = v.pipe(
   v.string(),
   v.regex(/^\d+$/),
@@ -104,6 +109,10 @@ const fullReportSchema = v.object({
 });
 const usageSchema = v.object({ report: v.tuple([v.object({ lv: v.tuple([v.object(usage)]) })]) });
 
+const layoutSchema = v.object({
+  report: v.tuple([v.object({ lv: v.array(v.object({ segtype: v.string(), stripes: count, data_stripes: count })) })]),
+});
+
 export function parseReport(json: string): GroupReport {
   const [{ vg, pv, lv }] = parse(fullReportSchema, json).report;
   return {
@@ -119,6 +128,18 @@ export function parseReport(json: string): GroupReport {
 export function parseThinUsage(json: string): Pick<LogicalVolume, 'dataPercent' | 'metadataPercent'> {
   const [{ lv }] = parse(usageSchema, json).report;
   return { dataPercent: lv[0].data_percent, metadataPercent: lv[0].metadata_percent };
+}
+
+/** How many extents on the disks so many of the volume take: each mirror holds all, parity comes on top of data. */
+export function parseLayout(json: string): (extents: bigint) => bigint {
+  const [{ lv }] = parse(layoutSchema, json).report;
+  return (extents) => {
+    const taken = lv.map(({ segtype, stripes, data_stripes: dataStripes }) => {
+      if (segtype === 'raid1' || segtype === 'mirror') return extents * stripes;
+      return dataStripes === 0n ? extents : (extents * stripes + dataStripes - 1n) / dataStripes;
+    });
+    return taken.reduce((most, one) => (one > most ? one : most), extents);
+  };
 }
 
 function toVolume(row: v.InferOutput<typeof volumeSchema>): LogicalVolume {

@@ -1,10 +1,11 @@
+import { CommandFailed } from '../../base/exec.ts';
 import type { ThickClass } from '../device-classes.ts';
-import { PoolFull, SnapshotTooSmall, SnapshotUnsupported } from '../errors.ts';
+import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import { sourceIn } from '../tags.ts';
-import { askLvm } from './effect.ts';
+import { askLvm, type Effect } from './effect.ts';
 import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
-import type { LogicalVolume } from './report.ts';
+import { type LogicalVolume, layoutArguments, parseLayout } from './report.ts';
 
 /** Volumes that have all their space from the beginning. One LVM command makes one, one removes it. */
 export class ThickPool extends LvmPool<ThickClass> {
@@ -67,8 +68,8 @@ export class ThickPool extends LvmPool<ThickClass> {
     ];
     // With mirrors or other options of its own, only LVM knows what a volume takes.
     const isPlain = ownOptions === undefined && lvcreateOptions.length === 0;
-    if (isPlain) return this.group.execute(words, { steps: 1, apply: () => this.#put(wanted.id, extents, tags) });
-    await this.group.execute(words, askLvm);
+    if (isPlain) return this.#place(words, { steps: 1, apply: () => this.#put(wanted.id, extents, tags) }, extents);
+    await this.#place(words, askLvm, extents);
     await this.#giveBackIfSpareIsTouched(wanted);
   }
 
@@ -87,11 +88,30 @@ export class ThickPool extends LvmPool<ThickClass> {
     }
     const extents = extentsFor(sizeBytes, this.group.extentBytes, this.deviceClass.stripes);
     const added = extents - volume.sizeBytes / this.group.extentBytes;
-    this.#mustFit(added);
+    const isPlain = volume.attr.startsWith('-');
+    this.#mustFit(isPlain ? added : await this.#takenBy(volume, added));
     const words = ['lvextend', '--yes', '--extents', String(extents), this.path(volume.name)];
     const grown = { ...volume, sizeBytes: extents * this.group.extentBytes };
-    const isPlain = volume.attr.startsWith('-');
-    await this.group.execute(words, isPlain ? { steps: 1, apply: () => this.group.put(grown, added) } : askLvm);
+    const effect = isPlain ? { steps: 1, apply: () => this.group.put(grown, added) } : askLvm;
+    await this.#place(words, effect, added);
+  }
+
+  /** What so many more extents of a volume with mirrors or parity take from the disks. */
+  async #takenBy({ name }: LogicalVolume, extents: bigint): Promise<bigint> {
+    return parseLayout(await this.group.lvm.execute(layoutArguments(this.group.name, name)))(extents);
+  }
+
+  /** Free extents may lie on too few disks for stripes and mirrors, or somebody else was faster: only LVM sees that. */
+  async #place(words: readonly string[], effect: Effect | typeof askLvm, extents: bigint): Promise<void> {
+    try {
+      await this.group.execute(words, effect);
+    } catch (error) {
+      const isFull = error instanceof CommandFailed && /insufficient|not enough/i.test(error.stderr);
+      if (!isFull) throw error;
+      const { freeBytes } = this.capacity();
+      this.#mustFit(extents);
+      throw new NoRoomForLayout(this.name, extents * this.group.extentBytes, freeBytes, { cause: error });
+    }
   }
 
   /** With as much room as its origin has it can never overflow, and so never break. */
@@ -115,10 +135,8 @@ export class ThickPool extends LvmPool<ThickClass> {
       );
     }
     this.#mustFit(snapshotExtents(origin.sizeBytes, this.group.extentBytes));
-    await this.group.execute(
-      [...this.snapshotWords(origin, wanted), '--extents', '100%ORIGIN', this.path(source)],
-      askLvm,
-    );
+    const words = [...this.snapshotWords(origin, wanted), '--extents', '100%ORIGIN', this.path(source)];
+    await this.#place(words, askLvm, snapshotExtents(origin.sizeBytes, this.group.extentBytes));
   }
 
   #mustFit(extents: bigint): void {
