@@ -4,6 +4,7 @@ import { MoorageError } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
 import type { ErasePolicy } from './device-classes.ts';
 import { deviceNumber } from './device-number.ts';
+import { SnapshotUnsupported } from './errors.ts';
 
 /** Where the bytes are that are to be destroyed. Nobody else may have it open. */
 export interface ErasureTarget {
@@ -30,12 +31,34 @@ export class EraseUnsupported extends MoorageError {
 
 const btrfs = 0x9123683en;
 
+function overwritesIn({ kind }: ErasePolicy): boolean {
+  return kind === 'zero' || kind === 'shred';
+}
+
+/**
+ * A thin pool writes anew what two volumes have ever shared, even when only one of them is left: there is no way to
+ * overwrite it. So where a class promises to overwrite, nothing is shared in the first place.
+ */
+export function mustAllowThinSnapshots(deviceClass: string, policy: ErasePolicy): void {
+  if (!overwritesIn(policy)) return;
+  throw new SnapshotUnsupported(
+    `device class ${deviceClass} has no snapshots or clones, as what they share could not be overwritten by ` +
+      `erase: ${policy.kind}; use a class with erase: discard or none`,
+  );
+}
+
 /** Whether the policy can be kept must be known before a volume is marked: afterwards there is no way back. */
 export async function mustBeErasable(
-  { kind, path }: Pick<ErasureTarget, 'kind' | 'path'>,
+  { kind, path, isCopy = false }: Pick<ErasureTarget, 'kind' | 'path'> & { readonly isCopy?: boolean },
   policy: ErasePolicy,
 ): Promise<void> {
-  const overwrites = policy.kind === 'zero' || policy.kind === 'shred';
+  const overwrites = overwritesIn(policy);
+  if (overwrites && kind === 'thin' && isCopy) {
+    throw new EraseUnsupported(
+      `erase: ${policy.kind} cannot be kept for ${path}: a thin pool never overwrites in place what a snapshot shares; ` +
+        'use erase: discard or none for its device class to remove it',
+    );
+  }
   if (kind === 'file') {
     if (!overwrites || (await statfs(path, { bigint: true })).type !== btrfs) return;
     throw new EraseUnsupported(
@@ -61,9 +84,9 @@ async function canDiscard(devicePath: string): Promise<boolean> {
  * Destroys data, from a given offset to the end, one stretch after the other: each gets all its passes and is on the
  * disk before the next begins, so an offset is all there is to remember. One piece is written at a time.
  *
- * A thin volume or a file has no place on the disk where nothing was written, and a place that it shares with a
- * snapshot is not its own to overwrite. So what reads as zeros is left as it is, and each stretch is given back to the
- * pool once it is clean: overwriting never takes more room than one stretch.
+ * A thin volume or a file has no place on the disk where nothing was written, and writing there would only take one. So
+ * what reads as zeros is left as it is, and each stretch is given back to the pool once it is clean: where a file shares
+ * blocks with a copy, which are the copy's to keep, overwriting never takes more room than one stretch.
  */
 export class Eraser {
   readonly #run: Run;

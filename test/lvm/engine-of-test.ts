@@ -11,7 +11,7 @@ export interface EngineOfTest {
   readonly engine: StorageEngine;
   readonly volumeGroup: string;
   /** Stops the engine and starts it anew on the same disks, with these settings of each class. */
-  restart(settings?: string): Promise<StorageEngine>;
+  readonly restart: (settings?: string) => Promise<StorageEngine>;
 }
 
 const signal = new AbortController().signal;
@@ -20,7 +20,7 @@ const signal = new AbortController().signal;
 export async function engineOfTest(t: TestContext, settings = '', runs: Run = run): Promise<EngineOfTest> {
   const [first = '', second = ''] = disks();
   const vg = await volumeGroup(t, { disks: [first] });
-  await command('lvcreate', '--yes', '--type', 'thin-pool', '--name', 'pool', '--size', '1g', vg);
+  await command('lvcreate', '--yes', '--type', 'thin-pool', '--name', 'pool', '--size', '256m', vg);
   const directory = await filesystemOn(t, second);
   const configFile = `/tmp/${deviceName('lvmd.yaml')}`;
   let engine: StorageEngine | undefined;

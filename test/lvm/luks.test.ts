@@ -139,9 +139,9 @@ test('LUKS2 on volumes of every kind', async (t) => {
     /** Looks at all processes of the machine for as long as the command runs. */
     const watched: Run = async (argv, options) => {
       const outcome = Promise.allSettled([run(argv, options)]);
-      let done = false;
-      void outcome.then(() => (done = true));
-      while (!done) {
+      const ended = new AbortController();
+      void outcome.then(() => ended.abort());
+      while (!ended.signal.aborted) {
         const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name));
         seen.push(...(await Promise.all(pids.map(visibleOf))));
       }

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import type { ErasePolicy } from '../../src/storage/device-classes.ts';
 import { progressTag } from '../../src/storage/erasure.ts';
+import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
 import { openFilePool, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
@@ -17,7 +18,7 @@ const shred: ErasePolicy = { kind: 'shred', passes: 2 };
 async function onDisk(path: string): Promise<boolean> {
   const disk = await sh(`sync; findmnt --noheadings --output SOURCE --target ${path}`);
   await sh(`blockdev --flushbufs ${disk}`);
-  return (await sh(`grep --null-data --count --text --fixed-strings ${secret} ${disk} || true`)) !== '0';
+  return foundOnDevice(disk, secret);
 }
 
 async function volumeWithSecret(path: string, erase: ErasePolicy, runs: Run = run) {

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { open } from 'node:fs/promises';
+import { test } from 'node:test';
+import { type Run, run } from '../../src/base/exec.ts';
+import { erasingTag } from '../../src/storage/tags.ts';
+import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
+import { command, disks } from '../worlds/lvm/inside.ts';
+import { engineOfTest } from './engine-of-test.ts';
+
+const signal = new AbortController().signal;
+const mebibyte = 1024n ** 2n;
+const secret = 'moorage-secret';
+
+/** Whether the secret can still be read on the disk that all volumes lie on. */
+async function onDisk(): Promise<boolean> {
+  const [disk = ''] = disks();
+  await command('sh', '-c', `sync; blockdev --flushbufs ${disk}`);
+  return foundOnDevice(disk, secret, Number(320n * mebibyte)); // the thin pool, and what comes after it
+}
+
+async function writeSecret(devicePath: string, atMb: readonly number[]): Promise<void> {
+  for (const at of atMb) {
+    await command('sh', '-c', `printf ${secret} | dd of=${devicePath} bs=1M seek=${at} conv=fsync status=none`);
+  }
+}
+
+const dataPercent = async (vg: string) =>
+  Number(await command('lvs', '--noheadings', '-o', 'data_percent', `${vg}/pool`));
+
+for (const settings of ['erase: zero', 'erase: shred, erase-passes: 2']) {
+  test(`${settings} leaves nothing of a thick or thin volume on the disk`, async (t) => {
+    const { engine, volumeGroup } = await engineOfTest(t, settings);
+    for (const kind of ['thick', 'thin']) {
+      const pool = engine.pools.get(kind);
+      const { devicePath } = await pool.create({ id: kind, sizeBytes: 20n * mebibyte, tags: [] }, signal);
+      await writeSecret(devicePath, [0, 10, 19]);
+      assert.equal(await onDisk(), true);
+      await pool.remove(kind, signal);
+      assert.deepEqual([pool.list(), pool.erasures()], [[], []]);
+      assert.equal(await onDisk(), false);
+      assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', volumeGroup), 'pool');
+    }
+  });
+}
+
+test('a thin volume takes no more room while it is erased, however large it is', async (t) => {
+  const { engine, volumeGroup } = await engineOfTest(t, 'erase: shred, erase-passes: 1');
+  const pool = engine.pools.get('thin');
+  const { devicePath } = await pool.create({ id: 'large', sizeBytes: 1024n * mebibyte, tags: [] }, signal);
+  await writeSecret(devicePath, [0, 1000]);
+  await pool.remove('large', signal); // the pool itself has a quarter of that
+  assert.equal(await dataPercent(volumeGroup), 0);
+  assert.equal(await onDisk(), false);
+});
+
+test('what snapshots share cannot be overwritten, so it is not shared, and never said to be erased', async (t) => {
+  const { engine, restart } = await engineOfTest(t, 'erase: none');
+  const before = engine.pools.get('thin');
+  await before.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await before.snapshot('data', { id: 'copy', tags: [], access: 'ro' }, signal);
+
+  const pool = (await restart('erase: zero')).pools.get('thin');
+  const wanted = { id: 'more', tags: [], access: 'ro' } as const;
+  await assert.rejects(pool.snapshot('data', wanted, signal), { code: 'Unimplemented', message: /erase: zero/ });
+  await assert.rejects(pool.remove('copy', signal), { name: 'EraseUnsupported' });
+  assert.ok(pool.get('copy'));
+
+  const discarding = (await restart('erase: discard')).pools.get('thin');
+  await discarding.remove('copy', signal); // although it is read-only
+  assert.equal(discarding.get('copy'), undefined);
+});
+
+test('an erasure that a crash cut short goes on, and its space is not given out before', async (t) => {
+  let killed = false;
+  const reached = Promise.withResolvers<void>();
+  const dies = Promise.withResolvers<never>();
+  dies.promise.catch(() => undefined);
+  const dying: Run = async (argv, options) => {
+    if (argv[0] === 'blkdiscard' && !killed) {
+      reached.resolve();
+      await dies.promise;
+    }
+    return run(argv, options);
+  };
+  const { engine, volumeGroup, restart } = await engineOfTest(t, 'erase: zero', dying);
+  const pool = engine.pools.get('thick');
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 20n * mebibyte, tags: [] }, signal);
+  await writeSecret(devicePath, [0, 19]);
+  const { freeBytes } = pool.capacity();
+  const leaving = new AbortController();
+  const removal = pool.remove('data', leaving.signal);
+  await reached.promise;
+  leaving.abort(new Error('left'));
+  await assert.rejects(removal, /left/);
+  assert.match(await command('lvs', '--noheadings', '-o', 'lv_tags', `${volumeGroup}/data`), new RegExp(erasingTag));
+  assert.equal(pool.get('data'), undefined);
+  assert.equal(pool.capacity().freeBytes, freeBytes);
+  await assert.rejects(pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal), {
+    name: 'VolumeBeingErased',
+  });
+  await assert.rejects(pool.grow('data', 40n * mebibyte, signal), { name: 'VolumeBeingErased' });
+  killed = true;
+  dies.reject(new Error('killed'));
+
+  const again = (await restart()).pools.get('thick'); // with erase: none, but what was promised is kept
+  await again.remove('data', signal);
+  assert.equal(await onDisk(), false);
+  assert.equal(again.capacity().freeBytes, freeBytes + 20n * mebibyte);
+});
+
+test('a volume in use is refused before it is marked', async (t) => {
+  const { engine, volumeGroup } = await engineOfTest(t, 'erase: zero');
+  for (const kind of ['thick', 'thin']) {
+    const pool = engine.pools.get(kind);
+    const { devicePath } = await pool.create({ id: kind, sizeBytes: 4n * mebibyte, tags: [] }, signal);
+    {
+      await using _ = await open(devicePath, 'r');
+      await assert.rejects(pool.remove(kind, signal), { name: 'VolumeInUse' });
+    }
+    assert.ok(pool.get(kind));
+    assert.doesNotMatch(await command('lvs', '--noheadings', '-o', 'lv_tags', volumeGroup), new RegExp(erasingTag));
+  }
+});
+
+test('discard is used where the disk takes it, and refused before anything is marked where it does not', async (t) => {
+  const { engine } = await engineOfTest(t, 'erase: discard');
+  const thin = engine.pools.get('thin');
+  const { devicePath } = await thin.create({ id: 'thin', sizeBytes: 20n * mebibyte, tags: [] }, signal);
+  await writeSecret(devicePath, [0]);
+  await thin.remove('thin', signal);
+  assert.deepEqual(thin.list(), []);
+
+  const thick = engine.pools.get('thick');
+  await thick.create({ id: 'thick', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await assert.rejects(thick.remove('thick', signal), { name: 'EraseUnsupported', message: /takes no discards/ });
+  assert.ok(thick.get('thick'));
+});
