@@ -6,6 +6,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
+import { messageOf } from '../../src/base/errors.ts';
+import { runCommand } from '../../src/cli/command.ts';
+import { exitCodeOf } from '../../src/cli/exit-code.ts';
+import { commands } from '../../src/commands.ts';
 
 /** A machine is slow to compile: what one process has compiled, the next need not. */
 const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
@@ -62,9 +66,21 @@ export class LvmdProcess {
     await exit;
   }
 
-  /** Runs the commands that people run, with this lvmd's socket. */
-  moorage(...words: string[]): Promise<Ended> {
-    return moorage(...words, '--socket', this.socketPath);
+  /** Runs a command that people run, with this lvmd's socket; in this process, since a machine is slow to start one. */
+  async moorage(...words: string[]): Promise<Ended> {
+    const [stdout, stderr]: [string[], string[]] = [[], []];
+    try {
+      await runCommand(commands, 'moorage', [...words, '--socket', this.socketPath], {
+        env: process.env,
+        version: '',
+        signal: new AbortController().signal,
+        print: (text) => stdout.push(`${text}\n`),
+        screen: { isTerminal: false, write: (text) => void stderr.push(text) },
+      });
+      return { code: 0, stdout: stdout.join(''), stderr: stderr.join('') };
+    } catch (error) {
+      return { code: exitCodeOf(error), stdout: stdout.join(''), stderr: messageOf(error) };
+    }
   }
 
   async #serves(): Promise<void> {

@@ -18,7 +18,8 @@ test('people make, see, grow and remove volumes on real LVM', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const lvmd = await LvmdProcess.start(t, [thick(vg)]);
 
-  const made = await lvmd.moorage('volume', 'create', 'data', '10Mi', '--tags', 'a,b', '-o', 'json');
+  const socket = ['--socket', lvmd.socketPath]; // twice as a process of its own, as people start it
+  const made = await moorage('volume', 'create', 'data', '10Mi', '--tags', 'a,b', '-o', 'json', ...socket);
   assert.equal(made.code, 0, made.stderr);
   const { device, sizeBytes, tags } = JSON.parse(made.stdout);
   assert.equal(device, `/dev/${vg}/data`);
@@ -32,7 +33,7 @@ test('people make, see, grow and remove volumes on real LVM', async (t) => {
 
   {
     await using _ = await open(device, 'r');
-    const refused = await lvmd.moorage('volume', 'rm', 'data');
+    const refused = await moorage('volume', 'rm', 'data', ...socket);
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /^moorage: volume data is still in use .*; unmount and close it/);
   }
@@ -42,6 +43,33 @@ test('people make, see, grow and remove volumes on real LVM', async (t) => {
     stderr: '',
   });
   assert.equal(await command('lvs', '--noheadings', vg), '');
+});
+
+test('people clone and erase, thin and thick; what LVM does outside is watched too', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  await command('lvcreate', '-y', '-T', '-L', '100m', '-n', 'tp', vg);
+  const thin = {
+    ...{ name: 'thin', type: 'thin', 'volume-group': vg },
+    'thin-pool': { name: 'tp', 'overprovision-ratio': 3 },
+  };
+  const lvmd = await LvmdProcess.start(t, [{ ...thick(vg), erase: 'shred', 'erase-passes': 1 }, thin]);
+  await lvmd.moorage('volume', 'create', 'data', '32Mi', '--device-class', 'thin');
+  const copied = await lvmd.moorage('volume', 'snapshot', 'data', 'copy', '--access', 'rw', '--size', '64Mi', '-ojson');
+  assert.equal(copied.code, 0, copied.stderr);
+  const { origin, sizeBytes, access } = JSON.parse(copied.stdout);
+  assert.deepEqual({ origin, sizeBytes, access }, { origin: 'data', sizeBytes: 64 * 1024 ** 2, access: 'rw' });
+
+  await lvmd.moorage('volume', 'create', 'secret', '64Mi');
+  const removed = await lvmd.moorage('volume', 'rm', 'secret');
+  assert.deepEqual([removed.code, removed.stdout], [0, 'volume secret removed\n'], removed.stderr);
+
+  using groups = new RpcClient(VGService, lvmd.socketPath);
+  const watch = groups.methods.watch({}, { signal })[Symbol.asyncIterator]();
+  const before = (await watch.next()).value?.freeBytes ?? 0n;
+  await command('lvcreate', '-y', '-n', 'theirs', '-L', '20m', vg);
+  let free = before;
+  while (free !== before - 20n * mebibyte) free = (await watch.next()).value?.freeBytes ?? 0n;
+  await watch.return?.();
 });
 
 test("TopoLVM's calls: device numbers are those of LVM, a repeated creation is the first one, a watch goes on", async (t) => {
