@@ -10,7 +10,7 @@ import type { Memory } from './memory.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 /** No new turn begins after this; with what is under way then, all is done within ten minutes. */
-const budgetSeconds = 6 * 60;
+const budgetSeconds = 5 * 60;
 const timeoutMs = 10 * 60_000;
 
 export interface EngineResults {

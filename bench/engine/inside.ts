@@ -36,16 +36,16 @@ const sides: readonly Side[] = [new BareLvm(), topolvm, moorage];
 for (const side of sides) side.pause();
 
 const samples: Sample[] = [];
-await rounds(thick, 5, { volumes: 4, grown: 4 });
-await rounds(thin, 5, { volumes: 4, grown: 4 });
-await bursts(thick, 3);
-await bursts(thin, 2);
+await rounds(thick, 4, { volumes: 4, grown: 4 });
+await rounds(thin, 4, { volumes: 4, grown: 4 });
+await bursts(thick, 2);
+await bursts(thin, 1);
 
 await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -W n -Z n -n other-${i} -L 4m ${crowdedGroup}`));
-await rounds(thickAmongMany, 5, { volumes: 4, grown: 4 });
+await rounds(thickAmongMany, 4, { volumes: 4, grown: 4 });
 await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', crowdedGroup);
 await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -T ${crowdedGroup}/${thinPool} -n other-${i} -V 4m`));
-await rounds(thinAmongMany, 3, { volumes: 4, grown: 2 }); // LVM itself takes seconds to grow one of so many
+await rounds(thinAmongMany, 3, { volumes: 4, grown: 1 }); // LVM itself takes seconds to grow one of so many
 await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', crowdedGroup);
 
 await topolvm.stop();
