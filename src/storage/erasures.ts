@@ -25,6 +25,12 @@ interface Entry {
   attempt: PromiseWithResolvers<void>;
 }
 
+interface ErasuresOptions {
+  readonly eraser: Pick<Eraser, 'erase'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
 /** Two volumes at once let a small one pass a large one; more would only share the same disks. */
 const atOnce = 2;
 /** Each record is a change of the pool's metadata. */
@@ -36,11 +42,11 @@ const recordedPerVolume = 20n;
  * after a crash the pool adds what it finds marked.
  */
 export class Erasures {
-  readonly #eraser: Eraser;
+  readonly #eraser: Pick<Eraser, 'erase'>;
   readonly #queue: KeyedQueue;
   readonly #entries = new Map<VolumeId, Entry>();
 
-  constructor({ eraser, clock, log }: { readonly eraser: Eraser; readonly clock: Clock; readonly log: Log }) {
+  constructor({ eraser, clock, log }: ErasuresOptions) {
     this.#eraser = eraser;
     this.#queue = new KeyedQueue({
       reconcile: (id, signal) => this.#erase(id, signal),

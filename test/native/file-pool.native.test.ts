@@ -83,14 +83,16 @@ test('a crash during creation leaves nothing that counts, and the next start cle
     await assert.rejects(pool.create({ id: crashAt, sizeBytes: mebibyte, tags: ['a'] }, signal), /power loss/);
   }
   await writeFile(join(path, 'lost.img.new'), 'half made');
+  await writeFile(join(path, 'removed.json'), '{"tags":["a"]}\n'); // its image is gone already
   await writeFile(join(path, 'notes.new'), 'of somebody else');
+  await writeFile(join(path, 'notes.json'), '{"of": "somebody else"}');
 
   const pool = await openFilePool(path);
   assert.deepEqual(
     pool.list().map((volume) => volume.id),
     ['losetup'],
   ); // whole, only not attached
-  assert.deepEqual((await readdir(path)).sort(), ['losetup.img', 'losetup.json', 'notes.new']);
+  assert.deepEqual((await readdir(path)).sort(), ['losetup.img', 'losetup.json', 'notes.json', 'notes.new']);
   for (const id of ['fallocate', 'losetup']) await pool.create({ id, sizeBytes: mebibyte, tags: ['a'] }, signal);
 });
 

@@ -16,6 +16,7 @@ export interface Label {
 }
 
 const imageSuffix = '.img';
+const labelSuffix = '.json';
 /** Our own names only: whatever else lies in the directory is not ours to clear away. */
 const unfinished = /\.(img|json)\.new$/;
 const bytesPerBlock = 512n; // as stat counts, on any filesystem
@@ -89,12 +90,15 @@ export class VolumeFiles {
     await rm(this.#labelPath(id), { force: true });
   }
 
-  /** What a crash cut short: it never had its name, so nobody was ever given it. */
+  /** What a crash cut short: an image without its name, which nobody was ever given, and a label without its image. */
   async removeUnfinished(): Promise<void> {
     const names = await readdir(this.directory);
-    await Promise.all(
-      names.filter((name) => unfinished.test(name)).map((name) => rm(join(this.directory, name), { force: true })),
-    );
+    const images = new Set(await this.list());
+    for (const name of names) {
+      const id = name.endsWith(labelSuffix) ? name.slice(0, -labelSuffix.length) : undefined;
+      const isLeft = unfinished.test(name) || (id !== undefined && !images.has(id) && (await this.#isLabel(name)));
+      if (isLeft) await rm(join(this.directory, name), { force: true });
+    }
   }
 
   /** How large it is, and how much of that is on the disk. */
@@ -144,6 +148,11 @@ export class VolumeFiles {
   }
 
   #labelPath(id: VolumeId): string {
-    return join(this.directory, `${id}.json`);
+    return join(this.directory, `${id}${labelSuffix}`);
+  }
+
+  async #isLabel(name: string): Promise<boolean> {
+    const text = await readFile(join(this.directory, name), 'utf8');
+    return text.startsWith('{"tags":[');
   }
 }
