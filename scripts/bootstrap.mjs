@@ -7,6 +7,10 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+// Whoever kills npm, which cannot tell us, means us too. (package.json starts us with exec, so npm is our parent.)
+const parent = process.ppid;
+const isOrphan = () => process.ppid !== parent;
+
 const home = dirname(dirname(fileURLToPath(import.meta.url)));
 const stamp = join(home, 'node_modules', '.moorage-lock');
 const wanted = createHash('sha256')
@@ -33,17 +37,15 @@ if (installed() !== wanted) {
 
 const [script, ...args] = process.argv.slice(2);
 const node = join(home, 'node_modules', 'node', 'bin', 'node');
-const child = spawn(node, [join(home, script), ...args], {
+if (isOrphan()) process.exit(1);
+const child = spawn('setpriv', ['--pdeathsig', 'KILL', node, join(home, script), ...args], {
   stdio: 'inherit',
   detached: true, // a process group of its own, so that all of it can be ended at once
   env: { ...process.env, PATH: `${dirname(node)}:${join(home, 'node_modules', '.bin')}:${process.env.PATH}` },
 });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => end(signal));
 child.on('exit', (code) => process.exit(code ?? 1));
-
-// Whoever kills npm, which cannot tell us, means us too. (package.json starts us with exec, so npm is our parent.)
-const parent = process.ppid;
-setInterval(() => process.ppid === parent || end('SIGKILL'), 250).unref();
+setInterval(() => isOrphan() && end('SIGKILL'), 250).unref();
 
 function end(signal) {
   try {

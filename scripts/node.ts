@@ -1,6 +1,7 @@
 // npm run node -- shell|kill|boot NODE [SCRIPT]: what happens to nodes in real life, on the cluster that is up.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { messageOf } from '../src/base/errors.ts';
 import { Machine } from '../test/worlds/machine/machine.ts';
 import { clusterDir } from './cluster-dir.ts';
 
@@ -14,14 +15,18 @@ if (!existsSync(nodes)) end('there is no cluster; start one with: npm run up');
 if (!existsSync(join(nodes, name)) || name === '') end(`${usage}\nNODE is one of: ${readdirSync(nodes).join(', ')}`);
 const machine = await Machine.attach(join(nodes, name));
 
-if (action === 'shell' && script !== '') {
-  const result = await machine.sh(script);
-  process.stdout.write(result.stdout);
-  process.stderr.write(result.stderr);
-  process.exitCode = result.exitCode;
-} else if (action === 'kill') await machine.powerLoss();
-else if (action === 'boot') await machine.start();
-else end(usage);
+try {
+  if (action === 'shell' && script !== '') {
+    const result = await machine.sh(script);
+    process.stdout.write(result.stdout);
+    process.stderr.write(result.stderr);
+    process.exitCode = result.exitCode;
+  } else if (action === 'kill') await machine.powerLoss();
+  else if (action === 'boot') await machine.start();
+  else end(usage);
+} catch (error) {
+  end(messageOf(error));
+}
 
 function end(message: string): never {
   console.error(message);

@@ -1,4 +1,4 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ownIdentity, stillRuns } from '../test/worlds/host/process-identity.ts';
@@ -8,20 +8,23 @@ const patienceMs = 5000;
 /** Makes sure that only one process at a time works on what the file stands for; one that was just killed is waited for. */
 export async function singleRun(lockFile: string): Promise<void> {
   await mkdir(dirname(lockFile), { recursive: true });
+  const own = `${lockFile}.${process.pid}`;
+  await writeFile(own, await ownIdentity());
   const deadline = performance.now() + patienceMs;
   for (;;) {
     try {
-      await writeFile(lockFile, await ownIdentity(), { flag: 'wx' });
-      return;
+      await link(own, lockFile); // appears with its content, or not at all
+      return await rm(own);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
-    const owner = await readFile(lockFile, 'utf8');
+    const owner = await readFile(lockFile, 'utf8').catch(() => '');
     if (!(await stillRuns(owner))) {
-      await writeFile(lockFile, await ownIdentity());
-      return;
+      await rm(lockFile, { force: true });
+      continue;
     }
     if (performance.now() > deadline) {
+      await rm(own);
       throw new Error(`another one is at work (process ${owner.split(' ')[0]}); wait for its end, or stop it`);
     }
     await delay(100);

@@ -2,9 +2,10 @@ import { join } from 'node:path';
 import { systemClock } from '../src/base/clock.ts';
 import { silentLog } from '../src/base/log.ts';
 import { Informer } from '../src/kube/informer.ts';
-import { type KubeObject, type Pod, persistentVolumeClaims, pods, type Resource } from '../src/kube/resource.ts';
+import { type KubeObject, persistentVolumeClaims, pods, type Resource } from '../src/kube/resource.ts';
 import { logicalVolumes } from '../src/logical-volume/logical-volume.ts';
 import type { Cluster } from '../test/worlds/cluster/cluster.ts';
+import { isReady } from '../test/worlds/cluster/ready.ts';
 import { duration } from '../test/worlds/host/progress.ts';
 
 const example = join(import.meta.dirname, '..', 'deploy', 'examples', 'statefulset.yaml');
@@ -14,7 +15,7 @@ const patience = () => AbortSignal.timeout(90_000);
 
 /** A StatefulSet gets its volumes, loses a pod, and keeps its data; told step by step, with times. */
 export async function tellStory(cluster: Cluster): Promise<void> {
-  const client = await cluster.client();
+  const client = cluster.kube;
   const watch = <T extends KubeObject>(resource: Resource<T>) => {
     const informer = new Informer({ client, resource, clock: systemClock, log: silentLog });
     informer.start();
@@ -61,16 +62,11 @@ export async function tellStory(cluster: Cluster): Promise<void> {
     console.log(`Its volume remembers both:\n\n  ${kept.join('\n  ')}`);
   } finally {
     await Promise.all(Object.values(watched).map((informer) => informer.stop()));
-    await client.close();
   }
 }
 
 async function lines(cluster: Cluster, pod: string): Promise<string[]> {
   return (await cluster.kubectl('exec', pod, '--', 'cat', '/data/log')).trimEnd().split('\n');
-}
-
-function isReady(pod: Pod | undefined): boolean {
-  return pod?.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false;
 }
 
 function row(...[claim, volume, node, pod, made, ready]: [string, string, string, string, string, string]): string {

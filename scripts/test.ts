@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
+import { requireHost } from '../test/worlds/cluster/cluster.ts';
 import { ensurePackages } from '../test/worlds/host/packages.ts';
 import { duration, stage } from '../test/worlds/host/progress.ts';
 
@@ -40,7 +41,10 @@ const parts: Record<string, () => Promise<Result>> = {
     const world = await tests([process.execPath, 'test/worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
     return add(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=1']));
   },
-  cluster: () => nodeTests(['test/kube/*.test.ts', 'test/cluster/*.test.ts'], ['--test-concurrency=1']),
+  cluster: async () => {
+    requireHost();
+    return nodeTests(['test/kube/*.test.ts', 'test/cluster/*.test.ts'], ['--test-concurrency=1']);
+  },
 };
 
 const groups: Record<string, readonly string[]> = { unit: ['unit', 'native'], lvm: ['lvm'], cluster: ['cluster'] };

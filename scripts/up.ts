@@ -14,7 +14,10 @@ try {
   await stage('Stopping the cluster of an earlier run', () => Cluster.end(clusterDir));
   const cluster = await Cluster.start({ nodes: 3, keepIn: clusterDir });
   await stage('Moorage', () => Moorage.install(cluster));
-  await tellStory(cluster);
+  await tellStory(cluster).catch(async (error: unknown) => {
+    throw new Error(`${messageOf(error)}\n${await cluster.tails()}`, { cause: error });
+  });
+  await cluster.kube.close(); // the cluster goes on without us
   console.log(`
 Up after ${duration(performance.now() - started)}, and it stays up. To look around:
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { RpcClient } from '../../src/rpc/client.ts';
 import { LVService, VGService } from '../../src/rpc/gen/lvmd/lvmd_pb.ts';
-import { eventually } from '../../test/worlds/cluster/eventually.ts';
+import { eventually } from '../../test/worlds/host/eventually.ts';
 import {
   grownBytes,
   type Place,

@@ -1,8 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { pods } from '../../src/kube/resource.ts';
 import type { Cluster } from '../worlds/cluster/cluster.ts';
-import { eventually } from '../worlds/cluster/eventually.ts';
 import { busyboxImage } from '../worlds/cluster/images.ts';
+import { isReady } from '../worlds/cluster/ready.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 
 export interface StatefulSetOptions {
   readonly replicas?: number;
@@ -61,7 +63,7 @@ export class StatefulSet {
     const pod = `${this.name}-${ordinal}`;
     await eventually(
       `pod ${pod} is Ready`,
-      async () => (await this.#get(`pod/${pod}`, '{.status.conditions[?(@.type=="Ready")].status}')) === 'True',
+      async () => isReady(await this.#cluster.kube.get(pods, pod, { namespace: 'default' })),
       { explain: () => this.#explain(`pod/${pod}`), timeoutMs: 90_000 },
     );
   }

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { eventually } from '../worlds/cluster/eventually.ts';
 import { agentPidFile, Moorage } from '../worlds/cluster/moorage.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { StatefulSet } from './stateful-set.ts';
 
 describe('one volume all the way through', () => {
@@ -101,9 +102,10 @@ describe('one volume all the way through', () => {
   });
 
   test('a volume is made although controller and agents are killed meanwhile', async () => {
+    const set = await StatefulSet.create(cluster, 'stubborn');
+    await eventually('it is asked for', async () => (await cluster.kube.list(logicalVolumes)).items.length > 0);
     await moorage.controller.kill();
     for (const node of cluster.nodes) await node.shell(`kill -9 $(cat ${agentPidFile})`);
-    const set = await StatefulSet.create(cluster, 'stubborn');
 
     await moorage.startController();
 

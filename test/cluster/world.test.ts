@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { eventually } from '../worlds/cluster/eventually.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { newRunDir } from '../worlds/host/run-dir.ts';
 
 describe('a cluster of two nodes', () => {
@@ -84,7 +84,10 @@ describe('what is left of a cluster', () => {
   /** Starts a cluster in another process, kills that process, and returns where the cluster had its state. */
   async function startElsewhere(fate: 'dies' | 'stays'): Promise<string> {
     const owner = spawn(process.execPath, [starter, fate], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const [line] = (await once(owner.stdout.setEncoding('utf8'), 'data')) as [string];
+    const line = await Promise.race([
+      once(owner.stdout.setEncoding('utf8'), 'data').then(([text]) => String(text)),
+      once(owner, 'exit').then(() => Promise.reject(new Error('no cluster was started'))),
+    ]);
     owner.kill('SIGKILL');
     await once(owner, 'exit');
     return line.trim();

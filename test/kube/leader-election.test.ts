@@ -6,7 +6,7 @@ import { silentLog } from '../../src/base/log.ts';
 import type { Connection } from '../../src/kube/connection.ts';
 import { LeaderElection } from '../../src/kube/leader-election.ts';
 import { type Lease, leases } from '../../src/kube/resource.ts';
-import { eventually } from '../worlds/cluster/eventually.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { connect, newNamespace, startApiServer } from './api-server.ts';
 import { Link } from './link.ts';
 

@@ -2,12 +2,13 @@ import { existsSync } from 'node:fs';
 import { copyFile, readFile, rm } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
+import type { KubeClient } from '../../../src/kube/client.ts';
+import { nodes } from '../../../src/kube/resource.ts';
+import { eventually } from '../host/eventually.ts';
 import { type CallOptions, Machine } from '../machine/machine.ts';
 import type { MachineFiles } from '../machine/machine-files.ts';
 import type { ControlPlane } from './control-plane.ts';
-import { eventually } from './eventually.ts';
 import { pauseImage } from './images.ts';
-import type { Kubectl } from './kubectl.ts';
 import type { Namespaces } from './namespaces.ts';
 import { createTap, network, setPlugged } from './network.ts';
 import { copySystemDisk, createDisk, guestScripts } from './system-disk.ts';
@@ -24,7 +25,7 @@ export interface ClusterNodeOptions {
   readonly kubelet: string;
   readonly namespaces: Namespaces;
   readonly controlPlane: ControlPlane;
-  readonly kubectl: Kubectl;
+  readonly kube: KubeClient;
   readonly outlivesUs: boolean;
 }
 
@@ -156,10 +157,10 @@ export class ClusterNode {
   }
 
   async #status(): Promise<NodeStatus | undefined> {
-    const path = '{.status.nodeInfo.bootID} {.status.conditions[?(@.type=="Ready")].status}';
-    const text = await this.#options.kubectl('get', 'node', this.name, '--ignore-not-found', `-ojsonpath=${path}`);
-    const [bootId = '', ready = ''] = text.split(' ');
-    return text === '' ? undefined : { bootId, ready };
+    const node = await this.#options.kube.get(nodes, this.name);
+    if (!node) return undefined;
+    const ready = node.status?.conditions?.find(({ type }) => type === 'Ready')?.status ?? '';
+    return { bootId: node.status?.nodeInfo?.bootID ?? '', ready };
   }
 }
 

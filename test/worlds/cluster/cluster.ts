@@ -62,6 +62,10 @@ export class Cluster {
   readonly namespaces: Namespaces;
   readonly controlPlane: ControlPlane;
   readonly kubectl: Kubectl;
+  /** Our own client, as an administrator. */
+  readonly kube: KubeClient;
+  /** Every program beside the nodes; whoever adds one finds its last lines in the messages of errors. */
+  readonly components: Component[];
   readonly #options: ClusterOptions;
   readonly #nodes = new Map<string, ClusterNode>();
 
@@ -71,12 +75,15 @@ export class Cluster {
     options: ClusterOptions,
     namespaces: Namespaces,
     plane: ControlPlane,
+    kube: KubeClient,
   ) {
     this.dir = dir;
     this.binaries = binaries;
     this.namespaces = namespaces;
     this.controlPlane = plane;
     this.kubectl = kubectlFor(binaries.kubernetes.kubectl, plane.kubeconfig);
+    this.kube = kube;
+    this.components = [...plane.components];
     this.#options = options;
   }
 
@@ -93,7 +100,9 @@ export class Cluster {
         await createBridge(namespaces);
         return ControlPlane.start(namespaces, dir, binaries, options.apiServerFlags ?? []);
       });
-      const cluster = new Cluster(dir, binaries, options, namespaces, plane);
+      const connection = await connectionFromKubeconfig(plane.kubeconfig, systemClock);
+      const kube = new KubeClient({ connection, clock: systemClock, log: silentLog });
+      const cluster = new Cluster(dir, binaries, options, namespaces, plane, kube);
       await stage(`Nodes (${options.nodes})`, async (say) => {
         const addNode = async () => say(`${(await cluster.addNode()).name} is Ready`);
         await Promise.all(Array.from({ length: options.nodes }, addNode));
@@ -143,32 +152,25 @@ export class Cluster {
 
   /** Makes Node objects that no machine stands behind: enough for what only reads them, and cheap by the thousand. */
   async registerNodes(count: number): Promise<void> {
-    const client = await this.client();
     const names = Array.from({ length: count }, (_, index) => `registered-${index}`);
     const register = (name: string) =>
-      client.create(nodes, {
+      this.kube.create(nodes, {
         apiVersion: 'v1',
         kind: 'Node',
         metadata: { name, labels: { 'kubernetes.io/hostname': name } },
         spec: { unschedulable: true },
       });
     for (let done = 0; done < count; done += atOnce) await Promise.all(names.slice(done, done + atOnce).map(register));
-    await client.close();
-  }
-
-  /** Our own client, as an administrator; whoever asks for it closes it. */
-  async client(): Promise<KubeClient> {
-    const connection = await connectionFromKubeconfig(this.kubeconfig, systemClock);
-    return new KubeClient({ connection, clock: systemClock, log: silentLog });
   }
 
   /** What the components said last, for the message of an error. */
   async tails(): Promise<string> {
-    const parts = [...this.controlPlane.components, ...this.nodes];
+    const parts = [...this.components, ...this.nodes];
     return (await Promise.all(parts.map((part) => part.tail()))).join('\n');
   }
 
   async stop(): Promise<void> {
+    await this.kube.close();
     await Cluster.end(this.dir);
   }
 
@@ -186,7 +188,7 @@ export class Cluster {
       kubelet: this.binaries.kubernetes.kubelet,
       namespaces: this.namespaces,
       controlPlane: this.controlPlane,
-      kubectl: this.kubectl,
+      kube: this.kube,
       outlivesUs: this.#options.keepIn !== undefined,
     });
     this.#nodes.set(node.name, node);
@@ -195,7 +197,7 @@ export class Cluster {
 }
 
 /** Says at once what a machine lacks, rather than failing somewhere in the middle. */
-function requireHost(): void {
+export function requireHost(): void {
   const lacking: string[] = [];
   if (process.getuid?.() !== 0) lacking.push('root (for network namespaces and taps)');
   if (!existsSync('/dev/net/tun')) lacking.push('/dev/net/tun (load the tun module)');

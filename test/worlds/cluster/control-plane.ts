@@ -1,11 +1,11 @@
 import { mkdir } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
+import { eventually } from '../host/eventually.ts';
 import { openDoor } from './api-door.ts';
 import type { Binaries } from './binaries.ts';
 import { CertificateAuthority } from './certificates.ts';
 import { Component } from './component.ts';
-import { eventually } from './eventually.ts';
 import type { Namespaces } from './namespaces.ts';
 import { network } from './network.ts';
 

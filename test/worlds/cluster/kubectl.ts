@@ -3,12 +3,16 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
+/** Some commands wait until something has happened; what takes longer than this never will. */
+const timeoutMs = 120_000;
+
 /** Runs kubectl as the cluster's administrator and returns what it printed. */
 export type Kubectl = (...args: string[]) => Promise<string>;
 
 export function kubectlFor(binary: string, kubeconfig: string): Kubectl {
   return async (...args) => {
-    const { stdout } = await run(binary, [`--kubeconfig=${kubeconfig}`, ...args], { maxBuffer: 64 << 20 });
+    const options = { maxBuffer: 64 << 20, timeout: timeoutMs };
+    const { stdout } = await run(binary, [`--kubeconfig=${kubeconfig}`, ...args], options);
     return stdout;
   };
 }

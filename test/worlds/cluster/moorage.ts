@@ -2,12 +2,31 @@ import { execFile } from 'node:child_process';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { V1CSINode, V1CSIStorageCapacity } from '@kubernetes/client-node';
 import { stringify } from 'yaml';
-import { driverName, logicalVolume, parameters } from '../../../src/names.ts';
+import { persistentVolumes, type Resource, type Wire } from '../../../src/kube/resource.ts';
+import { logicalVolumes } from '../../../src/logical-volume/logical-volume.ts';
+import { driverName, parameters, topologyKey } from '../../../src/names.ts';
+import { eventually } from '../host/eventually.ts';
 import type { Cluster } from './cluster.ts';
 import { type ClusterNode, volumeGroup } from './cluster-node.ts';
 import { Component } from './component.ts';
-import { eventually } from './eventually.ts';
+
+type CSIStorageCapacity = Wire<V1CSIStorageCapacity>;
+const csiStorageCapacities: Resource<CSIStorageCapacity> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csistoragecapacities',
+  kind: 'CSIStorageCapacity',
+  namespaced: true,
+};
+const csiNodes: Resource<Wire<V1CSINode>> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csinodes',
+  kind: 'CSINode',
+  namespaced: false,
+};
 
 const run = promisify(execFile);
 const home = join(import.meta.dirname, '..', '..', '..');
@@ -75,6 +94,7 @@ export class Moorage {
       ],
       { NAMESPACE: namespace },
     );
+    cluster.components.push(controller, provisioner);
     const moorage = new Moorage(cluster, controller, provisioner);
     await moorage.startController();
     await Promise.all(cluster.nodes.map((node) => moorage.installAgent(node)));
@@ -114,15 +134,13 @@ export class Moorage {
     await eventually(
       `Moorage serves ${node.name}`,
       async () => {
-        const drivers = await this.#cluster.kubectl('get', 'csinode', node.name, '-ojsonpath={.spec.drivers[*].name}');
-        const capacities = await this.#cluster.kubectl(
-          ...['-n', namespace, 'get', 'csistoragecapacities'],
-          '-ojsonpath={range .items[*]}{.nodeTopology.matchLabels}{.capacity}{"\\n"}{end}',
-        );
-        const known = capacities.split('\n').some((row) => row.includes(`"${node.name}"`) && !row.endsWith('}'));
-        return drivers.split(' ').includes(driverName) && known;
+        const csiNode = await this.#cluster.kube.get(csiNodes, node.name);
+        const { items } = await this.#cluster.kube.list(csiStorageCapacities, { namespace });
+        const isRegistered = csiNode?.spec.drivers.some(({ name }) => name === driverName) ?? false;
+        const isRoomOfNode = (room: CSIStorageCapacity) => room.nodeTopology?.matchLabels?.[topologyKey] === node.name;
+        return isRegistered && items.some((room) => room.capacity !== undefined && isRoomOfNode(room));
       },
-      { explain: async () => [await this.tails(), await node.tail()].join('\n') },
+      { explain: () => this.#cluster.tails() },
     );
   }
 
@@ -130,13 +148,13 @@ export class Moorage {
   async whenNoVolumes(): Promise<void> {
     await eventually(
       'all volumes are gone',
-      async () => (await this.#cluster.kubectl('get', `${logicalVolume.plural},pv`, '-oname')) === '',
-      { explain: () => this.tails() },
+      async () => {
+        const volumes = await this.#cluster.kube.list(logicalVolumes);
+        const persistent = await this.#cluster.kube.list(persistentVolumes);
+        return volumes.items.length + persistent.items.length === 0;
+      },
+      { explain: () => this.#cluster.tails() },
     );
-  }
-
-  async tails(): Promise<string> {
-    return (await Promise.all([this.controller.tail(), this.provisioner.tail()])).join('\n');
   }
 }
 

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { eventually } from './eventually.ts';
 import type { Say } from './progress.ts';
 
 const run = promisify(execFile);
@@ -17,9 +18,15 @@ export async function ensurePackages(packages: readonly string[], say: Say): Pro
       maxBuffer: 64 << 20,
     });
   };
-  await run('dpkg', ['--configure', '-a']); // an install that was killed half-way
+  await eventually('dpkg is free', () => finishInterruptedInstall(), { timeoutMs: 120_000 });
   await apt('update');
   await apt('install', '-y', '--no-install-recommends', ...missing);
+}
+
+/** An install that was killed may still be writing, or have left packages half-way. */
+async function finishInterruptedInstall(): Promise<true> {
+  await run('dpkg', ['--configure', '-a']);
+  return true;
 }
 
 async function notInstalled(packages: readonly string[]): Promise<string[]> {
