@@ -68,9 +68,9 @@ export class ModelRun {
     try {
       let checkAt = checkEvery;
       while (goOn()) {
-        if (this.#random.chance(0.05)) await this.#changeOutside();
+        if (this.#random.chance(0.1)) await this.#changeOutside();
         const pending = this.#think();
-        const crashes = this.#random.chance(0.01);
+        const crashes = this.#random.chance(0.02);
         const left = await this.#perform(engine, pending, crashes);
         if (crashes) {
           engine = await this.#start();
