@@ -19,17 +19,21 @@ const config = {
     { name: 'thick', 'volume-group': 'vg', 'spare-gb': 0, snapshots: 'copy-on-write' },
     { name: 'thin', type: 'thin', 'volume-group': 'vg', 'thin-pool': { name: 'pool', 'overprovision-ratio': 10 } },
     { name: 'erased', 'volume-group': 'secrets', 'spare-gb': 0, erase: 'shred', 'erase-passes': 1 },
+    { name: 'file', type: 'file', path: '/volumes', 'spare-gb': 0 },
   ],
 };
 
 test('whenever the power is cut, what was acknowledged is there and the rest can be done again', async (t) => {
   const world = await lvmWorld(t);
-  const [disk = '', secretDisk = ''] = world.disks;
+  const [disk = '', secretDisk = '', fileDisk = ''] = world.disks;
   await world.sh(`
     vgcreate -y vg ${disk}
     lvcreate -y --type thin-pool -L 1g -n pool vg
     pvcreate -y --setphysicalvolumesize ${erasedGroupMib}m ${secretDisk}
-    vgcreate -y secrets ${secretDisk}`);
+    vgcreate -y secrets ${secretDisk}
+    mkfs.xfs -q -K ${fileDisk}`);
+  const bringUp = () => world.machine.sh(`vgchange --activate y; mkdir /volumes; mount ${fileDisk} /volumes`); // vgchange fails where there is a ghost
+  await bringUp();
   const configPath = join(world.machine.dir, 'lvmd.yaml');
   await writeFile(configPath, stringify(config));
   await bundle(join(import.meta.dirname, 'crash', 'worker.ts'), workerPath(world));
@@ -43,12 +47,13 @@ test('whenever the power is cut, what was acknowledged is there and the rest can
     );
     await world.powerLoss(); // it was through with its work before
     await world.machine.start();
-    await world.machine.sh('vgchange --activate y'); // as at any boot; it fails where there is a ghost
+    await bringUp();
   }
   await work(world, configPath, rounds.length, acknowledged, () => undefined);
 
   assert.equal(await free(), freeAtFirst, 'no room is lost');
   assert.equal(await world.sh('lvs --noheadings -o lv_name | xargs'), 'pool', 'nothing is left behind');
+  assert.equal(await world.sh('ls /volumes'), '', 'nothing is left behind in the directory');
   assert.equal(
     await world.sh(`head -c ${erasedGroupMib}M ${secretDisk} | grep -c '${secret}' || true`),
     '0',

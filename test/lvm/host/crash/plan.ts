@@ -3,17 +3,19 @@ export type Operation = 'create' | 'grow' | 'snapshot' | 'remove' | 'erase';
 /** In each round one operation is done to volume after volume until the power is cut. */
 export interface Round {
   readonly operation: Operation;
-  readonly pool: 'thick' | 'thin' | 'erased';
+  readonly pool: 'thick' | 'thin' | 'file' | 'erased';
   /** From the first request to the power cut. One request takes from 10 to 100 ms here, an erasure some hundred. */
   readonly delayMs: number;
 }
 
-const delaysMs = [0, 35, 90];
+const delaysMs = { thick: [0, 35, 90], thin: [0, 35, 90], file: [20, 120] };
 const eraseDelaysMs = [0, 60, 150, 300];
 
 export const rounds: readonly Round[] = [
   ...(['create', 'grow', 'snapshot', 'remove'] as const).flatMap((operation) =>
-    (['thick', 'thin'] as const).flatMap((pool) => delaysMs.map((delayMs) => ({ operation, pool, delayMs }))),
+    (['thick', 'thin', 'file'] as const).flatMap((pool) =>
+      delaysMs[pool].map((delayMs) => ({ operation, pool, delayMs })),
+    ),
   ),
   ...eraseDelaysMs.map((delayMs): Round => ({ operation: 'erase', pool: 'erased', delayMs })),
 ];
