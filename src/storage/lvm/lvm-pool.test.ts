@@ -333,3 +333,49 @@ test('whatever is asked and whatever fails, memory is what LVM has and the spare
     { numRuns: 300 },
   );
 });
+
+const thinAction = fc.oneof(
+  fc.record({ kind: fc.constant('create' as const), id, size, failure }),
+  fc.record({ kind: fc.constant('grow' as const), id, size, failure }),
+  fc.record({ kind: fc.constant('snapshot' as const), id, source: id, size, failure }),
+  fc.record({ kind: fc.constant('remove' as const), id, failure }),
+  fc.record({ kind: fc.constant('outside' as const), id }),
+);
+
+test('the same for a thin pool, with snapshots, and others who make and remove volumes in its group', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(thinAction, { maxLength: 25 }), async (actions) => {
+      const { pool, lvm, clock } = await openThin({ extents: 12 });
+      for (const step of actions) {
+        if (step.kind === 'outside') {
+          clock.advance(100); // what happens at the same moment as our own change is found out after it
+          if (lvm.volumes.delete(step.id)) lvm.sequenceNumber += 2;
+          else lvm.addForeign(step.id, 3);
+          continue;
+        }
+        const failure = step.failure;
+        lvm.fails = (subcommand) => (['fullreport', 'lvs'].includes(subcommand) ? undefined : failure);
+        const wanted = { id: step.id, tags: [], access: 'rw' as const };
+        const work =
+          step.kind === 'create'
+            ? pool.create({ ...wanted, sizeBytes: step.size }, signal)
+            : step.kind === 'grow'
+              ? pool.grow(step.id, step.size, signal)
+              : step.kind === 'snapshot'
+                ? pool.snapshot(step.source, { ...wanted, sizeBytes: step.size }, signal)
+                : pool.remove(step.id, signal);
+        await work.catch(() => undefined);
+
+        const thin = [...lvm.volumes].filter(([, volume]) => volume.pool !== undefined);
+        const promised = thin.reduce((sum, [, { extents }]) => sum + BigInt(extents), 0n);
+        assert.ok(promised <= 30n, 'more was promised than the ratio allows');
+        assert.equal(pool.capacity().freeBytes, (30n - promised) * extent);
+        assert.deepEqual(
+          pool.list().map(({ id, sizeBytes }) => [id, sizeBytes]),
+          thin.map(([id, { extents }]) => [id, BigInt(extents) * extent]),
+        );
+      }
+    }),
+    { numRuns: 300 },
+  );
+});

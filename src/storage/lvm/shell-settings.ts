@@ -11,7 +11,7 @@ const settings = [
   'log { report_command_log=1 command_log_selection="all" command_log_sort="log_seq_num" }',
   'report { output_format="json" }',
   `devices { scan=["${devicesDirMark}"] filter=["a|^${devicesDirMark}/|","r|.*|"] global_filter=["a|^${devicesDirMark}/|","r|.*|"]`,
-  'obtain_device_list_from_udev=0 use_devicesfile=0 }',
+  'obtain_device_list_from_udev=0 use_devicesfile=0 hints="none" }',
 ].join(' ');
 
 /** Prints the node's own configuration with ours merged into it by LVM itself. */
