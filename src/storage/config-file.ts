@@ -29,7 +29,7 @@ export class ConfigFile {
   #text = '';
   #timer: Timer | undefined;
   #reading: Promise<void> = Promise.resolve();
-  #onChange: (config: StorageConfig) => void = () => undefined;
+  #onChange: ((config: StorageConfig) => void) | undefined;
   /** Why the file as it is now is not used; undefined while it is. */
   problem: unknown;
 
@@ -55,9 +55,10 @@ export class ConfigFile {
     }
   }
 
-  /** Called with each configuration that differs from the one before and can be used. */
+  /** Called with each configuration that differs from the one before and can be used, also since `open`. */
   onChange(listener: (config: StorageConfig) => void): void {
     this.#onChange = listener;
+    this.#settle();
   }
 
   close(): void {
@@ -73,6 +74,7 @@ export class ConfigFile {
   }
 
   async #read(): Promise<void> {
+    if (!this.#onChange) return; // read once there is somebody to tell
     try {
       const text = await readFile(this.#path, 'utf8');
       if (text === this.#text && this.problem === undefined) return;
