@@ -5,6 +5,7 @@ import { VolumeNotFound } from '../storage/errors.ts';
 import type { Pool, VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { checkVolumeId } from '../storage/volume-id.ts';
+import type { DeviceNumbers } from './device-numbers.ts';
 import {
   checkDeviceClass,
   checkOptionClass,
@@ -16,7 +17,7 @@ import {
 import { volumeMessage } from './volume-message.ts';
 
 /** Changes of volumes, in TopoLVM's words. Every call can be repeated; the engine's answer is the same. */
-export function lvService(pools: Pick<Pools, 'get'>): Implementation<typeof LVService> {
+export function lvService(pools: Pick<Pools, 'get'>, numbers: DeviceNumbers): Implementation<typeof LVService> {
   const poolOf = (deviceClass: string): Pool => {
     checkDeviceClass(deviceClass);
     return pools.get(deviceClass);
@@ -35,7 +36,7 @@ export function lvService(pools: Pick<Pools, 'get'>): Implementation<typeof LVSe
       };
       const volume = await poolOf(request.deviceClass).create(wanted, signal);
       log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume made');
-      return { volume: volumeMessage(volume) };
+      return { volume: volumeMessage(volume, numbers) };
     },
 
     async removeLV(request, { signal, log }) {
@@ -70,7 +71,7 @@ export function lvService(pools: Pick<Pools, 'get'>): Implementation<typeof LVSe
       };
       const snapshot = await poolOf(request.deviceClass).snapshot(request.sourceVolume, wanted, signal);
       log.info({ volume: snapshot.id, source: request.sourceVolume }, 'snapshot made');
-      return { snapshot: volumeMessage(snapshot) };
+      return { snapshot: volumeMessage(snapshot, numbers) };
     },
   };
 }

@@ -7,6 +7,7 @@ import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { whyNoAnswer } from '../rpc/socket-answers.ts';
 import type { Pools } from '../storage/pools.ts';
+import { DeviceNumbers } from './device-numbers.ts';
 import { engineHealth } from './engine-health.ts';
 import { engineService } from './engine-service.ts';
 import { lvService } from './lv-service.ts';
@@ -23,9 +24,10 @@ interface Collaborators {
 /** Serves an engine on its socket, unless another engine is there: two would not know of each other's changes. */
 export async function serveLvmd({ socketPath, pools, clock, log }: Collaborators): Promise<RpcServer> {
   if (!(await whyNoAnswer(socketPath))) throw new SocketTaken(socketPath);
+  const numbers = new DeviceNumbers(clock);
   const server = new RpcServer({ socketPath, clock, log, maxRequestBytes })
-    .add(LVService, lvService(pools))
-    .add(VGService, vgService(pools))
+    .add(LVService, lvService(pools, numbers))
+    .add(VGService, vgService(pools, numbers))
     .add(EngineService, engineService(pools, clock))
     .add(Health, engineHealth(pools, clock));
   await server.listen();

@@ -11,6 +11,7 @@ import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { Pools } from '../storage/pools.ts';
 import { createdTag } from '../storage/tags.ts';
+import { DeviceNumbers } from './device-numbers.ts';
 import { lvService } from './lv-service.ts';
 import { serveLvmd } from './lvmd-server.ts';
 import { RemotePools } from './remote-pools.ts';
@@ -48,7 +49,8 @@ class Refused extends MoorageError {
 /** What TopoLVM's lvmd does differently: no tags later, no second try, no device in its answers. */
 async function serveLikeTopolvm(t: TestContext, pools: Pools): Promise<string> {
   const socketPath = await socket(t);
-  const ours = lvService(pools);
+  const numbers = new DeviceNumbers(systemClock);
+  const ours = lvService(pools, numbers);
   const server = new RpcServer({ socketPath, clock: systemClock, log: silentLog })
     .add(LVService, {
       ...ours,
@@ -59,7 +61,7 @@ async function serveLikeTopolvm(t: TestContext, pools: Pools): Promise<string> {
         return { volume: { name: volume?.name ?? '', sizeBytes: volume?.sizeBytes ?? 0n } };
       },
     })
-    .add(VGService, vgService(pools));
+    .add(VGService, vgService(pools, numbers));
   await server.listen();
   t.after(() => server.stop(0));
   return socketPath;

@@ -4,12 +4,14 @@ import type { Implementation } from '../rpc/server.ts';
 import type { Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { changes } from './changes.ts';
+import type { DeviceNumbers } from './device-numbers.ts';
 import { checkDeviceClass, refuseUnknownFields } from './requests.ts';
-import { volumeMessage } from './volume-message.ts';
+import { volumeMessages } from './volume-message.ts';
 
 /** What there is, in TopoLVM's words: from the engine's memory, with no command run. */
 export function vgService(
   pools: Pick<Pools, 'get' | 'all' | 'default' | 'onChange'>,
+  numbers: DeviceNumbers,
 ): Implementation<typeof VGService> {
   const poolOf = (deviceClass: string): Pool => {
     checkDeviceClass(deviceClass);
@@ -19,7 +21,7 @@ export function vgService(
   return {
     async getLVList(request) {
       refuseUnknownFields(request);
-      return { volumes: poolOf(request.deviceClass).list().map(volumeMessage) };
+      return { volumes: volumeMessages(poolOf(request.deviceClass).list(), numbers) };
     },
 
     async getFreeBytes(request) {

@@ -1,6 +1,19 @@
-/** `major:minor` of a device; Linux spreads both numbers over the bits of what stat tells. */
+/** What the kernel calls a device. */
+export interface DeviceNumber {
+  readonly major: number;
+  readonly minor: number;
+}
+
+/** Linux spreads both numbers over the bits of what stat tells: 12 and 8 in the middle, what does not fit there around. */
+export function splitDeviceNumber(device: bigint): DeviceNumber {
+  return {
+    major: Number(((device >> 8n) & 0xfffn) | ((device >> 32n) & 0xfffff000n)),
+    minor: Number((device & 0xffn) | ((device >> 12n) & 0xffffff00n)),
+  };
+}
+
+/** `major:minor` of a device. */
 export function deviceNumber(device: bigint): string {
-  const major = (device >> 8n) & 0xfffn;
-  const minor = (device & 0xffn) | ((device >> 12n) & 0xfff00n);
+  const { major, minor } = splitDeviceNumber(device);
   return `${major}:${minor}`;
 }
