@@ -169,10 +169,10 @@ export class RpcServer {
   ): Promise<void> {
     const startedMs = this.#clock.now();
     const log = this.#log.child({ method: method.name });
-    if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, request) }, 'called');
     const { signal, kind } = callSignal;
     this.#calls.add(callSignal);
     try {
+      if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, request) }, 'called');
       await answer({ signal, log });
       log.debug({ durationMs: this.#clock.now() - startedMs, code: 'OK' }, 'answered');
     } catch (caught) {
