@@ -28,22 +28,20 @@ export interface NodeEngine {
   /** What the Node's capacity annotations should be now. */
   annotations(): ReadonlyMap<string, string>;
   readonly metrics: readonly Metric[];
+  /** Others can call it no more; those who have called get as long. */
+  stopServing(graceMs: number): Promise<void>;
   stop(): Promise<void>;
 }
-
-/** How long calls under way may take when the process is told to stop. */
-const graceMs = 20_000;
 
 /** Runs the engine in this process, and serves it as lvmd would. */
 export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSignal): Promise<NodeEngine> {
   const { lvmdSocket, clock, log } = options;
-  await using parts = new AsyncDisposableStack();
   const engine = await StorageEngine.start(options, signal);
-  parts.defer(() => engine.stop());
   const { pools } = engine;
-  const server = await serveLvmd({ socketPath: lvmdSocket, pools, clock, log });
-  parts.defer(() => server.stop(graceMs));
-  const started = parts.move();
+  const server = await serveLvmd({ socketPath: lvmdSocket, pools, clock, log }).catch(async (error: unknown) => {
+    await engine.stop();
+    throw error;
+  });
   return {
     pools,
     annotations() {
@@ -52,7 +50,8 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
       return capacityAnnotations(engine.deviceClasses(), (name) => free.get(name) ?? 0n);
     },
     metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmFigures)],
-    stop: () => started.disposeAsync(),
+    stopServing: (graceMs) => server.stop(graceMs),
+    stop: () => engine.stop(),
   };
 }
 
@@ -71,6 +70,7 @@ export async function remoteEngine(options: NodeEngineOptions, signal: AbortSign
         }),
       ),
     metrics: [],
+    stopServing: async () => undefined,
     stop: () => remote.stop(),
   };
 }

@@ -52,11 +52,15 @@ export interface NodeCollaborators {
 const graceMs = 20_000;
 const volumesAtOnce = 4;
 
+interface Stoppable {
+  stop(graceMs: number): Promise<void>;
+}
+
 /** The agent of one node. Runs until the signal aborts, then ends what it has begun and returns. */
 export async function runNode(options: NodeOptions, its: NodeCollaborators, signal: AbortSignal): Promise<void> {
   const { nodeName } = options;
   const { client, run, env, clock, log } = its;
-  await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
+  await using parts = new AsyncDisposableStack(); // stopped in reverse: first the work, then the watches, last the engine
 
   const start = options.embedLvmd ? embeddedEngine : remoteEngine;
   const engine = await start({ ...options, run, env, clock, log }, signal);
@@ -71,19 +75,6 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     log,
   });
   parts.defer(() => volumes.stop());
-  const reconciler = new LogicalVolumeReconciler({ client, volumes, pools, log });
-  const queue = new KeyedQueue({
-    reconcile: (name, signal) => reconciler.reconcile(name, signal),
-    concurrency: volumesAtOnce,
-    clock,
-    log,
-    random: Math.random,
-  });
-  parts.defer(() => queue.stop(graceMs));
-  volumes.onChange((change) => {
-    if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
-  });
-
   const node = new Informer({
     client,
     resource: nodes,
@@ -93,6 +84,24 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     log,
   });
   parts.defer(() => node.stop());
+
+  // All of these are told at the same moment: they share one grace, and nothing new begins after it.
+  const atWork: Stoppable[] = [{ stop: (graceMs) => engine.stopServing(graceMs) }];
+  parts.defer(async () => void (await Promise.all(atWork.map((part) => part.stop(graceMs)))));
+
+  const reconciler = new LogicalVolumeReconciler({ client, volumes, pools, log });
+  const queue = new KeyedQueue({
+    reconcile: (name, signal) => reconciler.reconcile(name, signal),
+    concurrency: volumesAtOnce,
+    clock,
+    log,
+    random: Math.random,
+  });
+  atWork.push(queue);
+  volumes.onChange((change) => {
+    if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
+  });
+
   const capacity = new CapacityPublisher({
     nodeName,
     client,
@@ -103,14 +112,14 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     log,
     random: Math.random,
   });
-  parts.defer(() => capacity.stop(graceMs));
+  atWork.push(capacity);
 
   const registry = new Registry();
   registry.registerMetric(capacityGauge(nodeName, pools));
   for (const metric of engine.metrics) registry.registerMetric(metric);
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
-  parts.defer(() => metrics.stop());
+  atWork.push(metrics);
 
   const published = new PublishedVolumes({
     pools,
@@ -125,14 +134,14 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     )
     .add(Node, nodeService({ nodeName, volumes: published }));
   await csi.listen();
-  parts.defer(() => csi.stop(graceMs));
+  atWork.push(csi);
 
   const registration = new RpcServer({ socketPath: registrationSocket(options.kubeletDir), clock, log }).add(
     Registration,
     kubeletRegistration(options.csiSocket, log),
   );
   await registration.listen();
-  parts.defer(() => registration.stop(graceMs));
+  atWork.push(registration);
 
   volumes.start();
   node.start();
