@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { InvalidStorageConfig, parseStorageConfig } from './device-classes-yaml.ts';
 
@@ -170,4 +171,18 @@ test('what is no configuration at all is said so', () => {
   assert.deepEqual(mistakesIn('{}'), ['device-classes: is missing']);
   assert.deepEqual(mistakesIn('device-classes: []'), ['device-classes: must name at least one device class']);
   assert.match(mistakesIn('device-classes: [')[0] ?? '', /^not YAML: .* at line 1/);
+});
+
+test('the examples of the documentation can be used', () => {
+  const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
+  const examples = [...page.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, yaml = '']) => yaml);
+  assert.ok(examples.length > 0);
+  for (const example of examples) assert.deepEqual(mistakesIn(example), []);
+});
+
+test('every field is documented', () => {
+  const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
+  const everyField = readFileSync(new URL('testdata/good-lvmd.yaml', import.meta.url), 'utf8');
+  assert.deepEqual(mistakesIn(everyField), []);
+  for (const [, field] of everyField.matchAll(/^[\s-]*([a-z-]+):/gm)) assert.ok(page.includes(String(field)), field);
 });
