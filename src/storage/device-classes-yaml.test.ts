@@ -184,5 +184,6 @@ test('every field is documented', () => {
   const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
   const everyField = readFileSync(new URL('testdata/good-lvmd.yaml', import.meta.url), 'utf8');
   assert.deepEqual(mistakesIn(everyField), []);
-  for (const [, field] of everyField.matchAll(/^[\s-]*([a-z-]+):/gm)) assert.ok(page.includes(String(field)), field);
+  for (const [, field] of everyField.matchAll(/^[\s-]*([a-z-]+):/gm))
+    assert.ok(page.includes(String(field)), `${field} is not documented`);
 });
