@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { Pools } from '../../src/storage/pools.ts';
+import { StorageEngine } from '../../src/storage/storage-engine.ts';
+import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
+
+const signal = new AbortController().signal;
+const mebibyte = 1024n ** 2n;
+
+/** Waits for a change of the pools after which it is so, for some seconds at most. */
+async function becomes(pools: Pools, isSo: () => boolean): Promise<void> {
+  const deadline = AbortSignal.timeout(15_000);
+  const target = new EventTarget();
+  const stop = pools.onChange(() => target.dispatchEvent(new Event('change')));
+  try {
+    while (!isSo()) await once(target, 'change', { signal: deadline });
+  } finally {
+    stop();
+  }
+}
+
+test('a volume group that is made later is served, and changes of the file are followed', async (t) => {
+  const configFile = `/tmp/${deviceName('lvmd.yaml')}`;
+  const configure = (...classes: string[]) =>
+    writeFile(configFile, `lvm-command-prefix: [lvm]\ndevice-classes: [${classes.join(', ')}]\n`);
+  const [first = '', second = ''] = disks();
+  const early = await volumeGroup(t, { disks: [first] });
+  const late = early.replace(/\d+$/, (digits) => String(Number(digits) + 1)); // the name that comes next
+  const one = `{name: one, volume-group: ${early}, spare-gb: 0, default: true}`;
+  const two = `{name: two, volume-group: ${late}, spare-gb: 0}`;
+  await configure(one, two);
+  const engine = await StorageEngine.start(
+    { configFile, run, env: process.env, clock: systemClock, log: silentLog },
+    signal,
+  );
+  undoAfter(t, () => engine.stop());
+  const { pools } = engine;
+  const served = () => pools.all().map((pool) => pool.name);
+  assert.deepEqual(served(), ['one']);
+  assert.throws(() => pools.get('two'), { code: 'Unavailable', message: new RegExp(`${late} is not on this node`) });
+  await pools.get('one').create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+
+  assert.equal(await volumeGroup(t, { disks: [second] }), late);
+  await becomes(pools, () => served().includes('two'));
+  await pools.get('two').create({ id: 'other', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+
+  await configure(`{name: one, volume-group: ${early}, spare-gb: 100, default: true}`); // more than there is
+  await becomes(pools, () => served().length === 1);
+  assert.equal(pools.get('one').capacity().freeBytes, 0n);
+  await assert.rejects(pools.get('one').create({ id: 'more', sizeBytes: mebibyte, tags: [] }, signal), {
+    code: 'ResourceExhausted',
+  });
+  assert.ok(pools.get('one').get('data'), 'volumes stay');
+  assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', late), 'other');
+
+  await configure(two, one);
+  await becomes(pools, () => served().length === 2);
+  assert.equal(pools.get('two').get('other')?.sizeBytes, 8n * mebibyte);
+  assert.ok(pools.get('one').capacity().freeBytes > 0n);
+});
