@@ -1,18 +1,11 @@
 import { systemClock } from './base/clock.ts';
-import { InvalidInput } from './base/errors.ts';
 import { run } from './base/exec.ts';
 import { type Flags, type FlagValues, oneOf, onOff, parseFlags, text } from './base/flags.ts';
-import { createLog, type Log, logLevels } from './base/log.ts';
+import { createLog, logLevels } from './base/log.ts';
 import type { Commands } from './cli/command.ts';
 import { configFlag, healthCommand } from './cli/health-command.ts';
 import { poolCommand } from './cli/pool-commands.ts';
 import { volumeCommand } from './cli/volume-commands.ts';
-import { runController } from './controller/controller-process.ts';
-import { KubeClient } from './kube/client.ts';
-import type { Connection } from './kube/connection.ts';
-import { connectionFromKubeconfig, connectionInCluster } from './kube/credentials.ts';
-import { runLvmd } from './lvmd/lvmd-process.ts';
-import { runNode } from './node/node-process.ts';
 
 const csiSocket = {
   name: 'csi-socket',
@@ -77,6 +70,7 @@ const lvmdFlags = { config: configFlag, metricsAddress, logLevel } as const sati
 
 const controllerFlags = { csiSocket, metricsAddress, kubeconfig, logLevel } as const satisfies Flags;
 
+/** Each process loads its own parts only: a node's memory belongs to its workloads, and people do not like to wait. */
 export const commands: Commands = {
   node: {
     summary: "serves CSI to the kubelet and manages this node's volumes",
@@ -84,9 +78,11 @@ export const commands: Commands = {
     flags: nodeFlags,
     async run(args, { env, version, signal }) {
       const flags: FlagValues<typeof nodeFlags> = parseFlags(nodeFlags, args, env);
-      const log = createLog('node', flags.logLevel);
-      await withClient(flags.kubeconfig, env, log, (client) =>
-        runNode({ ...flags, configFile: flags.config, version }, { client, run, env, clock: systemClock, log }, signal),
+      const its = { run, env, clock: systemClock, log: createLog('node', flags.logLevel) };
+      const { withClient } = await import('./kube/with-client.ts');
+      const { runNode } = await import('./node/node-process.ts');
+      await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
+        runNode({ ...flags, configFile: flags.config, version }, { ...its, client }, signal),
       );
     },
   },
@@ -95,8 +91,9 @@ export const commands: Commands = {
     flags: lvmdFlags,
     async run(args, { env, signal }) {
       const flags: FlagValues<typeof lvmdFlags> = parseFlags(lvmdFlags, args, env);
-      const log = createLog('lvmd', flags.logLevel);
-      await runLvmd({ ...flags, configFile: flags.config }, { run, env, clock: systemClock, log }, signal);
+      const its = { run, env, clock: systemClock, log: createLog('lvmd', flags.logLevel) };
+      const { runLvmd } = await import('./lvmd/lvmd-process.ts');
+      await runLvmd({ ...flags, configFile: flags.config }, its, signal);
     },
     commands: { health: healthCommand },
   },
@@ -106,35 +103,14 @@ export const commands: Commands = {
     flags: controllerFlags,
     async run(args, { env, version, signal }) {
       const flags: FlagValues<typeof controllerFlags> = parseFlags(controllerFlags, args, env);
-      const log = createLog('controller', flags.logLevel);
-      await withClient(flags.kubeconfig, env, log, (client) =>
-        runController({ ...flags, version }, { client, clock: systemClock, log }, signal),
+      const its = { env, clock: systemClock, log: createLog('controller', flags.logLevel) };
+      const { withClient } = await import('./kube/with-client.ts');
+      const { runController } = await import('./controller/controller-process.ts');
+      await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
+        runController({ ...flags, version }, { ...its, client }, signal),
       );
     },
   },
   volume: volumeCommand,
   pool: poolCommand,
 };
-
-async function withClient(
-  kubeconfigFile: string,
-  env: NodeJS.ProcessEnv,
-  log: Log,
-  use: (client: KubeClient) => Promise<void>,
-): Promise<void> {
-  const client = new KubeClient({ connection: await connect(kubeconfigFile, env), clock: systemClock, log });
-  try {
-    await use(client);
-  } finally {
-    await client.close();
-  }
-}
-
-async function connect(kubeconfigFile: string, env: NodeJS.ProcessEnv): Promise<Connection> {
-  if (kubeconfigFile) return connectionFromKubeconfig(kubeconfigFile, systemClock);
-  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env;
-  if (!host || !port) {
-    throw new InvalidInput('this is no pod of a cluster, so nothing says where the API server is; pass --kubeconfig');
-  }
-  return connectionInCluster({ host, port }, systemClock);
-}
