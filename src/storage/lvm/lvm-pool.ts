@@ -109,7 +109,8 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return this.group.change(signal, async () => {
       const existing = await this.#usable(wanted.id);
       if (existing && sourceOf(existing) !== undefined) throw new NameTaken(this.name, wanted.id, undefined);
-      if (!existing) await this.make(wanted, [...wanted.tags, createdTag]);
+      if (!existing)
+        await this.make(wanted, [...wanted.tags, createdTag]).catch((error) => this.#mustBeThere(wanted, error));
       const volume = this.mustHave(wanted.id);
       if (volume.sizeBytes >= wanted.sizeBytes) return toVolume(volume);
       throw new VolumeExists(this.name, wanted.id, volume.sizeBytes, wanted.sizeBytes);
@@ -184,6 +185,12 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 
   protected path(id: VolumeId): string {
     return `${this.group.name}/${id}`;
+  }
+
+  /** Somebody else may have made it just before us; then it is there, as if it had been when we looked. */
+  #mustBeThere({ id }: NewVolume, error: unknown): void {
+    const wasFaster = error instanceof CommandFailed && /already exists/.test(error.stderr);
+    if (!wasFaster || !this.find(id)) throw error;
   }
 
   /** An erasure that was promised is kept, even if the class does not ask for one any more. */

@@ -10,7 +10,7 @@ interface Group {
   readonly isSure: boolean;
   get(name: string): LogicalVolume | undefined;
   mustHaveNoSnapshots(name: string): void;
-  change<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+  changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
   execute(args: readonly string[], effect: Effect | typeof askLvm): Promise<void>;
   ask(): Promise<void>;
   drop(volume: LogicalVolume): void;
@@ -41,7 +41,7 @@ export class Removals {
     removal.done.promise.catch(() => undefined); // its caller may have left
     this.#waiting.push(removal);
     try {
-      await this.#group.change(signal, async () => {
+      await this.#group.changeSurely(signal, async () => {
         if (this.#waiting.includes(removal)) await this.#removeTogether(this.#waiting.splice(0, maxTogether));
       });
       await removal.done.promise;

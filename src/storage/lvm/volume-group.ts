@@ -22,44 +22,52 @@ export interface VolumeGroupOptions {
   readonly lvm: Lvm;
   /** Of the metadata on these devices, without asking LVM; undefined if they do not tell. */
   readonly sequenceNumberOf: (devices: readonly string[]) => Promise<number | undefined>;
+  /** Whether somebody calls `touch` when others work on the group. */
+  readonly isWatched: () => boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Memory that was compared with the disks so short a time ago is compared again only after the change. */
-const sureForMs = 50;
 /** A device that does not answer within this time tells nothing; LVM has deadlines of its own. */
 const readTimeoutMs = 2_000;
 
 /**
  * A volume group as LVM knows it, in memory: read once, then kept by our own changes, one at a time. The sequence number
  * that LVM writes with each change tells whether somebody else has changed something; then, and after a command that
- * failed, LVM is asked again. Device classes in the same group share it.
+ * failed, LVM is asked again before the next change. Device classes in the same group share it.
  */
 export class VolumeGroup {
   readonly name: string;
   readonly lvm: Lvm;
   readonly removals = new Removals(this);
   readonly #sequenceNumberOf: VolumeGroupOptions['sequenceNumberOf'];
+  readonly #isWatched: () => boolean;
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
   readonly #volumes = new Map<string, LogicalVolume>();
   #devices: readonly string[] = [];
-  /** Undefined: not known, for instance because no device tells it. */
-  #sequenceNumber: number | undefined;
+  /** As our own changes make it; if the disks say something else, somebody else was there. */
+  #sequenceNumber = 0;
+  /** Memory is not what LVM has, or we do not know. */
   #inDoubt = true;
+  /** The disks have told that memory is what LVM has. */
+  #isSure = false;
+  /** Others may have worked on the group since it was last compared. */
+  #touched = true;
+  /** The comparison after our last change; nobody need wait for it but the next change. */
+  #comparison = Promise.resolve();
   #reading = false;
-  #comparedAtMs = Number.NEGATIVE_INFINITY;
   #extentBytes = 1n;
   #extents = 0n;
   #freeExtents = 0n;
 
-  constructor({ name, lvm, sequenceNumberOf, clock, log }: VolumeGroupOptions) {
+  constructor({ name, lvm, sequenceNumberOf, isWatched, clock, log }: VolumeGroupOptions) {
     this.name = name;
     this.lvm = lvm;
     this.#sequenceNumberOf = sequenceNumberOf;
+    this.#isWatched = isWatched;
     this.#clock = clock;
     this.#log = log.child({ volumeGroup: name });
   }
@@ -76,9 +84,9 @@ export class VolumeGroup {
     return this.#freeExtents * this.#extentBytes;
   }
 
-  /** Within `change`: whether memory was compared with the disks. */
+  /** Within `changeSurely`: whether the disks could be read. */
   get isSure(): boolean {
-    return this.#sequenceNumber !== undefined;
+    return this.#isSure;
   }
 
   volumes(): LogicalVolume[] {
@@ -98,15 +106,31 @@ export class VolumeGroup {
     await this.#lock.run(this.name, signal, () => this.#survey(signal));
   }
 
-  /** Somebody may have changed something: asks LVM if that is so. */
+  /** Somebody works on the group, perhaps only we ourselves. */
+  touch(): void {
+    this.#touched = true;
+  }
+
+  /** Asks LVM if somebody has changed something. */
   async lookAgain(signal: AbortSignal): Promise<void> {
-    await this.change(signal, async () => undefined);
+    await this.changeSurely(signal, async () => undefined);
   }
 
   /** One change at a time, on what is known to be so. */
   async change<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    return this.#changeOn(() => this.#touched || !this.#isWatched(), signal, work);
+  }
+
+  /** The same for what must not be done on memory that is a moment old: it is compared with the disks in any case. */
+  async changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    return this.#changeOn(() => true, signal, work);
+  }
+
+  async #changeOn<T>(mustCompare: () => boolean, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     return this.#lock.run(this.name, signal, async () => {
-      if (this.#inDoubt || (await this.#hasChangedOutside())) await this.#survey(signal);
+      await this.#comparison;
+      if (!this.#inDoubt && mustCompare()) await this.#compare();
+      if (this.#inDoubt) await this.#survey(signal);
       return work();
     });
   }
@@ -123,13 +147,10 @@ export class VolumeGroup {
       throw error;
     }
     if (effect === askLvm) return this.ask();
-    const now = await this.#readSequenceNumber();
-    const expected = this.#sequenceNumber === undefined ? undefined : this.#sequenceNumber + effect.steps;
-    if (now !== undefined && now !== expected) return this.#settleDoubt(); // somebody was there between
-    this.#sequenceNumber = now;
-    this.#comparedAtMs = this.#clock.now();
+    this.#sequenceNumber += effect.steps;
     effect.apply();
     this.#listeners.notify();
+    this.#comparison = this.#compareLater();
   }
 
   /** Within an effect: the volume is there, or is as it is now, and took these extents from the free ones. */
@@ -172,11 +193,19 @@ export class VolumeGroup {
       );
   }
 
-  /** Whether the metadata on the disks is another than we know. */
-  async #hasChangedOutside(): Promise<boolean> {
-    if (this.#sequenceNumber === undefined || this.#clock.now() - this.#comparedAtMs < sureForMs) return false;
+  /** Our caller has its answer; if somebody was there between, that is read as soon as it is seen. */
+  async #compareLater(): Promise<void> {
+    await this.#compare();
+    if (!this.#inDoubt) return;
+    this.lookAgain(neverAborted).catch((error: unknown) => this.#tellUnread(error));
+  }
+
+  /** Whether the metadata on the disks is what we know. */
+  async #compare(): Promise<void> {
     const now = await this.#readSequenceNumber();
-    return now !== undefined && now !== this.#sequenceNumber;
+    this.#touched = false;
+    this.#isSure = now === this.#sequenceNumber;
+    if (now !== undefined && !this.#isSure) this.#inDoubt = true;
   }
 
   async #readSequenceNumber(): Promise<number | undefined> {
@@ -200,11 +229,15 @@ export class VolumeGroup {
     try {
       await this.#survey(neverAborted);
     } catch (error) {
-      this.#log.warn(
-        { err: error },
-        `cannot read the volume group, will try again before its next change: ${messageOf(error)}`,
-      );
+      this.#tellUnread(error);
     }
+  }
+
+  #tellUnread(error: unknown): void {
+    this.#log.warn(
+      { err: error },
+      `cannot read the volume group, will try again before its next change: ${messageOf(error)}`,
+    );
   }
 
   async #survey(signal: AbortSignal): Promise<void> {
@@ -234,6 +267,7 @@ export class VolumeGroup {
     this.#volumes.clear();
     for (const volume of report.volumes) this.#volumes.set(volume.name, volume);
     this.#inDoubt = false;
+    this.#isSure = true;
     this.#listeners.notify();
   }
 }

@@ -35,6 +35,7 @@ export class VolumeGroups {
   readonly #pending = new Map<string, Timer>();
   readonly #strangers = new Set<(name: string) => void>();
   readonly #stopped = new AbortController();
+  #isWatching = false;
   #watching: Promise<FSWatcher | undefined> | undefined;
 
   constructor(options: VolumeGroupsOptions) {
@@ -70,7 +71,7 @@ export class VolumeGroups {
     const { command, run, env, clock, log } = this.#options;
     const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
     const sequenceNumberOf = (devices: readonly string[]) => this.#metadata.sequenceNumberOf(devices);
-    return new VolumeGroup({ name, lvm, sequenceNumberOf, clock, log });
+    return new VolumeGroup({ name, lvm, sequenceNumberOf, isWatched: () => this.#isWatching, clock, log });
   }
 
   async #watch(): Promise<FSWatcher | undefined> {
@@ -80,9 +81,11 @@ export class VolumeGroups {
       const { stdout } = await run(words, { timeoutMs: quickMs, env });
       const dir = /^locking_dir="(\/[^"]*)"/.exec(stdout.trim())?.[1] ?? '/run/lock/lvm';
       const watcher = watch(`${rootOf(command)}${dir}`, { persistent: false }, (_event, file) => this.#seen(file));
-      watcher.on('error', (error) =>
-        log.error({ err: error }, `LVM's locks are no longer watched: ${messageOf(error)}`),
-      );
+      this.#isWatching = true;
+      watcher.on('error', (error) => {
+        this.#isWatching = false;
+        log.error({ err: error }, `LVM's locks are no longer watched: ${messageOf(error)}`);
+      });
       return watcher;
     } catch (error) {
       log.warn(
@@ -95,7 +98,9 @@ export class VolumeGroups {
 
   #seen(file: string | null): void {
     const name = /^V_([^:]+)$/.exec(basename(file ?? ''))?.[1];
-    if (name === undefined || this.#pending.has(name)) return;
+    if (name === undefined) return;
+    this.#groups.get(name)?.touch();
+    if (this.#pending.has(name)) return;
     const look = () => {
       this.#pending.delete(name);
       void this.#look(name);

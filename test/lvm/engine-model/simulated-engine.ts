@@ -32,6 +32,7 @@ const thinClass: ThinClass = { ...lvmClass, type: 'thin', name: 'thin', thinPool
 
 /** A thick and a thin pool on a simulated volume group. Killed, it runs no further command and answers nothing. */
 export class SimulatedEngine implements Engine {
+  readonly #clock = new ManualClock();
   readonly #group: VolumeGroup;
   readonly #pools = new Map<string, Pool>();
   readonly #died = Promise.withResolvers<never>();
@@ -42,16 +43,16 @@ export class SimulatedEngine implements Engine {
       await nextTurn(); // time for a crash
       return this.#dead ? this.#died.promise : simulated.run(command, options);
     };
-    const its = { clock: new ManualClock(), log: silentLog };
+    const its = { clock: this.#clock, log: silentLog };
     const lvm = new Lvm({ command: ['lvm'], run, env: {}, figures: newLvmFigures(), ...its });
     const sequenceNumberOf = async () => simulated.sequenceNumber;
-    this.#group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, ...its });
+    this.#group = new VolumeGroup({ name: 'vg', lvm, isWatched: () => false, sequenceNumberOf, ...its });
     this.#died.promise.catch(() => undefined); // nobody need wait for an answer
   }
 
   static async start(simulated: SimulatedLvm): Promise<SimulatedEngine> {
     const engine = new SimulatedEngine(simulated);
-    const its = { clock: new ManualClock(), log: silentLog };
+    const its = { clock: engine.#clock, log: silentLog };
     const shared = { group: engine.#group, optionClasses: [], log: silentLog };
     const erasures = () => new Erasures({ eraser: new Eraser(simulated.run), ...its });
     const deviceSize = async () => undefined; // there are no devices
@@ -72,7 +73,7 @@ export class SimulatedEngine implements Engine {
   }
 
   async list(pool: string): Promise<readonly Volume[]> {
-    await this.#group.lookAgain(neverAborted); // as the watch of LVM's locks would have it do
+    await this.#group.lookAgain(neverAborted);
     return this.#pool(pool).list();
   }
 
