@@ -153,7 +153,7 @@ export class ModelRun {
     if (change.kind === 'create') assert.ok(!allowed.includes('ResourceExhausted'), `${words} should not have fit`);
     model.acknowledge(change);
     if (volume && 'wanted' in change) await this.#stamp(pool, volume);
-    if (twice) await engine.change(model.name, change);
+    if (twice) await engine.change(model.name, change).catch(unlessDied); // the first answer counts
   }
 
   /** A new volume gets bytes of its own; a copy must hold those of its source first. */
@@ -214,6 +214,10 @@ export class ModelRun {
       }
     }
   }
+}
+
+function unlessDied(error: unknown): void {
+  if (!(error instanceof EngineDied)) throw error;
 }
 
 function byId(volumes: readonly Found[]): Map<VolumeId, Found> {
