@@ -4,8 +4,9 @@ import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { erasingTag } from '../../src/storage/tags.ts';
 import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
-import { command, disks } from '../worlds/lvm/inside.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { engineOfTest } from './engine-of-test.ts';
+import { Engine, thickClass } from './lvm-pools.ts';
 
 const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
@@ -134,4 +135,18 @@ test('discard is used where the disk takes it, and refused before anything is ma
   await thick.create({ id: 'thick', sizeBytes: 4n * mebibyte, tags: [] }, signal);
   await assert.rejects(thick.remove('thick', signal), { name: 'EraseUnsupported', message: /takes no discards/ });
   assert.ok(thick.get('thick'));
+});
+
+test('a thick volume on a disk that takes discards is discarded', async (t) => {
+  const { engine } = await engineOfTest(t, 'erase: discard');
+  const files = engine.pools.get('file');
+  const { devicePath: disk } = await files.create({ id: 'disk', sizeBytes: 100n * mebibyte, tags: [] }, signal);
+  const vg = await volumeGroup(t, { disks: [disk] }); // a loop device, which punches holes
+  const pool = await new Engine(t).open(thickClass(vg, { erase: { kind: 'discard' } }));
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 20n * mebibyte, tags: [] }, signal);
+  await writeSecret(devicePath, [0, 19]);
+  assert.equal(await foundOnDevice(disk, secret), true);
+  await pool.remove('data', signal);
+  await command('blockdev', '--flushbufs', disk);
+  assert.equal(await foundOnDevice(disk, secret), false);
 });

@@ -112,6 +112,14 @@ test(
   },
 );
 
+test('calls that come together remove it once, and all wait for the end', native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4', 320);
+  const pool = await volumeWithSecret(path, { kind: 'zero' });
+  await Promise.all([1, 2, 3].map(() => pool.remove('data', signal)));
+  assert.equal(await onDisk(path), false);
+  assert.deepEqual(pool.erasures(), []);
+});
+
 test('a volume in use is refused before it is marked', native, async (t) => {
   const path = await scratchFilesystem(t, 'ext4', 320);
   const pool = await openFilePool(path, { erase: shred });

@@ -257,8 +257,9 @@ export class FilePool implements ServedPool {
   /** From here on the volume cannot be used any more, and what becomes of it is on the disk. */
   async #beginErasure(id: VolumeId): Promise<void> {
     const { erase } = this.#class;
-    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
     const label = await this.#files.label(id);
+    if (erasureIn(label.tags)) return; // by a call that came just before
+    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
     const marked = { ...label, tags: [...label.tags, ...erasureTags(erase)] };
     await this.#files.writeLabel(id, marked);
     await this.#erase(id, marked);
