@@ -4,8 +4,13 @@ import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { Eraser } from '../../src/storage/eraser.ts';
+import { Erasures } from '../../src/storage/erasures.ts';
 import { Lvm } from '../../src/storage/lvm/lvm.ts';
 import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
+import { ThickPool } from '../../src/storage/lvm/thick-pool.ts';
+import { VolumeGroup } from '../../src/storage/lvm/volume-group.ts';
+import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { undoAfter } from '../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
@@ -90,4 +95,36 @@ test('words that the shell would take apart go as a process', async (t) => {
   lvm.useDevices([disks()[0] ?? '']);
   await lvm.execute(['lvs', '--config', 'report { separator="x y" }', vg]);
   assert.deepEqual(figures.commands, { shell: 0, exec: 1 });
+});
+
+test('a disk that hangs makes one request fail at its deadline; when it answers again, all is as it was', async (t) => {
+  const disk = await faults.delay(t, disks()[0] ?? '', 3_000);
+  const vg = await volumeGroup(t, { disks: [disk.path] });
+  const its = { clock: systemClock, log: silentLog };
+  const figures = newLvmFigures();
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 1_000, ...its });
+  undoAfter(t, async () => lvm.close());
+  const sequenceNumberOf = async () => undefined;
+  const group = new VolumeGroup({ name: vg, lvm, sequenceNumberOf, isWatched: () => false, ...its });
+  const erasures = new Erasures({ eraser: new Eraser(run), ...its });
+  const pool = await ThickPool.open(
+    { deviceClass: thickClass(vg), optionClasses: [], group, erasures, log: silentLog },
+    signal,
+  );
+  await pool.create(newVolume('before'), signal);
+
+  await disk.breakNow();
+  await assert.rejects(pool.create(newVolume('during'), signal), { name: 'CommandTimedOut', code: 'DeadlineExceeded' });
+  assert.ok(pool.get('before'), 'what is known stays known');
+  await disk.heal();
+
+  await pool.create(newVolume('during'), signal);
+  assert.deepEqual(
+    pool
+      .list()
+      .map(({ id }) => id)
+      .toSorted(),
+    ['before', 'during'],
+  );
+  assert.equal(figures.shellRestarts, 1);
 });

@@ -3,11 +3,10 @@ import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { LvmFigures } from './lvm-figures.ts';
-import { LvmShell, type LvmShellOptions } from './lvm-shell.ts';
+import { LvmShell } from './lvm-shell.ts';
 import { mergedConfiguration, rootOf, writeShellSettings } from './shell-settings.ts';
 
-/** LVM commits within a second even on slow disks; what takes longer than this hangs. */
-const commandTimeoutMs = 60_000;
+const defaultCommandTimeoutMs = 60_000;
 const shellStartTimeoutMs = 10_000;
 /** How long commands run as processes of their own after a shell did not start. */
 const shellPauseMs = 60_000;
@@ -20,8 +19,8 @@ export interface LvmOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly figures: LvmFigures;
-  /** For tests: other shells than those of LVM. */
-  readonly startShell?: (options: LvmShellOptions) => LvmShell;
+  /** LVM commits within a second even on slow disks; what takes longer than this hangs. A minute if not given. */
+  readonly commandTimeoutMs?: number;
 }
 
 /**
@@ -35,19 +34,19 @@ export class Lvm {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #figures: LvmFigures;
-  readonly #startShell: (options: LvmShellOptions) => LvmShell;
+  readonly #commandTimeoutMs: number;
   #devices: readonly string[] = [];
   #shell: LvmShell | undefined;
   #noShellUntilMs = 0;
 
-  constructor({ command, run, env, clock, log, figures, startShell }: LvmOptions) {
+  constructor({ command, run, env, clock, log, figures, commandTimeoutMs }: LvmOptions) {
     this.#command = command;
     this.#run = run;
     this.#env = { ...env, LC_ALL: 'C' };
     this.#clock = clock;
     this.#log = log;
     this.#figures = figures;
-    this.#startShell = startShell ?? ((options) => new LvmShell(options));
+    this.#commandTimeoutMs = commandTimeoutMs ?? defaultCommandTimeoutMs;
   }
 
   /** Where LVM's files are to be found by us. */
@@ -68,7 +67,7 @@ export class Lvm {
     if (!shell) return this.#process(args);
     this.#figures.commands.shell++;
     try {
-      return await shell.run(args, commandTimeoutMs);
+      return await shell.run(args, this.#commandTimeoutMs);
     } finally {
       if (!shell.alive) this.#lose();
     }
@@ -82,7 +81,8 @@ export class Lvm {
   /** Runs a tool that is installed beside lvm. */
   async tool(name: string, args: readonly string[]): Promise<string> {
     const command = [...this.#command.slice(0, -1), (this.#command.at(-1) ?? '').replace(/lvm$/, name), ...args];
-    return (await this.#run(command as [string, ...string[]], { timeoutMs: commandTimeoutMs, env: this.#env })).stdout;
+    return (await this.#run(command as [string, ...string[]], { timeoutMs: this.#commandTimeoutMs, env: this.#env }))
+      .stdout;
   }
 
   close(): void {
@@ -92,7 +92,7 @@ export class Lvm {
 
   async #process(args: readonly string[], signal?: AbortSignal): Promise<string> {
     this.#figures.commands.exec++;
-    const options = { timeoutMs: commandTimeoutMs, env: this.#env, ...(signal && { signal }) };
+    const options = { timeoutMs: this.#commandTimeoutMs, env: this.#env, ...(signal && { signal }) };
     return (await this.#run([...this.#command, ...args], options)).stdout;
   }
 
@@ -121,7 +121,7 @@ export class Lvm {
       env: this.#env,
     });
     const systemDir = await writeShellSettings(this.root, merged.stdout, this.#devices);
-    const shell = this.#startShell({ command: this.#command, env: this.#env, systemDir });
+    const shell = new LvmShell({ command: this.#command, env: this.#env, systemDir });
     try {
       await shell.run(['version'], shellStartTimeoutMs); // it answers, in the way that we understand
       return shell;

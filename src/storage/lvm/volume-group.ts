@@ -143,7 +143,9 @@ export class VolumeGroup {
     try {
       await this.lvm.execute(args);
     } catch (error) {
-      await this.#settleDoubt();
+      this.#inDoubt = true;
+      // LVM that did not answer at all would not answer this either: its caller shall not wait for it again.
+      if (error instanceof CommandFailed) await this.#settleDoubt();
       throw error;
     }
     if (effect === askLvm) return this.ask();
