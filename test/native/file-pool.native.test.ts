@@ -149,7 +149,10 @@ test('one volume that cannot be served does not keep the others from it', native
     restarted.list().map((volume) => volume.id),
     ['good'],
   );
-  await assert.rejects(restarted.create({ id: 'bad', sizeBytes: mebibyte, tags: [] }, signal)); // and is not made anew
+  await assert.rejects(restarted.create({ id: 'bad', sizeBytes: mebibyte, tags: [] }, signal), {
+    name: 'LabelUnreadable', // and is not made anew
+    message: /bad.json cannot be read/,
+  });
   assert.ok((await stat(join(path, 'bad.img'))).isFile());
 });
 

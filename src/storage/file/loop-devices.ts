@@ -1,6 +1,7 @@
 import { type BigIntStats, constants } from 'node:fs';
 import { open, stat } from 'node:fs/promises';
 import * as v from 'valibot';
+import { MoorageError, messageOf } from '../../base/errors.ts';
 import { CommandFailed, type Run } from '../../base/exec.ts';
 import { deviceNumber } from '../device-number.ts';
 
@@ -26,7 +27,7 @@ export class LoopDevices {
     });
     const devices = new Map<string, string>();
     if (stdout.trim() === '') return devices; // some versions print nothing when there are none
-    const { loopdevices } = v.parse(listSchema, JSON.parse(stdout));
+    const { loopdevices } = parseList(stdout);
     const byIdentity = new Map(
       loopdevices.map((loop) => [`${loop['back-maj:min'].trim()} ${loop['back-ino']}`, loop.name]),
     );
@@ -69,6 +70,25 @@ export class LoopDevices {
       if ((error as NodeJS.ErrnoException).code === 'EBUSY') return true;
       throw error;
     }
+  }
+}
+
+/** losetup answered something that we do not understand. */
+export class UnreadableLoopDevices extends MoorageError {
+  readonly code = 'Internal';
+
+  constructor(cause: unknown) {
+    super(`losetup --list cannot be understood (${messageOf(cause)}); check that util-linux is 2.29 or later`, {
+      cause,
+    });
+  }
+}
+
+export function parseList(json: string): v.InferOutput<typeof listSchema> {
+  try {
+    return v.parse(listSchema, JSON.parse(json));
+  } catch (error) {
+    throw new UnreadableLoopDevices(error);
   }
 }
 

@@ -1,6 +1,7 @@
 import { open, readdir, readFile, rename, rm, stat, statfs, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
+import { MoorageError, messageOf } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
 import type { Capacity, VolumeId } from '../pool.ts';
 import { replaceFile, syncDirectory } from './durable.ts';
@@ -13,6 +14,18 @@ export interface Label {
   readonly origin?: VolumeId | undefined;
   /** All copies of one volume, and copies of these, have the same: they may share blocks. */
   readonly family: VolumeId;
+}
+
+export class LabelUnreadable extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, path: string, cause: unknown) {
+    super(
+      `volume ${id} is left alone, as its label ${path} cannot be read (${messageOf(cause)}); ` +
+        'write it again, such as {"tags":[]}, or remove the volume',
+      { cause },
+    );
+  }
 }
 
 const imageSuffix = '.img';
@@ -108,8 +121,12 @@ export class VolumeFiles {
   }
 
   async label(id: VolumeId): Promise<Label> {
-    const label = v.parse(labelSchema, JSON.parse(await readFile(this.#labelPath(id), 'utf8')));
-    return { ...label, family: label.family ?? id };
+    try {
+      const label = v.parse(labelSchema, JSON.parse(await readFile(this.#labelPath(id), 'utf8')));
+      return { ...label, family: label.family ?? id };
+    } catch (error) {
+      throw new LabelUnreadable(id, this.#labelPath(id), error);
+    }
   }
 
   async writeLabel(id: VolumeId, label: Label): Promise<void> {
