@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
@@ -6,8 +7,9 @@ import type { Log } from '../base/log.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
 import { lvmMetrics } from '../metrics/lvm-metrics.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
+import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
 import { StorageEngine } from '../storage/storage-engine.ts';
-import { serveLvmd } from './lvmd-server.ts';
+import { mustBeOnlyLvmd, serveLvmd } from './lvmd-server.ts';
 
 export interface LvmdOptions {
   readonly configFile: string;
@@ -29,6 +31,8 @@ const graceMs = 20_000;
 export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, signal: AbortSignal): Promise<void> {
   const { run, env, clock, log } = its;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
+  const { socketPath } = parseStorageConfig(await readFile(options.configFile, 'utf8'));
+  await mustBeOnlyLvmd(socketPath);
   const engine = await StorageEngine.start({ configFile: options.configFile, run, env, clock, log }, signal);
   parts.defer(() => engine.stop());
 
@@ -40,7 +44,7 @@ export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, sign
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
-  const server = await serveLvmd({ socketPath: engine.socketPath, pools: engine.pools, clock, log });
+  const server = await serveLvmd({ socketPath, pools: engine.pools, clock, log });
   parts.defer(() => server.stop(graceMs));
 
   if (!signal.aborted) await once(signal, 'abort');

@@ -21,9 +21,16 @@ interface Collaborators {
   readonly log: Log;
 }
 
-/** Serves an engine on its socket, unless another engine is there: two would not know of each other's changes. */
-export async function serveLvmd({ socketPath, pools, clock, log }: Collaborators): Promise<RpcServer> {
+/**
+ * To be asked before an engine is even started: two would not know of each other's changes, and both would go on with
+ * what they find unfinished.
+ */
+export async function mustBeOnlyLvmd(socketPath: string): Promise<void> {
   if (!(await whyNoAnswer(socketPath))) throw new SocketTaken(socketPath);
+}
+
+/** Serves an engine on its socket. */
+export async function serveLvmd({ socketPath, pools, clock, log }: Collaborators): Promise<RpcServer> {
   const numbers = new DeviceNumbers(clock);
   const server = new RpcServer({ socketPath, clock, log, maxRequestBytes })
     .add(LVService, lvService(pools, numbers))
@@ -38,8 +45,6 @@ export class SocketTaken extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(socketPath: string) {
-    super(
-      `another lvmd answers on ${socketPath}; stop it first (moorage lvmd, TopoLVM's lvmd, or the one inside moorage node)`,
-    );
+    super(`another lvmd answers on ${socketPath}; stop it first, or let moorage node use it with --embed-lvmd=false`);
   }
 }

@@ -2,7 +2,7 @@ import type { Metric } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
-import { serveLvmd } from '../lvmd/lvmd-server.ts';
+import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
 import { RemotePools } from '../lvmd/remote-pools.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
 import { lvmMetrics } from '../metrics/lvm-metrics.ts';
@@ -36,6 +36,7 @@ export interface NodeEngine {
 /** Runs the engine in this process, and serves it as lvmd would. */
 export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSignal): Promise<NodeEngine> {
   const { lvmdSocket, clock, log } = options;
+  await mustBeOnlyLvmd(lvmdSocket);
   const engine = await StorageEngine.start(options, signal);
   const { pools } = engine;
   const server = await serveLvmd({ socketPath: lvmdSocket, pools, clock, log }).catch(async (error: unknown) => {

@@ -22,15 +22,12 @@ export interface StorageEngineOptions {
 
 /** The pools of this node as its configuration file says, also when that changes. */
 export class StorageEngine {
-  /** Where the configuration says that the engine is to be reached. */
-  readonly socketPath: string;
   readonly #file: ConfigFile;
   readonly #configured: ConfiguredPools;
   readonly #groups: VolumeGroups;
   readonly #abort = new AbortController();
 
-  private constructor(socketPath: string, file: ConfigFile, configured: ConfiguredPools, groups: VolumeGroups) {
-    this.socketPath = socketPath;
+  private constructor(file: ConfigFile, configured: ConfiguredPools, groups: VolumeGroups) {
     this.#file = file;
     this.#configured = configured;
     this.#groups = groups;
@@ -43,7 +40,7 @@ export class StorageEngine {
     const groups = new VolumeGroups({ ...options, command: config.lvmCommand });
     const configured = new ConfiguredPools({ open: poolOpener({ ...options, groups }), clock, log });
     groups.onStranger(() => configured.lookAgain()); // a volume group may just have been made
-    const engine = new StorageEngine(config.socketPath, file, configured, groups);
+    const engine = new StorageEngine(file, configured, groups);
     try {
       await configured.apply(config, signal);
     } catch (error) {

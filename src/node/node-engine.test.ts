@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '../base/clock.ts';
+import { run } from '../base/exec.ts';
+import { silentLog } from '../base/log.ts';
+import { servingEngine } from '../lvmd/serving-engine.ts';
+import { InMemoryPool } from './in-memory-pool.ts';
+import { embeddedEngine, remoteEngine } from './node-engine.ts';
+
+const { signal } = new AbortController();
+const its = { run, env: {}, clock: systemClock, log: silentLog };
+
+test("an lvmd elsewhere gives its classes' room, and that of its default once more", async (t) => {
+  const { socketPath } = await servingEngine(t, [new InMemoryPool('ssd', 1000n), new InMemoryPool('hdd', 50n)]);
+  const engine = await remoteEngine({ ...its, configFile: '', lvmdSocket: socketPath }, signal);
+  t.after(() => engine.stop());
+  assert.deepEqual(Object.fromEntries(engine.annotations()), {
+    'capacity.topolvm.io/00default': '1000',
+    'capacity.topolvm.io/hdd': '50',
+    'capacity.topolvm.io/ssd': '1000',
+  });
+});
+
+test('an engine of our own is not even started where an lvmd is there', async (t) => {
+  const { socketPath } = await servingEngine(t, [new InMemoryPool('ssd', 1n)]);
+  const options = { ...its, configFile: '/nowhere/that/it/would/look', lvmdSocket: socketPath };
+  await assert.rejects(embeddedEngine(options, signal), { name: 'SocketTaken', message: /stop it first/ });
+});
