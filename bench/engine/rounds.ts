@@ -17,7 +17,7 @@ export interface Turn {
   readonly grown: number;
 }
 
-/** One turn of one side: volumes are made, looked at, grown and removed, one after the other. */
+/** One turn of one side: volumes are made, grown, looked at and removed, one after the other. */
 export async function takeTurn(side: Side, place: Place, { volumes, grown }: Turn): Promise<Sample[]> {
   const ids = names(side, volumes);
   const samples: Sample[] = [];
@@ -29,11 +29,11 @@ export async function takeTurn(side: Side, place: Place, { volumes, grown }: Tur
   await side.create(place, `${side.name}-first`);
   await side.remove(place, `${side.name}-first`);
   for (const id of ids) await time('create', () => side.create(place, id));
+  for (const id of ids.slice(0, grown)) await time('resize', () => side.grow(place, id));
   for (const _ of ids) {
     await time('list', () => side.list(place));
     await time('free', () => side.freeBytes(place));
   }
-  for (const id of ids.slice(0, grown)) await time('resize', () => side.grow(place, id));
   for (const id of ids) await time('remove', () => side.remove(place, id));
   side.pause();
   return samples;

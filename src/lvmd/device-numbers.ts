@@ -15,8 +15,8 @@ interface Directory {
 
 const none: DeviceNumber = { major: 0, minor: 0 };
 
-/** Within the same tick of the kernel's clock a directory can change again without its time changing. */
-const settledAfterMs = 1000;
+/** Within the same tick of the kernel's clock, 10 ms at most, a directory can change again without its time changing. */
+const settledAfterMs = 50;
 
 /**
  * Device numbers by path. A device that comes, goes or gets another number has its name made anew, so as long as its
