@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import { CommandTimedOut } from '../base/exec.ts';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
 import { InMemoryPool } from '../node/in-memory-pool.ts';
-import { HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import {
+  HealthCheckRequestSchema,
+  HealthCheckResponse_ServingStatus as Status,
+} from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { PoolMissing } from '../storage/errors.ts';
 import { Pools } from '../storage/pools.ts';
 import { engineHealth } from './engine-health.ts';
@@ -19,8 +24,7 @@ function start(refresh: (signal: AbortSignal) => Promise<void>) {
   };
   const clock = new ManualClock();
   const health = engineHealth(new Pools([pool, new InMemoryPool('well', 1n)], 'ssd'), clock);
-  const check = async () =>
-    health.check?.({ $typeName: 'grpc.health.v1.HealthCheckRequest', service: '' }, { signal, log: silentLog });
+  const check = async () => health.check?.(create(HealthCheckRequestSchema), { signal, log: silentLog });
   return { check, clock, refreshes: () => refreshes };
 }
 
@@ -55,6 +59,20 @@ test('a pool that fails is named with its reason', async () => {
 test('a volume group that is not there is no fault of the engine: a restart would not bring it back', async () => {
   const { check } = start(() => Promise.reject(new PoolMissing('volume group vg is not on this node; create it')));
   assert.equal((await check())?.status, Status.SERVING);
+});
+
+test('a class that could not be opened counts, unless LVM has said that its volume group is not there', async () => {
+  const pools = new Pools();
+  const health = engineHealth(pools, new ManualClock());
+  const check = async () => health.check?.(create(HealthCheckRequestSchema), { signal, log: silentLog });
+  const become = (error: Error) =>
+    pools.become({ pools: [], defaultClass: undefined, unavailable: new Map([['ssd', error]]) });
+  become(new PoolMissing('volume group vg is not on this node; create it'));
+  assert.equal((await check())?.status, Status.SERVING);
+  become(new CommandTimedOut(['lvm', 'fullreport'], 60_000));
+  const answer = await check();
+  assert.equal(answer?.status, Status.NOT_SERVING);
+  assert.match(answer.reason ?? '', /^device class ssd: lvm fullreport took longer than 60 s/);
 });
 
 test('who asks at the same time shares one answer, and the next asks anew', async () => {

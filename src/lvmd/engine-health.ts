@@ -15,7 +15,7 @@ const answered: ReadonlySet<ErrorCode> = new Set(['FailedPrecondition', 'NotFoun
  * Healthy is an engine whose pools still answer: each is asked to read its state anew, LVM by a real command. Whoever
  * asks while others do shares their answer.
  */
-export function engineHealth(pools: Pick<Pools, 'all'>, clock: Clock): Implementation<typeof Health> {
+export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: Clock): Implementation<typeof Health> {
   let asking: Promise<string> | undefined;
   return {
     async check() {
@@ -29,24 +29,29 @@ export function engineHealth(pools: Pick<Pools, 'all'>, clock: Clock): Implement
 }
 
 /** One sentence a pool; empty if all is well. */
-async function whatIsWrong(pools: Pick<Pools, 'all'>, clock: Clock): Promise<string> {
+async function whatIsWrong(pools: Pick<Pools, 'all' | 'unavailable'>, clock: Clock): Promise<string> {
   const abort = new AbortController();
   const { signal } = abort;
   const tooLate = pause(clock, patienceMs, signal).then(() => {
     throw new Error(`no answer within ${patienceMs / 1000} s; look for a hanging lvm command or a failing disk`);
   });
-  const complaints = pools.all().map(async (pool) => {
+  const asked = pools.all().map(async (pool) => {
     try {
       await Promise.race([pool.refresh(signal), tooLate]);
       return '';
     } catch (error) {
-      return answered.has(codeOf(error)) ? '' : `device class ${pool.name}: ${messageOf(error)}`;
+      return complaint(pool.name, error);
     }
   });
   try {
-    return (await Promise.all(complaints)).filter((complaint) => complaint !== '').join('; ');
+    const unavailable = [...pools.unavailable()].map(([name, error]) => complaint(name, error));
+    return [...(await Promise.all(asked)), ...unavailable].filter((words) => words !== '').join('; ');
   } finally {
     abort.abort();
     tooLate.catch(() => undefined);
   }
+}
+
+function complaint(deviceClass: string, error: unknown): string {
+  return answered.has(codeOf(error)) ? '' : `device class ${deviceClass}: ${messageOf(error)}`;
 }
