@@ -156,6 +156,27 @@ test('one volume that cannot be served does not keep the others from it', native
   assert.ok((await stat(join(path, 'bad.img'))).isFile());
 });
 
+test('what a filesystem in a volume gives back stays the volume’s', native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4');
+  const pool = await openFilePool(path);
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 200n * mebibyte, tags: [] }, signal);
+  const before = pool.capacity().freeBytes;
+  await sh(`blkdiscard ${devicePath}`);
+  await pool.refresh(signal);
+  assert.ok(pool.capacity().freeBytes <= before + mebibyte, 'nobody else may take it');
+});
+
+test('an image that somebody took away keeps nobody else from being served', native, async (t) => {
+  const path = await scratchDirectory(t);
+  const pool = await openFilePool(path);
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  await sh(`losetup -d ${devicePath}; rm ${path}/data.img`);
+  await pool.create({ id: 'other', sizeBytes: mebibyte, tags: [] }, signal);
+  await pool.refresh(signal);
+  assert.equal(pool.get('data'), undefined);
+  assert.ok(pool.get('other'));
+});
+
 test('a directory that is not there is named', native, async () => {
   await assert.rejects(openFilePool('/no/such/directory'), { name: 'PoolMissing', message: /\/no\/such\/directory/ });
 });

@@ -292,14 +292,19 @@ export class FilePool implements ServedPool {
     if ((await this.#loops.find([image], signal)).has(image)) throw new errors.VolumeInUse(id, device);
   }
 
-  /** What is free is measured before what volumes may still take of it: a write between the two counts twice, not never. */
+  /**
+   * Volumes are written and trimmed meanwhile, so what is free is measured before and after what they may still take of
+   * it: the lesser counts. A file that somebody took away takes nothing more; the next refresh notices that it is gone.
+   */
   async #measure(): Promise<void> {
-    const { sizeBytes, freeBytes } = await this.#files.space();
-    const rooms = [...this.#volumes.values()].map(async ({ id, family }) => ({
-      ...(await this.#files.room(id)),
-      family,
-    }));
-    this.#space = { sizeBytes, freeBytes: freeBytes - roomToCome(await Promise.all(rooms)) };
+    const before = await this.#files.space();
+    const rooms = await Promise.allSettled(
+      [...this.#volumes.values()].map(async ({ id, family }) => ({ ...(await this.#files.room(id)), family })),
+    );
+    const present = rooms.flatMap((room) => (room.status === 'fulfilled' ? [room.value] : []));
+    const after = await this.#files.space();
+    const freeBytes = before.freeBytes < after.freeBytes ? before.freeBytes : after.freeBytes;
+    this.#space = { sizeBytes: after.sizeBytes, freeBytes: freeBytes - roomToCome(present) };
   }
 
   async #mustFit(sizeBytes: bigint): Promise<void> {
