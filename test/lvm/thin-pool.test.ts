@@ -174,7 +174,12 @@ test('a ghost is cleared away when its volume is asked for again, and can be rem
   await command('lvchange', '-an', `${vg}/real`);
 
   const fresh = await restart();
-  assert.equal(await read(`/dev/${vg}/real`, 4), 'kept'); // without a device, but no ghost
+  assert.equal(await read(`/dev/${vg}/real`, 4), 'kept'); // it had no device, but is no ghost
+  assert.deepEqual(
+    fresh.list().map(({ id }) => id),
+    ['real'],
+  );
+  assert.equal(fresh.get('ghost'), undefined);
   const made = await fresh.create({ id: 'ghost', sizeBytes: 8n * mebibyte, tags: [] }, signal);
   await write(made.devicePath, 'new');
   await fresh.remove('spook', signal);

@@ -1,4 +1,3 @@
-import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { LvmClass, OptionClass } from '../device-classes.ts';
@@ -10,13 +9,13 @@ import {
   OptionClassNotFound,
   VolumeBeingErased,
   VolumeExists,
-  VolumeInactive,
   VolumeNotFound,
 } from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
 import { contentTags, createdTag, sourceIn, sourceTag } from '../tags.ts';
 import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
+import { Activation } from './activation.ts';
 import { askLvm } from './effect.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
@@ -39,6 +38,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   protected deviceClass: Class;
   #optionClasses: readonly OptionClass[];
   readonly #erasures: Erasures;
+  readonly #activation: Activation;
 
   protected constructor({ deviceClass, optionClasses, group, erasures, log }: LvmPoolOptions<Class>) {
     this.name = deviceClass.name;
@@ -47,6 +47,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     this.#optionClasses = optionClasses;
     this.#erasures = erasures;
     this.log = log.child({ deviceClass: deviceClass.name });
+    this.#activation = new Activation(group, this.log);
   }
 
   abstract capacity(): Capacity;
@@ -63,10 +64,8 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   /** Activates what a reboot left inactive, and goes on erasing what a crash interrupted. */
   protected async resume(signal: AbortSignal): Promise<void> {
     await this.group.change(signal, async () => {
-      if (this.#inactive().length > 0) await this.#activateAll();
+      await this.#activation.activateAll(() => this.#owned());
       for (const volume of this.#owned().filter((volume) => !this.isWhole(volume))) this.#tellOfHalf(volume);
-      const ours = this.#inactive().filter(({ tags }) => tags.includes(createdTag));
-      for (const volume of ours) await this.#activate(volume).catch((error) => this.#tell(volume, error));
     });
     this.#resumeErasures();
   }
@@ -200,7 +199,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   }
 
   #canBeUsed(volume: LogicalVolume): boolean {
-    return this.isWhole(volume) && !erasureIn(volume.tags);
+    return this.isWhole(volume) && !this.#activation.isGhost(volume) && !erasureIn(volume.tags);
   }
 
   #owned(): LogicalVolume[] {
@@ -214,57 +213,18 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   /** Within `change`: what a retry finds. What an earlier attempt left half-way is cleared away, and counts as nothing. */
   async #usable(id: VolumeId): Promise<LogicalVolume | undefined> {
     const volume = this.group.get(id);
-    if (!volume) return undefined;
+    if (!volume) return this.#activation.forget(id);
     if (!this.owns(volume)) throw new NameTakenByOther(id, this.group.name);
     if (erasureIn(volume.tags)) throw new VolumeBeingErased(id);
-    if (this.isWhole(volume) && (volume.active || (await this.#activate(volume)) === 'active'))
-      return this.mustHave(id);
+    const isThere = volume.active || (await this.#activation.activate(volume)) === 'active';
+    if (this.isWhole(volume) && isThere) return this.mustHave(id);
     this.log.warn({ volume: id }, `volume ${id} was never finished before a crash; it is made anew`);
     await this.group.execute(['lvremove', '--yes', '--force', this.path(id)], askLvm);
-    return undefined;
-  }
-
-  /** Those that should have a device; some are told to be without one by the flag for that. */
-  #inactive(): LogicalVolume[] {
-    return this.#owned().filter(({ active, attr }) => !active && attr.charAt(9) !== 'k');
-  }
-
-  /** What the node's own rules for activation allow. */
-  async #activateAll(): Promise<void> {
-    const words = ['vgchange', '--yes', '--activate', 'ay', this.group.name];
-    try {
-      await this.group.execute(words, askLvm);
-    } catch (error) {
-      this.log.warn({ err: error }, `not every volume could be activated: ${messageOf(error)}`);
-    }
+    return this.#activation.forget(id);
   }
 
   #tellOfHalf({ name }: LogicalVolume): void {
     this.log.error({ volume: name }, `volume ${name} was interrupted before it was whole; make it again, or remove it`);
-  }
-
-  /** One without a device (a disk is gone, say) must not keep all the others from being served. */
-  #tell(volume: LogicalVolume, error: unknown): void {
-    this.log.error({ err: error, volume: volume.name }, `a volume cannot be used: ${messageOf(error)}`);
-  }
-
-  /**
-   * Within `change`. A thin volume that the group knows and its pool does not is a ghost: power was lost between the
-   * two, so it was never handed out and holds nothing. Only the kernel's own word for that makes it one.
-   */
-  async #activate(volume: LogicalVolume): Promise<'active' | 'ghost'> {
-    try {
-      await this.group.execute(['lvchange', '--yes', '--activate', 'y', this.path(volume.name)], askLvm);
-    } catch (error) {
-      const isGhost = volume.pool && error instanceof CommandFailed && /No data available/.test(error.stderr);
-      if (!isGhost) throw new VolumeInactive(volume.name, messageOf(error), { cause: error });
-      this.log.error(
-        { volume: volume.name },
-        `volume ${volume.name} is a ghost of an interrupted creation; remove it, or create it again`,
-      );
-      return 'ghost';
-    }
-    return 'active';
   }
 }
 

@@ -1,0 +1,71 @@
+import { messageOf } from '../../base/errors.ts';
+import { CommandFailed } from '../../base/exec.ts';
+import type { Log } from '../../base/log.ts';
+import { VolumeInactive } from '../errors.ts';
+import { createdTag } from '../tags.ts';
+import { askLvm } from './effect.ts';
+import type { LogicalVolume } from './report.ts';
+import type { VolumeGroup } from './volume-group.ts';
+
+/**
+ * Gives volumes their devices after a reboot.
+ *
+ * A thin volume that the group knows and its pool does not is a ghost: power was lost between the two, so it was never
+ * handed out and holds nothing. Only the kernel's own word for that makes a volume one.
+ */
+export class Activation {
+  readonly #group: VolumeGroup;
+  readonly #log: Log;
+  readonly #ghosts = new Set<string>();
+
+  constructor(group: VolumeGroup, log: Log) {
+    this.#group = group;
+    this.#log = log;
+  }
+
+  isGhost({ name, active }: LogicalVolume): boolean {
+    return !active && this.#ghosts.has(name);
+  }
+
+  /** Within `change`: all that should have a device, by the node's own rules; and our own in any case. */
+  async activateAll(owned: () => readonly LogicalVolume[]): Promise<void> {
+    const inactive = () => owned().filter(({ active, attr }) => !active && attr.charAt(9) !== 'k'); // k: told to be without
+    if (inactive().length === 0) return;
+    try {
+      await this.#group.execute(['vgchange', '--yes', '--activate', 'ay', this.#group.name], askLvm);
+    } catch (error) {
+      this.#log.warn({ err: error }, `not every volume could be activated: ${messageOf(error)}`);
+    }
+    for (const volume of inactive().filter(({ tags }) => tags.includes(createdTag))) {
+      try {
+        await this.activate(volume);
+      } catch (error) {
+        // One without a device (a disk is gone, say) must not keep all the others from being served.
+        this.#log.error({ err: error, volume: volume.name }, `a volume cannot be used: ${messageOf(error)}`);
+      }
+    }
+  }
+
+  /** Within `change`. */
+  async activate({ name, pool }: LogicalVolume): Promise<'active' | 'ghost'> {
+    this.#ghosts.delete(name);
+    try {
+      await this.#group.execute(['lvchange', '--yes', '--activate', 'y', `${this.#group.name}/${name}`], askLvm);
+      return 'active';
+    } catch (error) {
+      const isGhost = pool !== undefined && error instanceof CommandFailed && /No data available/.test(error.stderr);
+      if (!isGhost) throw new VolumeInactive(name, messageOf(error), { cause: error });
+      this.#ghosts.add(name);
+      this.#log.error(
+        { volume: name },
+        `volume ${name} is a ghost of an interrupted creation; create it again, or remove it`,
+      );
+      return 'ghost';
+    }
+  }
+
+  /** There is no such volume; the next one of its name is no ghost. */
+  forget(name: string): undefined {
+    this.#ghosts.delete(name);
+  }
+}
