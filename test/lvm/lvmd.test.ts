@@ -13,6 +13,10 @@ const options = { timeoutMs: 60_000 };
 const { signal } = new AbortController();
 
 const thick = (vg: string) => ({ name: 'ssd', 'volume-group': vg, default: true, 'spare-gb': 0 });
+const thin = (vg: string) => ({
+  ...{ name: 'thin', type: 'thin', 'volume-group': vg },
+  'thin-pool': { name: 'tp', 'overprovision-ratio': 3 },
+});
 
 test('people make, see, grow and remove volumes on real LVM', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
@@ -48,11 +52,7 @@ test('people make, see, grow and remove volumes on real LVM', async (t) => {
 test('people clone and erase, thin and thick; what LVM does outside is watched too', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   await command('lvcreate', '-y', '-T', '-L', '100m', '-n', 'tp', vg);
-  const thin = {
-    ...{ name: 'thin', type: 'thin', 'volume-group': vg },
-    'thin-pool': { name: 'tp', 'overprovision-ratio': 3 },
-  };
-  const lvmd = await LvmdProcess.start(t, [{ ...thick(vg), erase: 'shred', 'erase-passes': 1 }, thin]);
+  const lvmd = await LvmdProcess.start(t, [{ ...thick(vg), erase: 'shred', 'erase-passes': 1 }, thin(vg)]);
   await lvmd.moorage('volume', 'create', 'data', '32Mi', '--device-class', 'thin');
   const copied = await lvmd.moorage('volume', 'snapshot', 'data', 'copy', '--access', 'rw', '--size', '64Mi', '-ojson');
   assert.equal(copied.code, 0, copied.stderr);
@@ -128,6 +128,28 @@ test('health finds out that LVM hangs, and that it works again', async (t) => {
 
   await lvm.goOn();
   assert.equal((await health()).code, 0);
+});
+
+test('LVM works with the rights that the systemd unit leaves it', async (t) => {
+  const unit = join(import.meta.dirname, '..', '..', 'deploy', 'systemd', 'moorage-lvmd.service');
+  const capabilities = /^CapabilityBoundingSet=(.+)$/m.exec(await readFile(unit, 'utf8'))?.[1]?.split(' ') ?? [];
+  assert.ok(capabilities.length > 0);
+  const kept = capabilities.map((name) => `+${name.replace('CAP_', '').toLowerCase()}`);
+  const lvm = ['setpriv', '--no-new-privs', '--bounding-set', ['-all', ...kept].join(','), 'lvm'];
+
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  await command('lvcreate', '-y', '-T', '-L', '100m', '-n', 'tp', vg);
+  const lvmd = await LvmdProcess.start(t, [{ ...thick(vg), erase: 'zero' }, thin(vg)], lvm);
+  const works = async (...words: string[]) => {
+    const { code, stderr } = await lvmd.moorage('volume', ...words);
+    assert.equal(code, 0, `${words.join(' ')}: ${stderr}`);
+  };
+  await works('create', 'a', '20Mi');
+  await works('create', 'b', '20Mi', '--device-class', 'thin');
+  await works('snapshot', 'b', 'c');
+  await works('grow', 'a', '40Mi');
+  await works('grow', 'b', '40Mi');
+  await works('rm', 'a', 'c', 'b');
 });
 
 /** An `lvm` that can be made to hang, in processes that run already and in those to come. */
