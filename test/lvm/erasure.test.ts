@@ -5,7 +5,7 @@ import { type Run, run } from '../../src/base/exec.ts';
 import { erasingTag } from '../../src/storage/tags.ts';
 import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { engineOfTest } from './engine-of-test.ts';
+import { type EngineOfTest, engineOfTest } from './engine-of-test.ts';
 import { Engine, thickClass } from './lvm-pools.ts';
 
 const signal = new AbortController().signal;
@@ -28,29 +28,44 @@ async function writeSecret(devicePath: string, atMb: readonly number[]): Promise
 const dataPercent = async (vg: string) =>
   Number(await command('lvs', '--noheadings', '-o', 'data_percent', `${vg}/pool`));
 
-for (const settings of ['erase: zero', 'erase: shred, erase-passes: 2']) {
-  test(`${settings} leaves nothing of a thick or thin volume on the disk`, async (t) => {
-    const { engine, volumeGroup } = await engineOfTest(t, settings);
-    for (const kind of ['thick', 'thin']) {
-      const pool = engine.pools.get(kind);
-      const { devicePath } = await pool.create({ id: kind, sizeBytes: 20n * mebibyte, tags: [] }, signal);
-      await writeSecret(devicePath, [0, 10, 19]);
-      assert.equal(await onDisk(), true);
-      await pool.remove(kind, signal);
-      assert.deepEqual([pool.list(), pool.erasures()], [[], []]);
-      assert.equal(await onDisk(), false);
-      assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', volumeGroup), 'pool');
-    }
-  });
+/** Each kind in turn, on an engine that is there already. */
+async function leavesNothing({ engine, volumeGroup }: EngineOfTest): Promise<void> {
+  for (const kind of ['thick', 'thin']) {
+    const pool = engine.pools.get(kind);
+    const { devicePath } = await pool.create({ id: kind, sizeBytes: 20n * mebibyte, tags: [] }, signal);
+    await writeSecret(devicePath, [0, 10, 19]);
+    assert.equal(await onDisk(), true);
+    await pool.remove(kind, signal);
+    assert.deepEqual([pool.list(), pool.erasures()], [[], []]);
+    assert.equal(await onDisk(), false);
+    assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', volumeGroup), 'pool');
+  }
 }
 
-test('a thin volume takes no more room while it is erased, however large it is', async (t) => {
-  const { engine, volumeGroup } = await engineOfTest(t, 'erase: shred, erase-passes: 1');
-  const pool = engine.pools.get('thin');
-  const { devicePath } = await pool.create({ id: 'large', sizeBytes: 1024n * mebibyte, tags: [] }, signal);
-  await writeSecret(devicePath, [0, 1000]);
-  await pool.remove('large', signal); // the pool itself has a quarter of that
-  assert.equal(await dataPercent(volumeGroup), 0);
+test('zero leaves nothing of a thick or thin volume on the disk, and refuses one in use before it is marked', async (t) => {
+  const opened = await engineOfTest(t, 'erase: zero');
+  await leavesNothing(opened);
+  for (const kind of ['thick', 'thin']) {
+    const pool = opened.engine.pools.get(kind);
+    const { devicePath } = await pool.create({ id: kind, sizeBytes: 4n * mebibyte, tags: [] }, signal);
+    {
+      await using _ = await open(devicePath, 'r');
+      await assert.rejects(pool.remove(kind, signal), { name: 'VolumeInUse' });
+    }
+    assert.ok(pool.get(kind));
+    const tags = await command('lvs', '--noheadings', '-o', 'lv_tags', opened.volumeGroup);
+    assert.doesNotMatch(tags, new RegExp(erasingTag));
+  }
+});
+
+test('shred leaves nothing either, and a thin volume takes no more room meanwhile, however large it is', async (t) => {
+  const opened = await engineOfTest(t, 'erase: shred, erase-passes: 2');
+  await leavesNothing(opened);
+  const pool = opened.engine.pools.get('thin');
+  const { devicePath } = await pool.create({ id: 'large', sizeBytes: 512n * mebibyte, tags: [] }, signal);
+  await writeSecret(devicePath, [0, 500]);
+  await pool.remove('large', signal); // the pool itself has half of that
+  assert.equal(await dataPercent(opened.volumeGroup), 0);
   assert.equal(await onDisk(), false);
 });
 
@@ -109,25 +124,11 @@ test('an erasure that a crash cut short goes on, and its space is not given out 
   assert.equal(again.capacity().freeBytes, freeBytes + 20n * mebibyte);
 });
 
-test('a volume in use is refused before it is marked', async (t) => {
-  const { engine, volumeGroup } = await engineOfTest(t, 'erase: zero');
-  for (const kind of ['thick', 'thin']) {
-    const pool = engine.pools.get(kind);
-    const { devicePath } = await pool.create({ id: kind, sizeBytes: 4n * mebibyte, tags: [] }, signal);
-    {
-      await using _ = await open(devicePath, 'r');
-      await assert.rejects(pool.remove(kind, signal), { name: 'VolumeInUse' });
-    }
-    assert.ok(pool.get(kind));
-    assert.doesNotMatch(await command('lvs', '--noheadings', '-o', 'lv_tags', volumeGroup), new RegExp(erasingTag));
-  }
-});
-
 test('discard is used where the disk takes it, and refused before anything is marked where it does not', async (t) => {
   const { engine } = await engineOfTest(t, 'erase: discard');
   const thin = engine.pools.get('thin');
-  const { devicePath } = await thin.create({ id: 'thin', sizeBytes: 20n * mebibyte, tags: [] }, signal);
-  await writeSecret(devicePath, [0]);
+  const volume = await thin.create({ id: 'thin', sizeBytes: 20n * mebibyte, tags: [] }, signal);
+  await writeSecret(volume.devicePath, [0]);
   await thin.remove('thin', signal);
   assert.deepEqual(thin.list(), []);
 
@@ -135,10 +136,7 @@ test('discard is used where the disk takes it, and refused before anything is ma
   await thick.create({ id: 'thick', sizeBytes: 4n * mebibyte, tags: [] }, signal);
   await assert.rejects(thick.remove('thick', signal), { name: 'EraseUnsupported', message: /takes no discards/ });
   assert.ok(thick.get('thick'));
-});
 
-test('a thick volume on a disk that takes discards is discarded', async (t) => {
-  const { engine } = await engineOfTest(t, 'erase: discard');
   const files = engine.pools.get('file');
   const { devicePath: disk } = await files.create({ id: 'disk', sizeBytes: 100n * mebibyte, tags: [] }, signal);
   const vg = await volumeGroup(t, { disks: [disk] }); // a loop device, which punches holes
