@@ -222,7 +222,7 @@ test('a pool that is not there is named', async (t) => {
   await assert.rejects(new Engine(t).open(thinClass(vg)), { name: 'PoolMissing', message: /no thin pool pool/ });
 });
 
-test('the node is told from whose volumes its disks hold, by tags alone', async (t) => {
+test('whose data a disk holds is told by the tags of its volumes alone', async (t) => {
   const { pool, restart } = await newThinPool(t);
   await pool.create({ id: 'a', sizeBytes: 4n * mebibyte, tags: ['moorage.dev/claim=ns/a#1', 'x:y&z!'] }, signal);
   const fresh = await restart();

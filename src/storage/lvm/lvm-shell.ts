@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { Readable } from 'node:stream';
+import type { Socket } from 'node:net';
 import { MoorageError, messageOf } from '../../base/errors.ts';
 import { type Command, CommandFailed, CommandTimedOut } from '../../base/exec.ts';
 import { AnswerReader, type ShellAnswer } from './shell-answer.ts';
@@ -54,15 +54,15 @@ export class LvmShell {
         LVM_SUPPRESS_FD_WARNINGS: '1',
       },
     });
-    const reports = this.#child.stdio[reportFd] as Readable;
+    const reports = this.#child.stdio[reportFd] as Socket;
     reports.setEncoding('utf8').on('data', (piece: string) => this.#read(piece));
     reports.on('error', (error) => this.#die(messageOf(error)));
     this.#child.stdin?.on('error', (error) => this.#die(messageOf(error)));
     this.#child.once('error', (error) => this.#die(messageOf(error)));
     this.#child.once('exit', (exitCode, signal) => this.#die(`it ended (${signal ?? exitCode})`));
     this.#child.unref(); // a shell that merely waits keeps nobody from ending
-    (reports as unknown as { unref(): void }).unref();
-    (this.#child.stdin as unknown as { unref(): void }).unref();
+    reports.unref();
+    (this.#child.stdin as Socket).unref();
   }
 
   get alive(): boolean {

@@ -44,10 +44,12 @@ export class VolumeGroups {
 
   /** Loaded if it was not yet; fails if there is no such group. */
   async open(name: string, signal: AbortSignal): Promise<VolumeGroup> {
-    this.#watching ??= this.#watch();
-    await this.#watching;
     const group = this.#groups.get(name) ?? this.#newGroup(name);
-    await group.refresh(signal);
+    try {
+      await group.refresh(signal);
+    } finally {
+      await this.#startWatching(); // now, as the first LVM command after a boot makes the directory of locks
+    }
     const first = this.#groups.get(name); // two classes of one group are opened at once
     if (first) return first;
     this.#groups.set(name, group);
@@ -72,6 +74,11 @@ export class VolumeGroups {
     const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
     const sequenceNumberOf = (devices: readonly string[]) => this.#metadata.sequenceNumberOf(devices);
     return new VolumeGroup({ name, lvm, sequenceNumberOf, isWatched: () => this.#isWatching, clock, log });
+  }
+
+  async #startWatching(): Promise<void> {
+    this.#watching ??= this.#watch();
+    if (!(await this.#watching)) this.#watching = undefined; // the next group to be opened tries again
   }
 
   async #watch(): Promise<FSWatcher | undefined> {
