@@ -11,6 +11,7 @@ import { Lvmd } from './lvmd.ts';
 import { measureMemory } from './memory.ts';
 import { type Sample, type Turn, takeBurst, takeTurn } from './rounds.ts';
 import { crowdedGroup, type Place, placeName, type Side, sideNames, thinPool } from './side.ts';
+import { warmUp, warmUpClient } from './warm-up.ts';
 
 const [dir = '', budgetSeconds = '', bundle = '', topolvmLvmd = ''] = process.argv.slice(2);
 const endBy = performance.now() + Number(budgetSeconds) * 1000;
@@ -34,6 +35,7 @@ const topolvm = await Lvmd.start('topolvm', [topolvmLvmd, '--metrics-bind-addres
 const moorage = await Lvmd.start('moorage', moorageCommand, dir);
 const sides: readonly Side[] = [new BareLvm(), topolvm, moorage];
 for (const side of sides) side.pause();
+warmUpClient();
 
 const samples: Sample[] = [];
 await rounds(thick, 4, { volumes: 4, grown: 4 });
@@ -59,6 +61,7 @@ console.log(JSON.stringify({ ratios: ratiosOf(figures), figures, memory }));
 
 /** Turns of all sides; those that time does not allow are left out, but for the first. */
 async function rounds(place: Place, turns: number, turn: Turn): Promise<void> {
+  for (const side of sides) await warmUp(side, place);
   for (let i = 0; i < turns && (i === 0 || performance.now() < endBy); i++) {
     for (const side of rotated(sides, i)) {
       say(`${placeName(place)}: turn ${i + 1} of ${turns}, ${side.name}`);
