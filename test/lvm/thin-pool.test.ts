@@ -166,6 +166,14 @@ test('a growth that was interrupted after it was written down is completed', asy
   assert.equal(await sizeOf(devicePath), 32n * mebibyte);
 });
 
+test('where dmsetup cannot be had, LVM grows the device in its own way', async (t) => {
+  const { vg } = await newThinPool(t);
+  const pool = await new Engine(t, [], ['sh', '-c', 'exec lvm "$@"', 'lvm']).open(thinClass(vg));
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await pool.grow('data', 24n * mebibyte, signal);
+  assert.equal(await sizeOf(devicePath), 24n * mebibyte);
+});
+
 test('a ghost is cleared away when its volume is asked for again, and can be removed', async (t) => {
   const { pool, restart, vg } = await newThinPool(t);
   for (const id of ['ghost', 'spook', 'real']) await pool.create({ id, sizeBytes: 8n * mebibyte, tags: [] }, signal);

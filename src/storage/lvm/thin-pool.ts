@@ -1,6 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
-import { CommandNotFound } from '../../base/exec.ts';
 import type { ThinClass } from '../device-classes.ts';
 import { mustAllowThinSnapshots } from '../eraser.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
@@ -9,7 +8,7 @@ import { deviceSizeBytes } from './block-device.ts';
 import { askLvm } from './effect.ts';
 import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
-import { stretchThinDevice } from './thin-device.ts';
+import { stretchThinDevice, ThinDeviceOdd } from './thin-device.ts';
 
 export interface ThinPoolOptions extends LvmPoolOptions<ThinClass> {
   readonly clock: Clock;
@@ -182,24 +181,28 @@ export class ThinPool extends LvmPool<ThinClass> {
 
   /** Lets a device that is smaller than LVM has it written down grow to that. */
   async #stretch(volume: LogicalVolume): Promise<void> {
-    const presentBytes = await this.#deviceSize(volume.path);
-    if (presentBytes === undefined || presentBytes >= volume.sizeBytes) return;
+    if (!(await this.#isTooSmall(volume))) return;
     const { name, sizeBytes } = volume;
     try {
-      await stretchThinDevice(this.group.lvm, {
-        group: this.group.name,
-        volume: name,
-        sizeBytes,
-        readOnly: isReadOnly(volume),
-      });
+      const readOnly = isReadOnly(volume);
+      await stretchThinDevice(this.group.lvm, { group: this.group.name, volume: name, sizeBytes, readOnly });
     } catch (error) {
-      if (!(error instanceof CommandNotFound)) throw error;
       this.log.warn(
         { err: error, volume: name },
-        'without dmsetup a thin volume grows slowly, and all others wait for it',
+        `a thin volume grows slowly, and all others wait for it, as dmsetup cannot be used: ${messageOf(error)}`,
       );
       await this.group.lvm.execute(['lvchange', '--yes', '--refresh', this.path(name)]);
     }
+    if (await this.#isTooSmall(volume)) {
+      throw new ThinDeviceOdd(
+        `volume ${name} did not become larger; refresh it with lvchange --refresh, then ask again`,
+      );
+    }
+  }
+
+  async #isTooSmall({ path, sizeBytes }: LogicalVolume): Promise<boolean> {
+    const presentBytes = await this.#deviceSize(path);
+    return presentBytes !== undefined && presentBytes < sizeBytes;
   }
 
   #rounded(sizeBytes: bigint): bigint {
