@@ -10,7 +10,10 @@ const fileTimeoutMs = 15 * 60_000;
 const memoryMb = 512;
 
 /** A machine with empty disks that is on. It goes with `close`, or with this process. */
-export async function startMachine(report: (line: string) => void): Promise<{
+export async function startMachine(
+  report: (line: string) => void,
+  core?: number,
+): Promise<{
   machine: Machine;
   disks: string[];
   close: () => Promise<void>;
@@ -29,6 +32,7 @@ export async function startMachine(report: (line: string) => void): Promise<{
       memoryMb,
       disks: images,
       env,
+      ...(core !== undefined && { cpu: core }),
     });
     await machine.start();
     const close = async () => {
@@ -43,16 +47,16 @@ export async function startMachine(report: (line: string) => void): Promise<{
 }
 
 /** The world for a host whose kernel has no device mapper, or where we are not root. */
-export async function machineWorld(report: (line: string) => void): Promise<World> {
-  const { machine, close } = await startMachine(report);
+export async function machineWorld(report: (line: string) => void, core: number): Promise<World> {
+  const { machine, close } = await startMachine(report, core);
   return {
-    async run(argv, env) {
+    async run(argv, env, print) {
       const words = Object.entries(env).map(([name, value]) => `${name}=${value}`);
       const command = ['env', ...words, ...argv].map(quote).join(' ');
       const { exitCode } = await machine.sh(`cd ${quote(process.cwd())} && exec ${command}`, {
         timeoutMs: fileTimeoutMs,
-        onStdout: (piece) => process.stdout.write(piece),
-        onStderr: (piece) => process.stderr.write(piece),
+        onStdout: print,
+        onStderr: print,
       });
       return exitCode;
     },

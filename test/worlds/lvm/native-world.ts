@@ -48,7 +48,7 @@ export async function nativeWorld(): Promise<World> {
     await writeFile(join(lvmDir, 'lvm.conf'), lvmConfiguration(disks, prefix));
     const world = { ...worldEnvironment(disks, prefix), LVM_SYSTEM_DIR: lvmDir };
     return {
-      async run(argv, env) {
+      async run(argv, env, print) {
         // Own mounts and processes, which go with the first process; the lock tells the janitor when they are gone.
         const cage = [
           ...['flock', '--no-fork', join(dir, 'lock'), 'setpriv', '--pdeathsig', 'KILL'],
@@ -56,9 +56,11 @@ export async function nativeWorld(): Promise<World> {
         ];
         const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...cage, ...argv], {
           env: { ...process.env, ...world, ...env },
-          stdio: ['ignore', 'inherit', 'inherit'],
+          stdio: ['ignore', 'pipe', 'pipe'],
         });
-        const [exitCode] = (await once(child, 'exit')) as [number | null];
+        child.stdout.on('data', print);
+        child.stderr.on('data', print);
+        const [exitCode] = (await once(child, 'close')) as [number | null];
         return exitCode ?? 1;
       },
       lastWords: async () => (await run(['dmsetup', 'table'], { timeoutMs: quickMs })).stdout,

@@ -2,8 +2,9 @@
  * node test/worlds/lvm/run.ts [--test-OPTION...] FILE...
  *
  * Runs each test file where real LVM works, in a world of its own: on this kernel if it has device mapper and we are
- * root, else in a machine. Output and exit code are those of the tests.
+ * root, else in a machine; as many at a time as there are cores. Output and exit code are those of the tests.
  */
+import { availableParallelism } from 'node:os';
 import { messageOf } from '../../../src/base/errors.ts';
 import { stage } from '../host/progress.ts';
 import { machineWorld } from './machine-world.ts';
@@ -20,21 +21,33 @@ if (files.length === 0) {
 
 const obstacle = await whyNotNative();
 if (obstacle) console.error(`tests run in a machine, since here they cannot: ${obstacle}`);
-for (const file of files) {
-  try {
-    if ((await runFile(file)) !== 0) process.exitCode = 1;
-  } catch (error) {
-    console.error(`${file}: ${messageOf(error)}`);
-    process.exitCode = 1;
+const waiting = [...files];
+const cores = Array.from({ length: Math.min(availableParallelism(), files.length) }, (_, core) => core);
+await Promise.all(cores.map(work));
+
+/** Each core has a world at a time: a second one there would only make both slower. */
+async function work(core: number): Promise<void> {
+  for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+    try {
+      if ((await runFile(file, core)) !== 0) process.exitCode = 1;
+    } catch (error) {
+      console.error(`${file}: ${messageOf(error)}`);
+      process.exitCode = 1;
+    }
   }
 }
 
-async function runFile(file: string): Promise<number> {
-  const world = await openWorld();
+async function runFile(file: string, core: number): Promise<number> {
+  const world = await openWorld(core);
+  const printed: Buffer[] = [];
+  // What several files print at once nobody could read.
+  const print =
+    files.length > 1 ? (piece: Buffer) => printed.push(piece) : (piece: Buffer) => process.stdout.write(piece);
   try {
     // One process for the runner and the file: a machine is slow to start a second one.
     const command = [process.execPath, '--test', '--test-isolation=none', ...options, file];
-    const exitCode = await world.run(command, { ...colours(), ...wishes() });
+    const exitCode = await world.run(command, { ...colours(), ...wishes() }, print);
+    process.stdout.write(Buffer.concat(printed));
     if (exitCode !== 0)
       console.error(`${file} failed in the LVM world; the world's last words:\n${await world.lastWords()}`);
     return exitCode;
@@ -43,8 +56,8 @@ async function runFile(file: string): Promise<number> {
   }
 }
 
-async function openWorld(): Promise<World> {
-  return obstacle ? stage('LVM machine', machineWorld) : nativeWorld();
+async function openWorld(core: number): Promise<World> {
+  return obstacle ? stage('LVM machine', (say) => machineWorld(say, core)) : nativeWorld();
 }
 
 function colours(): Record<string, string> {

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 
 /** Where a command runs with real LVM on disks of its own. */
 export interface World {
-  /** Runs a command in the checkout, its output going to ours; resolves with its exit code. */
-  run(argv: readonly string[], env: Readonly<Record<string, string>>): Promise<number>;
+  /** Runs a command in the checkout, with what it prints handed on as it comes; resolves with its exit code. */
+  run(argv: readonly string[], env: Readonly<Record<string, string>>, print: (piece: Buffer) => void): Promise<number>;
   /** What the world itself has to say about a failure. */
   lastWords(): Promise<string>;
   close(): Promise<void>;
