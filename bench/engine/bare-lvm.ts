@@ -34,7 +34,7 @@ export class BareLvm implements Side {
 
   resume(): void {}
 
-  pause(): void {}
+  async pause(): Promise<void> {}
 }
 
 /** Runs one LVM command that must succeed; what it printed. */

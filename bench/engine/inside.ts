@@ -34,7 +34,7 @@ say('starting both daemons');
 const topolvm = await Lvmd.start('topolvm', [topolvmLvmd, '--metrics-bind-address', '0'], dir);
 const moorage = await Lvmd.start('moorage', moorageCommand, dir);
 const sides: readonly Side[] = [new BareLvm(), topolvm, moorage];
-for (const side of sides) side.pause();
+for (const side of sides) await side.pause();
 warmUpClient();
 
 const samples: Sample[] = [];

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { RpcClient } from '../../src/rpc/client.ts';
 import { LVService, VGService } from '../../src/rpc/gen/lvmd/lvmd_pb.ts';
@@ -21,6 +22,7 @@ import {
 
 const timeoutMs = 120_000;
 const startTimeoutMs = 30_000;
+const restMs = 1_500;
 
 /** A daemon that serves TopoLVM's lvmd protocol, Moorage's or TopoLVM's own, and one client of it. */
 export class Lvmd implements Side {
@@ -88,7 +90,9 @@ export class Lvmd implements Side {
     this.#daemon.kill('SIGCONT');
   }
 
-  pause(): void {
+  /** After a rest: stopped in the middle of a look at its volumes, it would keep others waiting for LVM's lock. */
+  async pause(): Promise<void> {
+    await delay(restMs);
     this.#daemon.kill('SIGSTOP');
   }
 

@@ -35,7 +35,7 @@ export async function takeTurn(side: Side, place: Place, { volumes, grown }: Tur
     await time('free', () => side.freeBytes(place));
   }
   for (const id of ids) await time('remove', () => side.remove(place, id));
-  side.pause();
+  await side.pause();
   return samples;
 }
 
@@ -56,7 +56,7 @@ export async function takeBurst(clients: readonly [Side, ...Side[]], place: Plac
   side.resume();
   const create = await byAll((client, id) => client.create(place, id));
   const remove = await byAll((client, id) => client.remove(place, id));
-  side.pause();
+  await side.pause();
   return [
     { place, operation: 'create 50', side: side.name, elapsedMs: create },
     { place, operation: 'remove 50', side: side.name, elapsedMs: remove },

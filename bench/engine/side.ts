@@ -42,7 +42,7 @@ export interface Side {
 
   /** Its turn has come, or is over; between turns it takes no time from the others. */
   resume(): void;
-  pause(): void;
+  pause(): Promise<void>;
 }
 
 export const volumeBytes = 8n * 1024n ** 2n;

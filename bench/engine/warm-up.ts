@@ -13,5 +13,5 @@ export function warmUpClient(): void {
 export async function warmUp(side: Side, place: Place): Promise<void> {
   side.resume();
   for (let i = 0; i < 10; i++) await side.list(place);
-  side.pause();
+  await side.pause();
 }
