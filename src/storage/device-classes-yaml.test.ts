@@ -156,12 +156,14 @@ device-classes:
   - {name: a, volume-group: vg, default: true}
   - {name: c, type: file, path: /x}
   - {name: d, type: file, path: /x}
+  - {name: e, volume-group: vg2, snapshots: copy-on-write, erase: discard}
 `),
     [
       'device-classes[1].name: is the same as device-classes[0].name; give each class a name of its own',
       'device-classes[1].default: is the same as device-classes[0].default; only one class can be the default',
       'device-classes[1].volume-group: is the same as device-classes[0].volume-group; a volume group serves one thick class',
       'device-classes[3].path: is the same as device-classes[2].path; give each class a directory of its own',
+      'device-classes[4].erase: cannot be discard with snapshots: copy-on-write, as these and their origins take no discards; use zero, shred or none, or remove snapshots',
     ],
   );
 });

@@ -245,6 +245,12 @@ function contradictions(config: ConfigEntry): string[] {
       once(claim, `${path}.thin-pool.name`, 'a thin pool serves one class');
     } else {
       once(`group ${entry['volume-group']}`, `${path}.volume-group`, 'a volume group serves one thick class');
+      if (entry.snapshots === 'copy-on-write' && entry.erase === 'discard') {
+        mistakes.push(
+          `${path}.erase: cannot be discard with snapshots: copy-on-write, as these and their origins take no discards; ` +
+            'use zero, shred or none, or remove snapshots',
+        );
+      }
     }
   }
   for (const [index, { name }] of config['lvcreate-option-classes'].entries()) {
