@@ -45,6 +45,9 @@ export const pendingDeletionAnnotation = 'topolvm.io/pendingdeletion';
 /** The claim a volume was made for, `<namespace>/<name>`: an annotation of the LogicalVolume, a tag of the volume itself. */
 export const claimName = 'moorage.dev/claim';
 
+/** The device class that has a volume, where its LogicalVolume names none or one that was renamed: an annotation of it. */
+export const heldByAnnotation = 'moorage.dev/held-by';
+
 /** The LogicalVolume, and so the PersistentVolume, that a volume belongs to: a tag of the volume itself. */
 export const volumeTag = 'moorage.dev/volume';
 

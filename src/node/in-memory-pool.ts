@@ -8,6 +8,8 @@ export class InMemoryPool implements Pool {
   readonly #volumes = new Map<VolumeId, Volume>();
   readonly #listeners = new Set<() => void>();
   failure: Error | undefined;
+  /** What it says is being erased. */
+  erasing: readonly Erasure[] = [];
 
   constructor(name: string, sizeBytes: bigint) {
     this.name = name;
@@ -28,7 +30,7 @@ export class InMemoryPool implements Pool {
   }
 
   erasures(): readonly Erasure[] {
-    return [];
+    return this.erasing;
   }
 
   async create({ id, sizeBytes, tags }: NewVolume): Promise<Volume> {

@@ -22,6 +22,8 @@ const wish: LogicalVolume = {
   spec: { name: 'pvc-1', nodeName: 'a', size: '1Ki', deviceClass: 'ssd' },
 };
 
+const { deviceClass: _, ...byDefault } = wish.spec;
+
 /** A node with two pools, `ssd` the default, that reconciles as the agent does. */
 function node(t: TestContext) {
   const api = new InMemoryApi<LogicalVolume>();
@@ -147,13 +149,98 @@ test('a deleted volume goes from the disk, then its object', async (t) => {
 
 test('a volume is removed from the pool that has it, whatever the default is today', async (t) => {
   const { api, hdd, answered, gone } = node(t);
-  const { deviceClass: _, ...byDefault } = wish.spec;
   await hdd.create({ id: 'old-name', sizeBytes: 1024n, tags: [] });
   await api.create(logicalVolumes, { ...wish, spec: byDefault, status: { volumeID: 'old-name', currentSize: '1Ki' } });
   await answered();
   await api.delete(logicalVolumes, 'pvc-1');
   await gone();
   assert.equal(hdd.get('old-name'), undefined);
+});
+
+/** Time for whatever would be done without waiting. */
+async function settled(): Promise<void> {
+  for (let i = 0; i < 20; i++) await setImmediate();
+}
+
+test('a volume whose class has left is not forgotten because today another class is the default', async (t) => {
+  const { api, clock, ssd, hdd, pools, volumes, answered, gone } = node(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map() });
+  await api.delete(logicalVolumes, 'pvc-1');
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
+  assert.match(volume?.status?.message ?? '', /no device class of this node has volume uid-1/);
+  await settled();
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+
+  pools.become({ pools: [hdd, ssd], defaultClass: 'hdd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a volume that is gone is let go once it is said which class had it', async (t) => {
+  const { api, clock, ssd, volumes, answered, gone } = node(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  await ssd.remove('uid-1'); // by hand
+  await api.delete(logicalVolumes, 'pvc-1');
+  await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
+  const annotations = { 'moorage.dev/held-by': 'ssd' };
+  await api.patch(logicalVolumes, 'pvc-1', { type: 'merge', body: { metadata: { annotations } } });
+  await settled();
+  clock.advance(60_000);
+  await gone();
+});
+
+test('a crash after the removal of a volume of the default class does not keep its object for ever', async (t) => {
+  const { api, clock, ssd, pools, answered, gone } = node(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  const remove = ssd.remove.bind(ssd);
+  ssd.remove = async (id) => {
+    await remove(id);
+    ssd.remove = remove;
+    throw new Trouble('a crash');
+  };
+  await api.delete(logicalVolumes, 'pvc-1');
+  while (clock.timers === 0) await setImmediate();
+  assert.deepEqual(ssd.list(), []);
+  pools.become({ pools: pools.all(), defaultClass: 'hdd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+});
+
+test('a deletion joins the erasure under way, whatever the default is today', async (t) => {
+  const { api, ssd, pools, answered, gone } = node(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  await ssd.remove('uid-1');
+  ssd.erasing = [{ id: 'uid-1', doneBytes: 0n, totalBytes: 1024n }];
+  pools.become({ pools: pools.all(), defaultClass: 'hdd', unavailable: new Map() });
+  const over = Promise.withResolvers<void>();
+  ssd.remove = () => over.promise;
+  await api.delete(logicalVolumes, 'pvc-1');
+  await settled();
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its data is still on the disk');
+  over.resolve();
+  await gone();
+});
+
+test('a volume that may have been made by default is not forgotten while any class cannot be served', async (t) => {
+  const { api, clock, ssd, hdd, pools, gone } = node(t);
+  pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map([['ssd', new Trouble('no disk')]]) });
+  hdd.failure = new Trouble('TimeoutError');
+  const made = await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
+  await api.delete(logicalVolumes, 'pvc-1');
+  await settled();
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+
+  pools.become({ pools: [hdd, ssd], defaultClass: 'hdd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+  assert.deepEqual(ssd.list(), []);
 });
 
 test('a volume whose class never existed can be deleted', async (t) => {

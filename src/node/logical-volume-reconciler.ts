@@ -13,18 +13,18 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../logical-volume/logical-volume.ts';
-import { claimName, logicalVolume, parameters, volumeTag } from '../names.ts';
+import { claimName, heldByAnnotation, logicalVolume, parameters, volumeTag } from '../names.ts';
 import { numberOf } from '../rpc/status.ts';
 import type { Pool } from '../storage/pool.ts';
-import { DeviceClassNotFound, type Pools } from '../storage/pools.ts';
+import { DeviceClassNotFound, DeviceClassUnavailable, type Pools } from '../storage/pools.ts';
 import { nextStep } from './next-step.ts';
-import { poolHolding, VolumeNotHere } from './pool-holding.ts';
+import { HolderNotKnown, poolHolding, poolToRemoveFrom, VolumeNotHere } from './pool-holding.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
   /** The LogicalVolumes of this node, and no others. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'get'>;
-  readonly pools: Pick<Pools, 'get' | 'all'>;
+  readonly pools: Pick<Pools, 'get' | 'all' | 'unavailable'>;
   readonly log: Log;
 }
 
@@ -107,28 +107,55 @@ export class LogicalVolumeReconciler {
   }
 
   async #remove(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
-    const { status } = volume;
-    const id = volumeIdOf(volume);
+    const { metadata, status } = volume;
     try {
-      const pool = poolHolding(this.#pools, id) ?? this.#poolThatMayHold(volume);
-      if (pool) await pool.remove(id, signal);
+      await this.#clear(volume, signal);
     } catch (error) {
       const isNews = !isPassing(error) && messageOf(error) !== status?.message;
       if (isNews) await this.#answer(volume, { ...status, ...failure(error) }, signal);
       throw error; // it must go in the end, so it is tried again
     }
     await this.#letGo(volume, signal);
-    this.#log.info({ name: volume.metadata.name, volume: id }, 'volume removed');
+    this.#log.info({ name: metadata.name, volume: volumeIdOf(volume) }, 'volume removed');
   }
 
-  /** It may have been made before a crash, and not be known yet: only where its class never was, nothing can be. */
-  #poolThatMayHold({ spec, status }: StoredLogicalVolume): Pool | undefined {
+  /** Returns when the volume is certainly on no disk. */
+  async #clear(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const id = volumeIdOf(volume);
+    const holder = poolToRemoveFrom(this.#pools, id);
+    if (holder) await this.#remember(volume, holder, signal);
+    for (const pool of holder ? [holder] : this.#poolsThatMayHold(volume)) await pool.remove(id, signal);
+  }
+
+  /**
+   * It may have been made before a crash, and not be known yet. What was certainly made is gone only if the class that
+   * had it says so, and not if today's default does; only where its class never was, nothing can be.
+   */
+  #poolsThatMayHold(volume: StoredLogicalVolume): readonly Pool[] {
+    const { metadata, status } = volume;
+    const deviceClass = classOf(volume);
+    if (deviceClass === '' && status?.volumeID) throw new HolderNotKnown(metadata.name, status.volumeID);
+    if (deviceClass === '') return this.#allPools();
     try {
-      return this.#pools.get(spec.deviceClass ?? '');
+      return [this.#pools.get(deviceClass)];
     } catch (error) {
-      if (error instanceof DeviceClassNotFound && !status?.volumeID) return undefined;
+      if (error instanceof DeviceClassNotFound && !status?.volumeID) return [];
       throw error;
     }
+  }
+
+  /** The default class may have been another one then, so each must be asked. */
+  #allPools(): readonly Pool[] {
+    for (const [name, error] of this.#pools.unavailable()) throw new DeviceClassUnavailable(name, error);
+    return this.#pools.all();
+  }
+
+  /** So that after a crash it is known which class must say that the volume is gone. */
+  async #remember(volume: StoredLogicalVolume, holder: Pool, signal: AbortSignal): Promise<void> {
+    if (classOf(volume) === holder.name) return;
+    const { name, uid } = volume.metadata;
+    const body = { metadata: { uid, annotations: { [heldByAnnotation]: holder.name } } };
+    await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
   }
 
   /** An object that came without the finalizer could vanish, and leave its volume to nobody. */
@@ -155,6 +182,11 @@ export class LogicalVolumeReconciler {
     const options = { subresource: 'status', signal } as const;
     await this.#client.patch(logicalVolumes, volume.metadata.name, { type: 'json', body }, options);
   }
+}
+
+/** Where its volume is, as far as the object tells; empty if it was made in the default class of its time. */
+function classOf({ metadata, spec }: StoredLogicalVolume): string {
+  return metadata.annotations?.[heldByAnnotation] ?? spec.deviceClass ?? '';
 }
 
 /** Keeps a write from an object that took the name in the meantime. */
