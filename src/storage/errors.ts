@@ -103,7 +103,7 @@ export class VolumeBeingErased extends MoorageError {
   }
 }
 
-/** Removing it would take its copy-on-write snapshots with it; growing it would break them. */
+/** Removing it would take the snapshots with it that read from it; growing it would break them. */
 export class VolumeHasSnapshots extends MoorageError {
   readonly code = 'FailedPrecondition';
 

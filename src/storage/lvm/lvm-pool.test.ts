@@ -260,6 +260,15 @@ test('a snapshot repeated is completed, and one of something else is refused', a
   assert.equal((await pool.snapshot('a', wanted, signal)).origin, undefined);
 });
 
+test('a volume that thin volumes read from is not removed from under them', async () => {
+  const { pool, lvm } = await open();
+  await pool.create(volume('base'), signal);
+  lvm.volumes.set('child', { extents: 1, tags: [], pool: 'pool', origin: 'base' });
+  lvm.sequenceNumber += 2;
+  await assert.rejects(pool.remove('base', signal), { name: 'VolumeHasSnapshots', message: /child/ });
+  assert.deepEqual([...lvm.volumes.keys()], ['base', 'child']);
+});
+
 test('tags are added once', async () => {
   const { pool, lvm } = await open();
   await pool.create({ ...volume('a'), tags: ['one'] }, signal);

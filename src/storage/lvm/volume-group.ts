@@ -185,9 +185,11 @@ export class VolumeGroup {
     return measured;
   }
 
-  /** Thin snapshots stand alone; copy-on-write ones go with their origin. */
+  /** Thin snapshots in the pool of their origin stand alone. All others read from it, and LVM takes them along with it. */
   mustHaveNoSnapshots(name: string): void {
-    const snapshots = this.volumes().filter((volume) => volume.origin === name && volume.pool === undefined);
+    const pool = this.get(name)?.pool;
+    const standsAlone = (snapshot: LogicalVolume) => pool !== undefined && snapshot.pool === pool;
+    const snapshots = this.volumes().filter((volume) => volume.origin === name && !standsAlone(volume));
     if (snapshots.length > 0)
       throw new VolumeHasSnapshots(
         name,
