@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { ErasePolicy } from './device-classes.ts';
-import { erasureIn, erasureTags, isProgressTag, progressTag } from './erasure.ts';
+import { erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from './erasure.ts';
 import { erasingTag } from './tags.ts';
 import { checkTags } from './volume-id.ts';
 
@@ -35,4 +35,6 @@ test('a mark that cannot be understood is taken for the strictest, from the begi
 test('progress is told apart from the rest', () => {
   assert.ok(isProgressTag(progressTag(1n)));
   assert.ok(!erasureTags({ kind: 'zero' }).some(isProgressTag));
+  assert.ok([...erasureTags({ kind: 'zero' }), progressTag(1n)].every(isErasureTag));
+  assert.ok(!isErasureTag('moorage.dev/created'));
 });

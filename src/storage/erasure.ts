@@ -13,7 +13,8 @@ const progressPrefix = 'moorage.dev/erased=';
 
 /**
  * Tags to set, all at once, before the first byte is destroyed. The policy is among them: what was promised when the
- * volume was removed is kept, even if the configuration has changed before it is done.
+ * volume was removed is kept, even if the configuration has changed before it is done. They replace all that an earlier
+ * erasure has left, see `isErasureTag`.
  */
 export function erasureTags(policy: ErasePolicy): readonly string[] {
   return [erasingTag, `${policyPrefix}${policy.kind === 'shred' ? `shred:${policy.passes}` : policy.kind}`];
@@ -26,6 +27,11 @@ export function progressTag(cleanBytes: bigint): string {
 
 export function isProgressTag(tag: string): boolean {
   return tag.startsWith(progressPrefix);
+}
+
+/** Left by an erasure that somebody has called off, it would make the next one leave out what was written since. */
+export function isErasureTag(tag: string): boolean {
+  return tag === erasingTag || tag.startsWith(policyPrefix) || isProgressTag(tag);
 }
 
 /** Undefined for a volume that nobody has removed. A mark that cannot be understood asks for the default of `shred`. */

@@ -5,7 +5,7 @@ import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import type { FileClass } from '../device-classes.ts';
 import { mustBeErasable } from '../eraser.ts';
-import { erasureIn, erasureTags, isProgressTag, progressTag } from '../erasure.ts';
+import { erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import * as errors from '../errors.ts';
 import { luksDevicePath } from '../luks.ts';
@@ -260,7 +260,8 @@ export class FilePool implements ServedPool {
     const label = await this.#files.label(id);
     if (erasureIn(label.tags)) return; // by a call that came just before
     await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
-    const marked = { ...label, tags: [...label.tags, ...erasureTags(erase)] };
+    const kept = label.tags.filter((tag) => !isErasureTag(tag));
+    const marked = { ...label, tags: [...kept, ...erasureTags(erase)] };
     await this.#files.writeLabel(id, marked);
     await this.#erase(id, marked);
   }

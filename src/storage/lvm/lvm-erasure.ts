@@ -1,7 +1,7 @@
 import { MoorageError } from '../../base/errors.ts';
 import type { ErasePolicy } from '../device-classes.ts';
 import { mustBeErasable } from '../eraser.ts';
-import { erasureIn, erasureTags, isProgressTag, progressTag } from '../erasure.ts';
+import { erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import { VolumeInUse } from '../errors.ts';
 import { sourceIn } from '../tags.ts';
@@ -22,7 +22,9 @@ export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, 
     );
     group.mustHaveNoSnapshots(volume.name);
     await mustBeClosed(group, volume);
-    await changeTags(group, volume, { add: erasureTags(policy), remove: [] });
+    const add = erasureTags(policy);
+    const remove = volume.tags.filter((tag) => isErasureTag(tag) && !add.includes(tag));
+    await changeTags(group, volume, { add: add.filter((tag) => !volume.tags.includes(tag)), remove });
   }
   const marked = group.get(volume.name);
   if (!marked || !isReadOnly(marked)) return;
@@ -58,6 +60,7 @@ async function recordProgress(group: VolumeGroup, id: string, cleanBytes: bigint
   await group.change(neverAborted, async () => {
     const volume = group.get(id);
     if (!volume) return;
+    mustBeMarked(volume);
     await changeTags(group, volume, { add: [progressTag(cleanBytes)], remove: volume.tags.filter(isProgressTag) });
   });
 }

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLog } from '../../base/log.ts';
+import { ManualClock } from '../../base/manual-clock.ts';
+import type { ThickClass } from '../device-classes.ts';
+import type { Eraser } from '../eraser.ts';
+import { progressTag } from '../erasure.ts';
+import { Erasures } from '../erasures.ts';
+import { erasingTag } from '../tags.ts';
+import { Lvm } from './lvm.ts';
+import { newLvmFigures } from './lvm-figures.ts';
+import { SimulatedLvm } from './simulated-lvm.ts';
+import { ThickPool } from './thick-pool.ts';
+import { VolumeGroup } from './volume-group.ts';
+
+const signal = new AbortController().signal;
+const sizeBytes = 4194304n;
+
+/** A thick class that erases, on simulated LVM; what destroys the data is the test's. */
+async function open(erase: Eraser['erase']) {
+  const simulated = new SimulatedLvm(100);
+  const clock = new ManualClock();
+  const log = silentLog;
+  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, clock, log, figures: newLvmFigures() });
+  const sequenceNumberOf = async () => simulated.sequenceNumber;
+  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, isWatched: () => false, clock, log });
+  const erasures = new Erasures({ eraser: { erase }, clock, log });
+  const deviceClass: ThickClass = {
+    type: 'thick',
+    name: 'ssd',
+    isDefault: true,
+    spareBytes: 0n,
+    erase: { kind: 'zero' },
+    volumeGroup: 'vg',
+    stripes: 0,
+    stripeSize: undefined,
+    lvcreateOptions: [],
+    snapshots: 'none',
+  };
+  const pool = await ThickPool.open({ group, erasures, log, deviceClass, optionClasses: [] }, signal);
+  return { pool, lvm: simulated };
+}
+
+test('what an earlier erasure left on a volume does not make this one skip data', async () => {
+  const erased: { policy: string; fromBytes: bigint }[] = [];
+  const erase: Eraser['erase'] = async (_target, { kind }, fromBytes) => void erased.push({ policy: kind, fromBytes });
+  const { pool, lvm } = await open(erase);
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  lvm.volumes.get('a')?.tags.push('moorage.dev/erase=none', progressTag(4096n));
+  lvm.sequenceNumber++;
+  await pool.remove('a', signal);
+  assert.deepEqual(erased, [{ policy: 'zero', fromBytes: 0n }]);
+});
+
+test('progress is not written on a volume that has lost its mark', async () => {
+  const { pool, lvm } = await open(async (_target, _policy, _fromBytes, onClean) => {
+    const volume = lvm.volumes.get('a') ?? assert.fail('it is gone');
+    volume.tags = volume.tags.filter((tag) => tag !== erasingTag);
+    lvm.sequenceNumber++;
+    await onClean(sizeBytes / 2n);
+  });
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  await assert.rejects(pool.remove('a', signal), { code: 'Aborted', message: /no longer marked/ });
+  assert.ok(!lvm.volumes.get('a')?.tags.includes(progressTag(sizeBytes / 2n)));
+});
