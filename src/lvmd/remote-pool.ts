@@ -1,4 +1,4 @@
-import { codeOf, type ErrorCode } from '../base/errors.ts';
+import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
@@ -78,6 +78,7 @@ export class RemotePool implements Pool {
   }
 
   async create({ id, sizeBytes, tags, optionClass = '' }: NewVolume, signal: AbortSignal): Promise<Volume> {
+    if (this.get(id)) await this.refresh(signal); // memory may be behind
     const existing = this.get(id);
     if (existing) return this.#fitting(existing, sizeBytes);
     const request = {
@@ -103,9 +104,10 @@ export class RemotePool implements Pool {
   }
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    await this.refresh(signal); // what is there now, this call has not made
     const { id, tags, access, sizeBytes = this.get(source)?.sizeBytes ?? 0n } = wanted;
     const existing = this.get(id);
-    if (existing) return this.#fitting(existing, sizeBytes);
+    if (existing) return this.#whole(existing, wanted);
     const request = {
       name: id,
       sourceVolume: source,
@@ -117,7 +119,7 @@ export class RemotePool implements Pool {
     try {
       await this.#lvmd.volumes.createLVSnapshot(request, { timeoutMs, signal });
     } catch (error) {
-      return this.#madeBefore(id, error, signal);
+      return this.#wholeOrCleared(await this.#madeBefore(id, error, signal), wanted, error, signal);
     }
     return this.#listedAnew(id, signal);
   }
@@ -150,6 +152,26 @@ export class RemotePool implements Pool {
     throw new VolumeExists(this.name, existing.id, existing.sizeBytes, wantedBytes);
   }
 
+  /** A snapshot as it was to become: TopoLVM's lvmd makes it first, and grows, protects and activates it afterwards. */
+  #whole(existing: Volume, { sizeBytes = 0n, access }: NewSnapshot): Volume {
+    const isActive = existing.attr[4] === 'a';
+    if (existing.readOnly === (access === 'ro') && isActive) return this.#fitting(existing, sizeBytes);
+    throw new SnapshotUnfinished(this.name, existing, access);
+  }
+
+  /** What this very call has left half-made nobody was ever given, so it may go; anything else is left as it is. */
+  async #wholeOrCleared(made: Volume, wanted: NewSnapshot, error: unknown, signal: AbortSignal): Promise<Volume> {
+    try {
+      return this.#whole(made, wanted);
+    } catch (unfinished) {
+      const isOurs = codeOf(error) === 'Internal' && wanted.tags.every((tag) => made.tags.includes(tag));
+      if (!isOurs) throw unfinished; // somebody else has made it meanwhile
+      this.#log.warn({ volume: made.id }, `snapshot ${made.id} was left half-made by lvmd; it is removed`);
+      await this.remove(made.id, signal);
+      throw error;
+    }
+  }
+
   /** The volume that an earlier call has made; without one the error stands. */
   async #madeBefore(id: VolumeId, error: unknown, signal: AbortSignal): Promise<Volume> {
     if (!mayHaveBeenMade.has(codeOf(error))) throw error;
@@ -164,6 +186,18 @@ export class RemotePool implements Pool {
     const volume = this.get(id);
     if (!volume) throw new VolumeNotFound(this.name, id);
     return volume;
+  }
+}
+
+/** It may have been interrupted, or be on its way, or be somebody's: none of these can be told apart. */
+class SnapshotUnfinished extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(pool: string, { id, attr }: Volume, access: NewSnapshot['access']) {
+    super(
+      `snapshot ${id} exists in device class ${pool} but is not active and ${access} (lv_attr ${attr}); ` +
+        'if nobody uses it, remove it and make it again',
+    );
   }
 }
 

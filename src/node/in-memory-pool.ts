@@ -58,7 +58,8 @@ export class InMemoryPool implements Pool {
     const sourceBytes = this.#must(source).sizeBytes;
     const wantedBytes = sizeBytes ?? sourceBytes;
     if (wantedBytes < sourceBytes) throw new SnapshotTooSmall(id, sourceBytes, wantedBytes);
-    return this.#put({ ...this.#writable(id, wantedBytes, tags), readOnly: access === 'ro', origin: source });
+    const copy = { ...this.#writable(id, wantedBytes, tags), origin: source };
+    return this.#put(access === 'ro' ? { ...copy, readOnly: true, attr: '-ri-a-----' } : copy);
   }
 
   async remove(id: VolumeId): Promise<void> {
