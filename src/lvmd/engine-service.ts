@@ -7,7 +7,7 @@ import type { Implementation } from '../rpc/server.ts';
 import type { Erasure, Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { checkVolumeId } from '../storage/volume-id.ts';
-import { checkDeviceClass, refuseUnknownFields, requestedTags } from './requests.ts';
+import { addedTags, checkDeviceClass, refuseUnknownFields } from './requests.ts';
 
 /** Often enough for a person who watches a figure grow. */
 const progressEveryMs = 500;
@@ -36,7 +36,7 @@ export function engineService(
     async addTags(request, { signal }) {
       refuseUnknownFields(request);
       checkVolumeId(request.name);
-      await poolOf(request.deviceClass).addTags(request.name, requestedTags(request.tags), signal);
+      await poolOf(request.deviceClass).addTags(request.name, addedTags(request.tags), signal);
       return {};
     },
 

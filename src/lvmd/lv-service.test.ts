@@ -42,6 +42,7 @@ const invalid: Record<string, { name?: string; sizeBytes?: bigint; tags?: string
   'a tag with shell characters': { tags: ['a;b'] },
   'a tag of ten megabytes': { tags: ['a'.repeat(10_000_000)] },
   'a tag that would have the volume erased': { tags: ['moorage.dev/erasing'] },
+  'a tag that would make the volume look unfinished': { tags: ['moorage.dev/source=x'] },
   'a million tags': { tags: Array.from({ length: 1_000_000 }, () => 'a') },
   'a device class that no file can name': { deviceClass: '../ssd' },
   'a device class of ten megabytes': { deviceClass: 'a'.repeat(10_000_000) },

@@ -1,7 +1,7 @@
 import type { Message } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
 import { createdTag } from '../storage/tags.ts';
-import { checkTags } from '../storage/volume-id.ts';
+import { checkAddedTags, checkNewTags } from '../storage/volume-id.ts';
 
 /** Large enough for anything that we want to refuse in our own words. */
 export const maxRequestBytes = 16 * 1024 * 1024;
@@ -9,8 +9,6 @@ export const maxRequestBytes = 16 * 1024 * 1024;
 /** All tags of all volumes live in the volume group's metadata, which every LVM command reads and writes. */
 const maxTags = 64;
 const maxTagBytes = 16 * 1024;
-/** How a volume is marked whose data is to be destroyed. */
-const erasureTags = /^moorage\.dev\/(erasing$|erase=|erased=)/;
 const bytesPerGb = 1024n ** 3n;
 
 /** What a caller asks for in words that we do not know might matter to it: better no volume than the wrong one. */
@@ -36,18 +34,31 @@ export function checkOptionClass(name: string): void {
   );
 }
 
-/** The tags to set: each once, and without the one that the engine sets itself, which a client of TopoLVM's lvmd has to. */
+/** The tags of a new volume: each once, and without the one that the engine sets itself, which a client of TopoLVM's lvmd has to. */
 export function requestedTags(tags: readonly string[]): readonly string[] {
+  mustNotBeTooMany(tags);
+  checkNewTags(tags);
+  return withoutCreated(tags);
+}
+
+/** The same for tags that a volume is to get. */
+export function addedTags(tags: readonly string[]): readonly string[] {
+  mustNotBeTooMany(tags);
+  checkAddedTags(tags);
+  return withoutCreated(tags);
+}
+
+function withoutCreated(tags: readonly string[]): readonly string[] {
+  return [...new Set(tags)].filter((tag) => tag !== createdTag);
+}
+
+function mustNotBeTooMany(tags: readonly string[]): void {
   const bytes = tags.reduce((sum, tag) => sum + tag.length, 0);
   if (tags.length > maxTags || bytes > maxTagBytes) {
     throw new InvalidInput(
       `${tags.length} tags with ${bytes} characters are too many; a volume has at most ${maxTags} with ${maxTagBytes}`,
     );
   }
-  checkTags(tags);
-  const deadly = tags.find((tag) => erasureTags.test(tag));
-  if (deadly) throw new InvalidInput(`tag ${deadly} would have the volume erased; leave it out`);
-  return [...new Set(tags)].filter((tag) => tag !== createdTag);
 }
 
 interface Sizes {

@@ -1,8 +1,12 @@
 import type { Volume } from './pool.ts';
 
 /** Tags are kept with the volume on the disk itself, so they survive the loss of the cluster. */
+const ownPrefix = 'moorage.dev/';
 const filesystemPrefix = 'moorage.dev/filesystem=';
+const encryptedPrefix = 'moorage.dev/encrypted=';
 const sourcePrefix = 'moorage.dev/source=';
+/** Whose data it is: told by the caller, and of no meaning to a pool. */
+const ownerPrefixes = ['moorage.dev/claim=', 'moorage.dev/volume='];
 
 /** Set by the pool that made the volume: what is found on it is known to be ours, or known not to be. */
 export const createdTag = 'moorage.dev/created';
@@ -30,13 +34,28 @@ export function formattedAs(volume: Volume): string | undefined {
 }
 
 /** Set once the volume has been encrypted: what its device holds is of use only through a key. */
-export const encryptedTag = 'moorage.dev/encrypted=luks2';
+export const encryptedTag = `${encryptedPrefix}luks2`;
 
 export function isEncrypted(volume: Volume): boolean {
   return volume.tags.includes(encryptedTag);
 }
 
+/** Whether a caller may have a new volume carry it. From most of our own tags a pool tells what may be done to a volume. */
+export function isForNewVolume(tag: string): boolean {
+  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerPrefixes.some((prefix) => tag.startsWith(prefix));
+}
+
+/** Whether a caller may add it to a volume: also what tells that the volume is in use from now on. */
+export function isForAnyVolume(tag: string): boolean {
+  return isForNewVolume(tag) || tellsOfUse(tag);
+}
+
+/** Whether somebody may have written data to the volume that carries it, or to the one that it is a copy of. */
+export function tellsOfUse(tag: string): boolean {
+  return tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
+}
+
 /** What a copy of a volume takes over from it: the tags that tell what is on its device. */
 export function contentTags(tags: readonly string[]): readonly string[] {
-  return tags.filter((tag) => tag === createdTag || tag === encryptedTag || tag.startsWith(filesystemPrefix));
+  return tags.filter((tag) => tag === createdTag || tellsOfUse(tag));
 }

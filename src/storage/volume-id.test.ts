@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkNewVolume, checkTags, checkVolumeId } from './volume-id.ts';
+import { checkAddedTags, checkNewTags, checkNewVolume, checkTags, checkVolumeId } from './volume-id.ts';
 
 test('ids are names that LVM takes', () => {
   for (const id of ['5f0c2d1e-8f0b-4d0c-9d1e-000000000001', 'a', 'my_volume.1+2', '.hidden']) checkVolumeId(id);
@@ -27,6 +27,16 @@ test('tags are texts that LVM takes', () => {
   checkTags(['moorage.dev/filesystem=ext4', 'ephemeral', 'a:b#c&d!e']);
   for (const tag of ['', '-a', 'a b', 'a,b', 'a@b', '"'])
     assert.throws(() => checkTags([tag]), { name: 'InvalidInput' }, tag);
+});
+
+test('tags of our own that a pool acts on are no business of a caller', () => {
+  checkNewTags(['a', 'moorage.dev/claim=ns/a', 'moorage.dev/volume=pvc-1', 'moorage.dev/created']);
+  checkAddedTags(['a', 'moorage.dev/filesystem=ext4', 'moorage.dev/encrypted=luks2']);
+  for (const name of ['source=x', 'erasing', 'erase=zero', 'erased=1', 'anything']) {
+    assert.throws(() => checkNewTags(['a', `moorage.dev/${name}`]), { name: 'InvalidInput' }, name);
+    assert.throws(() => checkAddedTags(['a', `moorage.dev/${name}`]), { name: 'InvalidInput' }, name);
+  }
+  assert.throws(() => checkNewTags(['moorage.dev/filesystem=ext4']), { name: 'InvalidInput' });
 });
 
 test('a volume has a size', () => {

@@ -1,5 +1,6 @@
 import { InvalidInput } from '../base/errors.ts';
 import type { NewVolume, VolumeId } from './pool.ts';
+import { isForAnyVolume, isForNewVolume } from './tags.ts';
 
 const reservedPrefixes = ['snapshot', 'pvmove'];
 const reservedParts =
@@ -21,6 +22,7 @@ export function checkVolumeId(id: VolumeId): void {
   }
 }
 
+/** What LVM takes as a tag. */
 export function checkTags(tags: readonly string[]): void {
   for (const tag of tags) {
     if (/^[A-Za-z0-9_+./=!:&#][A-Za-z0-9_+./=!:&#-]{0,1023}$/.test(tag)) continue;
@@ -30,9 +32,26 @@ export function checkTags(tags: readonly string[]): void {
   }
 }
 
+/** What a caller may have a new volume or a copy carry. */
+export function checkNewTags(tags: readonly string[]): void {
+  checkTags(tags);
+  refuseOwn(tags.find((tag) => !isForNewVolume(tag)));
+}
+
+/** What a caller may add to a volume. */
+export function checkAddedTags(tags: readonly string[]): void {
+  checkTags(tags);
+  refuseOwn(tags.find((tag) => !isForAnyVolume(tag)));
+}
+
+/** With a tag of ours a caller could have a volume erased, or taken for one that was never finished. */
+function refuseOwn(tag: string | undefined): void {
+  if (tag) throw new InvalidInput(`tag ${tag.slice(0, 128)} is one that only Moorage itself sets; leave it out`);
+}
+
 export function checkNewVolume(wanted: NewVolume): void {
   checkVolumeId(wanted.id);
-  checkTags(wanted.tags);
+  checkNewTags(wanted.tags);
   if (wanted.sizeBytes <= 0n) {
     throw new InvalidInput(`volume ${wanted.id} cannot have ${wanted.sizeBytes} bytes; ask for at least one`);
   }

@@ -26,10 +26,10 @@ test('LUKS2 on volumes of every kind', async (t) => {
   const { engine } = await engineOfTest(t);
   let made = 0;
   /** Closed and gone after the test. */
-  const newVolume = async (t: TestContext, kind: string, tags: readonly string[] = []) => {
+  const newVolume = async (t: TestContext, kind: string) => {
     const pool = engine.pools.get(kind);
     const id = `${kind}-${++made}`;
-    const { devicePath } = await pool.create({ id, sizeBytes: 32n * mebibyte, tags }, signal);
+    const { devicePath } = await pool.create({ id, sizeBytes: 32n * mebibyte, tags: [] }, signal);
     undoAfter(t, async () => {
       await luks.close(id, signal);
       await pool.remove(id, signal);
@@ -97,7 +97,8 @@ test('LUKS2 on volumes of every kind', async (t) => {
       await assert.rejects(luks.format(pool, id, key, signal, cheap), { name: refusal });
       assert.equal(await checksum(devicePath), before);
     }
-    const lost = await newVolume(t, 'thick', [encryptedTag]);
+    const lost = await newVolume(t, 'thick');
+    await pool.addTags(lost.id, [encryptedTag], signal);
     await assert.rejects(luks.format(pool, lost.id, key, signal, cheap), { name: 'FilesystemVanished' });
   });
 

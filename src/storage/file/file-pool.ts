@@ -12,7 +12,7 @@ import { luksDevicePath } from '../luks.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
 import { contentTags, createdTag, sourceTag } from '../tags.ts';
-import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
+import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { LoopDevices } from './loop-devices.ts';
 import { reflink } from './reflink.ts';
 import { roomToCome } from './room-to-come.ts';
@@ -159,7 +159,7 @@ export class FilePool implements ServedPool {
   }
 
   async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
-    checkTags(tags);
+    checkAddedTags(tags);
     return this.#change(signal, async () => {
       const volume = this.#mustHave(id);
       const before = await this.#files.label(id);
@@ -171,7 +171,7 @@ export class FilePool implements ServedPool {
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     checkVolumeId(wanted.id);
-    checkTags(wanted.tags);
+    checkNewTags(wanted.tags);
     return this.#change(signal, async () => {
       const original = this.#mustHave(source);
       const sizeBytes = roundUp(wanted.sizeBytes ?? original.sizeBytes);

@@ -263,8 +263,8 @@ test('a snapshot repeated is completed, and one of something else is refused', a
 test('a volume that thin volumes read from is not removed from under them', async () => {
   const { pool, lvm } = await open();
   await pool.create(volume('base'), signal);
-  lvm.volumes.set('child', { extents: 1, tags: [], pool: 'pool', origin: 'base' });
-  lvm.sequenceNumber += 2;
+  lvm.addForeign('child', 1);
+  Object.assign(lvm.volumes.get('child') ?? {}, { pool: 'pool', origin: 'base' });
   await assert.rejects(pool.remove('base', signal), { name: 'VolumeHasSnapshots', message: /child/ });
   assert.deepEqual([...lvm.volumes.keys()], ['base', 'child']);
 });
@@ -283,6 +283,18 @@ test('names that LVM would not take never reach it', async () => {
   const { pool, lvm } = await open();
   await assert.rejects(pool.create(volume('../etc'), signal), { name: 'InvalidInput' });
   await assert.rejects(pool.create({ ...volume('a'), tags: ['a b'] }, signal), { name: 'InvalidInput' });
+  assert.deepEqual(lvm.commands, []);
+});
+
+test('no caller can make a volume look unfinished, or have it erased', async () => {
+  const { pool, lvm } = await open({ snapshots: 'copy-on-write' });
+  await pool.create(volume('a'), signal);
+  lvm.commands.length = 0;
+  for (const tags of [['moorage.dev/source=x'], ['moorage.dev/erasing']]) {
+    await assert.rejects(pool.addTags('a', tags, signal), { name: 'InvalidInput' });
+    await assert.rejects(pool.create({ ...volume('b'), tags }, signal), { name: 'InvalidInput' });
+    await assert.rejects(pool.snapshot('a', { id: 's', tags, access: 'rw' }, signal), { name: 'InvalidInput' });
+  }
   assert.deepEqual(lvm.commands, []);
 });
 

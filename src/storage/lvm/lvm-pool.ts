@@ -14,7 +14,7 @@ import {
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
 import { contentTags, createdTag, sourceIn, sourceTag } from '../tags.ts';
-import { checkNewVolume, checkTags, checkVolumeId } from '../volume-id.ts';
+import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { Activation } from './activation.ts';
 import { askLvm } from './effect.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
@@ -117,7 +117,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   }
 
   async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
-    checkTags(tags);
+    checkAddedTags(tags);
     return this.group.change(signal, async () => {
       const volume = this.mustHave(id);
       const missing = tags.filter((tag) => !volume.tags.includes(tag));
@@ -155,7 +155,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   /** Within `change`: the snapshot as an earlier call has made it; undefined if there is none yet. */
   protected async madeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<LogicalVolume | undefined> {
     checkVolumeId(wanted.id);
-    checkTags(wanted.tags);
+    checkNewTags(wanted.tags);
     const existing = await this.#usable(wanted.id);
     if (existing && sourceOf(existing) !== source) throw new NameTaken(this.name, wanted.id, source);
     return existing;
