@@ -97,6 +97,24 @@ test('words that the shell would take apart go as a process', async (t) => {
   assert.deepEqual(figures.commands, { shell: 0, exec: 1 });
 });
 
+test('a volume with very many tags, or an odd one, is made like any other', async (t) => {
+  const { pool, engine } = await onNewGroup(t);
+  const tags = Array.from({ length: 62 }, (_, index) => `tag${index}${'x'.repeat(240)}`);
+  await pool.create({ ...newVolume('many'), tags }, signal);
+  await pool.create({ ...newVolume('odd'), tags: ['#odd', 'after'] }, signal);
+  await pool.refresh(signal);
+  assert.ok(tags.every((tag) => pool.get('many')?.tags.includes(tag)));
+  assert.ok(['#odd', 'after'].every((tag) => pool.get('odd')?.tags.includes(tag)));
+
+  // As many at once as go in one command, with long names.
+  const ids = Array.from({ length: 50 }, (_, index) => `${index}`.padEnd(64, 'x'));
+  for (const id of ids) await pool.create(newVolume(id), signal);
+  await Promise.all(ids.map((id) => pool.remove(id, signal)));
+  await pool.refresh(signal);
+  assert.equal(pool.list().length, 2);
+  assert.equal(engine.groups.figures.shellRestarts, 0);
+});
+
 test('a disk that hangs makes one request fail at its deadline; when it answers again, all is as it was', async (t) => {
   const disk = await faults.delay(t, disks()[0] ?? '', 3_000);
   const vg = await volumeGroup(t, { disks: [disk.path] });

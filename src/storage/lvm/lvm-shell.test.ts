@@ -66,7 +66,13 @@ test('only words that mean the same to it reach a shell', () => {
   assert.ok(
     LvmShell.understands(['lvcreate', '--addtag', 'moorage.dev/claim=ns/a#1:2&3!+_^%@,', '100%ORIGIN', '-l', '5']),
   );
-  for (const word of ['', 'a b', 'a"b', "a'b", 'a\nb', 'a\\b', 'a\tb', 'a;b', '$x', '`x`', 'ä', '\u0000']) {
+  for (const word of ['', '#a', 'a b', 'a"b', "a'b", 'a\nb', 'a\\b', 'a\tb', 'a;b', '$x', '`x`', 'ä', '\u0000']) {
     assert.ok(!LvmShell.understands(['lvs', word]), JSON.stringify(word));
   }
+});
+
+test('a command of more words than a shell takes does not reach it', () => {
+  const words = (count: number) => Array.from({ length: count }, () => 'word');
+  assert.ok(LvmShell.understands(words(60)));
+  assert.ok(!LvmShell.understands(words(61)));
 });

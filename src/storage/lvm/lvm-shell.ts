@@ -6,6 +6,8 @@ import { AnswerReader, type ShellAnswer } from './shell-answer.ts';
 
 const maxAnswerChars = 16 * 1024 * 1024;
 const reportFd = 3;
+/** LVM's shell takes 64 words, and never answers to more. */
+const maxWords = 60;
 
 /**
  * LVM sets memory aside before it suspends a device, by touching it. Kept in the process, that memory is there the next
@@ -69,9 +71,9 @@ export class LvmShell {
     return this.#death === undefined;
   }
 
-  /** Whether the shell would understand these words as they are meant: it has quotes and blanks of its own. */
+  /** Whether the shell would understand these words as they are meant: it has quotes, blanks and comments of its own. */
   static understands(words: readonly string[]): boolean {
-    return words.every((word) => /^[A-Za-z0-9_+./=!:&#@%,^-]+$/.test(word));
+    return words.length <= maxWords && words.every((word) => /^(?!#)[A-Za-z0-9_+./=!:&#@%,^-]+$/.test(word));
   }
 
   /** Runs a command to its end and returns its report. A caller that leaves does not stop it; only the deadline does. */

@@ -24,6 +24,7 @@ interface Removal {
   readonly done: PromiseWithResolvers<void>;
 }
 
+/** As many as LVM's shell takes in one command. */
 const maxTogether = 50;
 
 /** Removes volumes of one group: those that wait at the same time go in one command. */
