@@ -39,7 +39,7 @@ const parts: Record<string, () => Promise<Result>> = {
   lvm: async () => {
     const inside = globSync('test/lvm/*.test.ts').sort();
     const world = await tests([process.execPath, 'test/worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
-    return add(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=1']));
+    return add(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=2']));
   },
   cluster: async () => {
     requireHost();
