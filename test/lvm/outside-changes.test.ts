@@ -61,6 +61,19 @@ test('a disk that is added is used, and one that is taken away is not waited for
   await pool.create({ id: 'small', sizeBytes: 4n * mebibyte, tags: [] }, signal);
 });
 
+test('a disk whose metadata LVM ignores is not listened to either', async (t) => {
+  const { vg, engine, pool } = await onNewGroup(t);
+  await command('vgchange', '--vgmetadatacopies', 'unmanaged', vg);
+  await command('pvchange', '-y', '--metadataignore', 'y', disks()[0] ?? '');
+  await pool.refresh(signal);
+  const { exec } = engine.groups.figures.commands;
+  for (const name of ['one', 'two', 'three']) {
+    await command('lvcreate', '-y', '-n', name, '-L', '4m', vg);
+    assert.ok((await seen(pool, () => pool.get(name) !== undefined)) < seenWithinMs);
+  }
+  assert.equal(engine.groups.figures.commands.exec, exec + 3, 'each change was asked about once');
+});
+
 test('classes of one volume group share its space and its names', async (t) => {
   const { vg, engine, pool: thick } = await onNewGroup(t);
   await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '64m', '-n', 'pool', vg);

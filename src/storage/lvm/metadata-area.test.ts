@@ -31,16 +31,25 @@ async function device(t: TestContext, content: Buffer): Promise<string> {
   return join(dir, 'device');
 }
 
-test('the sequence number is read from the first device that has one, and each change is seen', async (t) => {
+test('the sequence number is read from the devices that have one, and each change is seen', async (t) => {
   const areas = new MetadataAreas();
   const first = await device(t, Buffer.alloc(8192));
   const second = await device(t, physicalVolume(624));
   const devices = ['/no/such/device', first, second];
-  assert.equal(await areas.sequenceNumberOf(devices), 624);
+  assert.equal(await areas.sequenceNumberOf('vg-1.x', devices), 624);
   await writeFile(second, physicalVolume(625));
-  assert.equal(await areas.sequenceNumberOf(devices), 625);
+  assert.equal(await areas.sequenceNumberOf('vg-1.x', devices), 625);
   await writeFile(second, Buffer.alloc(8192));
-  assert.equal(await areas.sequenceNumberOf(devices), undefined);
+  assert.equal(await areas.sequenceNumberOf('vg-1.x', devices), undefined);
+});
+
+test('the newest metadata of the group counts; ignored, old and foreign areas do not', async (t) => {
+  const areas = new MetadataAreas();
+  const ignored = physicalVolume(900);
+  ignored.writeUInt32LE(1, areaAt + 60);
+  const devices = await Promise.all([ignored, physicalVolume(3), physicalVolume(7)].map((disk) => device(t, disk)));
+  assert.equal(await areas.sequenceNumberOf('vg-1.x', devices), 7);
+  assert.equal(await areas.sequenceNumberOf('vg-1', devices), undefined);
 });
 
 test('a device without metadata, or with another content, tells nothing and harms nothing', async () => {
@@ -48,7 +57,7 @@ test('a device without metadata, or with another content, tells nothing and harm
   const readAt = (content: Buffer) => async (position: number, length: number) =>
     content.subarray(position, position + length);
   assert.equal(findMetadataArea(disk.subarray(0, 2048)), areaAt);
-  assert.equal(await readSequenceNumber(readAt(disk), areaAt), 7);
+  assert.equal(await readSequenceNumber(readAt(disk), areaAt, 'vg-1.x'), 7);
   const change = fc.record({ at: fc.nat(disk.length - 1), bytes: fc.uint8Array({ minLength: 1, maxLength: 16 }) });
   await fc.assert(
     fc.asyncProperty(fc.array(change, { maxLength: 8 }), fc.nat(disk.length), async (changes, length) => {
@@ -57,7 +66,7 @@ test('a device without metadata, or with another content, tells nothing and harm
       const cut = broken.subarray(0, length);
       const found = findMetadataArea(cut.subarray(0, 2048));
       if (found === undefined) return;
-      const sequenceNumber = await readSequenceNumber(readAt(cut), found);
+      const sequenceNumber = await readSequenceNumber(readAt(cut), found, 'vg-1.x');
       assert.ok(sequenceNumber === undefined || Number.isSafeInteger(sequenceNumber));
     }),
     { numRuns: 2000 },

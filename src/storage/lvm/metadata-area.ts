@@ -6,7 +6,10 @@ const labelSectors = 4; // LVM writes its label into one of the first four
 const areaMagic = ' LVM2 x[5A%r0N*>';
 const areaMagicAt = 4;
 const firstLocationAt = 40;
-/** The sequence number stands in the first lines of a volume group's metadata. */
+const flagsAt = firstLocationAt + 20;
+/** LVM writes nothing more to an area that it was told to ignore; what is there is old. */
+const ignoredFlag = 1;
+/** Name, id and sequence number stand in the first lines of a volume group's metadata. */
 const headBytes = 512;
 const maxAreaBytes = 2n ** 40n;
 
@@ -14,18 +17,19 @@ const maxAreaBytes = 2n ** 40n;
 export type ReadAt = (position: number, length: number) => Promise<Buffer>;
 
 /**
- * The sequence number in the metadata area that begins there: LVM counts it up with each change of the volume group, so
- * two reads tell whether anything has changed, without a process. Undefined where there is no metadata.
+ * The sequence number of the group in the metadata area that begins there: LVM counts it up with each change of the
+ * group, so two reads tell whether anything has changed, without a process. Undefined where the area does not tell.
  */
-export async function readSequenceNumber(readAt: ReadAt, areaAt: number): Promise<number | undefined> {
+export async function readSequenceNumber(readAt: ReadAt, areaAt: number, group: string): Promise<number | undefined> {
   const header = await readAt(areaAt, sectorBytes);
   if (header.length < sectorBytes) return undefined;
   if (header.toString('latin1', areaMagicAt, areaMagicAt + areaMagic.length) !== areaMagic) return undefined;
+  if (header.readUInt32LE(flagsAt) & ignoredFlag) return undefined;
   const textAt = header.readBigUInt64LE(firstLocationAt);
   if (textAt === 0n || textAt > maxAreaBytes) return undefined;
   const head = await readAt(areaAt + Number(textAt), headBytes);
-  const digits = /^[^{]+\{\s*id = "[^"]*"\s+seqno = (\d{1,15})\s/.exec(head.toString('latin1'))?.[1];
-  return digits === undefined ? undefined : Number(digits);
+  const match = /^(\S+) \{\s*id = "[^"]*"\s+seqno = (\d{1,15})\s/.exec(head.toString('latin1'));
+  return match?.[1] === group ? Number(match[2]) : undefined;
 }
 
 /** Where the first metadata area begins, as the label says. */
@@ -58,27 +62,28 @@ function metadataAreaIn(label: Buffer): number | undefined {
 export class MetadataAreas {
   readonly #areaAt = new Map<string, number>();
 
-  /** Of the first device that has metadata and can be read. */
-  async sequenceNumberOf(devices: readonly string[]): Promise<number | undefined> {
+  /** The highest of its devices: one that was away for a while has an old one, which LVM does not go by either. */
+  async sequenceNumberOf(group: string, devices: readonly string[]): Promise<number | undefined> {
+    let highest: number | undefined;
     for (const device of devices) {
       try {
-        const sequenceNumber = await this.#read(device);
-        if (sequenceNumber !== undefined) return sequenceNumber;
+        const sequenceNumber = await this.#read(device, group);
+        if (sequenceNumber !== undefined) highest = Math.max(sequenceNumber, highest ?? 0);
       } catch {
         // Another device may tell; if none does, LVM is asked.
       }
     }
-    return undefined;
+    return highest;
   }
 
-  async #read(device: string): Promise<number | undefined> {
+  async #read(device: string, group: string): Promise<number | undefined> {
     await using file = await open(device, 'r');
     const readAt: ReadAt = async (position, length) => {
       const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
       return buffer.subarray(0, bytesRead);
     };
     const areaAt = this.#areaAt.get(device) ?? findMetadataArea(await readAt(0, labelSectors * sectorBytes));
-    const sequenceNumber = areaAt === undefined ? undefined : await readSequenceNumber(readAt, areaAt);
+    const sequenceNumber = areaAt === undefined ? undefined : await readSequenceNumber(readAt, areaAt, group);
     if (sequenceNumber === undefined || areaAt === undefined) this.#areaAt.delete(device);
     else this.#areaAt.set(device, areaAt);
     return sequenceNumber;

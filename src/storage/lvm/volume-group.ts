@@ -50,6 +50,8 @@ export class VolumeGroup {
   #devices: readonly string[] = [];
   /** As our own changes make it; if the disks say something else, somebody else was there. */
   #sequenceNumber = 0;
+  /** What the disks said when LVM was asked for that and said something else: that is nothing to ask again for. */
+  #askedAbout: number | undefined;
   /** Memory is not what LVM has, or we do not know. */
   #inDoubt = true;
   /** The disks have told that memory is what LVM has. */
@@ -209,7 +211,9 @@ export class VolumeGroup {
     const now = await this.#readSequenceNumber();
     this.#touched = false;
     this.#isSure = now === this.#sequenceNumber;
-    if (now !== undefined && !this.#isSure) this.#inDoubt = true;
+    if (now === undefined) return;
+    if (!this.#isSure && now !== this.#askedAbout) this.#inDoubt = true;
+    this.#askedAbout = this.#isSure ? undefined : now;
   }
 
   async #readSequenceNumber(): Promise<number | undefined> {
@@ -265,6 +269,7 @@ export class VolumeGroup {
 
   #take(report: GroupReport): void {
     this.#sequenceNumber = report.sequenceNumber;
+    if (this.#askedAbout === report.sequenceNumber) this.#askedAbout = undefined;
     this.#extentBytes = report.extentBytes;
     this.#extents = report.extents;
     this.#freeExtents = report.freeExtents;

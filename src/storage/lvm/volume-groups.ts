@@ -72,7 +72,7 @@ export class VolumeGroups {
   #newGroup(name: string): VolumeGroup {
     const { command, run, env, clock, log } = this.#options;
     const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
-    const sequenceNumberOf = (devices: readonly string[]) => this.#metadata.sequenceNumberOf(devices);
+    const sequenceNumberOf = (devices: readonly string[]) => this.#metadata.sequenceNumberOf(name, devices);
     return new VolumeGroup({ name, lvm, sequenceNumberOf, isWatched: () => this.#isWatching, clock, log });
   }
 
