@@ -22,6 +22,8 @@ export class MappingForeign extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId, mapping: string, backing: string) {
-    super(`${mapping} is open on ${backing}, which is not volume ${id}; close it with cryptsetup close`);
+    super(
+      `${mapping} is open on ${backing}, which is not volume ${id}; if nobody uses it, close it with cryptsetup close`,
+    );
   }
 }

@@ -35,8 +35,9 @@ export function luksDevicePath(id: VolumeId): string {
   return `/dev/mapper/${mappingName(id)}`;
 }
 
+/** LVM doubles the dashes of names, so none of its volumes has this one: volume `data` of a group `moorage` is `moorage-data`. */
 function mappingName(id: VolumeId): string {
-  return `moorage-${id}`;
+  return `moorage-luks-${id}`;
 }
 
 /**
@@ -87,11 +88,10 @@ export class Luks {
     });
   }
 
-  /** A volume that is not open is closed already. */
-  async close(id: VolumeId, signal: AbortSignal): Promise<void> {
-    await this.#alone(id, signal, async () => {
-      if ((await this.#backingDevice(id)) === undefined) return;
-      await this.#cryptsetup(id, ['close', mappingName(id)]);
+  /** A volume that is not open is closed already. One of the same name in another class is not touched. */
+  async close(volume: Volume, signal: AbortSignal): Promise<void> {
+    await this.#alone(volume.id, signal, async () => {
+      if (await this.#isOpenOn(volume)) await this.#cryptsetup(volume.id, ['close', mappingName(volume.id)]);
     });
   }
 
@@ -130,8 +130,8 @@ export class Luks {
     return probe.kind === 'found' && probe.filesystem === luks;
   }
 
-  async isOpen(id: VolumeId): Promise<boolean> {
-    return (await this.#backingDevice(id)) !== undefined;
+  async isOpen(volume: Volume): Promise<boolean> {
+    return this.#isOpenOn(volume);
   }
 
   /** Whoever has this file and a key can read the volume for ever, even after the key was changed. It must not exist yet. */

@@ -5,6 +5,7 @@ import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { Luks, luksDevicePath } from '../../src/storage/luks.ts';
+import type { Pool } from '../../src/storage/pool.ts';
 import { blkid } from '../../src/storage/probe.ts';
 import { encryptedTag } from '../../src/storage/tags.ts';
 import { command } from '../worlds/lvm/inside.ts';
@@ -25,13 +26,17 @@ const checksum = async (device: string) => (await command('sh', '-c', `head -c 2
 test('LUKS2 on volumes of every kind', async (t) => {
   const { engine } = await engineOfTest(t);
   let made = 0;
+  const close = async (pool: Pool, id: string) => {
+    const volume = pool.get(id);
+    if (volume) await luks.close(volume, signal);
+  };
   /** Closed and gone after the test. */
   const newVolume = async (t: TestContext, kind: string) => {
     const pool = engine.pools.get(kind);
     const id = `${kind}-${++made}`;
     const { devicePath } = await pool.create({ id, sizeBytes: 32n * mebibyte, tags: [] }, signal);
     undoAfter(t, async () => {
-      await luks.close(id, signal);
+      await close(pool, id);
       await pool.remove(id, signal);
     });
     return { pool, id, devicePath };
@@ -60,14 +65,14 @@ test('LUKS2 on volumes of every kind', async (t) => {
 
       await luks.changeKey(grown, key, otherKey, signal, cheap);
       await luks.changeKey(grown, key, otherKey, signal, cheap); // repeated
-      await luks.close(id, signal);
-      await luks.close(id, signal);
-      assert.equal(await luks.isOpen(id), false);
+      await luks.close(grown, signal);
+      await luks.close(grown, signal);
+      assert.equal(await luks.isOpen(grown), false);
       await assert.rejects(luks.open(grown, key, signal), { name: 'WrongKey', code: 'PermissionDenied' });
       await luks.open(grown, otherKey, signal);
       assert.equal(await command('head', '-c', '9', device), 'plaintext');
       await assert.rejects(pool.remove(id, signal), { name: 'VolumeInUse' });
-      await luks.close(id, signal);
+      await luks.close(grown, signal);
       await pool.remove(id, signal);
     });
   }
@@ -121,7 +126,7 @@ test('LUKS2 on volumes of every kind', async (t) => {
       ); // as if it had no key yet
       const volume = await luks.format(pool, id, key, signal, cheap);
       assert.equal(await luks.open(volume, key, signal), luksDevicePath(id));
-      await luks.close(id, signal);
+      await luks.close(volume, signal);
 
       await command(
         'sh',
@@ -179,12 +184,24 @@ test('LUKS2 on volumes of every kind', async (t) => {
       const copyId = `copy-of-${id}`;
       const copy = await pool.snapshot(id, { id: copyId, tags: [], access: 'ro' }, signal);
       undoAfter(t, async () => {
-        await luks.close(copyId, signal);
+        await luks.close(copy, signal);
         await pool.remove(copyId, signal);
       });
       assert.equal(await command('head', '-c', '9', await luks.open(copy, key, signal)), 'plaintext');
       assert.equal(await command('blockdev', '--getro', luksDevicePath(copyId)), '1');
     }
+  });
+
+  await t.test('a volume of the same name in another class neither opens nor closes it', async (t) => {
+    const { pool, id } = await newVolume(t, 'thick');
+    const volume = await luks.format(pool, id, key, signal, cheap);
+    await luks.open(volume, key, signal);
+    const files = engine.pools.get('file');
+    const other = await files.create({ id, sizeBytes: 32n * mebibyte, tags: [] }, signal);
+    undoAfter(t, () => files.remove(id, signal));
+    await assert.rejects(luks.close(other, signal), { name: 'MappingForeign' });
+    await assert.rejects(luks.open(other, key, signal), { name: 'MappingForeign' });
+    assert.equal(await luks.isOpen(volume), true);
   });
 
   await t.test('a header is backed up where the caller says, and never over a file', async (t) => {
