@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test';
 import type { ThinClass } from '../../src/storage/device-classes.ts';
 import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
+import { filesystemTag } from '../../src/storage/tags.ts';
 import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { Engine, mebibyte, signal, thinClass } from './lvm-pools.ts';
 
@@ -196,6 +197,20 @@ test('a ghost is cleared away when its volume is asked for again, and can be rem
     ['ghost', 'real'],
   );
   await truth(fresh, restart);
+});
+
+test('a volume that was used is never taken for a ghost and replaced by an empty one', async (t) => {
+  const { pool, restart, vg } = await newThinPool(t);
+  const wanted = { id: 'lost', sizeBytes: 8n * mebibyte, tags: [] };
+  await pool.create(wanted, signal);
+  await pool.addTags('lost', [filesystemTag('ext4')], signal);
+  const uuid = await command('lvs', '--noheadings', '-o', 'lv_uuid', `${vg}/lost`);
+  await becomeGhost(vg, 'lost');
+
+  const fresh = await restart();
+  await assert.rejects(fresh.create(wanted, signal), { name: 'VolumeInactive', code: 'Unavailable' });
+  assert.equal(await command('lvs', '--noheadings', '-o', 'lv_uuid', `${vg}/lost`), uuid);
+  await fresh.remove('lost', signal);
 });
 
 /** As power loss leaves it: written down in the volume group, unknown to the pool. */

@@ -2,7 +2,7 @@ import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { VolumeInactive } from '../errors.ts';
-import { createdTag } from '../tags.ts';
+import { createdTag, tellsOfUse } from '../tags.ts';
 import { askLvm } from './effect.ts';
 import type { LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
@@ -11,7 +11,8 @@ import type { VolumeGroup } from './volume-group.ts';
  * Gives volumes their devices after a reboot.
  *
  * A thin volume that the group knows and its pool does not is a ghost: power was lost between the two, so it was never
- * handed out and holds nothing. Only the kernel's own word for that makes a volume one.
+ * handed out and holds nothing. Only the kernel's own word for that makes a volume one, and only if no tag tells of its
+ * use: what was used and is unknown to its pool now is data that was lost, and somebody may yet find it again.
  */
 export class Activation {
   readonly #group: VolumeGroup;
@@ -47,14 +48,19 @@ export class Activation {
   }
 
   /** Within `change`. */
-  async activate({ name, pool }: LogicalVolume): Promise<'active' | 'ghost'> {
+  async activate({ name, pool, tags }: LogicalVolume): Promise<'active' | 'ghost'> {
     this.#ghosts.delete(name);
     try {
       await this.#group.execute(['lvchange', '--yes', '--activate', 'y', `${this.#group.name}/${name}`], askLvm);
       return 'active';
     } catch (error) {
-      const isGhost = pool !== undefined && error instanceof CommandFailed && /No data available/.test(error.stderr);
-      if (!isGhost) throw new VolumeInactive(name, messageOf(error), { cause: error });
+      const isUnknown = pool !== undefined && error instanceof CommandFailed && /No data available/.test(error.stderr);
+      if (!isUnknown) throw new VolumeInactive(name, messageOf(error), { cause: error });
+      if (tags.some(tellsOfUse)) {
+        const reason =
+          'its thin pool does not know it, though its tags tell that it, or what it is a copy of, was used';
+        throw new VolumeInactive(name, reason, { cause: error });
+      }
       this.#ghosts.add(name);
       this.#log.error(
         { volume: name },

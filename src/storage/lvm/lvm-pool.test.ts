@@ -7,7 +7,7 @@ import { ManualClock } from '../../base/manual-clock.ts';
 import type { ThickClass, ThinClass } from '../device-classes.ts';
 import { Eraser } from '../eraser.ts';
 import { Erasures } from '../erasures.ts';
-import { createdTag } from '../tags.ts';
+import { createdTag, filesystemTag, sourceTag } from '../tags.ts';
 import { Lvm } from './lvm.ts';
 import { newLvmFigures } from './lvm-figures.ts';
 import { SimulatedLvm } from './simulated-lvm.ts';
@@ -296,6 +296,23 @@ test('no caller can make a volume look unfinished, or have it erased', async () 
     await assert.rejects(pool.snapshot('a', { id: 's', tags, access: 'rw' }, signal), { name: 'InvalidInput' });
   }
   assert.deepEqual(lvm.commands, []);
+});
+
+test('what looks unfinished is cleared away only for the same snapshot, and only if it was never used', async () => {
+  const { pool, lvm } = await open({ snapshots: 'copy-on-write' });
+  await pool.create(volume('a'), signal);
+  await pool.addTags('a', [filesystemTag('ext4')], signal);
+  for (const id of ['half', 'used']) lvm.addForeign(id, 2);
+  const tags = [createdTag, sourceTag('a'), filesystemTag('ext4')];
+  Object.assign(lvm.volumes.get('half') ?? {}, { tags });
+  Object.assign(lvm.volumes.get('used') ?? {}, { tags: [createdTag, sourceTag('a'), filesystemTag('xfs')] });
+  for (const id of ['half', 'used']) {
+    await assert.rejects(pool.create(volume(id), signal), { name: 'NameTaken' });
+    await assert.rejects(pool.snapshot('b', { id, tags: [], access: 'rw' }, signal), { name: 'NameTaken' });
+  }
+  await assert.rejects(pool.snapshot('a', { id: 'used', tags: [], access: 'rw' }, signal), { name: 'NameTaken' });
+  assert.ok(!lvm.commands.includes('lvremove'));
+  assert.equal((await pool.snapshot('a', { id: 'half', tags: [], access: 'rw' }, signal)).origin, 'a');
 });
 
 test('with options of its own a class lets LVM say what a volume took', async () => {

@@ -9,13 +9,15 @@ import {
   OptionClassNotFound,
   VolumeBeingErased,
   VolumeExists,
+  VolumeInUse,
   VolumeNotFound,
 } from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
-import { contentTags, createdTag, sourceIn, sourceTag } from '../tags.ts';
+import { contentTags, createdTag, sourceIn, sourceTag, tellsOfUse } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { Activation } from './activation.ts';
+import { isHeld } from './block-device.ts';
 import { askLvm } from './effect.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
@@ -106,9 +108,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   async create(wanted: NewVolume, signal: AbortSignal): Promise<Volume> {
     checkNewVolume(wanted);
     return this.group.change(signal, async () => {
-      const existing = await this.#usable(wanted.id);
-      if (existing && sourceOf(existing) !== undefined) throw new NameTaken(this.name, wanted.id, undefined);
-      if (!existing)
+      if (!(await this.#usable(wanted, undefined)))
         await this.make(wanted, [...wanted.tags, createdTag]).catch((error) => this.#mustBeThere(wanted, error));
       const volume = this.mustHave(wanted.id);
       if (volume.sizeBytes >= wanted.sizeBytes) return toVolume(volume);
@@ -156,9 +156,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   protected async madeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<LogicalVolume | undefined> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
-    const existing = await this.#usable(wanted.id);
-    if (existing && sourceOf(existing) !== source) throw new NameTaken(this.name, wanted.id, source);
-    return existing;
+    return this.#usable(wanted, source);
   }
 
   /** The words of a snapshot's creation that are the same for all of them. */
@@ -210,17 +208,30 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     resumeErasures(this.group, this.#owned(), this.#erasures);
   }
 
-  /** Within `change`: what a retry finds. What an earlier attempt left half-way is cleared away, and counts as nothing. */
-  async #usable(id: VolumeId): Promise<LogicalVolume | undefined> {
+  /**
+   * Within `change`: what a retry finds. What an earlier attempt at the same left half-way is cleared away, and counts as
+   * nothing; what may hold somebody's data is not.
+   */
+  async #usable({ id }: NewVolume | NewSnapshot, source: VolumeId | undefined): Promise<LogicalVolume | undefined> {
+    if (this.#erasures.has(id)) throw new VolumeBeingErased(id); // even if somebody has taken it away meanwhile
     const volume = this.group.get(id);
     if (!volume) return this.#activation.forget(id);
     if (!this.owns(volume)) throw new NameTakenByOther(id, this.group.name);
     if (erasureIn(volume.tags)) throw new VolumeBeingErased(id);
+    if (sourceOf(volume) !== source) throw new NameTaken(this.name, id, source);
     const isThere = volume.active || (await this.#activation.activate(volume)) === 'active';
     if (this.isWhole(volume) && isThere) return this.mustHave(id);
+    await this.#mustBeUnused(volume, source);
     this.log.warn({ volume: id }, `volume ${id} was never finished before a crash; it is made anew`);
     await this.group.execute(['lvremove', '--yes', '--force', this.path(id)], askLvm);
     return this.#activation.forget(id);
+  }
+
+  /** A copy carries what tells of the use of its source from the beginning: that tells nothing of the copy itself. */
+  async #mustBeUnused({ name, path, tags }: LogicalVolume, source: VolumeId | undefined): Promise<void> {
+    const inherited = source === undefined ? [] : (this.group.get(source)?.tags ?? []);
+    if (tags.some((tag) => tellsOfUse(tag) && !inherited.includes(tag))) throw new NameTaken(this.name, name, source);
+    if (await isHeld(path)) throw new VolumeInUse(name, path);
   }
 
   #tellOfHalf({ name }: LogicalVolume): void {
