@@ -70,6 +70,14 @@ test('a copy can be larger, and read-only, and outlives what it was made of', na
   }
 });
 
+test('what was written to a device is in the copy, even if nobody has synced it', native, async (t) => {
+  const pool = await openFilePool(await scratchFilesystem(t, 'xfs'));
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await sh(`printf kept | dd of=${devicePath} status=none`);
+  const copy = await pool.snapshot('data', { id: 'copy', tags: [], access: 'ro' }, signal);
+  assert.equal(await sh(`head -c 4 ${copy.devicePath}`), 'kept');
+});
+
 test('copies keep room for all that they may come to differ', native, async (t) => {
   const path = await scratchFilesystem(t, 'xfs');
   const pool = await openFilePool(path);

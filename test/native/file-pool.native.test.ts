@@ -27,11 +27,12 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
     const grown = await pool.grow('data', 64n * mebibyte, signal);
     assert.equal(await sizeOf(made.devicePath), 64n * mebibyte);
     assert.deepEqual(grown, { ...made, sizeBytes: 64n * mebibyte, tags: ['claim=a', createdTag, 'b'] });
-    assert.deepEqual((await openFilePool(path)).list(), [grown]);
+    const restarted = await openFilePool(path);
+    assert.deepEqual(restarted.list(), [grown]);
 
-    await pool.remove('data', signal);
-    await pool.remove('data', signal);
-    assert.deepEqual(pool.list(), []);
+    await restarted.remove('data', signal);
+    await restarted.remove('data', signal);
+    assert.deepEqual(restarted.list(), []);
     assert.deepEqual(await loopDevicesBelow(path), []);
     assert.deepEqual(
       (await readdir(path)).filter((name) => name.startsWith('data')),
@@ -70,6 +71,29 @@ test('after a reboot its volumes have their devices and their data again', nativ
   assert.ok(again);
   assert.deepEqual(again.tags, ['a', createdTag]);
   assert.equal(await sh(`head -c 4 ${again.devicePath}`), 'kept');
+});
+
+test('a device that somebody detaches stays that of its volume, and is given to no other', native, async (t) => {
+  const path = await scratchDirectory(t);
+  const pool = await openFilePool(path);
+  const first = await pool.create({ id: 'first', sizeBytes: mebibyte, tags: [] }, signal);
+  await sh(`printf kept | dd of=${first.devicePath} conv=fsync status=none; losetup -d ${first.devicePath}`);
+  const second = await pool.create({ id: 'second', sizeBytes: mebibyte, tags: [] }, signal);
+  assert.notEqual(second.devicePath, first.devicePath);
+  assert.equal(await sh(`head -c 4 ${pool.get('first')?.devicePath}`), 'kept');
+  assert.equal(
+    (await sh(`losetup --list --noheadings --output BACK-FILE ${first.devicePath}`)).trim(),
+    `${path}/first.img`,
+  );
+
+  // It was only postponed until nobody has it open any more; a restart attaches it anew.
+  const restarted = await openFilePool(path);
+  assert.equal(await sh(`head -c 4 ${restarted.get('first')?.devicePath}`), 'kept');
+  const devices = restarted.list().map(({ devicePath }) => devicePath);
+  assert.deepEqual(devices.toSorted(), (await loopDevicesBelow(path)).toSorted());
+  assert.equal(new Set(devices).size, 2);
+  for (const id of ['first', 'second']) await restarted.remove(id, signal);
+  assert.deepEqual(await loopDevicesBelow(path), []);
 });
 
 test('a crash during creation leaves nothing that counts, and the next start clears it away', native, async (t) => {

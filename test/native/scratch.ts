@@ -45,11 +45,18 @@ interface FilePoolOfTest {
   readonly runs?: Run;
 }
 
+/** They hold their devices. */
+const openPools = new Map<string, FilePool>();
+
+/** As a restart does: the pool that had the directory before is stopped. */
 export async function openFilePool(path: string, options: FilePoolOfTest = {}): Promise<FilePool> {
   const { spareBytes = 0n, erase = { kind: 'none' }, runs = run } = options;
   const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes, path, erase } as const;
   const erasures = new Erasures({ eraser: new Eraser(runs), clock: systemClock, log: silentLog });
-  return FilePool.open({ deviceClass, erasures, run: runs, log: silentLog }, new AbortController().signal);
+  await openPools.get(path)?.stop(0);
+  const pool = await FilePool.open({ deviceClass, erasures, run: runs, log: silentLog }, new AbortController().signal);
+  openPools.set(path, pool);
+  return pool;
 }
 
 export async function sh(script: string): Promise<string> {
@@ -63,6 +70,11 @@ export async function loopDevicesBelow(directory: string): Promise<string[]> {
 }
 
 async function release(directory: string): Promise<void> {
+  for (const [path, pool] of openPools) {
+    if (!`${path}/`.startsWith(`${directory}/`)) continue;
+    openPools.delete(path);
+    await pool.stop(0);
+  }
   // Innermost first: a pool's volumes before the filesystem that the pool itself lies on.
   for (;;) {
     const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));

@@ -85,6 +85,7 @@ export class FilePool implements ServedPool {
 
   async stop(graceMs: number): Promise<void> {
     await this.#erasures.stop(graceMs);
+    await this.#loops.releaseAll();
   }
 
   capacity(): Capacity {
@@ -117,7 +118,7 @@ export class FilePool implements ServedPool {
         ids.map((id) => this.#files.imagePath(id)),
         signal,
       );
-      for (const id of this.#volumes.keys()) if (!ids.includes(id)) this.#volumes.delete(id);
+      for (const id of this.#volumes.keys()) if (!ids.includes(id)) await this.#forget(id);
       for (const id of ids) {
         try {
           const label = await this.#files.label(id);
@@ -125,7 +126,7 @@ export class FilePool implements ServedPool {
           else await this.#serve(id, label, attached.get(this.#files.imagePath(id)), signal);
         } catch (error) {
           signal.throwIfAborted();
-          this.#volumes.delete(id);
+          await this.#forget(id);
           this.#log.error({ err: error, volume: id }, `volume ${id} cannot be served: ${messageOf(error)}`);
         }
       }
@@ -189,9 +190,14 @@ export class FilePool implements ServedPool {
     if (!this.#erasures.has(id)) {
       await this.#change(signal, async () => {
         if (await this.#files.has(id)) await this.#detach(id, signal);
-        if (this.#class.erase.kind === 'none') await this.#files.remove(id);
-        else if (await this.#files.has(id)) await this.#beginErasure(id);
-        this.#volumes.delete(id);
+        try {
+          if (this.#class.erase.kind === 'none') await this.#files.remove(id);
+          else if (await this.#files.has(id)) await this.#beginErasure(id);
+        } catch (error) {
+          if (this.#volumes.has(id)) await this.#find(id, signal); // the device that it had may go to another
+          throw error;
+        }
+        await this.#forget(id);
         for (const { origin, ...copy } of this.#volumes.values()) if (origin === id) this.#volumes.set(copy.id, copy);
       });
     }
@@ -218,6 +224,7 @@ export class FilePool implements ServedPool {
       origin: id,
       family,
     };
+    await this.#loops.flush(devicePath);
     const copy = (draft: string) =>
       reflink(this.#run, this.#files.imagePath(id), draft, [devicePath, luksDevicePath(id)]);
     await this.#files.makeCopy(wanted.id, sizeBytes, label, copy, signal);
@@ -240,10 +247,14 @@ export class FilePool implements ServedPool {
 
   async #serve(id: VolumeId, label: Label, attachedAs: string | undefined, signal: AbortSignal): Promise<Volume> {
     const { tags, readOnly, origin, family } = label;
+    const image = this.#files.imagePath(id);
+    const devicePath = attachedAs ?? (await this.#loops.attach(image, { readOnly }, signal));
+    await this.#loops.hold(devicePath, image, signal);
+    if (this.#volumes.get(id)?.devicePath !== devicePath) await this.#forget(id);
     const volume = {
       id,
       sizeBytes: (await this.#files.room(id)).sizeBytes,
-      devicePath: attachedAs ?? (await this.#loops.attach(this.#files.imagePath(id), { readOnly }, signal)),
+      devicePath,
       tags,
       readOnly,
       ...(origin !== undefined && (await this.#files.has(origin)) && { origin }),
@@ -252,6 +263,12 @@ export class FilePool implements ServedPool {
     };
     this.#volumes.set(id, volume);
     return volume;
+  }
+
+  async #forget(id: VolumeId): Promise<void> {
+    const volume = this.#volumes.get(id);
+    this.#volumes.delete(id);
+    if (volume) await this.#loops.release(volume.devicePath);
   }
 
   /** From here on the volume cannot be used any more, and what becomes of it is on the disk. */
@@ -269,7 +286,7 @@ export class FilePool implements ServedPool {
   async #erase(id: VolumeId, label: Label): Promise<void> {
     const record = erasureIn(label.tags);
     if (!record) return;
-    this.#volumes.delete(id);
+    await this.#forget(id);
     this.#erasures.add({
       ...record,
       id,
@@ -290,7 +307,10 @@ export class FilePool implements ServedPool {
     if (!device) return;
     if (await this.#loops.isHeld(device)) throw new errors.VolumeInUse(id, device);
     await this.#loops.detach(device, signal);
-    if ((await this.#loops.find([image], signal)).has(image)) throw new errors.VolumeInUse(id, device);
+    const kept = (await this.#loops.find([image], signal)).get(image);
+    if (!kept) return;
+    if (this.#volumes.has(id)) await this.#serve(id, await this.#files.label(id), kept, signal);
+    throw new errors.VolumeInUse(id, kept);
   }
 
   /**
