@@ -62,6 +62,25 @@ test('classes come, change and go with the configuration', async () => {
   await configured.stop();
 });
 
+test('a class that leaves is not given out any more while it stops', async () => {
+  const { configured, apply, served } = setUp();
+  await apply(`${a}, ${b}`);
+  const stopped = Promise.withResolvers<void>();
+  const leaving = configured.pools.get('b') as ServedPool;
+  let servedMeanwhile: string[] = [];
+  leaving.stop = async () => {
+    servedMeanwhile = served();
+    await stopped.promise;
+  };
+  const applied = apply(`${a}, {name: c, volume-group: vg2}`);
+  while (servedMeanwhile.length === 0) await setImmediate();
+  await setImmediate();
+  assert.deepEqual([servedMeanwhile, served()], [['a'], ['a']], 'and its successor waits');
+  stopped.resolve();
+  await applied;
+  assert.deepEqual(served(), ['a', 'c']);
+});
+
 test('a class without its volume group keeps nobody waiting, and is served when it appears', async () => {
   const { clock, present, configured, apply, served, news } = setUp();
   present.delete('vg2');

@@ -63,6 +63,7 @@ export class ConfiguredPools {
         ([name, { settings }]) => !standsOnTheSame(settings.deviceClass, wanted.get(name)),
       );
       for (const [name] of left) this.#entries.delete(name);
+      if (left.length > 0) this.#publish(); // nobody shall begin anything on what is about to stop
       await Promise.all(left.map(async ([, { pool }]) => pool?.stop(graceMs)));
 
       for (const [name, deviceClass] of wanted)

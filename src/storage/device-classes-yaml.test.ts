@@ -92,7 +92,7 @@ test('defaults are those of TopoLVM', () => {
 
 test('a file class has a path', () => {
   const [files] = parseStorageConfig(
-    'device-classes: [{name: files, type: file, path: /srv/volumes, spare-gb: 0}]',
+    'device-classes: [{name: files, type: file, path: /srv//volumes/, spare-gb: 0}]',
   ).deviceClasses;
   assert.deepEqual(files, {
     type: 'file',
@@ -155,7 +155,7 @@ device-classes:
   - {name: a, volume-group: vg, default: true}
   - {name: a, volume-group: vg, default: true}
   - {name: c, type: file, path: /x}
-  - {name: d, type: file, path: /x}
+  - {name: d, type: file, path: /y/../x/}
   - {name: e, volume-group: vg2, snapshots: copy-on-write, erase: discard}
 `),
     [

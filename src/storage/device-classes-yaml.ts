@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { type Document, parseDocument } from 'yaml';
 import { MoorageError, messageOf } from '../base/errors.ts';
@@ -239,7 +240,7 @@ function contradictions(config: ConfigEntry): string[] {
       mistakes.push(`${path}.erase-passes: is for erase: shred only; remove it, or correct erase`);
     }
     if (entry.type === 'file') {
-      once(`path ${withoutSlashes(entry.path)}`, `${path}.path`, 'give each class a directory of its own');
+      once(`path ${resolve(entry.path)}`, `${path}.path`, 'give each class a directory of its own');
     } else if (entry.type === 'thin') {
       const claim = `pool ${entry['volume-group']}/${entry['thin-pool'].name}`;
       once(claim, `${path}.thin-pool.name`, 'a thin pool serves one class');
@@ -259,10 +260,6 @@ function contradictions(config: ConfigEntry): string[] {
   return mistakes;
 }
 
-function withoutSlashes(path: string): string {
-  return path.replaceAll(/\/+(?=\/|$)/g, '');
-}
-
 function toDeviceClass(entry: ClassEntry): DeviceClass {
   const base = {
     name: entry.name,
@@ -270,7 +267,7 @@ function toDeviceClass(entry: ClassEntry): DeviceClass {
     spareBytes: BigInt(entry['spare-gb']) * bytesPerSpareGb,
     erase: toErasePolicy(entry),
   };
-  if (entry.type === 'file') return { ...base, type: 'file', path: entry.path };
+  if (entry.type === 'file') return { ...base, type: 'file', path: resolve(entry.path) };
   const onLvm = {
     ...base,
     volumeGroup: entry['volume-group'],

@@ -69,6 +69,15 @@ export class PoolMissing extends MoorageError {
   readonly code = 'FailedPrecondition';
 }
 
+/** The configuration has changed while the call was on its way. */
+export class PoolStopped extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(pool: string) {
+    super(`device class ${pool} is no longer served as it was; ask again`);
+  }
+}
+
 export class VolumeInUse extends MoorageError {
   readonly code = 'FailedPrecondition';
 

@@ -50,6 +50,30 @@ test('a creation repeated returns the same volume and device', native, async (t)
   });
 });
 
+test('a pool that stops waits for what is under way: its successor would clear it away', native, async (t) => {
+  const path = await scratchDirectory(t);
+  const allocating = Promise.withResolvers<void>();
+  const proceed = Promise.withResolvers<void>();
+  const slow: Run = async (command, options) => {
+    if (command[0] !== 'fallocate') return run(command, options);
+    allocating.resolve();
+    await proceed.promise;
+    return run(command, options);
+  };
+  const pool = await openFilePool(path, { runs: slow });
+  const made = pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  await allocating.promise;
+  const late = pool
+    .stop(0)
+    .then(() => assert.rejects(pool.create({ id: 'late', sizeBytes: mebibyte, tags: [] }, signal)));
+  const successor = late.then(() => openFilePool(path));
+  proceed.resolve();
+  await made;
+  const { id, sizeBytes } = (await successor).get('data') ?? assert.fail();
+  assert.deepEqual([id, sizeBytes], ['data', mebibyte]);
+  await (await successor).remove('data', signal);
+});
+
 test('where the kernel refuses direct access, a volume works through the cache', native, async (t) => {
   const refusing: Run = (command, options) =>
     command[1] === '--direct-io=on'

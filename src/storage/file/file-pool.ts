@@ -48,6 +48,8 @@ export class FilePool implements ServedPool {
   readonly #listeners = new ChangeListeners();
   readonly #volumes = new Map<VolumeId, FileVolume>();
   #class: FileClass;
+  /** The directory may have another pool now. */
+  #isStopped = false;
   /** Of what is free, only what no volume was promised. */
   #space: Capacity = { sizeBytes: 0n, freeBytes: 0n };
 
@@ -85,6 +87,9 @@ export class FilePool implements ServedPool {
 
   async stop(graceMs: number): Promise<void> {
     await this.#erasures.stop(graceMs);
+    await this.#lock.run('directory', neverAborted, async () => {
+      this.#isStopped = true;
+    });
     await this.#loops.releaseAll();
   }
 
@@ -207,6 +212,7 @@ export class FilePool implements ServedPool {
   /** One change at a time; space is measured after each, as only the filesystem knows what a file takes. */
   async #change<T>(signal: AbortSignal, change: () => Promise<T>): Promise<T> {
     return this.#lock.run('directory', signal, async () => {
+      if (this.#isStopped) throw new errors.PoolStopped(this.name);
       try {
         return await change();
       } finally {
