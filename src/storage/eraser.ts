@@ -1,17 +1,19 @@
 import { randomFill } from 'node:crypto';
-import { type FileHandle, open, readFile, stat, statfs } from 'node:fs/promises';
+import { constants, type FileHandle, open, readFile, stat, statfs } from 'node:fs/promises';
 import { MoorageError } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
 import type { ErasePolicy } from './device-classes.ts';
 import { deviceNumber } from './device-number.ts';
 import { SnapshotUnsupported } from './errors.ts';
 
-/** Where the bytes are that are to be destroyed. Nobody else may have it open. */
+/** Where the bytes are that are to be destroyed. What is mounted, or has another device on it, is refused. */
 export interface ErasureTarget {
   /** A thick volume is overwritten in place; a thin volume or a file must take no more room than it has. */
   readonly kind: 'thick' | 'thin' | 'file';
   readonly path: string;
   readonly sizeBytes: bigint;
+  /** Throws ErasureCalledOff unless the path still means the very volume that was marked, and it is still marked. */
+  readonly mustBeSame: (signal: AbortSignal) => Promise<void>;
 }
 
 /** Told after each stretch: the target is clean, on the disk, up to here. */
@@ -84,6 +86,9 @@ async function canDiscard(devicePath: string): Promise<boolean> {
  * Destroys data, from a given offset to the end, one stretch after the other: each gets all its passes and is on the
  * disk before the next begins, so an offset is all there is to remember. One piece is written at a time.
  *
+ * A name may come to mean another volume at any time. So the target is opened first, and is asked before each stretch
+ * whether it is still the same: what is open, the kernel keeps, and all is done to that.
+ *
  * A thin volume or a file has no place on the disk where nothing was written, and writing there would only take one. So
  * what reads as zeros is left as it is, and each stretch is given back to the pool once it is clean: where a file shares
  * blocks with a copy, which are the copy's to keep, overwriting never takes more room than one stretch.
@@ -96,6 +101,19 @@ export class Eraser {
   }
 
   async erase(
+    named: ErasureTarget,
+    policy: ErasePolicy,
+    fromBytes: bigint,
+    onClean: OnClean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await named.mustBeSame(signal); // what is gone cannot be opened
+    await using kept = await open(named.path, 'r');
+    const target = { ...named, path: `/proc/${process.pid}/fd/${kept.fd}` };
+    await this.#destroy(target, policy, fromBytes, onClean, signal);
+  }
+
+  async #destroy(
     target: ErasureTarget,
     policy: ErasePolicy,
     fromBytes: bigint,
@@ -133,22 +151,25 @@ export class Eraser {
     onClean: OnClean,
     signal: AbortSignal,
   ): Promise<void> {
-    await using file = await open(target.path, 'r+');
     const piece = new Uint8Array(pieceBytes);
     const zeros = new Uint8Array(pieceBytes);
     const isSparse = target.kind !== 'thick';
     await stretches(target, fromBytes, overwrittenAtOnce, onClean, signal, async (at, length) => {
       const pieces = piecesOf(at, length);
-      const written = isSparse ? await holdingData(file, pieces, { piece, zeros }, signal) : pieces;
-      for (let pass = 0; pass <= randomPasses && written.length > 0; pass++) {
-        for (const { at, bytes } of written) {
-          signal.throwIfAborted();
-          const content = pass < randomPasses ? await filledRandomly(piece) : zeros;
-          await writeAll(file, content.subarray(0, bytes), at);
+      {
+        await using file = await open(target.path, constants.O_RDWR | constants.O_EXCL);
+        const written = isSparse ? await holdingData(file, pieces, { piece, zeros }, signal) : pieces;
+        if (written.length === 0) return;
+        for (let pass = 0; pass <= randomPasses; pass++) {
+          for (const { at, bytes } of written) {
+            signal.throwIfAborted();
+            const content = pass < randomPasses ? await filledRandomly(piece) : zeros;
+            await writeAll(file, content.subarray(0, bytes), at);
+          }
+          await file.datasync(); // or the next pass would only replace this one in memory
         }
-        await file.datasync(); // or the next pass would only replace this one in memory
-      }
-      if (isSparse && written.length > 0) await this.#giveBack(target, at, length, signal);
+      } // blkdiscard wants it for itself too
+      if (isSparse) await this.#giveBack(target, at, length, signal);
     });
   }
 
@@ -171,7 +192,7 @@ export class Eraser {
 }
 
 async function stretches(
-  { sizeBytes }: ErasureTarget,
+  { sizeBytes, mustBeSame }: ErasureTarget,
   fromBytes: bigint,
   lengthBytes: bigint,
   onClean: OnClean,
@@ -180,6 +201,7 @@ async function stretches(
 ): Promise<void> {
   for (let at = fromBytes; at < sizeBytes; at += lengthBytes) {
     signal.throwIfAborted();
+    await mustBeSame(signal);
     const end = at + lengthBytes < sizeBytes ? at + lengthBytes : sizeBytes;
     await clean(at, end - at);
     await onClean(end);

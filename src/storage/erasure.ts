@@ -1,3 +1,4 @@
+import { MoorageError } from '../base/errors.ts';
 import type { ErasePolicy } from './device-classes.ts';
 import { erasingTag } from './tags.ts';
 
@@ -6,6 +7,18 @@ export interface ErasureRecord {
   readonly policy: ErasePolicy;
   /** The volume is clean up to here. */
   readonly cleanBytes: bigint;
+}
+
+/** Somebody has taken the volume away or its mark off, or has made another of its name: that one is not ours to destroy. */
+export class ErasureCalledOff extends MoorageError {
+  readonly code = 'Aborted';
+
+  constructor(id: string) {
+    super(
+      `volume ${id} is no longer there as it was marked for erasure, and not all of its data was destroyed; ` +
+        'if it is still there, remove it again',
+    );
+  }
 }
 
 const policyPrefix = 'moorage.dev/erase=';

@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
 import type { Eraser, OnClean } from './eraser.ts';
+import { ErasureCalledOff } from './erasure.ts';
 import { Erasures, type ErasureWork } from './erasures.ts';
 
 const signal = new AbortController().signal;
@@ -26,7 +27,7 @@ function setUp() {
     id,
     policy: { kind: 'shred', passes: 2 },
     cleanBytes: 0n,
-    target: { kind: 'thick', path: id, sizeBytes: 1000n },
+    target: { kind: 'thick', path: id, sizeBytes: 1000n, mustBeSame: async () => undefined },
     record: async (bytes) => void events.push(`record ${id} ${bytes}`),
     release: async () => void events.push(`release ${id}`),
     ...settings,
@@ -102,6 +103,18 @@ test('space that could not be given back is given back later', async () => {
   call(1).end.resolve();
   await joined;
   assert.equal(attempts, 2);
+});
+
+test('an erasure that was called off is told to whoever waits, and not tried again', async () => {
+  const { clock, erasures, events, work, calls, call } = setUp();
+  erasures.add(work('a'));
+  await setImmediate();
+  const joined = erasures.join('a', signal);
+  call(0).end.reject(new ErasureCalledOff('a'));
+  await assert.rejects(joined, { name: 'ErasureCalledOff', code: 'Aborted' });
+  clock.advance(600_000);
+  await setImmediate();
+  assert.deepEqual([calls.length, events, erasures.list()], [1, [], []]);
 });
 
 test('a stop ends the work after its grace, for the next start to go on with', async () => {

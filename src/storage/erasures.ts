@@ -4,14 +4,14 @@ import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
 import type { Eraser, ErasureTarget } from './eraser.ts';
-import type { ErasureRecord } from './erasure.ts';
+import { ErasureCalledOff, type ErasureRecord } from './erasure.ts';
 import type { Erasure, VolumeId } from './pool.ts';
 
 /** A volume that carries the tags of an erasure, and what its pool can do for it. */
 export interface ErasureWork extends ErasureRecord {
   readonly id: VolumeId;
   readonly target: ErasureTarget;
-  /** Makes it durable that the volume is clean up to here, so that a restart goes on from there. */
+  /** Makes it durable that the volume is clean up to here, so that a restart goes on from there; see `mustBeSame`. */
   record(cleanBytes: bigint): Promise<void>;
   /** The volume is clean: gives its space back. Called again if it fails. */
   release(): Promise<void>;
@@ -38,16 +38,18 @@ const recordedPerVolume = 20n;
 
 /**
  * The volumes of one pool whose data is being destroyed. Whoever waits may leave: the work goes on, and is tried again
- * when it fails, until its volume is clean and gone. Nothing is kept here that the volume's own tags do not tell, so
+ * when it fails, until its volume is clean and gone, or is no longer the one that was marked. Nothing is kept here that the volume's own tags do not tell, so
  * after a crash the pool adds what it finds marked.
  */
 export class Erasures {
   readonly #eraser: Pick<Eraser, 'erase'>;
+  readonly #log: Log;
   readonly #queue: KeyedQueue;
   readonly #entries = new Map<VolumeId, Entry>();
 
   constructor({ eraser, clock, log }: ErasuresOptions) {
     this.#eraser = eraser;
+    this.#log = log;
     this.#queue = new KeyedQueue({
       reconcile: (id, signal) => this.#erase(id, signal),
       concurrency: atOnce,
@@ -98,12 +100,21 @@ export class Erasures {
       await this.#eraser.erase(work.target, work.policy, entry.cleanBytes, onClean, signal);
       await work.release();
     } catch (error) {
+      if (error instanceof ErasureCalledOff) return this.#callOff(entry, error);
       entry.attempt = newAttempt();
       attempt.reject(error);
       throw error; // to be tried again
     }
     this.#entries.delete(id);
     attempt.resolve();
+    return Requeue.never;
+  }
+
+  /** If the volume is marked again, its pool adds it again. */
+  #callOff({ work, attempt }: Entry, reason: ErasureCalledOff): Requeue {
+    this.#log.warn({ volume: work.id }, reason.message);
+    this.#entries.delete(work.id);
+    attempt.reject(reason);
     return Requeue.never;
   }
 

@@ -148,3 +148,29 @@ test('discard is used where the disk takes it, and refused before anything is ma
   await command('blockdev', '--flushbufs', disk);
   assert.equal(await foundOnDevice(disk, secret), false);
 });
+
+test('an erasure stays with the volume that was marked, whatever gets its name', async (t) => {
+  const reached = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const waiting: Run = async (argv, options) => {
+    if (argv[0] === 'blkdiscard') {
+      reached.resolve();
+      await goOn.promise;
+    }
+    return run(argv, options);
+  };
+  const { engine, volumeGroup } = await engineOfTest(t, 'erase: zero', waiting);
+  const pool = engine.pools.get('thick');
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 20n * mebibyte, tags: [] }, signal);
+  const removal = pool.remove('data', signal);
+  await reached.promise;
+  await command('lvrename', volumeGroup, 'data', 'old');
+  await command('lvcreate', '--yes', '--name', 'data', '--size', '20m', volumeGroup);
+  await writeSecret(devicePath, [0, 10]);
+  goOn.resolve();
+  await assert.rejects(removal, { name: 'ErasureCalledOff', code: 'Aborted' });
+  for (const at of [0, 10]) {
+    const found = await command('sh', '-c', `dd if=${devicePath} bs=1M skip=${at} count=1 status=none | head -c 14`);
+    assert.equal(found, secret);
+  }
+});

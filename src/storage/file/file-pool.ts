@@ -5,7 +5,7 @@ import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import type { FileClass } from '../device-classes.ts';
 import { mustBeErasable } from '../eraser.ts';
-import { erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from '../erasure.ts';
+import { ErasureCalledOff, erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import * as errors from '../errors.ts';
 import { luksDevicePath } from '../luks.ts';
@@ -141,6 +141,7 @@ export class FilePool implements ServedPool {
   async create(wanted: NewVolume, signal: AbortSignal): Promise<Volume> {
     checkNewVolume(wanted);
     return this.#change(signal, async () => {
+      this.#mustNotBeErased(wanted.id);
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
@@ -179,6 +180,7 @@ export class FilePool implements ServedPool {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
     return this.#change(signal, async () => {
+      this.#mustNotBeErased(wanted.id);
       const original = this.#mustHave(source);
       const sizeBytes = roundUp(wanted.sizeBytes ?? original.sizeBytes);
       if (!(await this.#files.has(wanted.id))) {
@@ -296,14 +298,28 @@ export class FilePool implements ServedPool {
     this.#erasures.add({
       ...record,
       id,
-      target: { kind: 'file', path: this.#files.imagePath(id), sizeBytes: (await this.#files.room(id)).sizeBytes },
-      record: (cleanBytes) =>
-        this.#files.writeLabel(id, {
-          ...label,
-          tags: [...label.tags.filter((tag) => !isProgressTag(tag)), progressTag(cleanBytes)],
-        }),
+      target: {
+        kind: 'file',
+        path: this.#files.imagePath(id),
+        sizeBytes: (await this.#files.room(id)).sizeBytes,
+        mustBeSame: async () => void (await this.#markedLabel(id)),
+      },
+      record: (cleanBytes) => this.#recordProgress(id, cleanBytes),
       release: () => this.#change(neverAborted, () => this.#files.remove(id)),
     });
+  }
+
+  async #recordProgress(id: VolumeId, cleanBytes: bigint): Promise<void> {
+    const label = await this.#markedLabel(id);
+    const tags = [...label.tags.filter((tag) => !isProgressTag(tag)), progressTag(cleanBytes)];
+    await this.#files.writeLabel(id, { ...label, tags });
+  }
+
+  /** As long as its erasure is known here, no other volume gets its name. */
+  async #markedLabel(id: VolumeId): Promise<Label> {
+    const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
+    if (label && erasureIn(label.tags)) return label;
+    throw new ErasureCalledOff(id);
   }
 
   /** Nobody may go on writing to a file that has lost its name. */
@@ -343,7 +359,12 @@ export class FilePool implements ServedPool {
   #mustHave(id: VolumeId): FileVolume {
     const volume = this.#volumes.get(id);
     if (volume) return volume;
-    throw this.#erasures.has(id) ? new errors.VolumeBeingErased(id) : new errors.VolumeNotFound(this.name, id);
+    this.#mustNotBeErased(id);
+    throw new errors.VolumeNotFound(this.name, id);
+  }
+
+  #mustNotBeErased(id: VolumeId): void {
+    if (this.#erasures.has(id)) throw new errors.VolumeBeingErased(id);
   }
 }
 

@@ -60,6 +60,43 @@ test('progress is not written on a volume that has lost its mark', async () => {
     await onClean(sizeBytes / 2n);
   });
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
-  await assert.rejects(pool.remove('a', signal), { code: 'Aborted', message: /no longer marked/ });
+  await assert.rejects(pool.remove('a', signal), { name: 'ErasureCalledOff', code: 'Aborted' });
   assert.ok(!lvm.volumes.get('a')?.tags.includes(progressTag(sizeBytes / 2n)));
+});
+
+test('a volume that got the name of one being erased is not destroyed, and not made here meanwhile', async () => {
+  const started = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const destroyed: string[] = [];
+  const { pool, lvm } = await open(async (target, _policy, _fromBytes, onClean, signal) => {
+    started.resolve();
+    await goOn.promise;
+    await target.mustBeSame(signal);
+    destroyed.push(target.path);
+    await onClean(target.sizeBytes);
+  });
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  const removal = pool.remove('a', signal);
+  await started.promise;
+  lvm.volumes.delete('a');
+  lvm.sequenceNumber++;
+  await assert.rejects(pool.create({ id: 'a', sizeBytes, tags: [] }, signal), { name: 'VolumeBeingErased' });
+  lvm.addForeign('a', 1);
+  lvm.volumes.get('a')?.tags.push(erasingTag); // as if it had been copied with all its tags
+  goOn.resolve();
+  await assert.rejects(removal, { name: 'ErasureCalledOff' });
+  assert.deepEqual([destroyed, [...lvm.volumes.keys()], pool.erasures()], [[], ['a'], []]);
+});
+
+test('a name is free again when the volume being erased was taken away', async () => {
+  const { pool, lvm } = await open(async (target, _policy, _fromBytes, _onClean, signal) => {
+    lvm.volumes.delete('a');
+    lvm.sequenceNumber++;
+    await target.mustBeSame(signal);
+  });
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  await assert.rejects(pool.remove('a', signal), { name: 'ErasureCalledOff' });
+  await pool.remove('a', signal);
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  assert.equal(pool.get('a')?.id, 'a');
 });

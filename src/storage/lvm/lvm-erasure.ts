@@ -1,7 +1,6 @@
-import { MoorageError } from '../../base/errors.ts';
 import type { ErasePolicy } from '../device-classes.ts';
 import { mustBeErasable } from '../eraser.ts';
-import { erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from '../erasure.ts';
+import { ErasureCalledOff, erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import { VolumeInUse } from '../errors.ts';
 import { sourceIn } from '../tags.ts';
@@ -13,7 +12,7 @@ import { changeTags } from './volume-tags.ts';
 /** An erasure goes on whoever leaves; the deadline of each LVM command bounds it. */
 const neverAborted = new AbortController().signal;
 
-/** Within `change`: from here on the volume is nobody's, and only its destruction goes on. */
+/** Within `change`, of what LVM has just said: from here on it is nobody's, and only its destruction goes on. */
 export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, policy: ErasePolicy): Promise<void> {
   if (!erasureIn(volume.tags)) {
     await mustBeErasable(
@@ -21,7 +20,7 @@ export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, 
       policy,
     );
     group.mustHaveNoSnapshots(volume.name);
-    await mustBeClosed(group, volume);
+    if (volume.attr.charAt(5) === 'o') throw new VolumeInUse(volume.name, volume.path);
     const add = erasureTags(policy);
     const remove = volume.tags.filter((tag) => isErasureTag(tag) && !add.includes(tag));
     await changeTags(group, volume, { add: add.filter((tag) => !volume.tags.includes(tag)), remove });
@@ -35,39 +34,36 @@ export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, 
 export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolume[], erasures: Erasures): void {
   for (const volume of volumes) {
     const record = erasureIn(volume.tags);
-    if (!record) continue;
-    const { name: id, path, sizeBytes } = volume;
+    const { name: id, uuid, path, sizeBytes } = volume;
+    if (!record || uuid === undefined) continue;
+    const mustBeSame = (found: LogicalVolume | undefined) => mustBeMarked(id, uuid, found);
+    const knowing = <T>(signal: AbortSignal, work: (same: LogicalVolume) => Promise<T>) =>
+      group.changeSurely(signal, async () => {
+        if (!group.isSure) await group.ask();
+        return work(mustBeSame(group.get(id)));
+      });
     erasures.add({
       ...record,
       id,
-      target: { kind: kindOf(volume), path, sizeBytes },
-      record: (cleanBytes) => recordProgress(group, id, cleanBytes),
-      release: () => group.removals.remove(id, mustBeMarked, neverAborted),
+      target: {
+        ...{ kind: kindOf(volume), path, sizeBytes },
+        mustBeSame: (signal) => knowing(signal, async () => undefined),
+      },
+      record: (cleanBytes) => knowing(neverAborted, (same) => recordProgress(group, same, cleanBytes)),
+      release: () => group.removals.remove(id, mustBeSame, neverAborted),
     });
   }
 }
 
-function mustBeMarked({ name, tags }: LogicalVolume): void {
-  if (!erasureIn(tags)) throw new NotMarked(`volume ${name} is no longer marked for erasure; remove it again`);
+/** Somebody may have taken the mark off, or made another volume of the name. */
+function mustBeMarked(id: string, uuid: string, found: LogicalVolume | undefined): LogicalVolume {
+  if (found && found.uuid === uuid && erasureIn(found.tags)) return found;
+  throw new ErasureCalledOff(id);
 }
 
-/** Somebody has taken the mark off a volume, or made another one of its name. */
-class NotMarked extends MoorageError {
-  readonly code = 'Aborted';
-}
-
-async function recordProgress(group: VolumeGroup, id: string, cleanBytes: bigint): Promise<void> {
-  await group.change(neverAborted, async () => {
-    const volume = group.get(id);
-    if (!volume) return;
-    mustBeMarked(volume);
-    await changeTags(group, volume, { add: [progressTag(cleanBytes)], remove: volume.tags.filter(isProgressTag) });
-  });
-}
-
-async function mustBeClosed(group: VolumeGroup, { name, path }: LogicalVolume): Promise<void> {
-  await group.ask();
-  if (group.get(name)?.attr.charAt(5) === 'o') throw new VolumeInUse(name, path);
+async function recordProgress(group: VolumeGroup, volume: LogicalVolume, cleanBytes: bigint): Promise<void> {
+  const remove = volume.tags.filter(isProgressTag);
+  await changeTags(group, volume, { add: [progressTag(cleanBytes)], remove });
 }
 
 function kindOf({ pool }: LogicalVolume): 'thick' | 'thin' {

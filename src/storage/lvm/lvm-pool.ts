@@ -132,6 +132,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
       return this.group.removals.remove(id, () => void this.mustHave(id), signal);
     }
     await this.group.change(signal, async () => {
+      await this.group.ask(); // memory does not tell whether somebody has it open, nor just which volume it is
       const volume = this.find(id);
       if (volume) await markForErasure(this.group, volume, this.deviceClass.erase);
     });

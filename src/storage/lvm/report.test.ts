@@ -19,6 +19,7 @@ function report(volumes: readonly Record<string, string>[], group: Record<string
 
 const row = {
   lv_name: 'data',
+  lv_uuid: 'LkZ2-a',
   lv_path: '/dev/vg1/data',
   lv_size: '8388608',
   lv_attr: '-wi-a-----',
@@ -33,6 +34,7 @@ const row = {
 
 const data = {
   name: 'data',
+  uuid: 'LkZ2-a',
   path: '/dev/vg1/data',
   sizeBytes: 8388608n,
   attr: '-wi-a-----',

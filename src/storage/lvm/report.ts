@@ -16,6 +16,8 @@ export interface GroupReport {
 /** A logical volume of any kind that has a name of its own; LVM's own parts are left out. */
 export interface LogicalVolume {
   readonly name: string;
+  /** LVM's own name for just this one; one that we have made since LVM was last asked has none here. */
+  readonly uuid?: string;
   /** Empty for what is no device to use, such as a thin pool. */
   readonly path: string;
   /** Of its device: for a copy-on-write snapshot that of its origin, whatever it takes itself. */
@@ -42,7 +44,7 @@ export class UnreadableReport extends MoorageError {
 
 const groupFields = ['vg_seqno', 'vg_extent_size', 'vg_extent_count', 'vg_free_count'];
 const volumeFields = [
-  ...['lv_name', 'lv_path', 'lv_size', 'lv_attr', 'lv_active', 'lv_tags'],
+  ...['lv_name', 'lv_uuid', 'lv_path', 'lv_size', 'lv_attr', 'lv_active', 'lv_tags'],
   ...['origin', 'origin_size', 'pool_lv', 'data_percent', 'metadata_percent'],
 ];
 
@@ -88,6 +90,7 @@ const groupSchema = v.object({
 });
 const volumeSchema = v.object({
   lv_name: v.string(),
+  lv_uuid: v.pipe(v.string(), v.minLength(1)),
   lv_path: v.string(),
   lv_size: count,
   lv_attr: v.pipe(v.string(), v.minLength(6)),
@@ -146,6 +149,7 @@ function toVolume(row: v.InferOutput<typeof volumeSchema>): LogicalVolume {
   const isCopyOnWrite = row.origin !== undefined && row.pool_lv === undefined;
   return {
     name: row.lv_name,
+    uuid: row.lv_uuid,
     path: row.lv_path,
     sizeBytes: isCopyOnWrite && row.origin_size !== '' ? row.origin_size : row.lv_size,
     attr: row.lv_attr,

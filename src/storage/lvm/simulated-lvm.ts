@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type Command, CommandCancelled, CommandFailed, type Output, type Run } from '../../base/exec.ts';
 
 interface SimulatedVolume {
@@ -23,6 +24,7 @@ export class SimulatedLvm {
   usage = { dataPercent: 0, metadataPercent: 0 };
   /** As on the disk, for whoever wants to know whether something has changed. */
   sequenceNumber = 1;
+  readonly #uuids = new WeakMap<SimulatedVolume, string>();
   readonly #extents: number;
   readonly #thinPool: { readonly name: string; readonly extents: number } | undefined;
 
@@ -135,6 +137,13 @@ export class SimulatedLvm {
     return volume;
   }
 
+  /** LVM gives each a new one, whatever its name. */
+  #uuidOf(volume: SimulatedVolume): string {
+    const uuid = this.#uuids.get(volume) ?? randomUUID();
+    this.#uuids.set(volume, uuid);
+    return uuid;
+  }
+
   #usage() {
     const { dataPercent, metadataPercent } = this.usage;
     return { data_percent: dataPercent.toFixed(2), metadata_percent: metadataPercent.toFixed(2) };
@@ -145,6 +154,7 @@ export class SimulatedLvm {
     const row = (name: string, extents: number, attr: string) => ({
       ...blank,
       lv_name: name,
+      lv_uuid: `uuid-of-${name}`,
       lv_path: attr.startsWith('t') ? '' : `/dev/vg/${name}`,
       lv_size: String(extents * this.extentBytes),
       lv_attr: attr,
@@ -156,6 +166,7 @@ export class SimulatedLvm {
         volume.extents,
         `${volume.pool ? 'V' : '-'}${volume.readOnly ? 'r' : 'w'}i-a-${volume.pool ? 'tz--' : '----'}`,
       ),
+      lv_uuid: this.#uuidOf(volume),
       lv_tags: volume.tags.join(','),
       origin: volume.origin && this.volumes.has(volume.origin) ? volume.origin : '',
       pool_lv: volume.pool ?? '',
