@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { rm } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
@@ -72,6 +73,15 @@ test('a disk whose metadata LVM ignores is not listened to either', async (t) =>
     assert.ok((await seen(pool, () => pool.get(name) !== undefined)) < seenWithinMs);
   }
   assert.equal(engine.groups.figures.commands.exec, exec + 3, 'each change was asked about once');
+});
+
+test('when the directory of LVM’s locks is replaced, the new one is watched, and what was missed is read', async (t) => {
+  const { vg, pool } = await onNewGroup(t);
+  await rm('/run/lock/lvm', { recursive: true });
+  await command('lvcreate', '-y', '-n', 'missed', '-L', '4m', vg); // makes the directory, too
+  await seen(pool, () => pool.get('missed') !== undefined);
+  await command('lvcreate', '-y', '-n', 'later', '-L', '4m', vg);
+  assert.ok((await seen(pool, () => pool.get('later') !== undefined)) < seenWithinMs);
 });
 
 test('classes of one volume group share its space and its names', async (t) => {

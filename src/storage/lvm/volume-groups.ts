@@ -22,6 +22,7 @@ export interface VolumeGroupsOptions {
 /** One look for a burst of commands, and still well within the two seconds that others may wait. */
 const settleMs = 300;
 const quickMs = 10_000;
+const watchAgainMs = 5_000;
 
 /**
  * The volume groups of this node that somebody serves, each with its memory and its shell. Each LVM command, whoever
@@ -37,6 +38,7 @@ export class VolumeGroups {
   readonly #stopped = new AbortController();
   #isWatching = false;
   #watching: Promise<FSWatcher | undefined> | undefined;
+  #watchAgain: Timer | undefined;
 
   constructor(options: VolumeGroupsOptions) {
     this.#options = options;
@@ -64,6 +66,7 @@ export class VolumeGroups {
 
   async stop(): Promise<void> {
     this.#stopped.abort();
+    this.#watchAgain?.cancel();
     (await this.#watching)?.close();
     for (const timer of this.#pending.values()) timer.cancel();
     for (const { lvm } of this.#groups.values()) lvm.close();
@@ -78,7 +81,9 @@ export class VolumeGroups {
 
   async #startWatching(): Promise<void> {
     this.#watching ??= this.#watch();
-    if (!(await this.#watching)) this.#watching = undefined; // the next group to be opened tries again
+    if (await this.#watching) return;
+    this.#watching = undefined;
+    this.#watchLater();
   }
 
   async #watch(): Promise<FSWatcher | undefined> {
@@ -87,12 +92,12 @@ export class VolumeGroups {
       const words = [...command, 'dumpconfig', '--type', 'full', 'global/locking_dir'] as const;
       const { stdout } = await run(words, { timeoutMs: quickMs, env });
       const dir = /^locking_dir="(\/[^"]*)"/.exec(stdout.trim())?.[1] ?? '/run/lock/lvm';
-      const watcher = watch(`${rootOf(command)}${dir}`, { persistent: false }, (_event, file) => this.#seen(file));
-      this.#isWatching = true;
-      watcher.on('error', (error) => {
-        this.#isWatching = false;
-        log.error({ err: error }, `LVM's locks are no longer watched: ${messageOf(error)}`);
+      const watcher = watch(`${rootOf(command)}${dir}`, { persistent: false }, (event, file) => {
+        if (event === 'rename' && file === basename(dir)) this.#lose(watcher, new Error('their directory was removed'));
+        else this.#seen(file);
       });
+      this.#isWatching = true;
+      watcher.on('error', (error) => this.#lose(watcher, error));
       return watcher;
     } catch (error) {
       log.warn(
@@ -101,6 +106,29 @@ export class VolumeGroups {
       );
       return undefined;
     }
+  }
+
+  /** Until they are watched again, each change begins with a look at the disks. */
+  #lose(watcher: FSWatcher, error: Error): void {
+    if (!this.#isWatching) return; // it may be told twice
+    this.#isWatching = false;
+    this.#watching = undefined;
+    watcher.close();
+    this.#options.log.error({ err: error }, `LVM's locks are no longer watched: ${messageOf(error)}`);
+    this.#watchLater();
+  }
+
+  #watchLater(): void {
+    this.#watchAgain?.cancel();
+    if (this.#stopped.signal.aborted) return;
+    this.#watchAgain = this.#options.clock.setTimer(() => void this.#resumeWatching(), watchAgainMs);
+  }
+
+  /** What was missed meanwhile is read when they are watched, so that nothing is missed between. */
+  async #resumeWatching(): Promise<void> {
+    await this.#startWatching();
+    if (!this.#isWatching) return;
+    for (const name of this.#groups.keys()) await this.#look(name);
   }
 
   #seen(file: string | null): void {
