@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
+import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
 import { erasingTag } from '../../src/storage/tags.ts';
 import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
@@ -173,4 +174,18 @@ test('an erasure stays with the volume that was marked, whatever gets its name',
     const found = await command('sh', '-c', `dd if=${devicePath} bs=1M skip=${at} count=1 status=none | head -c 14`);
     assert.equal(found, secret);
   }
+});
+
+test('a volume without a device gets one to be erased; a ghost, which holds nothing, is just removed', async (t) => {
+  const { engine, volumeGroup, restart } = await engineOfTest(t, 'erase: discard');
+  const before = engine.pools.get('thin');
+  for (const id of ['ghost', 'real']) await before.create({ id, sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  const thinId = await command('lvs', '--noheadings', '-o', 'thin_id', `${volumeGroup}/ghost`);
+  await command('lvchange', '--activate', 'n', `${volumeGroup}/ghost`);
+  await command('dmsetup', 'message', `${deviceMapperName(volumeGroup, 'pool')}-tpool`, '0', `delete ${thinId}`);
+
+  const pool = (await restart('erase: discard')).pools.get('thin');
+  await command('lvchange', '--activate', 'n', `${volumeGroup}/real`);
+  for (const id of ['ghost', 'real']) await pool.remove(id, signal);
+  assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', volumeGroup), 'pool');
 });

@@ -134,7 +134,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     await this.group.change(signal, async () => {
       await this.group.ask(); // memory does not tell whether somebody has it open, nor just which volume it is
       const volume = this.find(id);
-      if (volume) await markForErasure(this.group, volume, this.deviceClass.erase);
+      if (volume) await this.#beginErasure(volume);
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
@@ -203,6 +203,17 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 
   #owned(): LogicalVolume[] {
     return this.group.volumes().filter((volume) => this.owns(volume));
+  }
+
+  /** Within `change`. A ghost holds nothing that could be erased, and has no device to do that with. */
+  async #beginErasure(volume: LogicalVolume): Promise<void> {
+    const { name, active } = volume;
+    if (!active && (await this.#activation.activate(volume)) === 'ghost') {
+      await this.group.execute(['lvremove', '--yes', this.path(name)], askLvm);
+      return this.#activation.forget(name);
+    }
+    const present = this.find(name);
+    if (present) await markForErasure(this.group, present, this.deviceClass.erase);
   }
 
   #resumeErasures(): void {
