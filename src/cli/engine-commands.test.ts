@@ -50,7 +50,7 @@ test('a volume is made, listed, grown, copied and removed', async (t) => {
     [
       'NAME  CLASS  SIZE     ACCESS  ORIGIN  DEVICE',
       'data  ssd    20 GiB   rw              /dev/ssd/data',
-      'copy  ssd    20 GiB   rw      data    /dev/ssd/copy',
+      'copy  ssd    20 GiB   ro      data    /dev/ssd/copy',
       'more  hdd    1.5 GiB  rw              /dev/hdd/more',
       '',
     ].join('\n'),
