@@ -48,7 +48,10 @@ async function open({ extents = 100, ...settings }: Partial<ThickClass> & { exte
   const simulated = new SimulatedLvm(extents);
   const collaborators = newGroup(simulated, new ManualClock());
   const deviceClass: ThickClass = { ...anyClass, type: 'thick', name: 'ssd', snapshots: 'none', ...settings };
-  const optionClasses = [{ name: 'mirrored', options: ['--type', 'raid1'] }];
+  const optionClasses = [
+    { name: 'mirrored', options: ['--type', 'raid1'] },
+    { name: 'wide', options: ['--stripes', '2'] },
+  ];
   const pool = await ThickPool.open({ ...collaborators, deviceClass, optionClasses }, signal);
   simulated.commands.length = 0;
   return { pool, lvm: simulated };
@@ -207,6 +210,14 @@ test('a class of options takes the place of those of the device class', async ()
   assert.equal(made.sizeBytes, 4n * extent);
   assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
   await assert.rejects(pool.create({ ...volume('b'), optionClass: 'none' }, signal), { code: 'Internal' });
+});
+
+test('a volume grows by the stripes that it was made with, and memory with it', async () => {
+  const { pool, lvm } = await open();
+  await pool.create({ ...volume('a', 2n), optionClass: 'wide' }, signal);
+  assert.equal((await pool.grow('a', 3n * extent, signal)).sizeBytes, 4n * extent);
+  assert.equal(lvm.volumes.get('a')?.extents, 4);
+  assert.equal(pool.capacity().freeBytes, 96n * extent);
 });
 
 test('a thin pool promises what its ratio allows, and no more', async () => {

@@ -46,6 +46,19 @@ const data = {
   metadataPercent: undefined,
 };
 
+test('stripes are known where they are the same all over a volume', () => {
+  const stripesIn = (...counts: string[]) => {
+    const { report: [only] = [] } = JSON.parse(report([row]));
+    const seg = counts.map((stripes) => ({ lv_name: 'data', stripes }));
+    const other = { lv_name: '[hidden]', stripes: '3' };
+    return parseReport(JSON.stringify({ report: [{ ...only, seg: [other, ...seg] }] })).volumes[0]?.stripes;
+  };
+  assert.equal(stripesIn('1'), 1);
+  assert.equal(stripesIn('2', '2'), 2);
+  assert.equal(stripesIn('1', '2'), undefined);
+  assert.equal(stripesIn(), undefined);
+});
+
 test('sizes, tags and devices are read; a device that is missing has no path', () => {
   const idle = { ...row, lv_name: 'idle', lv_active: '', lv_tags: '' };
   assert.deepEqual(parseReport(report([row, idle])), {

@@ -31,6 +31,8 @@ export interface LogicalVolume {
   /** How full a thin pool is. */
   readonly dataPercent: number | undefined;
   readonly metadataPercent: number | undefined;
+  /** How many disks its extents go round on; unknown where that differs from one part of it to the next. */
+  readonly stripes?: number;
 }
 
 export function isReadOnly({ attr }: LogicalVolume): boolean {
@@ -56,9 +58,8 @@ export function reportArguments(volumeGroup: string): string[] {
     ...['--configreport', 'vg', '-o', groupFields.join(',')],
     ...['--configreport', 'lv', '-o', volumeFields.join(',')],
     ...['--configreport', 'pv', '-o', 'pv_name'],
-    // These two come in any case; one field each keeps them small.
-    ...['--configreport', 'seg', '-o', 'lv_uuid'],
-    ...['--configreport', 'pvseg', '-o', 'pv_uuid'],
+    ...['--configreport', 'seg', '-o', 'lv_name,stripes'],
+    ...['--configreport', 'pvseg', '-o', 'pv_uuid'], // it comes in any case; one field keeps it small
     volumeGroup,
   ];
 }
@@ -107,6 +108,9 @@ const fullReportSchema = v.object({
       vg: v.tuple([groupSchema]),
       pv: v.array(v.object({ pv_name: v.string() })),
       lv: v.array(volumeSchema),
+      seg: v.array(
+        v.object({ lv_name: v.string(), stripes: v.pipe(v.string(), v.regex(/^\d{1,5}$/), v.transform(Number)) }),
+      ),
     }),
   ]),
 });
@@ -117,14 +121,18 @@ const layoutSchema = v.object({
 });
 
 export function parseReport(json: string): GroupReport {
-  const [{ vg, pv, lv }] = parse(fullReportSchema, json).report;
+  const [{ vg, pv, lv, seg }] = parse(fullReportSchema, json).report;
+  const stripesOf = new Map<string, Set<number>>();
+  for (const { lv_name: name, stripes } of seg) stripesOf.set(name, (stripesOf.get(name) ?? new Set()).add(stripes));
   return {
     sequenceNumber: vg[0].vg_seqno,
     extentBytes: vg[0].vg_extent_size,
     extents: vg[0].vg_extent_count,
     freeExtents: vg[0].vg_free_count,
     devices: pv.map((row) => row.pv_name).filter((path) => path.startsWith('/')),
-    volumes: lv.filter((row) => !row.lv_name.startsWith('[')).map(toVolume),
+    volumes: lv
+      .filter((row) => !row.lv_name.startsWith('['))
+      .map((row) => ({ ...toVolume(row), ...onlyStripes(stripesOf.get(row.lv_name)) })),
   };
 }
 
@@ -143,6 +151,11 @@ export function parseLayout(json: string): (extents: bigint) => bigint {
     });
     return taken.reduce((most, one) => (one > most ? one : most), extents);
   };
+}
+
+function onlyStripes(found: ReadonlySet<number> = new Set()): Pick<LogicalVolume, 'stripes'> {
+  const [stripes] = found;
+  return stripes !== undefined && found.size === 1 ? { stripes } : {};
 }
 
 function toVolume(row: v.InferOutput<typeof volumeSchema>): LogicalVolume {

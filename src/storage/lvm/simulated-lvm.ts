@@ -8,6 +8,7 @@ interface SimulatedVolume {
   readonly pool?: string;
   readonly origin?: string;
   readonly readOnly?: boolean;
+  readonly stripes?: number;
 }
 
 /**
@@ -96,9 +97,10 @@ export class SimulatedLvm {
       this.volumes.set(name, { extents: this.#extentsOf(virtualSize), tags, pool });
       this.sequenceNumber += 2;
     } else {
-      const extents = Number(after(args, '--extents'));
+      const stripes = Number(after(args, '--stripes') ?? 1);
+      const extents = roundedUp(Number(after(args, '--extents')), stripes);
       if (extents > this.freeExtents) throw failed(command, 'insufficient free space');
-      this.volumes.set(name, { extents, tags });
+      this.volumes.set(name, { extents, tags, stripes });
       this.sequenceNumber += 1;
     }
   }
@@ -106,7 +108,7 @@ export class SimulatedLvm {
   #extend(command: Command, args: readonly string[]): void {
     const volume = this.#volume(command, args.at(-1)?.replace(/^vg\//, '') ?? '');
     const size = after(args, '--size');
-    const extents = size ? this.#extentsOf(size) : Number(after(args, '--extents'));
+    const extents = size ? this.#extentsOf(size) : roundedUp(Number(after(args, '--extents')), volume.stripes ?? 1);
     if (!volume.pool && extents - volume.extents > this.freeExtents) throw failed(command, 'insufficient free space');
     volume.extents = extents;
     this.sequenceNumber += 1;
@@ -180,8 +182,14 @@ export class SimulatedLvm {
       vg_extent_count: String(this.#extents),
       vg_free_count: String(this.freeExtents),
     };
-    return JSON.stringify({ report: [{ vg: [vg], pv: [], lv }] });
+    const seg = [...this.volumes].map(([name, { stripes = 1 }]) => ({ lv_name: name, stripes: String(stripes) }));
+    return JSON.stringify({ report: [{ vg: [vg], pv: [], lv, seg }] });
   }
+}
+
+/** As many extents on each stripe. */
+function roundedUp(extents: number, stripes: number): number {
+  return Math.ceil(extents / stripes) * stripes;
 }
 
 function after(args: readonly string[], option: string): string | undefined {

@@ -86,9 +86,11 @@ export class ThickPool extends LvmPool<ThickClass> {
     if (volume.origin !== undefined) {
       throw new SnapshotUnsupported(`${volume.name} is a copy-on-write snapshot and keeps the size of its origin`);
     }
-    const extents = extentsFor(sizeBytes, this.group.extentBytes, this.deviceClass.stripes);
+    // A volume keeps the stripes that it was made with, whatever its class has. Where they differ within it, LVM must say.
+    const stripes = volume.attr.startsWith('-') ? volume.stripes : undefined;
+    const isPlain = stripes !== undefined;
+    const extents = extentsFor(sizeBytes, this.group.extentBytes, stripes ?? this.deviceClass.stripes);
     const added = extents - volume.sizeBytes / this.group.extentBytes;
-    const isPlain = volume.attr.startsWith('-');
     this.#mustFit(isPlain ? added : await this.#takenBy(volume, added));
     const words = ['lvextend', '--yes', '--extents', String(extents), this.path(volume.name)];
     const grown = { ...volume, sizeBytes: extents * this.group.extentBytes };
@@ -157,6 +159,7 @@ export class ThickPool extends LvmPool<ThickClass> {
       pool: undefined,
       dataPercent: undefined,
       metadataPercent: undefined,
+      stripes: Math.max(1, this.deviceClass.stripes),
     };
     this.group.put(volume, extents);
   }
