@@ -55,6 +55,17 @@ export class NameTaken extends MoorageError {
   }
 }
 
+/** The name is taken by a volume that somebody else has made, who may have data on it. */
+export class NotMadeHere extends MoorageError {
+  readonly code = 'AlreadyExists';
+
+  constructor(pool: string, id: string) {
+    super(
+      `device class ${pool} has a volume ${id} that Moorage has not made; choose another name, or rename that volume`,
+    );
+  }
+}
+
 /** Device classes that share a volume group share its names. */
 export class NameTakenByOther extends MoorageError {
   readonly code = 'AlreadyExists';

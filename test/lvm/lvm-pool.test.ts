@@ -20,7 +20,10 @@ interface Opened {
 
 async function openPool(t: TestContext, vg: string, settings: Partial<ThickClass> = {}): Promise<Opened> {
   const deviceClass = thickClass(vg, settings);
-  const engine = new Engine(t, [{ name: 'mirrored', options: ['--type', 'raid1', '--mirrors', '1', '--nosync'] }]);
+  const engine = new Engine(t, [
+    { name: 'mirrored', options: ['--type', 'raid1', '--mirrors', '1', '--nosync'] },
+    { name: 'wide', options: ['--stripes', '2'] },
+  ]);
   const restart = () => new Engine(t).open(deviceClass);
   return { pool: await engine.open(deviceClass), engine, restart };
 }
@@ -158,6 +161,35 @@ test('copy-on-write snapshots keep what was, never overflow, and are not taken a
   await pool.remove('frozen', signal);
   await pool.remove('source', signal);
   await truth(opened);
+});
+
+test('a volume that thin volumes read from is not removed from under them', async (t) => {
+  const { pool, vg } = await onNewGroup(t);
+  await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '64m', '-n', 'pool', vg);
+  await pool.create({ id: 'base', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await command('lvchange', '-an', `${vg}/base`);
+  await command('lvchange', '-pr', `${vg}/base`);
+  await command('lvcreate', '-y', '-s', '-kn', '--thinpool', `${vg}/pool`, '-n', 'child', `${vg}/base`);
+  await assert.rejects(pool.remove('base', signal), { name: 'VolumeHasSnapshots', message: /child/ });
+  await command('lvremove', '-y', `${vg}/child`);
+  await pool.remove('base', signal);
+});
+
+test('a volume grows by the stripes that it was made with, and memory with it', async (t) => {
+  const opened = await onNewGroup(t, {}, 2);
+  const { pool } = opened;
+  const wide = await pool.create({ id: 'wide', sizeBytes: 8n * mebibyte, tags: [], optionClass: 'wide' }, signal);
+  assert.equal((await pool.grow('wide', wide.sizeBytes + 1n, signal)).sizeBytes, 16n * mebibyte);
+  await truth(opened);
+});
+
+test("an administrator's volume is not handed out as a new one of its name", async (t) => {
+  const { pool, vg } = await onNewGroup(t);
+  await command('lvcreate', '-y', '-L', '16m', '-n', 'data', vg);
+  await assert.rejects(pool.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: ['claim=mine'] }, signal), {
+    name: 'NotMadeHere',
+    code: 'AlreadyExists',
+  });
 });
 
 test('free space on too few disks is told as that', async (t) => {

@@ -6,6 +6,7 @@ import type { Erasures } from '../erasures.ts';
 import {
   NameTaken,
   NameTakenByOther,
+  NotMadeHere,
   OptionClassNotFound,
   VolumeBeingErased,
   VolumeExists,
@@ -186,9 +187,18 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   }
 
   /** Somebody else may have made it just before us; then it is there, as if it had been when we looked. */
-  #mustBeThere({ id }: NewVolume, error: unknown): void {
+  #mustBeThere(wanted: NewVolume, error: unknown): void {
     const wasFaster = error instanceof CommandFailed && /already exists/.test(error.stderr);
-    if (!wasFaster || !this.find(id)) throw error;
+    const volume = this.find(wanted.id);
+    if (!wasFaster || !volume) throw error;
+    this.#mustBeOurs(volume, wanted.tags);
+  }
+
+  /** Whatever has the name by chance, such as an administrator's volume, is not handed out as what is asked for. */
+  #mustBeOurs({ name, tags }: LogicalVolume, wantedTags: readonly string[]): void {
+    const isWanted = wantedTags.length > 0 && wantedTags.every((tag) => tags.includes(tag));
+    if (isWanted || tags.includes(createdTag) || sourceIn(tags) !== undefined) return;
+    throw new NotMadeHere(this.name, name);
   }
 
   /** An erasure that was promised is kept, even if the class does not ask for one any more. */
@@ -224,13 +234,17 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
    * Within `change`: what a retry finds. What an earlier attempt at the same left half-way is cleared away, and counts as
    * nothing; what may hold somebody's data is not.
    */
-  async #usable({ id }: NewVolume | NewSnapshot, source: VolumeId | undefined): Promise<LogicalVolume | undefined> {
+  async #usable(
+    { id, tags }: NewVolume | NewSnapshot,
+    source: VolumeId | undefined,
+  ): Promise<LogicalVolume | undefined> {
     if (this.#erasures.has(id)) throw new VolumeBeingErased(id); // even if somebody has taken it away meanwhile
     const volume = this.group.get(id);
     if (!volume) return this.#activation.forget(id);
     if (!this.owns(volume)) throw new NameTakenByOther(id, this.group.name);
     if (erasureIn(volume.tags)) throw new VolumeBeingErased(id);
     if (sourceOf(volume) !== source) throw new NameTaken(this.name, id, source);
+    this.#mustBeOurs(volume, tags);
     const isThere = volume.active || (await this.#activation.activate(volume)) === 'active';
     if (this.isWhole(volume) && isThere) return this.mustHave(id);
     await this.#mustBeUnused(volume, source);
