@@ -58,8 +58,7 @@ export class InMemoryPool implements Pool {
     const sourceBytes = this.#must(source).sizeBytes;
     const wantedBytes = sizeBytes ?? sourceBytes;
     if (wantedBytes < sourceBytes) throw new SnapshotTooSmall(id, sourceBytes, wantedBytes);
-    const copy = { ...this.#writable(id, wantedBytes, tags), origin: source };
-    return this.#put(access === 'ro' ? { ...copy, readOnly: true, attr: '-ri-a-----' } : copy);
+    return this.#put({ ...this.#writable(id, wantedBytes, tags), readOnly: access === 'ro', origin: source });
   }
 
   async remove(id: VolumeId): Promise<void> {
