@@ -88,7 +88,7 @@ test('CreateLVSnapshot', async (t) => {
   );
   const snapshot = message(
     ...[text(1, 'copy'), number(2, 1), text(5, 'a'), number(6, gibibyte), text(7, '/dev/ssd/copy')],
-    ...[text(8, '-ri-a-----'), text(1000, 'data')],
+    ...[text(8, '-wi-a-----'), text(1000, 'data')],
   );
   assert.deepEqual(await call('LVService/CreateLVSnapshot', request), text(1, snapshot));
   assert.equal(pool.get('copy')?.readOnly, true);
