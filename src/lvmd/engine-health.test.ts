@@ -15,13 +15,14 @@ import { engineHealth } from './engine-health.ts';
 
 const { signal } = new AbortController();
 
-function start(refresh: (signal: AbortSignal) => Promise<void>) {
+function start(refresh: (signal: AbortSignal) => Promise<void>, isChanging = false) {
   const pool = new InMemoryPool('ssd', 1n);
   let refreshes = 0;
   pool.refresh = async (signal?: AbortSignal) => {
     refreshes++;
     if (signal) await refresh(signal);
   };
+  pool.isChanging = () => isChanging;
   const clock = new ManualClock();
   const health = engineHealth(new Pools([pool, new InMemoryPool('well', 1n)], 'ssd'), clock);
   const check = async () => health.check?.(create(HealthCheckRequestSchema), { signal, log: silentLog });
@@ -46,6 +47,25 @@ test('a pool that hangs makes it unhealthy in time, and is let go', async () => 
   const reason = 'device class ssd: no answer within 10 s; look for a hanging lvm command or a failing disk';
   assert.deepEqual(await answer, { status: Status.NOT_SERVING, reason });
   assert.equal(hanging.aborted, true);
+});
+
+test('a pool that is busy with a change is well for as long as a change may take, and no longer', async () => {
+  let asked = Promise.withResolvers<void>();
+  const { check, clock } = start(() => {
+    asked.resolve();
+    return new Promise(() => undefined);
+  }, true);
+  const statusAfter = async (waitedMs: number) => {
+    clock.advance(waitedMs);
+    asked = Promise.withResolvers<void>();
+    const answer = check();
+    await asked.promise;
+    clock.advance(10_000);
+    return (await answer)?.status;
+  };
+  assert.equal(await statusAfter(0), Status.SERVING);
+  assert.equal(await statusAfter(4 * 60_000), Status.SERVING);
+  assert.equal(await statusAfter(60_000), Status.NOT_SERVING);
 });
 
 test('a pool that fails is named with its reason', async () => {

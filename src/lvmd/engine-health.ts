@@ -3,23 +3,42 @@ import type { Clock } from '../base/clock.ts';
 import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
 import { type Health, HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
+import type { Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 
 /** Longer than LVM waits for its own slowest change, shorter than a prober's patience. */
 const patienceMs = 10_000;
 
+/** As long as the longest command of a change may take: a pool that has not answered for longer does not work any more. */
+const changeMs = 5 * 60_000;
+
 /** LVM did answer, only there is nothing to serve: a restart would not help, so it is no reason for one. */
 const answered: ReadonlySet<ErrorCode> = new Set(['FailedPrecondition', 'NotFound']);
 
 /**
- * Healthy is an engine whose pools still answer: each is asked to read its state anew, LVM by a real command. Whoever
- * asks while others do shares their answer.
+ * Healthy is an engine whose pools still answer: each is asked to read its state anew, LVM by a real command. One that is
+ * busy with a change cannot be asked: a restart would only cut that short, so it counts as well for as long as a change may
+ * take. Whoever asks while others do shares their answer.
  */
 export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: Clock): Implementation<typeof Health> {
   let asking: Promise<string> | undefined;
+  const answeredAtMs = new WeakMap<Pool, number>();
+  const startedAtMs = clock.now();
+  const isBusy = (pool: Pool) =>
+    pool.isChanging() && clock.now() - (answeredAtMs.get(pool) ?? startedAtMs) < changeMs + patienceMs;
+  const askPool = async (pool: Pool, signal: AbortSignal, tooLate: Promise<never>): Promise<string> => {
+    try {
+      await Promise.race([pool.refresh(signal), tooLate]);
+    } catch (error) {
+      if (error instanceof NoAnswer && isBusy(pool)) return '';
+      return complaint(pool.name, error);
+    }
+    answeredAtMs.set(pool, clock.now());
+    return '';
+  };
   return {
     async check() {
-      asking ??= whatIsWrong(pools, clock).finally(() => {
+      asking ??= whatIsWrong(pools, clock, askPool).finally(() => {
         asking = undefined;
       });
       const reason = await asking;
@@ -29,26 +48,29 @@ export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: C
 }
 
 /** One sentence a pool; empty if all is well. */
-async function whatIsWrong(pools: Pick<Pools, 'all' | 'unavailable'>, clock: Clock): Promise<string> {
+async function whatIsWrong(
+  pools: Pick<Pools, 'all' | 'unavailable'>,
+  clock: Clock,
+  ask: (pool: Pool, signal: AbortSignal, tooLate: Promise<never>) => Promise<string>,
+): Promise<string> {
   const abort = new AbortController();
   const { signal } = abort;
   const tooLate = pause(clock, patienceMs, signal).then(() => {
-    throw new Error(`no answer within ${patienceMs / 1000} s; look for a hanging lvm command or a failing disk`);
+    throw new NoAnswer();
   });
-  const asked = pools.all().map(async (pool) => {
-    try {
-      await Promise.race([pool.refresh(signal), tooLate]);
-      return '';
-    } catch (error) {
-      return complaint(pool.name, error);
-    }
-  });
+  const asked = pools.all().map((pool) => ask(pool, signal, tooLate));
   try {
     const unavailable = [...pools.unavailable()].map(([name, error]) => complaint(name, error));
     return [...(await Promise.all(asked)), ...unavailable].filter((words) => words !== '').join('; ');
   } finally {
     abort.abort();
     tooLate.catch(() => undefined);
+  }
+}
+
+class NoAnswer extends Error {
+  constructor() {
+    super(`no answer within ${patienceMs / 1000} s; look for a hanging lvm command or a failing disk`);
   }
 }
 

@@ -58,6 +58,11 @@ export class RemotePool implements Pool {
     return [];
   }
 
+  /** Changes wait for each other in lvmd, not here. */
+  isChanging(): boolean {
+    return false;
+  }
+
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }

@@ -33,6 +33,10 @@ export class InMemoryPool implements Pool {
     return this.erasing;
   }
 
+  isChanging(): boolean {
+    return false;
+  }
+
   async create({ id, sizeBytes, tags }: NewVolume): Promise<Volume> {
     this.#failIfTold();
     const existing = this.#volumes.get(id);

@@ -71,6 +71,8 @@ export interface Pool {
   list(): readonly Volume[];
   get(id: VolumeId): Volume | undefined;
   erasures(): readonly Erasure[];
+  /** A change is under way, and whatever comes later waits for it. Each of its commands has a deadline. */
+  isChanging(): boolean;
 
   create(wanted: NewVolume, signal: AbortSignal): Promise<Volume>;
   grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume>;

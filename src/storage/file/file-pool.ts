@@ -50,6 +50,7 @@ export class FilePool implements ServedPool {
   #class: FileClass;
   /** The directory may have another pool now. */
   #isStopped = false;
+  #isChanging = false;
   /** Of what is free, only what no volume was promised. */
   #space: Capacity = { sizeBytes: 0n, freeBytes: 0n };
 
@@ -111,13 +112,17 @@ export class FilePool implements ServedPool {
     return this.#erasures.list();
   }
 
+  isChanging(): boolean {
+    return this.#isChanging;
+  }
+
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }
 
   /** Reads the directory anew. A volume that cannot be attached is left out, and the others are served. */
   async refresh(signal: AbortSignal): Promise<void> {
-    await this.#change(signal, async () => {
+    await this.#alone(signal, async () => {
       const ids = await this.#files.list();
       const attached = await this.#loops.find(
         ids.map((id) => this.#files.imagePath(id)),
@@ -211,12 +216,23 @@ export class FilePool implements ServedPool {
     await this.#erasures.join(id, signal);
   }
 
-  /** One change at a time; space is measured after each, as only the filesystem knows what a file takes. */
   async #change<T>(signal: AbortSignal, change: () => Promise<T>): Promise<T> {
+    return this.#alone(signal, async () => {
+      this.#isChanging = true;
+      try {
+        return await change();
+      } finally {
+        this.#isChanging = false;
+      }
+    });
+  }
+
+  /** One at a time; space is measured after each, as only the filesystem knows what a file takes. */
+  async #alone<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     return this.#lock.run('directory', signal, async () => {
       if (this.#isStopped) throw new errors.PoolStopped(this.name);
       try {
-        return await change();
+        return await work();
       } finally {
         await this.#measure();
         this.#listeners.notify();

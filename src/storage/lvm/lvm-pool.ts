@@ -88,6 +88,10 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return this.#erasures.list();
   }
 
+  isChanging(): boolean {
+    return this.group.isChanging;
+  }
+
   onChange(listener: () => void): () => void {
     return this.group.onChange(listener);
   }

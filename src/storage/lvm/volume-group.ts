@@ -61,6 +61,7 @@ export class VolumeGroup {
   /** The comparison after our last change; nobody need wait for it but the next change. */
   #comparison = Promise.resolve();
   #reading = false;
+  #isChanging = false;
   #extentBytes = 1n;
   #extents = 0n;
   #freeExtents = 0n;
@@ -84,6 +85,10 @@ export class VolumeGroup {
 
   get freeBytes(): bigint {
     return this.#freeExtents * this.#extentBytes;
+  }
+
+  get isChanging(): boolean {
+    return this.#isChanging;
   }
 
   /** Within `changeSurely`: whether the disks could be read. */
@@ -133,7 +138,12 @@ export class VolumeGroup {
       await this.#comparison;
       if (!this.#inDoubt && mustCompare()) await this.#compare();
       if (this.#inDoubt) await this.#survey(signal);
-      return work();
+      this.#isChanging = true;
+      try {
+        return await work();
+      } finally {
+        this.#isChanging = false;
+      }
     });
   }
 
