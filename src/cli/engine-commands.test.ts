@@ -50,7 +50,7 @@ test('a volume is made, listed, grown, copied and removed', async (t) => {
     [
       'NAME  CLASS  SIZE     ACCESS  ORIGIN  DEVICE',
       'data  ssd    20 GiB   rw              /dev/ssd/data',
-      'copy  ssd    20 GiB   ro      data    /dev/ssd/copy',
+      'copy  ssd    20 GiB   rw      data    /dev/ssd/copy',
       'more  hdd    1.5 GiB  rw              /dev/hdd/more',
       '',
     ].join('\n'),
@@ -131,13 +131,14 @@ function erasing(pool: InMemoryPool) {
   const remove = pool.remove.bind(pool);
   pool.erasures = () => erasures;
   pool.remove = async (id, signal?: AbortSignal) => {
-    await remove(id);
+    const wasThere = await remove(id);
     erasures.push({ id, doneBytes: gibibyte, totalBytes: 4n * gibibyte });
     begun.resolve();
     const left = Promise.withResolvers<never>();
     signal?.addEventListener('abort', () => left.reject(signal.reason));
     await Promise.race([done.promise, left.promise]);
     erasures.length = 0;
+    return wasThere;
   };
   return { begun: begun.promise, end: () => done.resolve() };
 }

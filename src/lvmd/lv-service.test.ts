@@ -98,6 +98,15 @@ test('what is not there is NotFound: classes, volumes, sources', async (t) => {
   await assert.rejects(lvm.createLVSnapshot({ name: 'a', sourceVolume: 'b', accessType: 'ro' }, options), notFound);
 });
 
+test('what a crash left half-way is in no list, and can be removed', async (t) => {
+  const { lvm, pool } = await start(t);
+  await lvm.createLV({ name: 'half', sizeBytes: mebibyte }, options);
+  pool.get = () => undefined;
+  await lvm.removeLV({ name: 'half' }, options);
+  assert.deepEqual(pool.list(), []);
+  await assert.rejects(lvm.removeLV({ name: 'half' }, options), { code: 'NotFound' });
+});
+
 test('a snapshot says how it is to be used', async (t) => {
   const { lvm } = await start(t);
   await lvm.createLV({ name: 'data', sizeBytes: mebibyte }, options);

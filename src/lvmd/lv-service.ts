@@ -2,7 +2,7 @@ import { InvalidInput } from '../base/errors.ts';
 import type { LVService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 import { VolumeNotFound } from '../storage/errors.ts';
-import type { Pool, VolumeId } from '../storage/pool.ts';
+import type { Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { checkVolumeId } from '../storage/volume-id.ts';
 import type { DeviceNumbers } from './device-numbers.ts';
@@ -43,9 +43,7 @@ export function lvService(pools: Pick<Pools, 'get'>, numbers: DeviceNumbers): Im
       refuseUnknownFields(request);
       checkVolumeId(request.name);
       const pool = poolOf(request.deviceClass);
-      if (!isKnown(pool, request.name)) await pool.refresh(signal); // somebody else may have made it just now
-      if (!isKnown(pool, request.name)) throw new VolumeNotFound(pool.name, request.name);
-      await pool.remove(request.name, signal);
+      if (!(await pool.remove(request.name, signal))) throw new VolumeNotFound(pool.name, request.name);
       log.info({ volume: request.name }, 'volume removed');
       return {};
     },
@@ -74,10 +72,6 @@ export function lvService(pools: Pick<Pools, 'get'>, numbers: DeviceNumbers): Im
       return { snapshot: volumeMessage(snapshot, numbers) };
     },
   };
-}
-
-function isKnown(pool: Pool, id: VolumeId): boolean {
-  return pool.get(id) !== undefined || pool.erasures().some((erasure) => erasure.id === id);
 }
 
 function accessOf(accessType: string): 'ro' | 'rw' {

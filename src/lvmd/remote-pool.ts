@@ -143,13 +143,16 @@ export class RemotePool implements Pool {
     return this.#listedAnew(id, signal);
   }
 
-  async remove(id: VolumeId, signal: AbortSignal): Promise<void> {
+  async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+    let wasThere = true;
     try {
       await this.#lvmd.volumes.removeLV({ name: id, deviceClass: this.name }, { timeoutMs, signal });
     } catch (error) {
       if (codeOf(error) !== 'NotFound') throw error;
+      wasThere = false;
     }
     await this.refresh(signal);
+    return wasThere;
   }
 
   #fitting(existing: Volume, wantedBytes: bigint): Volume {

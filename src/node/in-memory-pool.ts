@@ -65,9 +65,11 @@ export class InMemoryPool implements Pool {
     return this.#put({ ...this.#writable(id, wantedBytes, tags), readOnly: access === 'ro', origin: source });
   }
 
-  async remove(id: VolumeId): Promise<void> {
+  async remove(id: VolumeId): Promise<boolean> {
     this.#failIfTold();
-    if (this.#volumes.delete(id)) this.#tell();
+    const wasThere = this.#volumes.delete(id);
+    if (wasThere) this.#tell();
+    return wasThere;
   }
 
   async refresh(): Promise<void> {}

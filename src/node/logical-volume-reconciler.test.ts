@@ -219,7 +219,7 @@ test('a deletion joins the erasure under way, whatever the default is today', as
   ssd.erasing = [{ id: 'uid-1', doneBytes: 0n, totalBytes: 1024n }];
   pools.become({ pools: pools.all(), defaultClass: 'hdd', unavailable: new Map() });
   const over = Promise.withResolvers<void>();
-  ssd.remove = () => over.promise;
+  ssd.remove = () => over.promise.then(() => true);
   await api.delete(logicalVolumes, 'pvc-1');
   await settled();
   assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its data is still on the disk');

@@ -80,11 +80,12 @@ export interface Pool {
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
 
   /**
-   * A volume that is not there is removed already. Where the class erases, the volume is marked durably and leaves the
+   * A volume that is not there is removed already; the answer is whether there was anything by that name, be it in the
+   * list, left half-way by a crash, or being erased. Where the class erases, the volume is marked durably and leaves the
    * list at once; the promise resolves when its data is destroyed and its space free. That goes on when the caller
    * leaves and after a crash, and a repeated call joins it.
    */
-  remove(id: VolumeId, signal: AbortSignal): Promise<void>;
+  remove(id: VolumeId, signal: AbortSignal): Promise<boolean>;
 
   /** Reads everything anew, for what others have changed. */
   refresh(signal: AbortSignal): Promise<void>;

@@ -197,11 +197,13 @@ export class FilePool implements ServedPool {
     });
   }
 
-  async remove(id: VolumeId, signal: AbortSignal): Promise<void> {
+  async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
     checkVolumeId(id); // it becomes the name of the file that is removed
-    if (!this.#erasures.has(id)) {
+    let wasThere = this.#erasures.has(id);
+    if (!wasThere) {
       await this.#change(signal, async () => {
-        if (await this.#files.has(id)) await this.#detach(id, signal);
+        wasThere = await this.#files.has(id);
+        if (wasThere) await this.#detach(id, signal);
         try {
           if (this.#class.erase.kind === 'none') await this.#files.remove(id);
           else if (await this.#files.has(id)) await this.#beginErasure(id);
@@ -214,6 +216,7 @@ export class FilePool implements ServedPool {
       });
     }
     await this.#erasures.join(id, signal);
+    return wasThere;
   }
 
   async #change<T>(signal: AbortSignal, change: () => Promise<T>): Promise<T> {

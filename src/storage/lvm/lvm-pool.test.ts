@@ -326,6 +326,36 @@ test('what looks unfinished is cleared away only for the same snapshot, and only
   assert.equal((await pool.snapshot('a', { id: 'half', tags: [], access: 'rw' }, signal)).origin, 'a');
 });
 
+test('a volume that somebody else has made is not handed out, unless it carries all that is asked for', async () => {
+  const { pool, lvm } = await open({ snapshots: 'copy-on-write' });
+  lvm.addForeign('data', 5);
+  await pool.create(volume('source', 5n), signal);
+  lvm.addForeign('copy', 5);
+  Object.assign(lvm.volumes.get('copy') ?? {}, { origin: 'source' });
+  const refusal = { name: 'NotMadeHere', code: 'AlreadyExists' };
+  await assert.rejects(pool.create(volume('data'), signal), refusal);
+  await assert.rejects(pool.create({ ...volume('data'), tags: ['claim=mine'] }, signal), refusal);
+  await assert.rejects(pool.snapshot('source', { id: 'copy', tags: [], access: 'rw' }, signal), refusal);
+  lvm.fails = (subcommand) => {
+    if (subcommand === 'lvcreate') lvm.addForeign('late', 5);
+    return undefined;
+  };
+  await assert.rejects(pool.create(volume('late'), signal), refusal);
+  Object.assign(lvm.volumes.get('data') ?? {}, { tags: ['claim=mine', 'more'] });
+  lvm.sequenceNumber++;
+  assert.equal((await pool.create({ ...volume('data'), tags: ['claim=mine'] }, signal)).id, 'data');
+});
+
+test('a removal says whether there was anything, listed or not', async () => {
+  const { pool, lvm } = await open({ snapshots: 'copy-on-write' });
+  lvm.addForeign('half', 2);
+  Object.assign(lvm.volumes.get('half') ?? {}, { tags: [createdTag, sourceTag('a')] });
+  assert.equal(pool.get('half'), undefined);
+  assert.equal(await pool.remove('half', signal), true);
+  assert.equal(await pool.remove('half', signal), false);
+  assert.equal(lvm.volumes.size, 0);
+});
+
 test('with options of its own a class lets LVM say what a volume took', async () => {
   const { pool, lvm } = await open({ lvcreateOptions: ['--type', 'raid1'] });
   await pool.create(volume('a'), signal);

@@ -131,18 +131,26 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     });
   }
 
-  async remove(id: VolumeId, signal: AbortSignal): Promise<void> {
+  async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
     checkVolumeId(id); // it becomes part of the path that is removed
+    let wasThere = false;
     if (this.deviceClass.erase.kind === 'none' && !this.#isBeingErased(id)) {
-      return this.group.removals.remove(id, () => void this.mustHave(id), signal);
+      const mustBeMine = () => {
+        this.mustHave(id);
+        wasThere = true;
+      };
+      await this.group.removals.remove(id, mustBeMine, signal);
+      return wasThere;
     }
     await this.group.change(signal, async () => {
       await this.group.ask(); // memory does not tell whether somebody has it open, nor just which volume it is
       const volume = this.find(id);
+      wasThere = volume !== undefined || this.#erasures.has(id);
       if (volume) await this.#beginErasure(volume);
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
+    return wasThere;
   }
 
   protected find(id: VolumeId): LogicalVolume | undefined {

@@ -61,7 +61,7 @@ export const operations: Record<Operation, Promised> = {
 
   remove: {
     prepare: (pool, id) => withData(pool, id),
-    act: (pool, id) => pool.remove(id, signal),
+    act: async (pool, id) => void (await pool.remove(id, signal)),
     async verify(pool, id, acknowledged) {
       const volume = pool.get(id);
       if (acknowledged) assert.equal(volume, undefined, `${id} is gone`);
@@ -75,7 +75,7 @@ export const operations: Record<Operation, Promised> = {
       const volume = await create(pool, id, erasedBytes);
       for (let at = 0n; at < erasedBytes; at += mebibyte) await write(volume, at);
     },
-    act: (pool, id) => pool.remove(id, signal),
+    act: async (pool, id) => void (await pool.remove(id, signal)),
     async verify(pool, id, acknowledged) {
       const isErasing = pool.erasures().some((erasure) => erasure.id === id);
       if (acknowledged) assert.equal(isErasing || pool.get(id) !== undefined, false, `${id} is clean and gone`);
