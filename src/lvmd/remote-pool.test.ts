@@ -92,3 +92,9 @@ test('a volume that somebody has removed since it was last heard of is not ackno
   volumes.pop();
   await assert.rejects(pool.create({ id: 's', sizeBytes: 1024n, tags: [] }, signal), Unexpected);
 });
+
+test('a volume that somebody else has made is not handed out, although it has the name', async () => {
+  const pool = start([{ ...whole, tags: [], attr: '-wi-a-----' }]);
+  await pool.refresh(signal);
+  await assert.rejects(pool.create({ id: 's', sizeBytes: 1024n, tags: ['mine'] }, signal), { name: 'NotMadeHere' });
+});

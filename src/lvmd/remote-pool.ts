@@ -4,9 +4,9 @@ import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { ChangeListeners } from '../storage/change-listeners.ts';
-import { VolumeExists, VolumeNotFound } from '../storage/errors.ts';
+import { NotMadeHere, VolumeExists, VolumeNotFound } from '../storage/errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../storage/pool.ts';
-import { createdTag } from '../storage/tags.ts';
+import { createdTag, isMadeHere } from '../storage/tags.ts';
 
 /** The services of an lvmd, ours or TopoLVM's. */
 export interface Lvmd {
@@ -85,7 +85,7 @@ export class RemotePool implements Pool {
   async create({ id, sizeBytes, tags, optionClass = '' }: NewVolume, signal: AbortSignal): Promise<Volume> {
     if (this.get(id)) await this.refresh(signal); // memory may be behind
     const existing = this.get(id);
-    if (existing) return this.#fitting(existing, sizeBytes);
+    if (existing) return this.#ours(existing, tags, sizeBytes);
     const request = {
       name: id,
       sizeBytes,
@@ -98,7 +98,7 @@ export class RemotePool implements Pool {
     } catch (error) {
       // TopoLVM's lvmd makes nothing of a repeated call but an error.
       const made = await this.#madeBefore(id, error, signal);
-      return this.#fitting(made, sizeBytes);
+      return this.#ours(made, tags, sizeBytes);
     }
     return this.#listedAnew(id, signal);
   }
@@ -153,6 +153,12 @@ export class RemotePool implements Pool {
     }
     await this.refresh(signal);
     return wasThere;
+  }
+
+  /** Whatever has the name by chance, such as an administrator's volume, is not what was asked for. */
+  #ours(existing: Volume, wantedTags: readonly string[], wantedBytes: bigint): Volume {
+    if (!isMadeHere(existing.tags, wantedTags)) throw new NotMadeHere(this.name, existing.id);
+    return this.#fitting(existing, wantedBytes);
   }
 
   #fitting(existing: Volume, wantedBytes: bigint): Volume {

@@ -59,3 +59,9 @@ export function tellsOfUse(tag: string): boolean {
 export function contentTags(tags: readonly string[]): readonly string[] {
   return tags.filter((tag) => tag === createdTag || tellsOfUse(tag));
 }
+
+/** Whether a volume that has the wanted name is ours: by our mark, or by the very tags that are wanted. */
+export function isMadeHere(tags: readonly string[], wantedTags: readonly string[]): boolean {
+  const isWanted = wantedTags.length > 0 && wantedTags.every((tag) => tags.includes(tag));
+  return isWanted || tags.includes(createdTag) || sourceIn(tags) !== undefined;
+}

@@ -15,7 +15,7 @@ import {
 } from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
-import { contentTags, createdTag, sourceIn, sourceTag, tellsOfUse } from '../tags.ts';
+import { contentTags, createdTag, isMadeHere, sourceIn, sourceTag, tellsOfUse } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { Activation } from './activation.ts';
 import { isHeld } from './block-device.ts';
@@ -208,9 +208,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 
   /** Whatever has the name by chance, such as an administrator's volume, is not handed out as what is asked for. */
   #mustBeOurs({ name, tags }: LogicalVolume, wantedTags: readonly string[]): void {
-    const isWanted = wantedTags.length > 0 && wantedTags.every((tag) => tags.includes(tag));
-    if (isWanted || tags.includes(createdTag) || sourceIn(tags) !== undefined) return;
-    throw new NotMadeHere(this.name, name);
+    if (!isMadeHere(tags, wantedTags)) throw new NotMadeHere(this.name, name);
   }
 
   /** An erasure that was promised is kept, even if the class does not ask for one any more. */
