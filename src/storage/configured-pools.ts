@@ -58,16 +58,24 @@ export class ConfiguredPools {
   /** Returns when every class is served or known to be unavailable. */
   async apply(config: StorageConfig, signal: AbortSignal): Promise<void> {
     await this.#applying.run('configuration', signal, async () => {
-      const wanted = new Map(config.deviceClasses.map((deviceClass) => [deviceClass.name, deviceClass]));
-      const left = [...this.#entries].filter(
-        ([name, { settings }]) => !standsOnTheSame(settings.deviceClass, wanted.get(name)),
+      const { optionClasses } = config;
+      const wanted = new Map(
+        config.deviceClasses.map((deviceClass) => [deviceClass.name, { deviceClass, optionClasses }]),
       );
-      for (const [name] of left) this.#entries.delete(name);
+      const left: Entry[] = [];
+      for (const [name, entry] of this.#entries) {
+        const settings = wanted.get(name);
+        if (settings && standsOnTheSame(entry.settings.deviceClass, settings.deviceClass)) {
+          reconfigure(entry, settings);
+        } else {
+          this.#entries.delete(name);
+          left.push(entry);
+        }
+      }
       if (left.length > 0) this.#publish(); // nobody shall begin anything on what is about to stop
-      await Promise.all(left.map(async ([, { pool }]) => pool?.stop(graceMs)));
+      await Promise.all(left.map(async ({ pool }) => pool?.stop(graceMs)));
 
-      for (const [name, deviceClass] of wanted)
-        this.#configure(name, { deviceClass, optionClasses: config.optionClasses });
+      for (const [name, settings] of wanted) if (!this.#entries.has(name)) this.#entries.set(name, { settings });
       const missing = [...this.#entries].filter(([, { pool }]) => !pool);
       await Promise.all(missing.map(([name, entry]) => this.#tryToOpen(name, entry, signal)));
       this.#publish();
@@ -82,16 +90,6 @@ export class ConfiguredPools {
   async stop(): Promise<void> {
     await this.#queue.stop(graceMs);
     await Promise.all([...this.#entries.values()].map(async ({ pool }) => pool?.stop(graceMs)));
-  }
-
-  #configure(name: string, settings: PoolSettings): void {
-    const entry = this.#entries.get(name);
-    if (!entry) {
-      this.#entries.set(name, { settings });
-    } else if (!isDeepStrictEqual(entry.settings, settings)) {
-      entry.settings = settings;
-      entry.pool?.reconfigure(settings);
-    }
   }
 
   async #tryToOpen(name: string, entry: Entry, signal: AbortSignal): Promise<void> {
@@ -139,9 +137,15 @@ export class ConfiguredPools {
   }
 }
 
+function reconfigure(entry: Entry, settings: PoolSettings): void {
+  if (isDeepStrictEqual(entry.settings, settings)) return;
+  entry.settings = settings;
+  entry.pool?.reconfigure(settings);
+}
+
 /** The same volume group, thin pool or directory: everything else can change under a pool that is open. */
-function standsOnTheSame(one: DeviceClass, other: DeviceClass | undefined): boolean {
-  if (one.type !== other?.type) return false;
+function standsOnTheSame(one: DeviceClass, other: DeviceClass): boolean {
+  if (one.type !== other.type) return false;
   if (one.type === 'file') return other.type === 'file' && one.path === other.path;
   if (other.type === 'file' || one.volumeGroup !== other.volumeGroup) return false;
   return one.type === 'thick' || (other.type === 'thin' && one.thinPool.name === other.thinPool.name);
