@@ -30,7 +30,7 @@ const parts: Record<string, () => Promise<Result>> = {
     }
     return result;
   },
-  unit: () => nodeTests(['src/**/*.test.ts', 'test/worlds/**/*.test.ts']),
+  unit: () => nodeTests(['src/**/*.test.ts']),
   native: async () => {
     const packages = ['e2fsprogs', 'xfsprogs', 'btrfs-progs', 'util-linux'];
     await stage('Debian packages for filesystems', (say) => ensurePackages(packages, say));

@@ -1,8 +1,6 @@
 import type {
   EventsV1Event,
   V1ConfigMap,
-  V1CSIDriver,
-  V1CustomResourceDefinition,
   V1Lease,
   V1Namespace,
   V1Node,
@@ -10,7 +8,6 @@ import type {
   V1PersistentVolume,
   V1PersistentVolumeClaim,
   V1Pod,
-  V1StorageClass,
 } from '@kubernetes/client-node';
 
 declare const objectType: unique symbol;
@@ -55,8 +52,6 @@ export type Wire<T> = T extends Date
       : T;
 
 export type ConfigMap = Wire<V1ConfigMap>;
-export type CSIDriver = Wire<V1CSIDriver>;
-export type CustomResourceDefinition = Wire<V1CustomResourceDefinition>;
 export type Event = Wire<EventsV1Event>;
 export type Lease = Wire<V1Lease>;
 export type Namespace = Wire<V1Namespace>;
@@ -64,7 +59,6 @@ export type Node = Wire<V1Node>;
 export type PersistentVolume = Wire<V1PersistentVolume>;
 export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
 export type Pod = Wire<V1Pod>;
-export type StorageClass = Wire<V1StorageClass>;
 
 export const configMaps: Resource<ConfigMap> = {
   group: '',
@@ -108,13 +102,6 @@ export const pods: Resource<Pod> = {
   kind: 'Pod',
   namespaced: true,
 };
-export const customResourceDefinitions: Resource<CustomResourceDefinition> = {
-  group: 'apiextensions.k8s.io',
-  version: 'v1',
-  plural: 'customresourcedefinitions',
-  kind: 'CustomResourceDefinition',
-  namespaced: false,
-};
 export const events: Resource<Event> = {
   group: 'events.k8s.io',
   version: 'v1',
@@ -128,20 +115,6 @@ export const leases: Resource<Lease> = {
   plural: 'leases',
   kind: 'Lease',
   namespaced: true,
-};
-export const csiDrivers: Resource<CSIDriver> = {
-  group: 'storage.k8s.io',
-  version: 'v1',
-  plural: 'csidrivers',
-  kind: 'CSIDriver',
-  namespaced: false,
-};
-export const storageClasses: Resource<StorageClass> = {
-  group: 'storage.k8s.io',
-  version: 'v1',
-  plural: 'storageclasses',
-  kind: 'StorageClass',
-  namespaced: false,
 };
 
 /** How an object is called within its resource: `namespace/name`, or `name` where there are no namespaces. */
