@@ -4,7 +4,7 @@ import { run } from '../../src/base/exec.ts';
 import { stage } from '../../test/worlds/host/progress.ts';
 import { startMachine } from '../../test/worlds/lvm/machine-world.ts';
 import { quote } from '../../test/worlds/machine/quote.ts';
-import { ensureTopolvmLvmd } from '../topolvm/topolvm-lvmd.ts';
+import { ensureTopolvm } from '../topolvm/topolvm.ts';
 import type { Figures } from './figures.ts';
 import type { Memory } from './memory.ts';
 
@@ -21,13 +21,13 @@ export interface EngineResults {
 
 /** The storage engine beside LVM's own commands and TopoLVM's lvmd, in one machine with real LVM. */
 export async function measureEngine(): Promise<EngineResults> {
-  const topolvmLvmd = await ensureTopolvmLvmd();
+  const topolvm = await ensureTopolvm();
   await stage('Moorage', () => run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs, cwd: home }));
   const { machine, close } = await stage('LVM machine', startMachine);
   try {
     const bundle = join(machine.dir, 'moorage.mjs');
     await copyFile(join(home, 'dist', 'moorage.mjs'), bundle);
-    const words = [process.execPath, 'bench/engine/inside.ts', '/run', String(budgetSeconds), bundle, topolvmLvmd];
+    const words = [process.execPath, 'bench/engine/inside.ts', '/run', String(budgetSeconds), bundle, topolvm.lvmd];
     return await stage('Measuring', async (say) => {
       const { stdout, stderr, exitCode } = await machine.sh(`cd ${quote(home)} && exec ${words.map(quote).join(' ')}`, {
         timeoutMs,

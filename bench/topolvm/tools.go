@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools names the program that this module exists to build: TopoLVM's own lvmd, to be measured beside ours.
+// Package tools names the program that this module exists to build: TopoLVM's own, to be measured beside ours.
 package tools
 
-import _ "github.com/topolvm/topolvm/cmd/lvmd"
+import _ "github.com/topolvm/topolvm/cmd/hypertopolvm"
