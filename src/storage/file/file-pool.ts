@@ -5,7 +5,7 @@ import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import type { FileClass } from '../device-classes.ts';
 import { mustBeErasable } from '../eraser.ts';
-import { ErasureCalledOff, erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from '../erasure.ts';
+import { erasureIn } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import * as errors from '../errors.ts';
 import { luksDevicePath } from '../luks.ts';
@@ -13,9 +13,11 @@ import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
 import { contentTags, createdTag, sourceTag } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
+import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
+import { DirectorySpace } from './directory-space.ts';
+import { FileErasure } from './file-erasure.ts';
 import { LoopDevices } from './loop-devices.ts';
 import { reflink } from './reflink.ts';
-import { roomToCome } from './room-to-come.ts';
 import { type Label, VolumeFiles } from './volume-files.ts';
 
 export interface FilePoolOptions {
@@ -23,11 +25,6 @@ export interface FilePoolOptions {
   readonly erasures: Erasures;
   readonly run: Run;
   readonly log: Log;
-}
-
-/** A volume, and the family of copies that it may share blocks with. */
-interface FileVolume extends Volume {
-  readonly family: VolumeId;
 }
 
 /** What every filesystem and every disk can cut. */
@@ -46,20 +43,28 @@ export class FilePool implements ServedPool {
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
-  readonly #volumes = new Map<VolumeId, FileVolume>();
+  readonly #volumes: AttachedVolumes;
+  readonly #space: DirectorySpace;
+  readonly #erasure: FileErasure;
   #class: FileClass;
   /** The directory may have another pool now. */
   #isStopped = false;
   #isChanging = false;
-  /** Of what is free, only what no volume was promised. */
-  #space: Capacity = { sizeBytes: 0n, freeBytes: 0n };
 
   private constructor({ deviceClass, erasures, run, log }: FilePoolOptions) {
     this.name = deviceClass.name;
     this.#class = deviceClass;
     this.#files = new VolumeFiles(deviceClass.path, run);
     this.#loops = new LoopDevices(run);
+    this.#volumes = new AttachedVolumes(this.#files, this.#loops);
+    this.#space = new DirectorySpace(this.#files);
     this.#erasures = erasures;
+    this.#erasure = new FileErasure({
+      files: this.#files,
+      volumes: this.#volumes,
+      erasures,
+      remove: (id) => this.#change(neverAborted, () => this.#files.remove(id)),
+    });
     this.#run = run;
     this.#log = log.child({ deviceClass: deviceClass.name, path: deviceClass.path });
   }
@@ -95,13 +100,13 @@ export class FilePool implements ServedPool {
   }
 
   capacity(): Capacity {
-    const { sizeBytes, freeBytes } = this.#space;
+    const { sizeBytes, freeBytes } = this.#space.measured;
     const unspared = freeBytes - this.#class.spareBytes;
     return { sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
   }
 
   list(): readonly Volume[] {
-    return [...this.#volumes.values()];
+    return this.#volumes.list();
   }
 
   get(id: VolumeId): Volume | undefined {
@@ -128,15 +133,15 @@ export class FilePool implements ServedPool {
         ids.map((id) => this.#files.imagePath(id)),
         signal,
       );
-      for (const id of this.#volumes.keys()) if (!ids.includes(id)) await this.#forget(id);
+      for (const { id } of this.#volumes.list()) if (!ids.includes(id)) await this.#volumes.forget(id);
       for (const id of ids) {
         try {
           const label = await this.#files.label(id);
-          if (erasureIn(label.tags)) await this.#erase(id, label);
-          else await this.#serve(id, label, attached.get(this.#files.imagePath(id)), signal);
+          if (erasureIn(label.tags)) await this.#erasure.resume(id, label);
+          else await this.#volumes.add(id, label, attached.get(this.#files.imagePath(id)), signal);
         } catch (error) {
           signal.throwIfAborted();
-          await this.#forget(id);
+          await this.#volumes.forget(id);
           this.#log.error({ err: error, volume: id }, `volume ${id} cannot be served: ${messageOf(error)}`);
         }
       }
@@ -166,7 +171,7 @@ export class FilePool implements ServedPool {
         await this.#files.grow(id, volume.sizeBytes, grownBytes, signal);
       }
       await this.#loops.updateSize(volume.devicePath, signal); // also after a crash that left only the file grown
-      return this.#serve(id, await this.#files.label(id), volume.devicePath, signal);
+      return this.#volumes.add(id, await this.#files.label(id), volume.devicePath, signal);
     });
   }
 
@@ -177,7 +182,7 @@ export class FilePool implements ServedPool {
       const before = await this.#files.label(id);
       const label = { ...before, tags: [...new Set([...before.tags, ...tags])] };
       await this.#files.writeLabel(id, label);
-      return this.#serve(id, label, volume.devicePath, signal);
+      return this.#volumes.add(id, label, volume.devicePath, signal);
     });
   }
 
@@ -203,16 +208,16 @@ export class FilePool implements ServedPool {
     if (!wasThere) {
       await this.#change(signal, async () => {
         wasThere = await this.#files.has(id);
-        if (wasThere) await this.#detach(id, signal);
+        if (wasThere) await this.#volumes.detach(id, signal);
         try {
           if (this.#class.erase.kind === 'none') await this.#files.remove(id);
-          else if (await this.#files.has(id)) await this.#beginErasure(id);
+          else if (await this.#files.has(id)) await this.#erasure.begin(id, this.#class.erase);
         } catch (error) {
-          if (this.#volumes.has(id)) await this.#find(id, signal); // the device that it had may go to another
+          if (this.#volumes.get(id)) await this.#volumes.find(id, signal); // the device that it had may go to another
           throw error;
         }
-        await this.#forget(id);
-        for (const { origin, ...copy } of this.#volumes.values()) if (origin === id) this.#volumes.set(copy.id, copy);
+        await this.#volumes.forget(id);
+        this.#volumes.forgetOrigin(id);
       });
     }
     await this.#erasures.join(id, signal);
@@ -237,7 +242,7 @@ export class FilePool implements ServedPool {
       try {
         return await work();
       } finally {
-        await this.#measure();
+        await this.#space.measure(this.#volumes.list());
         this.#listeners.notify();
       }
     });
@@ -259,118 +264,14 @@ export class FilePool implements ServedPool {
 
   /** The volume by this name, which may be there from an earlier call: then it must be what is asked for now. */
   async #mustBe(id: VolumeId, wantedBytes: bigint, origin: VolumeId | undefined, signal: AbortSignal): Promise<Volume> {
-    const volume = this.#volumes.get(id) ?? (await this.#find(id, signal));
+    const volume = this.#volumes.get(id) ?? (await this.#volumes.find(id, signal));
     if (volume.origin !== origin) throw new errors.NameTaken(this.name, id, origin);
     if (volume.sizeBytes < wantedBytes) throw new errors.VolumeExists(this.name, id, volume.sizeBytes, wantedBytes);
     return volume;
   }
 
-  async #find(id: VolumeId, signal: AbortSignal): Promise<Volume> {
-    const label = await this.#files.label(id);
-    if (erasureIn(label.tags)) throw new errors.VolumeBeingErased(id);
-    const image = this.#files.imagePath(id);
-    return this.#serve(id, label, (await this.#loops.find([image], signal)).get(image), signal);
-  }
-
-  async #serve(id: VolumeId, label: Label, attachedAs: string | undefined, signal: AbortSignal): Promise<Volume> {
-    const { tags, readOnly, origin, family } = label;
-    const image = this.#files.imagePath(id);
-    const devicePath = attachedAs ?? (await this.#loops.attach(image, { readOnly }, signal));
-    await this.#loops.hold(devicePath, image, signal);
-    if (this.#volumes.get(id)?.devicePath !== devicePath) await this.#forget(id);
-    const volume = {
-      id,
-      sizeBytes: (await this.#files.room(id)).sizeBytes,
-      devicePath,
-      tags,
-      readOnly,
-      ...(origin !== undefined && (await this.#files.has(origin)) && { origin }),
-      attr: readOnly ? '-ri-a-----' : '-wi-a-----',
-      family,
-    };
-    this.#volumes.set(id, volume);
-    return volume;
-  }
-
-  async #forget(id: VolumeId): Promise<void> {
-    const volume = this.#volumes.get(id);
-    this.#volumes.delete(id);
-    if (volume) await this.#loops.release(volume.devicePath);
-  }
-
-  /** From here on the volume cannot be used any more, and what becomes of it is on the disk. */
-  async #beginErasure(id: VolumeId): Promise<void> {
-    const { erase } = this.#class;
-    const label = await this.#files.label(id);
-    if (erasureIn(label.tags)) return; // by a call that came just before
-    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
-    const kept = label.tags.filter((tag) => !isErasureTag(tag));
-    const marked = { ...label, tags: [...kept, ...erasureTags(erase)] };
-    await this.#files.writeLabel(id, marked);
-    await this.#erase(id, marked);
-  }
-
-  async #erase(id: VolumeId, label: Label): Promise<void> {
-    const record = erasureIn(label.tags);
-    if (!record) return;
-    await this.#forget(id);
-    this.#erasures.add({
-      ...record,
-      id,
-      target: {
-        kind: 'file',
-        path: this.#files.imagePath(id),
-        sizeBytes: (await this.#files.room(id)).sizeBytes,
-        mustBeSame: async () => void (await this.#markedLabel(id)),
-      },
-      record: (cleanBytes) => this.#recordProgress(id, cleanBytes),
-      release: () => this.#change(neverAborted, () => this.#files.remove(id)),
-    });
-  }
-
-  async #recordProgress(id: VolumeId, cleanBytes: bigint): Promise<void> {
-    const label = await this.#markedLabel(id);
-    const tags = [...label.tags.filter((tag) => !isProgressTag(tag)), progressTag(cleanBytes)];
-    await this.#files.writeLabel(id, { ...label, tags });
-  }
-
-  /** As long as its erasure is known here, no other volume gets its name. */
-  async #markedLabel(id: VolumeId): Promise<Label> {
-    const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
-    if (label && erasureIn(label.tags)) return label;
-    throw new ErasureCalledOff(id);
-  }
-
-  /** Nobody may go on writing to a file that has lost its name. */
-  async #detach(id: VolumeId, signal: AbortSignal): Promise<void> {
-    const image = this.#files.imagePath(id);
-    const device = (await this.#loops.find([image], signal)).get(image);
-    if (!device) return;
-    if (await this.#loops.isHeld(device)) throw new errors.VolumeInUse(id, device);
-    await this.#loops.detach(device, signal);
-    const kept = (await this.#loops.find([image], signal)).get(image);
-    if (!kept) return;
-    if (this.#volumes.has(id)) await this.#serve(id, await this.#files.label(id), kept, signal);
-    throw new errors.VolumeInUse(id, kept);
-  }
-
-  /**
-   * Volumes are written and trimmed meanwhile, so what is free is measured before and after what they may still take of
-   * it: the lesser counts. A file that somebody took away takes nothing more; the next refresh notices that it is gone.
-   */
-  async #measure(): Promise<void> {
-    const before = await this.#files.space();
-    const rooms = await Promise.allSettled(
-      [...this.#volumes.values()].map(async ({ id, family }) => ({ ...(await this.#files.room(id)), family })),
-    );
-    const present = rooms.flatMap((room) => (room.status === 'fulfilled' ? [room.value] : []));
-    const after = await this.#files.space();
-    const freeBytes = before.freeBytes < after.freeBytes ? before.freeBytes : after.freeBytes;
-    this.#space = { sizeBytes: after.sizeBytes, freeBytes: freeBytes - roomToCome(present) };
-  }
-
   async #mustFit(sizeBytes: bigint): Promise<void> {
-    await this.#measure();
+    await this.#space.measure(this.#volumes.list());
     const { freeBytes } = this.capacity();
     if (sizeBytes > freeBytes) throw new errors.PoolFull(this.name, sizeBytes, freeBytes);
   }
