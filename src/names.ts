@@ -28,6 +28,9 @@ export const claimParameters = {
 export const capacityAnnotationPrefix = 'capacity.topolvm.io/';
 export const defaultCapacityAnnotation = `${capacityAnnotationPrefix}00default`;
 
+/** What a container asks for, one of it, so that kube-scheduler asks the extender about its pod. */
+export const capacityResource = 'topolvm.io/capacity';
+
 /** The LogicalVolume resource. */
 export const logicalVolume = {
   group: 'topolvm.io',

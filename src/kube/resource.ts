@@ -8,6 +8,7 @@ import type {
   V1PersistentVolume,
   V1PersistentVolumeClaim,
   V1Pod,
+  V1StorageClass,
 } from '@kubernetes/client-node';
 
 declare const objectType: unique symbol;
@@ -59,6 +60,7 @@ export type Node = Wire<V1Node>;
 export type PersistentVolume = Wire<V1PersistentVolume>;
 export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
 export type Pod = Wire<V1Pod>;
+export type StorageClass = Wire<V1StorageClass>;
 
 export const configMaps: Resource<ConfigMap> = {
   group: '',
@@ -101,6 +103,13 @@ export const pods: Resource<Pod> = {
   plural: 'pods',
   kind: 'Pod',
   namespaced: true,
+};
+export const storageClasses: Resource<StorageClass> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'storageclasses',
+  kind: 'StorageClass',
+  namespaced: false,
 };
 export const events: Resource<Event> = {
   group: 'events.k8s.io',
