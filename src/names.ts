@@ -13,6 +13,9 @@ export const topologyKey = 'topology.topolvm.io/node';
 export const parameters = {
   deviceClass: 'topolvm.io/device-class',
   lvcreateOptionClass: 'topolvm.io/lvcreate-option-class',
+  mkfsOptions: 'moorage.dev/mkfs-options',
+  rootMode: 'moorage.dev/root-mode',
+  rootOwner: 'moorage.dev/root-owner',
 } as const;
 
 /** Whose names are ours alone: a StorageClass parameter below these that we do not know is a mistake. */
@@ -24,12 +27,31 @@ export const claimParameters = {
   name: 'csi.storage.k8s.io/pvc/name',
 } as const;
 
+/** What the kubelet adds to a volume's context when it publishes it. */
+export const publishContext = {
+  ephemeral: 'csi.storage.k8s.io/ephemeral',
+  podUid: 'csi.storage.k8s.io/pod.uid',
+} as const;
+
+/** How many GiB an inline ephemeral volume asks for, in its volume attributes: today's name, and the one of old. */
+export const ephemeralSizeAttributes = ['topolvm.io/size', 'topolvm.cybozu.com/size'] as const;
+
+/** A tag of each inline ephemeral volume: such a volume goes when it is unpublished, and no other does. */
+export const ephemeralTag = 'ephemeral';
+
+/** The pod that an inline ephemeral volume was made for, by uid: a tag of the volume itself. */
+export const podTag = 'moorage.dev/pod';
+
 /** Node annotations `capacity.topolvm.io/<device class or volume group>` and `…/00default`, in bytes. */
 export const capacityAnnotationPrefix = 'capacity.topolvm.io/';
 export const defaultCapacityAnnotation = `${capacityAnnotationPrefix}00default`;
 
 /** What a container asks for, one of it, so that kube-scheduler asks the extender about its pod. */
 export const capacityResource = 'topolvm.io/capacity';
+
+/** Keeps a Node until the controller has let go of what was on it: the name that we set, and the one of TopoLVM today. */
+export const nodeFinalizer = 'topolvm.cybozu.com/node';
+export const otherNodeFinalizer = 'topolvm.io/node';
 
 /** The LogicalVolume resource. */
 export const logicalVolume = {
@@ -50,6 +72,23 @@ export const claimName = 'moorage.dev/claim';
 
 /** The device class that has a volume, where its LogicalVolume names none or one that was renamed: an annotation of it. */
 export const heldByAnnotation = 'moorage.dev/held-by';
+
+/** What a LogicalVolume is a copy of, `volume/<id>` or `snapshot/<id>`: an annotation of it, true also when that is gone. */
+export const contentSourceAnnotation = 'moorage.dev/content-source';
+
+/** When the controller last asked the node to grow a volume: an annotation of the LogicalVolume. */
+export const resizeRequestedAnnotation = 'topolvm.io/resize-requested-at';
+
+/** Parameters of a VolumeAttributesClass, and the annotations of the LogicalVolume that keep them for the node. */
+export const ioLimitNames = {
+  readBytesPerSecond: 'moorage.dev/read-bytes-per-second',
+  writeBytesPerSecond: 'moorage.dev/write-bytes-per-second',
+  readOperationsPerSecond: 'moorage.dev/read-operations-per-second',
+  writeOperationsPerSecond: 'moorage.dev/write-operations-per-second',
+} as const;
+
+/** A Node annotation, `true` where the node can hold its volumes to IO limits. */
+export const ioLimitsAnnotation = 'moorage.dev/io-limits';
 
 /** The LogicalVolume, and so the PersistentVolume, that a volume belongs to: a tag of the volume itself. */
 export const volumeTag = 'moorage.dev/volume';

@@ -11,8 +11,9 @@ import { nodeService } from './node-service.ts';
 import type { NodeVolumes, Publication } from './node-volumes.ts';
 
 const timeoutMs = 10_000;
+const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
 
-class RecordingVolumes implements NodeVolumes {
+class RecordingVolumes implements Pick<NodeVolumes, 'publish' | 'unpublish'> {
   readonly published: Publication[] = [];
   readonly unpublished: [string, string][] = [];
 
@@ -46,8 +47,12 @@ test('a volume is published with ext4 unless another filesystem is named', async
     {
       volumeId: 'v',
       targetPath: '/pods/1/mount',
+      stagingPath: undefined,
       readOnly: false,
-      use: { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'] },
+      exclusive: false,
+      use: { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings },
+      ephemeral: undefined,
+      podUid: undefined,
     },
   ]);
 });

@@ -1,10 +1,12 @@
 import { InvalidInput } from '../base/errors.ts';
+import { publishContext } from '../names.ts';
 import type { Node } from '../rpc/gen/csi/v1/csi_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import type { NodeVolumes } from './node-volumes.ts';
+import type { NodeVolumes, PreparedUse } from './node-volumes.ts';
 import { required } from './required.ts';
 import { topologyOf } from './topology.ts';
-import { volumeUse } from './volume-use.ts';
+import { filesystemSettings, type VolumeContext } from './volume-context.ts';
+import { type VolumeUse, volumeUse } from './volume-use.ts';
 
 /**
  * There is no staging: a volume's device is mounted for each pod directly, as TopoLVM does it, so that volumes which
@@ -15,7 +17,7 @@ export function nodeService({
   volumes,
 }: {
   readonly nodeName: string;
-  readonly volumes: NodeVolumes;
+  readonly volumes: Pick<NodeVolumes, 'publish' | 'unpublish'>;
 }): Implementation<typeof Node> {
   return {
     async nodePublishVolume(request, { signal, log }) {
@@ -27,7 +29,11 @@ export function nodeService({
           'volume_capability.mount.mount_flags hold rw but readonly is set; leave one of them out',
         );
       }
-      await volumes.publish({ volumeId, targetPath, readOnly: request.readonly, use }, signal);
+      const { readonly: readOnly, volumeContext } = request;
+      const publication = { volumeId, targetPath, stagingPath: undefined, readOnly, exclusive: false } as const;
+      const podUid = volumeContext[publishContext.podUid];
+      const preparedUse = prepared(use, volumeContext);
+      await volumes.publish({ ...publication, use: preparedUse, ephemeral: undefined, podUid }, signal);
       log.info({ volume: volumeId, target: targetPath }, 'volume published');
       return {};
     },
@@ -44,4 +50,8 @@ export function nodeService({
 
     nodeGetInfo: async () => ({ nodeId: nodeName, accessibleTopology: topologyOf(nodeName) }),
   };
+}
+
+function prepared(use: VolumeUse, context: VolumeContext): PreparedUse {
+  return use.kind === 'block' ? use : { ...use, settings: filesystemSettings(context, use.filesystem) };
 }

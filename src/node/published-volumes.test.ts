@@ -11,6 +11,7 @@ import { InMemoryPool } from './in-memory-pool.ts';
 import { PublishedVolumes } from './published-volumes.ts';
 
 const never = new AbortController().signal;
+const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
 const isRoot = process.getuid?.() === 0;
 
 /** Nothing is really mounted or formatted: the directory that stands for the mount is there to look at. */
@@ -49,8 +50,12 @@ async function node(t: TestContext) {
   const publication: Publication = {
     volumeId: 'v',
     targetPath,
+    stagingPath: undefined,
     readOnly: false,
-    use: { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'] },
+    exclusive: false,
+    ephemeral: undefined,
+    podUid: undefined,
+    use: { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings },
   };
   const volumes = new PublishedVolumes({ pools: new Pools([pool], 'ssd'), formatter, mounts });
   return { volumes, publication, targetPath, mounts, formatted };
@@ -71,7 +76,7 @@ test('a filesystem is made sure of, then mounted', async (t) => {
 
 test('read-only is a matter of the target, the needs of xfs one of the mount', async (t) => {
   const { volumes, publication, mounts } = await node(t);
-  const use = { kind: 'filesystem', filesystem: 'xfs', mountFlags: ['noatime'] } as const;
+  const use = { kind: 'filesystem', filesystem: 'xfs', mountFlags: ['noatime'], settings } as const;
   await volumes.publish({ ...publication, readOnly: true, use }, never);
   const { options, readOnly } = mounts.done[0] as MountRequest;
   assert.deepEqual({ options, readOnly }, { options: ['noatime', 'nouuid'], readOnly: true });

@@ -16,7 +16,7 @@ interface Collaborators {
 }
 
 /** Shows this node's volumes to its pods. What happens to a volume happens one after the other; volumes do not wait for each other. */
-export class PublishedVolumes implements NodeVolumes {
+export class PublishedVolumes implements Pick<NodeVolumes, 'publish' | 'unpublish'> {
   readonly #pools: Collaborators['pools'];
   readonly #formatter: Collaborators['formatter'];
   readonly #mounts: Collaborators['mounts'];

@@ -6,7 +6,7 @@ const filesystemPrefix = 'moorage.dev/filesystem=';
 const encryptedPrefix = 'moorage.dev/encrypted=';
 const sourcePrefix = 'moorage.dev/source=';
 /** Whose data it is: told by the caller, and of no meaning to a pool. */
-const ownerPrefixes = ['moorage.dev/claim=', 'moorage.dev/volume='];
+const ownerPrefixes = ['moorage.dev/claim=', 'moorage.dev/volume=', 'moorage.dev/pod='];
 
 /** Set by the pool that made the volume: what is found on it is known to be ours, or known not to be. */
 export const createdTag = 'moorage.dev/created';
