@@ -26,3 +26,8 @@ test('the room of a node is what it wrote on itself', () => {
   assert.deepEqual([...capacities.freeBytes('hdd')], [['b', 99999999999999999999n]]);
   assert.deepEqual([...capacities.freeBytes('other')], []);
 });
+
+test('a node limits IO only if it says so', () => {
+  const nodes = [node('a', { 'moorage.dev/io-limits': 'true' }), node('b', { 'moorage.dev/io-limits': '' }), node('c')];
+  assert.deepEqual([...new AnnotatedCapacities({ list: () => nodes }).limitingIo()], ['a']);
+});

@@ -1,23 +1,28 @@
 import type { NodeCapacities } from '../csi/volume-store.ts';
 import type { Informer } from '../kube/informer.ts';
 import type { Node, Stored } from '../kube/resource.ts';
-import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../names.ts';
+import { capacityAnnotationPrefix, defaultCapacityAnnotation, ioLimitsAnnotation } from '../names.ts';
 
 /** What we keep of a Node: a cluster has many, and they are large. */
 export interface AnnotatedNode {
   readonly name: string;
   /** By annotation name. */
   readonly freeBytes: ReadonlyMap<string, bigint>;
+  readonly limitsIo: boolean;
 }
 
 export function annotatedNode({ metadata }: Stored<Node>): AnnotatedNode {
   const annotations = Object.entries(metadata.annotations ?? {}).filter(
     ([key, value]) => key.startsWith(capacityAnnotationPrefix) && /^\d+$/.test(value),
   );
-  return { name: metadata.name, freeBytes: new Map(annotations.map(([key, value]) => [key, BigInt(value)])) };
+  return {
+    name: metadata.name,
+    freeBytes: new Map(annotations.map(([key, value]) => [key, BigInt(value)])),
+    limitsIo: metadata.annotations?.[ioLimitsAnnotation] === 'true',
+  };
 }
 
-/** The room that the nodes have, as they last wrote it on themselves. */
+/** The room that the nodes have and what they can do, as they last wrote it on themselves. */
 export class AnnotatedCapacities implements NodeCapacities {
   readonly #nodes: Pick<Informer<Node, AnnotatedNode>, 'list'>;
 
@@ -33,5 +38,10 @@ export class AnnotatedCapacities implements NodeCapacities {
       if (bytes !== undefined) free.set(node.name, bytes);
     }
     return free;
+  }
+
+  limitingIo(): ReadonlySet<string> {
+    const limiting = this.#nodes.list().filter(({ limitsIo }) => limitsIo);
+    return new Set(limiting.map(({ name }) => name));
   }
 }

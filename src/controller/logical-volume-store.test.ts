@@ -54,7 +54,14 @@ test('a volume is one POST that carries everything the node needs', async (t) =>
   nodeAnswers(world, madeWith('1028Mi'));
   const volume = await world.store.create(wanted, never);
 
-  assert.deepEqual(volume, { id: 'uid-1', nodeName: 'a', sizeBytes: 1028n * 1024n ** 2n });
+  assert.deepEqual(volume, {
+    id: 'uid-1',
+    name: 'pvc-A',
+    nodeName: 'a',
+    deviceClass: 'ssd',
+    lvcreateOptionClass: '',
+    sizeBytes: 1028n * 1024n ** 2n,
+  });
   assert.deepEqual(world.api.calls, ['create pvc-a', 'patch pvc-a/status'], 'two writes in all');
   const object = await world.api.get(logicalVolumes, 'pvc-a');
   assert.deepEqual(object?.spec, { name: 'pvc-A', nodeName: 'a', size: '1Gi', deviceClass: 'ssd' });

@@ -23,7 +23,7 @@ type Watched = Pick<Informer<LogicalVolume>, 'list' | 'until'>;
  * CSI's volumes, each kept as one LogicalVolume object. The object is the memory: a call that is repeated, also to
  * another replica or after a crash, finds the object of the first one by its name and goes on from there.
  */
-export class LogicalVolumeStore implements VolumeStore {
+export class LogicalVolumeStore implements Pick<VolumeStore, 'create' | 'find' | 'remove'> {
   readonly #client: Client;
   readonly #watched: Watched;
 
@@ -180,7 +180,10 @@ function answered(volume: StoredLogicalVolume): boolean {
 function stored(volume: StoredLogicalVolume): StoredVolume {
   return {
     id: volumeIdOf(volume),
+    name: volume.spec.name,
     nodeName: volume.spec.nodeName,
+    deviceClass: volume.spec.deviceClass ?? '',
+    lvcreateOptionClass: volume.spec.lvcreateOptionClass ?? '',
     sizeBytes: parseQuantity(volume.status?.currentSize ?? volume.spec.size),
   };
 }

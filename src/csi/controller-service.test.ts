@@ -22,17 +22,18 @@ const mounted: MessageInitShape<typeof VolumeCapabilitySchema> = {
 /** A request as a plain object, some fields set. */
 type Wish = Extract<MessageInitShape<typeof CreateVolumeRequestSchema>, { $typeName?: never }>;
 
-class RecordingStore implements VolumeStore {
+class RecordingStore implements Pick<VolumeStore, 'create' | 'find' | 'remove'> {
   readonly wanted: WantedVolume[] = [];
   readonly removed: string[] = [];
 
   async create(wanted: WantedVolume): Promise<StoredVolume> {
     this.wanted.push(wanted);
-    return { id: 'uid-1', nodeName: wanted.nodeNames[0], sizeBytes: wanted.sizeBytes + 1n };
+    return { ...wanted, id: 'uid-1', nodeName: wanted.nodeNames[0], sizeBytes: wanted.sizeBytes + 1n };
   }
 
   async find(id: string): Promise<StoredVolume | undefined> {
-    return id === 'uid-1' ? { id, nodeName: 'a', sizeBytes: gibi } : undefined;
+    const volume = { id, name: 'pvc-1', nodeName: 'a', deviceClass: '', lvcreateOptionClass: '', sizeBytes: gibi };
+    return id === 'uid-1' ? volume : undefined;
   }
 
   async remove(id: string): Promise<void> {
@@ -47,7 +48,10 @@ async function controller(t: TestContext) {
     ['', new Map([['a', 10n * gibi] as const, ['b', 30n * gibi] as const])],
     ['fast', new Map([['a', 5n * gibi]])],
   ]);
-  const capacities = { freeBytes: (deviceClass: string) => free.get(deviceClass) ?? new Map<string, bigint>() };
+  const capacities = {
+    freeBytes: (deviceClass: string) => free.get(deviceClass) ?? new Map<string, bigint>(),
+    limitingIo: () => new Set<string>(),
+  };
   return { volumes, calls: await serving(t, Controller, controllerService({ volumes, capacities })) };
 }
 

@@ -16,7 +16,7 @@ export function controllerService({
   volumes,
   capacities,
 }: {
-  readonly volumes: VolumeStore;
+  readonly volumes: Pick<VolumeStore, 'create' | 'find' | 'remove'>;
   readonly capacities: NodeCapacities;
 }): Implementation<typeof Controller> {
   return {

@@ -19,8 +19,10 @@ export interface LogicalVolumeSpec {
   /** Empty or absent for the node's default. */
   readonly deviceClass?: string;
   readonly lvcreateOptionClass?: string;
-  /** The LogicalVolume that this one is a copy of. */
+  /** `spec.name` of the LogicalVolume that this one is a copy of. */
   readonly source?: string;
+  /** For a copy: a snapshot can only be read, a clone is a volume like any other. */
+  readonly accessType?: 'ro' | 'rw' | '';
 }
 
 export interface LogicalVolumeStatus {
@@ -31,6 +33,8 @@ export interface LogicalVolumeStatus {
   readonly message?: string;
   /** A quantity: what the volume really has, which may be more than was asked for. */
   readonly currentSize?: string;
+  /** The value of the annotation `topolvm.io/resize-requested-at` that code, message and currentSize are the answer to. */
+  readonly answeredResize?: string;
 }
 
 export type StoredLogicalVolume = Stored<LogicalVolume>;

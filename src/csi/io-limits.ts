@@ -1,0 +1,52 @@
+import { InvalidInput } from '../base/errors.ts';
+import { parseQuantity } from '../base/quantity.ts';
+import { ioLimitNames } from '../names.ts';
+
+export type IoLimit = keyof typeof ioLimitNames;
+
+/** How much a volume may be read and written; what is not given is not limited. */
+export type IoLimits = Readonly<Partial<Record<IoLimit, bigint>>>;
+
+const limitsByName = new Map(Object.entries(ioLimitNames).map(([limit, name]) => [name as string, limit as IoLimit]));
+
+/** The limits that these parameters of a VolumeAttributesClass set; `field` is where they came from. */
+export function parseIoLimits(values: Readonly<Record<string, string>>, field: string): IoLimits {
+  const limits: Partial<Record<IoLimit, bigint>> = {};
+  for (const [name, value] of Object.entries(values)) {
+    const limit = limitsByName.get(name);
+    if (!limit) {
+      const known = [...limitsByName.keys()].join(', ');
+      throw new InvalidInput(`${field} hold ${JSON.stringify(name)}, which is unknown; known are ${known}`);
+    }
+    limits[limit] = limitOf(value, `${field} ${name}`);
+  }
+  return limits;
+}
+
+/** The same limits as names and plain numbers, to be kept with a volume. */
+export function formatIoLimits(limits: IoLimits): Readonly<Record<string, string>> {
+  const set = [...limitsByName].flatMap(([name, limit]) => {
+    const value = limits[limit];
+    return value === undefined ? [] : [[name, String(value)] as const];
+  });
+  return Object.fromEntries(set);
+}
+
+/** The limits among other names, such as the annotations of an object. */
+export function ioLimitsIn(values: Readonly<Record<string, string>>, field: string): IoLimits {
+  const ours = Object.entries(values).filter(([name]) => limitsByName.has(name));
+  return parseIoLimits(Object.fromEntries(ours), field);
+}
+
+function limitOf(value: string, field: string): bigint {
+  let limit: bigint;
+  try {
+    limit = parseQuantity(value);
+  } catch (error) {
+    throw new InvalidInput(`${field} is ${JSON.stringify(value)}; write a number with a unit, such as 100Mi or 500`, {
+      cause: error,
+    });
+  }
+  if (limit <= 0n) throw new InvalidInput(`${field} is ${value}; set it above zero, or leave it out for no limit`);
+  return limit;
+}
