@@ -20,6 +20,9 @@ export function sourceIn(tags: readonly string[]): string | undefined {
   return tags.find((tag) => tag.startsWith(sourcePrefix))?.slice(sourcePrefix.length);
 }
 
+/** A copy carries it until it is handed out for the first time: what still has it after a crash was never used. */
+export const unfinishedTag = 'moorage.dev/unfinished';
+
 /** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */
 export const erasingTag = 'moorage.dev/erasing';
 

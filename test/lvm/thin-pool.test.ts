@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import type { ThinClass } from '../../src/storage/device-classes.ts';
 import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
-import { filesystemTag } from '../../src/storage/tags.ts';
+import { filesystemTag, unfinishedTag } from '../../src/storage/tags.ts';
 import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { Engine, mebibyte, signal, thinClass } from './lvm-pools.ts';
 
@@ -208,9 +208,34 @@ test('a volume that was used is never taken for a ghost and replaced by an empty
   await becomeGhost(vg, 'lost');
 
   const fresh = await restart();
-  await assert.rejects(fresh.create(wanted, signal), { name: 'VolumeInactive', code: 'Unavailable' });
+  await assert.rejects(fresh.create(wanted, signal), { name: 'VolumeInactive', code: 'FailedPrecondition' });
   assert.equal(await command('lvs', '--noheadings', '-o', 'lv_uuid', `${vg}/lost`), uuid);
   await fresh.remove('lost', signal);
+});
+
+test('a copy that power loss left as a ghost is made again, and one that was handed out is not', async (t) => {
+  const { pool, restart, vg } = await newThinPool(t);
+  const source = await pool.create({ id: 'source', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await pool.addTags('source', [filesystemTag('ext4')], signal);
+  await write(source.devicePath, 'kept');
+  for (const id of ['ghost', 'spook', 'used']) await pool.snapshot('source', { id, tags: [], access: 'rw' }, signal);
+  for (const id of ['ghost', 'spook']) await command('lvchange', '--addtag', unfinishedTag, `${vg}/${id}`);
+  for (const id of ['ghost', 'used']) await becomeGhost(vg, id);
+
+  const fresh = await restart();
+  assert.deepEqual(
+    byId(fresh).map(({ id }) => id),
+    ['source', 'used'],
+  );
+  for (const id of ['ghost', 'spook']) {
+    const copy = await fresh.snapshot('source', { id, tags: [], access: 'rw' }, signal);
+    assert.equal(await read(copy.devicePath, 4), 'kept');
+    assert.ok(!copy.tags.includes(unfinishedTag));
+  }
+  await assert.rejects(fresh.snapshot('source', { id: 'used', tags: [], access: 'rw' }, signal), {
+    name: 'VolumeInactive',
+  });
+  for (const id of ['ghost', 'spook', 'used']) await fresh.remove(id, signal);
 });
 
 /** As power loss leaves it: written down in the volume group, unknown to the pool. */

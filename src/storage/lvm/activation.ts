@@ -2,7 +2,7 @@ import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { VolumeInactive } from '../errors.ts';
-import { createdTag, tellsOfUse } from '../tags.ts';
+import { createdTag, tellsOfUse, unfinishedTag } from '../tags.ts';
 import { askLvm } from './effect.ts';
 import type { LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
@@ -56,9 +56,8 @@ export class Activation {
     } catch (error) {
       const isUnknown = pool !== undefined && error instanceof CommandFailed && /No data available/.test(error.stderr);
       if (!isUnknown) throw new VolumeInactive(name, messageOf(error), { cause: error });
-      if (tags.some(tellsOfUse)) {
-        const reason =
-          'its thin pool does not know it, though its tags tell that it, or what it is a copy of, was used';
+      if (tags.some(tellsOfUse) && !tags.includes(unfinishedTag)) {
+        const reason = 'its thin pool does not know it, though its tags tell that it was used';
         throw new VolumeInactive(name, reason, { cause: error });
       }
       this.#ghosts.add(name);

@@ -4,11 +4,13 @@ import type { ThinClass } from '../device-classes.ts';
 import { mustAllowThinSnapshots } from '../eraser.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, ThinFigures, Volume, VolumeId } from '../pool.ts';
+import { unfinishedTag } from '../tags.ts';
 import { deviceSizeBytes } from './block-device.ts';
 import { askLvm } from './effect.ts';
 import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
 import { stretchThinDevice, ThinDeviceOdd } from './thin-device.ts';
+import { changeTags } from './volume-tags.ts';
 
 export interface ThinPoolOptions extends LvmPoolOptions<ThinClass> {
   readonly clock: Clock;
@@ -59,7 +61,8 @@ export class ThinPool extends LvmPool<ThinClass> {
     return this.group.change(signal, async () => {
       if (!(await this.madeSnapshot(source, wanted))) await this.#makeSnapshot(source, wanted);
       const snapshot = this.mustHave(wanted.id);
-      await this.#growTo(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // also what a crash left at its first size
+      await this.#growTo(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // also what was made at another size before
+      await this.#finish(this.mustHave(wanted.id));
       return toVolume(this.mustHave(wanted.id));
     });
   }
@@ -69,8 +72,8 @@ export class ThinPool extends LvmPool<ThinClass> {
   }
 
   /** Its pool makes it whole or not at all; without a device it is a ghost, which is seen when it is activated. */
-  protected isWhole(): boolean {
-    return true;
+  protected isWhole({ tags }: LogicalVolume): boolean {
+    return !tags.includes(unfinishedTag);
   }
 
   protected async make(wanted: NewVolume, tags: readonly string[]): Promise<void> {
@@ -175,8 +178,18 @@ export class ThinPool extends LvmPool<ThinClass> {
     }
     await this.#mustBeAbleToPromise(this.#rounded(wanted.sizeBytes ?? sizeBytes));
     // LVM would leave thin snapshots without a device at the next boot.
-    const words = [...this.snapshotWords(origin, wanted), '--setactivationskip', 'n', this.path(source)];
+    const words = [
+      ...this.snapshotWords(origin, wanted),
+      ...['--addtag', unfinishedTag],
+      ...['--setactivationskip', 'n', this.path(source)],
+    ];
     await this.group.execute(words, askLvm);
+  }
+
+  /** The tags of its source, which the copy has from the beginning, count as its own from here on. */
+  async #finish(snapshot: LogicalVolume): Promise<void> {
+    if (!snapshot.tags.includes(unfinishedTag)) return;
+    await changeTags(this.group, snapshot, { add: [], remove: [unfinishedTag] });
   }
 
   /** Lets a device that is smaller than LVM has it written down grow to that. */
