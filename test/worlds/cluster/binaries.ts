@@ -1,16 +1,15 @@
 import { execFile } from 'node:child_process';
-import { symlink } from 'node:fs/promises';
+import { copyFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cached, keyOf } from '../host/cache.ts';
 import { stage } from '../host/progress.ts';
-import { goBuild } from './go-build.ts';
+import { type GoProgram, goBuild, moduleDir } from './go-build.ts';
 
 const run = promisify(execFile);
 const modules = join(import.meta.dirname, 'binaries');
 
 export const kubernetesVersion = 'v1.36.3';
-const provisionerVersion = 'v5.1.0';
 
 const kubernetesPrograms = [
   'etcd',
@@ -21,50 +20,118 @@ const kubernetesPrograms = [
   'kubectl',
 ] as const;
 
+/** One program, from a module of ours that pins all it is made of. */
+interface Source {
+  readonly version: string;
+  /** A directory below `binaries`. */
+  readonly module: string;
+  /** Its main package, as seen from the module. */
+  readonly package: string;
+}
+
+const csi = 'github.com/kubernetes-csi';
+const sidecars = {
+  'csi-provisioner': {
+    version: 'v5.1.0',
+    module: 'csi-provisioner',
+    package: `${csi}/external-provisioner/v5/cmd/csi-provisioner`,
+  },
+  'csi-resizer': {
+    version: 'v1.14.0',
+    module: 'csi-sidecars',
+    package: `${csi}/external-resizer/cmd/csi-resizer`,
+  },
+  'csi-snapshotter': {
+    version: 'v8.6.0',
+    module: 'csi-sidecars',
+    package: `${csi}/external-snapshotter/v8/cmd/csi-snapshotter`,
+  },
+  'snapshot-controller': {
+    version: 'v8.6.0',
+    module: 'csi-sidecars',
+    package: `${csi}/external-snapshotter/v8/cmd/snapshot-controller`,
+  },
+} as const satisfies Record<string, Source>;
+
+const sanity: Source = { version: 'v5.6.0', module: 'csi-sidecars', package: `${csi}/csi-test/v5/cmd/csi-sanity` };
+
+export type Sidecar = keyof typeof sidecars;
+
 /** Paths of the programs that a cluster is made of. */
 export interface Binaries {
   readonly kubernetes: Readonly<Record<(typeof kubernetesPrograms)[number], string>>;
-  readonly csiProvisioner: string;
+  readonly sidecars: Readonly<Record<Sidecar, string>>;
+  /** A directory of manifests: what the snapshot-controller has to find in the API, and what it may do there. */
+  readonly snapshotManifests: string;
   /** A directory to put on PATH. */
   readonly dir: string;
 }
 
-/** Compiles Kubernetes and the CSI sidecar unless that was done before: about eight minutes on two cores, once. */
+/** Compiles Kubernetes and the CSI sidecars unless that was done before: about ten minutes on two cores, once. */
 export async function ensureBinaries(): Promise<Binaries> {
-  const kube = await build(`kubernetes-${kubernetesVersion}`, 'kube', '.', versionVariables(), async (dir) => {
-    for (const program of kubernetesPrograms) await symlink('kube', join(dir, program));
-  });
-  const provisioner = await build(
-    `csi-provisioner-${provisionerVersion}`,
-    'csi-provisioner',
-    'github.com/kubernetes-csi/external-provisioner/v5/cmd/csi-provisioner',
-    { 'main.version': provisionerVersion },
-  );
-  const kubernetes = Object.fromEntries(kubernetesPrograms.map((program) => [program, join(kube, program)]));
+  const kube = await ensureKubernetes();
+  const programs: [string, string][] = [];
+  for (const [name, source] of Object.entries(sidecars)) programs.push([name, await ensureProgram(name, source)]);
   return {
-    kubernetes: kubernetes as Binaries['kubernetes'],
-    csiProvisioner: join(provisioner, 'csi-provisioner'),
+    kubernetes: Object.fromEntries(
+      kubernetesPrograms.map((program) => [program, join(kube, program)]),
+    ) as Binaries['kubernetes'],
+    sidecars: Object.fromEntries(programs) as Binaries['sidecars'],
+    snapshotManifests: await ensureSnapshotManifests(),
     dir: kube,
   };
 }
 
-async function build(
-  name: string,
-  program: string,
-  goPackage: string,
-  variables: Record<string, string>,
-  finish: (dir: string) => Promise<void> = async () => {},
-): Promise<string> {
-  const module = join(modules, program);
-  const sources = ['go.mod', 'go.sum', ...(goPackage === '.' ? ['main.go'] : [])].map((file) => join(module, file));
-  const key = await keyOf(sources, [JSON.stringify(variables)]);
-  return cached(`${name}-${key}`, (dir) =>
-    stage(`Building ${name.replaceAll('-', ' ')} (once)`, async (say) => {
-      await requireGo();
-      await goBuild({ module, package: goPackage, output: join(dir, program), variables }, say);
-      await finish(dir);
-    }),
+/** The tests that every CSI driver has to pass. */
+export function ensureCsiSanity(): Promise<string> {
+  return ensureProgram('csi-sanity', sanity);
+}
+
+/** One program that is all of Kubernetes, by the name that it is called by. */
+async function ensureKubernetes(): Promise<string> {
+  const module = join(modules, 'kube');
+  const variables = versionVariables();
+  const name = `kubernetes-${kubernetesVersion}`;
+  const key = await keyOf([...pins(module), join(module, 'main.go')], [JSON.stringify(variables)]);
+  return cached(`${name}-${key}`, async (dir) => {
+    await build(name, { module, package: '.', output: join(dir, 'kube'), variables });
+    for (const program of kubernetesPrograms) await symlink('kube', join(dir, program));
+  });
+}
+
+async function ensureProgram(program: string, source: Source): Promise<string> {
+  const module = join(modules, source.module);
+  const variables = { 'main.version': source.version };
+  const name = `${program}-${source.version}`;
+  const key = await keyOf(pins(module), [JSON.stringify(variables)]);
+  const dir = await cached(`${name}-${key}`, (dir) =>
+    build(name, { module, package: source.package, output: join(dir, program), variables }),
   );
+  return join(dir, program);
+}
+
+/** They come with the modules that the snapshotter is made of. */
+async function ensureSnapshotManifests(): Promise<string> {
+  const module = join(modules, sidecars['csi-snapshotter'].module);
+  return cached(`snapshot-manifests-${await keyOf(pins(module))}`, async (dir) => {
+    const crds = join(await moduleDir(module, `${csi}/external-snapshotter/client/v8`), 'config', 'crd');
+    const kinds = ['volumesnapshotclasses', 'volumesnapshotcontents', 'volumesnapshots'];
+    for (const kind of kinds)
+      await copyFile(join(crds, `snapshot.storage.k8s.io_${kind}.yaml`), join(dir, `${kind}.yaml`));
+    const deploy = join(await moduleDir(module, `${csi}/external-snapshotter/v8`), 'deploy', 'kubernetes');
+    await copyFile(join(deploy, 'snapshot-controller', 'rbac-snapshot-controller.yaml'), join(dir, 'rbac.yaml'));
+  });
+}
+
+function pins(module: string): string[] {
+  return ['go.mod', 'go.sum'].map((file) => join(module, file));
+}
+
+async function build(name: string, program: GoProgram): Promise<void> {
+  await stage(`Building ${name.replaceAll('-', ' ')} (once)`, async (say) => {
+    await requireGo();
+    await goBuild(program, say);
+  });
 }
 
 async function requireGo(): Promise<void> {

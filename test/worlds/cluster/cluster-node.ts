@@ -14,6 +14,8 @@ import { createTap, network, setPlugged } from './network.ts';
 import { copySystemDisk, createDisk, guestScripts } from './system-disk.ts';
 
 export const volumeGroup = 'local';
+/** A second volume group, all of it for a thin pool. */
+export const thin = { volumeGroup: 'local-thin', pool: 'pool' } as const;
 const lvmDiskBytes = 4 * 2 ** 30;
 
 export interface ClusterNodeOptions {
@@ -30,7 +32,7 @@ export interface ClusterNodeOptions {
 }
 
 /**
- * A node of the cluster: a machine with its own kernel, two disks in a volume group, containerd and a kubelet.
+ * A node of the cluster: a machine with its own kernel, two disks in a volume group, one for a thin pool, containerd and a kubelet.
  * What happens to nodes in real life happens to it on demand.
  */
 export class ClusterNode {
@@ -58,7 +60,7 @@ export class ClusterNode {
     const name = ClusterNode.nameOf(index);
     const address = network.nodeAddress(index);
     const disks: NodeDisks = {
-      lvm: [join(dir, 'disk0'), join(dir, 'disk1')],
+      lvm: ['disk0', 'disk1', 'thin-disk'].map((name) => join(dir, name)),
       system: join(dir, 'system-disk'),
     };
     await createTap(namespaces, index);
@@ -80,6 +82,8 @@ export class ClusterNode {
         POD_SUBNET: network.podSubnet(index),
         API_SERVER: `${network.apiServer.host} ${network.apiServer.port}`,
         VOLUME_GROUP: volumeGroup,
+        THIN_VOLUME_GROUP: thin.volumeGroup,
+        THIN_POOL: thin.pool,
         PAUSE_IMAGE: pauseImage,
         KUBELET: options.kubelet,
       },

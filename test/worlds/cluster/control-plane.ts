@@ -98,6 +98,7 @@ export class ControlPlane {
         '--authorization-mode=Node,RBAC',
         '--enable-admission-plugins=NodeRestriction',
         '--enable-aggregator-routing', // reaches webhooks by their pods' addresses: there is no kube-proxy
+        '--runtime-config=storage.k8s.io/v1beta1=true', // where the sidecars of today look for VolumeAttributesClasses
         '--allow-privileged',
         '--profiling=false',
         `--default-not-ready-toleration-seconds=${unreachableAfter.evictionSeconds}`,

@@ -47,6 +47,13 @@ export async function goBuild(program: GoProgram, say: Say): Promise<void> {
   if (code !== 0) throw new Error(`go build of ${program.package} failed:\n${others.slice(-20).join('\n')}`);
 }
 
+/** Where Go keeps the sources of a module that `from` requires. */
+export async function moduleDir(from: string, name: string): Promise<string> {
+  const options = { cwd: from, env: { ...process.env, ...goEnvironment } };
+  await run('go', ['mod', 'download', name], options);
+  return (await run('go', ['list', '-m', '-f', '{{.Dir}}', name], options)).stdout.trim();
+}
+
 /** Every package that is not in Go's cache, with the number of its files: a fair measure of its share of the work. */
 async function stalePackages(name: string, options: object): Promise<Map<string, number>> {
   const format = '{{if .Stale}}{{.ImportPath}} {{len .GoFiles}}{{end}}';

@@ -9,8 +9,9 @@ import { logicalVolumes } from '../../../src/logical-volume/logical-volume.ts';
 import { driverName, parameters, topologyKey } from '../../../src/names.ts';
 import { eventually } from '../host/eventually.ts';
 import type { Cluster } from './cluster.ts';
-import { type ClusterNode, volumeGroup } from './cluster-node.ts';
+import { type ClusterNode, thin, volumeGroup } from './cluster-node.ts';
 import { Component } from './component.ts';
+import { controllerSidecars, snapshotController } from './sidecars.ts';
 
 type CSIStorageCapacity = Wire<V1CSIStorageCapacity>;
 const csiStorageCapacities: Resource<CSIStorageCapacity> = {
@@ -35,34 +36,52 @@ const namespace = 'moorage-system';
 /** On each node. */
 export const agentPidFile = '/run/moorage-agent.pid';
 
-/** What every node offers: its volume group, and a directory for nodes that have no disk to spare. */
+/** What every node offers: its volume group, its thin pool, and a directory as for nodes that have no disk to spare. */
 const engine = {
   'device-classes': [
     { name: 'lvm', 'volume-group': volumeGroup, default: true, 'spare-gb': 0 },
+    {
+      name: 'thin',
+      type: 'thin',
+      'volume-group': thin.volumeGroup,
+      'thin-pool': { name: thin.pool, 'overprovision-ratio': 4 },
+    },
     { name: 'file', type: 'file', path: '/var/lib/moorage', 'spare-gb': 0 },
   ],
 };
 
-/** Moorage on a cluster: the controller with its sidecar beside the API server, the agent on every node. */
+/** A StorageClass for each device class besides the default one, which `moorage` is for. */
+const storageClasses = ['thin', 'file'].map((deviceClass) => ({
+  apiVersion: 'storage.k8s.io/v1',
+  kind: 'StorageClass',
+  metadata: { name: `moorage-${deviceClass}` },
+  provisioner: driverName,
+  parameters: { [parameters.deviceClass]: deviceClass },
+  volumeBindingMode: 'WaitForFirstConsumer',
+  allowVolumeExpansion: true,
+}));
+
+/** Moorage on a cluster: the controller with its sidecars beside the API server, the agent on every node. */
 export class Moorage {
   readonly controller: Component;
-  readonly provisioner: Component;
+  readonly sidecars: readonly Component[];
   readonly #cluster: Cluster;
 
-  private constructor(cluster: Cluster, controller: Component, provisioner: Component) {
+  private constructor(cluster: Cluster, controller: Component, sidecars: readonly Component[]) {
     this.#cluster = cluster;
     this.controller = controller;
-    this.provisioner = provisioner;
+    this.sidecars = sidecars;
   }
 
   /** Resolves when every node's agent is registered with its kubelet, and the scheduler knows each node's capacity. */
   static async install(cluster: Cluster): Promise<Moorage> {
     await run(process.execPath, [join(home, 'scripts', 'build.ts')]);
-    const manifests = ['namespace', 'crd', 'rbac', 'csidriver', 'storageclass'].map(
-      (name) => `-f${join(home, 'deploy', `${name}.yaml`)}`,
-    );
-    await cluster.kubectl('apply', ...manifests);
-    await cluster.kubectl('apply', `-f${await fileClass(cluster.dir)}`);
+    // Kinds first: a VolumeSnapshotClass can only be applied once the API knows what that is.
+    const kinds = [cluster.binaries.snapshotManifests, join(home, 'deploy', 'crd.yaml')];
+    await cluster.kubectl('apply', ...kinds.map((path) => `-f${path}`));
+    const names = ['namespace', 'rbac', 'csidriver', 'storageclass', 'snapshotclass'];
+    const manifests = names.map((name) => join(home, 'deploy', `${name}.yaml`));
+    await cluster.kubectl('apply', ...manifests.map((path) => `-f${path}`), `-f${await classesFile(cluster.dir)}`);
 
     const dir = join(cluster.dir, 'moorage');
     await mkdir(dir, { recursive: true });
@@ -76,36 +95,24 @@ export class Moorage {
       `--kubeconfig=${kubeconfig}`,
       '--metrics-addr=127.0.0.1:8080',
     ]);
-    const provisioner = new Component(
-      cluster.namespaces,
-      logs,
-      'csi-provisioner',
-      [
-        cluster.binaries.csiProvisioner,
-        `--csi-address=${socket}`,
-        `--kubeconfig=${kubeconfig}`,
-        '--feature-gates=Topology=true',
-        '--strict-topology',
-        '--extra-create-metadata',
-        '--default-fstype=ext4',
-        '--enable-capacity',
-        '--capacity-ownerref-level=-1', // it runs in no pod that could own the objects
-        '--leader-election=false',
-      ],
-      { NAMESPACE: namespace },
+    const sidecars = controllerSidecars({ cluster, namespace, socket, kubeconfig });
+    const snapshots = snapshotController(
+      cluster,
+      await serviceAccountConfig(cluster, 'snapshot-controller', dir, 'kube-system'),
     );
-    cluster.components.push(controller, provisioner);
-    const moorage = new Moorage(cluster, controller, provisioner);
+    cluster.components.push(controller, ...sidecars, snapshots);
+    const moorage = new Moorage(cluster, controller, sidecars);
+    snapshots.start();
     await moorage.startController();
     await Promise.all(cluster.nodes.map((node) => moorage.installAgent(node)));
     return moorage;
   }
 
-  /** Starts both programs of the controller's pod. The sidecar ends when it loses the controller, so it starts anew too. */
+  /** Starts all programs of the controller's pod. The sidecars end when they lose the controller, so they start anew too. */
   async startController(): Promise<void> {
-    await this.provisioner.kill();
+    await Promise.all(this.sidecars.map((sidecar) => sidecar.kill()));
     this.controller.start();
-    this.provisioner.start();
+    for (const sidecar of this.sidecars) sidecar.start();
   }
 
   /** Starts the agent on a node, now and at each boot from now on. */
@@ -158,24 +165,20 @@ export class Moorage {
   }
 }
 
-/** A StorageClass for the nodes' directories, besides the one for their default class. */
-async function fileClass(dir: string): Promise<string> {
-  const file = join(dir, 'file-class.yaml');
-  const object = {
-    apiVersion: 'storage.k8s.io/v1',
-    kind: 'StorageClass',
-    metadata: { name: 'moorage-file' },
-    provisioner: driverName,
-    parameters: { [parameters.deviceClass]: 'file' },
-    volumeBindingMode: 'WaitForFirstConsumer',
-  };
-  await writeFile(file, stringify(object));
+async function classesFile(dir: string): Promise<string> {
+  const file = join(dir, 'storage-classes.yaml');
+  await writeFile(file, storageClasses.map((object) => stringify(object)).join('---\n'));
   return file;
 }
 
 /** A kubeconfig with which a program outside a pod is a ServiceAccount, with no more rights than that has. */
-async function serviceAccountConfig(cluster: Cluster, account: string, dir: string): Promise<string> {
-  const token = await cluster.kubectl('-n', namespace, 'create', 'token', account, '--duration=8760h');
+async function serviceAccountConfig(
+  cluster: Cluster,
+  account: string,
+  dir: string,
+  inNamespace = namespace,
+): Promise<string> {
+  const token = await cluster.kubectl('-n', inNamespace, 'create', 'token', account, '--duration=8760h');
   const { url, authority } = cluster.controlPlane;
   const config = {
     apiVersion: 'v1',

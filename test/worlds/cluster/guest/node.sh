@@ -17,12 +17,15 @@ mount --bind /run/cpuinfo /proc/cpuinfo
 . "$here/system-disk.sh"
 step "system disk mounted"
 
-# The other disks are one volume group. Without udev nobody activates its volumes at boot, so we do.
-if ! vgs "$VOLUME_GROUP" >/dev/null 2>&1; then
-  vgcreate -q "$VOLUME_GROUP" $(ls /dev/ubd? | head -n -1)
+# Two of the other disks are one volume group, the third is for a thin pool. Without udev nobody activates their
+# volumes at boot, so we do.
+if ! vgs "$VOLUME_GROUP" "$THIN_VOLUME_GROUP" >/dev/null 2>&1; then
+  vgcreate -q "$VOLUME_GROUP" /dev/ubda /dev/ubdb
+  vgcreate -q "$THIN_VOLUME_GROUP" /dev/ubdc
+  lvcreate -q --type thin-pool --size 3g --name "$THIN_POOL" "$THIN_VOLUME_GROUP"
 fi
-vgchange -qay "$VOLUME_GROUP"
-step "volume group $VOLUME_GROUP ready"
+vgchange -qay "$VOLUME_GROUP" "$THIN_VOLUME_GROUP"
+step "volume groups $VOLUME_GROUP and $THIN_VOLUME_GROUP ready"
 
 . "$here/containerd.sh"
 step "containerd listens"

@@ -1,0 +1,55 @@
+import { join } from 'node:path';
+import type { Sidecar } from './binaries.ts';
+import type { Cluster } from './cluster.ts';
+import { Component } from './component.ts';
+
+export interface SidecarOptions {
+  readonly cluster: Cluster;
+  readonly namespace: string;
+  /** On which the controller serves CSI. */
+  readonly socket: string;
+  /** With the rights of the controller's ServiceAccount. */
+  readonly kubeconfig: string;
+}
+
+/** What runs beside the controller in its pod: each turns objects of one kind into calls of CSI. */
+export function controllerSidecars({ cluster, namespace, socket, kubeconfig }: SidecarOptions): readonly Component[] {
+  const sidecar = (name: Sidecar, flags: readonly string[], env: Readonly<Record<string, string>> = {}) => {
+    const common = [`--csi-address=${socket}`, `--kubeconfig=${kubeconfig}`, '--leader-election=false'];
+    return component(cluster, name, [...common, ...flags], env);
+  };
+  return [
+    sidecar(
+      'csi-provisioner',
+      [
+        '--feature-gates=Topology=true,VolumeAttributesClass=true',
+        '--strict-topology',
+        '--extra-create-metadata',
+        '--default-fstype=ext4',
+        '--enable-capacity',
+        '--capacity-ownerref-level=-1', // it runs in no pod that could own the objects
+      ],
+      { NAMESPACE: namespace },
+    ),
+    sidecar('csi-resizer', [
+      '--feature-gates=VolumeAttributesClass=true',
+      '--timeout=60s',
+      '--handle-volume-inuse-error=false', // our volumes grow while they are in use; it need not watch all pods
+    ]),
+    sidecar('csi-snapshotter', ['--extra-create-metadata']),
+  ];
+}
+
+/** Every cluster with snapshots has one, whatever drivers it has. */
+export function snapshotController(cluster: Cluster, kubeconfig: string): Component {
+  return component(cluster, 'snapshot-controller', [`--kubeconfig=${kubeconfig}`, '--leader-election=false']);
+}
+
+function component(
+  { namespaces, dir, binaries }: Cluster,
+  name: Sidecar,
+  flags: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Component {
+  return new Component(namespaces, join(dir, 'logs'), name, [binaries.sidecars[name], ...flags], env);
+}
