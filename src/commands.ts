@@ -68,7 +68,40 @@ const nodeFlags = {
 
 const lvmdFlags = { config: configFlag, metricsAddress, logLevel } as const satisfies Flags;
 
-const controllerFlags = { csiSocket, metricsAddress, kubeconfig, logLevel } as const satisfies Flags;
+const controllerFlags = {
+  csiSocket,
+  enableWebhooks: {
+    name: 'enable-webhooks',
+    type: onOff,
+    default: false,
+    description: "Serve the pod webhook, which writes on pods what the scheduler's extender asks for",
+  },
+  webhookAddress: {
+    name: 'webhook-addr',
+    type: text,
+    default: ':9443',
+    description: 'Address on which webhooks are served',
+  },
+  certDir: {
+    name: 'cert-dir',
+    type: text,
+    default: '/certs',
+    description: 'Directory with tls.crt and tls.key, to serve webhooks with; renewed files are taken up',
+  },
+  metricsAddress,
+  kubeconfig,
+  logLevel,
+} as const satisfies Flags;
+
+const schedulerFlags = {
+  config: {
+    name: 'config',
+    type: text,
+    default: '',
+    description: 'File with the address and the divisors of the scores; empty for the defaults',
+  },
+  logLevel,
+} as const satisfies Flags;
 
 /** Each process loads its own parts only: a node's memory belongs to its workloads, and people do not like to wait. */
 export const commands: Commands = {
@@ -109,6 +142,16 @@ export const commands: Commands = {
       await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
         runController({ ...flags, version }, { ...its, client }, signal),
       );
+    },
+  },
+  scheduler: {
+    summary: "is kube-scheduler's extender, for clusters without storage capacity tracking",
+    alias: 'topolvm-scheduler',
+    flags: schedulerFlags,
+    async run(args, { env, signal }) {
+      const flags: FlagValues<typeof schedulerFlags> = parseFlags(schedulerFlags, args, env);
+      const { runScheduler } = await import('./scheduler/scheduler-process.ts');
+      await runScheduler({ configFile: flags.config }, { log: createLog('scheduler', flags.logLevel) }, signal);
     },
   },
   volume: volumeCommand,

@@ -13,12 +13,16 @@ import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
+import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
 export interface ControllerOptions {
   readonly csiSocket: string;
   readonly metricsAddress: string;
+  readonly enableWebhooks: boolean;
+  readonly webhookAddress: string;
+  readonly certDir: string;
   readonly version: string;
 }
 
@@ -63,6 +67,14 @@ export async function runController(
     );
   await csi.listen();
   parts.defer(() => csi.stop(graceMs));
+
+  if (options.enableWebhooks) {
+    const webhooks = await WebhookServer.start(
+      { address: options.webhookAddress, certDir: options.certDir },
+      { client, clock, log },
+    );
+    parts.defer(() => webhooks.stop());
+  }
 
   if (!signal.aborted) await once(signal, 'abort');
   log.info('stopping');

@@ -1,0 +1,105 @@
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
+import type { Server as HttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { codeOf, type ErrorCode, InvalidInput, MoorageError, messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { parseAddress } from '../metrics/metrics-server.ts';
+
+/** Gets the body, undefined if there is none; a string is sent as text, anything else as JSON. */
+export type Answer = (body: unknown) => unknown;
+
+interface Collaborators {
+  /** Whether it is HTTP or HTTPS is the caller's choice. */
+  readonly server: HttpServer | HttpsServer;
+  /** `host:port`; without a host, on every address. */
+  readonly address: string;
+  /** By path. */
+  readonly answers: Readonly<Record<string, Answer>>;
+  readonly log: Log;
+}
+
+/** As much as TopoLVM's extender takes: some thousand Nodes. */
+const maxBodyBytes = 10 << 20;
+const requestTimeoutMs = 30_000;
+
+const httpStatus: Partial<Record<ErrorCode, number>> = { InvalidArgument: 400, NotFound: 404, OutOfRange: 413 };
+
+/** Answers questions in JSON. What is wrong with one is said in a sentence, with a status that fits. */
+export class JsonServer {
+  readonly #server: Collaborators['server'];
+  readonly #address: string;
+  readonly #answers: ReadonlyMap<string, Answer>;
+  readonly #log: Log;
+
+  constructor({ server, address, answers, log }: Collaborators) {
+    this.#server = server;
+    this.#address = address;
+    this.#answers = new Map(Object.entries(answers));
+    this.#log = log;
+    server.requestTimeout = requestTimeoutMs;
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => void this.#respond(request, response));
+  }
+
+  async listen(): Promise<AddressInfo> {
+    const { host, port } = parseAddress(this.#address);
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen({ host, port }, resolve);
+    });
+    return this.#server.address() as AddressInfo;
+  }
+
+  /** Takes no new questions, and ends when the last answer is given; a request that never ends is cut off by its timeout. */
+  async stop(): Promise<void> {
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const answer = this.#answers.get(new URL(request.url ?? '', 'http://localhost').pathname);
+      if (!answer) throw new NoSuchPath([...this.#answers.keys()]);
+      const found = await answer(await readJson(request));
+      const isText = typeof found === 'string';
+      response.setHeader('content-type', isText ? 'text/plain' : 'application/json');
+      response.end(isText ? found : JSON.stringify(found));
+    } catch (error) {
+      const status = httpStatus[codeOf(error)] ?? 500;
+      this.#log[status === 500 ? 'error' : 'warn']({ err: error, url: request.url }, messageOf(error));
+      // What is left of the body would be taken for the next request.
+      response.setHeader('connection', 'close');
+      response.writeHead(status, { 'content-type': 'text/plain' }).end(`${messageOf(error)}\n`);
+    }
+  }
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxBodyBytes) throw new BodyTooLarge();
+    chunks.push(chunk);
+  }
+  if (bytes === 0) return undefined;
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  } catch (error) {
+    throw new InvalidInput(`the body is not JSON: ${messageOf(error)}; send a JSON object`, { cause: error });
+  }
+}
+
+class BodyTooLarge extends MoorageError {
+  readonly code = 'OutOfRange';
+
+  constructor() {
+    super(`the body has more than ${maxBodyBytes >> 20} MiB; send less, such as fewer nodes`);
+  }
+}
+
+class NoSuchPath extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor(paths: readonly string[]) {
+    super(`there is nothing here; try ${paths.join(' or ')}`);
+  }
+}

@@ -1,0 +1,23 @@
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { Log } from '../base/log.ts';
+import { JsonServer } from '../http/json-server.ts';
+import { extender } from './extender.ts';
+import { parseSchedulerConfig } from './scheduler-config.ts';
+
+/** kube-scheduler's extender. Keeps nothing: each question brings the nodes it is about. Runs until the signal aborts. */
+export async function runScheduler(
+  /** Empty for the defaults. */
+  { configFile }: { readonly configFile: string },
+  { log }: { readonly log: Log },
+  signal: AbortSignal,
+): Promise<void> {
+  const config = parseSchedulerConfig(configFile && (await readFile(configFile, 'utf8')));
+  const answers = extender(config.divisors);
+  const server = new JsonServer({ server: createServer(), address: config.listen, answers, log });
+  const { address, port } = await server.listen();
+  log.info({ address, port }, 'serving');
+  if (!signal.aborted) await once(signal, 'abort');
+  await server.stop();
+}

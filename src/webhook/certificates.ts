@@ -1,0 +1,109 @@
+import { type FSWatcher, watch } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createSecureContext } from 'node:tls';
+import type { Clock, Timer } from '../base/clock.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface CertificatesOptions {
+  /** Holds `tls.crt` and `tls.key`, as a mounted Secret does. */
+  readonly dir: string;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The two files of a pair are written one after the other. */
+const settleMs = 200;
+
+/**
+ * The certificate to serve with, followed while it is renewed. The directory is watched rather than the files, as a mounted
+ * Secret replaces what its links lead to. A pair that does not fit together is refused, and the one of before stays.
+ */
+export class Certificates {
+  readonly #dir: string;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #watcher: FSWatcher;
+  #current: Certificate = { cert: '', key: '' };
+  #timer: Timer | undefined;
+  #onRenewed: (renewed: Certificate) => void = () => {};
+
+  private constructor({ dir, clock, log }: CertificatesOptions) {
+    this.#dir = dir;
+    this.#clock = clock;
+    this.#log = log;
+    this.#watcher = watch(dir, () => this.#settle());
+    this.#watcher.on('error', (error) =>
+      log.error({ err: error }, `${dir} is no longer watched, so restart after a renewal: ${messageOf(error)}`),
+    );
+  }
+
+  /** The first pair must be good: there is none of before. */
+  static async open(options: CertificatesOptions): Promise<Certificates> {
+    let certificates: Certificates | undefined;
+    try {
+      certificates = new Certificates(options);
+      certificates.#current = await readPair(options.dir);
+      return certificates;
+    } catch (cause) {
+      certificates?.close();
+      throw new CertificateUnusable(options.dir, cause);
+    }
+  }
+
+  get current(): Certificate {
+    return this.#current;
+  }
+
+  onRenewed(listener: (renewed: Certificate) => void): void {
+    this.#onRenewed = listener;
+    this.#settle();
+  }
+
+  close(): void {
+    this.#watcher.close();
+    this.#timer?.cancel();
+  }
+
+  #settle(): void {
+    this.#timer?.cancel();
+    this.#timer = this.#clock.setTimer(() => void this.#renew(), settleMs);
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      const found = await readPair(this.#dir);
+      if (found.cert === this.#current.cert && found.key === this.#current.key) return;
+      this.#current = found;
+      this.#onRenewed(found);
+    } catch (cause) {
+      const error = new CertificateUnusable(this.#dir, cause);
+      this.#log.error({ err: error }, `the old certificate is kept: ${error.message}`);
+    }
+  }
+}
+
+async function readPair(dir: string): Promise<Certificate> {
+  const read = (file: string) => readFile(join(dir, file), 'utf8');
+  const pair = { cert: await read('tls.crt'), key: await read('tls.key') };
+  createSecureContext(pair); // throws where they do not belong together
+  return pair;
+}
+
+export class CertificateUnusable extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(dir: string, cause: unknown) {
+    super(
+      `the certificate in ${dir} cannot be used: ${messageOf(cause)}; ` +
+        'put tls.crt and the tls.key that belongs to it there, or pass another --cert-dir',
+      { cause },
+    );
+  }
+}

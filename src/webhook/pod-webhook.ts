@@ -1,0 +1,76 @@
+import * as v from 'valibot';
+import { InvalidInput, messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
+import type { Pod } from '../kube/resource.ts';
+import { capacityResource } from '../names.ts';
+import { podRequest } from './pod-request.ts';
+
+const admissionReview = v.object({
+  request: v.object({
+    uid: v.string(),
+    namespace: v.optional(v.string(), ''),
+    object: v.custom<Pod>((object) => typeof object === 'object' && object !== null, 'must be a Pod'),
+  }),
+});
+
+/** The API server waits for ten seconds by default, and then refuses the pod. */
+const timeoutMs = 8000;
+
+/** Answers whether a pod may be made, which it always may, and what to write on it for the scheduler's extender. */
+export class PodWebhook {
+  readonly #client: Pick<KubeClient, 'get'>;
+  readonly #log: Log;
+
+  constructor({ client, log }: { readonly client: Pick<KubeClient, 'get'>; readonly log: Log }) {
+    this.#client = client;
+    this.#log = log;
+  }
+
+  /** An AdmissionReview of admission.k8s.io/v1, answered by one. */
+  async mutate(review: unknown): Promise<object> {
+    const result = v.safeParse(admissionReview, review);
+    if (!result.success) {
+      const [issue] = result.issues;
+      const where = v.getDotPath(issue) ?? 'the body';
+      throw new InvalidInput(`${where}: ${issue.message}; send an AdmissionReview of admission.k8s.io/v1 for a Pod`);
+    }
+    const { uid, namespace, object: pod } = result.output.request;
+    return {
+      apiVersion: 'admission.k8s.io/v1',
+      kind: 'AdmissionReview',
+      response: { uid, ...(await this.#decide(namespace, pod)) },
+    };
+  }
+
+  async #decide(namespace: string, pod: Pod): Promise<object> {
+    try {
+      const request = await podRequest(this.#client, namespace, pod, AbortSignal.timeout(timeoutMs));
+      const steps = request.size === 0 ? [] : patchOf(pod, request);
+      if (steps.length === 0) return { allowed: true };
+      const patch = Buffer.from(JSON.stringify(steps)).toString('base64');
+      return { allowed: true, patchType: 'JSONPatch', patch };
+    } catch (error) {
+      // Without its annotations the pod could end on a node without room, for ever. Whoever makes it tries again.
+      this.#log.error({ err: error, namespace }, messageOf(error));
+      return { allowed: false, status: { code: 500, message: messageOf(error) } };
+    }
+  }
+}
+
+/** A pod without containers is left to the API server, which refuses it with better words. */
+function patchOf({ metadata, spec }: Pod, request: ReadonlyMap<string, bigint>): JsonPatchStep[] {
+  const container = spec?.containers[0];
+  if (!container) return [];
+  const asked = [...request].map(([annotation, bytes]) => [annotation, String(bytes)]);
+  const one = { [capacityResource]: '1' };
+  const { requests, limits } = container.resources ?? {};
+  return [
+    { op: 'add', path: '/metadata/annotations', value: { ...metadata?.annotations, ...Object.fromEntries(asked) } },
+    {
+      op: 'add',
+      path: '/spec/containers/0/resources',
+      value: { ...container.resources, requests: { ...requests, ...one }, limits: { ...limits, ...one } },
+    },
+  ];
+}
