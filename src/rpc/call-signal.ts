@@ -1,32 +1,33 @@
-import type { ServerUnaryCall } from '@grpc/grpc-js';
 import type { Clock, Timer } from '../base/clock.ts';
 import { MoorageError } from '../base/errors.ts';
 
 /** For callers that set no deadline: longer than any of the kubelet's and the sidecars' own, but not for ever. */
 const longestCallMs = 5 * 60_000;
 
+/** A caller counts its time from before we heard of the call: when it leaves, its deadline has passed a little earlier. */
+const headStartMs = 10;
+
+export type CallKind = 'unary' | 'stream';
+
 /** One AbortSignal for all the reasons to stop working on a call; its reason says which. */
 export class CallSignal {
+  readonly kind: CallKind;
   readonly #abort = new AbortController();
-  readonly kind: 'unary' | 'stream';
+  readonly #clock: Clock;
+  readonly #endsAtMs: number;
   readonly #deadline: Timer | undefined;
+  #released = false;
 
-  /** A stream lives as long as its caller listens; if that has set a deadline, grpc-js keeps it. */
-  constructor(
-    call: Pick<ServerUnaryCall<unknown, unknown>, 'getDeadline' | 'once'>,
-    kind: 'unary' | 'stream',
-    clock: Clock,
-  ) {
+  /** A stream whose caller has set no deadline lives as long as that listens. */
+  constructor(kind: CallKind, timeoutMs: number | undefined, clock: Clock) {
+    const longestMs = kind === 'unary' ? longestCallMs : Number.POSITIVE_INFINITY;
+    const remainingMs = Math.min(longestMs, timeoutMs ?? longestMs);
     this.kind = kind;
-    if (kind === 'unary') {
-      const remainingMs = Math.min(longestCallMs, Number(call.getDeadline()) - clock.now());
+    this.#clock = clock;
+    this.#endsAtMs = clock.now() + remainingMs;
+    if (Number.isFinite(remainingMs)) {
       this.#deadline = clock.setTimer(() => this.#abort.abort(new CallTimedOut()), remainingMs);
     }
-    // grpc-js tells of a passed deadline as a cancellation too, whichever comes first.
-    call.once('cancelled', () => {
-      const timedOut = Number(call.getDeadline()) <= clock.now();
-      this.#abort.abort(timedOut ? new CallTimedOut() : new CallCancelled('its caller has gone'));
-    });
   }
 
   get signal(): AbortSignal {
@@ -37,7 +38,16 @@ export class CallSignal {
     this.#abort.abort(new CallCancelled(reason));
   }
 
+  /** Nobody waits for the answer any more, if it was not given already. */
+  callerLeft(): void {
+    if (this.#released) return;
+    if (this.#clock.now() + headStartMs >= this.#endsAtMs) this.#abort.abort(new CallTimedOut());
+    else this.cancel('its caller has gone');
+  }
+
+  /** The call has ended. */
   release(): void {
+    this.#released = true;
     this.#deadline?.cancel();
   }
 }

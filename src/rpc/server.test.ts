@@ -11,16 +11,21 @@ import { systemClock } from '../base/clock.ts';
 import { InvalidInput } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
 import { CallFailed, RpcClient } from './client.ts';
+import { frameOf } from './frames.ts';
 import { GetPluginInfoResponseSchema, Identity } from './gen/csi/v1/csi_pb.ts';
-import { type Implementation, RpcServer } from './server.ts';
+import { type AnsweredCall, type Implementation, RpcServer, type RpcServerOptions } from './server.ts';
 
 const timeoutMs = 10_000;
 
-async function serve(t: TestContext, implementation: Implementation<typeof Identity>) {
+async function serve(
+  t: TestContext,
+  implementation: Implementation<typeof Identity>,
+  options: Pick<RpcServerOptions, 'maxRequestBytes' | 'onAnswered'> = {},
+) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-rpc-'));
   const socketPath = join(directory, 'sockets', 'csi.sock');
-  const server = new RpcServer({ socketPath, clock: systemClock, log: silentLog }).add(Identity, implementation);
-  await server.listen();
+  const server = new RpcServer({ socketPath, clock: systemClock, log: silentLog, ...options });
+  await server.add(Identity, implementation).listen();
   const client = new RpcClient(Identity, socketPath);
   t.after(async () => {
     client[Symbol.dispose]();
@@ -146,23 +151,97 @@ test('stopping without grace aborts the calls under way', async (t) => {
   await call;
 });
 
-// A Go client that dials a path through a dialer of its own, as the kubelet does, sends the path as authority.
-test('the percent-encoded authority of a Go client is accepted', async (t) => {
-  const { socketPath } = await serve(t, { getPluginInfo: async () => ({ name: 'topolvm.io' }) });
+/** A request as another client might send it: its bytes, and what became of it. */
+async function post(t: TestContext, socketPath: string, body: Buffer, headers: http2.OutgoingHttpHeaders = {}) {
   const session = http2.connect('http://localhost', { createConnection: () => net.connect(socketPath) });
-  t.after(() => session.close());
+  t.after(() => session.destroy());
   const request = session.request({
     ':method': 'POST',
     ':path': '/csi.v1.Identity/GetPluginInfo',
-    ':authority': encodeURIComponent(socketPath),
     'content-type': 'application/grpc',
     te: 'trailers',
+    ...headers,
   });
-  const trailers = Promise.withResolvers<http2.IncomingHttpHeaders>();
-  request.on('trailers', trailers.resolve);
-  request.end(Buffer.alloc(5)); // an empty message: not compressed, no bytes
-  const body = await buffer(request);
+  let status: http2.IncomingHttpHeaders = {};
+  request.on('response', (headers) => {
+    status = { ...status, ...headers };
+  });
+  request.on('trailers', (trailers) => {
+    status = { ...status, ...trailers };
+  });
+  request.end(body);
+  return { body: await buffer(request), status };
+}
 
-  assert.equal((await trailers.promise)['grpc-status'], '0');
+const emptyMessage = frameOf(Buffer.alloc(0));
+
+// A Go client that dials a path through a dialer of its own, as the kubelet does, sends the path as authority.
+test('the percent-encoded authority of a Go client is accepted', async (t) => {
+  const { socketPath } = await serve(t, { getPluginInfo: async () => ({ name: 'topolvm.io' }) });
+  const { body, status } = await post(t, socketPath, emptyMessage, { ':authority': encodeURIComponent(socketPath) });
+  assert.equal(status['grpc-status'], '0');
   assert.equal(fromBinary(GetPluginInfoResponseSchema, body.subarray(5)).name, 'topolvm.io');
+});
+
+test('what is no proper call is refused, and the next one is answered', async (t) => {
+  const { socketPath, identity } = await serve(
+    t,
+    { getPluginInfo: async () => ({ name: 'topolvm.io' }) },
+    { maxRequestBytes: 1000 },
+  );
+  const grpcStatus = async (body: Buffer, headers?: http2.OutgoingHttpHeaders) =>
+    (await post(t, socketPath, body, headers)).status['grpc-status'];
+  assert.equal(await grpcStatus(frameOf(Buffer.alloc(100_000))), '8', 'longer than it may be');
+  assert.equal(await grpcStatus(Buffer.alloc(0)), '3', 'no message');
+  assert.equal(await grpcStatus(Buffer.concat([emptyMessage, emptyMessage])), '3', 'two messages');
+  assert.equal(await grpcStatus(emptyMessage.subarray(0, 3)), '3', 'part of a message');
+  assert.equal(await grpcStatus(frameOf(Buffer.from([0xff]))), '3', 'not of the type of the request');
+  assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0])), '12', 'compressed');
+  assert.equal(await grpcStatus(emptyMessage, { 'grpc-timeout': 'soon' }), '3', 'an odd timeout');
+  assert.equal(await grpcStatus(emptyMessage, { ':path': '/csi.v1.Identity/Nothing' }), '12', 'no such method');
+  const { status } = await post(t, socketPath, emptyMessage, { 'content-type': 'text/plain' });
+  assert.equal(status[':status'], 415);
+  assert.equal((await identity.getPluginInfo({}, { timeoutMs })).name, 'topolvm.io');
+});
+
+test('stopping does not wait for a caller that never ends its request', async (t) => {
+  const { socketPath, server } = await serve(t, { probe: async () => ({}) });
+  const session = http2.connect('http://localhost', { createConnection: () => net.connect(socketPath) });
+  t.after(() => session.destroy());
+  const headers = { ':method': 'POST', ':path': '/csi.v1.Identity/Probe', 'content-type': 'application/grpc' };
+  const request = session.request(headers, { endStream: false });
+  request.on('error', () => undefined).resume();
+  await new Promise((resolve) => session.once('remoteSettings', resolve));
+  await server.stop(0);
+});
+
+test('every call is counted once, with how it ended', async (t) => {
+  const answered: AnsweredCall[] = [];
+  const { identity } = await serve(
+    t,
+    {
+      getPluginInfo: async () => ({}),
+      probe: async () => {
+        throw new InvalidInput('no');
+      },
+    },
+    { onAnswered: (call) => answered.push(call) },
+  );
+  await identity.getPluginInfo({}, { timeoutMs });
+  await assert.rejects(identity.probe({}, { timeoutMs }));
+  assert.deepEqual(
+    answered.map(({ service, method, code }) => `${service} ${method} ${code}`),
+    ['csi.v1.Identity GetPluginInfo OK', 'csi.v1.Identity Probe InvalidArgument'],
+  );
+});
+
+test('a server that is not there, or not any more, is unavailable; one that is there again is found', async (t) => {
+  const { identity, server, socketPath } = await serve(t, { probe: async () => ({ ready: true }) });
+  await identity.probe({}, { timeoutMs });
+  await server.stop(0);
+  await assert.rejects(identity.probe({}, { timeoutMs }), { code: 'Unavailable', message: /ENOENT/ });
+  const next = new RpcServer({ socketPath, clock: systemClock, log: silentLog });
+  await next.add(Identity, { probe: async () => ({ ready: true }) }).listen();
+  t.after(() => next.stop(0));
+  assert.equal((await identity.probe({}, { timeoutMs })).ready, true);
 });

@@ -1,28 +1,30 @@
-import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { chmod, chown, mkdir, rename, rm, stat } from 'node:fs/promises';
+import {
+  createServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import { basename, dirname, join } from 'node:path';
-import type { DescMethod, DescService, Message } from '@bufbuild/protobuf';
-import {
-  Server,
-  ServerCredentials,
-  type ServerUnaryCall,
-  type ServerWritableStream,
-  type sendUnaryData,
-} from '@grpc/grpc-js';
+import { type DescMethod, type DescService, type Message } from '@bufbuild/protobuf';
 import type { Clock } from '../base/clock.ts';
-import { codeOf, messageOf } from '../base/errors.ts';
+import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { CallSignal } from './call-signal.ts';
+import { type CallKind, CallSignal } from './call-signal.ts';
 import { loggable } from './loggable.ts';
+import { ServerCall } from './server-call.ts';
 import {
+  decode,
+  encode,
+  pathOf,
   type Received,
   type Sent,
   type StreamMethod,
-  serviceDefinition,
   type UnaryMethod,
 } from './service-definition.ts';
-import { numberOf } from './status.ts';
+import { timeoutOf } from './timeout.ts';
 
 /** What an implementation knows of the call besides its request. */
 export interface Call {
@@ -41,8 +43,23 @@ export type Implementation<S extends DescService> = {
   ) => AsyncIterable<Sent<S, K, 'output'>>;
 };
 
-type UnaryRun = (request: Message, call: Call) => Promise<object>;
-type StreamRun = (request: Message, call: Call) => AsyncIterable<object>;
+/** A method that is served. */
+interface Served {
+  readonly method: DescMethod;
+  readonly kind: CallKind;
+  /** Returns a promise of the answer, or an iterable of the answers. */
+  readonly run: (request: Message, call: Call) => Promise<object> | AsyncIterable<object>;
+  readonly log: Log;
+}
+
+/** How a call went, for those who count. */
+export interface AnsweredCall {
+  /** As in `csi.v1.Node`. */
+  readonly service: string;
+  readonly method: string;
+  readonly code: ErrorCode | 'OK';
+  readonly durationMs: number;
+}
 
 export interface RpcServerOptions {
   readonly socketPath: string;
@@ -50,10 +67,11 @@ export interface RpcServerOptions {
   readonly log: Log;
   /** A longer request is refused unread. */
   readonly maxRequestBytes?: number;
+  /** Told of every call once. */
+  readonly onAnswered?: (call: AnsweredCall) => void;
 }
 
 const defaultMaxRequestBytes = 4 * 1024 * 1024;
-const unlimited = -1;
 
 /**
  * Serves gRPC on a unix socket that only our own user can open.
@@ -63,31 +81,36 @@ export class RpcServer {
   readonly #socketPath: string;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #server: Server;
+  readonly #maxRequestBytes: number;
+  readonly #onAnswered: (call: AnsweredCall) => void;
+  readonly #server: Http2Server;
+  readonly #methods = new Map<string, Served>();
+  readonly #sessions = new Set<ServerHttp2Session>();
   readonly #calls = new Set<CallSignal>();
   #inode: number | undefined;
 
-  constructor({ socketPath, clock, log, maxRequestBytes = defaultMaxRequestBytes }: RpcServerOptions) {
+  constructor({ socketPath, clock, log, maxRequestBytes, onAnswered }: RpcServerOptions) {
     this.#socketPath = socketPath;
     this.#clock = clock;
     this.#log = log;
-    this.#server = new Server({
-      'grpc.max_receive_message_length': maxRequestBytes,
-      'grpc.max_send_message_length': unlimited,
+    this.#maxRequestBytes = maxRequestBytes ?? defaultMaxRequestBytes;
+    this.#onAnswered = onAnswered ?? (() => undefined);
+    this.#server = createServer();
+    this.#server.on('session', (session) => {
+      this.#sessions.add(session);
+      session.once('close', () => this.#sessions.delete(session));
     });
+    this.#server.on('sessionError', (error) => log.debug({ error: messageOf(error) }, 'a connection was lost'));
+    this.#server.on('stream', (stream: ServerHttp2Stream, headers) => void this.#take(stream, headers));
   }
 
   add<S extends DescService>(service: S, implementation: Implementation<S>): this {
-    const methods = implementation as Readonly<Record<string, (UnaryRun & StreamRun) | undefined>>;
-    const handlers = service.methods.flatMap((method) => {
-      const run = methods[method.localName]?.bind(implementation);
-      if (!run) return [];
-      const streams = method.methodKind === 'server_streaming';
-      return [
-        [method.localName, streams ? this.#streamHandler(method, run) : this.#unaryHandler(method, run)] as const,
-      ];
-    });
-    this.#server.addService(serviceDefinition(service), Object.fromEntries(handlers));
+    const runs = implementation as Readonly<Record<string, Served['run'] | undefined>>;
+    for (const method of service.methods) {
+      const run = runs[method.localName]?.bind(implementation);
+      const kind = method.methodKind === 'server_streaming' ? 'stream' : 'unary';
+      if (run) this.#methods.set(pathOf(method), { method, kind, run, log: this.#log.child({ method: method.name }) });
+    }
     return this;
   }
 
@@ -113,8 +136,9 @@ export class RpcServer {
     };
     cancel([...this.#calls].filter(({ kind }) => kind === 'stream')); // by nature they are never done
     const grace = this.#clock.setTimer(() => cancel(this.#calls), graceMs);
-    await new Promise<void>((resolve, reject) => {
-      this.#server.tryShutdown((error) => (error ? reject(error) : resolve()));
+    await new Promise((resolve) => {
+      this.#server.close(resolve);
+      for (const session of this.#sessions) session.close(); // when its last call has ended
     });
     grace.cancel();
   }
@@ -131,62 +155,70 @@ export class RpcServer {
     if (present && present.ino === this.#inode) await rm(this.#socketPath, { force: true });
   }
 
-  #bind(path: string): Promise<number> {
+  #bind(path: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#server.bindAsync(`unix:${path}`, ServerCredentials.createInsecure(), (error, port) =>
-        error ? reject(error) : resolve(port),
-      );
+      this.#server.once('error', reject);
+      this.#server.listen(path, () => {
+        this.#server.off('error', reject);
+        resolve();
+      });
     });
   }
 
-  #unaryHandler(method: DescMethod, run: UnaryRun) {
-    return (call: ServerUnaryCall<Message, object>, respond: sendUnaryData<object>): void => {
-      const answer = async (its: Call) => respond(null, await run(call.request, its));
-      void this.#serve(method, call, new CallSignal(call, 'unary', this.#clock), answer, respond);
-    };
+  async #take(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): Promise<void> {
+    if (!headers['content-type']?.startsWith('application/grpc')) {
+      stream.respond({ ':status': 415 }, { endStream: true });
+      return;
+    }
+    const call = new ServerCall(stream);
+    const served = this.#methods.get(headers[':path'] ?? '');
+    if (served) await this.#serve(served, call, headers);
+    else call.refuse('Unimplemented', `${headers[':path']} is not served here; see whether versions fit together`);
   }
 
-  #streamHandler(method: DescMethod, run: StreamRun) {
-    return (call: ServerWritableStream<Message, object>): void => {
-      const answer = async (its: Call) => {
-        for await (const message of run(call.request, its)) {
-          // A listener that does not read makes nobody but itself wait.
-          if (!call.write(message)) await once(call, 'drain', { signal: its.signal });
-        }
-        call.end();
-      };
-      const refuse = (status: object) => void call.emit('error', status);
-      void this.#serve(method, call, new CallSignal(call, 'stream', this.#clock), answer, refuse);
-    };
-  }
-
-  async #serve(
-    method: DescMethod,
-    { request }: { readonly request: Message },
-    callSignal: CallSignal,
-    answer: (call: Call) => Promise<void>,
-    refuse: (status: { readonly code: number; readonly details: string }) => void,
-  ): Promise<void> {
+  async #serve(served: Served, call: ServerCall, headers: IncomingHttpHeaders): Promise<void> {
+    const { method, kind, log } = served;
     const startedMs = this.#clock.now();
-    const log = this.#log.child({ method: method.name });
-    const { signal, kind } = callSignal;
-    this.#calls.add(callSignal);
+    const durationMs = () => this.#clock.now() - startedMs;
+    let callSignal: CallSignal | undefined;
+    let code: AnsweredCall['code'] = 'OK';
     try {
-      if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, request) }, 'called');
-      await answer({ signal, log });
-      log.debug({ durationMs: this.#clock.now() - startedMs, code: 'OK' }, 'answered');
+      callSignal = new CallSignal(kind, timeoutOf(one(headers['grpc-timeout'])), this.#clock);
+      this.#calls.add(callSignal);
+      await this.#answer(served, call, callSignal);
+      log.debug({ durationMs: durationMs(), code }, 'answered');
     } catch (caught) {
-      const error = kind === 'stream' && signal.aborted ? signal.reason : caught; // what it waited for only says "aborted"
-      const code = codeOf(error);
-      const facts = { durationMs: this.#clock.now() - startedMs, code };
+      // What a stream waited for only says "aborted".
+      const error = kind === 'stream' && callSignal?.signal.aborted ? callSignal.signal.reason : caught;
+      code = codeOf(error);
+      const facts = { durationMs: durationMs(), code };
       // Somebody else's mistake or misfortune is told in one sentence; our own needs the stack to be found.
       if (code === 'Internal') log.error({ ...facts, err: error }, messageOf(error));
       else if (kind === 'stream' && code === 'Cancelled') log.debug(facts, messageOf(error));
       else log.warn(facts, messageOf(error));
-      refuse({ code: numberOf(code), details: messageOf(error) });
+      call.refuse(code, messageOf(error));
     } finally {
-      callSignal.release();
-      this.#calls.delete(callSignal);
+      callSignal?.release();
+      if (callSignal) this.#calls.delete(callSignal);
+      this.#onAnswered({ service: method.parent.typeName, method: method.name, code, durationMs: durationMs() });
     }
   }
+
+  async #answer({ method, run, log }: Served, call: ServerCall, callSignal: CallSignal): Promise<void> {
+    const { signal } = callSignal;
+    call.onceClosed(() => callSignal.callerLeft());
+    const request = decode(method.input, await call.request(this.#maxRequestBytes, signal));
+    if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, request) }, 'called');
+    const answers = run(request, { signal, log });
+    if (!(Symbol.asyncIterator in answers)) {
+      call.answer(encode(method.output, await answers));
+      return;
+    }
+    for await (const message of answers) await call.write(encode(method.output, message), signal);
+    call.end();
+  }
+}
+
+function one(header: string | string[] | undefined): string | undefined {
+  return Array.isArray(header) ? header[0] : header;
 }

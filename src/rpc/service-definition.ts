@@ -1,13 +1,15 @@
 import {
   create,
+  type DescMessage,
   type DescMethod,
   type DescService,
   fromBinary,
+  type Message,
   type MessageInitShape,
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf';
-import type { MethodDefinition, ServiceDefinition } from '@grpc/grpc-js';
+import { InvalidInput, messageOf } from '../base/errors.ts';
 
 /** The names of a service's methods that take one message and return one. */
 export type UnaryMethod<S extends DescService> = {
@@ -35,25 +37,18 @@ export type Sent<
 /** Any message as a plain object, where its type is known at run time only. */
 export type PlainMessage = Record<string, unknown>;
 
-/** A generated service in the form that grpc-js serves and calls. */
-export function serviceDefinition(service: DescService): ServiceDefinition {
-  return Object.fromEntries(service.methods.map((method) => [method.localName, methodDefinition(method)]));
+export function pathOf({ parent, name }: DescMethod): string {
+  return `/${parent.typeName}/${name}`;
 }
 
-export function methodDefinition({
-  parent,
-  name,
-  input,
-  output,
-  methodKind,
-}: DescMethod): MethodDefinition<PlainMessage, PlainMessage> {
-  return {
-    path: `/${parent.typeName}/${name}`,
-    requestStream: methodKind === 'client_streaming' || methodKind === 'bidi_streaming',
-    responseStream: methodKind === 'server_streaming' || methodKind === 'bidi_streaming',
-    requestSerialize: (message) => Buffer.from(toBinary(input, create(input, message))),
-    requestDeserialize: (bytes) => fromBinary(input, bytes),
-    responseSerialize: (message) => Buffer.from(toBinary(output, create(output, message))),
-    responseDeserialize: (bytes) => fromBinary(output, bytes),
-  };
+export function encode(schema: DescMessage, message: object): Uint8Array {
+  return toBinary(schema, create(schema, message as PlainMessage));
+}
+
+export function decode(schema: DescMessage, bytes: Uint8Array): Message {
+  try {
+    return fromBinary(schema, bytes);
+  } catch (cause) {
+    throw new InvalidInput(`these bytes are no ${schema.typeName} (${messageOf(cause)}); send one`, { cause });
+  }
 }
