@@ -111,7 +111,8 @@ export class ClientCall implements Disposable {
     if (cause instanceof MoorageError) return cause;
     const { 'grpc-status': number, 'grpc-message': message, ':status': http } = this.#status ?? {};
     if (number !== undefined) return new CallFailed(codeOfNumber(Number(number)), decodeMessage(String(message ?? '')));
-    if (http !== undefined) return new CallFailed('Unavailable', `what answers there is no gRPC server: HTTP ${http}`);
+    if (http !== undefined)
+      return new CallFailed('Unavailable', `what answers there is no gRPC server: HTTP ${String(http)}`);
     const why = cause instanceof Error ? messageOf(cause.cause ?? cause) : 'the connection was closed';
     return new CallFailed('Unavailable', `the call was not answered: ${why}`, { cause });
   }

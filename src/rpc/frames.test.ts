@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { FrameReader, frameOf } from './frames.ts';
 
 test('messages come out as they went in, however their bytes are cut', () => {
