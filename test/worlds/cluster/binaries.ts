@@ -53,6 +53,8 @@ const sidecars = {
   },
 } as const satisfies Record<string, Source>;
 
+const helm: Source = { version: 'v4.2.4', module: 'helm', package: 'helm.sh/helm/v4/cmd/helm' };
+
 const sanity: Source = { version: 'v5.6.0', module: 'csi-sidecars', package: `${csi}/csi-test/v5/cmd/csi-sanity` };
 
 export type Sidecar = keyof typeof sidecars;
@@ -85,6 +87,11 @@ export async function ensureBinaries(): Promise<Binaries> {
 /** The tests that every CSI driver has to pass. */
 export function ensureCsiSanity(): Promise<string> {
   return ensureProgram('csi-sanity', sanity);
+}
+
+/** Installs charts. */
+export function ensureHelm(): Promise<string> {
+  return ensureProgram('helm', helm);
 }
 
 /** One program that is all of Kubernetes, by the name that it is called by. */
