@@ -3,7 +3,7 @@ import type { Server as HttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { codeOf, type ErrorCode, InvalidInput, MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { parseAddress } from '../metrics/metrics-server.ts';
+import { parseAddress } from './address.ts';
 
 /** Gets the body, undefined if there is none; a string is sent as text, anything else as JSON. */
 export type Answer = (body: unknown) => unknown;

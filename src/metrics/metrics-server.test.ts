@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Gauge, Registry } from 'prom-client';
-import { InvalidInput } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
-import { MetricsServer, parseAddress } from './metrics-server.ts';
+import { MetricsServer } from './metrics-server.ts';
 
 test('figures and health are there to be asked for', async (t) => {
   const registry = new Registry();
@@ -18,15 +17,6 @@ test('figures and health are there to be asked for', async (t) => {
   assert.match(String((await get('/metrics'))[1]), /^answer 42$/m);
   assert.deepEqual(await get('/healthz'), [200, 'ok\n']);
   assert.equal((await get('/'))[0], 404);
-});
-
-test('addresses are written as Go writes them', () => {
-  assert.deepEqual(parseAddress(':8080'), { host: undefined, port: 8080 });
-  assert.deepEqual(parseAddress('127.0.0.1:80'), { host: '127.0.0.1', port: 80 });
-  assert.deepEqual(parseAddress('[::1]:80'), { host: '::1', port: 80 });
-  for (const wrong of ['8080', ':', ':99999', '::1:80', 'a:b']) {
-    assert.throws(() => parseAddress(wrong), InvalidInput, wrong);
-  }
 });
 
 test('an address that is taken fails the start', async (t) => {

@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
-import { InvalidInput, messageOf } from '../base/errors.ts';
+import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { parseAddress } from '../http/address.ts';
 
 interface Collaborators {
   /** `host:port`; without a host, on every address. */
@@ -50,14 +51,4 @@ export class MetricsServer {
       response.writeHead(500).end();
     }
   }
-}
-
-/** Go's way to write an address, as TopoLVM's flags have it: `:8080`, `127.0.0.1:8080`, `[::1]:8080`. */
-export function parseAddress(address: string): { host: string | undefined; port: number } {
-  const match = /^(?:\[(?<v6>[^\]]+)\]|(?<host>[^:[\]]*)):(?<port>\d{1,5})$/.exec(address);
-  const port = Number(match?.groups?.port);
-  if (!match?.groups || port > 65_535) {
-    throw new InvalidInput(`the address ${JSON.stringify(address)} cannot be listened on; write host:port or :port`);
-  }
-  return { host: match.groups.v6 || match.groups.host || undefined, port };
 }

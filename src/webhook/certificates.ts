@@ -1,7 +1,7 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createSecureContext } from 'node:tls';
 import type { Clock, Timer } from '../base/clock.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -92,7 +92,9 @@ export class Certificates {
 async function readPair(dir: string): Promise<Certificate> {
   const read = (file: string) => readFile(join(dir, file), 'utf8');
   const pair = { cert: await read('tls.crt'), key: await read('tls.key') };
-  createSecureContext(pair); // throws where they do not belong together
+  if (!new X509Certificate(pair.cert).checkPrivateKey(createPrivateKey(pair.key))) {
+    throw new Error('the key is not that of the certificate');
+  }
   return pair;
 }
 

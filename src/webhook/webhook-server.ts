@@ -39,13 +39,15 @@ export class WebhookServer {
     const https = createServer(certificates.current);
     certificates.onRenewed((renewed) => {
       https.setSecureContext(renewed);
-      log.info('serving webhooks with a renewed certificate');
+      log.info('webhooks have a renewed certificate');
     });
     const pods = new PodWebhook({ client, log });
     const answers = { '/pod/mutate': (review: unknown) => pods.mutate(review) };
     const server = new JsonServer({ server: https, address, answers, log });
     try {
-      return new WebhookServer(await server.listen(), server, certificates);
+      const listening = await server.listen();
+      log.info({ address: listening.address, port: listening.port }, 'serving webhooks');
+      return new WebhookServer(listening, server, certificates);
     } catch (error) {
       certificates.close();
       throw error;

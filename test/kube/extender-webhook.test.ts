@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { connect } from 'node:tls';
+import { pino } from 'pino';
+import { parse, parseAllDocuments, stringify } from 'yaml';
+import { systemClock } from '../../src/base/clock.ts';
+import { nodes, type Pod, persistentVolumeClaims, pods } from '../../src/kube/resource.ts';
+import { WebhookServer } from '../../src/webhook/webhook-server.ts';
+import { Component } from '../worlds/cluster/component.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+
+const home = join(import.meta.dirname, '..', '..');
+const deploy = (name: string) => join(home, 'deploy', `${name}.yaml`);
+const api = await startApiServer();
+const { admin, cluster } = api;
+const { authority, url } = cluster.controlPlane;
+const logs = join(cluster.dir, 'logs');
+
+/** The API server, the scheduler and our programs share one network, so they meet on its loopback address. */
+const webhookAddress = '127.0.0.1:9443';
+
+before(async () => {
+  await cluster.kubectl('apply', ...['namespace', 'crd', 'rbac', 'storageclass'].map((name) => `-f${deploy(name)}`));
+  await startController();
+  await startExtender();
+  await register('small', 3);
+  await register('roomy', 30);
+  await cluster.kubectl('apply', '-f', await webhookConfiguration());
+});
+
+test('a pod carries what its claims ask for, and the extender finds it a node with room', async () => {
+  const namespace = await newNamespace(api, 'fitting');
+  await claim(namespace, 'one', '2Gi');
+  await claim(namespace, 'other', '3Gi');
+  const pod = await makePod(namespace, ['one', 'other']);
+  assert.equal(pod.metadata?.annotations?.['capacity.topolvm.io/00default'], String(5 * 1024 ** 3));
+  assert.equal(pod.spec?.containers[0]?.resources?.requests?.['topolvm.io/capacity'], '1');
+  assert.equal(pod.spec?.containers[0]?.resources?.limits?.['topolvm.io/capacity'], '1');
+
+  const chosen = await eventually('a node is chosen', async () => {
+    const found = await admin.get(persistentVolumeClaims, 'one', { namespace });
+    return found?.metadata.annotations?.['volume.kubernetes.io/selected-node'];
+  });
+
+  assert.equal(chosen, 'roomy');
+});
+
+test('a pod that fits nowhere is told why', async () => {
+  const namespace = await newNamespace(api, 'huge');
+  await claim(namespace, 'huge', '100Gi');
+  await makePod(namespace, ['huge']);
+
+  const reason = await eventually('the scheduler has spoken', async () => {
+    const path = '{.items[?(@.reason=="FailedScheduling")].message}';
+    return (await cluster.kubectl('-n', namespace, 'get', 'events', `-ojsonpath=${path}`)) || undefined;
+  });
+
+  assert.match(reason, /2 out of VG free space/);
+});
+
+test('a namespace with the label is left out', async () => {
+  const namespace = await newNamespace(api, 'left-out');
+  await cluster.kubectl('label', 'namespace', namespace, 'topolvm.io/webhook=ignore');
+  await claim(namespace, 'data', '1Gi');
+  const pod = await makePod(namespace, ['data']);
+  assert.equal(pod.metadata?.annotations, undefined);
+});
+
+test('a renewed certificate is taken up, and one without its key is not', async (t) => {
+  const certDir = join(cluster.dir, 'renewed');
+  const first = await issue(certDir, 'first');
+  const options = { address: '127.0.0.1:0', certDir };
+  const complaints: string[] = [];
+  const log = pino({ level: 'error' }, { write: (line: string) => void complaints.push(line) });
+  const server = await WebhookServer.start(options, { client: admin, clock: systemClock, log });
+  t.after(() => server.stop());
+  const served = () => servedCertificate(server.address.port);
+  assert.equal(await served(), first);
+
+  await writeFile(join(certDir, 'tls.key'), '');
+  await eventually('it is refused', async () =>
+    complaints.some((line) => line.includes('the old certificate is kept')),
+  );
+  assert.equal(await served(), first);
+
+  const second = await issue(certDir, 'second');
+  await eventually('the new one is served', async () => (await served()) === second);
+  assert.notEqual(first, second);
+});
+
+/** With its own rights, and no more. */
+async function startController(): Promise<void> {
+  const certDir = join(cluster.dir, 'certs');
+  await issue(certDir, 'webhook');
+  const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
+  await cluster.kubectl('apply', '-f', await webhookRights());
+  const controller = new Component(cluster.namespaces, logs, 'moorage-controller', [
+    join(home, 'bin', 'moorage'),
+    'controller',
+    `--csi-socket=${join(cluster.dir, 'csi.sock')}`,
+    `--kubeconfig=${await authority.kubeconfig('moorage-controller', account, url)}`,
+    '--metrics-addr=127.0.0.1:8080',
+    '--enable-webhooks',
+    `--webhook-addr=${webhookAddress}`,
+    `--cert-dir=${certDir}`,
+  ]);
+  cluster.components.push(controller);
+  controller.start();
+  await logSays(controller, 'serving webhooks');
+}
+
+/** The extender, and a scheduler that asks it, configured as the documentation shows. */
+async function startExtender(): Promise<void> {
+  const extender = new Component(cluster.namespaces, logs, 'moorage-scheduler', [
+    join(home, 'bin', 'moorage'),
+    'scheduler',
+  ]);
+  cluster.components.push(extender);
+  extender.start();
+  await logSays(extender, 'serving');
+
+  const documentation = await readFile(join(home, 'docs', 'scheduler.md'), 'utf8');
+  const [, shown = ''] = /```yaml\n(apiVersion: kubescheduler[^]*?)```/.exec(documentation) ?? [];
+  const config = parse(shown) as { clientConnection: { kubeconfig: string } };
+  config.clientConnection.kubeconfig = join(authority.dir, 'scheduler.kubeconfig');
+  const file = join(cluster.dir, 'scheduler.yaml');
+  await writeFile(file, stringify({ ...config, leaderElection: { leaderElect: false } }));
+  await cluster.controlPlane.scheduler.kill();
+  const scheduler = new Component(cluster.namespaces, logs, 'kube-scheduler-with-extender', [
+    cluster.binaries.kubernetes['kube-scheduler'],
+    `--config=${file}`,
+    '--bind-address=127.0.0.1',
+  ]);
+  cluster.components.push(scheduler);
+  scheduler.start();
+}
+
+async function logSays(component: Component, words: string): Promise<void> {
+  await eventually(
+    `${component.name} says '${words}'`,
+    async () => (await component.tail()).includes(`"msg":"${words}"`),
+    { explain: () => component.tail() },
+  );
+}
+
+/** The parts of deploy/webhook.yaml: its rights, and its configuration with an address that works without Services. */
+async function webhookParts(): Promise<Record<string, unknown>[]> {
+  const documents = parseAllDocuments(await readFile(deploy('webhook'), 'utf8'));
+  return documents.map((document) => document.toJS() as Record<string, unknown>);
+}
+
+async function webhookRights(): Promise<string> {
+  const rights = (await webhookParts()).filter(({ kind }) => String(kind).startsWith('ClusterRole'));
+  return writeObjects('webhook-rights', rights);
+}
+
+async function webhookConfiguration(): Promise<string> {
+  const caBundle = (await readFile(authority.certificate)).toString('base64');
+  const clientConfig = { url: `https://${webhookAddress}/pod/mutate`, caBundle };
+  const configurations = (await webhookParts()).filter(({ kind }) => kind === 'MutatingWebhookConfiguration');
+  return writeObjects(
+    'webhook-configuration',
+    configurations.map((configuration) => ({
+      ...configuration,
+      webhooks: (configuration['webhooks'] as object[]).map((webhook) => ({ ...webhook, clientConfig })),
+    })),
+  );
+}
+
+async function writeObjects(name: string, objects: readonly object[]): Promise<string> {
+  const file = join(cluster.dir, `${name}.yaml`);
+  await writeFile(file, objects.map((object) => stringify(object)).join('---\n'));
+  return file;
+}
+
+/** A Node without a machine, with that many GiB free. */
+async function register(name: string, gibibytes: number): Promise<void> {
+  await admin.create(nodes, {
+    metadata: { name, annotations: { 'capacity.topolvm.io/00default': String(gibibytes * 1024 ** 3) } },
+    status: { allocatable: { pods: '10' }, capacity: { pods: '10' } },
+  });
+}
+
+async function claim(namespace: string, name: string, storage: string): Promise<void> {
+  await admin.create(persistentVolumeClaims, {
+    metadata: { name, namespace },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: 'moorage',
+      resources: { requests: { storage } },
+    },
+  });
+}
+
+async function makePod(namespace: string, claims: readonly string[]): Promise<Pod> {
+  // A namespace is ready for pods once it has its ServiceAccount.
+  return eventually('the pod is made', () =>
+    admin.create(pods, {
+      metadata: { name: 'pod', namespace },
+      spec: {
+        containers: [{ name: 'first', image: 'none' }],
+        volumes: claims.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } })),
+        tolerations: [{ operator: 'Exists' }], // no kubelet calls these nodes ready
+      },
+    }),
+  );
+}
+
+/** Puts a new pair into the directory, each file at once as a mounted Secret does; returns its name. */
+async function issue(certDir: string, name: string): Promise<string> {
+  await mkdir(certDir, { recursive: true });
+  const { certificate, key } = await authority.server(name, `/CN=${name}`, ['IP:127.0.0.1']);
+  for (const [from, to] of [
+    [certificate, 'tls.crt'],
+    [key, 'tls.key'],
+  ] as const) {
+    await writeFile(join(certDir, `${to}.new`), await readFile(from));
+    await rename(join(certDir, `${to}.new`), join(certDir, to));
+  }
+  return name;
+}
+
+async function servedCertificate(port: number): Promise<string> {
+  const socket = connect({ host: '127.0.0.1', port, ca: await readFile(authority.certificate) });
+  try {
+    await once(socket, 'secureConnect');
+    return String(socket.getPeerCertificate().subject.CN);
+  } finally {
+    socket.destroy();
+  }
+}
