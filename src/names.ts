@@ -93,9 +93,27 @@ export const ioLimitsAnnotation = 'moorage.dev/io-limits';
 /** The LogicalVolume, and so the PersistentVolume, that a volume belongs to: a tag of the volume itself. */
 export const volumeTag = 'moorage.dev/volume';
 
+/** Tags of a volume that CSI's calls have made without Kubernetes: all that is known of it. */
+export const recordTagPrefix = 'standalone.moorage.dev/';
+
 /** Prometheus metrics. */
 export const metrics = {
   volumeGroupAvailableBytes: 'topolvm_volumegroup_available_bytes',
+  volumeGroupSizeBytes: 'topolvm_volumegroup_size_bytes',
+  thinPoolDataPercent: 'topolvm_thinpool_data_percent',
+  thinPoolMetadataPercent: 'topolvm_thinpool_metadata_percent',
+  thinPoolSizeBytes: 'topolvm_thinpool_size_bytes',
+  thinPoolOverprovisionedAvailable: 'topolvm_thinpool_overprovisioned_available',
+  volumeSizeBytes: 'moorage_volume_size_bytes',
+  volumeUsedBytes: 'moorage_volume_used_bytes',
+  callSeconds: 'moorage_call_seconds',
+  poolOperationSeconds: 'moorage_pool_operation_seconds',
+  queueKeys: 'moorage_queue_keys',
+  watchSynced: 'moorage_watch_synced',
+  watchObjects: 'moorage_watch_objects',
+  watchLastEventAgeSeconds: 'moorage_watch_last_event_age_seconds',
+  watchReconnects: 'moorage_watch_reconnects_total',
+  watchRelists: 'moorage_watch_relists_total',
   configAccepted: 'moorage_config_accepted',
   lvmCommands: 'moorage_lvm_commands_total',
   lvmShellRestarts: 'moorage_lvm_shell_restarts_total',

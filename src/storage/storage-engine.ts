@@ -11,8 +11,11 @@ import { VolumeGroups } from './lvm/volume-groups.ts';
 import { poolOpener } from './pool-opener.ts';
 import type { Pools } from './pools.ts';
 
-export interface StorageEngineOptions {
+export interface StorageEngineOptions extends StorageEngineCollaborators {
   readonly configFile: string;
+}
+
+export interface StorageEngineCollaborators {
   readonly run: Run;
   /** The environment that LVM commands inherit. */
   readonly env: NodeJS.ProcessEnv;
@@ -20,14 +23,14 @@ export interface StorageEngineOptions {
   readonly log: Log;
 }
 
-/** The pools of this node as its configuration file says, also when that changes. */
+/** The pools of this node as its configuration says, also when the file with that changes. */
 export class StorageEngine {
-  readonly #file: ConfigFile;
+  readonly #file: ConfigFile | undefined;
   readonly #configured: ConfiguredPools;
   readonly #groups: VolumeGroups;
   readonly #abort = new AbortController();
 
-  private constructor(file: ConfigFile, configured: ConfiguredPools, groups: VolumeGroups) {
+  private constructor(file: ConfigFile | undefined, configured: ConfiguredPools, groups: VolumeGroups) {
     this.#file = file;
     this.#configured = configured;
     this.#groups = groups;
@@ -37,18 +40,37 @@ export class StorageEngine {
   static async start(options: StorageEngineOptions, signal: AbortSignal): Promise<StorageEngine> {
     const { configFile, clock, log } = options;
     const { file, config } = await ConfigFile.open({ path: configFile, clock, log });
-    const groups = new VolumeGroups({ ...options, command: config.lvmCommand });
-    const configured = new ConfiguredPools({ open: poolOpener({ ...options, groups }), clock, log });
+    const engine = await StorageEngine.#open(config, file, options, signal);
+    file.onChange((changed) => void engine.#apply(config, changed, log));
+    return engine;
+  }
+
+  /** The same with a configuration that stays as it is. */
+  static startWith(
+    config: StorageConfig,
+    its: StorageEngineCollaborators,
+    signal: AbortSignal,
+  ): Promise<StorageEngine> {
+    return StorageEngine.#open(config, undefined, its, signal);
+  }
+
+  static async #open(
+    config: StorageConfig,
+    file: ConfigFile | undefined,
+    its: StorageEngineCollaborators,
+    signal: AbortSignal,
+  ): Promise<StorageEngine> {
+    const groups = new VolumeGroups({ ...its, command: config.lvmCommand });
+    const configured = new ConfiguredPools({ open: poolOpener({ ...its, groups }), clock: its.clock, log: its.log });
     groups.onStranger(() => configured.lookAgain()); // a volume group may just have been made
     const engine = new StorageEngine(file, configured, groups);
     try {
       await configured.apply(config, signal);
+      return engine;
     } catch (error) {
       await engine.stop();
       throw error;
     }
-    file.onChange((changed) => void engine.#apply(config, changed, log));
-    return engine;
   }
 
   get pools(): Pools {
@@ -67,11 +89,11 @@ export class StorageEngine {
 
   /** Why the configuration file, as it is now, is not used; undefined while it is. */
   get configProblem(): unknown {
-    return this.#file.problem;
+    return this.#file?.problem;
   }
 
   async stop(): Promise<void> {
-    this.#file.close();
+    this.#file?.close();
     this.#abort.abort();
     await this.#configured.stop();
     await this.#groups.stop();

@@ -1,0 +1,44 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
+import type { RpcServer } from '../rpc/server.ts';
+import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
+import { StorageEngine, type StorageEngineCollaborators } from '../storage/storage-engine.ts';
+
+/** Where volumes are kept as files if no configuration says otherwise. */
+export const defaultDirectory = '/var/lib/moorage';
+
+const defaultConfig = `
+device-classes:
+  - name: files
+    type: file
+    path: ${defaultDirectory}
+    default: true
+    spare-gb: 1
+`;
+
+export interface StandaloneEngine {
+  readonly engine: StorageEngine;
+  /** Serves `moorage volume` and `moorage pool`, and keeps a second engine from the same disks. */
+  readonly server: RpcServer;
+}
+
+/** The storage engine as the file says, or with files in the default directory where none is named. */
+export async function startEngine(
+  configFile: string,
+  its: StorageEngineCollaborators,
+  signal: AbortSignal,
+): Promise<StandaloneEngine> {
+  const config = parseStorageConfig(configFile ? await readFile(configFile, 'utf8') : defaultConfig);
+  const { socketPath } = config;
+  await mustBeOnlyLvmd(socketPath);
+  if (!configFile) await mkdir(defaultDirectory, { recursive: true, mode: 0o700 });
+  const engine = await (configFile
+    ? StorageEngine.start({ ...its, configFile }, signal)
+    : StorageEngine.startWith(config, its, signal));
+  try {
+    return { engine, server: await serveLvmd({ ...its, socketPath, pools: engine.pools }) };
+  } catch (error) {
+    await engine.stop();
+    throw error;
+  }
+}

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ManualClock } from '../base/manual-clock.ts';
+import type { WantedVolume } from '../csi/volume-store.ts';
+import { InMemoryPool } from '../node/in-memory-pool.ts';
+import { Pools } from '../storage/pools.ts';
+import { RecordedVolumes } from './recorded-volumes.ts';
+import { StandaloneSnapshots } from './standalone-snapshots.ts';
+import { StandaloneVolumes } from './standalone-volumes.ts';
+import { idFor } from './volume-record.ts';
+
+const { signal } = new AbortController();
+const gibi = 1024n ** 3n;
+const wish: WantedVolume = {
+  name: 'data of the shop',
+  nodeNames: ['here'],
+  deviceClass: '',
+  lvcreateOptionClass: '',
+  sizeBytes: gibi,
+};
+
+function machine(disks = [new InMemoryPool('ssd', 10n * gibi), new InMemoryPool('hdd', 10n * gibi)]) {
+  const pools = new Pools(disks, 'ssd');
+  const recorded = new RecordedVolumes(pools);
+  const shared = { nodeName: 'here', pools, recorded, clock: new ManualClock() };
+  const [ssd, hdd] = disks as [InMemoryPool, InMemoryPool];
+  return { ssd, hdd, disks, volumes: new StandaloneVolumes(shared), snapshots: new StandaloneSnapshots(shared) };
+}
+
+test('a repeated wish is the same volume, also after a restart and at the same moment', async () => {
+  const { volumes, disks, ssd } = machine();
+  const [made, again] = await Promise.all([volumes.create(wish, signal), volumes.create(wish, signal)]);
+  assert.deepEqual(again, made);
+  assert.equal(ssd.list().length, 1);
+
+  const restarted = machine(disks);
+  assert.deepEqual(await restarted.volumes.create(wish, signal), made);
+  assert.deepEqual(await restarted.volumes.list(), [made]);
+  assert.deepEqual(await restarted.volumes.find(made.id), made);
+});
+
+test('the same name with another wish is refused, and says what it is', async () => {
+  const { volumes } = machine();
+  const { id } = await volumes.create(wish, signal);
+  await volumes.grow(id, 2n * gibi, signal);
+  await volumes.create(wish, signal); // what was asked for counts, not what became of it
+
+  const different: Partial<WantedVolume>[] = [
+    { sizeBytes: 2n * gibi },
+    { deviceClass: 'hdd' },
+    { lvcreateOptionClass: 'raid5' },
+    { source: { kind: 'volume', id: 'other' } },
+  ];
+  for (const changes of different) {
+    await assert.rejects(volumes.create({ ...wish, ...changes }, signal), {
+      code: 'AlreadyExists',
+      message: /^data of the shop is volume .* choose another name/,
+    });
+  }
+});
+
+test('a volume is made on this node or not at all', async () => {
+  const { volumes } = machine();
+  await assert.rejects(volumes.create({ ...wish, nodeNames: ['there'] }, signal), { code: 'ResourceExhausted' });
+  await volumes.create({ ...wish, nodeNames: ['there', 'here'] }, signal);
+});
+
+test('a snapshot and a restored volume remember what they were made of, in the pool that it is in', async () => {
+  const { volumes, snapshots, hdd } = machine();
+  const source = await volumes.create({ ...wish, deviceClass: 'hdd' }, signal);
+  const snapshot = await snapshots.create({ name: 'before the sale', sourceId: source.id }, signal);
+  assert.equal(snapshot.sourceId, source.id);
+  assert.deepEqual(await snapshots.create({ name: 'before the sale', sourceId: source.id }, signal), snapshot);
+  assert.deepEqual(await snapshots.list(), [snapshot]);
+  assert.equal(hdd.get(snapshot.id)?.readOnly, true);
+
+  const from = { kind: 'snapshot' as const, id: snapshot.id };
+  const restored = await volumes.create({ ...wish, name: 'restored', deviceClass: 'hdd', source: from }, signal);
+  assert.deepEqual(restored.source, from);
+  assert.equal(hdd.get(restored.id)?.readOnly, false);
+  assert.deepEqual((await volumes.list()).map(({ name }) => name).sort(), ['data of the shop', 'restored']);
+});
+
+test('a snapshot by a name that is taken, or of nothing, is refused', async () => {
+  const { volumes, snapshots } = machine();
+  const one = await volumes.create(wish, signal);
+  const other = await volumes.create({ ...wish, name: 'other' }, signal);
+  await snapshots.create({ name: 's', sourceId: one.id }, signal);
+  await assert.rejects(snapshots.create({ name: 's', sourceId: other.id }, signal), { code: 'AlreadyExists' });
+  await assert.rejects(snapshots.create({ name: 't', sourceId: 'nothing' }, signal), { code: 'NotFound' });
+  const source = { kind: 'snapshot' as const, id: one.id };
+  await assert.rejects(volumes.create({ ...wish, name: 'copy', source }, signal), { code: 'NotFound' });
+});
+
+test('a volume is never removed as a snapshot, nor a snapshot as a volume, nor what others have made', async () => {
+  const { volumes, snapshots, ssd } = machine();
+  const volume = await volumes.create(wish, signal);
+  const snapshot = await snapshots.create({ name: 's', sourceId: volume.id }, signal);
+  const foreign = idFor('volume', 'made by hand under a name like ours');
+  await ssd.create({ id: foreign, sizeBytes: gibi, tags: ['backup'] });
+
+  await volumes.remove(snapshot.id, signal);
+  await snapshots.remove(volume.id, signal);
+  await volumes.remove(foreign, signal);
+  await volumes.remove('no-such-volume', signal);
+  assert.equal(await volumes.find(foreign), undefined);
+  assert.equal(ssd.list().length, 3);
+
+  await snapshots.remove(snapshot.id, signal);
+  await volumes.remove(volume.id, signal);
+  assert.deepEqual(
+    ssd.list().map(({ id }) => id),
+    [foreign],
+  );
+});
+
+test('what a crash left half-made, which no list shows, is removed by its pool', async () => {
+  const { volumes, ssd, hdd } = machine();
+  const asked: string[] = [];
+  for (const pool of [ssd, hdd]) {
+    pool.remove = async (id) => {
+      asked.push(`${pool.name} ${id}`);
+      return true;
+    };
+  }
+  const id = idFor('volume', 'half');
+  await volumes.remove(id, signal);
+  assert.deepEqual(asked, [`ssd ${id}`, `hdd ${id}`]);
+
+  await volumes.remove('pvc-4711', signal);
+  assert.equal(asked.length, 2, 'no volume of ours can have that id');
+});
+
+test('IO limits are refused', async () => {
+  const { volumes } = machine();
+  await assert.rejects(volumes.create({ ...wish, limits: { readBytesPerSecond: 1n } }, signal), {
+    code: 'InvalidArgument',
+  });
+  await assert.rejects(volumes.modify('v', {}), { code: 'InvalidArgument' });
+});
