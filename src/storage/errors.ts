@@ -132,9 +132,9 @@ export class VolumeHasSnapshots extends MoorageError {
   }
 }
 
-/** The volume is known, but has no device that could be opened. */
+/** The volume is known, but has no device that could be opened; somebody must act before trying again can help. */
 export class VolumeInactive extends MoorageError {
-  readonly code = 'Unavailable';
+  readonly code = 'FailedPrecondition';
 
   constructor(id: string, reason: string, options?: ErrorOptions) {
     super(`volume ${id} has no device: ${reason}; look for a missing disk or a thin pool that needs repair`, options);
