@@ -215,3 +215,15 @@ test('whatever happens, no addition is lost, no key runs twice at once, and noth
     { numRuns: 200 },
   );
 });
+
+test('it tells how much waits, runs and has failed', async () => {
+  const { queue, end } = workshop({ concurrency: 1 });
+  queue.add('a');
+  queue.add('b');
+  queue.add('c');
+  assert.deepEqual(queue.depth, { waiting: 2, running: 1, failing: 0 });
+  await settle();
+  await end('a', new Error('no'));
+  await end('b');
+  assert.deepEqual(queue.depth, { waiting: 0, running: 1, failing: 1 });
+});

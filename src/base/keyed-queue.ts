@@ -48,6 +48,12 @@ export class KeyedQueue {
     this.#random = random;
   }
 
+  /** How many keys wait to run, run, and wait because they failed. */
+  get depth(): { readonly waiting: number; readonly running: number; readonly failing: number } {
+    const waiting = this.#waiting.size + this.#runAgain.size;
+    return { waiting, running: this.#running.size, failing: this.#failures.size };
+  }
+
   add(key: string): void {
     if (this.#stopping) return;
     this.#cancelDelay(key);
