@@ -1,6 +1,14 @@
 import { driverName } from '../names.ts';
-import { type Identity, PluginCapability_Service_Type as ServiceType } from '../rpc/gen/csi/v1/csi_pb.ts';
+import {
+  PluginCapability_VolumeExpansion_Type as Expansion,
+  type Identity,
+  PluginCapability_Service_Type as Service,
+} from '../rpc/gen/csi/v1/csi_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
+
+const services = [Service.CONTROLLER_SERVICE, Service.VOLUME_ACCESSIBILITY_CONSTRAINTS];
+/** While a pod uses the volume, and while none does. */
+const expansions = [Expansion.ONLINE, Expansion.OFFLINE];
 
 /** `ready` says whether the process can serve calls yet: its caches are filled, its pools are open. */
 export function identityService({
@@ -14,9 +22,10 @@ export function identityService({
     getPluginInfo: async () => ({ name: driverName, vendorVersion: version }),
 
     getPluginCapabilities: async () => ({
-      capabilities: [ServiceType.CONTROLLER_SERVICE, ServiceType.VOLUME_ACCESSIBILITY_CONSTRAINTS].map((type) => ({
-        type: { case: 'service' as const, value: { type } },
-      })),
+      capabilities: [
+        ...services.map((type) => ({ type: { case: 'service' as const, value: { type } } })),
+        ...expansions.map((type) => ({ type: { case: 'volumeExpansion' as const, value: { type } } })),
+      ],
     }),
 
     probe: async () => ({ ready: ready() }),

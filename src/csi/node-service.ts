@@ -1,39 +1,78 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
 import { publishContext } from '../names.ts';
-import type { Node } from '../rpc/gen/csi/v1/csi_pb.ts';
+import {
+  type Node,
+  NodeServiceCapability_RPC_Type as RpcType,
+  VolumeUsage_Unit as Unit,
+  type VolumeCapability,
+  type VolumeUsageSchema,
+} from '../rpc/gen/csi/v1/csi_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import type { NodeVolumes, PreparedUse } from './node-volumes.ts';
+import type { NodeVolumes, PreparedUse, Usage } from './node-volumes.ts';
 import { required } from './required.ts';
 import { topologyOf } from './topology.ts';
-import { filesystemSettings, type VolumeContext } from './volume-context.ts';
-import { type VolumeUse, volumeUse } from './volume-use.ts';
+import { ephemeralVolume, filesystemSettings, type VolumeContext } from './volume-context.ts';
+import { hasFlag, isExclusive, isForReading, volumeUse } from './volume-use.ts';
 
-/**
- * There is no staging: a volume's device is mounted for each pod directly, as TopoLVM does it, so that volumes which
- * TopoLVM has published can be unpublished here.
- */
+const capabilities = [
+  RpcType.STAGE_UNSTAGE_VOLUME,
+  RpcType.GET_VOLUME_STATS,
+  RpcType.EXPAND_VOLUME,
+  RpcType.VOLUME_CONDITION,
+  RpcType.SINGLE_NODE_MULTI_WRITER,
+];
+
 export function nodeService({
   nodeName,
   volumes,
 }: {
   readonly nodeName: string;
-  readonly volumes: Pick<NodeVolumes, 'publish' | 'unpublish'>;
+  readonly volumes: NodeVolumes;
 }): Implementation<typeof Node> {
   return {
+    async nodeStageVolume(request, { signal, log }) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const stagingPath = required(request.stagingTargetPath, 'staging_target_path');
+      const use = preparedUse(required(request.volumeCapability, 'volume_capability'), request.volumeContext);
+      await volumes.stage({ volumeId, stagingPath, use }, signal);
+      log.info({ volume: volumeId, path: stagingPath }, 'volume staged');
+      return {};
+    },
+
+    async nodeUnstageVolume(request, { signal, log }) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const stagingPath = required(request.stagingTargetPath, 'staging_target_path');
+      await volumes.unstage(volumeId, stagingPath, signal);
+      log.info({ volume: volumeId, path: stagingPath }, 'volume unstaged');
+      return {};
+    },
+
     async nodePublishVolume(request, { signal, log }) {
+      const { volumeContext } = request;
       const volumeId = required(request.volumeId, 'volume_id');
       const targetPath = required(request.targetPath, 'target_path');
-      const use = volumeUse(required(request.volumeCapability, 'volume_capability'), 'volume_capability');
-      if (request.readonly && use.kind === 'filesystem' && use.mountFlags.includes('rw')) {
+      const capability = required(request.volumeCapability, 'volume_capability');
+      const use = preparedUse(capability, volumeContext);
+      const readOnly = request.readonly || isForReading(capability);
+      if (readOnly && use.kind === 'filesystem' && hasFlag(use.mountFlags, 'rw')) {
         throw new InvalidInput(
-          'volume_capability.mount.mount_flags hold rw but readonly is set; leave one of them out',
+          'volume_capability.mount.mount_flags hold rw but the volume shall be read-only; leave one of them out',
         );
       }
-      const { readonly: readOnly, volumeContext } = request;
-      const publication = { volumeId, targetPath, stagingPath: undefined, readOnly, exclusive: false } as const;
-      const podUid = volumeContext[publishContext.podUid];
-      const preparedUse = prepared(use, volumeContext);
-      await volumes.publish({ ...publication, use: preparedUse, ephemeral: undefined, podUid }, signal);
+      await volumes.publish(
+        {
+          volumeId,
+          targetPath,
+          stagingPath: request.stagingTargetPath || undefined,
+          readOnly,
+          exclusive: isExclusive(capability),
+          use,
+          ephemeral: ephemeralVolume(volumeContext),
+          podUid: volumeContext[publishContext.podUid],
+        },
+        signal,
+      );
       log.info({ volume: volumeId, target: targetPath }, 'volume published');
       return {};
     },
@@ -46,12 +85,45 @@ export function nodeService({
       return {};
     },
 
-    nodeGetCapabilities: async () => ({ capabilities: [] }),
+    async nodeGetVolumeStats(request) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const volumePath = required(request.volumePath, 'volume_path');
+      const { usage, condition } = await volumes.stats(volumeId, volumePath);
+      const { isAbnormal: abnormal, message } = condition;
+      return { usage: usage.map(usageMessage), volumeCondition: { abnormal, message } };
+    },
+
+    async nodeExpandVolume(request, { signal, log }) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const volumePath = required(request.volumePath, 'volume_path');
+      const accessType = request.volumeCapability?.accessType.case;
+      const capacityBytes = await volumes.expand(
+        {
+          volumeId,
+          volumePath,
+          stagingPath: request.stagingTargetPath || undefined,
+          requiredBytes: request.capacityRange?.requiredBytes ?? 0n,
+          isBlock: accessType && accessType === 'block',
+        },
+        signal,
+      );
+      log.info({ volume: volumeId, sizeBytes: String(capacityBytes) }, 'volume expanded');
+      return { capacityBytes };
+    },
+
+    nodeGetCapabilities: async () => ({
+      capabilities: capabilities.map((type) => ({ type: { case: 'rpc' as const, value: { type } } })),
+    }),
 
     nodeGetInfo: async () => ({ nodeId: nodeName, accessibleTopology: topologyOf(nodeName) }),
   };
 }
 
-function prepared(use: VolumeUse, context: VolumeContext): PreparedUse {
+function preparedUse(capability: VolumeCapability, context: VolumeContext): PreparedUse {
+  const use = volumeUse(capability, 'volume_capability');
   return use.kind === 'block' ? use : { ...use, settings: filesystemSettings(context, use.filesystem) };
+}
+
+function usageMessage({ unit, total, filling }: Usage): MessageInitShape<typeof VolumeUsageSchema> {
+  return { unit: unit === 'bytes' ? Unit.BYTES : Unit.INODES, total, ...filling };
 }

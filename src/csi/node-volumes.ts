@@ -1,3 +1,4 @@
+import type { VolumeHealth } from '../storage/volume-health.ts';
 import type { EphemeralVolume, FilesystemSettings } from './volume-context.ts';
 import type { BlockUse, FilesystemUse } from './volume-use.ts';
 
@@ -45,15 +46,9 @@ export interface Usage {
   readonly filling?: { readonly used: bigint; readonly available: bigint };
 }
 
-export interface Condition {
-  readonly isAbnormal: boolean;
-  /** One sentence for people. */
-  readonly message: string;
-}
-
 export interface VolumeStats {
   readonly usage: readonly Usage[];
-  readonly condition: Condition;
+  readonly condition: VolumeHealth;
 }
 
 /**

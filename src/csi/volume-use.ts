@@ -16,12 +16,20 @@ export interface BlockUse {
   readonly kind: 'block';
 }
 
+/** Local volumes are on one node, where any number of pods may have them. */
+const offeredModes: ReadonlySet<Mode> = new Set([
+  Mode.SINGLE_NODE_WRITER,
+  Mode.SINGLE_NODE_READER_ONLY,
+  Mode.SINGLE_NODE_SINGLE_WRITER,
+  Mode.SINGLE_NODE_MULTI_WRITER,
+]);
+
 const defaultFilesystem: Filesystem = 'ext4';
 
 /** What one capability asks for; throws if no volume of ours can be used so. */
 export function volumeUse(capability: VolumeCapability, field: string): VolumeUse {
   const mode = capability.accessMode?.mode ?? Mode.UNKNOWN;
-  if (mode !== Mode.SINGLE_NODE_WRITER) throw new AccessModeNotOffered(field, mode);
+  if (!offeredModes.has(mode)) throw new AccessModeNotOffered(field, mode);
   const { accessType } = capability;
   switch (accessType.case) {
     case 'block':
@@ -35,6 +43,21 @@ export function volumeUse(capability: VolumeCapability, field: string): VolumeUs
     case undefined:
       throw new InvalidInput(`${field}.access_type is missing from the request; set block or mount`);
   }
+}
+
+/** Whether whoever gets the volume may only read it. */
+export function isForReading({ accessMode }: VolumeCapability): boolean {
+  return accessMode?.mode === Mode.SINGLE_NODE_READER_ONLY;
+}
+
+/** Whether nobody else may have the volume at the same time, as with ReadWriteOncePod. */
+export function isExclusive({ accessMode }: VolumeCapability): boolean {
+  return accessMode?.mode === Mode.SINGLE_NODE_SINGLE_WRITER;
+}
+
+/** Mount flags come one by one, or several in one, as in `-o noatime,ro`. */
+export function hasFlag(flags: readonly string[], wanted: string): boolean {
+  return flags.some((flag) => flag.split(',').includes(wanted));
 }
 
 /** All of a request's capabilities must fit one volume; the first one decides how small it may be. */
@@ -63,9 +86,6 @@ export class AccessModeNotOffered extends MoorageError {
 
   constructor(field: string, mode: Mode) {
     const name = Object.entries(Mode).find(([, number]) => number === mode)?.[0] ?? String(mode);
-    super(
-      `${field}.access_mode ${name} cannot be had from a local volume; ` +
-        'use ReadWriteOnce or ReadWriteOncePod (SINGLE_NODE_WRITER)',
-    );
+    super(`${field}.access_mode ${name} cannot be had from a local volume; use ReadWriteOnce or ReadWriteOncePod`);
   }
 }

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
@@ -16,15 +17,13 @@ import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
-import { Formatter } from '../storage/filesystem.ts';
-import { Mounts } from '../storage/mounts.ts';
-import { blkid } from '../storage/probe.ts';
 import { capacityGauge } from './capacity-gauge.ts';
 import { CapacityPublisher, capacityAnnotationsOf } from './capacity-publisher.ts';
+import { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
-import { PublishedVolumes } from './published-volumes.ts';
+import { publishing } from './publishing.ts';
 
 export interface NodeOptions {
   readonly nodeName: string;
@@ -121,11 +120,8 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   await metrics.listen();
   atWork.push(metrics);
 
-  const published = new PublishedVolumes({
-    pools,
-    formatter: new Formatter({ run, probe: blkid(run) }),
-    mounts: new Mounts({ run }),
-  });
+  const ephemeral = new EphemeralVolumes({ pools, log });
+  const published = publishing({ pools, ephemeral, run });
   const csi = new RpcServer({ socketPath: options.csiSocket, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))
     .add(
@@ -143,6 +139,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   await registration.listen();
   atWork.push(registration);
 
+  void ephemeral.removeLeftovers(join(options.kubeletDir, 'pods'), signal);
   volumes.start();
   node.start();
   if (!signal.aborted) await once(signal, 'abort');

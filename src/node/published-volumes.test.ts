@@ -1,138 +1,298 @@
 import assert from 'node:assert/strict';
-import { access, chmod, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { access, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Publication } from '../csi/node-volumes.ts';
-import type { BindRequest, MountRequest } from '../storage/mounts.ts';
-import type { Pool, VolumeId } from '../storage/pool.ts';
+import { silentLog } from '../base/log.ts';
+import type { Expansion, PreparedUse, Publication } from '../csi/node-volumes.ts';
+import type { Mount } from '../storage/mountinfo.ts';
+import type { BindRequest } from '../storage/mounts.ts';
+import type { Volume } from '../storage/pool.ts';
 import { Pools } from '../storage/pools.ts';
+import { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
+import type { PreparedFilesystems } from './prepared-filesystems.ts';
 import { PublishedVolumes } from './published-volumes.ts';
 
 const never = new AbortController().signal;
 const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
-const isRoot = process.getuid?.() === 0;
+const ext4: PreparedUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings };
+const block: PreparedUse = { kind: 'block' };
 
-/** Nothing is really mounted or formatted: the directory that stands for the mount is there to look at. */
-class RecordingMounts {
-  readonly done: (MountRequest | BindRequest | { readonly unmounted: string })[] = [];
+/** A kernel that only remembers what is mounted where, and commands that only tell that they ran. */
+class RememberedMounts {
+  readonly table = new Map<string, Mount>();
+  readonly story: string[] = [];
 
-  async mount(request: MountRequest): Promise<void> {
-    this.done.push(request);
+  mountAt: PreparedFilesystems['mountAt'] = async (path, pool, id, use) => {
+    const { devicePath = '' } = pool.get(id) ?? {};
+    this.story.push(`mount ${path}`);
+    this.#put(path, devicePath, use.filesystem, use.mountFlags);
+  };
+
+  async bind({ source, target, readOnly }: BindRequest): Promise<void> {
+    this.story.push(`bind ${source} at ${target}${readOnly ? ' to read' : ''}`);
+    this.#put(target, this.table.get(source)?.source ?? source, 'ext4', readOnly ? ['ro'] : []);
   }
 
-  async bind(request: BindRequest): Promise<void> {
-    this.done.push(request);
+  async at(target: string): Promise<Mount | undefined> {
+    return this.table.get(target);
+  }
+
+  async holding(target: string, device: string): Promise<Mount | undefined> {
+    const mount = this.table.get(target);
+    return mount?.source === device ? mount : undefined;
+  }
+
+  async protect(target: string): Promise<void> {
+    this.story.push(`protect ${target}`);
   }
 
   async unmount(target: string): Promise<void> {
-    this.done.push({ unmounted: target });
+    this.story.push(`unmount ${target}`);
+    this.table.delete(target);
+  }
+
+  async grow({ id }: Volume, filesystem: string, mountedAt: string): Promise<void> {
+    this.story.push(`grow ${filesystem} of ${id} at ${mountedAt}`);
+  }
+
+  #put(target: string, source: string, filesystem: string, options: readonly string[]): void {
+    this.table.set(target, { target, root: '/', device: '0:0', filesystem, source, options });
   }
 }
 
 async function node(t: TestContext) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-node-'));
   t.after(() => rm(directory, { recursive: true }));
-  const pool = new InMemoryPool('ssd', 4096n);
-  await pool.create({ id: 'v', sizeBytes: 1n, tags: [] });
-  const mounts = new RecordingMounts();
-  const formatted: string[] = [];
-  const formatter = {
-    async ensure(within: Pool, id: VolumeId, filesystem: string) {
-      formatted.push(filesystem);
-      const volume = within.get(id);
-      assert.ok(volume);
-      return volume;
-    },
-  };
-  const targetPath = join(directory, 'pod', 'mount');
+  const pool = new InMemoryPool('ssd', 8n * 1024n ** 3n);
+  await pool.create({ id: 'v', sizeBytes: 4096n, tags: [] });
+  const pools = new Pools([pool], 'ssd');
+  const mounts = new RememberedMounts();
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const [stagingPath, targetPath] = [join(directory, 'staged'), join(directory, 'pod', 'mount')];
   const publication: Publication = {
     volumeId: 'v',
     targetPath,
-    stagingPath: undefined,
+    stagingPath,
     readOnly: false,
     exclusive: false,
+    use: ext4,
     ephemeral: undefined,
     podUid: undefined,
-    use: { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings },
   };
-  const volumes = new PublishedVolumes({ pools: new Pools([pool], 'ssd'), formatter, mounts });
-  return { volumes, publication, targetPath, mounts, formatted };
+  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral });
+  return { volumes, publication, directory, stagingPath, targetPath, mounts, pool };
 }
 
-async function modeOf(path: string): Promise<number> {
-  return (await stat(path)).mode & 0o7777;
-}
+const isThere = (path: string) =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
 
-test('a filesystem is made sure of, then mounted', async (t) => {
-  const { volumes, publication, targetPath, mounts, formatted } = await node(t);
+test('a filesystem is mounted once for the node, and bound for each pod', async (t) => {
+  const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+  await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
+  assert.deepEqual(mounts.story, [`mount ${stagingPath}`]);
   await volumes.publish(publication, never);
-  assert.deepEqual(formatted, ['ext4']);
-  assert.deepEqual(mounts.done, [
-    { source: '/dev/ssd/v', target: targetPath, filesystem: 'ext4', options: ['noatime'], readOnly: false },
-  ]);
+  await volumes.publish({ ...publication, targetPath: `${targetPath}2`, readOnly: true }, never);
+  const bound = mounts.story.filter((step) => step.startsWith('bind'));
+  assert.deepEqual(bound, [`bind ${stagingPath} at ${targetPath}`, `bind ${stagingPath} at ${targetPath}2 to read`]);
+
+  await volumes.unpublish('v', targetPath, never);
+  await volumes.unstage('v', stagingPath, never);
+  assert.deepEqual([...mounts.table.keys()], [`${targetPath}2`]);
 });
 
-test('read-only is a matter of the target, the needs of xfs one of the mount', async (t) => {
-  const { volumes, publication, mounts } = await node(t);
-  const use = { kind: 'filesystem', filesystem: 'xfs', mountFlags: ['noatime'], settings } as const;
-  await volumes.publish({ ...publication, readOnly: true, use }, never);
-  const { options, readOnly } = mounts.done[0] as MountRequest;
-  assert.deepEqual({ options, readOnly }, { options: ['noatime', 'nouuid'], readOnly: true });
+test('publishing before staging, or after the staging was lost, stages', async (t) => {
+  const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+  await volumes.publish(publication, never);
+  assert.deepEqual(mounts.story, [`mount ${stagingPath}`, `bind ${stagingPath} at ${targetPath}`]);
 });
 
-test('a raw volume is bound to a file and never formatted', async (t) => {
-  const { volumes, publication, targetPath, mounts, formatted } = await node(t);
-  await volumes.publish({ ...publication, use: { kind: 'block' } }, never);
-  assert.deepEqual(formatted, []);
-  assert.deepEqual(mounts.done, [{ source: '/dev/ssd/v', target: targetPath, readOnly: false }]);
+test('without a staging path a volume is mounted for the pod directly', async (t) => {
+  const { volumes, publication, targetPath, mounts } = await node(t);
+  await volumes.publish({ ...publication, stagingPath: undefined, readOnly: true }, never);
+  assert.deepEqual(mounts.story, [`mount ${targetPath}`, `protect ${targetPath}`]);
+});
+
+test('a raw volume is not staged, but bound to a file', async (t) => {
+  const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+  await volumes.stage({ volumeId: 'v', stagingPath, use: block }, never);
+  for (let i = 0; i < 2; i++) await volumes.publish({ ...publication, use: block, readOnly: true }, never);
+  const bound = `bind /dev/ssd/v at ${targetPath} to read`;
+  assert.deepEqual(mounts.story, [bound, bound]);
   assert.ok((await stat(targetPath)).isFile());
-  await volumes.publish({ ...publication, use: { kind: 'block' } }, never);
 });
 
 test('a volume of another node is refused', async (t) => {
-  const { volumes, publication } = await node(t);
-  await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never), {
-    code: 'NotFound',
-    message: /^this node has no volume w; check/,
-  });
+  const { volumes, publication, stagingPath } = await node(t);
+  const why = { code: 'NotFound', message: /^this node has no volume w; check/ };
+  await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never), why);
+  await assert.rejects(volumes.publish({ ...publication, volumeId: 'w', use: block }, never), why);
+  for (const use of [ext4, block]) await assert.rejects(volumes.stage({ volumeId: 'w', stagingPath, use }, never), why);
 });
 
-test('every user can write to a fresh filesystem', { skip: !isRoot && 'needs root' }, async (t) => {
-  const { volumes, publication, targetPath } = await node(t);
-  await mkdir(join(targetPath, 'lost+found'), { recursive: true });
-  await chmod(targetPath, 0o755);
-  await volumes.publish(publication, never);
-  assert.equal(await modeOf(targetPath), 0o2777);
-});
-
-test('the mode that somebody chose is kept', { skip: !isRoot && 'needs root' }, async (t) => {
+test('a path that is something else is refused, and not touched', async (t) => {
   const { volumes, publication, targetPath } = await node(t);
   await mkdir(targetPath, { recursive: true });
-  await chmod(targetPath, 0o700);
-  await volumes.publish(publication, never);
-  assert.equal(await modeOf(targetPath), 0o700);
-
-  await chmod(targetPath, 0o755);
-  await writeFile(join(targetPath, 'data'), '');
-  await volumes.publish(publication, never);
-  assert.equal(await modeOf(targetPath), 0o755, 'it is in use');
+  await assert.rejects(volumes.publish({ ...publication, use: block }, never), {
+    code: 'FailedPrecondition',
+    message: `${targetPath} must be a file, and something else is there; remove it`,
+  });
+  await rm(targetPath, { recursive: true });
+  await writeFile(targetPath, 'precious');
+  await assert.rejects(volumes.publish(publication, never), {
+    code: 'FailedPrecondition',
+    message: /must be a directory/,
+  });
+  await assert.rejects(volumes.unpublish('v', targetPath, never), {
+    code: 'FailedPrecondition',
+    message: /holds data/,
+  });
+  await access(targetPath);
 });
 
-test('unpublishing removes the mount point, and can be repeated', async (t) => {
-  const { volumes, publication, targetPath, mounts } = await node(t);
+test('unpublishing and unstaging can be repeated, also for what never was', async (t) => {
+  const { volumes, publication, stagingPath, targetPath } = await node(t);
   await volumes.publish(publication, never);
-  await volumes.unpublish('v', targetPath, never);
-  await assert.rejects(access(targetPath), { code: 'ENOENT' });
-  await volumes.unpublish('v', targetPath, never);
-  assert.deepEqual(mounts.done.slice(1), [{ unmounted: targetPath }, { unmounted: targetPath }]);
+  for (let i = 0; i < 2; i++) {
+    await volumes.unpublish('v', targetPath, never);
+    await volumes.unstage('v', stagingPath, never);
+  }
+  assert.equal(await isThere(targetPath), false);
+  await volumes.unpublish('unknown', join(targetPath, 'no', 'such'), never);
+  await volumes.unstage('unknown', join(stagingPath, 'no', 'such'), never);
 });
 
 test('unpublishing never removes what is in the mount point', async (t) => {
   const { volumes, publication, targetPath } = await node(t);
   await volumes.publish(publication, never);
   await writeFile(join(targetPath, 'data'), 'precious');
-  await assert.rejects(volumes.unpublish('v', targetPath, never), { code: 'ENOTEMPTY' });
+  await assert.rejects(volumes.unpublish('v', targetPath, never), {
+    code: 'FailedPrecondition',
+    message: /^nothing is mounted at .* any more, but it holds data/,
+  });
   await access(join(targetPath, 'data'));
+});
+
+test('a volume for one pod at a time is refused to a second, until the first is gone', async (t) => {
+  const { volumes, publication, targetPath, mounts } = await node(t);
+  const exclusive = { ...publication, exclusive: true };
+  const second = { ...exclusive, targetPath: `${targetPath}2` };
+  await volumes.publish(exclusive, never);
+  await volumes.publish(exclusive, never);
+  await assert.rejects(volumes.publish(second, never), {
+    code: 'FailedPrecondition',
+    message: /^volume v is for one pod at a time, and one has it at .*mount; wait/,
+  });
+  await volumes.publish({ ...publication, targetPath: `${targetPath}3` }, never); // whoever does not ask to be alone is not
+  await volumes.unpublish('v', `${targetPath}3`, never);
+  mounts.table.delete(targetPath); // as if somebody had unmounted it by hand
+  await volumes.publish(second, never);
+  await volumes.unpublish('v', second.targetPath, never);
+  await volumes.publish(exclusive, never);
+});
+
+test('a slow volume delays neither its own stats nor anything of another', async (t) => {
+  const { volumes, publication, mounts, pool, stagingPath } = await node(t);
+  await pool.create({ id: 'w', sizeBytes: 1n, tags: [] });
+  const slow = Promise.withResolvers<void>();
+  const { mountAt } = mounts;
+  mounts.mountAt = async (path, within, id, use, signal) => {
+    if (id === 'v') await slow.promise;
+    return mountAt(path, within, id, use, signal);
+  };
+  const publishing = volumes.publish(publication, never);
+  const waiting = volumes.unstage('v', stagingPath, never);
+  await volumes.publish({ ...publication, volumeId: 'w', stagingPath: `${stagingPath}-w` }, never);
+  await volumes.stats('v', '/proc');
+  assert.equal(mounts.story.filter((step) => step === `unmount ${stagingPath}`).length, 0);
+  slow.resolve();
+  await Promise.all([publishing, waiting]);
+});
+
+test('a caller that has left while it waited changes nothing', async (t) => {
+  const { volumes, publication, mounts } = await node(t);
+  const slow = Promise.withResolvers<void>();
+  const { mountAt } = mounts;
+  mounts.mountAt = async (...args) => {
+    await slow.promise;
+    return mountAt(...args);
+  };
+  const first = volumes.publish(publication, never);
+  const leaving = new AbortController();
+  const second = volumes.unpublish('v', publication.targetPath, leaving.signal);
+  leaving.abort(new Error('gone'));
+  await assert.rejects(second, /gone/);
+  slow.resolve();
+  await first;
+  assert.ok(mounts.table.has(publication.targetPath));
+});
+
+test('a filesystem grows where it is mounted, best where it was staged', async (t) => {
+  const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+  await volumes.publish({ ...publication, readOnly: true }, never);
+  mounts.story.length = 0;
+  const expansion: Expansion = {
+    volumeId: 'v',
+    volumePath: targetPath,
+    stagingPath,
+    requiredBytes: 4096n,
+    isBlock: undefined,
+  };
+  assert.equal(await volumes.expand(expansion, never), 4096n);
+  assert.deepEqual(mounts.story, [`grow ext4 of v at ${stagingPath}`]);
+  await assert.rejects(volumes.expand({ ...expansion, stagingPath: undefined }, never), {
+    code: 'FailedPrecondition',
+    message: /mounted read-only at .*mount and cannot grow/,
+  });
+});
+
+test('growth waits for the pool, and for a place', async (t) => {
+  const { volumes, targetPath } = await node(t);
+  const expansion = { volumeId: 'v', volumePath: targetPath, stagingPath: undefined, requiredBytes: 0n };
+  const filesystem: Expansion = { ...expansion, isBlock: false };
+  await assert.rejects(volumes.expand({ ...filesystem, requiredBytes: 8192n }, never), {
+    code: 'OutOfRange',
+    message: /^volume v has 4 KiB, 8 KiB wanted for its filesystem; let the controller/,
+  });
+  await assert.rejects(volumes.expand(filesystem, never), { code: 'NotFound', message: /is not at / });
+  await assert.rejects(volumes.expand({ ...filesystem, volumePath: '/proc' }, never), { code: 'NotFound' });
+  await assert.rejects(volumes.expand({ ...filesystem, volumeId: 'w' }, never), { code: 'NotFound' });
+  assert.equal(await volumes.expand({ ...expansion, isBlock: true }, never), 4096n, 'a raw device just has it');
+});
+
+test('an inline ephemeral volume is there from publishing to unpublishing', async (t) => {
+  const { volumes, publication, targetPath, mounts, pool } = await node(t);
+  const sizeBytes = 2n * 1024n ** 3n;
+  const inline: Publication = {
+    ...publication,
+    volumeId: 'csi-1',
+    stagingPath: undefined,
+    ephemeral: { sizeBytes, deviceClass: '', podUid: 'p' },
+  };
+  for (let i = 0; i < 2; i++) await volumes.publish(inline, never);
+  const { sizeBytes: made, tags } = pool.get('csi-1') ?? {};
+  assert.deepEqual({ made, tags }, { made: sizeBytes, tags: ['ephemeral', 'moorage.dev/pod=p'] });
+  assert.ok(mounts.table.has(targetPath));
+
+  for (let i = 0; i < 2; i++) await volumes.unpublish('csi-1', targetPath, never);
+  assert.equal(pool.get('csi-1'), undefined);
+});
+
+test('an ephemeral volume that was made but never mounted goes as well', async (t) => {
+  const { volumes, publication, targetPath, mounts, pool } = await node(t);
+  mounts.mountAt = () => Promise.reject(new Error('no'));
+  const ephemeral = { sizeBytes: 1n, deviceClass: '', podUid: 'p' };
+  const inline: Publication = { ...publication, volumeId: 'csi-1', stagingPath: undefined, ephemeral };
+  await assert.rejects(volumes.publish(inline, never), /no/);
+  assert.ok(pool.get('csi-1'));
+  await volumes.unpublish('csi-1', targetPath, never);
+  assert.equal(pool.get('csi-1'), undefined);
+  assert.ok(pool.get('v'), 'one without the tag stays');
+  await volumes.unpublish('v', targetPath, never);
+  assert.ok(pool.get('v'));
+  assert.ok(await isThere(dirname(dirname(targetPath))));
 });

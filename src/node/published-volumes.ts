@@ -1,40 +1,65 @@
-import { chmod, mkdir, opendir, rm, rmdir, stat, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { MoorageError } from '../base/errors.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
-import type { NodeVolumes, Publication } from '../csi/node-volumes.ts';
-import type { FilesystemUse } from '../csi/volume-use.ts';
-import type { Formatter } from '../storage/filesystem.ts';
+import { formatBytes } from '../base/quantity.ts';
+import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node-volumes.ts';
+import { filesystems } from '../storage/filesystem.ts';
+import type { FilesystemGrower } from '../storage/filesystem-growth.ts';
+import { makeMountDirectory, makeMountFile, removeMountPoint } from '../storage/mount-point.ts';
 import type { Mounts } from '../storage/mounts.ts';
-import type { Pool } from '../storage/pool.ts';
+import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
+import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { poolHolding, VolumeNotHere } from './pool-holding.ts';
+import type { PreparedFilesystems } from './prepared-filesystems.ts';
+import { kindOfPlace, NotAtPath, volumeStats } from './volume-stats.ts';
 
 interface Collaborators {
   readonly pools: Pick<Pools, 'all'>;
-  readonly formatter: Pick<Formatter, 'ensure'>;
-  readonly mounts: Pick<Mounts, 'mount' | 'bind' | 'unmount'>;
+  readonly filesystems: Pick<PreparedFilesystems, 'mountAt'>;
+  readonly grower: Pick<FilesystemGrower, 'grow'>;
+  readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
+  readonly ephemeral: Pick<EphemeralVolumes, 'make' | 'removeIfEphemeral'>;
 }
 
 /** Shows this node's volumes to its pods. What happens to a volume happens one after the other; volumes do not wait for each other. */
-export class PublishedVolumes implements Pick<NodeVolumes, 'publish' | 'unpublish'> {
+export class PublishedVolumes implements NodeVolumes {
   readonly #pools: Collaborators['pools'];
-  readonly #formatter: Collaborators['formatter'];
+  readonly #filesystems: Collaborators['filesystems'];
+  readonly #grower: Collaborators['grower'];
   readonly #mounts: Collaborators['mounts'];
+  readonly #ephemeral: Collaborators['ephemeral'];
   readonly #lock = new KeyedLock();
+  /** Since this process has started: what was published earlier is not known. */
+  readonly #targets = new Map<VolumeId, Set<string>>();
 
-  constructor({ pools, formatter, mounts }: Collaborators) {
+  constructor({ pools, filesystems, grower, mounts, ephemeral }: Collaborators) {
     this.#pools = pools;
-    this.#formatter = formatter;
+    this.#filesystems = filesystems;
+    this.#grower = grower;
     this.#mounts = mounts;
+    this.#ephemeral = ephemeral;
+  }
+
+  async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {
+    await this.#lock.run(volumeId, signal, async () => {
+      const { pool } = this.#find(volumeId);
+      // A raw device is bound for each pod directly; that it is there is all there is to say.
+      if (use.kind === 'filesystem') await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+    });
+  }
+
+  /** The directory was made by the caller, and stays. */
+  async unstage(volumeId: string, stagingPath: string, signal: AbortSignal): Promise<void> {
+    await this.#lock.run(volumeId, signal, () => this.#mounts.unmount(stagingPath, signal));
   }
 
   async publish(publication: Publication, signal: AbortSignal): Promise<void> {
-    const { volumeId, use } = publication;
+    const { volumeId, targetPath, ephemeral, exclusive } = publication;
     await this.#lock.run(volumeId, signal, async () => {
-      const pool = poolHolding(this.#pools, volumeId);
-      if (!pool) throw new VolumeNotHere(volumeId);
-      if (use.kind === 'block') await this.#publishBlock(pool, publication, signal);
-      else await this.#publishFilesystem(pool, publication, use, signal);
+      if (exclusive) await this.#mustBeAlone(volumeId, targetPath);
+      if (ephemeral) await this.#ephemeral.make(volumeId, ephemeral, signal);
+      await this.#show(publication, signal);
+      this.#targets.set(volumeId, new Set(this.#targets.get(volumeId)).add(targetPath));
     });
   }
 
@@ -42,46 +67,100 @@ export class PublishedVolumes implements Pick<NodeVolumes, 'publish' | 'unpublis
     await this.#lock.run(volumeId, signal, async () => {
       await this.#mounts.unmount(targetPath, signal);
       await removeMountPoint(targetPath);
+      this.#forget(volumeId, targetPath);
+      await this.#ephemeral.removeIfEphemeral(volumeId, signal);
     });
   }
 
-  async #publishFilesystem(
-    pool: Pool,
-    { volumeId, targetPath, readOnly }: Publication,
-    { filesystem, mountFlags }: FilesystemUse,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { devicePath } = await this.#formatter.ensure(pool, volumeId, filesystem, signal);
-    await mkdir(targetPath, { recursive: true });
-    // A copy of a volume has the uuid of the original, which xfs would not mount beside it.
-    const options = [...mountFlags, ...(filesystem === 'xfs' ? ['nouuid'] : [])];
-    await this.#mounts.mount({ source: devicePath, target: targetPath, filesystem, options, readOnly }, signal);
-    if (!readOnly) await openToAll(targetPath);
+  /** Not under the lock: a format or a growth of the same volume must not hold figures up. */
+  async stats(volumeId: string, volumePath: string): Promise<VolumeStats> {
+    return volumeStats(volumeId, volumePath, poolHolding(this.#pools, volumeId));
   }
 
-  async #publishBlock(pool: Pool, { volumeId, targetPath, readOnly }: Publication, signal: AbortSignal): Promise<void> {
-    const volume = pool.get(volumeId);
-    if (!volume) throw new VolumeNotHere(volumeId);
-    await mkdir(dirname(targetPath), { recursive: true });
-    await writeFile(targetPath, '', { flag: 'a' });
-    await this.#mounts.bind({ source: volume.devicePath, target: targetPath, readOnly }, signal);
+  async expand(expansion: Expansion, signal: AbortSignal): Promise<bigint> {
+    const { volumeId, requiredBytes, isBlock } = expansion;
+    return this.#lock.run(volumeId, signal, async () => {
+      const { volume } = this.#find(volumeId);
+      if (volume.sizeBytes < requiredBytes) throw new NotGrownYet(volume, requiredBytes);
+      if (!isBlock) await this.#growFilesystem(volume, expansion, signal);
+      return volume.sizeBytes;
+    });
+  }
+
+  /** Publishing what was not staged, or was unmounted since, stages it first: the caller may not know. */
+  async #show(publication: Publication, signal: AbortSignal): Promise<void> {
+    const { volumeId, targetPath: target, stagingPath, readOnly, use } = publication;
+    const { pool, volume } = this.#find(volumeId);
+    if (use.kind === 'block') {
+      await makeMountFile(target);
+      await this.#mounts.bind({ source: volume.devicePath, target, readOnly }, signal);
+    } else if (stagingPath === undefined) {
+      await this.#filesystems.mountAt(target, pool, volumeId, use, signal);
+      if (readOnly) await this.#mounts.protect(target, signal);
+    } else {
+      await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+      await makeMountDirectory(target);
+      await this.#mounts.bind({ source: stagingPath, target, readOnly }, signal);
+    }
+  }
+
+  /** A raw device that is published has no more to do, whether or not the caller says that it is one. */
+  async #growFilesystem(volume: Volume, { volumePath, stagingPath }: Expansion, signal: AbortSignal): Promise<void> {
+    for (const path of stagingPath ? [stagingPath, volumePath] : [volumePath]) {
+      const mount = await this.#mounts.holding(path, volume.devicePath);
+      const filesystem = filesystems.find((known) => known === mount?.filesystem);
+      if (!mount || !filesystem) continue;
+      if (mount.options.includes('ro')) throw new CannotGrowReadOnly(volume.id, path);
+      return this.#grower.grow(volume, filesystem, path, signal);
+    }
+    if ((await kindOfPlace(volume.id, volumePath)) === 'filesystem') throw new NotAtPath(volume.id, volumePath);
+  }
+
+  async #mustBeAlone(volumeId: VolumeId, targetPath: string): Promise<void> {
+    for (const other of this.#targets.get(volumeId) ?? []) {
+      if (other !== targetPath && (await this.#mounts.at(other))) throw new UsedByOther(volumeId, other);
+    }
+  }
+
+  #forget(volumeId: VolumeId, targetPath: string): void {
+    const targets = this.#targets.get(volumeId);
+    targets?.delete(targetPath);
+    if (targets?.size === 0) this.#targets.delete(volumeId);
+  }
+
+  #find(volumeId: VolumeId): { readonly pool: Pool; readonly volume: Volume } {
+    const pool = poolHolding(this.#pools, volumeId);
+    const volume = pool?.get(volumeId);
+    if (!pool || !volume) throw new VolumeNotHere(volumeId);
+    return { pool, volume };
   }
 }
 
-/** Whoever the pod runs as can write to a fresh filesystem. Once somebody has used or changed it, its mode is theirs. */
-async function openToAll(root: string): Promise<void> {
-  const { mode, uid } = await stat(root);
-  if ((mode & 0o7777) !== 0o755 || uid !== 0) return;
-  for await (const { name } of await opendir(root)) if (name !== 'lost+found') return;
-  await chmod(root, 0o2777);
+/** The pool gives the room first, then the filesystem takes it. */
+export class NotGrownYet extends MoorageError {
+  readonly code = 'OutOfRange';
+
+  constructor({ id, sizeBytes }: Volume, requiredBytes: bigint) {
+    super(
+      `volume ${id} has ${formatBytes(sizeBytes)}, ${formatBytes(requiredBytes)} wanted for its filesystem; ` +
+        'let the controller expand the volume first',
+    );
+  }
 }
 
-/** Only what we made, an empty directory or an empty file: never what is in it. */
-async function removeMountPoint(targetPath: string): Promise<void> {
-  try {
-    if ((await stat(targetPath)).isDirectory()) await rmdir(targetPath);
-    else await rm(targetPath);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+export class CannotGrowReadOnly extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, path: string) {
+    super(`the filesystem of volume ${id} is mounted read-only at ${path} and cannot grow; mount it writable first`);
+  }
+}
+
+/** ReadWriteOncePod. */
+export class UsedByOther extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, target: string) {
+    super(`volume ${id} is for one pod at a time, and one has it at ${target}; wait until that pod is gone`);
   }
 }

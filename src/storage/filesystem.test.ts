@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import type { Run } from '../base/exec.ts';
 import { decideFormat, Formatter, filesystems, filesystemUuid } from './filesystem.ts';
 import type { Pool, Volume } from './pool.ts';
-import type { Probe } from './probe.ts';
+import type { Probe, ProbeDevice } from './probe.ts';
+import type { ReadSuperblock } from './superblock.ts';
 import { createdTag, filesystemTag } from './tags.ts';
 
 const signal = new AbortController().signal;
@@ -55,8 +56,13 @@ test('a filesystem has the UUID of its volume', () => {
   assert.match(filesystemUuid('v'), /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
 });
 
+interface Trial {
+  readonly mkfsFails?: boolean;
+  readonly superblock?: ReadSuperblock;
+}
+
 /** A pool of one volume, and a record of what was done to it. */
-function bench(volume: Volume, probe: Probe, { mkfsFails = false } = {}) {
+function bench(volume: Volume, probe: Probe, { mkfsFails = false, superblock = async () => undefined }: Trial = {}) {
   const story: string[] = [];
   let current = volume;
   const pool = {
@@ -69,18 +75,25 @@ function bench(volume: Volume, probe: Probe, { mkfsFails = false } = {}) {
     },
   } as unknown as Pool;
   const run: Run = async ([program, ...args]) => {
-    story.push(`${program} on ${args.at(-1)}`);
+    story.push([program, ...args].join(' '));
     if (mkfsFails) throw new Error('no');
     return { stdout: '', stderr: '' };
   };
-  return { pool, story, formatter: new Formatter({ run, probe: async () => probe }) };
+  const asked: ProbeDevice = async () => {
+    story.push('probe');
+    return probe;
+  };
+  return { pool, story, formatter: new Formatter({ run, probe: asked, superblock }) };
 }
 
 test('a new volume is formatted, and only then tagged', async () => {
   for (const filesystem of filesystems) {
     const { pool, story, formatter } = bench(fresh, empty);
     const volume = await formatter.ensure(pool, 'v', filesystem, signal);
-    assert.deepEqual(story, [`mkfs.${filesystem} on /dev/v`, `tag moorage.dev/filesystem=${filesystem}`]);
+    const [first, second, ...others] = story;
+    assert.equal(first, 'probe');
+    assert.match(second ?? '', new RegExp(`^mkfs.${filesystem} .*${filesystemUuid('v')}.* /dev/v$`));
+    assert.deepEqual(others, [`tag moorage.dev/filesystem=${filesystem}`]);
     assert.ok(volume.tags.includes(filesystemTag(filesystem)));
   }
 });
@@ -88,19 +101,44 @@ test('a new volume is formatted, and only then tagged', async () => {
 test('a format that failed leaves no tag, so that it can be tried again', async () => {
   const { pool, story, formatter } = bench(fresh, empty, { mkfsFails: true });
   await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), /no/);
-  assert.deepEqual(story, ['mkfs.ext4 on /dev/v']);
+  assert.equal(story.filter((step) => step.startsWith('tag')).length, 0);
 });
 
 test('a filesystem without a tag is kept and gets its tag', async () => {
   const { pool, story, formatter } = bench(fresh, holds('xfs'));
   await formatter.ensure(pool, 'v', 'xfs', signal);
-  assert.deepEqual(story, ['tag moorage.dev/filesystem=xfs']);
+  assert.deepEqual(story, ['probe', 'tag moorage.dev/filesystem=xfs']);
 });
 
-test('a formatted volume needs nothing', async () => {
-  const { pool, story, formatter } = bench(formatted, holds('ext4'));
+test('a formatted volume is known by its own superblock, without a command', async () => {
+  const superblock: ReadSuperblock = async (_, filesystem) => ({ filesystem, sizeBytes: 1n });
+  const { pool, story, formatter } = bench(formatted, holds('ext4'), { superblock });
   assert.equal(await formatter.ensure(pool, 'v', 'ext4', signal), formatted);
   assert.deepEqual(story, []);
+});
+
+test('a superblock says nothing of a volume that was formatted otherwise, or not at all', async () => {
+  const superblock: ReadSuperblock = async (_, filesystem) => ({ filesystem, sizeBytes: 1n });
+  for (const volume of [fresh, { ...fresh, tags: [filesystemTag('xfs')] }]) {
+    const { pool, story, formatter } = bench(volume, holds('btrfs'), { superblock });
+    await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), { name: 'FilesystemMismatch' });
+    assert.deepEqual(story, ['probe']);
+  }
+});
+
+test('a volume whose superblock cannot be read is left alone', async () => {
+  const superblock: ReadSuperblock = async () => Promise.reject(new Error('EIO'));
+  const { pool, story, formatter } = bench(formatted, holds('ext4'), { superblock });
+  await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), { name: 'DeviceUnreadable', message: /EIO/ });
+  assert.deepEqual(story, []);
+});
+
+test('options of mkfs come after our own, and add to what we say to ext4', async () => {
+  const options = ['-i', '8192', '-E', 'stride=16'];
+  const { pool, story, formatter } = bench(fresh, empty);
+  await formatter.ensure(pool, 'v', 'ext4', signal, options);
+  const said = `-E nodiscard,lazy_itable_init=1,lazy_journal_init=1,stride=16 -U ${filesystemUuid('v')} -i 8192`;
+  assert.equal(story[1], `mkfs.ext4 -q -m 0 ${said} /dev/v`);
 });
 
 test('a refusal does nothing at all', async () => {
@@ -111,7 +149,7 @@ test('a refusal does nothing at all', async () => {
   ] as const) {
     const { pool, story, formatter } = bench(volume, probe);
     await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), { code: 'FailedPrecondition' });
-    assert.deepEqual(story, []);
+    assert.deepEqual(story, ['probe']);
   }
 });
 

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
-import { MoorageError } from '../base/errors.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Command, Run } from '../base/exec.ts';
 import { VolumeNotFound } from './errors.ts';
 import type { Pool, Volume, VolumeId } from './pool.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
+import type { ReadSuperblock } from './superblock.ts';
 import { createdTag, filesystemTag, formattedAs } from './tags.ts';
 
 export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
@@ -40,50 +41,72 @@ const timeoutMs = 120_000;
  * Fast: no discards, which a new volume does not need, and ext4's tables are zeroed by the kernel once it is mounted.
  * None of them is told to force anything: xfs and btrfs then refuse by themselves to overwrite what they recognise.
  */
-function mkfs(filesystem: Filesystem, { id, devicePath }: Volume): Command {
+function mkfs(filesystem: Filesystem, { id, devicePath }: Volume, options: readonly string[]): Command {
   const uuid = filesystemUuid(id);
   switch (filesystem) {
-    case 'ext4':
-      return [
-        'mkfs.ext4',
-        '-q',
-        '-m',
-        '0',
-        '-E',
-        'nodiscard,lazy_itable_init=1,lazy_journal_init=1',
-        '-U',
-        uuid,
-        devicePath,
-      ];
+    case 'ext4': {
+      const [extended, others] = withoutExtended(options);
+      const features = ['nodiscard', 'lazy_itable_init=1', 'lazy_journal_init=1', ...extended].join(',');
+      return ['mkfs.ext4', '-q', '-m', '0', '-E', features, '-U', uuid, ...others, devicePath];
+    }
     case 'xfs':
-      return ['mkfs.xfs', '-q', '-K', '-m', `uuid=${uuid}`, devicePath];
+      return ['mkfs.xfs', '-q', '-K', '-m', `uuid=${uuid}`, ...options, devicePath];
     case 'btrfs':
-      return ['mkfs.btrfs', '-q', '-K', '-U', uuid, devicePath];
+      return ['mkfs.btrfs', '-q', '-K', '-U', uuid, ...options, devicePath];
   }
+}
+
+/** mkfs.ext4 takes the last `-E` for the only one, so what they say is gathered in one. */
+function withoutExtended(options: readonly string[]): [extended: string[], others: string[]] {
+  const isExtended = (index: number) => options[index] === '-E';
+  return [
+    options.filter((_, index) => isExtended(index - 1)),
+    options.filter((_, index) => !isExtended(index) && !isExtended(index - 1)),
+  ];
 }
 
 /** Makes sure that a volume holds the wanted filesystem, and never by destroying another. */
 export class Formatter {
   readonly #run: Run;
   readonly #probe: ProbeDevice;
+  readonly #superblock: ReadSuperblock;
 
-  constructor({ run, probe }: { readonly run: Run; readonly probe: ProbeDevice }) {
-    this.#run = run;
-    this.#probe = probe;
+  constructor(its: { readonly run: Run; readonly probe: ProbeDevice; readonly superblock: ReadSuperblock }) {
+    this.#run = its.run;
+    this.#probe = its.probe;
+    this.#superblock = its.superblock;
   }
 
   /**
    * Afterwards the volume can be mounted as `wanted`. The tag is set only after the filesystem was made: a crash
    * between the two leaves a filesystem without a tag, which the next call knows by its UUID and tags.
    */
-  async ensure(pool: Pool, id: VolumeId, wanted: Filesystem, signal: AbortSignal): Promise<Volume> {
+  async ensure(
+    pool: Pool,
+    id: VolumeId,
+    wanted: Filesystem,
+    signal: AbortSignal,
+    mkfsOptions: readonly string[] = [],
+  ): Promise<Volume> {
     const volume = pool.get(id);
     if (!volume) throw new VolumeNotFound(pool.name, id);
+    if (await this.#isStillThere(volume, wanted)) return volume;
     const probe = await this.#probe(volume.devicePath, signal);
     if (decideFormat(volume, probe, wanted) === 'format') {
-      await this.#run(mkfs(wanted, volume), { timeoutMs }); // even if the caller leaves: half a filesystem helps nobody
+      // Even if the caller leaves: half a filesystem helps nobody.
+      await this.#run(mkfs(wanted, volume, mkfsOptions), { timeoutMs });
     }
     return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted)], signal);
+  }
+
+  /** What we made is known again by itself. Anything else, and whatever may lead to a format, is for the probe to judge. */
+  async #isStillThere(volume: Volume, wanted: Filesystem): Promise<boolean> {
+    if (formattedAs(volume) !== wanted) return false;
+    try {
+      return (await this.#superblock(volume.devicePath, wanted)) !== undefined;
+    } catch (error) {
+      throw new DeviceUnreadable(volume.id, messageOf(error));
+    }
   }
 }
 

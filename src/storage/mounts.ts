@@ -10,13 +10,12 @@ export interface MountRequest {
   readonly target: string;
   readonly filesystem: string;
   readonly options: readonly string[];
-  /** Of this target only: elsewhere the same filesystem may be written to. */
-  readonly readOnly: boolean;
 }
 
 export interface BindRequest {
   readonly source: string;
   readonly target: string;
+  /** Of this target only: elsewhere the same may be written to. */
   readonly readOnly: boolean;
 }
 
@@ -25,6 +24,14 @@ export class MountConflict extends MoorageError {
 
   constructor(target: string, wanted: string, found: string) {
     super(`${target} should be ${wanted}, but ${found} is mounted there; unmount it first`);
+  }
+}
+
+export class MountedReadOnly extends MoorageError {
+  readonly code = 'AlreadyExists';
+
+  constructor(target: string) {
+    super(`${target} is mounted read-only already and shall be writable; unpublish it first`);
   }
 }
 
@@ -48,27 +55,36 @@ export class Mounts {
     return parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8')).findLast((mount) => mount.target === path);
   }
 
-  async mount(request: MountRequest, signal: AbortSignal): Promise<void> {
-    const { source, target, filesystem, options, readOnly } = request;
+  /** What is mounted at the path, if it is the filesystem on this device. */
+  async holding(target: string, device: string): Promise<Mount | undefined> {
+    const present = await this.at(target);
+    return present && (await isSameDevice(present.source, device)) ? present : undefined;
+  }
+
+  async mount({ source, target, filesystem, options }: MountRequest, signal: AbortSignal): Promise<void> {
     const present = await this.at(target);
     if (present && !(await isSameDevice(present.source, source))) {
       throw new MountConflict(target, source, present.source);
     }
     const flags = options.length > 0 ? ['-o', options.join(',')] : [];
     if (!present) await this.#run(['mount', '-t', filesystem, ...flags, source, target], { timeoutMs, signal });
-    if (readOnly) await this.#protect(target, present, signal);
   }
 
   async bind({ source, target, readOnly }: BindRequest, signal: AbortSignal): Promise<void> {
     const present = await this.at(target);
-    if (present && !(await isSameFile(source, target))) throw new MountConflict(target, source, present.source);
-    if (!present) await this.#run(['mount', '--bind', source, target], { timeoutMs, signal });
-    if (readOnly) await this.#protect(target, present, signal);
+    if (!present) {
+      const options = readOnly ? 'bind,ro' : 'bind';
+      await this.#run(['mount', '-o', options, source, target], { timeoutMs, signal });
+      return;
+    }
+    if (!(await isSameFile(source, target))) throw new MountConflict(target, source, present.source);
+    if (readOnly) await this.protect(target, signal);
+    else if (isReadOnly(present) && !isReadOnly(await this.at(source))) throw new MountedReadOnly(target);
   }
 
-  /** A second step for the kernel too: a crash before it is made good by the next call. */
-  async #protect(target: string, present: Mount | undefined, signal: AbortSignal): Promise<void> {
-    if (present?.options.includes('ro')) return;
+  /** What is mounted there can only be read there; elsewhere the same filesystem may be written to. */
+  async protect(target: string, signal: AbortSignal): Promise<void> {
+    if (isReadOnly(await this.at(target))) return;
     await this.#run(['mount', '-o', 'remount,bind,ro', target], { timeoutMs, signal });
   }
 
@@ -76,6 +92,10 @@ export class Mounts {
   async unmount(target: string, signal: AbortSignal): Promise<void> {
     while (await this.at(target)) await this.#run(['umount', target], { timeoutMs, signal });
   }
+}
+
+function isReadOnly(mount: Mount | undefined): boolean {
+  return mount?.options.includes('ro') ?? false;
 }
 
 /** The kernel knows real paths only. The target itself is not followed: asking a broken mount for anything may hang. */

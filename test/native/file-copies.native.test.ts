@@ -6,13 +6,14 @@ import { type Run, run } from '../../src/base/exec.ts';
 import { Formatter } from '../../src/storage/filesystem.ts';
 import { Mounts } from '../../src/storage/mounts.ts';
 import { blkid } from '../../src/storage/probe.ts';
+import { readSuperblock } from '../../src/storage/superblock.ts';
 import { createdTag, filesystemTag, sourceTag } from '../../src/storage/tags.ts';
 import { openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
-const formatter = new Formatter({ run, probe: blkid(run) });
+const formatter = new Formatter({ run, probe: blkid(run), superblock: readSuperblock });
 const mounts = new Mounts({ run });
 
 for (const filesystem of ['xfs', 'btrfs']) {
@@ -27,7 +28,7 @@ for (const filesystem of ['xfs', 'btrfs']) {
       const [at, copyAt] = [join(path, 'at'), join(path, 'copy-at')];
       await mkdir(at);
       await mkdir(copyAt);
-      await mounts.mount({ source: devicePath, target: at, filesystem: 'ext4', options: [], readOnly: false }, signal);
+      await mounts.mount({ source: devicePath, target: at, filesystem: 'ext4', options: [] }, signal);
       await writeFile(join(at, 'file'), 'before'); // in memory only, until the filesystem is told to stand still
 
       const copy = await pool.snapshot('data', { id: 'copy', tags: ['claim=b'], access: 'rw' }, signal);
@@ -37,10 +38,7 @@ for (const filesystem of ['xfs', 'btrfs']) {
       assert.equal(copy.origin, 'data');
       assert.deepEqual([...copy.tags].sort(), ['claim=b', createdTag, filesystemTag('ext4'), sourceTag('data')].sort());
       await formatter.ensure(pool, 'copy', 'ext4', signal); // is not refused, and formats nothing
-      await mounts.mount(
-        { source: copy.devicePath, target: copyAt, filesystem: 'ext4', options: [], readOnly: false },
-        signal,
-      );
+      await mounts.mount({ source: copy.devicePath, target: copyAt, filesystem: 'ext4', options: [] }, signal);
       assert.equal(await readFile(join(copyAt, 'file'), 'utf8'), 'before');
       assert.equal(await readFile(join(at, 'file'), 'utf8'), 'after');
       assert.deepEqual(await pool.snapshot('data', { id: 'copy', tags: [], access: 'rw' }, signal), copy); // repeated
@@ -135,7 +133,7 @@ test('a filesystem is thawed even where the copy fails', native, async (t) => {
   const pool = await openFilePool(await scratchFilesystem(t, 'ext4'));
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 32n * mebibyte, tags: [] }, signal);
   await formatter.ensure(pool, 'data', 'ext4', signal);
-  await mounts.mount({ source: devicePath, target, filesystem: 'ext4', options: [], readOnly: false }, signal);
+  await mounts.mount({ source: devicePath, target, filesystem: 'ext4', options: [] }, signal);
   await assert.rejects(pool.snapshot('data', { id: 'copy', tags: [], access: 'rw' }, signal), {
     code: 'Unimplemented',
   });

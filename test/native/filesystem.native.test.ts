@@ -6,6 +6,7 @@ import { run } from '../../src/base/exec.ts';
 import { type Filesystem, Formatter, filesystems, filesystemUuid } from '../../src/storage/filesystem.ts';
 import { Mounts } from '../../src/storage/mounts.ts';
 import { blkid } from '../../src/storage/probe.ts';
+import { readSuperblock } from '../../src/storage/superblock.ts';
 import { createdTag, filesystemTag } from '../../src/storage/tags.ts';
 import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
@@ -13,7 +14,7 @@ const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
 const probe = blkid(run);
 const mounts = new Mounts({ run });
-const formatter = new Formatter({ run, probe });
+const formatter = new Formatter({ run, probe, superblock: readSuperblock });
 
 /** A new volume in a pool of its own, and a directory to mount it at. */
 async function newVolume(t: TestContext) {
@@ -25,7 +26,7 @@ async function newVolume(t: TestContext) {
   const pool = await openFilePool(path);
   const volume = await pool.create({ id: 'data', sizeBytes: 320n * 1024n ** 2n, tags: [] }, signal);
   const mount = (filesystem: Filesystem, options: string[] = []) =>
-    mounts.mount({ source: volume.devicePath, target, filesystem, options, readOnly: false }, signal);
+    mounts.mount({ source: volume.devicePath, target, filesystem, options }, signal);
   return { directory, target, pool, volume, mount };
 }
 
@@ -56,11 +57,11 @@ test('one pod may write to a volume while another only reads it', native, async 
   await mount('ext4');
   const reader = join(directory, 'reader');
   await mkdir(reader);
-  const request = { source: volume.devicePath, target: reader, filesystem: 'ext4', options: [], readOnly: true };
+  const request = { source: volume.devicePath, target: reader, filesystem: 'ext4', options: [] };
   t.after(() => mounts.unmount(reader, signal));
 
   await mounts.mount(request, signal);
-  await mounts.mount(request, signal); // repeated
+  for (let i = 0; i < 2; i++) await mounts.protect(reader, signal); // repeated
 
   await writeFile(join(target, 'file'), 'seen');
   assert.equal(await readFile(join(reader, 'file'), 'utf8'), 'seen');
@@ -98,7 +99,7 @@ test('another filesystem, swap or unknown data is never overwritten', native, as
 test('mkfs itself refuses what the probe would have found', native, async (t) => {
   const { pool, volume } = await newVolume(t);
   await sh(`mkfs.ext4 -q ${volume.devicePath}`);
-  const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }) });
+  const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }), superblock: readSuperblock });
   for (const filesystem of ['xfs', 'btrfs'] as const) {
     await assert.rejects(blind.ensure(pool, 'data', filesystem, signal), { name: 'CommandFailed' });
   }

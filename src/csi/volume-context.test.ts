@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { contextFor, ephemeralVolume, filesystemSettings } from './volume-context.ts';
+import type { VolumeUse } from './volume-use.ts';
+
+const gibi = 1024n ** 3n;
+const ext4: VolumeUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: [] };
+const inline = { 'csi.storage.k8s.io/ephemeral': 'true', 'csi.storage.k8s.io/pod.uid': 'p' };
+
+test('a filesystem is open to all unless its class says otherwise', () => {
+  const plain = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
+  assert.deepEqual(filesystemSettings({}, 'ext4'), plain);
+  const context = { 'moorage.dev/root-mode': '750', 'moorage.dev/root-owner': '1000:0' };
+  assert.deepEqual(filesystemSettings(context, 'xfs'), {
+    ...plain,
+    rootMode: 0o750,
+    rootOwner: { uid: 1000, gid: 0 },
+  });
+});
+
+test('only what concerns the node goes with the volume', () => {
+  const settings = { 'moorage.dev/mkfs-options': '-i 8192', 'moorage.dev/root-mode': '0700' };
+  assert.deepEqual(contextFor({ ...settings, 'topolvm.io/device-class': 'fast' }, ext4), settings);
+  assert.deepEqual(contextFor({}, ext4), {});
+});
+
+test('what the node could not follow is refused when the volume is made', () => {
+  for (const [name, value, message] of [
+    ['moorage.dev/root-mode', '888', /^moorage.dev\/root-mode is "888"; write the mode/],
+    ['moorage.dev/root-mode', 'rwx', /octal digits/],
+    ['moorage.dev/root-mode', '', /octal digits/],
+    ['moorage.dev/root-owner', 'root', /^moorage.dev\/root-owner is "root"; write the numbers/],
+    ['moorage.dev/root-owner', '4294967295:0', /numbers of user and group/],
+    ['moorage.dev/root-owner', '1:2:3', /numbers of user and group/],
+    ['moorage.dev/mkfs-options', '-F', /^moorage.dev\/mkfs-options holds "-F", which is not offered for ext4; use -b/],
+  ] as const) {
+    assert.throws(() => contextFor({ [name]: value }, ext4), { code: 'InvalidArgument', message });
+  }
+  // One class serves both; a raw device is not made to be anything.
+  contextFor({ 'moorage.dev/mkfs-options': '-F' }, { kind: 'block' });
+});
+
+test('a volume of a claim is not ephemeral', () => {
+  assert.equal(ephemeralVolume({ 'csi.storage.k8s.io/ephemeral': 'false', 'topolvm.io/size': 'x' }), undefined);
+  assert.equal(ephemeralVolume({}), undefined);
+});
+
+test('an inline volume has the GiB that its pod asks for, by the new name or the old, or one', () => {
+  assert.deepEqual(ephemeralVolume(inline), { sizeBytes: gibi, deviceClass: '', podUid: 'p' });
+  assert.equal(ephemeralVolume({ ...inline, 'topolvm.cybozu.com/size': '5' })?.sizeBytes, 5n * gibi);
+  const both = { ...inline, 'topolvm.cybozu.com/size': '5', 'topolvm.io/size': '7' };
+  assert.equal(ephemeralVolume(both)?.sizeBytes, 7n * gibi);
+  for (const size of ['', '0', '-1', '1.5', '1Gi', '99999999', ' 1']) {
+    assert.throws(() => ephemeralVolume({ ...inline, 'topolvm.io/size': size }), {
+      code: 'InvalidArgument',
+      message: /^the pod's volume attribute topolvm.io\/size is .*; write a whole number of GiB/,
+    });
+  }
+});
+
+test('a mistyped attribute of an inline volume is refused, those of others are left alone', () => {
+  assert.throws(() => ephemeralVolume({ ...inline, 'topolvm.io/sise': '2' }), /"topolvm.io\/sise", which is unknown/);
+  assert.ok(ephemeralVolume({ ...inline, 'example.com/colour': 'red' }));
+});

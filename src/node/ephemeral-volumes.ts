@@ -1,0 +1,118 @@
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import { MoorageError, messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import type { EphemeralVolume } from '../csi/volume-context.ts';
+import { ephemeralTag, podTag } from '../names.ts';
+import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
+import type { Pools } from '../storage/pools.ts';
+import { poolHolding } from './pool-holding.ts';
+
+interface Collaborators {
+  readonly pools: Pick<Pools, 'all' | 'get'>;
+  readonly log: Log;
+}
+
+/**
+ * Inline ephemeral volumes, which no object in the cluster stands for: each is made for one pod when it is published,
+ * and removed when it is unpublished. The tag on the disk alone tells them from volumes of claims.
+ */
+export class EphemeralVolumes {
+  readonly #pools: Collaborators['pools'];
+  readonly #log: Log;
+
+  constructor({ pools, log }: Collaborators) {
+    this.#pools = pools;
+    this.#log = log;
+  }
+
+  async make(id: VolumeId, wanted: EphemeralVolume, signal: AbortSignal): Promise<void> {
+    const existing = poolHolding(this.#pools, id)?.get(id);
+    if (existing) return mustBeEphemeral(existing);
+    const { sizeBytes, deviceClass, podUid } = wanted;
+    const tags = [ephemeralTag, ...(podUid ? [`${podTag}=${podUid}`] : [])];
+    await this.#pools.get(deviceClass).create({ id, sizeBytes, tags }, signal);
+    this.#log.info({ volume: id, pod: podUid, sizeBytes: String(sizeBytes) }, 'ephemeral volume made');
+  }
+
+  /** If, and only if, the volume carries the tag. */
+  async removeIfEphemeral(id: VolumeId, signal: AbortSignal): Promise<void> {
+    const pool = poolHolding(this.#pools, id);
+    const volume = pool?.get(id);
+    if (!pool || !volume || !isEphemeral(volume)) return;
+    await pool.remove(id, signal);
+    this.#log.info({ volume: id }, 'ephemeral volume removed');
+  }
+
+  /**
+   * Removes what a crash has left of pods that are gone. As long as a pod has its directory, the kubelet will still
+   * unpublish its volumes; a volume that is mounted, the pool itself refuses to remove. What cannot be removed is
+   * told in the log and stays.
+   */
+  async removeLeftovers(podsDirectory: string, signal: AbortSignal): Promise<void> {
+    if (!(await this.#canTellPods(podsDirectory))) return;
+    for (const pool of this.#pools.all()) {
+      for (const volume of pool.list().filter(isEphemeral)) {
+        try {
+          await this.#removeLeftover(pool, volume, podsDirectory, signal);
+        } catch (error) {
+          this.#log.warn({ volume: volume.id }, `an ephemeral volume that was left stays: ${messageOf(error)}`);
+        }
+      }
+    }
+  }
+
+  /** Where their directories are not to be seen, no pod can be said to be gone. */
+  async #canTellPods(podsDirectory: string): Promise<boolean> {
+    try {
+      await access(podsDirectory);
+      return true;
+    } catch (error) {
+      this.#log.warn(`ephemeral volumes that pods have left are not looked for: ${messageOf(error)}`);
+      return false;
+    }
+  }
+
+  async #removeLeftover(pool: Pool, { id, tags }: Volume, podsDirectory: string, signal: AbortSignal): Promise<void> {
+    const podUid = tags.find((tag) => tag.startsWith(`${podTag}=`))?.slice(podTag.length + 1);
+    if (podUid === undefined) throw new PodUnknown(id);
+    if (await exists(join(podsDirectory, podUid))) return;
+    await pool.remove(id, signal);
+    this.#log.info({ volume: id, pod: podUid }, 'ephemeral volume of a pod that is gone removed');
+  }
+}
+
+function isEphemeral({ tags }: Volume): boolean {
+  return tags.includes(ephemeralTag);
+}
+
+function mustBeEphemeral(volume: Volume): void {
+  if (!isEphemeral(volume)) throw new NotEphemeral(volume.id);
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await access(path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+/** It may hold somebody's data, and would be removed with the pod. */
+export class NotEphemeral extends MoorageError {
+  readonly code = 'AlreadyExists';
+
+  constructor(id: VolumeId) {
+    super(`volume ${id} exists and is not ephemeral, so no pod may have it inline; use the claim that it belongs to`);
+  }
+}
+
+class PodUnknown extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId) {
+    super(`it does not tell which pod it was made for; if none needs it, remove it with moorage volume rm ${id}`);
+  }
+}

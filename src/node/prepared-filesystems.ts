@@ -1,0 +1,68 @@
+import type { PreparedUse } from '../csi/node-volumes.ts';
+import { type FilesystemUse, hasFlag } from '../csi/volume-use.ts';
+import { VolumeNotFound } from '../storage/errors.ts';
+import { type Filesystem, FilesystemMismatch, type Formatter } from '../storage/filesystem.ts';
+import type { FilesystemGrower } from '../storage/filesystem-growth.ts';
+import { handOverRoot } from '../storage/filesystem-root.ts';
+import { makeMountDirectory } from '../storage/mount-point.ts';
+import type { Mounts } from '../storage/mounts.ts';
+import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
+
+interface Collaborators {
+  readonly formatter: Pick<Formatter, 'ensure'>;
+  readonly grower: Pick<FilesystemGrower, 'growIfSmaller'>;
+  readonly mounts: Pick<Mounts, 'holding' | 'mount'>;
+}
+
+type PreparedFilesystem = Extract<PreparedUse, FilesystemUse>;
+
+/** Filesystems on volumes, ready to be used: made once, mounted, open to their users, and as large as their devices. */
+export class PreparedFilesystems {
+  readonly #formatter: Collaborators['formatter'];
+  readonly #grower: Collaborators['grower'];
+  readonly #mounts: Collaborators['mounts'];
+
+  constructor({ formatter, grower, mounts }: Collaborators) {
+    this.#formatter = formatter;
+    this.#grower = grower;
+    this.#mounts = mounts;
+  }
+
+  /** A filesystem that is mounted there already gets only what a crash may have left undone. */
+  async mountAt(
+    path: string,
+    pool: Pool,
+    id: VolumeId,
+    { filesystem, mountFlags, settings }: PreparedFilesystem,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const volume = pool.get(id);
+    if (!volume) throw new VolumeNotFound(pool.name, id);
+    const present = await this.#mounts.holding(path, volume.devicePath);
+    if (present && present.filesystem !== filesystem) {
+      throw new FilesystemMismatch(id, filesystem, present.filesystem);
+    }
+    const options = present?.options ?? mountOptions(filesystem, mountFlags, volume);
+    if (!present) {
+      await this.#formatter.ensure(pool, id, filesystem, signal, settings.mkfsOptions);
+      await makeMountDirectory(path);
+      await this.#mounts.mount({ source: volume.devicePath, target: path, filesystem, options }, signal);
+    }
+    if (hasFlag(options, 'ro')) return;
+    await handOverRoot(path, settings.rootMode, settings.rootOwner);
+    await this.#grower.growIfSmaller(volume, filesystem, path, signal);
+  }
+}
+
+function mountOptions(filesystem: Filesystem, flags: readonly string[], { readOnly }: Volume): readonly string[] {
+  // A copy of a volume has the uuid of the original, which xfs would not mount beside it.
+  const own = filesystem === 'xfs' ? ['nouuid'] : [];
+  return [...flags, ...own, ...(readOnly ? ['ro', withoutRecovery[filesystem]] : [])];
+}
+
+/** A copy of a filesystem in use wants to write its journal out first, which cannot be done where nothing can be written. */
+const withoutRecovery: Readonly<Record<Filesystem, string>> = {
+  ext4: 'noload',
+  xfs: 'norecovery',
+  btrfs: 'rescue=nologreplay',
+};

@@ -1,0 +1,27 @@
+import type { Run } from '../base/exec.ts';
+import { Formatter } from '../storage/filesystem.ts';
+import { FilesystemGrower } from '../storage/filesystem-growth.ts';
+import { Mounts } from '../storage/mounts.ts';
+import type { Pools } from '../storage/pools.ts';
+import { blkid } from '../storage/probe.ts';
+import { readSuperblock as superblock } from '../storage/superblock.ts';
+import type { EphemeralVolumes } from './ephemeral-volumes.ts';
+import { PreparedFilesystems } from './prepared-filesystems.ts';
+import { PublishedVolumes } from './published-volumes.ts';
+
+/** Volumes published on this machine: with its commands, and the mounts that this process sees. */
+export function publishing({
+  pools,
+  ephemeral,
+  run,
+}: {
+  readonly pools: Pick<Pools, 'all'>;
+  readonly ephemeral: EphemeralVolumes;
+  readonly run: Run;
+}): PublishedVolumes {
+  const mounts = new Mounts({ run });
+  const grower = new FilesystemGrower({ run, superblock });
+  const formatter = new Formatter({ run, probe: blkid(run), superblock });
+  const filesystems = new PreparedFilesystems({ formatter, grower, mounts });
+  return new PublishedVolumes({ pools, filesystems, grower, mounts, ephemeral });
+}

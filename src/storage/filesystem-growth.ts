@@ -1,0 +1,42 @@
+import type { Command, Run } from '../base/exec.ts';
+import type { Filesystem } from './filesystem.ts';
+import type { Volume } from './pool.ts';
+import type { ReadSuperblock } from './superblock.ts';
+
+const timeoutMs = 120_000;
+
+/** Each of them works on a filesystem that is mounted and in use, and does nothing where nothing is to be done. */
+function growth(filesystem: Filesystem, devicePath: string, mountedAt: string): Command {
+  switch (filesystem) {
+    case 'ext4':
+      return ['resize2fs', devicePath];
+    case 'xfs':
+      return ['xfs_growfs', '-d', mountedAt];
+    case 'btrfs':
+      return ['btrfs', 'filesystem', 'resize', 'max', mountedAt];
+  }
+}
+
+/** Makes mounted filesystems as large as their devices. They never shrink. */
+export class FilesystemGrower {
+  readonly #run: Run;
+  readonly #superblock: ReadSuperblock;
+
+  constructor({ run, superblock }: { readonly run: Run; readonly superblock: ReadSuperblock }) {
+    this.#run = run;
+    this.#superblock = superblock;
+  }
+
+  async grow({ devicePath }: Volume, filesystem: Filesystem, mountedAt: string, signal: AbortSignal): Promise<void> {
+    await this.#run(growth(filesystem, devicePath, mountedAt), { timeoutMs, signal });
+  }
+
+  /**
+   * As after a copy into a larger volume, or a growth while nobody had it mounted. Runs no command if the filesystem
+   * reaches to the end already; a rest that is too small for it to use is tried each time, in vain.
+   */
+  async growIfSmaller(volume: Volume, filesystem: Filesystem, mountedAt: string, signal: AbortSignal): Promise<void> {
+    const found = await this.#superblock(volume.devicePath, filesystem);
+    if (found && found.sizeBytes < volume.sizeBytes) await this.grow(volume, filesystem, mountedAt, signal);
+  }
+}

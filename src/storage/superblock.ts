@@ -1,0 +1,67 @@
+import { open } from 'node:fs/promises';
+import type { Filesystem } from './filesystem.ts';
+
+/** What a filesystem says of itself at its fixed place on the device. */
+export interface Superblock {
+  readonly filesystem: Filesystem;
+  /** How much of its device the filesystem uses. */
+  readonly sizeBytes: bigint;
+}
+
+/** Undefined if no such filesystem is there; that says nothing of what else may be. */
+export type ReadSuperblock = (devicePath: string, filesystem: Filesystem) => Promise<Superblock | undefined>;
+
+interface Layout {
+  readonly offsetBytes: number;
+  /** Undefined if this is no superblock of the kind. */
+  sizeBytes(block: DataView): bigint | undefined;
+}
+
+const lengthBytes = 1024;
+const little = true;
+
+const layouts: Readonly<Record<Filesystem, Layout>> = {
+  ext4: {
+    offsetBytes: 1024,
+    sizeBytes(block) {
+      const logBlockSize = block.getUint32(0x18, little);
+      if (block.getUint16(0x38, little) !== 0xef53 || logBlockSize > 6) return undefined;
+      const has64Bits = (block.getUint32(0x60, little) & 0x80) !== 0;
+      const high = has64Bits ? block.getUint32(0x150, little) : 0;
+      const blocks = (BigInt(high) << 32n) | BigInt(block.getUint32(0x04, little));
+      return blocks << BigInt(10 + logBlockSize);
+    },
+  },
+  xfs: {
+    offsetBytes: 0,
+    sizeBytes(block) {
+      if (block.getUint32(0) !== 0x58465342) return undefined; // XFSB
+      return block.getBigUint64(8) * BigInt(block.getUint32(4));
+    },
+  },
+  btrfs: {
+    offsetBytes: 65_536,
+    sizeBytes(block) {
+      if (block.getBigUint64(0x40, little) !== 0x4d5f53665248425fn) return undefined; // _BHRfS_M
+      return block.getBigUint64(0xd1, little); // of the device that this superblock is on
+    },
+  },
+};
+
+/**
+ * Looks at the device itself and runs no command. For one's own work, to know it again: whether a device is empty is
+ * for a probe to say, which knows everything that could be there.
+ */
+export const readSuperblock: ReadSuperblock = async (devicePath, filesystem) => {
+  const { offsetBytes } = layouts[filesystem];
+  await using device = await open(devicePath, 'r');
+  const { buffer, bytesRead } = await device.read(Buffer.alloc(lengthBytes), 0, lengthBytes, offsetBytes);
+  return bytesRead < lengthBytes ? undefined : parseSuperblock(filesystem, buffer);
+};
+
+/** The 1024 bytes at the place where such a filesystem has its superblock. */
+export function parseSuperblock(filesystem: Filesystem, bytes: Uint8Array): Superblock | undefined {
+  const block = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const sizeBytes = layouts[filesystem].sizeBytes(block);
+  return sizeBytes === undefined ? undefined : { filesystem, sizeBytes };
+}
