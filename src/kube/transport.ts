@@ -1,4 +1,7 @@
-import { type Dispatcher, Pool } from 'undici';
+import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { json, text } from 'node:stream/consumers';
+import { urlToHttpOptions } from 'node:url';
 import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
@@ -22,11 +25,13 @@ export interface StreamOptions {
   readonly idleTimeoutMs: number;
 }
 
-const connectTimeoutMs = 10_000;
 /** Together with the kernel's probes a peer that vanished without a word is found out in about half a minute. */
 const tcpKeepAliveAfterMs = 15_000;
-/** Well below the 90 s after which the API server closes an idle connection: we never write into one it just closed. */
-const keepIdleConnectionMs = 30_000;
+/**
+ * How long a connection may be idle, or take to be made. Well below the 90 s after which the API server closes an idle one:
+ * we never write into one it just closed.
+ */
+const quietMs = 15_000;
 const connectionsForRequests = 16;
 const triesToReach = 3;
 
@@ -39,10 +44,12 @@ const triesToReach = 3;
  */
 export class Transport {
   readonly #server: string;
+  readonly #target: ReturnType<typeof urlToHttpOptions>;
   readonly #pathPrefix: string;
   readonly #token: TokenSource | undefined;
-  readonly #requests: Pool;
-  readonly #streams: Pool;
+  readonly #requests: HttpAgent;
+  readonly #streams: HttpAgent;
+  readonly #underWay = new Set<ClientRequest>();
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #timeoutMs: number;
@@ -59,27 +66,22 @@ export class Transport {
     timeoutMs: number;
   }) {
     const { server, tls, token } = connection;
-    const { origin, pathname } = new URL(server);
     const { serverName, ...material } = tls;
-    const options: Pool.Options = {
-      allowH2: false,
-      pipelining: 1,
-      keepAliveTimeout: keepIdleConnectionMs,
-      headersTimeout: 0, // each request has a deadline of its own
-      bodyTimeout: 0,
-      connect: {
-        ...material,
-        ...(serverName ? { servername: serverName } : {}),
-        timeout: connectTimeoutMs,
-        keepAlive: true,
-        keepAliveInitialDelay: tcpKeepAliveAfterMs,
-      },
+    const options = {
+      ...material,
+      ...(serverName ? { servername: serverName } : {}),
+      keepAlive: true,
+      keepAliveMsecs: tcpKeepAliveAfterMs,
+      timeout: quietMs,
     };
+    const url = new URL(server);
+    const Agent = url.protocol === 'https:' ? HttpsAgent : HttpAgent;
     this.#server = server;
-    this.#pathPrefix = pathname.replace(/\/$/, '');
+    this.#target = urlToHttpOptions(url);
+    this.#pathPrefix = url.pathname.replace(/\/$/, '');
     this.#token = token;
-    this.#requests = new Pool(origin, { ...options, connections: connectionsForRequests });
-    this.#streams = new Pool(origin, options);
+    this.#requests = new Agent({ ...options, maxSockets: connectionsForRequests });
+    this.#streams = new Agent(options);
     this.#clock = clock;
     this.#log = log;
     this.#timeoutMs = timeoutMs;
@@ -89,53 +91,48 @@ export class Transport {
   async call(request: ApiRequest): Promise<unknown> {
     using deadline = new Deadline(this.#clock, this.#timeoutMs, request.signal);
     return await this.#translate(request, deadline, async () => {
-      const response = await this.#answered(this.#requests, request, deadline, 0);
-      return await response.body.json();
+      return await json(await this.#answered(this.#requests, request, deadline));
     });
   }
 
   /** The bytes of the answer as they come; the deadline is only for its beginning, then it must not fall silent. */
   async *stream(request: ApiRequest, { idleTimeoutMs }: StreamOptions): AsyncGenerator<Uint8Array, void, void> {
-    const response = await this.#open(request, idleTimeoutMs);
-    const abort = () => response.body.destroy(request.signal?.reason);
+    const response = await this.#open(request);
+    const abort = () => response.destroy(request.signal?.reason);
     request.signal?.addEventListener('abort', abort, { once: true });
+    response.setTimeout(idleTimeoutMs, () => response.destroy(new StreamSilent(describe(request), idleTimeoutMs)));
     try {
       if (request.signal?.aborted) abort();
-      yield* response.body;
+      yield* response;
     } catch (error) {
       request.signal?.throwIfAborted();
-      if (isSilence(error)) throw new StreamSilent(describe(request), idleTimeoutMs);
+      if (error instanceof StreamSilent) throw error;
       throw new ApiUnreachable(describe(request), this.#server, error);
     } finally {
       request.signal?.removeEventListener('abort', abort);
-      response.body.destroy();
+      response.destroy();
     }
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#requests.destroy(), this.#streams.destroy()]);
+    for (const request of this.#underWay) request.destroy(new Error('the client was closed'));
+    this.#requests.destroy();
+    this.#streams.destroy();
   }
 
-  async #open(request: ApiRequest, idleTimeoutMs: number): Promise<Dispatcher.ResponseData> {
+  async #open(request: ApiRequest): Promise<IncomingMessage> {
     using deadline = new Deadline(this.#clock, this.#timeoutMs, request.signal);
-    return await this.#translate(request, deadline, () =>
-      this.#answered(this.#streams, request, deadline, idleTimeoutMs),
-    );
+    return await this.#translate(request, deadline, () => this.#answered(this.#streams, request, deadline));
   }
 
   /** One answer with a status of success, after as many tries as are safe. */
-  async #answered(
-    pool: Pool,
-    request: ApiRequest,
-    deadline: Deadline,
-    bodyTimeoutMs: number,
-  ): Promise<Dispatcher.ResponseData> {
+  async #answered(agent: HttpAgent, request: ApiRequest, deadline: Deadline): Promise<IncomingMessage> {
     const backoff = new Backoff({ firstMs: 100, longestMs: 2_000, random: Math.random });
     let tokenRenewed = false;
     for (let unreached = 0; ; ) {
-      let response: Dispatcher.ResponseData;
+      let response: IncomingMessage;
       try {
-        response = await this.#send(pool, request, deadline.signal, bodyTimeoutMs);
+        response = await this.#send(agent, request, deadline.signal);
       } catch (error) {
         unreached += 1;
         // A write may have arrived although its answer did not: only the caller knows whether to repeat it.
@@ -144,7 +141,7 @@ export class Transport {
         await pause(this.#clock, backoff.nextDelayMs(), deadline.signal);
         continue;
       }
-      if (response.statusCode < 300) return response;
+      if (statusCodeOf(response) < 300) return response;
 
       const refusal = new ApiError(describe(request), await statusOf(response));
       if (refusal.status === 401 && this.#token && !tokenRenewed) {
@@ -162,21 +159,36 @@ export class Transport {
   }
 
   async #send(
-    pool: Pool,
+    agent: HttpAgent,
     { method, path, query, body, contentType = 'application/json' }: ApiRequest,
     signal: AbortSignal,
-    bodyTimeoutMs: number,
-  ): Promise<Dispatcher.ResponseData> {
-    const headers: Record<string, string> = { accept: 'application/json', 'user-agent': 'moorage' };
-    if (this.#token) headers.authorization = `Bearer ${await this.#token.read()}`;
-    if (body !== undefined) headers['content-type'] = contentType;
-    return await pool.request({
+  ): Promise<IncomingMessage> {
+    const headers: Record<string, string | number> = { accept: 'application/json', 'user-agent': 'moorage' };
+    if (this.#token) headers['authorization'] = `Bearer ${await this.#token.read()}`;
+    const content = body === undefined ? '' : JSON.stringify(body);
+    if (body !== undefined) {
+      headers['content-type'] = contentType;
+      headers['content-length'] = Buffer.byteLength(content);
+    }
+    const options = {
+      ...this.#target,
+      agent,
       method,
       path: `${this.#pathPrefix}${path}${queryString(query)}`,
       headers,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      bodyTimeout: bodyTimeoutMs,
-      signal,
+    };
+    return await new Promise((resolve, reject) => {
+      const request = (this.#target.protocol === 'https:' ? httpsRequest : httpRequest)(
+        { ...options, signal },
+        resolve,
+      );
+      this.#underWay.add(request);
+      request.once('close', () => this.#underWay.delete(request));
+      request.on('error', reject);
+      request.on('timeout', () => {
+        if (request.socket?.connecting) request.destroy(new Error(`no connection within ${quietMs / 1000} s`));
+      });
+      request.end(content);
     });
   }
 
@@ -214,24 +226,28 @@ function queryString(query: ApiRequest['query'] = {}): string {
 }
 
 /** The refusal's `Status`; proxies in between answer in their own words, which are then the message. */
-async function statusOf(response: Dispatcher.ResponseData): Promise<ApiStatus> {
-  const text = await response.body.text();
+async function statusOf(response: IncomingMessage): Promise<ApiStatus> {
+  const code = statusCodeOf(response);
+  const words = await text(response);
   try {
-    const status = JSON.parse(text) as ApiStatus & { kind?: string };
-    if (status.kind === 'Status') return { ...status, code: response.statusCode };
+    const status = JSON.parse(words) as ApiStatus & { kind?: string };
+    if (status.kind === 'Status') return { ...status, code };
   } catch {
     // not JSON: told as it is
   }
-  return { code: response.statusCode, message: text.trim().slice(0, 200) || `HTTP ${response.statusCode}` };
+  return { code, message: words.trim().slice(0, 200) || `HTTP ${code}` };
 }
 
 /** The server did nothing yet and says when to ask again: safe for every method. */
-function retryAfter({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
-  if (statusCode !== 429 && statusCode !== 503) return undefined;
-  const seconds = Number(headers['retry-after']);
-  return headers['retry-after'] !== undefined && Number.isFinite(seconds) ? seconds * 1000 : undefined;
+function retryAfter(response: IncomingMessage): number | undefined {
+  const code = statusCodeOf(response);
+  const asked = response.headers['retry-after'];
+  if ((code !== 429 && code !== 503) || asked === undefined) return undefined;
+  const seconds = Number(asked);
+  return Number.isFinite(seconds) ? seconds * 1000 : undefined;
 }
 
-function isSilence(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'UND_ERR_BODY_TIMEOUT';
+/** Every response has one; Node's type is that of requests too. */
+function statusCodeOf({ statusCode }: IncomingMessage): number {
+  return Number(statusCode);
 }
