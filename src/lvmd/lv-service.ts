@@ -5,7 +5,6 @@ import { VolumeNotFound } from '../storage/errors.ts';
 import type { Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { checkVolumeId } from '../storage/volume-id.ts';
-import type { DeviceNumbers } from './device-numbers.ts';
 import {
   checkDeviceClass,
   checkOptionClass,
@@ -14,10 +13,10 @@ import {
   requestedBytesIfAny,
   requestedTags,
 } from './requests.ts';
-import { volumeMessage } from './volume-message.ts';
+import type { VolumeMessages } from './volume-message.ts';
 
 /** Changes of volumes, in TopoLVM's words. Every call can be repeated; the engine's answer is the same. */
-export function lvService(pools: Pick<Pools, 'get'>, numbers: DeviceNumbers): Implementation<typeof LVService> {
+export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): Implementation<typeof LVService> {
   const poolOf = (deviceClass: string): Pool => {
     checkDeviceClass(deviceClass);
     return pools.get(deviceClass);
@@ -36,7 +35,7 @@ export function lvService(pools: Pick<Pools, 'get'>, numbers: DeviceNumbers): Im
       };
       const volume = await poolOf(request.deviceClass).create(wanted, signal);
       log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume made');
-      return { volume: volumeMessage(volume, numbers) };
+      return { volume: messages.one(volume) };
     },
 
     async removeLV(request, { signal, log }) {
@@ -69,7 +68,7 @@ export function lvService(pools: Pick<Pools, 'get'>, numbers: DeviceNumbers): Im
       };
       const snapshot = await poolOf(request.deviceClass).snapshot(request.sourceVolume, wanted, signal);
       log.info({ volume: snapshot.id, source: request.sourceVolume }, 'snapshot made');
-      return { snapshot: volumeMessage(snapshot, numbers) };
+      return { snapshot: messages.one(snapshot) };
     },
   };
 }

@@ -4,7 +4,7 @@ import type { Log } from '../base/log.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
-import { RpcServer } from '../rpc/server.ts';
+import { type AnsweredCall, RpcServer } from '../rpc/server.ts';
 import { whyNoAnswer } from '../rpc/socket-answers.ts';
 import type { Pools } from '../storage/pools.ts';
 import { DeviceNumbers } from './device-numbers.ts';
@@ -13,10 +13,12 @@ import { engineService } from './engine-service.ts';
 import { lvService } from './lv-service.ts';
 import { maxRequestBytes } from './requests.ts';
 import { vgService } from './vg-service.ts';
+import { VolumeMessages } from './volume-message.ts';
 
 interface Collaborators {
   readonly socketPath: string;
   readonly pools: Pools;
+  readonly onAnswered?: (call: AnsweredCall) => void;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -30,11 +32,11 @@ export async function mustBeOnlyLvmd(socketPath: string): Promise<void> {
 }
 
 /** Serves an engine on its socket. */
-export async function serveLvmd({ socketPath, pools, clock, log }: Collaborators): Promise<RpcServer> {
-  const numbers = new DeviceNumbers(clock);
-  const server = new RpcServer({ socketPath, clock, log, maxRequestBytes })
-    .add(LVService, lvService(pools, numbers))
-    .add(VGService, vgService(pools, numbers))
+export async function serveLvmd({ socketPath, pools, onAnswered, clock, log }: Collaborators): Promise<RpcServer> {
+  const messages = new VolumeMessages(new DeviceNumbers(clock));
+  const server = new RpcServer({ socketPath, clock, log, maxRequestBytes, ...(onAnswered && { onAnswered }) })
+    .add(LVService, lvService(pools, messages))
+    .add(VGService, vgService(pools, messages))
     .add(EngineService, engineService(pools, clock))
     .add(Health, engineHealth(pools, clock));
   await server.listen();

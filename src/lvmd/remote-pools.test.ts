@@ -16,6 +16,7 @@ import { lvService } from './lv-service.ts';
 import { serveLvmd } from './lvmd-server.ts';
 import { RemotePools } from './remote-pools.ts';
 import { vgService } from './vg-service.ts';
+import { VolumeMessages } from './volume-message.ts';
 
 const { signal } = new AbortController();
 const volume = (id: string, sizeBytes = 10n) => ({ id, sizeBytes, tags: ['a'] });
@@ -49,8 +50,8 @@ class Refused extends MoorageError {
 /** What TopoLVM's lvmd does differently: no tags later, no second try, no device in its answers. */
 async function serveLikeTopolvm(t: TestContext, pools: Pools): Promise<string> {
   const socketPath = await socket(t);
-  const numbers = new DeviceNumbers(systemClock);
-  const ours = lvService(pools, numbers);
+  const messages = new VolumeMessages(new DeviceNumbers(systemClock));
+  const ours = lvService(pools, messages);
   const server = new RpcServer({ socketPath, clock: systemClock, log: silentLog })
     .add(LVService, {
       ...ours,
@@ -61,7 +62,7 @@ async function serveLikeTopolvm(t: TestContext, pools: Pools): Promise<string> {
         return { volume: { name: volume?.name ?? '', sizeBytes: volume?.sizeBytes ?? 0n } };
       },
     })
-    .add(VGService, vgService(pools, numbers));
+    .add(VGService, vgService(pools, messages));
   await server.listen();
   t.after(() => server.stop(0));
   return socketPath;

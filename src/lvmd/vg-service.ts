@@ -4,14 +4,13 @@ import type { Implementation } from '../rpc/server.ts';
 import type { Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { changes } from './changes.ts';
-import type { DeviceNumbers } from './device-numbers.ts';
 import { checkDeviceClass, refuseUnknownFields } from './requests.ts';
-import { volumeMessages } from './volume-message.ts';
+import type { VolumeMessages } from './volume-message.ts';
 
 /** What there is, in TopoLVM's words: from the engine's memory, with no command run. */
 export function vgService(
   pools: Pick<Pools, 'get' | 'all' | 'default' | 'onChange'>,
-  numbers: DeviceNumbers,
+  messages: VolumeMessages,
 ): Implementation<typeof VGService> {
   const poolOf = (deviceClass: string): Pool => {
     checkDeviceClass(deviceClass);
@@ -21,7 +20,7 @@ export function vgService(
   return {
     async getLVList(request) {
       refuseUnknownFields(request);
-      return { volumes: volumeMessages(poolOf(request.deviceClass).list(), numbers) };
+      return messages.list(poolOf(request.deviceClass).list());
     },
 
     async getFreeBytes(request) {

@@ -276,10 +276,17 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 }
 
 export function toVolume(volume: LogicalVolume): Volume {
+  const known = asVolumes.get(volume);
+  if (known) return known;
   const { name, sizeBytes, path, tags, attr, origin } = volume;
   const readOnly = isReadOnly(volume);
-  return { id: name, sizeBytes, devicePath: path, tags, readOnly, attr, ...(origin !== undefined && { origin }) };
+  const made = { id: name, sizeBytes, devicePath: path, tags, readOnly, attr, ...(origin !== undefined && { origin }) };
+  asVolumes.set(volume, made);
+  return made;
 }
+
+/** A volume that did not change is the same object in every list: others keep what they made of it. */
+const asVolumes = new WeakMap<LogicalVolume, Volume>();
 
 /** What a snapshot was made of, whoever made it; its source may be gone since. */
 function sourceOf({ origin, tags }: LogicalVolume): VolumeId | undefined {

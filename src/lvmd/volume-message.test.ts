@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { ManualClock } from '../base/manual-clock.ts';
+import { GetLVListResponseSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import type { Volume } from '../storage/pool.ts';
+import { DeviceNumbers } from './device-numbers.ts';
+import { VolumeMessages } from './volume-message.ts';
+
+const volume = (id: string): Volume => ({
+  id,
+  sizeBytes: 3n * 1024n ** 3n,
+  devicePath: `/dev/group/${id}`,
+  tags: ['a', 'b'],
+  readOnly: false,
+  attr: '-wi-a-----',
+});
+
+test('a list has each volume as it is now, also when its device was made anew', () => {
+  let minor = 7n;
+  let changes = 1n;
+  const messages = new VolumeMessages(
+    new DeviceNumbers(new ManualClock(), () => ({
+      mtimeNs: changes,
+      rdev: (253n << 8n) | minor,
+      isBlockDevice: () => true,
+    })),
+  );
+  const volumes = [volume('one'), volume('two')];
+  const listed = () =>
+    fromBinary(GetLVListResponseSchema, toBinary(GetLVListResponseSchema, messages.list(volumes))).volumes.map(
+      ({ name, sizeGb, devMajor, devMinor, tags }) => [name, sizeGb, devMajor, devMinor, ...tags],
+    );
+  const expected = () => ['one', 'two'].map((name) => [name, 3n, 253, Number(minor), 'a', 'b']);
+  assert.deepEqual(listed(), expected());
+  minor = 8n;
+  changes = 2n;
+  assert.deepEqual(listed(), expected());
+  volumes[1] = { ...volume('two'), tags: [] };
+  assert.deepEqual(listed()[1], ['two', 3n, 253, 8]);
+});
