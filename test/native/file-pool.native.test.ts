@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { type FileHandle, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
@@ -95,6 +95,22 @@ test('after a reboot its volumes have their devices and their data again', nativ
   assert.ok(again);
   assert.deepEqual(again.tags, ['a', createdTag]);
   assert.equal(await sh(`head -c 4 ${again.devicePath}`), 'kept');
+});
+
+test('a device that somebody only looks at for a moment does not keep its volume', native, async (t) => {
+  const path = await scratchDirectory(t);
+  let looked: FileHandle | undefined;
+  let looksLeft = 3;
+  const pool = await openFilePool(path, {
+    runs: async (command, options) => {
+      if (looked && command.includes('--list') && --looksLeft === 0) await looked.close();
+      return run(command, options);
+    },
+  });
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  looked = await open(devicePath);
+  assert.equal(await pool.remove('data', signal), true);
+  assert.ok(looksLeft <= 0, 'it was open while the device was detached');
 });
 
 test('a device that somebody detaches stays that of its volume, and is given to no other', native, async (t) => {

@@ -4,6 +4,9 @@ import type { Volume, VolumeId } from '../pool.ts';
 import type { LoopDevices } from './loop-devices.ts';
 import type { Label, VolumeFiles } from './volume-files.ts';
 
+/** Each takes some milliseconds, as it runs a command. */
+const looksAfterDetach = 30;
+
 /** A volume, and the family of copies that it may share blocks with. */
 export interface FileVolume extends Volume {
   readonly family: VolumeId;
@@ -62,7 +65,7 @@ export class AttachedVolumes {
     if (!device) return;
     if (await this.#loops.isHeld(device)) throw new errors.VolumeInUse(id, device);
     await this.#loops.detach(device, signal);
-    const kept = await this.#deviceOf(id, signal);
+    const kept = await this.#keptOn(id, signal);
     if (!kept) return;
     if (this.#volumes.has(id)) await this.add(id, await this.#files.label(id), kept, signal);
     throw new errors.VolumeInUse(id, kept);
@@ -77,6 +80,16 @@ export class AttachedVolumes {
   /** Copies of a volume that is gone are copies of nothing. */
   forgetOrigin(id: VolumeId): void {
     for (const { origin, ...copy } of this.list()) if (origin === id) this.#volumes.set(copy.id, copy);
+  }
+
+  /**
+   * The device that the file is still on after it was detached. Whoever only looks at all devices, as losetup and udev do,
+   * has it open for a moment, and the kernel waits for that; whoever really uses it stays longer.
+   */
+  async #keptOn(id: VolumeId, signal: AbortSignal): Promise<string | undefined> {
+    let device = await this.#deviceOf(id, signal);
+    for (let looks = 1; device && looks < looksAfterDetach; looks++) device = await this.#deviceOf(id, signal);
+    return device;
   }
 
   async #deviceOf(id: VolumeId, signal: AbortSignal): Promise<string | undefined> {
