@@ -15,6 +15,8 @@ import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
+import { LogicalVolumeObjects } from './logical-volume-objects.ts';
+import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
 export interface ControllerOptions {
@@ -54,6 +56,7 @@ export async function runController(
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
+  const objects = new LogicalVolumeObjects({ client, watched: volumes });
   const ready = () => volumes.synced && annotatedNodes.synced;
   const csi = new RpcServer({ socketPath: options.csiSocket, clock, log })
     .add(Identity, identityService({ version: options.version, ready }))
@@ -61,7 +64,8 @@ export async function runController(
     .add(
       Controller,
       controllerService({
-        volumes: new LogicalVolumeStore({ client, watched: volumes }),
+        volumes: new LogicalVolumeStore({ objects, clock }),
+        snapshots: new LogicalVolumeSnapshots(objects),
         capacities: new AnnotatedCapacities(annotatedNodes),
       }),
     );

@@ -1,5 +1,6 @@
 import { type ErrorCode, MoorageError } from '../base/errors.ts';
-import type { StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
+import type { ContentSource } from '../csi/volume-store.ts';
+import type { Failure, StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
 import { codeOfNumber } from '../rpc/status.ts';
 
 /** The name is taken by a volume that is not the one asked for. */
@@ -13,11 +14,28 @@ export class VolumeTaken extends MoorageError {
   }
 }
 
+/** The name is taken by another snapshot, or by a volume. */
+export class SnapshotTaken extends MoorageError {
+  readonly code = 'AlreadyExists';
+
+  constructor(name: string, differences: readonly string[]) {
+    super(`snapshot ${name} exists already with ${differences.join(', ')}; choose another name`);
+  }
+}
+
+export class SourceGone extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor({ kind, id }: ContentSource) {
+    super(`${kind} ${id} has gone before it was copied; choose another source`);
+  }
+}
+
 /** The node tried and could not; its own code and words are passed on. */
 export class NodeRefused extends MoorageError {
   readonly code: ErrorCode;
 
-  constructor(nodeName: string, failure: { readonly code: number; readonly message: string }) {
+  constructor(nodeName: string, failure: Failure) {
     super(`node ${nodeName}: ${failure.message}`);
     this.code = codeOfNumber(failure.code);
   }
@@ -30,6 +48,19 @@ export class VolumeNotMade extends MoorageError {
   constructor({ metadata, spec }: StoredLogicalVolume) {
     super(
       `node ${spec.nodeName} has not made volume ${metadata.name} in time; ` +
+        'it is safe to call again, and if that goes on, check that moorage node runs there',
+    );
+  }
+}
+
+/** The wish stays, so the next call finds it, and the volume grown if the node has done it by then. */
+export class VolumeNotGrown extends MoorageError {
+  readonly code = 'DeadlineExceeded';
+
+  constructor({ metadata, spec, status }: StoredLogicalVolume) {
+    const why = status?.code ? `: ${status.message}` : '';
+    super(
+      `node ${spec.nodeName} has not grown volume ${metadata.name} to ${spec.size} in time${why}; ` +
         'it is safe to call again, and if that goes on, check that moorage node runs there',
     );
   }

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { systemClock } from '../base/clock.ts';
-import { silentLog } from '../base/log.ts';
+import { ManualClock } from '../base/manual-clock.ts';
 import type { WantedVolume } from '../csi/volume-store.ts';
-import { Informer } from '../kube/informer.ts';
-import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
-import { type LogicalVolume, type LogicalVolumeStatus, logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { answering, grown, InMemoryCluster, made } from './in-memory-cluster.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
 const gibi = 1024n ** 3n;
@@ -19,154 +17,285 @@ const wanted: WantedVolume = {
 };
 const never = new AbortController().signal;
 
-function informer(t: TestContext, api: InMemoryApi<LogicalVolume>) {
-  const watched = new Informer({ client: api.client, resource: logicalVolumes, clock: systemClock, log: silentLog });
-  watched.start();
-  t.after(() => watched.stop());
-  return watched;
-}
-
 function storeOf(t: TestContext) {
-  const api = new InMemoryApi<LogicalVolume>();
-  const watched = informer(t, api);
-  return { api, watched, store: new LogicalVolumeStore({ client: api.client, watched }) };
+  const cluster = new InMemoryCluster(t);
+  const clock = new ManualClock();
+  return { cluster, clock, api: cluster.api, store: new LogicalVolumeStore({ objects: cluster.objects, clock }) };
 }
-
-/** A node that answers each new volume at once, and lets go of each that is deleted. */
-function nodeAnswers(
-  { api, watched }: Pick<ReturnType<typeof storeOf>, 'api' | 'watched'>,
-  answer: (uid: string) => LogicalVolumeStatus,
-) {
-  watched.onChange(({ kind, key, object }) => {
-    if (kind === 'added') {
-      const body = { status: answer(object.metadata.uid) };
-      void api.patch(logicalVolumes, key, { type: 'merge', body }, { subresource: 'status' });
-    } else if (kind === 'updated' && object.metadata.deletionTimestamp) {
-      void api.patch(logicalVolumes, key, { type: 'json', body: [{ op: 'remove', path: '/metadata/finalizers/0' }] });
-    }
-  });
-}
-
-const madeWith = (currentSize: string) => (uid: string) => ({ volumeID: uid, currentSize, code: 0 });
 
 test('a volume is one POST that carries everything the node needs', async (t) => {
-  const world = storeOf(t);
-  nodeAnswers(world, madeWith('1028Mi'));
-  const volume = await world.store.create(wanted, never);
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer({ toWish: (volume) => ({ ...made(volume), currentSize: '1028Mi' }) });
+  const limits = { readBytesPerSecond: 7n };
+  const volume = await store.create({ ...wanted, lvcreateOptionClass: 'mirrored', limits }, never);
 
   assert.deepEqual(volume, {
     id: 'uid-1',
     name: 'pvc-A',
     nodeName: 'a',
     deviceClass: 'ssd',
-    lvcreateOptionClass: '',
+    lvcreateOptionClass: 'mirrored',
     sizeBytes: 1028n * 1024n ** 2n,
   });
-  assert.deepEqual(world.api.calls, ['create pvc-a', 'patch pvc-a/status'], 'two writes in all');
-  const object = await world.api.get(logicalVolumes, 'pvc-a');
-  assert.deepEqual(object?.spec, { name: 'pvc-A', nodeName: 'a', size: '1Gi', deviceClass: 'ssd' });
+  assert.deepEqual(api.calls, ['create pvc-a', 'patch pvc-a/status'], 'two writes in all');
+  const object = await api.get(logicalVolumes, 'pvc-a');
+  const { name, lvcreateOptionClass } = { name: 'pvc-A', lvcreateOptionClass: 'mirrored' };
+  assert.deepEqual(object?.spec, { name, nodeName: 'a', size: '1Gi', deviceClass: 'ssd', lvcreateOptionClass });
   assert.deepEqual(object.metadata.finalizers, ['topolvm.io/logicalvolume']);
   assert.deepEqual(object.metadata.labels, { 'app.kubernetes.io/created-by': 'topolvm-controller' });
-  assert.deepEqual(object.metadata.annotations, { 'moorage.dev/claim': 'shop/db' });
+  assert.deepEqual(object.metadata.annotations, {
+    'moorage.dev/claim': 'shop/db',
+    'moorage.dev/read-bytes-per-second': '7',
+  });
 });
 
 test('a repeated call finds the volume of the first', async (t) => {
-  const world = storeOf(t);
-  nodeAnswers(world, madeWith('1Gi'));
-  const first = await world.store.create(wanted, never);
-  assert.deepEqual(await world.store.create(wanted, never), first);
+  const { cluster, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const first = await store.create(wanted, never);
+  assert.deepEqual(await store.create(wanted, never), first);
   const onTheOtherNode = { ...wanted, nodeNames: ['b', 'a'] as const };
-  assert.deepEqual(await world.store.create(onTheOtherNode, never), first, 'its node is acceptable too');
+  assert.deepEqual(await store.create(onTheOtherNode, never), first, 'its node is acceptable too');
 });
 
 test('a call whose time is up leaves the wish for the next one', async (t) => {
-  const world = storeOf(t);
+  const { cluster, store } = storeOf(t);
   const deadline = new AbortController();
-  const stopWatching = world.watched.onChange(() => deadline.abort());
-  await assert.rejects(world.store.create(wanted, deadline.signal), {
+  const stopWatching = cluster.watched.onChange(() => deadline.abort());
+  await assert.rejects(store.create(wanted, deadline.signal), {
     code: 'DeadlineExceeded',
     message: /^node a has not made volume pvc-a in time; it is safe to call again/,
   });
   stopWatching();
 
-  nodeAnswers(world, madeWith('1Gi'));
-  assert.equal((await world.store.create(wanted, never)).id, 'uid-1');
+  cluster.nodesAnswer();
+  assert.equal((await store.create(wanted, never)).id, 'uid-1');
 });
 
 test('what differs from the first wish is refused by name', async (t) => {
-  const world = storeOf(t);
-  nodeAnswers(world, madeWith('1Gi'));
-  await world.store.create(wanted, never);
+  const { cluster, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const { id } = await store.create(wanted, never);
+  const other = await store.create({ ...wanted, name: 'other' }, never);
+  const copy: WantedVolume = { ...wanted, name: 'copy', source: { kind: 'volume', id } };
+  await store.create(copy, never);
   for (const [different, message] of [
     [{ ...wanted, sizeBytes: 2n * gibi }, /exists already with size 1Gi;/],
     [{ ...wanted, deviceClass: '' }, /exists already with device class ssd;/],
     [{ ...wanted, nodeNames: ['c'] as const }, /exists already with node a;/],
     [{ ...wanted, name: 'PVC-a' }, /exists already with name pvc-A;/],
+    [{ ...wanted, source: { kind: 'volume', id: other.id } }, /exists already with content of no other;/],
+    [{ ...wanted, name: 'copy' }, /exists already with content of uid-1;/],
+    [{ ...copy, source: { kind: 'volume', id: other.id } }, /exists already with content of uid-1;/],
   ] as const) {
-    await assert.rejects(world.store.create(different, never), { code: 'AlreadyExists', message });
+    await assert.rejects(store.create(different, never), { code: 'AlreadyExists', message });
   }
 });
 
 test("the node's refusal is passed on, and the next call starts afresh", async (t) => {
-  const world = storeOf(t);
+  const { cluster, store } = storeOf(t);
   let full = true;
-  nodeAnswers(world, (uid) => (full ? { code: 8, message: 'ssd is full' } : madeWith('1Gi')(uid)));
-  await assert.rejects(world.store.create(wanted, never), {
-    code: 'ResourceExhausted',
-    message: 'node a: ssd is full',
-  });
+  cluster.nodesAnswer({ toWish: (volume) => (full ? { code: 8, message: 'ssd is full' } : made(volume)) });
+  await assert.rejects(store.create(wanted, never), { code: 'ResourceExhausted', message: 'node a: ssd is full' });
 
   full = false;
-  const volume = await world.store.create(wanted, never);
+  const volume = await store.create(wanted, never);
   assert.notEqual(volume.id, 'uid-1', 'another object, so another volume');
 });
 
 test('a volume that was made is never deleted by a repeated call, whatever befell it later', async (t) => {
-  const world = storeOf(t);
-  nodeAnswers(world, (uid) => ({ ...madeWith('1Gi')(uid), code: 8, message: 'no room to grow' }));
-  const volume = await world.store.create(wanted, never);
-  assert.deepEqual(await world.store.create(wanted, never), volume);
-  assert.ok(!world.api.calls.includes('delete pvc-a'));
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer({ toWish: (volume) => ({ ...made(volume), code: 8, message: 'no room to grow' }) });
+  const volume = await store.create(wanted, never);
+  assert.deepEqual(await store.create(wanted, never), volume);
+  assert.ok(!api.calls.includes('delete pvc-a'));
+});
+
+test('a copy names its source twice: for TopoLVM, and for ever', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const { id } = await store.create(wanted, never);
+  const source = { kind: 'volume', id } as const;
+  const copy = await store.create({ ...wanted, name: 'copy', source }, never);
+  assert.deepEqual(copy.source, source);
+  const { spec } = (await api.get(logicalVolumes, 'copy')) ?? {};
+  assert.deepEqual([spec?.source, spec?.accessType], ['pvc-A', 'rw']);
+
+  await store.remove(id, never);
+  assert.deepEqual((await store.find(copy.id, never))?.source, source, 'also when it is gone');
+  await assert.rejects(store.create({ ...wanted, name: 'late', source }, never), {
+    code: 'NotFound',
+    message: /^volume uid-1 has gone before it was copied; choose/,
+  });
+});
+
+test('a copy that TopoLVM made knows its source as long as that is there', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const { id } = await store.create(wanted, never);
+  const spec = { name: 'restored', nodeName: 'a', size: '1Gi', source: 'pvc-A', accessType: 'rw' } as const;
+  await api.create(logicalVolumes, { metadata: { name: 'restored' }, spec });
+  await cluster.watched.until('restored', (current) => current?.status !== undefined, never);
+  const sources = async () => (await store.list(never)).map(({ name, source }) => [name, source]);
+  assert.deepEqual(await sources(), [
+    ['pvc-A', undefined],
+    ['restored', { kind: 'volume', id }],
+  ]);
+  await store.remove(id, never);
+  assert.deepEqual(await sources(), [['restored', undefined]]);
+});
+
+test('the list has volumes that are made, and no snapshots', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  const isPending = (name: string) => name === 'pending';
+  cluster.nodesAnswer({ toWish: (volume) => (isPending(volume.metadata.name) ? undefined : made(volume)) });
+  await store.create(wanted, never);
+  const spec = { name: 'pending', nodeName: 'a', size: '1Gi' };
+  await api.create(logicalVolumes, { metadata: { name: 'pending' }, spec });
+  const snapshot = { ...spec, name: 's', source: 'pvc-A', accessType: 'ro' } as const;
+  const { metadata } = await api.create(logicalVolumes, { metadata: { name: 's' }, spec: snapshot });
+  await cluster.watched.until('s', (current) => current?.status !== undefined, never);
+
+  assert.deepEqual(
+    (await store.list(never)).map(({ name }) => name),
+    ['pvc-A'],
+  );
+  assert.equal(await store.find(metadata.uid, never), undefined);
+  await store.remove(metadata.uid, never);
+  assert.ok(await api.get(logicalVolumes, 's'), 'a snapshot is not removed as a volume');
+});
+
+test('growing is one PATCH, and ends when the node has done it', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const { id } = await store.create(wanted, never);
+  api.calls.length = 0;
+  assert.equal((await store.grow(id, 2n * gibi, never)).sizeBytes, 2n * gibi);
+  assert.deepEqual(api.calls, ['patch pvc-a', 'patch pvc-a/status']);
+  const { spec, metadata } = (await api.get(logicalVolumes, 'pvc-a')) ?? {};
+  assert.equal(spec?.size, '2Gi');
+  assert.match(metadata?.annotations?.['topolvm.io/resize-requested-at'] ?? '', /^\d{4}-\d\d-\d\d [\d:.]+ \+0000 UTC$/);
+
+  api.calls.length = 0;
+  assert.equal((await store.grow(id, gibi, never)).sizeBytes, 2n * gibi, 'large enough already');
+  assert.deepEqual(api.calls, []);
+});
+
+test('a growth that the node refuses is answered at once, and can be asked for again', async (t) => {
+  const { cluster, clock, store } = storeOf(t);
+  let full = true;
+  cluster.nodesAnswer({
+    toGrowth: (volume) =>
+      full ? { ...volume.status, ...answering(volume), code: 8, message: 'ssd is full' } : grown(volume),
+  });
+  const { id } = await store.create(wanted, never);
+  const refusal = { code: 'ResourceExhausted', message: 'node a: ssd is full' };
+  await assert.rejects(store.grow(id, 9n * gibi, never), refusal);
+  clock.advance(1);
+  await assert.rejects(store.grow(id, 9n * gibi, never), refusal, 'the same wish');
+  clock.advance(1);
+  await assert.rejects(store.grow(id, 8n * gibi, never), refusal, 'a smaller one');
+
+  full = false;
+  clock.advance(1);
+  assert.equal((await store.grow(id, 2n * gibi, never)).sizeBytes, 2n * gibi);
+});
+
+test('a growth that could not be had is withdrawn by asking for no more than there is', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer({
+    toGrowth: (volume) => ({ ...volume.status, ...answering(volume), code: 8, message: 'ssd is full' }),
+  });
+  const { id } = await store.create(wanted, never);
+  await assert.rejects(store.grow(id, 9n * gibi, never));
+  assert.equal((await store.grow(id, gibi, never)).sizeBytes, gibi);
+  assert.equal((await api.get(logicalVolumes, 'pvc-a'))?.spec.size, '1Gi', 'or the node would grow it one day');
+});
+
+test('a growth whose time is up goes on, and the next call only waits for it', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer({ toGrowth: () => undefined });
+  const { id } = await store.create(wanted, never);
+  const deadline = new AbortController();
+  cluster.watched.onChange(({ object }) => object.spec.size === '2Gi' && deadline.abort());
+  await assert.rejects(store.grow(id, 2n * gibi, deadline.signal), {
+    code: 'DeadlineExceeded',
+    message: /^node a has not grown volume pvc-a to 2Gi in time; it is safe to call again/,
+  });
+
+  api.calls.length = 0;
+  const again = store.grow(id, 2n * gibi, never);
+  const body = { status: { currentSize: '2Gi' } };
+  await api.patch(logicalVolumes, 'pvc-a', { type: 'merge', body }, { subresource: 'status' });
+  assert.equal((await again).sizeBytes, 2n * gibi);
+  assert.deepEqual(api.calls, ['patch pvc-a/status'], 'nothing was asked for again');
+});
+
+test('only a volume can grow or be modified', async (t) => {
+  const { store } = storeOf(t);
+  await assert.rejects(store.grow('uid-9', gibi, never), { code: 'NotFound', message: /^there is no volume uid-9/ });
+  await assert.rejects(store.modify('uid-9', {}, never), { code: 'NotFound' });
+});
+
+test('new limits take the place of all old ones', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const { id } = await store.create({ ...wanted, limits: { readBytesPerSecond: 7n } }, never);
+  await store.modify(id, { writeOperationsPerSecond: 5n }, never);
+  assert.deepEqual((await api.get(logicalVolumes, 'pvc-a'))?.metadata.annotations, {
+    'moorage.dev/claim': 'shop/db',
+    'moorage.dev/write-operations-per-second': '5',
+  });
 });
 
 test('removing ends when nothing is left', async (t) => {
-  const world = storeOf(t);
-  nodeAnswers(world, madeWith('1Gi'));
-  const { id } = await world.store.create(wanted, never);
-  await world.store.remove(id, never);
-  assert.equal(await world.api.get(logicalVolumes, 'pvc-a'), undefined);
-  await world.store.remove(id, never);
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const { id } = await store.create(wanted, never);
+  await store.remove(id, never);
+  assert.equal(await api.get(logicalVolumes, 'pvc-a'), undefined);
+  await store.remove(id, never);
+  await store.remove('', never);
 });
 
-test('a volume that the node cannot remove is said to be there still, and why', async (t) => {
-  const world = storeOf(t);
-  const deadline = new AbortController();
-  world.watched.onChange(({ kind, key, object }) => {
-    const failed = { status: { ...object.status, code: 13, message: 'the device is in use' } };
-    if (kind === 'added') {
-      const body = { status: madeWith('1Gi')(object.metadata.uid) };
-      void world.api.patch(logicalVolumes, key, { type: 'merge', body });
-    } else if (kind === 'updated' && object.status?.code) {
-      setImmediate(() => deadline.abort());
-    } else if (object.metadata.deletionTimestamp) {
-      void world.api.patch(logicalVolumes, key, { type: 'merge', body: failed });
-    }
+test('a volume that the node cannot remove is said to be there still, and why, at once', async (t) => {
+  const { cluster, store } = storeOf(t);
+  cluster.nodesAnswer({
+    toRemoval: ({ status }) => ({ ...status, code: 9, message: 'it has the snapshots s; remove them first' }),
   });
-  const { id } = await world.store.create(wanted, never);
-  await assert.rejects(world.store.remove(id, deadline.signal), {
+  const { id } = await store.create(wanted, never);
+  const refusal = { code: 'FailedPrecondition', message: 'node a: it has the snapshots s; remove them first' };
+  await assert.rejects(store.remove(id, never), refusal);
+  await assert.rejects(store.remove(id, never), refusal, 'the same answer to a repeated call');
+});
+
+test('a removal whose time is up says what is known', async (t) => {
+  const { cluster, clock, store } = storeOf(t);
+  const noRoom = { code: 8, message: 'no room to grow' };
+  cluster.nodesAnswer({
+    toGrowth: (volume) => ({ ...volume.status, ...answering(volume), ...noRoom }),
+    toRemoval: () => undefined,
+  });
+  const { id } = await store.create(wanted, never);
+  clock.advance(1);
+  await assert.rejects(store.grow(id, 2n * gibi, never), { code: 'ResourceExhausted' });
+
+  const deadline = new AbortController();
+  cluster.watched.onChange(({ object }) => object.metadata.deletionTimestamp && deadline.abort());
+  await assert.rejects(store.remove(id, deadline.signal), {
     code: 'DeadlineExceeded',
-    message: /has not removed volume pvc-a in time: the device is in use;/,
+    message: /has not removed volume pvc-a in time/,
   });
 });
 
 test('a volume that the cache does not hold yet is asked for at the API server', async (t) => {
-  const api = new InMemoryApi<LogicalVolume>();
-  const maker = { api, watched: informer(t, api) };
-  nodeAnswers(maker, madeWith('1Gi'));
-  const { id } = await new LogicalVolumeStore({ client: api.client, ...maker }).create(wanted, never);
+  const { cluster, clock, api, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const { id } = await store.create(wanted, never);
+  await store.create({ ...wanted, name: 'other' }, never);
 
-  const another = informer(t, api); // just started: its cache is empty
-  const store = new LogicalVolumeStore({ client: api.client, watched: another });
-  await store.remove(id, never);
+  const another = new LogicalVolumeStore({ objects: cluster.replica().objects, clock });
+  await another.remove(id, never);
   assert.equal(await api.get(logicalVolumes, 'pvc-a'), undefined);
+  assert.ok(await api.get(logicalVolumes, 'other'));
 });

@@ -1,189 +1,173 @@
-import type { MoorageError } from '../base/errors.ts';
-import { parseQuantity, toQuantity } from '../base/quantity.ts';
-import type { StoredVolume, VolumeStore, WantedVolume } from '../csi/volume-store.ts';
-import { isAlreadyExists, isConflict } from '../kube/api-error.ts';
-import type { KubeClient } from '../kube/client.ts';
-import type { Informer } from '../kube/informer.ts';
-import { apiVersionOf } from '../kube/resource.ts';
+import type { Clock } from '../base/clock.ts';
+import { toQuantity } from '../base/quantity.ts';
+import { formatIoLimits, type IoLimits } from '../csi/io-limits.ts';
+import { NoSuchVolume, type StoredVolume, type VolumeStore, type WantedVolume } from '../csi/volume-store.ts';
+import { recordSource } from '../logical-volume/content-source.ts';
 import {
-  deleting,
-  failureOf,
-  type LogicalVolume,
-  logicalVolumes,
+  bytesOf,
+  currentBytes,
+  growthFailureOf,
+  isSnapshot,
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../logical-volume/logical-volume.ts';
-import { claimName, createdByLabel, logicalVolume } from '../names.ts';
-import { NodeRefused, VolumeNotMade, VolumeNotRemoved, VolumeTaken, WatchBehind } from './errors.ts';
+import { claimName, createdByLabel, ioLimitNames, logicalVolume, resizeRequestedAnnotation } from '../names.ts';
+import { NodeRefused, SourceGone, VolumeNotGrown, VolumeTaken } from './errors.ts';
+import { type LogicalVolumeObjects, objectName, type Wish } from './logical-volume-objects.ts';
 
-type Client = Pick<KubeClient, 'create' | 'get' | 'list' | 'delete'>;
-type Watched = Pick<Informer<LogicalVolume>, 'list' | 'until'>;
+/** CSI's volumes, each kept as one LogicalVolume object. */
+export class LogicalVolumeStore implements VolumeStore {
+  readonly #objects: LogicalVolumeObjects;
+  readonly #clock: Pick<Clock, 'now'>;
 
-/**
- * CSI's volumes, each kept as one LogicalVolume object. The object is the memory: a call that is repeated, also to
- * another replica or after a crash, finds the object of the first one by its name and goes on from there.
- */
-export class LogicalVolumeStore implements Pick<VolumeStore, 'create' | 'find' | 'remove'> {
-  readonly #client: Client;
-  readonly #watched: Watched;
-
-  constructor(collaborators: { readonly client: Client; readonly watched: Watched }) {
-    this.#client = collaborators.client;
-    this.#watched = collaborators.watched;
+  constructor(collaborators: { readonly objects: LogicalVolumeObjects; readonly clock: Pick<Clock, 'now'> }) {
+    this.#objects = collaborators.objects;
+    this.#clock = collaborators.clock;
   }
 
   async create(wanted: WantedVolume, signal: AbortSignal): Promise<StoredVolume> {
-    const asked = await this.#ask(wanted, signal);
-    const made = await this.#untilAnswered(asked, signal);
-    const failure = failureOf(made);
-    if (!failure) return stored(made);
-    // Left in place it would fail every repetition of the call, although the node may have room by then.
-    await this.#delete(made, signal);
-    throw new NodeRefused(made.spec.nodeName, failure);
+    const source = wanted.source && (await this.#objects.find(wanted.source.id, signal));
+    if (wanted.source && !source) throw new SourceGone(wanted.source);
+    const wish = wishFor(wanted, source);
+    const refuseIfDifferent = (existing: StoredLogicalVolume) => this.#refuseIfDifferent(existing, wanted);
+    return this.#stored(await this.#objects.make(wish, refuseIfDifferent, signal));
   }
 
   async find(id: string, signal: AbortSignal): Promise<StoredVolume | undefined> {
-    const volume = await this.#findObject(id, signal);
-    return volume && stored(volume);
+    const volume = await this.#findVolume(id, signal);
+    return volume && this.#stored(volume);
+  }
+
+  async list(signal: AbortSignal): Promise<readonly StoredVolume[]> {
+    const objects = await this.#objects.list(signal);
+    return objects.filter((object) => !isSnapshot(object)).map((volume) => this.#stored(volume));
+  }
+
+  async grow(id: string, sizeBytes: bigint, signal: AbortSignal): Promise<StoredVolume> {
+    const volume = await this.#findVolume(id, signal);
+    if (!volume) throw new NoSuchVolume(id);
+    if (hasGrown(volume, sizeBytes)) return this.#stored(await this.#settleForWhatThereIs(volume, signal));
+    const isUnderWay = bytesOf(volume.spec.size) === sizeBytes && !volume.status?.code;
+    const asked = isUnderWay ? volume : await this.#askToGrow(volume, sizeBytes, signal);
+    if (!asked) throw new NoSuchVolume(id);
+    return this.#stored(await this.#untilGrown(asked, sizeBytes, signal));
+  }
+
+  async modify(id: string, limits: IoLimits, signal: AbortSignal): Promise<void> {
+    const volume = await this.#findVolume(id, signal);
+    const unset = Object.fromEntries(Object.values(ioLimitNames).map((name) => [name, null]));
+    const annotations = { ...unset, ...formatIoLimits(limits) };
+    if (!volume || !(await this.#objects.change(volume, { annotations }, signal))) throw new NoSuchVolume(id);
   }
 
   async remove(id: string, signal: AbortSignal): Promise<void> {
-    const volume = await this.#findObject(id, signal);
-    if (!volume) return;
-    await this.#delete(volume, signal);
-    await this.#untilGone(volume, signal);
+    const volume = await this.#findVolume(id, signal);
+    if (volume) await this.#objects.remove(volume, signal);
   }
 
-  /** The object that stands for the wish, made now or by an earlier call. */
-  async #ask(wanted: WantedVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
-    try {
-      return await this.#client.create(logicalVolumes, objectFor(wanted), { signal });
-    } catch (error) {
-      if (!isAlreadyExists(error)) throw error;
-    }
-    const existing = await this.#client.get(logicalVolumes, objectName(wanted), { signal });
-    if (!existing) return this.#ask(wanted, signal);
-    if (deleting(existing)) {
-      await this.#untilWatched(existing, signal);
-      await this.#untilGone(existing, signal);
-      return this.#ask(wanted, signal);
-    }
-    refuseIfDifferent(existing, wanted);
-    return existing;
+  async #findVolume(id: string, signal: AbortSignal): Promise<StoredLogicalVolume | undefined> {
+    const object = await this.#objects.find(id, signal);
+    return object && !isSnapshot(object) ? object : undefined;
   }
 
-  async #untilAnswered(asked: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
-    const { name, uid } = asked.metadata;
-    const isAnswered = (current: StoredLogicalVolume | undefined) => current?.metadata.uid !== uid || answered(current);
-    await this.#untilWatched(asked, signal);
-    const current = await this.#until(name, isAnswered, signal, () => new VolumeNotMade(asked));
-    if (current?.metadata.uid !== uid) throw new VolumeNotMade(asked);
+  /** An earlier wish that could not be met is withdrawn, or the node would fulfil it as soon as there is room. */
+  async #settleForWhatThereIs(volume: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
+    const bytes = currentBytes(volume);
+    if (bytesOf(volume.spec.size) <= bytes) return volume;
+    const settled = await this.#objects.change(volume, { annotations: {}, size: toQuantity(bytes) }, signal);
+    if (!settled) throw new NoSuchVolume(volumeIdOf(volume));
+    return settled;
+  }
+
+  /** The time tells one request from another, also if the size is the same: the node names it in its answer. */
+  async #askToGrow(
+    volume: StoredLogicalVolume,
+    sizeBytes: bigint,
+    signal: AbortSignal,
+  ): Promise<StoredLogicalVolume | undefined> {
+    const annotations = { [resizeRequestedAnnotation]: requestTime(this.#clock.now()) };
+    return this.#objects.change(volume, { annotations, size: toQuantity(sizeBytes) }, signal);
+  }
+
+  async #untilGrown(asked: StoredLogicalVolume, sizeBytes: bigint, signal: AbortSignal): Promise<StoredLogicalVolume> {
+    // The watch may still tell of an older request; what that was answered, `asked` has in its status already.
+    const answeredBefore = asked.status?.answeredResize;
+    const refusal = (current: StoredLogicalVolume) =>
+      current.status?.answeredResize === answeredBefore ? undefined : growthFailureOf(current);
+    let last = asked;
+    const isSettled = (current: StoredLogicalVolume | undefined) => {
+      if (current) last = current;
+      return !current || hasGrown(current, sizeBytes) || refusal(current) !== undefined;
+    };
+    const current = await this.#objects.until(asked, isSettled, signal, () => new VolumeNotGrown(last));
+    if (!current) throw new NoSuchVolume(volumeIdOf(asked));
+    const refused = hasGrown(current, sizeBytes) ? undefined : refusal(current);
+    if (refused) throw new NodeRefused(current.spec.nodeName, refused);
     return current;
   }
 
-  async #untilGone(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
-    const { name, uid } = volume.metadata;
-    let last = volume;
-    const isGone = (current: StoredLogicalVolume | undefined) => {
-      if (current?.metadata.uid !== uid) return true;
-      last = current;
-      return false;
+  #refuseIfDifferent(existing: StoredLogicalVolume, wanted: WantedVolume): void {
+    const { spec } = existing;
+    const source = this.#objects.sourceOf(existing);
+    const differences = [
+      isSnapshot(existing) && 'the data of a snapshot',
+      spec.name !== wanted.name && `name ${spec.name}`,
+      bytesOf(spec.size) !== wanted.sizeBytes && `size ${spec.size}`,
+      (spec.deviceClass ?? '') !== wanted.deviceClass && `device class ${spec.deviceClass || 'by default'}`,
+      (spec.lvcreateOptionClass ?? '') !== wanted.lvcreateOptionClass &&
+        `lvcreate option class ${spec.lvcreateOptionClass || 'none'}`,
+      source?.id !== wanted.source?.id && `content of ${source?.id ?? 'no other'}`,
+      !wanted.nodeNames.includes(spec.nodeName) && `node ${spec.nodeName}`,
+    ].filter((difference) => difference !== false);
+    if (differences.length > 0) throw new VolumeTaken(existing.metadata.name, differences);
+  }
+
+  #stored(volume: StoredLogicalVolume): StoredVolume {
+    const { name, nodeName, deviceClass = '', lvcreateOptionClass = '' } = volume.spec;
+    const source = this.#objects.sourceOf(volume);
+    return {
+      id: volumeIdOf(volume),
+      name,
+      nodeName,
+      deviceClass,
+      lvcreateOptionClass,
+      sizeBytes: currentBytes(volume),
+      ...(source && { source }),
     };
-    await this.#until(name, isGone, signal, () => new VolumeNotRemoved(last));
-  }
-
-  /** The watch lags behind what the API server told us directly; before it has caught up, "not there" means nothing. */
-  async #untilWatched(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
-    const { name, uid } = volume.metadata;
-    const isWatched = (current: StoredLogicalVolume | undefined) => current?.metadata.uid === uid;
-    await this.#until(name, isWatched, signal, () => new WatchBehind(name));
-  }
-
-  /** A caller whose time is up wants to hear what was not done, not that time is up. */
-  async #until(
-    name: string,
-    predicate: (current: StoredLogicalVolume | undefined) => boolean,
-    signal: AbortSignal,
-    outOfTime: () => MoorageError,
-  ): Promise<StoredLogicalVolume | undefined> {
-    try {
-      return await this.#watched.until(name, predicate, signal);
-    } catch (error) {
-      throw signal.aborted ? outOfTime() : error;
-    }
-  }
-
-  async #delete(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
-    const { name, uid } = volume.metadata;
-    if (deleting(volume)) return;
-    try {
-      await this.#client.delete(logicalVolumes, name, { preconditions: { uid }, signal });
-    } catch (error) {
-      if (!isConflict(error)) throw error; // another object has the name by now: ours is gone
-    }
-  }
-
-  /** A volume that our cache does not hold may be younger than the cache; only the API server itself can say no. */
-  async #findObject(id: string, signal: AbortSignal): Promise<StoredLogicalVolume | undefined> {
-    const cached = this.#watched.list().find((volume) => volumeIdOf(volume) === id);
-    if (cached) return cached;
-    const fieldSelector = `status.volumeID=${id}`;
-    const { items } = await this.#client.list(logicalVolumes, { fieldSelector, signal });
-    if (items[0]) await this.#untilWatched(items[0], signal);
-    return items[0];
   }
 }
 
 /** Finalizer, label and identity travel with the object: the node needs no write of its own before it starts. */
-function objectFor(wanted: WantedVolume): LogicalVolume {
+function wishFor(wanted: WantedVolume, source: StoredLogicalVolume | undefined): Wish {
+  const { name, nodeNames, sizeBytes, deviceClass, lvcreateOptionClass, claim } = wanted;
+  const annotations = {
+    ...(claim && { [claimName]: claim }),
+    ...(wanted.source && recordSource(wanted.source)),
+    ...(wanted.limits && formatIoLimits(wanted.limits)),
+  };
   return {
-    apiVersion: apiVersionOf(logicalVolumes),
-    kind: logicalVolumes.kind,
     metadata: {
-      name: objectName(wanted),
+      name: objectName(name),
       finalizers: [logicalVolume.finalizer],
       labels: { [createdByLabel.key]: createdByLabel.value },
-      ...(wanted.claim && { annotations: { [claimName]: wanted.claim } }),
+      annotations,
     },
     spec: {
-      name: wanted.name,
-      nodeName: wanted.nodeNames[0],
-      size: toQuantity(wanted.sizeBytes),
-      ...(wanted.deviceClass && { deviceClass: wanted.deviceClass }),
-      ...(wanted.lvcreateOptionClass && { lvcreateOptionClass: wanted.lvcreateOptionClass }),
+      name,
+      nodeName: nodeNames[0],
+      size: toQuantity(sizeBytes),
+      ...(deviceClass && { deviceClass }),
+      ...(lvcreateOptionClass && { lvcreateOptionClass }),
+      ...(source && { source: source.spec.name, accessType: 'rw' }),
     },
   };
 }
 
-function objectName(wanted: WantedVolume): string {
-  return wanted.name.toLowerCase();
+function hasGrown({ status }: StoredLogicalVolume, sizeBytes: bigint): boolean {
+  return status?.currentSize !== undefined && bytesOf(status.currentSize) >= sizeBytes;
 }
 
-function refuseIfDifferent(existing: StoredLogicalVolume, wanted: WantedVolume): void {
-  const { spec } = existing;
-  const differences = [
-    spec.name !== wanted.name && `name ${spec.name}`,
-    parseQuantity(spec.size) !== wanted.sizeBytes && `size ${spec.size}`,
-    (spec.deviceClass ?? '') !== wanted.deviceClass && `device class ${spec.deviceClass || 'by default'}`,
-    (spec.lvcreateOptionClass ?? '') !== wanted.lvcreateOptionClass &&
-      `lvcreate option class ${spec.lvcreateOptionClass || 'none'}`,
-    !wanted.nodeNames.includes(spec.nodeName) && `node ${spec.nodeName}`,
-  ].filter((difference) => difference !== false);
-  if (differences.length > 0) throw new VolumeTaken(existing.metadata.name, differences);
-}
-
-function answered(volume: StoredLogicalVolume): boolean {
-  const { volumeID, currentSize } = volume.status ?? {};
-  return Boolean(volumeID && currentSize) || failureOf(volume) !== undefined;
-}
-
-function stored(volume: StoredLogicalVolume): StoredVolume {
-  return {
-    id: volumeIdOf(volume),
-    name: volume.spec.name,
-    nodeName: volume.spec.nodeName,
-    deviceClass: volume.spec.deviceClass ?? '',
-    lvcreateOptionClass: volume.spec.lvcreateOptionClass ?? '',
-    sizeBytes: parseQuantity(volume.status?.currentSize ?? volume.spec.size),
-  };
+/** As TopoLVM writes it: `2026-01-31 23:59:59.999 +0000 UTC`. */
+function requestTime(nowMs: number): string {
+  return new Date(nowMs).toISOString().replace('T', ' ').replace('Z', ' +0000 UTC');
 }

@@ -18,21 +18,39 @@ const smallestFilesystemBytes: Readonly<Record<Filesystem, bigint>> = {
 };
 const smallestBlockBytes = 8n * mebi;
 
-/** How large to make a volume; what its pool cuts may be a little larger. In a range, zero means unset. */
-export function volumeSize(range: CapacityRange | undefined, use: VolumeUse): bigint {
-  const requiredBytes = range?.requiredBytes ?? 0n;
-  const limitBytes = range?.limitBytes ?? 0n;
-  if (requiredBytes < 0n)
-    throw new InvalidInput('capacity_range.required_bytes is negative; ask for a size above zero');
-  if (limitBytes < 0n) throw new InvalidInput('capacity_range.limit_bytes is negative; leave it out or raise it');
-  const limited = limitBytes > 0n;
-
-  if (requiredBytes === 0n && limited && limitBytes < defaultBytes) {
+/**
+ * How large to make a volume; what its pool cuts may be a little larger. In a range, zero means unset; a copy has then the
+ * size of its original.
+ */
+export function volumeSize(range: CapacityRange | undefined, use: VolumeUse, unsetBytes = defaultBytes): bigint {
+  const { requiredBytes, limitBytes } = checked(range);
+  if (requiredBytes === 0n && limitBytes > 0n && limitBytes < unsetBytes) {
     const sizeBytes = roundDown(limitBytes);
     return sizeBytes >= smallest(use) ? sizeBytes : refuse(limitBytes, smallest(use));
   }
-  const sizeBytes = roundUp(max(requiredBytes || defaultBytes, smallest(use)));
-  return limited && sizeBytes > limitBytes ? refuse(limitBytes, sizeBytes) : sizeBytes;
+  return within(limitBytes, roundUp(max(requiredBytes || unsetBytes, smallest(use))));
+}
+
+/** How large to make a volume that exists. */
+export function grownSize(range: CapacityRange): bigint {
+  const { requiredBytes, limitBytes } = checked(range);
+  if (requiredBytes === 0n) {
+    throw new InvalidInput('capacity_range.required_bytes is missing from the request; ask for a size above zero');
+  }
+  return within(limitBytes, roundUp(requiredBytes));
+}
+
+function checked(range: CapacityRange | undefined): { readonly requiredBytes: bigint; readonly limitBytes: bigint } {
+  const { requiredBytes, limitBytes } = range ?? { requiredBytes: 0n, limitBytes: 0n };
+  if (requiredBytes < 0n) {
+    throw new InvalidInput('capacity_range.required_bytes is negative; ask for a size above zero');
+  }
+  if (limitBytes < 0n) throw new InvalidInput('capacity_range.limit_bytes is negative; leave it out or raise it');
+  return { requiredBytes, limitBytes };
+}
+
+function within(limitBytes: bigint, sizeBytes: bigint): bigint {
+  return limitBytes > 0n && sizeBytes > limitBytes ? refuse(limitBytes, sizeBytes) : sizeBytes;
 }
 
 function smallest(use: VolumeUse): bigint {

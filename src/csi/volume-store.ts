@@ -1,3 +1,4 @@
+import { MoorageError } from '../base/errors.ts';
 import type { IoLimits } from './io-limits.ts';
 
 /** What a volume is a copy of. */
@@ -88,4 +89,20 @@ export interface NodeCapacities {
   freeBytes(deviceClass: string): ReadonlyMap<string, bigint>;
   /** The nodes that can hold a volume to IO limits. */
   limitingIo(): ReadonlySet<string>;
+}
+
+export class NoSuchVolume extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor(id: string) {
+    super(`there is no volume ${id}; check the volume handle of the PersistentVolume`);
+  }
+}
+
+export class NoSuchSnapshot extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor(id: string) {
+    super(`there is no snapshot ${id}; check the snapshot handle of the VolumeSnapshotContent`);
+  }
 }

@@ -1,13 +1,15 @@
+import { isDeepStrictEqual } from 'node:util';
 import { ApiError } from '../kube/api-error.ts';
-import type { DeleteOptions, JsonPatchStep, KubeClient, Patch } from '../kube/client.ts';
+import type { DeleteOptions, JsonPatchStep, KubeClient, Patch, Selection } from '../kube/client.ts';
 import type { KubeObject, Resource, Stored } from '../kube/resource.ts';
 import type { WatchEvent } from '../kube/watch-stream.ts';
 
 type Json = Record<string, unknown>;
 
 /**
- * For tests: the API server for one cluster-scoped resource, so far as we lean on it: uids, resource versions,
- * generations, finalizers, preconditions, watches. Selectors are not read: it holds what a test puts in.
+ * For tests: the API server for one cluster-scoped resource, so far as we lean on it: uids, resource versions, times,
+ * generations, finalizers, preconditions, watches, and lists by one field. Watches read no selectors: it holds what a test
+ * puts in.
  */
 export class InMemoryApi<T extends KubeObject> {
   readonly #objects = new Map<string, Stored<T>>();
@@ -27,16 +29,21 @@ export class InMemoryApi<T extends KubeObject> {
     return this.#objects.get(name);
   }
 
-  async list(): Promise<{ items: Stored<T>[]; resourceVersion: string }> {
+  async list(
+    _resource: Resource<T>,
+    { fieldSelector = '' }: Selection = {},
+  ): Promise<{ items: Stored<T>[]; resourceVersion: string }> {
     this.calls.push('list');
-    return { items: [...this.#objects.values()], resourceVersion: String(this.#revision) };
+    const items = [...this.#objects.values()].filter((object) => isSelected(object, fieldSelector));
+    return { items, resourceVersion: String(this.#revision) };
   }
 
   async create(_resource: Resource<T>, object: T): Promise<Stored<T>> {
     const name = object.metadata?.name ?? '';
     this.calls.push(`create ${name}`);
     if (this.#objects.has(name)) throw refusal(`create ${name}`, 409, 'AlreadyExists');
-    const metadata = { ...object.metadata, name, uid: `uid-${this.#revision + 1}`, generation: 1 };
+    const stamps = { uid: `uid-${this.#revision + 1}`, generation: 1, creationTimestamp: '2026-01-01T00:00:00Z' };
+    const metadata = { ...object.metadata, name, ...stamps };
     return this.#put({ ...object, metadata } as unknown as Stored<T>, 'ADDED');
   }
 
@@ -52,8 +59,11 @@ export class InMemoryApi<T extends KubeObject> {
     if (patch.type === 'apply') throw new Error('apply is not offered here');
     const patched =
       patch.type === 'merge' ? merged(current, patch.body, name) : stepped(structuredClone(current), patch.body, name);
-    const { deletionTimestamp, finalizers = [] } = patched.metadata;
-    return deletionTimestamp && finalizers.length === 0 ? this.#drop(patched) : this.#put(patched, 'MODIFIED');
+    const { deletionTimestamp, finalizers = [], generation = 1 } = patched.metadata;
+    if (deletionTimestamp && finalizers.length === 0) return this.#drop(patched);
+    const isOtherWish = !isDeepStrictEqual(specOf(patched), specOf(current));
+    const metadata = { ...patched.metadata, generation: isOtherWish ? generation + 1 : generation };
+    return this.#put({ ...patched, metadata }, 'MODIFIED');
   }
 
   async delete(_resource: Resource<T>, name: string, { preconditions }: DeleteOptions = {}): Promise<boolean> {
@@ -119,6 +129,18 @@ export class InMemoryApi<T extends KubeObject> {
     this.#history.push(event);
     for (const watcher of this.#watchers) watcher(event);
   }
+}
+
+function specOf(object: KubeObject): unknown {
+  return (object as { readonly spec?: unknown }).spec;
+}
+
+/** One field is all that anybody asks for: `spec.nodeName=a`. */
+function isSelected(object: KubeObject, fieldSelector: string): boolean {
+  if (fieldSelector === '') return true;
+  const [path = '', ...value] = fieldSelector.split('=');
+  const field = path.split('.').reduce<unknown>((at, key) => (at as Json | undefined)?.[key], object);
+  return (field ?? '') === value.join('=').replaceAll(/\\(.)/g, '$1');
 }
 
 function merged<T extends KubeObject>(current: Stored<T>, change: object, name: string): Stored<T> {

@@ -1,5 +1,13 @@
+import { parseQuantity } from '../base/quantity.ts';
 import type { ObjectMeta, Resource, Stored } from '../kube/resource.ts';
-import { logicalVolume } from '../names.ts';
+import { logicalVolume, resizeRequestedAnnotation } from '../names.ts';
+
+/** A text such as `1Gi`. */
+export type Quantity = string;
+
+export function bytesOf(quantity: Quantity): bigint {
+  return parseQuantity(quantity);
+}
 
 /** One volume on one node: the controller asks for it in `spec`, the node answers in `status`. */
 export interface LogicalVolume {
@@ -14,8 +22,7 @@ export interface LogicalVolumeSpec {
   /** The name that the caller of CreateVolume chose. */
   readonly name: string;
   readonly nodeName: string;
-  /** A quantity. */
-  readonly size: string;
+  readonly size: Quantity;
   /** Empty or absent for the node's default. */
   readonly deviceClass?: string;
   readonly lvcreateOptionClass?: string;
@@ -28,11 +35,11 @@ export interface LogicalVolumeSpec {
 export interface LogicalVolumeStatus {
   /** Set once the volume is there: its name on the node's disks, and its CSI volume ID. */
   readonly volumeID?: string;
-  /** A gRPC status code; anything but 0 says that the volume could not be made, or could not be removed. */
+  /** A gRPC status code; anything but 0 says that the volume could not be made, grown or removed. */
   readonly code?: number;
   readonly message?: string;
-  /** A quantity: what the volume really has, which may be more than was asked for. */
-  readonly currentSize?: string;
+  /** What the volume really has, which may be more than was asked for. */
+  readonly currentSize?: Quantity;
   /** The value of the annotation `topolvm.io/resize-requested-at` that code, message and currentSize are the answer to. */
   readonly answeredResize?: string;
 }
@@ -59,13 +66,43 @@ export function volumeIdOf(volume: StoredLogicalVolume): string {
   return volume.status?.volumeID || volume.metadata.uid;
 }
 
+/** What it really has; what was asked for while its node has not measured it. */
+export function currentBytes({ spec, status }: LogicalVolume): bigint {
+  return bytesOf(status?.currentSize ?? spec.size);
+}
+
+/** A snapshot can only be read and copied; whatever else a LogicalVolume is, it is a volume. */
+export function isSnapshot({ spec }: LogicalVolume): boolean {
+  return Boolean(spec.source) && spec.accessType === 'ro';
+}
+
+/** What the node could not do, in its own words. */
+export interface Failure {
+  readonly code: number;
+  readonly message: string;
+}
+
 /**
  * Why the node could not make it; undefined while it has not failed. A volume that was made holds data, and whatever
  * went wrong with it later, such as growing it, is no reason to take it for one that was not.
  */
-export function failureOf({
-  status,
-}: StoredLogicalVolume): { readonly code: number; readonly message: string } | undefined {
-  const { volumeID, code = 0, message = '' } = status ?? {};
-  return volumeID || code === 0 ? undefined : { code, message };
+export function failureOf({ status }: StoredLogicalVolume): Failure | undefined {
+  return status?.volumeID ? undefined : failureIn(status);
+}
+
+/** Why it could not grow as it was last asked to. */
+export function growthFailureOf({ metadata, status }: StoredLogicalVolume): Failure | undefined {
+  const isAnswer =
+    status?.answeredResize && status.answeredResize === metadata.annotations?.[resizeRequestedAnnotation];
+  return isAnswer ? failureIn(status) : undefined;
+}
+
+/** Why it is still there, although it was asked to go. What went wrong before that names the growth that it answers. */
+export function removalFailureOf(volume: StoredLogicalVolume): Failure | undefined {
+  const { volumeID, answeredResize } = volume.status ?? {};
+  return deleting(volume) && volumeID && !answeredResize ? failureIn(volume.status) : undefined;
+}
+
+function failureIn({ code = 0, message = '' }: LogicalVolumeStatus = {}): Failure | undefined {
+  return code === 0 ? undefined : { code, message };
 }

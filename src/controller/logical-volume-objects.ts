@@ -1,0 +1,182 @@
+import type { MoorageError } from '../base/errors.ts';
+import type { ContentSource } from '../csi/volume-store.ts';
+import { isAlreadyExists, isConflict, isNotFound } from '../kube/api-error.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { Informer } from '../kube/informer.ts';
+import { recordedSourceOf } from '../logical-volume/content-source.ts';
+import {
+  deleting,
+  failureOf,
+  isSnapshot,
+  type LogicalVolume,
+  logicalVolumes,
+  removalFailureOf,
+  type StoredLogicalVolume,
+  volumeIdOf,
+} from '../logical-volume/logical-volume.ts';
+import { NodeRefused, VolumeNotMade, VolumeNotRemoved, WatchBehind } from './errors.ts';
+
+export interface LogicalVolumeCollaborators {
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete'>;
+  /** The LogicalVolumes of all nodes. */
+  readonly watched: Pick<Informer<LogicalVolume>, 'get' | 'list' | 'until' | 'whenSynced'>;
+}
+
+export type Wish = LogicalVolume & { readonly metadata: { readonly name: string } };
+
+/**
+ * The conversation with the nodes: an object asks, its node answers in the object, and the watch tells. The object is the
+ * memory: a call that is repeated, also to another replica or after a crash, finds what the first one has asked for.
+ */
+export class LogicalVolumeObjects {
+  readonly #client: LogicalVolumeCollaborators['client'];
+  readonly #watched: LogicalVolumeCollaborators['watched'];
+
+  constructor({ client, watched }: LogicalVolumeCollaborators) {
+    this.#client = client;
+    this.#watched = watched;
+  }
+
+  /** Ends when the node has made it. `refuseIfDifferent` throws if an object of that name is not what is wished for. */
+  async make(
+    wish: Wish,
+    refuseIfDifferent: (existing: StoredLogicalVolume) => void,
+    signal: AbortSignal,
+  ): Promise<StoredLogicalVolume> {
+    const asked = await this.#ask(wish, refuseIfDifferent, signal);
+    const made = await this.#untilAnswered(asked, signal);
+    const failure = failureOf(made);
+    if (!failure) return made;
+    // Left in place it would fail every repetition of the call, although the node may have room by then.
+    await this.#delete(made, signal);
+    throw new NodeRefused(made.spec.nodeName, failure);
+  }
+
+  /** A volume that our cache does not hold may be younger than the cache; only the API server itself can say no. */
+  async find(id: string, signal: AbortSignal): Promise<StoredLogicalVolume | undefined> {
+    if (id === '') return undefined; // it would find all that are not made yet
+    const cached = this.#watched.list().find((volume) => volumeIdOf(volume) === id);
+    if (cached) return cached;
+    const fieldSelector = `status.volumeID=${id.replaceAll(/[\\,=]/g, '\\$&')}`;
+    const { items } = await this.#client.list(logicalVolumes, { fieldSelector, signal });
+    if (items[0]) await this.#untilWatched(items[0], signal);
+    return items[0];
+  }
+
+  /** Those that the nodes have made. */
+  async list(signal: AbortSignal): Promise<readonly StoredLogicalVolume[]> {
+    await this.#watched.whenSynced(signal);
+    return this.#watched.list().filter(({ status }) => status?.volumeID);
+  }
+
+  /** Undefined for what is no copy, and for a copy of TopoLVM's whose source is gone. */
+  sourceOf(volume: StoredLogicalVolume): ContentSource | undefined {
+    const recorded = recordedSourceOf(volume);
+    if (recorded || !volume.spec.source) return recorded;
+    const source = this.#watched.get(objectName(volume.spec.source));
+    return source && { kind: isSnapshot(source) ? 'snapshot' : 'volume', id: volumeIdOf(source) };
+  }
+
+  /** The object as it is then, undefined if it is gone. */
+  async change(
+    { metadata: { name, uid } }: StoredLogicalVolume,
+    change: { readonly annotations: Readonly<Record<string, string | null>>; readonly size?: string },
+    signal: AbortSignal,
+  ): Promise<StoredLogicalVolume | undefined> {
+    const { annotations, size } = change;
+    const body = { metadata: { uid, annotations }, ...(size !== undefined && { spec: { size } }) };
+    try {
+      return await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
+    } catch (error) {
+      if (isNotFound(error) || isConflict(error)) return undefined; // a conflict: another object has the name by now
+      throw error;
+    }
+  }
+
+  /** Ends when nothing is left of it, or when the node says that it cannot be removed. */
+  async remove(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    await this.#delete(volume, signal);
+    await this.#untilGone(volume, signal);
+  }
+
+  /** Waits until this very object, undefined once it is gone, is as wanted. */
+  async until(
+    { metadata: { name, uid } }: StoredLogicalVolume,
+    predicate: (current: StoredLogicalVolume | undefined) => boolean,
+    signal: AbortSignal,
+    outOfTime: () => MoorageError,
+  ): Promise<StoredLogicalVolume | undefined> {
+    const same = (current: StoredLogicalVolume | undefined) => (current?.metadata.uid === uid ? current : undefined);
+    try {
+      return same(await this.#watched.until(name, (current) => predicate(same(current)), signal));
+    } catch (error) {
+      throw signal.aborted ? outOfTime() : error; // who has no time left wants to hear what was not done
+    }
+  }
+
+  /** The object that stands for the wish, made now or by an earlier call. */
+  async #ask(
+    wish: Wish,
+    refuseIfDifferent: (existing: StoredLogicalVolume) => void,
+    signal: AbortSignal,
+  ): Promise<StoredLogicalVolume> {
+    try {
+      return await this.#client.create(logicalVolumes, wish, { signal });
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+    }
+    const existing = await this.#client.get(logicalVolumes, wish.metadata.name, { signal });
+    if (!existing) return this.#ask(wish, refuseIfDifferent, signal);
+    if (deleting(existing)) {
+      await this.#untilWatched(existing, signal);
+      await this.#untilGone(existing, signal);
+      return this.#ask(wish, refuseIfDifferent, signal);
+    }
+    refuseIfDifferent(existing);
+    return existing;
+  }
+
+  async #untilAnswered(asked: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
+    await this.#untilWatched(asked, signal);
+    const notMade = () => new VolumeNotMade(asked);
+    const current = await this.until(asked, (current) => !current || answered(current), signal, notMade);
+    if (!current) throw notMade();
+    return current;
+  }
+
+  async #untilGone(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    let last = volume;
+    const isSettled = (current: StoredLogicalVolume | undefined) => {
+      if (current) last = current;
+      return !current || removalFailureOf(current) !== undefined;
+    };
+    const left = await this.until(volume, isSettled, signal, () => new VolumeNotRemoved(last));
+    const failure = left && removalFailureOf(left);
+    if (failure) throw new NodeRefused(volume.spec.nodeName, failure);
+  }
+
+  /** The watch lags behind what the API server told us directly; before it has caught up, "not there" means nothing. */
+  async #untilWatched(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    await this.until(volume, Boolean, signal, () => new WatchBehind(volume.metadata.name));
+  }
+
+  async #delete(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const { name, uid } = volume.metadata;
+    if (deleting(volume)) return;
+    try {
+      await this.#client.delete(logicalVolumes, name, { preconditions: { uid }, signal });
+    } catch (error) {
+      if (!isConflict(error)) throw error; // another object has the name by now: ours is gone
+    }
+  }
+}
+
+/** An object's name may hold no capitals, CSI's names may. */
+export function objectName(name: string): string {
+  return name.toLowerCase();
+}
+
+function answered(volume: StoredLogicalVolume): boolean {
+  const { volumeID, currentSize } = volume.status ?? {};
+  return Boolean(volumeID && currentSize) || failureOf(volume) !== undefined;
+}

@@ -1,0 +1,54 @@
+import { claimParameters, parameters } from '../names.ts';
+import type { CreateVolumeRequest } from '../rpc/gen/csi/v1/csi_pb.ts';
+import { nodeOfCopy, originalOf, refuseOtherClass } from './content-source.ts';
+import { parseIoLimits } from './io-limits.ts';
+import { refuseUnknownParameters } from './parameters.ts';
+import { placesFor } from './placement.ts';
+import { required } from './required.ts';
+import { candidateNodes } from './topology.ts';
+import { volumeSize } from './volume-size.ts';
+import type { NodeCapacities, SnapshotStore, VolumeStore, WantedVolume } from './volume-store.ts';
+import type { VolumeUse } from './volume-use.ts';
+
+interface Ports {
+  readonly volumes: Pick<VolumeStore, 'find'>;
+  readonly snapshots: Pick<SnapshotStore, 'find'>;
+  readonly capacities: NodeCapacities;
+}
+
+/** What CreateVolume asks for; throws if it cannot be had whatever a node may say. */
+export async function wantedVolume(
+  request: CreateVolumeRequest,
+  use: VolumeUse,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<WantedVolume> {
+  const name = required(request.name, 'name');
+  refuseUnknownParameters(request.parameters, Object.values(parameters));
+  const deviceClass = request.parameters[parameters.deviceClass] ?? '';
+  const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
+  const isLimited = Object.keys(limits).length > 0;
+  const accessible = candidateNodes(request.accessibilityRequirements);
+  const original = await originalOf(request.volumeContentSource, ports, signal);
+  if (original) refuseOtherClass(original, deviceClass);
+
+  const candidates = original ? [nodeOfCopy(original, accessible)] : accessible;
+  const sizeBytes = volumeSize(request.capacityRange, use, original?.stored.sizeBytes);
+  const claim = claimOf(request);
+  return {
+    name,
+    nodeNames: placesFor({ candidates, deviceClass, sizeBytes, isLimited }, ports.capacities),
+    deviceClass,
+    lvcreateOptionClass: request.parameters[parameters.lvcreateOptionClass] ?? '',
+    sizeBytes,
+    ...(claim && { claim }),
+    ...(original && { source: original.source }),
+    ...(isLimited && { limits }),
+  };
+}
+
+function claimOf(request: CreateVolumeRequest): string | undefined {
+  const namespace = request.parameters[claimParameters.namespace];
+  const name = request.parameters[claimParameters.name];
+  return namespace && name ? `${namespace}/${name}` : undefined;
+}
