@@ -210,14 +210,13 @@ test('expanding answers what the volume has', async (t) => {
   const { capacityBytes } = await calls.nodeExpandVolume(expansion, { timeoutMs });
   assert.equal(capacityBytes, gibi);
   const block = { accessType: { case: 'block' as const, value: {} } };
-  const capacityRange = { requiredBytes: 5n };
-  const staged = { ...expansion, stagingTargetPath: '/staged', capacityRange };
+  const staged = { ...expansion, stagingTargetPath: '/staged' };
   await calls.nodeExpandVolume({ ...staged, volumeCapability: block }, { timeoutMs });
   await calls.nodeExpandVolume({ ...staged, volumeCapability }, { timeoutMs });
   assert.deepEqual(volumes.expanded, [
-    { ...expansion, stagingPath: undefined, requiredBytes: 0n, isBlock: undefined },
-    { ...expansion, stagingPath: '/staged', requiredBytes: 5n, isBlock: true },
-    { ...expansion, stagingPath: '/staged', requiredBytes: 5n, isBlock: false },
+    { ...expansion, stagingPath: undefined, isBlock: undefined },
+    { ...expansion, stagingPath: '/staged', isBlock: true },
+    { ...expansion, stagingPath: '/staged', isBlock: false },
   ]);
 });
 

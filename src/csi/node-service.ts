@@ -102,7 +102,6 @@ export function nodeService({
           volumeId,
           volumePath,
           stagingPath: request.stagingTargetPath || undefined,
-          requiredBytes: request.capacityRange?.requiredBytes ?? 0n,
           isBlock: accessType && accessType === 'block',
         },
         signal,

@@ -33,8 +33,6 @@ export interface Expansion {
   /** Where the volume was published or staged. */
   readonly volumePath: string;
   readonly stagingPath: string | undefined;
-  /** What it must have had from its pool already; zero if the caller does not say. */
-  readonly requiredBytes: bigint;
   /** Whether it is used as a raw device, where the caller says so. */
   readonly isBlock: boolean | undefined;
 }

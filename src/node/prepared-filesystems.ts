@@ -10,7 +10,7 @@ import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
 
 interface Collaborators {
   readonly formatter: Pick<Formatter, 'ensure'>;
-  readonly grower: Pick<FilesystemGrower, 'growIfSmaller'>;
+  readonly grower: Pick<FilesystemGrower, 'grow'>;
   readonly mounts: Pick<Mounts, 'holding' | 'mount'>;
 }
 
@@ -50,7 +50,7 @@ export class PreparedFilesystems {
     }
     if (hasFlag(options, 'ro')) return;
     await handOverRoot(path, settings.rootMode, settings.rootOwner);
-    await this.#grower.growIfSmaller(volume, filesystem, path, signal);
+    await this.#grower.grow(volume, filesystem, path, signal);
   }
 }
 

@@ -1,6 +1,5 @@
 import { MoorageError } from '../base/errors.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
-import { formatBytes } from '../base/quantity.ts';
 import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node-volumes.ts';
 import { filesystems } from '../storage/filesystem.ts';
 import type { FilesystemGrower } from '../storage/filesystem-growth.ts';
@@ -78,10 +77,9 @@ export class PublishedVolumes implements NodeVolumes {
   }
 
   async expand(expansion: Expansion, signal: AbortSignal): Promise<bigint> {
-    const { volumeId, requiredBytes, isBlock } = expansion;
+    const { volumeId, isBlock } = expansion;
     return this.#lock.run(volumeId, signal, async () => {
       const { volume } = this.#find(volumeId);
-      if (volume.sizeBytes < requiredBytes) throw new NotGrownYet(volume, requiredBytes);
       if (!isBlock) await this.#growFilesystem(volume, expansion, signal);
       return volume.sizeBytes;
     });
@@ -133,18 +131,6 @@ export class PublishedVolumes implements NodeVolumes {
     const volume = pool?.get(volumeId);
     if (!pool || !volume) throw new VolumeNotHere(volumeId);
     return { pool, volume };
-  }
-}
-
-/** The pool gives the room first, then the filesystem takes it. */
-export class NotGrownYet extends MoorageError {
-  readonly code = 'OutOfRange';
-
-  constructor({ id, sizeBytes }: Volume, requiredBytes: bigint) {
-    super(
-      `volume ${id} has ${formatBytes(sizeBytes)}, ${formatBytes(requiredBytes)} wanted for its filesystem; ` +
-        'let the controller expand the volume first',
-    );
   }
 }
 

@@ -27,16 +27,14 @@ export class FilesystemGrower {
     this.#superblock = superblock;
   }
 
-  async grow({ devicePath }: Volume, filesystem: Filesystem, mountedAt: string, signal: AbortSignal): Promise<void> {
-    await this.#run(growth(filesystem, devicePath, mountedAt), { timeoutMs, signal });
-  }
-
   /**
-   * As after a copy into a larger volume, or a growth while nobody had it mounted. Runs no command if the filesystem
-   * reaches to the end already; a rest that is too small for it to use is tried each time, in vain.
+   * Runs no command if the filesystem reaches to the end of its device already. While it is mounted its superblock may
+   * be behind, but never ahead; then, and for a rest that is too small to be used, there is a command that does nothing.
    */
-  async growIfSmaller(volume: Volume, filesystem: Filesystem, mountedAt: string, signal: AbortSignal): Promise<void> {
-    const found = await this.#superblock(volume.devicePath, filesystem);
-    if (found && found.sizeBytes < volume.sizeBytes) await this.grow(volume, filesystem, mountedAt, signal);
+  async grow(volume: Volume, filesystem: Filesystem, mountedAt: string, signal: AbortSignal): Promise<void> {
+    const { devicePath, sizeBytes } = volume;
+    const found = await this.#superblock(devicePath, filesystem);
+    if (found && found.sizeBytes >= sizeBytes) return;
+    await this.#run(growth(filesystem, devicePath, mountedAt), { timeoutMs, signal });
   }
 }

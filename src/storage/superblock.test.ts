@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { type Filesystem, filesystems } from './filesystem.ts';
+import { parseSuperblock } from './superblock.ts';
+
+const gibi = 1024n ** 3n;
+
+function block(write: (view: DataView) => void): Uint8Array {
+  const bytes = new Uint8Array(1024);
+  write(new DataView(bytes.buffer));
+  return bytes;
+}
+
+/** As mkfs writes them, of a filesystem of 64 TiB: beyond what 32 bits count. */
+const written: Readonly<Record<Filesystem, Uint8Array>> = {
+  ext4: block((view) => {
+    view.setUint16(0x38, 0xef53, true);
+    view.setUint32(0x18, 2, true); // 4 KiB
+    view.setUint32(0x60, 0x80, true); // 64 bits
+    view.setUint32(0x04, 0, true);
+    view.setUint32(0x150, 4, true);
+  }),
+  xfs: block((view) => {
+    view.setUint32(0, 0x58465342);
+    view.setUint32(4, 4096);
+    view.setBigUint64(8, (65_536n * gibi) / 4096n);
+  }),
+  btrfs: block((view) => {
+    view.setBigUint64(0x40, 0x4d5f53665248425fn, true);
+    view.setBigUint64(0xd1, 65_536n * gibi, true);
+  }),
+};
+
+test('a filesystem tells its kind and its size', () => {
+  for (const filesystem of filesystems) {
+    assert.deepEqual(parseSuperblock(filesystem, written[filesystem]), { filesystem, sizeBytes: 65_536n * gibi });
+  }
+});
+
+test('without 64 bits, what stands in the upper half does not count', () => {
+  const bytes = written.ext4.slice();
+  new DataView(bytes.buffer).setUint32(0x60, 0, true);
+  new DataView(bytes.buffer).setUint32(0x04, 10, true);
+  assert.equal(parseSuperblock('ext4', bytes)?.sizeBytes, 40_960n);
+});
+
+test('another filesystem, zeros and chance are none', () => {
+  for (const wanted of filesystems) {
+    for (const other of filesystems.filter((kind) => kind !== wanted)) {
+      assert.equal(parseSuperblock(wanted, written[other]), undefined);
+    }
+    assert.equal(parseSuperblock(wanted, new Uint8Array(1024)), undefined);
+  }
+  const bytes = fc.uint8Array({ minLength: 1024, maxLength: 1024 });
+  fc.assert(
+    fc.property(bytes, fc.constantFrom('xfs', 'btrfs'), (random, kind: Filesystem) => {
+      assert.equal(parseSuperblock(kind, random), undefined);
+    }),
+  );
+});
