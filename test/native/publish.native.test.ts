@@ -227,10 +227,8 @@ test('a crash between any two steps of a first publish is made good', native, as
   };
   await crashAfter();
   await crashAfter('blkid');
-  const { addTags } = pool;
-  pool.addTags = () => Promise.reject(new Error('crash'));
+  t.mock.method(pool, 'addTags', () => Promise.reject(new Error('crash')), { times: 1 });
   await crashAfter('blkid', 'mkfs.xfs');
-  pool.addTags = addTags;
   await crashAfter('blkid'); // knows what it made, and says so on the disk
   await crashAfter('mount');
   await attempt();
