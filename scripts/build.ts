@@ -1,15 +1,18 @@
 // npm run build: the one bundle that ships, with its start script.
-import { chmod, writeFile } from 'node:fs/promises';
+import { chmod, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
 const home = join(import.meta.dirname, '..');
 
+const [, flags] = /^flags='(.*)'$/m.exec(await readFile(join(home, 'bin', 'moorage'), 'utf8')) ?? [];
+if (!flags) throw new Error("bin/moorage has no line with Node's flags any more; read them from where they are now");
+
 /** As bin/moorage, for a directory that holds the bundle and has Node on its PATH. */
 const startScript = `#!/bin/sh
 name=$(basename -- "$0")
 [ "$name" = moorage ] || set -- "$name" "$@"
-exec node --optimize-for-size --max-semi-space-size=2 "$(dirname -- "$(readlink -f -- "$0")")/moorage.mjs" "$@"
+exec node ${flags} "$(dirname -- "$(readlink -f -- "$0")")/moorage.mjs" "$@"
 `;
 
 await build({

@@ -25,9 +25,9 @@ export async function measureEngine(): Promise<EngineResults> {
   await stage('Moorage', () => run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs, cwd: home }));
   const { machine, close } = await stage('LVM machine', startMachine);
   try {
-    const bundle = join(machine.dir, 'moorage.mjs');
-    await copyFile(join(home, 'dist', 'moorage.mjs'), bundle);
-    const words = [process.execPath, 'bench/engine/inside.ts', '/run', String(budgetSeconds), bundle, topolvm.lvmd];
+    for (const file of ['moorage', 'moorage.mjs']) await copyFile(join(home, 'dist', file), join(machine.dir, file));
+    const moorage = join(machine.dir, 'moorage');
+    const words = [process.execPath, 'bench/engine/inside.ts', '/run', String(budgetSeconds), moorage, topolvm.lvmd];
     return await stage('Measuring', async (say) => {
       const { stdout, stderr, exitCode } = await machine.sh(`cd ${quote(home)} && exec ${words.map(quote).join(' ')}`, {
         timeoutMs,

@@ -1,9 +1,10 @@
 /**
- * node bench/engine/inside.ts DIR BUDGET_SECONDS MOORAGE_BUNDLE TOPOLVM_LVMD
+ * node bench/engine/inside.ts DIR BUDGET_SECONDS MOORAGE TOPOLVM_LVMD
  *
  * Measures all sides in this machine, on the disks of the LVM world. Progress goes to standard error, a line each; the
  * results are one JSON object on standard output.
  */
+import { dirname } from 'node:path';
 import { disks } from '../../test/worlds/lvm/inside.ts';
 import { BareLvm, lvm, lvmScript } from './bare-lvm.ts';
 import { figuresOf, ratiosOf } from './figures.ts';
@@ -13,7 +14,7 @@ import { type Sample, type Turn, takeBurst, takeTurn } from './rounds.ts';
 import { crowdedGroup, type Place, placeName, type Side, sideNames, thinPool } from './side.ts';
 import { warmUp, warmUpClient } from './warm-up.ts';
 
-const [dir = '', budgetSeconds = '', bundle = '', topolvmLvmd = ''] = process.argv.slice(2);
+const [dir = '', budgetSeconds = '', moorageProgram = '', topolvmLvmd = ''] = process.argv.slice(2);
 const endBy = performance.now() + Number(budgetSeconds) * 1000;
 const say = (line: string) => process.stderr.write(`${line}\n`);
 
@@ -21,8 +22,9 @@ const thick: Place = { kind: 'thick', others: 0 };
 const thin: Place = { kind: 'thin', others: 0 };
 const thickAmongMany: Place = { kind: 'thick', others: 200 };
 const thinAmongMany: Place = { kind: 'thin', others: 200 };
-/** As the package starts it. */
-const moorageCommand = [process.execPath, '--optimize-for-size', '--max-semi-space-size=2', bundle, 'lvmd'];
+/** As the package starts it, with the Node that it brings along. */
+const path = `PATH=${dirname(process.execPath)}:${process.env['PATH']}`;
+const moorageCommand = ['env', path, moorageProgram, 'lvmd'];
 const burstClients = 8;
 
 say('making volume groups');

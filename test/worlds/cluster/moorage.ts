@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { V1CSINode, V1CSIStorageCapacity } from '@kubernetes/client-node';
 import { stringify } from 'yaml';
@@ -118,11 +118,11 @@ export class Moorage {
   /** Starts the agent on a node, now and at each boot from now on. */
   async installAgent(node: ClusterNode): Promise<void> {
     const { dir } = node.machine;
-    await copyFile(join(home, 'dist', 'moorage.mjs'), join(dir, 'moorage.mjs'));
+    for (const file of ['moorage', 'moorage.mjs']) await copyFile(join(home, 'dist', file), join(dir, file));
     await writeFile(join(dir, 'lvmd.yaml'), stringify(engine));
     const kubeconfig = await serviceAccountConfig(this.#cluster, 'moorage-node', dir);
     const agent = [
-      ...[process.execPath, '--optimize-for-size', '--max-semi-space-size=2', join(dir, 'moorage.mjs'), 'node'],
+      ...[`PATH=${dirname(process.execPath)}:$PATH`, join(dir, 'moorage'), 'node'],
       `--nodename=${node.name}`,
       `--config=${join(dir, 'lvmd.yaml')}`,
       `--kubeconfig=${kubeconfig}`,
