@@ -1,6 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
-import { publishContext } from '../names.ts';
 import {
   type Node,
   NodeServiceCapability_RPC_Type as RpcType,
@@ -69,7 +68,6 @@ export function nodeService({
           exclusive: isExclusive(capability),
           use,
           ephemeral: ephemeralVolume(volumeContext),
-          podUid: volumeContext[publishContext.podUid],
         },
         signal,
       );

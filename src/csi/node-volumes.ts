@@ -24,8 +24,6 @@ export interface Publication {
   readonly use: PreparedUse;
   /** Set for an inline ephemeral volume: it is made now, and goes when it is unpublished. */
   readonly ephemeral: EphemeralVolume | undefined;
-  /** The pod that it is for, where the caller says so. */
-  readonly podUid: string | undefined;
 }
 
 export interface Expansion {

@@ -79,10 +79,11 @@ async function node(t: TestContext) {
     exclusive: false,
     use: ext4,
     ephemeral: undefined,
-    podUid: undefined,
   };
-  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pool };
+  const told: string[] = [];
+  const onPublished = (id: string) => told.push(id);
+  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, onPublished });
+  return { volumes, publication, directory, stagingPath, targetPath, mounts, pool, told };
 }
 
 const isThere = (path: string) =>
@@ -103,6 +104,15 @@ test('a filesystem is mounted once for the node, and bound for each pod', async 
   await volumes.unpublish('v', targetPath, never);
   await volumes.unstage('v', stagingPath, never);
   assert.deepEqual([...mounts.table.keys()], [`${targetPath}2`]);
+});
+
+test('whoever wants to know is told of each volume that a pod was given', async (t) => {
+  const { volumes, publication, stagingPath, told } = await node(t);
+  await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
+  assert.deepEqual(told, []);
+  await volumes.publish(publication, never);
+  await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never));
+  assert.deepEqual(told, ['v']);
 });
 
 test('publishing before staging, or after the staging was lost, stages', async (t) => {

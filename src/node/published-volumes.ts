@@ -18,6 +18,8 @@ interface Collaborators {
   readonly grower: Pick<FilesystemGrower, 'grow'>;
   readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
   readonly ephemeral: Pick<EphemeralVolumes, 'make' | 'removeIfEphemeral'>;
+  /** Told each time that a pod was given a volume. */
+  readonly onPublished?: ((id: VolumeId) => void) | undefined;
 }
 
 /** Shows this node's volumes to its pods. What happens to a volume happens one after the other; volumes do not wait for each other. */
@@ -27,16 +29,18 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #grower: Collaborators['grower'];
   readonly #mounts: Collaborators['mounts'];
   readonly #ephemeral: Collaborators['ephemeral'];
+  readonly #onPublished: Collaborators['onPublished'];
   readonly #lock = new KeyedLock();
   /** Since this process has started: what was published earlier is not known. */
   readonly #targets = new Map<VolumeId, Set<string>>();
 
-  constructor({ pools, filesystems, grower, mounts, ephemeral }: Collaborators) {
+  constructor({ pools, filesystems, grower, mounts, ephemeral, onPublished }: Collaborators) {
     this.#pools = pools;
     this.#filesystems = filesystems;
     this.#grower = grower;
     this.#mounts = mounts;
     this.#ephemeral = ephemeral;
+    this.#onPublished = onPublished;
   }
 
   async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {
@@ -59,6 +63,7 @@ export class PublishedVolumes implements NodeVolumes {
       if (ephemeral) await this.#ephemeral.make(volumeId, ephemeral, signal);
       await this.#show(publication, signal);
       this.#targets.set(volumeId, new Set(this.#targets.get(volumeId)).add(targetPath));
+      this.#onPublished?.(volumeId);
     });
   }
 

@@ -2,6 +2,7 @@ import type { Run } from '../base/exec.ts';
 import { Formatter } from '../storage/filesystem.ts';
 import { FilesystemGrower } from '../storage/filesystem-growth.ts';
 import { Mounts } from '../storage/mounts.ts';
+import type { VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { blkid } from '../storage/probe.ts';
 import { readSuperblock as superblock } from '../storage/superblock.ts';
@@ -14,14 +15,16 @@ export function publishing({
   pools,
   ephemeral,
   run,
+  onPublished,
 }: {
   readonly pools: Pick<Pools, 'all'>;
   readonly ephemeral: EphemeralVolumes;
   readonly run: Run;
+  readonly onPublished?: (id: VolumeId) => void;
 }): PublishedVolumes {
   const mounts = new Mounts({ run });
   const grower = new FilesystemGrower({ run, superblock });
   const formatter = new Formatter({ run, probe: blkid(run), superblock });
   const filesystems = new PreparedFilesystems({ formatter, grower, mounts });
-  return new PublishedVolumes({ pools, filesystems, grower, mounts, ephemeral });
+  return new PublishedVolumes({ pools, filesystems, grower, mounts, ephemeral, onPublished });
 }

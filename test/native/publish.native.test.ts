@@ -66,7 +66,6 @@ async function node(t: TestContext, { directory: given, before }: NodeOfTest = {
     exclusive: false,
     use,
     ephemeral: undefined,
-    podUid: undefined,
   });
   const expansion = { volumeId: data, volumePath: targetPath, stagingPath, isBlock: undefined };
   const ran = () => programs.splice(0);
