@@ -41,6 +41,7 @@ const parts: Record<string, () => Promise<Result>> = {
     const world = await tests([process.execPath, 'test/worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
     return add(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=2']));
   },
+  install: () => nodeTests(['test/image/*.test.ts', 'test/chart/*.test.ts'], ['--test-concurrency=1']),
   cluster: async () => {
     requireHost();
     const client = await nodeTests(['test/kube/*.test.ts'], ['--test-concurrency=2']); // much of it is waiting
@@ -48,7 +49,12 @@ const parts: Record<string, () => Promise<Result>> = {
   },
 };
 
-const groups: Record<string, readonly string[]> = { unit: ['unit', 'native'], lvm: ['lvm'], cluster: ['cluster'] };
+const groups: Record<string, readonly string[]> = {
+  unit: ['unit', 'native'],
+  lvm: ['lvm'],
+  install: ['install'],
+  cluster: ['cluster'],
+};
 
 const asked = process.argv.slice(2).flatMap((name) => groups[name] ?? fail(`there is no part '${name}'`));
 const rows: string[] = [];

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { arch } from 'node:os';
+import { join } from 'node:path';
+import manifest from '../../package.json' with { type: 'json' };
+import { run } from '../../src/base/exec.ts';
+import type { Say } from '../../test/worlds/host/progress.ts';
+import { directories, links, otherFiles, otherPackages, programs } from './contents.ts';
+import { fetchPackages, release } from './debian.ts';
+import { DebianFiles } from './debian-files.ts';
+import { type Layer, layerOf, writeImage } from './oci.ts';
+import { bundledPackages, type NpmPackages, sbomOf } from './sbom.ts';
+import type { TreeEntry } from './tar.ts';
+
+const home = join(import.meta.dirname, '..', '..');
+const nodePackage = join(home, 'node_modules', 'node', 'node_modules', `node-linux-${arch()}`);
+const buildTimeoutMs = 60_000;
+const { version } = manifest;
+const nodeVersion = manifest.devDependencies.node;
+
+export const imageName = `moorage.dev/moorage:${version}`;
+
+export interface BuiltImage {
+  /** An OCI archive. */
+  readonly archive: string;
+  readonly sbom: string;
+  readonly digest: string;
+  readonly layers: readonly Layer[];
+}
+
+/** Builds the image into a directory. From the same checkout and the same Debian packages it is the same, byte for byte. */
+export async function buildImage(dir: string, say: Say): Promise<BuiltImage> {
+  const secondsSinceEpoch = Number(process.env['SOURCE_DATE_EPOCH'] ?? 0);
+  const architecture = arch() === 'x64' ? 'amd64' : arch();
+  await run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs: buildTimeoutMs });
+
+  const node = await readFile(join(nodePackage, 'bin', 'node'));
+  const debian = await DebianFiles.of(await fetchPackages([...Object.keys(programs), ...otherPackages], say));
+  for (const program of Object.values(programs).flat()) await debian.takeProgram(program);
+  for (const path of otherFiles) await debian.take(path);
+  await debian.takeNeeds(node);
+
+  say('packing');
+  // What changes seldom comes first: a new version of Moorage is one small layer to fetch.
+  const layers = [
+    await layerOf(`Debian ${release.version}`, [...skeleton(), ...(await debian.entries())], secondsSinceEpoch),
+    await layerOf(`Node ${nodeVersion}`, await nodeEntries(node), secondsSinceEpoch),
+    await layerOf(`Moorage ${version}`, await moorageEntries(), secondsSinceEpoch),
+  ];
+  await mkdir(dir, { recursive: true });
+  const archive = join(dir, 'moorage.tar');
+  const digest = await writeImage(
+    {
+      name: imageName,
+      architecture,
+      layers,
+      entrypoint: ['/usr/bin/moorage'],
+      environment: ['PATH=/usr/bin:/usr/sbin'],
+      labels: {
+        'org.opencontainers.image.title': 'Moorage',
+        'org.opencontainers.image.description': manifest.description,
+        'org.opencontainers.image.licenses': manifest.license,
+        'org.opencontainers.image.version': version,
+      },
+      secondsSinceEpoch,
+    },
+    archive,
+  );
+
+  const sbom = join(dir, 'moorage.spdx.json');
+  const ingredients = {
+    version,
+    architecture,
+    node: { version: nodeVersion, sha256: createHash('sha256').update(node).digest('hex') },
+    debian: debian.packages,
+    npm: await npmPackages(),
+    secondsSinceEpoch,
+  };
+  await writeFile(sbom, `${JSON.stringify(sbomOf(ingredients), undefined, 2)}\n`);
+  return { archive, sbom, digest, layers };
+}
+
+async function npmPackages(): Promise<NpmPackages> {
+  const read = async (file: string) => JSON.parse(await readFile(join(home, file), 'utf8')) as unknown;
+  const { sources } = (await read('dist/moorage.mjs.map')) as { sources: string[] };
+  const { packages } = (await read('package-lock.json')) as { packages: NpmPackages };
+  return bundledPackages(sources, packages);
+}
+
+function skeleton(): TreeEntry[] {
+  return [
+    ...directories.map((path): TreeEntry => ({ path, kind: 'directory', mode: path === 'tmp' ? 0o1777 : 0o755 })),
+    ...Object.entries(links).map(([path, target]): TreeEntry => ({ path, kind: 'link', target })),
+  ];
+}
+
+async function nodeEntries(node: Buffer): Promise<TreeEntry[]> {
+  const licence = await readFile(join(nodePackage, 'LICENSE'));
+  return [
+    { path: 'usr/bin/node', kind: 'file', content: node, mode: 0o755 },
+    { path: 'usr/share/doc/node/copyright', kind: 'file', content: licence, mode: 0o644 },
+  ];
+}
+
+async function moorageEntries(): Promise<TreeEntry[]> {
+  const files = [
+    { from: 'dist/moorage', path: 'usr/lib/moorage/moorage', mode: 0o755 },
+    { from: 'dist/moorage.mjs', path: 'usr/lib/moorage/moorage.mjs', mode: 0o644 },
+    { from: 'LICENSE', path: 'usr/share/doc/moorage/copyright', mode: 0o644 },
+  ];
+  return Promise.all(
+    files.map(async ({ from, path, mode }): Promise<TreeEntry> => {
+      return { path, kind: 'file', content: await readFile(join(home, from)), mode };
+    }),
+  );
+}

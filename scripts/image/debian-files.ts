@@ -1,0 +1,109 @@
+import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
+import { basename, dirname, join, normalize } from 'node:path';
+import type { DebianPackage } from './debian.ts';
+import { readNeeds } from './elf.ts';
+import type { TreeEntry } from './tar.ts';
+
+const programDirs = ['usr/bin', 'usr/sbin'];
+
+interface Source {
+  readonly file: string;
+  readonly from: DebianPackage;
+}
+
+/** The files of unpacked packages, and those that were taken from them so far, with all that they need. */
+export class DebianFiles {
+  readonly #sources: ReadonlyMap<string, Source>;
+  readonly #taken = new Map<string, TreeEntry>();
+  readonly #packages = new Set<DebianPackage>();
+
+  private constructor(sources: ReadonlyMap<string, Source>) {
+    this.#sources = sources;
+  }
+
+  static async of(packages: readonly DebianPackage[]): Promise<DebianFiles> {
+    const sources = new Map<string, Source>();
+    for (const from of packages) {
+      for (const entry of await readdir(from.dir, { recursive: true, withFileTypes: true })) {
+        if (entry.isDirectory()) continue;
+        const file = join(entry.parentPath, entry.name);
+        sources.set(mergedPath(file.slice(from.dir.length + 1)), { file, from });
+      }
+    }
+    return new DebianFiles(sources);
+  }
+
+  /** What was taken, and with it what each package demands to be told wherever it goes: its licence, and that it is there. */
+  async entries(): Promise<TreeEntry[]> {
+    const notices: TreeEntry[] = [];
+    for (const { name, control } of this.#packages) {
+      // Where scanners for known vulnerabilities look if there is no dpkg.
+      const status = `var/lib/dpkg/status.d/${name}`;
+      notices.push({ path: status, kind: 'file', content: Buffer.from(control), mode: 0o644 });
+      notices.push(await this.#licence(name));
+    }
+    return [...this.#taken.values(), ...notices];
+  }
+
+  /** The packages that something was taken from. */
+  get packages(): readonly DebianPackage[] {
+    return [...this.#packages].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async takeProgram(name: string): Promise<void> {
+    const path = programDirs.map((dir) => `${dir}/${name}`).find((candidate) => this.#sources.has(candidate));
+    if (!path) throw new Error(`no package has the program ${name}; add its package to the contents of the image`);
+    await this.take(path);
+  }
+
+  async take(path: string): Promise<void> {
+    if (this.#taken.has(path)) return;
+    const source = this.#sources.get(path);
+    if (!source) throw new Error(`no package has ${path}; add its package to the contents of the image`);
+    const entry = await readEntry(path, source.file);
+    this.#taken.set(path, entry);
+    this.#packages.add(source.from);
+    if (entry.kind === 'link') await this.take(linkTarget(path, entry.target));
+    if (entry.kind === 'file') await this.takeNeeds(entry.content);
+  }
+
+  /** What a program needs that may itself come from elsewhere. */
+  async takeNeeds(program: Buffer): Promise<void> {
+    const needs = readNeeds(program);
+    if (needs?.interpreter) await this.take(mergedPath(needs.interpreter.slice(1)));
+    for (const library of needs?.libraries ?? []) await this.take(this.#library(library));
+  }
+
+  #library(name: string): string {
+    for (const path of this.#sources.keys()) {
+      if (basename(path) === name && /^usr\/lib(64)?(\/[^/]+-linux-gnu)?$/.test(dirname(path))) return path;
+    }
+    throw new Error(`no package has the library ${name}; add its package to the contents of the image`);
+  }
+
+  /** Packages that are made of one source share their documents: one has them, the others a link to its directory. */
+  async #licence(name: string): Promise<TreeEntry> {
+    const dir = `usr/share/doc/${name}`;
+    const link = this.#sources.get(dir);
+    const home = link ? linkTarget(dir, await readlink(link.file)) : dir;
+    const licence = this.#sources.get(`${home}/copyright`);
+    if (!licence) throw new Error(`package ${name} says nothing of its licence`);
+    return readEntry(`${dir}/copyright`, licence.file);
+  }
+}
+
+/** Packages still name /bin, /sbin and /lib, which are links to directories of the same name below /usr. */
+function mergedPath(path: string): string {
+  return path.replace(/^(bin|sbin|lib|lib64)\//, 'usr/$1/');
+}
+
+function linkTarget(path: string, target: string): string {
+  return mergedPath(target.startsWith('/') ? target.slice(1) : normalize(join(dirname(path), target)));
+}
+
+/** Modes are as packages have them, except that nothing gains rights by being run. */
+async function readEntry(path: string, file: string): Promise<TreeEntry> {
+  const found = await lstat(file);
+  if (found.isSymbolicLink()) return { path, kind: 'link', target: await readlink(file) };
+  return { path, kind: 'file', content: await readFile(file), mode: found.mode & 0o755 };
+}

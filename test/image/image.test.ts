@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { zstdDecompressSync } from 'node:zlib';
+import { buildImage } from '../../scripts/image/build-image.ts';
+import { programs } from '../../scripts/image/contents.ts';
+
+const dir = await mkdtemp(join(tmpdir(), 'moorage-image-'));
+after(() => rm(dir, { recursive: true }));
+const image = await buildImage(join(dir, 'first'), () => {});
+const root = await unpack(image.archive, join(dir, 'layout'), join(dir, 'root'));
+
+/** Runs something with the image as its whole world. */
+function inside(...command: readonly string[]): string {
+  return execFileSync('unshare', ['--map-root-user', '--pid', '--fork', '--mount-proc', '--root', root, ...command], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: '/usr/bin:/usr/sbin' },
+  });
+}
+
+test('the same inputs give the same image', async () => {
+  const again = await buildImage(join(dir, 'second'), () => {});
+  assert.equal(again.digest, image.digest);
+  assert.deepEqual(readFileSync(again.archive), readFileSync(image.archive));
+  assert.deepEqual(readFileSync(again.sbom), readFileSync(image.sbom));
+});
+
+test('every program finds its libraries', () => {
+  for (const program of [...Object.values(programs).flat(), 'node']) {
+    const found = inside('sh', '-c', `LD_TRACE_LOADED_OBJECTS=1 exec ${program}`);
+    assert.match(found, /libc\.so\.6 =>/, program);
+    assert.doesNotMatch(found, /not found/, program);
+  }
+});
+
+test('each filesystem can be made, and is recognised', () => {
+  for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
+    const file = join(root, 'tmp', filesystem);
+    writeFileSync(file, '');
+    truncateSync(file, 512 * 2 ** 20);
+    inside(`mkfs.${filesystem}`, '-q', `/tmp/${filesystem}`);
+    assert.match(inside('blkid', '--probe', `/tmp/${filesystem}`), new RegExp(`TYPE="${filesystem}"`));
+  }
+});
+
+test('Moorage starts by all of its names', () => {
+  assert.match(inside('moorage', '--help'), /controller/);
+  assert.match(inside('topolvm-node', '--help'), /^moorage node:/);
+  assert.match(inside('topolvm-controller', '--help'), /^moorage controller:/);
+  assert.match(inside('lvmd', '--help'), /^moorage lvmd:/);
+});
+
+test('nothing gains rights by being run, and there is nothing that could install more', () => {
+  const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const gaining = files.filter((entry) => (statSync(join(entry.parentPath, entry.name)).mode & 0o6000) !== 0);
+  assert.deepEqual(gaining, []);
+  const names = new Set(files.map(({ name }) => name));
+  for (const unwanted of ['apt-get', 'dpkg', 'perl', 'python3', 'bash', 'npm'])
+    assert.ok(!names.has(unwanted), unwanted);
+});
+
+test('the list of contents has every Debian package, Node, and what is bundled, but no tool of ours', () => {
+  const sbom = JSON.parse(readFileSync(image.sbom, 'utf8')) as {
+    packages: { name: string; externalRefs: [Locator] }[];
+  };
+  const listed = sbom.packages.map(({ externalRefs: [{ referenceLocator }] }) => referenceLocator);
+  const present = readdirSync(join(root, 'var/lib/dpkg/status.d'));
+  assert.ok(present.includes('lvm2') && present.includes('libc6'));
+  assert.equal(listed.filter((url) => url.startsWith('pkg:deb/')).length, present.length);
+  const has = (what: string) => listed.some((url) => url.startsWith(what));
+  assert.ok(
+    has('pkg:generic/node@26') && has('pkg:npm/yaml@') && has('pkg:npm/%40bufbuild/protobuf@'),
+    listed.join('\n'),
+  );
+  assert.ok(!has('pkg:npm/esbuild@') && !has('pkg:npm/typescript@'));
+});
+
+test('the Containerfile installs the same packages', () => {
+  const containerfile = readFileSync(join(import.meta.dirname, '../../deploy/image/Containerfile'), 'utf8');
+  const words = containerfile.slice(containerfile.lastIndexOf('FROM')).split(/\s+/);
+  for (const name of Object.keys(programs)) assert.ok(words.includes(name), name);
+});
+
+interface Locator {
+  readonly referenceLocator: string;
+}
+
+interface Manifest {
+  readonly layers: readonly { readonly digest: string }[];
+}
+
+/** As a container runtime would: by the layout's own index, layer by layer. */
+async function unpack(archive: string, layout: string, into: string): Promise<string> {
+  await Promise.all([mkdir(layout), mkdir(into)]);
+  execFileSync('tar', ['-C', layout, '-xf', archive]);
+  const blob = (digest: string) => readFileSync(join(layout, 'blobs', digest.replace(':', '/')));
+  const index = JSON.parse(readFileSync(join(layout, 'index.json'), 'utf8')) as { manifests: [{ digest: string }] };
+  const manifest = JSON.parse(blob(index.manifests[0].digest).toString()) as Manifest;
+  for (const { digest } of manifest.layers) {
+    execFileSync('tar', ['-C', into, '-x', '--no-same-owner', '-f', '-'], { input: zstdDecompressSync(blob(digest)) });
+  }
+  return into;
+}
