@@ -135,6 +135,8 @@ test('snapshots keep what their source held; a clone can be written and larger',
   await assert.rejects(pool.snapshot('clone', { id: 'tiny', tags: [], access: 'ro', sizeBytes: mebibyte }, signal), {
     code: 'OutOfRange',
   });
+  const unrounded = { id: 'unrounded', tags: [], access: 'rw', sizeBytes: 32n * mebibyte - 4096n } as const;
+  assert.equal((await pool.snapshot('clone', unrounded, signal)).sizeBytes, 32n * mebibyte);
   await truth(pool, restart);
 });
 

@@ -172,11 +172,10 @@ export class ThinPool extends LvmPool<ThinClass> {
 
   async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
     const origin = this.mustHave(source);
-    const { sizeBytes } = origin;
-    if ((wanted.sizeBytes ?? sizeBytes) < sizeBytes) {
-      throw new SnapshotTooSmall(wanted.id, sizeBytes, wanted.sizeBytes ?? sizeBytes);
-    }
-    await this.#mustBeAbleToPromise(this.#rounded(wanted.sizeBytes ?? sizeBytes));
+    // Whoever asks for what it asked for the source gets that: both are rounded up to the same extents.
+    const wantedBytes = this.#rounded(wanted.sizeBytes ?? origin.sizeBytes);
+    if (wantedBytes < origin.sizeBytes) throw new SnapshotTooSmall(wanted.id, origin.sizeBytes, wantedBytes);
+    await this.#mustBeAbleToPromise(wantedBytes);
     // LVM would leave thin snapshots without a device at the next boot.
     const words = [
       ...this.snapshotWords(origin, wanted),
