@@ -5,6 +5,7 @@ import { type Filesystem, FilesystemMismatch, type Formatter } from '../storage/
 import type { FilesystemGrower } from '../storage/filesystem-growth.ts';
 import { handOverRoot } from '../storage/filesystem-root.ts';
 import { makeMountDirectory } from '../storage/mount-point.ts';
+import type { Mount } from '../storage/mountinfo.ts';
 import type { Mounts } from '../storage/mounts.ts';
 import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
 
@@ -28,6 +29,11 @@ export class PreparedFilesystems {
     this.#mounts = mounts;
   }
 
+  /** Whether the volume is mounted there; throws if it holds another filesystem than is wanted. */
+  async isAt(path: string, volume: Volume, { filesystem }: FilesystemUse): Promise<boolean> {
+    return (await this.#presentAt(path, volume, filesystem)) !== undefined;
+  }
+
   /** A filesystem that is mounted there already gets only what a crash may have left undone. */
   async mountAt(
     path: string,
@@ -38,10 +44,7 @@ export class PreparedFilesystems {
   ): Promise<void> {
     const volume = pool.get(id);
     if (!volume) throw new VolumeNotFound(pool.name, id);
-    const present = await this.#mounts.holding(path, volume.devicePath);
-    if (present && present.filesystem !== filesystem) {
-      throw new FilesystemMismatch(id, filesystem, present.filesystem);
-    }
+    const present = await this.#presentAt(path, volume, filesystem);
     const options = present?.options ?? mountOptions(filesystem, mountFlags, volume);
     if (!present) {
       await this.#formatter.ensure(pool, id, filesystem, signal, settings.mkfsOptions);
@@ -51,6 +54,12 @@ export class PreparedFilesystems {
     if (hasFlag(options, 'ro')) return;
     await handOverRoot(path, settings.rootMode, settings.rootOwner);
     await this.#grower.grow(volume, filesystem, path, signal);
+  }
+
+  async #presentAt(path: string, { id, devicePath }: Volume, wanted: Filesystem): Promise<Mount | undefined> {
+    const present = await this.#mounts.holding(path, devicePath);
+    if (present && present.filesystem !== wanted) throw new FilesystemMismatch(id, wanted, present.filesystem);
+    return present;
   }
 }
 

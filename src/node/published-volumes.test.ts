@@ -30,6 +30,10 @@ class RememberedMounts {
     this.#put(path, devicePath, use.filesystem, use.mountFlags);
   };
 
+  async isAt(path: string, { devicePath }: Volume): Promise<boolean> {
+    return (await this.holding(path, devicePath)) !== undefined;
+  }
+
   async bind({ source, target, readOnly }: BindRequest): Promise<void> {
     this.story.push(`bind ${source} at ${target}${readOnly ? ' to read' : ''}`);
     this.#put(target, this.table.get(source)?.source ?? source, 'ext4', readOnly ? ['ro'] : []);

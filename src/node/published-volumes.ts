@@ -14,7 +14,7 @@ import { kindOfPlace, NotAtPath, volumeStats } from './volume-stats.ts';
 
 interface Collaborators {
   readonly pools: Pick<Pools, 'all'>;
-  readonly filesystems: Pick<PreparedFilesystems, 'mountAt'>;
+  readonly filesystems: Pick<PreparedFilesystems, 'isAt' | 'mountAt'>;
   readonly grower: Pick<FilesystemGrower, 'grow'>;
   readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
   readonly ephemeral: Pick<EphemeralVolumes, 'make' | 'removeIfEphemeral'>;
@@ -101,7 +101,8 @@ export class PublishedVolumes implements NodeVolumes {
       await this.#filesystems.mountAt(target, pool, volumeId, use, signal);
       if (readOnly) await this.#mounts.protect(target, signal);
     } else {
-      await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+      const isStaged = await this.#filesystems.isAt(stagingPath, volume, use);
+      if (!isStaged) await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
       await makeMountDirectory(target);
       await this.#mounts.bind({ source: stagingPath, target, readOnly }, signal);
     }

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { mkdir, open, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { type Run, run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { PreparedUse, Publication } from '../../src/csi/node-volumes.ts';
+import { EphemeralVolumes } from '../../src/node/ephemeral-volumes.ts';
+import { publishing } from '../../src/node/publishing.ts';
+import { type Filesystem, filesystems } from '../../src/storage/filesystem.ts';
+import { Mounts } from '../../src/storage/mounts.ts';
+import { Pools } from '../../src/storage/pools.ts';
+import { createdTag } from '../../src/storage/tags.ts';
+import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
+import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
+
+const sizeBytes = 320n * mebibyte;
+const mounts = new Mounts({ run });
+const block: PreparedUse = { kind: 'block' };
+
+function mounted(filesystem: Filesystem) {
+  const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
+  return { kind: 'filesystem', filesystem, mountFlags: [], settings } as const;
+}
+
+/** A node with a thick and a thin class, and the programs that it has run. */
+async function node(t: TestContext) {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 2) });
+  await command('lvcreate', '--yes', '--type', 'thin-pool', '--name', 'pool', '--size', '2g', vg);
+  const engine = new Engine(t);
+  const [thick, thin] = [await engine.open(thickClass(vg)), await engine.open(thinClass(vg))];
+  const programs: string[] = [];
+  const counted: Run = (command, options) => {
+    programs.push(command[0]);
+    return run(command, options);
+  };
+  const pools = new Pools([thick, thin], 'ssd');
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const volumes = publishing({ pools, ephemeral, run: counted });
+  const directory = `/tmp/${deviceName('node')}`;
+  await mkdir(directory, { recursive: true });
+  undoAfter(t, async () => {
+    await command('sh', '-c', `grep -o '${directory}[^ ]*' /proc/self/mountinfo | sort -r | xargs -r umount`);
+    await rm(directory, { recursive: true });
+  });
+  const publication = (volumeId: string, use: PreparedUse): Publication => ({
+    volumeId,
+    stagingPath: join(directory, volumeId, 'staged'),
+    targetPath: join(directory, volumeId, 'target'),
+    readOnly: false,
+    exclusive: false,
+    use,
+    ephemeral: undefined,
+  });
+  return { vg, thick, thin, volumes, ephemeral, directory, publication, ran: () => programs.splice(0) };
+}
+
+async function totalBytes(path: string): Promise<bigint> {
+  const { blocks, bsize } = await statfs(path, { bigint: true });
+  return blocks * bsize;
+}
+
+test('filesystems of every kind are made, measured, grown and copied on real volumes', async (t) => {
+  const { thick, thin, volumes, ephemeral, directory, publication, ran } = await node(t);
+
+  for (const filesystem of filesystems) {
+    const use = mounted(filesystem);
+
+    await t.test(`${filesystem}: grows while it is written to, and when it was grown unmounted`, async () => {
+      const id = `thick-${filesystem}`;
+      await thick.create({ id, sizeBytes, tags: [] }, signal);
+      const published = publication(id, use);
+      const { targetPath, stagingPath = '' } = published;
+      const staging = { volumeId: id, stagingPath, use };
+      ran();
+      await volumes.stage(staging, signal);
+      await volumes.publish(published, signal);
+      assert.deepEqual(ran(), ['blkid', `mkfs.${filesystem}`, 'mount', 'mount']);
+      const before = await totalBytes(targetPath);
+      {
+        await using file = await open(join(targetPath, 'file'), 'w');
+        await file.write('before ');
+        await thick.grow(id, 2n * sizeBytes, signal);
+        const expansion = { volumeId: id, volumePath: targetPath, stagingPath, isBlock: undefined };
+        assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
+        assert.equal(ran().length, 1);
+        await file.write('after');
+      }
+      const online = await totalBytes(targetPath);
+      assert.ok(online - before > sizeBytes / 2n, `${before} became ${online}`);
+      const [bytes] = (await volumes.stats(id, targetPath)).usage;
+      assert.equal(bytes?.total, online);
+      assert.deepEqual(ran(), [], 'figures fork nothing');
+
+      await volumes.unpublish(id, targetPath, signal);
+      await volumes.unstage(id, stagingPath, signal);
+      await thick.grow(id, 3n * sizeBytes, signal);
+      ran();
+      await volumes.stage(staging, signal);
+      assert.equal(ran().length, 2, 'mount and growth');
+      assert.ok((await totalBytes(stagingPath)) - online > sizeBytes / 2n);
+      assert.equal(await readFile(join(stagingPath, 'file'), 'utf8'), 'before after');
+      await volumes.unstage(id, stagingPath, signal);
+      ran();
+      await volumes.stage(staging, signal);
+      assert.deepEqual(ran(), ['mount'], 'known by its superblock, and as large as its device');
+      await volumes.unstage(id, stagingPath, signal);
+      await thick.remove(id, signal);
+    });
+
+    await t.test(`${filesystem}: a thin copy is larger, or can only be read, beside its source`, async () => {
+      const id = `thin-${filesystem}`;
+      await thin.create({ id, sizeBytes, tags: [] }, signal);
+      const source = publication(id, use);
+      await volumes.publish(source, signal);
+      await writeFile(join(source.targetPath, 'file'), 'copied');
+      await command('sync', '-f', source.targetPath);
+      await using writer = await open(join(source.targetPath, 'open'), 'w'); // its journal is not empty
+      await writer.write('later');
+      await thin.snapshot(id, { id: `${id}-large`, tags: [], sizeBytes: 2n * sizeBytes, access: 'rw' }, signal);
+      await thin.snapshot(id, { id: `${id}-frozen`, tags: [], access: 'ro' }, signal);
+
+      const [large, frozen] = [publication(`${id}-large`, use), publication(`${id}-frozen`, use)];
+      for (const copy of [large, frozen]) {
+        await volumes.publish(copy, signal);
+        ran();
+        await volumes.publish(copy, signal); // repeated
+        assert.deepEqual(ran(), []);
+        assert.equal(await readFile(join(copy.targetPath, 'file'), 'utf8'), 'copied');
+      }
+      assert.ok((await totalBytes(large.targetPath)) > (3n * sizeBytes) / 2n);
+      await assert.rejects(writeFile(join(frozen.targetPath, 'file'), ''), { code: 'EROFS' });
+      await writer.close();
+      for (const { volumeId, targetPath, stagingPath = '' } of [large, frozen, source]) {
+        await volumes.unpublish(volumeId, targetPath, signal);
+        await volumes.unstage(volumeId, stagingPath, signal);
+        await thin.remove(volumeId, signal);
+      }
+    });
+  }
+
+  await t.test('a raw volume is its device, as large as it has grown', async () => {
+    await thin.create({ id: 'raw', sizeBytes, tags: [] }, signal);
+    const published = publication('raw', block);
+    const { targetPath } = published;
+    for (let i = 0; i < 2; i++) await volumes.publish(published, signal);
+    assert.ok((await stat(targetPath)).isBlockDevice());
+    await thin.grow('raw', 2n * sizeBytes, signal);
+    const expansion = { volumeId: 'raw', volumePath: targetPath, stagingPath: undefined, isBlock: undefined };
+    assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
+    assert.equal(await command('blockdev', '--getsize64', targetPath), String(2n * sizeBytes));
+    assert.deepEqual((await volumes.stats('raw', targetPath)).usage, [{ unit: 'bytes', total: 2n * sizeBytes }]);
+    await volumes.unpublish('raw', targetPath, signal);
+    await thin.remove('raw', signal);
+  });
+
+  await t.test('an inline volume goes with its pod; one that is mounted is never removed', async () => {
+    const id = `csi-${'0123456789abcdef'.repeat(4)}`;
+    const wish = { sizeBytes: 64n * mebibyte, deviceClass: 'thin', podUid: 'gone' };
+    const published = { ...publication(id, mounted('ext4')), stagingPath: undefined, ephemeral: wish };
+    await volumes.publish(published, signal);
+    const { tags = [] } = thin.get(id) ?? {};
+    for (const tag of ['ephemeral', 'moorage.dev/pod=gone', createdTag]) assert.ok(tags.includes(tag), tag);
+    await ephemeral.removeLeftovers(directory, signal);
+    assert.ok(thin.get(id), 'LVM itself refuses, as it is mounted');
+    await volumes.unpublish(id, published.targetPath, signal);
+    assert.equal(thin.get(id), undefined);
+
+    await volumes.publish(published, signal);
+    await mounts.unmount(published.targetPath, signal); // as a power loss does
+    await ephemeral.removeLeftovers(directory, signal);
+    assert.equal(thin.get(id), undefined);
+    await volumes.unpublish(id, published.targetPath, signal);
+  });
+});
+
+test('a volume that is suspended or gone is told to be abnormal', async (t) => {
+  const { vg, thick, volumes, publication, ran } = await node(t);
+  const use = mounted('ext4');
+  for (const id of ['stopped', 'lost']) {
+    await thick.create({ id, sizeBytes: 64n * mebibyte, tags: [] }, signal);
+    await volumes.publish(publication(id, use), signal);
+  }
+  ran();
+  const condition = async (id: string) => (await volumes.stats(id, publication(id, use).targetPath)).condition;
+  assert.equal((await condition('stopped')).isAbnormal, false);
+
+  const device = `/dev/${vg}/stopped`;
+  await command('dmsetup', 'suspend', '--nolockfs', device);
+  undoAfter(t, () => command('dmsetup', 'resume', device)); // or nothing of it could be unmounted
+  await thick.refresh(signal);
+  const { isAbnormal, message } = await condition('stopped');
+  await command('dmsetup', 'resume', device);
+  assert.deepEqual([isAbnormal, /is suspended/.test(message)], [true, true]);
+  await thick.refresh(signal);
+  assert.equal((await condition('stopped')).isAbnormal, false);
+
+  await command('lvrename', vg, 'lost', 'elsewhere'); // behind our back
+  await thick.refresh(signal);
+  assert.match((await condition('lost')).message, /no device class of this node has volume lost any more/);
+  assert.deepEqual(ran(), []);
+});
