@@ -23,6 +23,9 @@ export function sourceIn(tags: readonly string[]): string | undefined {
 /** A copy carries it until it is handed out for the first time: what still has it after a crash was never used. */
 export const unfinishedTag = 'moorage.dev/unfinished';
 
+/** Set on a copy of its own, once all of its source has been read into it. */
+export const copiedTag = 'moorage.dev/copied';
+
 /** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */
 export const erasingTag = 'moorage.dev/erasing';
 

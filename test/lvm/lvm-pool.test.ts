@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import type { ThickClass } from '../../src/storage/device-classes.ts';
 import { Formatter } from '../../src/storage/filesystem.ts';
+import type { Volume } from '../../src/storage/pool.ts';
 import { blkid } from '../../src/storage/probe.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
 import { readSuperblock } from '../../src/storage/superblock.ts';
@@ -37,8 +38,14 @@ async function onNewGroup(t: TestContext, settings: Partial<ThickClass> = {}, co
 /** What LVM itself says, to compare memory with. */
 async function truth({ pool, restart }: Opened) {
   const fresh = await restart();
-  assert.deepEqual(pool.list(), fresh.list());
+  assert.deepEqual(inOrder(pool.list()), inOrder(fresh.list()));
   assert.deepEqual(pool.capacity(), fresh.capacity());
+}
+
+/** LVM sorts by name, memory by age. */
+function inOrder(volumes: readonly Volume[]): Volume[] {
+  const sorted = volumes.map((volume) => ({ ...volume, tags: [...volume.tags].sort() }));
+  return sorted.sort((a, b) => a.id.localeCompare(b.id));
 }
 
 /** The commands that went through the shell since last asked. */
@@ -161,6 +168,31 @@ test('copy-on-write snapshots keep what was, never overflow, and are not taken a
   await truth(opened);
   await pool.remove('frozen', signal);
   await pool.remove('source', signal);
+  await truth(opened);
+});
+
+test('a copy-on-write snapshot is restored into a volume of its own, which outlives it and can be larger', async (t) => {
+  const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
+  const { pool } = opened;
+  const { devicePath } = await pool.create({ id: 'source', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=16', 'conv=fsync');
+  const [before] = (await command('sha256sum', devicePath)).split(' ');
+  await pool.snapshot('source', { id: 'frozen', tags: [], access: 'ro' }, signal);
+  await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=16', 'conv=fsync');
+
+  const wanted = { id: 'restored', tags: ['claim=restored'], access: 'rw', sizeBytes: 24n * mebibyte } as const;
+  const [restored, joined] = await Promise.all([
+    pool.snapshot('frozen', wanted, signal),
+    pool.snapshot('frozen', wanted, signal),
+  ]);
+  assert.deepEqual(joined, restored);
+  assert.equal(restored.sizeBytes, 24n * mebibyte);
+  assert.ok(!restored.readOnly && restored.origin === undefined && restored.tags.includes('claim=restored'));
+  await truth(opened);
+  await pool.remove('frozen', signal);
+  await pool.remove('source', signal);
+  await pool.grow('restored', 32n * mebibyte, signal);
+  assert.equal((await command('sh', '-c', `head -c 16M ${restored.devicePath} | sha256sum`)).split(' ')[0], before);
   await truth(opened);
 });
 

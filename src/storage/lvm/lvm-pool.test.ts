@@ -7,12 +7,13 @@ import { ManualClock } from '../../base/manual-clock.ts';
 import type { ThickClass, ThinClass } from '../device-classes.ts';
 import { Eraser } from '../eraser.ts';
 import { Erasures } from '../erasures.ts';
-import { createdTag, filesystemTag, sourceTag } from '../tags.ts';
+import { createdTag, filesystemTag, sourceTag, unfinishedTag } from '../tags.ts';
 import { Lvm } from './lvm.ts';
 import { newLvmFigures } from './lvm-figures.ts';
 import { SimulatedLvm } from './simulated-lvm.ts';
 import { ThickPool } from './thick-pool.ts';
 import { ThinPool } from './thin-pool.ts';
+import type { CopyDevice } from './volume-copies.ts';
 import { VolumeGroup } from './volume-group.ts';
 
 const signal = new AbortController().signal;
@@ -44,7 +45,11 @@ const anyClass = {
   lvcreateOptions: [],
 };
 
-async function open({ extents = 100, ...settings }: Partial<ThickClass> & { extents?: number } = {}) {
+async function open({
+  extents = 100,
+  copyDevice,
+  ...settings
+}: Partial<ThickClass> & { extents?: number; copyDevice?: CopyDevice } = {}) {
   const simulated = new SimulatedLvm(extents);
   const collaborators = newGroup(simulated, new ManualClock());
   const deviceClass: ThickClass = { ...anyClass, type: 'thick', name: 'ssd', snapshots: 'none', ...settings };
@@ -52,7 +57,8 @@ async function open({ extents = 100, ...settings }: Partial<ThickClass> & { exte
     { name: 'mirrored', options: ['--type', 'raid1'] },
     { name: 'wide', options: ['--stripes', '2'] },
   ];
-  const pool = await ThickPool.open({ ...collaborators, deviceClass, optionClasses }, signal);
+  const copies = copyDevice && { copyDevice };
+  const pool = await ThickPool.open({ ...collaborators, deviceClass, optionClasses, ...copies }, signal);
   simulated.commands.length = 0;
   return { pool, lvm: simulated };
 }
@@ -326,6 +332,65 @@ test('what looks unfinished is cleared away only for the same snapshot, and only
   assert.equal((await pool.snapshot('a', { id: 'half', tags: [], access: 'rw' }, signal)).origin, 'a');
 });
 
+test('a snapshot is read into a volume of its own, whose callers may leave and come back', async () => {
+  const begun = Promise.withResolvers<void>();
+  const copying = Promise.withResolvers<void>();
+  const read: string[] = [];
+  const { pool } = await open({
+    snapshots: 'copy-on-write',
+    copyDevice: async (from, to) => {
+      read.push(`${from} ${to}`);
+      begun.resolve();
+      await copying.promise;
+    },
+  });
+  await pool.create({ ...volume('a'), tags: ['claim=a'] }, signal);
+  await pool.addTags('a', [filesystemTag('ext4')], signal);
+  await pool.snapshot('a', { id: 's', tags: [], access: 'ro' }, signal);
+  const restored = { id: 'r', tags: ['claim=r'], access: 'rw', sizeBytes: 3n * extent } as const;
+  const impatient = new AbortController();
+  const first = pool.snapshot('s', restored, impatient.signal);
+  const other = pool.snapshot('a', { ...restored, sizeBytes: extent }, signal);
+  await begun.promise;
+  assert.equal(pool.get('r'), undefined, 'nobody can use it yet');
+  impatient.abort();
+  await assert.rejects(first, { name: 'AbortError' });
+
+  const second = pool.snapshot('s', restored, signal);
+  copying.resolve();
+  const { origin, sizeBytes, tags } = await second;
+  assert.deepEqual({ origin, sizeBytes }, { origin: undefined, sizeBytes: 3n * extent });
+  assert.ok(['claim=r', filesystemTag('ext4'), createdTag].every((tag) => tags.includes(tag)));
+  assert.deepEqual(read, ['/dev/vg/s /dev/vg/r']);
+  assert.deepEqual(await pool.snapshot('s', restored, signal), await second);
+  await assert.rejects(other, { name: 'NameTaken' });
+  await pool.remove('s', signal);
+  assert.equal((await pool.grow('r', 4n * extent, signal)).sizeBytes, 4n * extent);
+});
+
+test('a copy that failed is no volume, and is made anew', async () => {
+  const outcomes = [Promise.reject(new Error('the disk is broken')), Promise.resolve()];
+  const { pool, lvm } = await open({ snapshots: 'copy-on-write', copyDevice: async () => outcomes.shift() });
+  await pool.create(volume('a'), signal);
+  await pool.snapshot('a', { id: 's', tags: [], access: 'ro' }, signal);
+  const restored = { id: 'r', tags: [], access: 'rw' } as const;
+  await assert.rejects(pool.snapshot('s', restored, signal), /broken/);
+  assert.equal(pool.get('r'), undefined);
+  lvm.commands.length = 0;
+  assert.equal((await pool.snapshot('s', restored, signal)).id, 'r');
+  assert.ok(lvm.commands.includes('lvremove'), 'what was left was taken away first');
+});
+
+test('only what cannot change any more is read into another volume', async () => {
+  const { pool } = await open({ snapshots: 'copy-on-write' });
+  await pool.create(volume('a'), signal);
+  await pool.snapshot('a', { id: 'clone', tags: [], access: 'rw' }, signal);
+  await pool.snapshot('a', { id: 's', tags: [], access: 'ro' }, signal);
+  const refusal = { code: 'Unimplemented', message: /is a copy-on-write snapshot itself/ };
+  await assert.rejects(pool.snapshot('clone', { id: 'r', tags: [], access: 'rw' }, signal), refusal);
+  await assert.rejects(pool.snapshot('s', { id: 'r', tags: [], access: 'ro' }, signal), refusal);
+});
+
 test('a volume that somebody else has made is not handed out, unless it carries all that is asked for', async () => {
   const { pool, lvm } = await open({ snapshots: 'copy-on-write' });
   lvm.addForeign('data', 5);
@@ -450,9 +515,10 @@ test('the same for a thin pool, with snapshots, and others who make and remove v
         const promised = thin.reduce((sum, [, { extents }]) => sum + BigInt(extents), 0n);
         assert.ok(promised <= 30n, 'more was promised than the ratio allows');
         assert.equal(pool.capacity().freeBytes, (30n - promised) * extent);
+        const finished = thin.filter(([, { tags }]) => !tags.includes(unfinishedTag));
         assert.deepEqual(
           pool.list().map(({ id, sizeBytes }) => [id, sizeBytes]),
-          thin.map(([id, { extents }]) => [id, BigInt(extents) * extent]),
+          finished.map(([id, { extents }]) => [id, BigInt(extents) * extent]),
         );
       }
     }),

@@ -1,15 +1,31 @@
+import { abortable } from '../../base/abortable.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { ThickClass } from '../device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
-import { sourceIn } from '../tags.ts';
+import { contentTags, copiedTag, sourceIn, sourceTag } from '../tags.ts';
 import { askLvm, type Effect } from './effect.ts';
 import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
-import { type LogicalVolume, layoutArguments, parseLayout } from './report.ts';
+import { isReadOnly, type LogicalVolume, layoutArguments, parseLayout } from './report.ts';
+import { type CopyDevice, copyDevice, VolumeCopies } from './volume-copies.ts';
+import { changeTags } from './volume-tags.ts';
+
+export interface ThickPoolOptions extends LvmPoolOptions<ThickClass> {
+  readonly copyDevice?: CopyDevice;
+}
 
 /** Volumes that have all their space from the beginning. One LVM command makes one, one removes it. */
 export class ThickPool extends LvmPool<ThickClass> {
-  static async open(options: LvmPoolOptions<ThickClass>, signal: AbortSignal): Promise<ThickPool> {
+  readonly #copies: VolumeCopies;
+  readonly #copyDevice: CopyDevice;
+
+  private constructor({ copyDevice: copies, ...options }: ThickPoolOptions) {
+    super(options);
+    this.#copies = new VolumeCopies(this.log);
+    this.#copyDevice = copies ?? copyDevice;
+  }
+
+  static async open(options: ThickPoolOptions, signal: AbortSignal): Promise<ThickPool> {
     const pool = new ThickPool(options);
     await pool.resume(signal);
     return pool;
@@ -29,10 +45,22 @@ export class ThickPool extends LvmPool<ThickClass> {
   }
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    const { copy, made } = await this.group.change(signal, async () => {
+      const isBegun = this.#copies.get(wanted.id) ?? (await this.madeSnapshot(source, wanted));
+      if (!isBegun) await this.#makeSnapshot(source, wanted);
+      return { copy: this.#copies.get(wanted.id), made: toVolume(this.mustHave(wanted.id)) };
+    });
+    if (!copy) return made;
+    await abortable(copy.whole, signal);
     return this.group.change(signal, async () => {
-      if (!(await this.madeSnapshot(source, wanted))) await this.#makeSnapshot(source, wanted);
+      await this.madeSnapshot(source, wanted); // what was joined may be a copy of something else
       return toVolume(this.mustHave(wanted.id));
     });
+  }
+
+  override async stop(graceMs: number): Promise<void> {
+    await this.#copies.stop();
+    await super.stop(graceMs);
   }
 
   protected owns({ path, pool }: LogicalVolume): boolean {
@@ -41,10 +69,11 @@ export class ThickPool extends LvmPool<ThickClass> {
 
   /**
    * LVM makes the store of a copy-on-write snapshot first, as a plain volume under the final name, and then the snapshot
-   * of it. Cut off between the two, what is left looks like a volume and holds nothing of its source.
+   * of it. Cut off between the two, what is left looks like a volume and holds nothing of its source. A copy of its own
+   * holds all of it once it says so.
    */
   protected isWhole({ origin, tags }: LogicalVolume): boolean {
-    return sourceIn(tags) === undefined || origin !== undefined;
+    return sourceIn(tags) === undefined || origin !== undefined || tags.includes(copiedTag);
   }
 
   protected async make(wanted: NewVolume, tags: readonly string[]): Promise<void> {
@@ -124,13 +153,14 @@ export class ThickPool extends LvmPool<ThickClass> {
         `device class ${this.name} makes no snapshots; set snapshots: copy-on-write, or use a thin device class`,
       );
     }
+    const wantedBytes = wanted.sizeBytes ?? origin.sizeBytes;
+    if (wantedBytes < origin.sizeBytes) throw new SnapshotTooSmall(wanted.id, origin.sizeBytes, wantedBytes);
     if (origin.origin !== undefined) {
+      if (wanted.access === 'rw' && isReadOnly(origin)) return this.#beginCopy(origin, wanted, wantedBytes);
       throw new SnapshotUnsupported(
         `${source} is a copy-on-write snapshot itself; make a snapshot of ${origin.origin}, or use a thin device class`,
       );
     }
-    const wantedBytes = wanted.sizeBytes ?? origin.sizeBytes;
-    if (wantedBytes < origin.sizeBytes) throw new SnapshotTooSmall(wanted.id, origin.sizeBytes, wantedBytes);
     if (wantedBytes > origin.sizeBytes) {
       throw new SnapshotUnsupported(
         `a copy-on-write snapshot cannot be larger than ${source}; ask for its size, or use a thin device class`,
@@ -139,6 +169,19 @@ export class ThickPool extends LvmPool<ThickClass> {
     this.#mustFit(snapshotExtents(origin.sizeBytes, this.group.extentBytes));
     const words = [...this.snapshotWords(origin, wanted), '--extents', '100%ORIGIN', this.path(source)];
     await this.#place(words, askLvm, snapshotExtents(origin.sizeBytes, this.group.extentBytes));
+  }
+
+  /** LVM makes no snapshot of a snapshot. What cannot change any more can be read into a volume of its own instead. */
+  async #beginCopy(source: LogicalVolume, { id, tags }: NewSnapshot, sizeBytes: bigint): Promise<void> {
+    const all = [...new Set([...tags, ...contentTags(source.tags), sourceTag(source.name)])];
+    await this.make({ id, sizeBytes, tags }, all);
+    const { path } = this.mustHave(id);
+    this.#copies.begin(id, async (signal) => {
+      await this.#copyDevice(source.path, path, signal);
+      await this.group.change(signal, () =>
+        changeTags(this.group, this.mustHave(id), { add: [copiedTag], remove: [] }),
+      );
+    });
   }
 
   #mustFit(extents: bigint): void {
