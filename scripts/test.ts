@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
+import { ensureCsiSanity } from '../test/worlds/cluster/binaries.ts';
 import { requireHost } from '../test/worlds/cluster/cluster.ts';
 import { ensurePackages } from '../test/worlds/host/packages.ts';
 import { duration, stage } from '../test/worlds/host/progress.ts';
@@ -34,9 +35,11 @@ const parts: Record<string, () => Promise<Result>> = {
   native: async () => {
     const packages = ['e2fsprogs', 'xfsprogs', 'btrfs-progs', 'util-linux'];
     await stage('Debian packages for filesystems', (say) => ensurePackages(packages, say));
-    return nodeTests(['test/native/*.test.ts'], ['--test-concurrency=1']);
+    await ensureCsiSanity(); // now, as it shows its progress
+    return nodeTests(['test/native/*.test.ts', 'test/sanity/*.test.ts'], ['--test-concurrency=1']);
   },
   lvm: async () => {
+    await ensureCsiSanity(); // a machine could not build it
     const inside = globSync('test/lvm/*.test.ts').sort();
     const world = await tests([process.execPath, 'test/worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
     return add(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=2']));

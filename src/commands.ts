@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { systemClock } from './base/clock.ts';
 import { run } from './base/exec.ts';
 import { type Flags, type FlagValues, oneOf, onOff, parseFlags, text } from './base/flags.ts';
@@ -103,6 +104,23 @@ const schedulerFlags = {
   logLevel,
 } as const satisfies Flags;
 
+const standaloneFlags = {
+  csiSocket,
+  config: {
+    ...configFlag,
+    default: '',
+    description: 'File with the device classes of this machine; without one, volumes are files in /var/lib/moorage',
+  },
+  nodeName: {
+    name: 'nodename',
+    type: text,
+    default: '',
+    env: 'NODE_NAME',
+    description: "Name of this machine in the topology of its volumes; empty for the machine's own",
+  },
+  logLevel,
+} as const satisfies Flags;
+
 /** Each process loads its own parts only: a node's memory belongs to its workloads, and people do not like to wait. */
 export const commands: Commands = {
   node: {
@@ -152,6 +170,20 @@ export const commands: Commands = {
       const flags: FlagValues<typeof schedulerFlags> = parseFlags(schedulerFlags, args, env);
       const { runScheduler } = await import('./scheduler/scheduler-process.ts');
       await runScheduler({ configFile: flags.config }, { log: createLog('scheduler', flags.logLevel) }, signal);
+    },
+  },
+  standalone: {
+    summary: 'serves all of CSI for this machine alone, without Kubernetes',
+    flags: standaloneFlags,
+    async run(args, { env, version, signal }) {
+      const flags: FlagValues<typeof standaloneFlags> = parseFlags(standaloneFlags, args, env);
+      const its = { run, env, clock: systemClock, log: createLog('standalone', flags.logLevel) };
+      const { runStandalone } = await import('./standalone/standalone-process.ts');
+      await runStandalone(
+        { ...flags, nodeName: flags.nodeName || hostname(), configFile: flags.config, version },
+        its,
+        signal,
+      );
     },
   },
   volume: volumeCommand,

@@ -1,0 +1,78 @@
+import { once } from 'node:events';
+import type { Clock } from '../base/clock.ts';
+import type { Run } from '../base/exec.ts';
+import type { Log } from '../base/log.ts';
+import { controllerService } from '../csi/controller-service.ts';
+import { identityService } from '../csi/identity-service.ts';
+import { nodeService } from '../csi/node-service.ts';
+import { EphemeralVolumes } from '../node/ephemeral-volumes.ts';
+import { publishing } from '../node/publishing.ts';
+import { Controller, Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
+import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import { healthService } from '../rpc/health-service.ts';
+import { RpcServer } from '../rpc/server.ts';
+import { OwnCapacities } from './own-capacities.ts';
+import { RecordedVolumes } from './recorded-volumes.ts';
+import { startEngine } from './standalone-engine.ts';
+import { StandaloneSnapshots } from './standalone-snapshots.ts';
+import { StandaloneVolumes } from './standalone-volumes.ts';
+
+export interface StandaloneOptions {
+  readonly nodeName: string;
+  readonly csiSocket: string;
+  /** Empty for volumes as files in a directory of their own. */
+  readonly configFile: string;
+  readonly version: string;
+}
+
+export interface StandaloneCollaborators {
+  readonly run: Run;
+  /** What LVM commands inherit. */
+  readonly env: NodeJS.ProcessEnv;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How long calls under way may take when the process is told to stop. */
+const graceMs = 20_000;
+
+/** All of CSI on one socket, for this machine alone. Runs until the signal aborts, then ends what it has begun and returns. */
+export async function runStandalone(
+  options: StandaloneOptions,
+  its: StandaloneCollaborators,
+  signal: AbortSignal,
+): Promise<void> {
+  const { nodeName, csiSocket, version } = options;
+  const { run, clock, log } = its;
+  await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
+
+  const { engine, server } = await startEngine(options.configFile, its, signal);
+  parts.defer(() => engine.stop());
+  parts.defer(() => server.stop(graceMs));
+  const { pools } = engine;
+
+  const recorded = new RecordedVolumes(pools);
+  const csi = new RpcServer({ socketPath: csiSocket, clock, log })
+    .add(Identity, identityService({ version, ready: () => true }))
+    .add(
+      Health,
+      healthService(() => true),
+    )
+    .add(
+      Controller,
+      controllerService({
+        volumes: new StandaloneVolumes({ nodeName, pools, recorded, clock }),
+        snapshots: new StandaloneSnapshots({ nodeName, recorded, clock }),
+        capacities: new OwnCapacities(nodeName, pools),
+      }),
+    )
+    .add(
+      Node,
+      nodeService({ nodeName, volumes: publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log }), run }) }),
+    );
+  await csi.listen();
+  parts.defer(() => csi.stop(graceMs));
+
+  if (!signal.aborted) await once(signal, 'abort');
+  log.info('stopping');
+}

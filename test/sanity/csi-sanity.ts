@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+
+export interface SanityOptions {
+  /** Path of csi-sanity. */
+  readonly program: string;
+  /** Socket of the node service, and of the controller's too unless that has one of its own. */
+  readonly socket: string;
+  readonly controllerSocket?: string;
+  /** For mount points, parameters and the report; made if need be. */
+  readonly dir: string;
+  readonly accessType: 'mount' | 'block';
+  /** As in a StorageClass. */
+  readonly parameters?: Readonly<Record<string, string>>;
+  /** As in a VolumeAttributesClass. */
+  readonly mutableParameters?: Readonly<Record<string, string>>;
+}
+
+/** A test of csi-sanity that does not run, and why that is right. Whoever adds a capability finds it here. */
+export interface Skip {
+  readonly tests: RegExp;
+  readonly count: number;
+  readonly why: string;
+}
+
+/** What no local volume has. */
+export const neverOffered: readonly Skip[] = [
+  {
+    tests: /^Controller Service .* (ControllerPublishVolume|ControllerUnpublishVolume|volume lifecycle) /,
+    count: 10,
+    why: 'PUBLISH_UNPUBLISH_VOLUME: a volume is on its node and needs no attaching',
+  },
+  { tests: /^GroupController Service /, count: 6, why: 'GROUP_CONTROLLER_SERVICE is not declared' },
+  { tests: /VolumeHealth|StorageHealth/, count: 6, why: 'the alpha calls for health are not declared' },
+  { tests: /snapshot with accessibility requirements/, count: 1, why: 'a snapshot is where its volume is' },
+  { tests: / ListVolumes pagination should detect volumes/, count: 1, why: 'csi-sanity itself has it switched off' },
+];
+
+/** Limits are set on pods, which only Kubernetes has. */
+export const notWithoutKubernetes: readonly Skip[] = [
+  { tests: /ModifyVolume|volume attribute class/, count: 8, why: 'MODIFY_VOLUME is declared where nodes limit pods' },
+];
+
+interface SpecReport {
+  readonly ContainerHierarchyTexts: readonly string[] | null;
+  readonly LeafNodeText: string;
+  readonly LeafNodeType: string;
+  readonly State: string;
+  readonly Failure?: { readonly Message: string; readonly Location: { readonly LineNumber: number } };
+}
+
+const mebi = 1024 ** 2;
+const timeoutMs = 300_000;
+
+/** Runs all of csi-sanity. Everything must pass but what is named here to be skipped, and that must be skipped. */
+export async function mustBeSane(options: SanityOptions, skips: readonly Skip[]): Promise<void> {
+  const specs = await run(options);
+  const failures = specs.filter(({ State }) => !['passed', 'skipped', 'pending'].includes(State)).map(story);
+  assert.deepEqual(failures, [], `csi-sanity failed:\n${failures.join('\n')}`);
+
+  const skipped = specs.filter(({ State }) => State !== 'passed').map(nameOf);
+  const unexplained = skipped.filter((name) => !skips.some(({ tests }) => tests.test(name)));
+  assert.deepEqual(unexplained, [], 'each skipped test has a reason');
+  for (const { tests, count, why } of skips) {
+    assert.equal(skipped.filter((name) => tests.test(name)).length, count, `skipped by ${tests}: ${why}`);
+  }
+  assert.ok(specs.length - skipped.length > 50, 'most of it has run');
+}
+
+async function run(options: SanityOptions): Promise<readonly SpecReport[]> {
+  const { program, socket, controllerSocket, dir, accessType } = options;
+  await mkdir(dir, { recursive: true });
+  const report = join(dir, 'report.json');
+  const args = [
+    `--csi.endpoint=${socket}`,
+    ...(controllerSocket ? [`--csi.controllerendpoint=${controllerSocket}`] : []),
+    `--csi.mountdir=${join(dir, 'target')}`,
+    `--csi.stagingdir=${join(dir, 'staging')}`,
+    `--csi.testvolumeaccesstype=${accessType}`,
+    `--csi.testvolumesize=${48 * mebi}`,
+    `--csi.testvolumeexpandsize=${96 * mebi}`,
+    ...(await parameterFile(dir, 'testvolumeparameters', options.parameters)),
+    ...(await parameterFile(dir, 'testvolumemutableparameters', options.mutableParameters)),
+    `--ginkgo.json-report=${report}`,
+  ];
+  const output = await new Promise<string>((resolve) => {
+    execFile(program, args, { timeout: timeoutMs, maxBuffer: 64 * mebi }, (_, stdout, stderr) =>
+      resolve(stdout + stderr),
+    );
+  });
+  const [suite] = JSON.parse(
+    await readFile(report, 'utf8').catch(() => {
+      throw new Error(`csi-sanity made no report:\n${output}`);
+    }),
+  ) as [{ readonly SpecReports: readonly SpecReport[] }];
+  return suite.SpecReports.filter(({ LeafNodeType }) => LeafNodeType === 'It');
+}
+
+async function parameterFile(
+  dir: string,
+  flag: string,
+  parameters?: Readonly<Record<string, string>>,
+): Promise<string[]> {
+  if (!parameters) return [];
+  const file = join(dir, `${flag}.yaml`);
+  await writeFile(file, stringify(parameters));
+  return [`--csi.${flag}=${file}`];
+}
+
+function nameOf({ ContainerHierarchyTexts, LeafNodeText }: SpecReport): string {
+  return [...(ContainerHierarchyTexts ?? []), LeafNodeText].join(' ');
+}
+
+function story(spec: SpecReport): string {
+  const { Message = spec.State, Location } = spec.Failure ?? {};
+  return `${nameOf(spec)} (line ${Location?.LineNumber}): ${Message}`;
+}
