@@ -47,7 +47,12 @@ export class InMemoryPool implements Pool {
   }
 
   async grow(id: VolumeId, sizeBytes: bigint): Promise<Volume> {
-    return this.#put({ ...this.#must(id), sizeBytes });
+    const volume = this.#must(id);
+    const { freeBytes } = this.capacity();
+    const moreBytes = sizeBytes - volume.sizeBytes;
+    if (moreBytes <= 0n) return volume;
+    if (moreBytes > freeBytes) throw new PoolFull(this.name, moreBytes, freeBytes);
+    return this.#put({ ...volume, sizeBytes });
   }
 
   async addTags(id: VolumeId, tags: readonly string[]): Promise<Volume> {

@@ -8,6 +8,7 @@ import { ManualClock } from '../base/manual-clock.ts';
 import { Informer } from '../kube/informer.ts';
 import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
 import { type LogicalVolume, logicalVolumes, type StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
+import { VolumeInactive } from '../storage/errors.ts';
 import { Pools } from '../storage/pools.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
 import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
@@ -42,6 +43,9 @@ function node(t: TestContext) {
   });
   volumes.onChange((change) => {
     if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
+  });
+  pools.onChange(() => {
+    for (const name of reconciler.waitingForRoom()) queue.add(name);
   });
   volumes.start();
   t.after(async () => {
@@ -117,8 +121,7 @@ test('a wrong wish is answered with what is wrong', async (t) => {
   const wrong: readonly [string, Partial<LogicalVolume['spec']>, number, RegExp][] = [
     ['class', { deviceClass: 'tape' }, 5, /no device class tape; it has ssd, hdd/],
     ['size', { size: 'much' }, 3, /much/],
-    ['copy', { source: 'snapshot-1' }, 12, /copies, here of snapshot-1, are not offered/],
-    ['options', { lvcreateOptionClass: 'raid' }, 12, /lvcreate option class raid is not offered/],
+    ['copy', { source: 'snapshot-1' }, 5, /no LogicalVolume snapshot-1 to copy/],
   ];
   for (const [name, spec, code, message] of wrong) {
     await api.create(logicalVolumes, { metadata: { ...wish.metadata, name }, spec: { ...wish.spec, ...spec } });
@@ -293,4 +296,114 @@ test('an object that the controller has let go is left alone, and so is its volu
   await setImmediate();
   assert.ok(ssd.get('uid-1'));
   assert.ok(await api.get(logicalVolumes, 'pvc-1'));
+});
+
+/** What the controller does when a claim shall be larger. */
+async function ask(api: InMemoryApi<LogicalVolume>, size: string, at: string): Promise<void> {
+  const body = { metadata: { annotations: { 'topolvm.io/resize-requested-at': at }, generation: at }, spec: { size } };
+  await api.patch(logicalVolumes, 'pvc-1', { type: 'merge', body });
+}
+
+const answers = (at: string) => (volume: StoredLogicalVolume | undefined) => volume?.status?.answeredResize === at;
+
+test('a volume grows with one write, and says which request it answers', async (t) => {
+  const { api, ssd, volumes, answered } = node(t);
+  await api.create(logicalVolumes, wish);
+  await answered();
+  api.calls.length = 0;
+  await ask(api, '2Ki', 'noon');
+  const volume = await volumes.until('pvc-1', answers('noon'), never);
+  const status = { volumeID: 'uid-1', currentSize: '2Ki', code: 0, message: '', answeredResize: 'noon' };
+  assert.deepEqual(volume?.status, status);
+  assert.equal(ssd.get('uid-1')?.sizeBytes, 2048n);
+  assert.deepEqual(api.calls, ['patch pvc-1', 'patch pvc-1/status']);
+});
+
+test('a volume that cannot grow says so at once, keeps what it has, and grows when there is room', async (t) => {
+  const { api, ssd, volumes, answered } = node(t);
+  await ssd.create({ id: 'other', sizeBytes: 2048n, tags: [] });
+  await api.create(logicalVolumes, wish);
+  await answered();
+  await ask(api, '3Ki', 'noon');
+  const failed = await volumes.until('pvc-1', answers('noon'), never);
+  assert.equal(failed?.status?.code, 8);
+  assert.equal(failed.status.currentSize, '1Ki');
+  assert.equal(failed.status.volumeID, 'uid-1');
+
+  await ask(api, '3Ki', 'one');
+  assert.equal((await volumes.until('pvc-1', answers('one'), never))?.status?.code, 8, 'each request is answered');
+  api.calls.length = 0;
+  await ssd.create({ id: 'small', sizeBytes: 1n, tags: [] });
+  await settled();
+  assert.deepEqual(api.calls, [], 'still no room is no news');
+
+  await ssd.remove('other');
+  const grown = await volumes.until('pvc-1', (volume) => volume?.status?.code === 0, never);
+  assert.equal(grown?.status?.currentSize, '3Ki');
+});
+
+test('a wish to grow that is withdrawn leaves no complaint behind', async (t) => {
+  const { api, volumes, answered } = node(t);
+  await api.create(logicalVolumes, wish);
+  await answered();
+  await ask(api, '1Gi', 'noon');
+  await volumes.until('pvc-1', answers('noon'), never);
+  await ask(api, '1Ki', 'one');
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 0, never);
+  assert.equal(volume?.status?.message, '');
+  assert.equal(volume.status.currentSize, '1Ki');
+});
+
+test('a volume whose size was not told is measured, and grown if it is wanted larger', async (t) => {
+  const { api, hdd, volumes } = node(t);
+  await hdd.create({ id: 'old-name', sizeBytes: 512n, tags: [] });
+  await api.create(logicalVolumes, { ...wish, status: { volumeID: 'old-name' } });
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.currentSize === '1Ki', never);
+  assert.equal(volume?.status?.volumeID, 'old-name');
+});
+
+test('a copy is made where its source is, ro as large as that, rw as large as asked', async (t) => {
+  const { api, ssd, hdd, answered } = node(t);
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, name: 'PVC-1', deviceClass: 'hdd' } });
+  const sourceId = (await answered())?.status?.volumeID;
+  const copy = (name: string, spec: Partial<LogicalVolume['spec']>, annotations: Record<string, string> = {}) =>
+    api.create(logicalVolumes, {
+      metadata: { ...wish.metadata, name, annotations },
+      spec: { ...wish.spec, name, source: 'PVC-1', ...spec },
+    });
+
+  await copy('snapshot-1', { accessType: 'ro', size: '9Gi' });
+  const snapshot = hdd.get((await answered('snapshot-1'))?.status?.volumeID ?? '');
+  assert.deepEqual([snapshot?.origin, snapshot?.readOnly, snapshot?.sizeBytes], [sourceId, true, 1024n]);
+
+  await copy('clone', { accessType: 'rw', size: '2Ki' });
+  const clone = hdd.get((await answered('clone'))?.status?.volumeID ?? '');
+  assert.deepEqual([clone?.origin, clone?.readOnly, clone?.sizeBytes], [sourceId, false, 2048n]);
+
+  const restored = { 'moorage.dev/content-source': `snapshot/${snapshot?.id}` };
+  await copy('restored', { accessType: 'rw', source: 'gone-by-now' }, restored);
+  assert.equal(hdd.get((await answered('restored'))?.status?.volumeID ?? '')?.origin, snapshot?.id);
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('the class of lvcreate options that is wished for reaches the pool', async (t) => {
+  const { api, ssd, answered } = node(t);
+  const create = t.mock.method(ssd, 'create');
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, lvcreateOptionClass: 'raid' } });
+  await answered();
+  assert.equal(create.mock.calls[0]?.arguments[0].optionClass, 'raid');
+});
+
+test('what a power loss left of a copy is answered, not tried for ever; its removal clears the way', async (t) => {
+  const { api, ssd, answered, gone } = node(t);
+  await api.create(logicalVolumes, wish);
+  await answered();
+  const copy = { metadata: { ...wish.metadata, name: 'copy' }, spec: { ...wish.spec, name: 'copy', source: 'pvc-1' } };
+  ssd.failure = new VolumeInactive('uid-2', 'its thin pool does not know it');
+  await api.create(logicalVolumes, copy);
+  assert.equal((await answered('copy'))?.status?.code, 9);
+  await api.delete(logicalVolumes, 'copy');
+  await gone('copy');
+  await api.create(logicalVolumes, copy);
+  assert.equal((await answered('copy'))?.status?.code, 0);
 });

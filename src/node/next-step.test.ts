@@ -14,17 +14,30 @@ function volume(metadata: Partial<StoredLogicalVolume['metadata']>, status?: Log
   };
 }
 
+function larger(status: LogicalVolumeStatus): StoredLogicalVolume {
+  const asked = volume({ finalizers: ours }, status);
+  return { ...asked, spec: { ...asked.spec, size: '2Gi' } };
+}
+
 const deletionTimestamp = '2026-01-01T00:00:00Z';
+const deleted = (object: StoredLogicalVolume): StoredLogicalVolume => ({
+  ...object,
+  metadata: { ...object.metadata, deletionTimestamp },
+});
 const rows: readonly [string, StoredLogicalVolume, Step][] = [
   ['new', volume({ finalizers: ours }), 'create'],
   ['new, without the finalizer', volume({}), 'create'],
   ['made', volume({ finalizers: ours }, made), 'nothing'],
   ['made, but its size was not told', volume({ finalizers: ours }, { volumeID: 'uid' }), 'measure'],
-  ['made, and could not grow later', volume({ finalizers: ours }, { ...made, code: 8 }), 'nothing'],
+  ['made, and wanted larger', larger(made), 'grow'],
+  ['made, and could not grow yet', larger({ ...made, code: 8 }), 'grow'],
+  ['made, and no longer wanted larger than it could be', volume({ finalizers: ours }, { ...made, code: 8 }), 'settle'],
+  ['made larger than was wanted', volume({ finalizers: ours }, { ...made, currentSize: '1028Mi' }), 'nothing'],
   ['failed', volume({ finalizers: ours }, { code: 8, message: 'full' }), 'nothing'],
   ['made and being deleted', volume({ finalizers: ours, deletionTimestamp }, made), 'remove'],
   ['new and being deleted', volume({ finalizers: ours, deletionTimestamp }), 'remove'],
   ['failed and being deleted', volume({ finalizers: ours, deletionTimestamp }, { code: 8 }), 'remove'],
+  ['wanted larger and being deleted', deleted(larger(made)), 'remove'],
   ["let go, others' finalizers remain", volume({ finalizers: ['x'], deletionTimestamp }, made), 'nothing'],
   [
     'let go by the controller',

@@ -1,0 +1,62 @@
+import { MoorageError } from '../base/errors.ts';
+import type { Informer } from '../kube/informer.ts';
+import { recordedSourceOf } from '../logical-volume/content-source.ts';
+import { bytesOf, type LogicalVolume, type StoredLogicalVolume, volumeIdOf } from '../logical-volume/logical-volume.ts';
+import { claimName, volumeTag } from '../names.ts';
+import type { Volume } from '../storage/pool.ts';
+import type { Pools } from '../storage/pools.ts';
+import { poolHolding, VolumeNotHere } from './pool-holding.ts';
+
+interface Ground {
+  readonly pools: Pick<Pools, 'get' | 'all'>;
+  /** The LogicalVolumes of this node. */
+  readonly volumes: Pick<Informer<LogicalVolume>, 'list'>;
+}
+
+/** Makes the volume that the object asks for, empty or as a copy; one that was made before is found. */
+export async function makeVolume(wish: StoredLogicalVolume, ground: Ground, signal: AbortSignal): Promise<Volume> {
+  const { metadata, spec } = wish;
+  const claim = metadata.annotations?.[claimName];
+  const wanted = {
+    id: metadata.uid,
+    tags: [`${volumeTag}=${metadata.name}`, ...(claim ? [`${claimName}=${claim}`] : [])],
+  };
+  if (spec.source) return copy(wish, wanted, ground, signal);
+  const { size, deviceClass = '', lvcreateOptionClass: optionClass } = spec;
+  const empty = { ...wanted, sizeBytes: bytesOf(size), ...(optionClass && { optionClass }) };
+  return ground.pools.get(deviceClass).create(empty, signal);
+}
+
+/** A copy is where its source is: only that pool can make it without moving data. */
+async function copy(
+  wish: StoredLogicalVolume,
+  wanted: { readonly id: string; readonly tags: readonly string[] },
+  { pools, volumes }: Ground,
+  signal: AbortSignal,
+): Promise<Volume> {
+  const { size, accessType } = wish.spec;
+  const sourceId = sourceIdOf(wish, volumes);
+  const pool = poolHolding(pools, sourceId);
+  if (!pool) throw new VolumeNotHere(sourceId);
+  // A snapshot is as large as its source at that moment, which may have grown since it was asked for.
+  if (accessType === 'ro') return pool.snapshot(sourceId, { ...wanted, access: 'ro' }, signal);
+  return pool.snapshot(sourceId, { ...wanted, access: 'rw', sizeBytes: bytesOf(size) }, signal);
+}
+
+/** By the annotation; an object that TopoLVM made names the source's object only. */
+function sourceIdOf(wish: StoredLogicalVolume, volumes: Ground['volumes']): string {
+  const recorded = recordedSourceOf(wish);
+  if (recorded) return recorded.id;
+  const { source = '' } = wish.spec;
+  const found = volumes.list().find((other) => other.spec.name === source || other.metadata.name === source);
+  if (!found) throw new SourceNotHere(source);
+  return volumeIdOf(found);
+}
+
+export class SourceNotHere extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor(source: string) {
+    super(`this node has no LogicalVolume ${source} to copy; a copy must be asked for on the node of its source`);
+  }
+}

@@ -1,0 +1,52 @@
+import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
+import {
+  type LogicalVolumeStatus,
+  logicalVolumes,
+  type StoredLogicalVolume,
+} from '../logical-volume/logical-volume.ts';
+import { heldByAnnotation, logicalVolume } from '../names.ts';
+
+/** What a node writes to its LogicalVolumes. Each write fails if another object has taken the name in the meantime. */
+export class LogicalVolumeWriter {
+  readonly #client: Pick<KubeClient, 'patch'>;
+
+  constructor(client: Pick<KubeClient, 'patch'>) {
+    this.#client = client;
+  }
+
+  async answer(volume: StoredLogicalVolume, status: LogicalVolumeStatus, signal: AbortSignal): Promise<void> {
+    const body = [sameObject(volume), { op: 'add', path: '/status', value: status }] as const;
+    const options = { subresource: 'status', signal } as const;
+    await this.#client.patch(logicalVolumes, volume.metadata.name, { type: 'json', body }, options);
+  }
+
+  /** An object that came without the finalizer could vanish, and leave its volume to nobody. */
+  async protect({ metadata }: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const { resourceVersion, finalizers = [] } = metadata;
+    if (finalizers.includes(logicalVolume.finalizer)) return;
+    const body = { metadata: { resourceVersion, finalizers: [...finalizers, logicalVolume.finalizer] } };
+    await this.#client.patch(logicalVolumes, metadata.name, { type: 'merge', body }, { signal });
+  }
+
+  /** So that after a crash it is known which class must say that the volume is gone. */
+  async remember({ metadata }: StoredLogicalVolume, deviceClass: string, signal: AbortSignal): Promise<void> {
+    const { name, uid } = metadata;
+    const body = { metadata: { uid, annotations: { [heldByAnnotation]: deviceClass } } };
+    await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
+  }
+
+  async letGo(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const { name, finalizers = [] } = volume.metadata;
+    const path = `/metadata/finalizers/${finalizers.indexOf(logicalVolume.finalizer)}`;
+    const body = [
+      sameObject(volume),
+      { op: 'test', path, value: logicalVolume.finalizer },
+      { op: 'remove', path },
+    ] as const;
+    await this.#client.patch(logicalVolumes, name, { type: 'json', body }, { signal });
+  }
+}
+
+function sameObject({ metadata }: StoredLogicalVolume): JsonPatchStep {
+  return { op: 'test', path: '/metadata/uid', value: metadata.uid };
+}
