@@ -18,10 +18,10 @@ export async function volumeStats(id: VolumeId, path: string, pool: Pool | undef
 /** What can be seen at a path where the volume should be. */
 export async function kindOfPlace(id: VolumeId, path: string): Promise<'device' | 'filesystem'> {
   try {
-    const at = await stat(path);
+    const [at, above] = await Promise.all([stat(path), stat(dirname(path))]);
     if (at.isBlockDevice()) return 'device';
     // A directory that nothing is mounted on lies on the disk of the node, whose figures are not asked for.
-    if (at.isDirectory() && at.dev !== (await stat(dirname(path))).dev) return 'filesystem';
+    if (at.isDirectory() && at.dev !== above.dev) return 'filesystem';
   } catch (error) {
     if (!isMissing(error)) throw error;
   }
