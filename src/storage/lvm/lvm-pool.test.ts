@@ -381,6 +381,19 @@ test('a copy that failed is no volume, and is made anew', async () => {
   assert.ok(lvm.commands.includes('lvremove'), 'what was left was taken away first');
 });
 
+test('a copy may ask for the size that its source has asked for, which was rounded', async () => {
+  const { pool } = await open({ snapshots: 'copy-on-write', copyDevice: async () => undefined });
+  const sizeBytes = 2n * extent - 1n;
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  await pool.snapshot('a', { id: 'clone', tags: [], access: 'rw', sizeBytes }, signal);
+  await pool.snapshot('a', { id: 's', tags: [], access: 'ro' }, signal);
+  const restored = await pool.snapshot('s', { id: 'r', tags: [], access: 'rw', sizeBytes }, signal);
+  assert.equal(restored.sizeBytes, 2n * extent);
+  await assert.rejects(pool.snapshot('s', { id: 'q', tags: [], access: 'rw', sizeBytes: extent }, signal), {
+    code: 'OutOfRange',
+  });
+});
+
 test('only what cannot change any more is read into another volume', async () => {
   const { pool } = await open({ snapshots: 'copy-on-write' });
   await pool.create(volume('a'), signal);

@@ -153,7 +153,7 @@ export class ThickPool extends LvmPool<ThickClass> {
         `device class ${this.name} makes no snapshots; set snapshots: copy-on-write, or use a thin device class`,
       );
     }
-    const wantedBytes = wanted.sizeBytes ?? origin.sizeBytes;
+    const wantedBytes = wanted.sizeBytes === undefined ? origin.sizeBytes : this.#rounded(wanted.sizeBytes);
     if (wantedBytes < origin.sizeBytes) throw new SnapshotTooSmall(wanted.id, origin.sizeBytes, wantedBytes);
     if (origin.origin !== undefined) {
       if (wanted.access === 'rw' && isReadOnly(origin)) return this.#beginCopy(origin, wanted, wantedBytes);
@@ -182,6 +182,12 @@ export class ThickPool extends LvmPool<ThickClass> {
         changeTags(this.group, this.mustHave(id), { add: [copiedTag], remove: [] }),
       );
     });
+  }
+
+  /** As a volume of this size would be made: a copy may ask for what its source has asked for. */
+  #rounded(sizeBytes: bigint): bigint {
+    const { extentBytes } = this.group;
+    return extentsFor(sizeBytes, extentBytes, this.deviceClass.stripes) * extentBytes;
   }
 
   #mustFit(extents: bigint): void {
