@@ -1,12 +1,14 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
+import { callLatency, operationLatency } from '../metrics/latency.ts';
 import { lvmMetrics } from '../metrics/lvm-metrics.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
+import { processMetrics } from '../metrics/process-metrics.ts';
 import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
 import { StorageEngine } from '../storage/storage-engine.ts';
 import { mustBeOnlyLvmd, serveLvmd } from './lvmd-server.ts';
@@ -33,18 +35,26 @@ export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, sign
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
   const { socketPath } = parseStorageConfig(await readFile(options.configFile, 'utf8'));
   await mustBeOnlyLvmd(socketPath);
-  const engine = await StorageEngine.start({ configFile: options.configFile, run, env, clock, log }, signal);
+  const calls = callLatency();
+  const operations = operationLatency();
+  const engine = await StorageEngine.start(
+    { configFile: options.configFile, run, env, onDone: operations.observe, clock, log },
+    signal,
+  );
   parts.defer(() => engine.stop());
 
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  registry.registerMetric(configGauge(() => engine.configProblem));
-  for (const metric of lvmMetrics(() => engine.lvmFigures)) registry.registerMetric(metric);
+  const figures = [
+    configGauge(() => engine.configProblem),
+    ...lvmMetrics(() => engine.lvmFigures),
+    ...processMetrics(),
+  ];
+  for (const metric of [...figures, calls.metric, operations.metric]) registry.registerMetric(metric);
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
-  const server = await serveLvmd({ socketPath, pools: engine.pools, clock, log });
+  const server = await serveLvmd({ socketPath, pools: engine.pools, onAnswered: calls.observe, clock, log });
   parts.defer(() => server.stop(graceMs));
 
   if (!signal.aborted) await once(signal, 'abort');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DeviceClass } from '../storage/device-classes.ts';
-import { annotationChanges, capacityAnnotations } from './capacity-annotations.ts';
+import { capacityAnnotations } from './capacity-annotations.ts';
 
 const erase = { kind: 'none' } as const;
 
@@ -9,7 +9,13 @@ function thick(name: string, volumeGroup: string, isDefault = false): DeviceClas
   const unused = { spareBytes: 0n, stripes: 0, stripeSize: undefined, lvcreateOptions: [], erase } as const;
   return { type: 'thick', name, volumeGroup, isDefault, snapshots: 'none', ...unused };
 }
-const free: Readonly<Record<string, bigint>> = { ssd: 10n, hdd: 20n, dir: 30n };
+function thin(name: string, volumeGroup: string): DeviceClass {
+  const thinPool = { name, overprovisionRatio: 1, maxDataPercent: 90, maxMetadataPercent: 90 };
+  const unused = { spareBytes: 0n, stripes: 0, stripeSize: undefined, lvcreateOptions: [], erase } as const;
+  return { type: 'thin', name, volumeGroup, isDefault: false, thinPool, ...unused };
+}
+
+const free: Readonly<Record<string, bigint>> = { ssd: 10n, hdd: 20n, dir: 30n, big: 90n };
 const freeBytes = (name: string) => free[name] ?? 0n;
 
 test('a class is found by its name, its volume group, and as the default', () => {
@@ -28,20 +34,9 @@ test('where a class and a volume group share a name, it means the class', () => 
   assert.equal(annotations.get('capacity.topolvm.io/hdd'), '20');
 });
 
-test('only what differs is changed, and what is stale goes', () => {
-  const wanted = new Map([
-    ['capacity.topolvm.io/a', '1'],
-    ['capacity.topolvm.io/b', '2'],
-  ]);
-  const current = {
-    'capacity.topolvm.io/a': '1',
-    'capacity.topolvm.io/b': '9',
-    'capacity.topolvm.io/old': '3',
-    other: 'x',
-  };
-  assert.deepEqual(annotationChanges(current, wanted), {
-    'capacity.topolvm.io/b': '2',
-    'capacity.topolvm.io/old': null,
-  });
-  assert.deepEqual(annotationChanges(Object.fromEntries(wanted), wanted), {});
+test('a volume group has the room of its thick class, or of the roomiest of its thin ones', () => {
+  const mixed = capacityAnnotations([thin('big', 'vg0'), thick('ssd', 'vg0')], freeBytes);
+  assert.equal(mixed.get('capacity.topolvm.io/vg0'), '10');
+  const onlyThin = capacityAnnotations([thin('hdd', 'vg0'), thin('big', 'vg0'), thin('ssd', 'vg0')], freeBytes);
+  assert.equal(onlyThin.get('capacity.topolvm.io/vg0'), '90');
 });

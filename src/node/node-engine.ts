@@ -5,8 +5,10 @@ import type { Log } from '../base/log.ts';
 import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
 import { RemotePools } from '../lvmd/remote-pools.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
+import { operationLatency } from '../metrics/latency.ts';
 import { lvmMetrics } from '../metrics/lvm-metrics.ts';
 import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../names.ts';
+import type { AnsweredCall } from '../rpc/server.ts';
 import type { Pools } from '../storage/pools.ts';
 import { StorageEngine } from '../storage/storage-engine.ts';
 import { capacityAnnotations } from './capacity-annotations.ts';
@@ -18,6 +20,8 @@ export interface NodeEngineOptions {
   readonly run: Run;
   /** What LVM commands inherit. */
   readonly env: NodeJS.ProcessEnv;
+  /** Told of every call to an engine that runs in this process. */
+  readonly onAnswered: (call: AnsweredCall) => void;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -35,11 +39,13 @@ export interface NodeEngine {
 
 /** Runs the engine in this process, and serves it as lvmd would. */
 export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSignal): Promise<NodeEngine> {
-  const { lvmdSocket, clock, log } = options;
+  const { lvmdSocket, onAnswered, clock, log } = options;
   await mustBeOnlyLvmd(lvmdSocket);
-  const engine = await StorageEngine.start(options, signal);
+  const operations = operationLatency();
+  const engine = await StorageEngine.start({ ...options, onDone: operations.observe }, signal);
   const { pools } = engine;
-  const server = await serveLvmd({ socketPath: lvmdSocket, pools, clock, log }).catch(async (error: unknown) => {
+  const serving = serveLvmd({ socketPath: lvmdSocket, pools, onAnswered, clock, log });
+  const server = await serving.catch(async (error: unknown) => {
     await engine.stop();
     throw error;
   });
@@ -50,7 +56,7 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
       // A class that is not available has no room.
       return capacityAnnotations(engine.deviceClasses(), (name) => free.get(name) ?? 0n);
     },
-    metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmFigures)],
+    metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmFigures), operations.metric],
     stopServing: (graceMs) => server.stop(graceMs),
     stop: () => engine.stop(),
   };

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { identityService } from '../csi/identity-service.ts';
 import { nodeService } from '../csi/node-service.ts';
@@ -11,19 +10,28 @@ import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
 import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { callLatency } from '../metrics/latency.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
+import { processMetrics } from '../metrics/process-metrics.ts';
+import { queueMetric } from '../metrics/queue-metric.ts';
+import { watchMetrics } from '../metrics/watch-metrics.ts';
+import { ioLimitsAnnotation } from '../names.ts';
 import { Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
-import { capacityGauge } from './capacity-gauge.ts';
-import { CapacityPublisher, capacityAnnotationsOf } from './capacity-publisher.ts';
+import { capacityMetrics } from './capacity-metrics.ts';
 import { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
-import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
+import { nodeFactsOf } from './node-facts.ts';
+import { NodePublisher } from './node-publisher.ts';
+import { canLimitIo, cgroupRoot } from './pod-cgroup.ts';
 import { publishing } from './publishing.ts';
+import { volumeLimits } from './volume-limits.ts';
+import { volumeMetrics } from './volume-metrics.ts';
+import { volumeWork } from './volume-work.ts';
 
 export interface NodeOptions {
   readonly nodeName: string;
@@ -49,7 +57,6 @@ export interface NodeCollaborators {
 
 /** How long calls and steps under way may take when the process is told to stop; the kubelet gives 30 s in all. */
 const graceMs = 20_000;
-const volumesAtOnce = 4;
 
 interface Stoppable {
   stop(graceMs: number): Promise<void>;
@@ -57,12 +64,14 @@ interface Stoppable {
 
 /** The agent of one node. Runs until the signal aborts, then ends what it has begun and returns. */
 export async function runNode(options: NodeOptions, its: NodeCollaborators, signal: AbortSignal): Promise<void> {
-  const { nodeName } = options;
+  const { nodeName, kubeletDir } = options;
   const { client, run, env, clock, log } = its;
+  const random = Math.random;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first the work, then the watches, last the engine
 
+  const calls = callLatency();
   const start = options.embedLvmd ? embeddedEngine : remoteEngine;
-  const engine = await start({ ...options, run, env, clock, log }, signal);
+  const engine = await start({ ...options, run, env, onAnswered: calls.observe, clock, log }, signal);
   parts.defer(() => engine.stop());
   const { pools } = engine;
 
@@ -78,7 +87,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     client,
     resource: nodes,
     fieldSelector: `metadata.name=${nodeName}`,
-    project: capacityAnnotationsOf,
+    project: nodeFactsOf,
     clock,
     log,
   });
@@ -88,41 +97,39 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   const atWork: Stoppable[] = [{ stop: (graceMs) => engine.stopServing(graceMs) }];
   parts.defer(async () => void (await Promise.all(atWork.map((part) => part.stop(graceMs)))));
 
-  const reconciler = new LogicalVolumeReconciler({ client, volumes, pools, log });
-  const queue = new KeyedQueue({
-    reconcile: (name, signal) => reconciler.reconcile(name, signal),
-    concurrency: volumesAtOnce,
-    clock,
-    log,
-    random: Math.random,
-  });
-  atWork.push(queue);
-  volumes.onChange((change) => {
-    if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
-  });
-
-  const capacity = new CapacityPublisher({
+  const work = volumeWork({ client, volumes, pools, clock, log, random });
+  const limits = volumeLimits({ volumes, pools, kubeletDir, cgroupRoot, clock, log, random });
+  const abilities = (await canLimitIo(cgroupRoot)) ? ([[ioLimitsAnnotation, 'true']] as const) : [];
+  const publisher = new NodePublisher({
     nodeName,
     client,
     node,
     pools,
-    wanted: () => engine.annotations(),
+    wanted: () => new Map([...engine.annotations(), ...abilities]),
     clock,
     log,
-    random: Math.random,
+    random,
   });
-  atWork.push(capacity);
+  atWork.push(work, limits, publisher);
 
   const registry = new Registry();
-  registry.registerMetric(capacityGauge(nodeName, pools));
-  for (const metric of engine.metrics) registry.registerMetric(metric);
+  const figures = [
+    ...capacityMetrics(nodeName, pools),
+    ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
+    ...engine.metrics,
+    ...watchMetrics({ logicalvolumes: volumes, node }, clock),
+    queueMetric({ logicalvolumes: work, 'io-limits': limits.queue, node: publisher.queue }),
+    calls.metric,
+    ...processMetrics(),
+  ];
+  for (const metric of figures) registry.registerMetric(metric);
   const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   atWork.push(metrics);
 
   const ephemeral = new EphemeralVolumes({ pools, log });
-  const published = publishing({ pools, ephemeral, run });
-  const csi = new RpcServer({ socketPath: options.csiSocket, clock, log })
+  const published = publishing({ pools, ephemeral, run, onPublished: (volumeId) => limits.published(volumeId) });
+  const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))
     .add(
       Health,
@@ -132,14 +139,14 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   await csi.listen();
   atWork.push(csi);
 
-  const registration = new RpcServer({ socketPath: registrationSocket(options.kubeletDir), clock, log }).add(
+  const registration = new RpcServer({ socketPath: registrationSocket(kubeletDir), clock, log }).add(
     Registration,
     kubeletRegistration(options.csiSocket, log),
   );
   await registration.listen();
   atWork.push(registration);
 
-  void ephemeral.removeLeftovers(join(options.kubeletDir, 'pods'), signal);
+  void ephemeral.removeLeftovers(join(kubeletDir, 'pods'), signal);
   volumes.start();
   node.start();
   if (!signal.aborted) await once(signal, 'abort');

@@ -8,6 +8,7 @@ import { ConfiguredPools } from './configured-pools.ts';
 import type { DeviceClass, StorageConfig } from './device-classes.ts';
 import type { LvmFigures } from './lvm/lvm-figures.ts';
 import { VolumeGroups } from './lvm/volume-groups.ts';
+import { type OnDone, observed } from './observed-pool.ts';
 import { poolOpener } from './pool-opener.ts';
 import type { Pools } from './pools.ts';
 
@@ -19,6 +20,8 @@ export interface StorageEngineCollaborators {
   readonly run: Run;
   /** The environment that LVM commands inherit. */
   readonly env: NodeJS.ProcessEnv;
+  /** Told of every change of a pool once it is done. */
+  readonly onDone?: OnDone;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -61,7 +64,8 @@ export class StorageEngine {
     signal: AbortSignal,
   ): Promise<StorageEngine> {
     const groups = new VolumeGroups({ ...its, command: config.lvmCommand });
-    const configured = new ConfiguredPools({ open: poolOpener({ ...its, groups }), clock: its.clock, log: its.log });
+    const open = poolOpener({ ...its, groups });
+    const configured = new ConfiguredPools({ ...its, open: its.onDone ? observed(open, its.clock, its.onDone) : open });
     groups.onStranger(() => configured.lookAgain()); // a volume group may just have been made
     const engine = new StorageEngine(file, configured, groups);
     try {

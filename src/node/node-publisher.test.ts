@@ -8,8 +8,9 @@ import { Informer } from '../kube/informer.ts';
 import { type Node, nodes } from '../kube/resource.ts';
 import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
 import { Pools } from '../storage/pools.ts';
-import { CapacityPublisher, capacityAnnotationsOf } from './capacity-publisher.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
+import { nodeFactsOf } from './node-facts.ts';
+import { NodePublisher } from './node-publisher.ts';
 
 const annotation = 'capacity.topolvm.io/ssd';
 const never = new AbortController().signal;
@@ -21,11 +22,11 @@ function publisher(t: TestContext) {
   const node = new Informer({
     client: api.client,
     resource: nodes,
-    project: capacityAnnotationsOf,
+    project: nodeFactsOf,
     clock: systemClock,
     log: silentLog,
   });
-  const capacity = new CapacityPublisher({
+  const published = new NodePublisher({
     nodeName: 'a',
     client: api.client,
     node,
@@ -37,13 +38,13 @@ function publisher(t: TestContext) {
   });
   node.start();
   t.after(async () => {
-    await capacity.stop(0);
+    await published.stop(0);
     await node.stop();
     assert.equal(clock.timers, 0);
   });
-  const becomes = (bytes: string) => node.until('a', (annotations) => annotations?.[annotation] === bytes, never);
+  const becomes = (bytes: string) => node.until('a', (facts) => facts?.annotations[annotation] === bytes, never);
   const patches = () => api.calls.filter((call) => call === 'patch a').length;
-  return { api, clock, pool, becomes, patches };
+  return { api, clock, pool, node, becomes, patches };
 }
 
 test('a node tells its room when it appears, and again when it comes back', async (t) => {
@@ -51,6 +52,7 @@ test('a node tells its room when it appears, and again when it comes back', asyn
   await api.create(nodes, { metadata: { name: 'a' } });
   await becomes('1000');
   await api.delete(nodes, 'a');
+  await api.patch(nodes, 'a', { type: 'merge', body: { metadata: { finalizers: null } } }); // as the controller does
   await api.create(nodes, { metadata: { name: 'a' } });
   await becomes('1000');
 });
@@ -74,4 +76,27 @@ test('what somebody else wrote is put right', async (t) => {
   await becomes('1000');
   const node = await api.get(nodes, 'a');
   assert.deepEqual(node?.metadata.annotations, { [annotation]: '1000', theirs: 'x' });
+});
+
+test('the finalizer comes with the first write, comes back when it is lost, and others keep theirs', async (t) => {
+  const { api, node, becomes, patches } = publisher(t);
+  await api.create(nodes, { metadata: { name: 'a', finalizers: ['theirs'] } });
+  await becomes('1000');
+  const finalizers = async () => (await api.get(nodes, 'a'))?.metadata.finalizers;
+  assert.deepEqual(await finalizers(), ['theirs', 'topolvm.cybozu.com/node']);
+  assert.equal(patches(), 1, 'with the capacity');
+
+  await api.patch(nodes, 'a', { type: 'merge', body: { metadata: { finalizers: null } } });
+  await node.until('a', (facts) => facts?.finalizers.length === 0, never);
+  await node.until('a', (facts) => facts?.finalizers.includes('topolvm.cybozu.com/node') ?? false, never);
+});
+
+test('a Node that is being deleted gets no finalizer, and its capacity stays true', async (t) => {
+  const { api, clock, pool, node, becomes } = publisher(t);
+  await api.create(nodes, { metadata: { name: 'a', finalizers: ['theirs'], deletionTimestamp: 'now' } });
+  await becomes('1000');
+  await pool.create({ id: 'v1', sizeBytes: 100n, tags: [] });
+  clock.advance(200);
+  await becomes('900');
+  assert.deepEqual(node.get('a')?.finalizers, ['theirs']);
 });

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Metric, Registry } from 'prom-client';
+import { ManualClock } from '../base/manual-clock.ts';
+import { callLatency, operationLatency } from './latency.ts';
+import { processMetrics } from './process-metrics.ts';
+import { queueMetric } from './queue-metric.ts';
+import { watchMetrics } from './watch-metrics.ts';
+
+async function lines(...figures: readonly Metric[]): Promise<readonly string[]> {
+  const registry = new Registry();
+  for (const metric of figures) registry.registerMetric(metric);
+  return (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+test('calls are counted by how long they took and how they ended', async () => {
+  const calls = callLatency();
+  const call = { service: 'csi.v1.Node', method: 'NodePublishVolume', code: 'OK', durationMs: 60 } as const;
+  calls.observe(call);
+  calls.observe({ ...call, durationMs: 700 });
+  calls.observe({ ...call, code: 'NotFound' });
+  const labels = 'service="csi.v1.Node",method="NodePublishVolume",code="OK"';
+  const shown = await lines(calls.metric);
+  assert.ok(shown.includes(`moorage_call_seconds_bucket{le="0.1",${labels}} 1`));
+  assert.ok(shown.includes(`moorage_call_seconds_bucket{le="2",${labels}} 2`));
+  assert.ok(shown.includes(`moorage_call_seconds_count{${labels}} 2`));
+  assert.ok(shown.includes(`moorage_call_seconds_count{${labels.replace('OK', 'NotFound')}} 1`));
+});
+
+test("the engine's changes are counted by class", async () => {
+  const operations = operationLatency();
+  operations.observe({ deviceClass: 'ssd', operation: 'create', code: 'ResourceExhausted', durationMs: 3 });
+  const labels = 'device_class="ssd",operation="create",code="ResourceExhausted"';
+  assert.ok((await lines(operations.metric)).includes(`moorage_pool_operation_seconds_sum{${labels}} 0.003`));
+});
+
+test('a queue shows what waits, runs and fails', async () => {
+  const queue = { depth: { waiting: 3, running: 2, failing: 1 } };
+  assert.deepEqual(await lines(queueMetric({ volumes: queue })), [
+    'moorage_queue_keys{queue="volumes",state="waiting"} 3',
+    'moorage_queue_keys{queue="volumes",state="running"} 2',
+    'moorage_queue_keys{queue="volumes",state="failing"} 1',
+  ]);
+});
+
+test('a watch shows whether it can be trusted; one that has heard nothing yet has no age', async () => {
+  const healthy = { synced: true, size: 7, lastEventAtMs: 1_000, reconnects: 2, relists: 1 };
+  const fresh = { synced: false, size: 0, lastEventAtMs: undefined, reconnects: 0, relists: 0 };
+  assert.deepEqual(await lines(...watchMetrics({ healthy, fresh }, new ManualClock(61_000))), [
+    'moorage_watch_synced{watch="healthy"} 1',
+    'moorage_watch_synced{watch="fresh"} 0',
+    'moorage_watch_objects{watch="healthy"} 7',
+    'moorage_watch_objects{watch="fresh"} 0',
+    'moorage_watch_last_event_age_seconds{watch="healthy"} 60',
+    'moorage_watch_reconnects_total{watch="healthy"} 2',
+    'moorage_watch_reconnects_total{watch="fresh"} 0',
+    'moorage_watch_relists_total{watch="healthy"} 1',
+    'moorage_watch_relists_total{watch="fresh"} 0',
+  ]);
+});
+
+test('the process tells its memory, its time and its age', async () => {
+  const names = (await lines(...processMetrics())).map((line) => line.split(' ')[0]);
+  const wanted = ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'process_start_time_seconds'];
+  assert.deepEqual(names, wanted);
+});

@@ -1,0 +1,53 @@
+import { Counter, Gauge, type Metric } from 'prom-client';
+import type { Clock } from '../base/clock.ts';
+import { metrics } from '../names.ts';
+
+/** What an informer tells of its health. */
+interface Watch {
+  readonly synced: boolean;
+  readonly size: number;
+  readonly lastEventAtMs: number | undefined;
+  readonly reconnects: number;
+  readonly relists: number;
+}
+
+const labelNames = ['watch'] as const;
+
+/** Whether we see what the API server has: a watch that has heard nothing for minutes, not even a bookmark, does not. */
+export function watchMetrics(watches: Readonly<Record<string, Watch>>, clock: Clock): readonly Metric[] {
+  const each = (read: (watch: Watch) => number | undefined) =>
+    Object.entries(watches).flatMap(([watch, its]) => {
+      const value = read(its);
+      return value === undefined ? [] : [{ watch, value }];
+    });
+  const gauge = (name: string, help: string, read: (watch: Watch) => number | undefined) =>
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      registers: [],
+      collect() {
+        for (const { watch, value } of each(read)) this.set({ watch }, value);
+      },
+    });
+  const counter = (name: string, help: string, read: (watch: Watch) => number) =>
+    new Counter({
+      name,
+      help,
+      labelNames,
+      registers: [],
+      collect() {
+        this.reset();
+        for (const { watch, value } of each(read)) this.inc({ watch }, value);
+      },
+    });
+  const ageSeconds = ({ lastEventAtMs }: Watch) =>
+    lastEventAtMs === undefined ? undefined : (clock.now() - lastEventAtMs) / 1000;
+  return [
+    gauge(metrics.watchSynced, '1 once the whole state was read, by watch.', ({ synced }) => Number(synced)),
+    gauge(metrics.watchObjects, 'Objects in memory, by watch.', ({ size }) => size),
+    gauge(metrics.watchLastEventAgeSeconds, 'Seconds since the API server last said anything.', ageSeconds),
+    counter(metrics.watchReconnects, 'Times that a watch was begun anew.', ({ reconnects }) => reconnects),
+    counter(metrics.watchRelists, 'Times that the whole state was read anew.', ({ relists }) => relists),
+  ];
+}

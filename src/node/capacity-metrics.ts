@@ -1,0 +1,40 @@
+import { Gauge, type Metric } from 'prom-client';
+import { metrics } from '../names.ts';
+import type { Capacity } from '../storage/pool.ts';
+import type { Pools } from '../storage/pools.ts';
+
+/** The room of each pool, read at the moment somebody asks. */
+export function capacityMetrics(nodeName: string, pools: Pick<Pools, 'all'>): readonly Metric[] {
+  const gauge = (name: string, help: string, read: (capacity: Capacity) => bigint | number | undefined) =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ['node', 'device_class'],
+      registers: [],
+      collect() {
+        this.reset(); // classes come and go
+        for (const pool of pools.all()) {
+          if (pool.name === '') continue; // what lvmd elsewhere calls its default is there by its own name too
+          const value = read(pool.capacity());
+          if (value !== undefined) this.set({ node: nodeName, device_class: pool.name }, Number(value));
+        }
+      },
+    });
+  const by = 'by device class.';
+  return [
+    gauge(metrics.volumeGroupAvailableBytes, `Bytes that new volumes can still take, ${by}`, (its) => its.freeBytes),
+    gauge(metrics.volumeGroupSizeBytes, `Bytes that there are in all, ${by}`, (its) => its.sizeBytes),
+    gauge(metrics.thinPoolDataPercent, `How full a thin pool is, ${by}`, (its) => its.thin?.dataPercent),
+    gauge(
+      metrics.thinPoolMetadataPercent,
+      `How full the metadata of a thin pool is, ${by}`,
+      (its) => its.thin?.metadataPercent,
+    ),
+    gauge(metrics.thinPoolSizeBytes, `Bytes that a thin pool has, ${by}`, (its) => its.thin?.sizeBytes),
+    gauge(
+      metrics.thinPoolOverprovisionedAvailable,
+      `Bytes that a thin pool can still promise, ${by}`,
+      (its) => its.thin?.overprovisionBytes,
+    ),
+  ];
+}

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { changesToNode, type NodeFacts } from './node-facts.ts';
+
+const wanted = new Map([
+  ['capacity.topolvm.io/a', '1'],
+  ['capacity.topolvm.io/b', '2'],
+]);
+const right: NodeFacts = {
+  annotations: Object.fromEntries(wanted),
+  finalizers: ['topolvm.cybozu.com/node'],
+  deleting: false,
+  resourceVersion: '7',
+};
+
+test('only what differs is changed, and what is stale goes', () => {
+  const annotations = {
+    'capacity.topolvm.io/a': '1',
+    'capacity.topolvm.io/b': '9',
+    'capacity.topolvm.io/old': '3',
+    'moorage.dev/io-limits': 'true',
+  };
+  assert.deepEqual(changesToNode({ ...right, annotations }, wanted), {
+    annotations: { 'capacity.topolvm.io/b': '2', 'capacity.topolvm.io/old': null, 'moorage.dev/io-limits': null },
+  });
+  assert.equal(changesToNode(right, wanted), undefined);
+});
+
+test('a missing finalizer is added to those that are there, if nobody has changed them meanwhile', () => {
+  assert.deepEqual(changesToNode({ ...right, finalizers: ['theirs'] }, wanted), {
+    annotations: {},
+    finalizers: ['theirs', 'topolvm.cybozu.com/node'],
+    resourceVersion: '7',
+  });
+  assert.equal(changesToNode({ ...right, finalizers: ['theirs'], deleting: true }, wanted), undefined);
+});

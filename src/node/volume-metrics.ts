@@ -1,0 +1,96 @@
+import { statfs } from 'node:fs/promises';
+import { Gauge, type Metric } from 'prom-client';
+import type { Clock } from '../base/clock.ts';
+import { claimName, metrics } from '../names.ts';
+import type { Volume } from '../storage/pool.ts';
+import type { Pools } from '../storage/pools.ts';
+import { blockDeviceAt, mountedDevices } from './mounted-devices.ts';
+
+interface Collaborators {
+  readonly nodeName: string;
+  readonly pools: Pick<Pools, 'all'>;
+  readonly kubeletDir: string;
+  readonly clock: Clock;
+}
+
+const answerWithinMs = 1000;
+const labelNames = ['node', 'device_class', 'volume', 'claim'] as const;
+
+/** How large each volume is and how full those that are mounted are, read at the moment somebody asks. */
+export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborators): readonly Metric[] {
+  const usage = new FilesystemUsage(clock);
+  const volumes = () =>
+    pools
+      .all()
+      .filter(({ name }) => name !== '') // what lvmd elsewhere calls its default is there by its own name too
+      .flatMap((pool) => pool.list().map((volume) => ({ volume, labels: labelsOf(nodeName, pool.name, volume) })));
+  return [
+    new Gauge({
+      name: metrics.volumeSizeBytes,
+      help: 'Bytes of each volume.',
+      labelNames,
+      registers: [],
+      collect() {
+        this.reset(); // volumes come and go
+        for (const { volume, labels } of volumes()) this.set(labels, Number(volume.sizeBytes));
+      },
+    }),
+    new Gauge({
+      name: metrics.volumeUsedBytes,
+      help: 'Bytes that the filesystem of each mounted volume has in use.',
+      labelNames,
+      registers: [],
+      async collect() {
+        const targets = await targetsByDevice(kubeletDir);
+        const used = await Promise.all(
+          volumes().map(async ({ volume, labels }) => {
+            const device = await blockDeviceAt(volume.devicePath);
+            const target = targets.get(device ?? '');
+            return { labels, bytes: target === undefined ? undefined : await usage.usedBytes(target) };
+          }),
+        );
+        this.reset();
+        for (const { labels, bytes } of used) if (bytes !== undefined) this.set(labels, bytes);
+      },
+    }),
+  ];
+}
+
+async function targetsByDevice(kubeletDir: string): Promise<ReadonlyMap<string, string>> {
+  const mounted = await mountedDevices(kubeletDir);
+  return new Map(mounted.filter(({ isBlock }) => !isBlock).map(({ device, target }) => [device, target]));
+}
+
+function labelsOf(
+  node: string,
+  deviceClass: string,
+  { id, tags }: Volume,
+): Record<(typeof labelNames)[number], string> {
+  const prefix = `${claimName}=`;
+  const claim = tags.find((tag) => tag.startsWith(prefix))?.slice(prefix.length) ?? '';
+  return { node, device_class: deviceClass, volume: id, claim };
+}
+
+/** A filesystem on a disk that hangs makes nobody wait for long, and is not asked again before it has answered. */
+class FilesystemUsage {
+  readonly #clock: Clock;
+  readonly #asked = new Set<string>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  async usedBytes(target: string): Promise<number | undefined> {
+    if (this.#asked.has(target)) return undefined;
+    this.#asked.add(target);
+    const answer = statfs(target)
+      .then(({ blocks, bfree, bsize }) => (blocks - bfree) * bsize)
+      .catch(() => undefined) // unmounted just now
+      .finally(() => this.#asked.delete(target));
+    const { promise: late, resolve } = Promise.withResolvers<undefined>();
+    const timer = this.#clock.setTimer(() => resolve(undefined), answerWithinMs);
+    const bytes = await Promise.race([answer, late]);
+    timer.cancel();
+    return bytes;
+  }
+}
