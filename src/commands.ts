@@ -121,6 +121,8 @@ const standaloneFlags = {
   logLevel,
 } as const satisfies Flags;
 
+const uninstallCheckFlags = { kubeconfig, logLevel } as const satisfies Flags;
+
 /** Each process loads its own parts only: a node's memory belongs to its workloads, and people do not like to wait. */
 export const commands: Commands = {
   node: {
@@ -184,6 +186,17 @@ export const commands: Commands = {
         its,
         signal,
       );
+    },
+  },
+  'uninstall-check': {
+    summary: 'fails while the cluster has volumes; the chart asks it before it is uninstalled',
+    flags: uninstallCheckFlags,
+    async run(args, { env }) {
+      const flags: FlagValues<typeof uninstallCheckFlags> = parseFlags(uninstallCheckFlags, args, env);
+      const its = { env, clock: systemClock, log: createLog('uninstall-check', flags.logLevel) };
+      const { withClient } = await import('./kube/with-client.ts');
+      const { checkUninstall } = await import('./cli/uninstall-check.ts');
+      await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) => checkUninstall(client));
     },
   },
   volume: volumeCommand,

@@ -1,0 +1,32 @@
+import { MoorageError } from '../base/errors.ts';
+import { logicalVolumes, type StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
+import { claimName } from '../names.ts';
+
+/** What it asks of the API server. */
+interface Volumes {
+  list(resource: typeof logicalVolumes): Promise<{ readonly items: readonly StoredLogicalVolume[] }>;
+}
+
+const shown = 5;
+
+/** Refuses while there are volumes: without Moorage they could neither be used nor removed. */
+export async function checkUninstall(volumes: Volumes): Promise<void> {
+  const { items } = await volumes.list(logicalVolumes);
+  if (items.length > 0) throw new VolumesLeft(items);
+}
+
+export class VolumesLeft extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(volumes: readonly StoredLogicalVolume[]) {
+    const names = volumes.slice(0, shown).map(({ metadata, spec }) => {
+      const claim = metadata.annotations?.[claimName];
+      return `${metadata.name} on ${spec.nodeName}${claim ? ` (claim ${claim})` : ''}`;
+    });
+    const more = volumes.length > shown ? ` and ${volumes.length - shown} more` : '';
+    super(
+      `volumes are left: ${names.join(', ')}${more}; delete their claims and snapshots first, ` +
+        'or leave them on their disks for later with: helm uninstall --no-hooks',
+    );
+  }
+}
