@@ -2,11 +2,11 @@ import { parseQuantity } from '../base/quantity.ts';
 import type { ObjectMeta, Resource, Stored } from '../kube/resource.ts';
 import { logicalVolume, resizeRequestedAnnotation } from '../names.ts';
 
-/** A text such as `1Gi`. */
-export type Quantity = string;
+/** Kubernetes writes texts such as `1Gi`; a person may have written a plain number. */
+export type Quantity = string | number;
 
 export function bytesOf(quantity: Quantity): bigint {
-  return parseQuantity(quantity);
+  return parseQuantity(String(quantity));
 }
 
 /** One volume on one node: the controller asks for it in `spec`, the node answers in `status`. */

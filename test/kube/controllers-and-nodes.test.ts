@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { KeyedQueue } from '../../src/base/keyed-queue.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { LogicalVolumeObjects } from '../../src/controller/logical-volume-objects.ts';
+import { LogicalVolumeSnapshots } from '../../src/controller/logical-volume-snapshots.ts';
+import { LogicalVolumeStore } from '../../src/controller/logical-volume-store.ts';
+import type { StoredVolume, WantedVolume } from '../../src/csi/volume-store.ts';
+import type { KubeClient } from '../../src/kube/client.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { InMemoryPool } from '../../src/node/in-memory-pool.ts';
+import { LogicalVolumeReconciler } from '../../src/node/logical-volume-reconciler.ts';
+import { Pools } from '../../src/storage/pools.ts';
+import { connect, startApiServer } from './api-server.ts';
+
+const mebi = 1024n ** 2n;
+const deploy = join(import.meta.dirname, '..', '..', 'deploy');
+const { cluster, connection, admin } = await startApiServer();
+await cluster.kubectl('apply', ...['namespace', 'crd', 'rbac'].map((name) => `-f${join(deploy, `${name}.yaml`)}`));
+await cluster.kubectl('wait', '--for=condition=Established', 'crd/logicalvolumes.topolvm.io');
+
+/** With no more rights than the ServiceAccount has. */
+async function clientOf(account: string): Promise<KubeClient> {
+  const token = (await cluster.kubectl('-n', 'moorage-system', 'create', 'token', account)).trim();
+  const { ca } = connection.tls;
+  const as = { server: connection.server, tls: ca ? { ca } : {}, token: { read: async () => token, refused() {} } };
+  return connect({ after }, as);
+}
+
+function watch(client: KubeClient, fieldSelector?: string) {
+  const watched = new Informer({
+    client,
+    resource: logicalVolumes,
+    clock: systemClock,
+    log: silentLog,
+    ...(fieldSelector && { fieldSelector }),
+  });
+  watched.start();
+  after(() => watched.stop());
+  return watched;
+}
+
+async function startController() {
+  const client = await clientOf('moorage-controller');
+  const objects = new LogicalVolumeObjects({ client, watched: watch(client) });
+  return {
+    volumes: new LogicalVolumeStore({ objects, clock: systemClock }),
+    snapshots: new LogicalVolumeSnapshots(objects),
+  };
+}
+
+/** An agent as it is, but for its pool, which has 100 MiB in memory. */
+async function startNode(nodeName: string): Promise<InMemoryPool> {
+  const client = await clientOf('moorage-node');
+  const pool = new InMemoryPool('ssd', 100n * mebi);
+  const pools = new Pools([pool], 'ssd');
+  const volumes = watch(client, `spec.nodeName=${nodeName}`);
+  const reconciler = new LogicalVolumeReconciler({ client, volumes, pools, log: silentLog });
+  const queue = new KeyedQueue({
+    reconcile: (name, signal) => reconciler.reconcile(name, signal),
+    concurrency: 8,
+    clock: systemClock,
+    log: silentLog,
+    random: Math.random,
+  });
+  after(() => queue.stop(0));
+  volumes.onChange((change) => LogicalVolumeReconciler.needsLook(change) && queue.add(change.key));
+  pools.onChange(() => {
+    for (const name of reconciler.waitingForRoom()) queue.add(name);
+  });
+  return pool;
+}
+
+const [one, other] = [await startController(), await startController()];
+const [a, b] = [await startNode('a'), await startNode('b')];
+
+const inTime = () => AbortSignal.timeout(30_000);
+const wanted = (name: string, sizeBytes: bigint, nodeName = 'a'): WantedVolume => ({
+  name,
+  nodeNames: [nodeName],
+  deviceClass: '',
+  lvcreateOptionClass: '',
+  sizeBytes,
+});
+
+async function objectsLeft(): Promise<number> {
+  return (await admin.list(logicalVolumes)).items.length;
+}
+
+test('two controllers that are asked for the same at once make it once', async () => {
+  const names = Array.from({ length: 20 }, (_, index) => `burst-${index}`);
+  const ask = ({ volumes }: typeof one, name: string, index: number) =>
+    volumes.create(wanted(name, mebi, index % 2 === 0 ? 'a' : 'b'), inTime());
+  const made: StoredVolume[][] = await Promise.all(
+    [one, other].map((controller) => Promise.all(names.map((name, index) => ask(controller, name, index)))),
+  );
+  assert.deepEqual(made[0], made[1]);
+  assert.deepEqual([a.list().length, b.list().length], [10, 10]);
+
+  const ids = made[0]?.map(({ id }) => id) ?? [];
+  await Promise.all([one, other].flatMap(({ volumes }) => ids.map((id) => volumes.remove(id, inTime()))));
+  assert.deepEqual([a.list().length, b.list().length, await objectsLeft()], [0, 0, 0]);
+});
+
+test('a volume lives its life: it grows, is copied, and goes', async () => {
+  const { id } = await one.volumes.create(wanted('db', 10n * mebi), inTime());
+  await other.volumes.grow(id, 20n * mebi, inTime());
+  assert.equal(a.get(id)?.sizeBytes, 20n * mebi);
+
+  const before = Date.now();
+  const snapshot = await one.snapshots.create({ name: 'nightly', sourceId: id }, inTime());
+  assert.deepEqual([snapshot.sizeBytes, a.get(snapshot.id)?.readOnly], [20n * mebi, true]);
+  assert.ok(Math.abs(snapshot.createdAt.getTime() - before) < 60_000, 'the API server says when');
+  await one.volumes.grow(id, 25n * mebi, inTime());
+  assert.deepEqual(await other.snapshots.create({ name: 'nightly', sourceId: id }, inTime()), snapshot);
+
+  const source = { kind: 'snapshot', id: snapshot.id } as const;
+  const restored = await other.volumes.create({ ...wanted('restored', 22n * mebi), source }, inTime());
+  assert.deepEqual([a.get(restored.id)?.origin, restored.sizeBytes], [snapshot.id, 22n * mebi]);
+  assert.deepEqual(restored.source, source);
+  await assert.rejects(one.volumes.create({ ...wanted('small', 19n * mebi), source }, inTime()), {
+    code: 'OutOfRange',
+    message: /^node a: snapshot .* cannot have 19 MiB, its source has 20 MiB; ask for at least/,
+  });
+
+  await one.volumes.remove(id, inTime());
+  await one.snapshots.remove(snapshot.id, inTime());
+  await other.volumes.remove(restored.id, inTime());
+  assert.deepEqual([a.list().length, await objectsLeft()], [0, 0]);
+});
+
+test('a growth for which there is no room says so at once, and can be lowered, repeated or withdrawn', async () => {
+  const { id } = await one.volumes.create(wanted('greedy', 10n * mebi), inTime());
+  const filler = await one.volumes.create(wanted('filler', 60n * mebi), inTime());
+  const refusal = { code: 'ResourceExhausted', message: /^node a: device class ssd has 30 MiB free/ };
+  await assert.rejects(one.volumes.grow(id, 90n * mebi, inTime()), refusal);
+  await assert.rejects(other.volumes.grow(id, 90n * mebi, inTime()), refusal);
+  assert.equal((await one.volumes.grow(id, 15n * mebi, inTime())).sizeBytes, 15n * mebi);
+
+  await assert.rejects(one.volumes.grow(id, 90n * mebi, inTime()), { code: 'ResourceExhausted' });
+  await one.volumes.grow(id, 15n * mebi, inTime());
+  assert.equal((await admin.get(logicalVolumes, 'greedy'))?.spec.size, '15Mi', 'nobody wants it larger any more');
+  await one.volumes.remove(filler.id, inTime());
+  assert.equal(a.get(id)?.sizeBytes, 15n * mebi);
+  assert.equal((await one.volumes.grow(id, 90n * mebi, inTime())).sizeBytes, 90n * mebi);
+  await one.volumes.remove(id, inTime());
+});
+
+test('limits are kept for the node', async () => {
+  const limits = { readBytesPerSecond: mebi };
+  const { id } = await one.volumes.create({ ...wanted('limited', mebi), limits }, inTime());
+  await other.volumes.modify(id, { writeOperationsPerSecond: 5n }, inTime());
+  const { metadata } = (await admin.get(logicalVolumes, 'limited')) ?? {};
+  assert.deepEqual(metadata?.annotations, { 'moorage.dev/write-operations-per-second': '5' });
+  await other.volumes.remove(id, inTime());
+});

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import type { KubeObject, Resource } from '../../src/kube/resource.ts';
+import {
+  bytesOf,
+  type LogicalVolume,
+  type LogicalVolumeSpec,
+  type LogicalVolumeStatus,
+  logicalVolumes,
+} from '../../src/logical-volume/logical-volume.ts';
+import { startApiServer } from './api-server.ts';
+
+interface Crd extends KubeObject {
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+const crds: Resource<Crd> = {
+  group: 'apiextensions.k8s.io',
+  version: 'v1',
+  plural: 'customresourcedefinitions',
+  kind: 'CustomResourceDefinition',
+  namespaced: false,
+};
+const { admin } = await startApiServer();
+await applyCrd();
+
+async function applyCrd(): Promise<void> {
+  const crd = parse(await readFile(join(import.meta.dirname, '../../deploy/crd.yaml'), 'utf8')) as Crd;
+  const informer = new Informer({ client: admin, resource: crds, clock: systemClock, log: silentLog });
+  informer.start();
+  await admin.create(crds, crd);
+  const isServed = (current: Crd | undefined) =>
+    current?.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') === true;
+  await informer.until('logicalvolumes.topolvm.io', isServed, AbortSignal.timeout(30_000));
+  await informer.stop();
+}
+
+/** Made in two writes, as controller and node make it. */
+async function stored(object: LogicalVolume & { readonly metadata: { readonly name: string } }) {
+  const { status, ...wish } = object;
+  await admin.create(logicalVolumes, wish);
+  return answer(object.metadata.name, status ?? {});
+}
+
+function answer(name: string, status: LogicalVolumeStatus) {
+  return admin.patch(logicalVolumes, name, { type: 'merge', body: { status } }, { subresource: 'status' });
+}
+
+function ask(name: string, spec: Partial<Record<keyof LogicalVolumeSpec, unknown>>) {
+  return admin.patch(logicalVolumes, name, { type: 'merge', body: { spec } });
+}
+
+const spec = { name: 'pvc-1', nodeName: 'a', size: '1Gi' };
+
+/** As TopoLVM's controller and node leave them, with the odd values of its releases. */
+const fromTopolvm: readonly (LogicalVolume & { readonly metadata: { readonly name: string } })[] = [
+  {
+    metadata: {
+      name: 'pvc-6b5a8f0e-5d5c-4a5e-9d6f-0c7f1b1d2e3f',
+      finalizers: ['topolvm.io/logicalvolume'],
+      labels: { 'app.kubernetes.io/created-by': 'topolvm-controller' },
+      annotations: { 'topolvm.io/resize-requested-at': '2026-08-01 10:00:00.123456789 +0000 UTC' },
+    },
+    spec: {
+      name: 'pvc-6b5a8f0e-5d5c-4a5e-9d6f-0c7f1b1d2e3f',
+      nodeName: 'worker-1.example.com',
+      size: '1000M',
+      deviceClass: 'ssd',
+      lvcreateOptionClass: 'raid1',
+    },
+    status: { volumeID: '2f6a0e0f-0b7f-4c53-8d1f-6b1b0e6f7a11', code: 0, message: '', currentSize: '1002438656' },
+  },
+  {
+    metadata: { name: 'snapshot-1' },
+    spec: { ...spec, name: 'snapshot-1', source: 'pvc-1', accessType: 'ro', deviceClass: 'thin' },
+    status: { volumeID: 'u', currentSize: '1Gi' },
+  },
+  { metadata: { name: 'clone' }, spec: { ...spec, name: 'clone', source: 'snapshot-1', accessType: 'rw' } },
+  {
+    metadata: { name: 'empty-fields' },
+    spec: { ...spec, deviceClass: '', lvcreateOptionClass: '', source: '', accessType: '' },
+    status: { volumeID: '', code: 2, message: 'rpc error: code = Unknown desc = exit status 5' },
+  },
+  { metadata: { name: 'not-measured' }, spec: { ...spec, size: '1073741824' }, status: { volumeID: 'v' } },
+  { metadata: { name: 'by-hand' }, spec: { ...spec, size: 1073741824 }, status: { currentSize: 1073741824 } },
+  {
+    metadata: { name: 'fraction', annotations: { 'topolvm.io/pendingdeletion': 'true' } },
+    spec: { ...spec, size: '1.5Gi' },
+  },
+];
+
+for (const object of fromTopolvm) {
+  test(`${object.metadata.name}, which TopoLVM has made, is accepted, answered and grown`, async () => {
+    const { spec, status } = await stored(object);
+    assert.deepEqual(spec, object.spec, 'no field is lost');
+    assert.deepEqual(status, object.status ?? {});
+    assert.ok(bytesOf(spec.size) >= 1_000_000_000n);
+
+    const { name } = object.metadata;
+    const resizeRequestedAt = '2026-08-02 10:00:00 +0000 UTC';
+    const metadata = { annotations: { 'topolvm.io/resize-requested-at': resizeRequestedAt } };
+    await admin.patch(logicalVolumes, name, { type: 'merge', body: { metadata, spec: { size: '2Gi' } } });
+    const grown = await answer(name, { currentSize: '2Gi', code: 0, answeredResize: resizeRequestedAt });
+    assert.equal(grown.status?.answeredResize, resizeRequestedAt);
+  });
+}
+
+test('what says which volume it is cannot be changed', async () => {
+  const name = 'fixed';
+  const whole = { deviceClass: 'ssd', lvcreateOptionClass: 'raid1', source: 'pvc-0', accessType: 'rw' } as const;
+  await stored({ metadata: { name }, spec: { ...spec, ...whole } });
+  for (const field of ['name', 'nodeName', ...(Object.keys(whole) as (keyof typeof whole)[])] as const) {
+    const other = field === 'accessType' ? 'ro' : 'other';
+    const message = new RegExp(`spec.${field}: .*${field} cannot be changed; `);
+    await assert.rejects(ask(name, { [field]: other }), { code: 'InvalidArgument', message });
+  }
+  for (const field of Object.keys(whole)) await assert.rejects(ask(name, { [field]: null }), /cannot be changed/);
+});
+
+test('a field that is left out may become empty, and the other way round', async () => {
+  const empty = { deviceClass: '', lvcreateOptionClass: '', source: '', accessType: '' } as const;
+  await stored({ metadata: { name: 'left-out' }, spec });
+  await ask('left-out', empty);
+  await ask('left-out', Object.fromEntries(Object.keys(empty).map((field) => [field, null])));
+});
+
+test('a size only grows, but a wish that was not met can be lowered to what there is', async () => {
+  await stored({ metadata: { name: 'growing' }, spec, status: { volumeID: 'w', currentSize: '1Gi' } });
+  const lowered = { code: 'InvalidArgument', message: /size cannot be lowered below status.currentSize/ };
+  await assert.rejects(ask('growing', { size: '512Mi' }), lowered);
+  await ask('growing', { size: '10Gi' });
+  await ask('growing', { size: '2Gi' });
+  await ask('growing', { size: 1024 ** 3 });
+  await assert.rejects(ask('growing', { size: '1023Mi' }), lowered);
+
+  await stored({ metadata: { name: 'not-made' }, spec });
+  await assert.rejects(ask('not-made', { size: '512Mi' }), lowered, 'its node may be making it');
+});
+
+test('what is no volume is refused', async () => {
+  for (const [wrong, message] of [
+    [{ size: '0' }, /size must be above zero/],
+    [{ size: '-1Gi' }, /size must be above zero/],
+    [{ size: 0 }, /size must be above zero/],
+    [{ size: 'much' }, /spec.size/],
+    [{ name: '' }, /spec.name/],
+    [{ accessType: 'rx' }, /accessType: Unsupported value: "rx": supported values: "", "ro", "rw"/],
+  ] as const) {
+    const wish = { metadata: { name: 'wrong' }, spec: { ...spec, ...wrong } } as LogicalVolume;
+    await assert.rejects(admin.create(logicalVolumes, wish), { code: 'InvalidArgument', message });
+  }
+});
+
+test('a node lists its own volumes only, and a volume is found by its id', async () => {
+  await stored({ metadata: { name: 'on-c' }, spec: { ...spec, nodeName: 'c' }, status: { volumeID: 'odd\\,=id' } });
+  const names = async (fieldSelector: string) => {
+    const { items } = await admin.list(logicalVolumes, { fieldSelector });
+    return items.map(({ metadata }) => metadata.name);
+  };
+  assert.deepEqual(await names('spec.nodeName=c'), ['on-c']);
+  assert.deepEqual(await names('status.volumeID=odd\\\\\\,\\=id'), ['on-c']);
+});
