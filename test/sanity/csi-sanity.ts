@@ -7,9 +7,9 @@ import { stringify } from 'yaml';
 export interface SanityOptions {
   /** Path of csi-sanity. */
   readonly program: string;
-  /** Socket of the node service, and of the controller's too unless that has one of its own. */
-  readonly socket: string;
-  readonly controllerSocket?: string;
+  /** Address of the node service, and of the controller's too unless that has one of its own. */
+  readonly endpoint: string;
+  readonly controllerEndpoint?: string;
   /** For mount points, parameters and the report; made if need be. */
   readonly dir: string;
   readonly accessType: 'mount' | 'block';
@@ -17,6 +17,8 @@ export interface SanityOptions {
   readonly parameters?: Readonly<Record<string, string>>;
   /** As in a VolumeAttributesClass. */
   readonly mutableParameters?: Readonly<Record<string, string>>;
+  /** Runs a command where the endpoints can be reached, and returns what it printed; here if not given. */
+  readonly execute?: (argv: readonly string[], timeoutMs: number) => Promise<string>;
 }
 
 /** A test of csi-sanity that does not run, and why that is right. Whoever adds a capability finds it here. */
@@ -71,12 +73,13 @@ export async function mustBeSane(options: SanityOptions, skips: readonly Skip[])
 }
 
 async function run(options: SanityOptions): Promise<readonly SpecReport[]> {
-  const { program, socket, controllerSocket, dir, accessType } = options;
+  const { program, endpoint, controllerEndpoint, dir, accessType, execute = executeHere } = options;
   await mkdir(dir, { recursive: true });
   const report = join(dir, 'report.json');
-  const args = [
-    `--csi.endpoint=${socket}`,
-    ...(controllerSocket ? [`--csi.controllerendpoint=${controllerSocket}`] : []),
+  const argv = [
+    program,
+    `--csi.endpoint=${endpoint}`,
+    ...(controllerEndpoint ? [`--csi.controllerendpoint=${controllerEndpoint}`] : []),
     `--csi.mountdir=${join(dir, 'target')}`,
     `--csi.stagingdir=${join(dir, 'staging')}`,
     `--csi.testvolumeaccesstype=${accessType}`,
@@ -86,17 +89,20 @@ async function run(options: SanityOptions): Promise<readonly SpecReport[]> {
     ...(await parameterFile(dir, 'testvolumemutableparameters', options.mutableParameters)),
     `--ginkgo.json-report=${report}`,
   ];
-  const output = await new Promise<string>((resolve) => {
-    execFile(program, args, { timeout: timeoutMs, maxBuffer: 64 * mebi }, (_, stdout, stderr) =>
-      resolve(stdout + stderr),
-    );
-  });
+  const output = await execute(argv, timeoutMs);
   const [suite] = JSON.parse(
     await readFile(report, 'utf8').catch(() => {
       throw new Error(`csi-sanity made no report:\n${output}`);
     }),
   ) as [{ readonly SpecReports: readonly SpecReport[] }];
   return suite.SpecReports.filter(({ LeafNodeType }) => LeafNodeType === 'It');
+}
+
+/** Whether it went well is in the report. */
+function executeHere([program = '', ...args]: readonly string[], timeout: number): Promise<string> {
+  return new Promise((resolve) => {
+    execFile(program, args, { timeout, maxBuffer: 64 * mebi }, (_, stdout, stderr) => resolve(stdout + stderr));
+  });
 }
 
 async function parameterFile(

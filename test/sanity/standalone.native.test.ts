@@ -15,8 +15,8 @@ async function onFiles(t: TestContext): Promise<StandaloneProcess> {
 
 for (const accessType of ['mount', 'block'] as const) {
   test(`csi-sanity passes on a directory of files, as ${accessType}`, native, async (t) => {
-    const { socket, directory } = await onFiles(t);
+    const { socket: endpoint, directory } = await onFiles(t);
     const dir = join(directory, 'sanity');
-    await mustBeSane({ program, socket, dir, accessType }, [...neverOffered, ...notWithoutKubernetes]);
+    await mustBeSane({ program, endpoint, dir, accessType }, [...neverOffered, ...notWithoutKubernetes]);
   });
 }

@@ -64,12 +64,15 @@ const storageClasses = ['thin', 'file'].map((deviceClass) => ({
 /** Moorage on a cluster: the controller with its sidecars beside the API server, the agent on every node. */
 export class Moorage {
   readonly controller: Component;
+  /** On which the controller serves CSI. */
+  readonly socket: string;
   readonly sidecars: readonly Component[];
   readonly #cluster: Cluster;
 
-  private constructor(cluster: Cluster, controller: Component, sidecars: readonly Component[]) {
+  private constructor(cluster: Cluster, controller: Component, socket: string, sidecars: readonly Component[]) {
     this.#cluster = cluster;
     this.controller = controller;
+    this.socket = socket;
     this.sidecars = sidecars;
   }
 
@@ -101,7 +104,7 @@ export class Moorage {
       await serviceAccountConfig(cluster, 'snapshot-controller', dir, 'kube-system'),
     );
     cluster.components.push(controller, ...sidecars, snapshots);
-    const moorage = new Moorage(cluster, controller, sidecars);
+    const moorage = new Moorage(cluster, controller, socket, sidecars);
     snapshots.start();
     await moorage.startController();
     await Promise.all(cluster.nodes.map((node) => moorage.installAgent(node)));
