@@ -5,7 +5,7 @@ import { Mounts } from '../storage/mounts.ts';
 import type { VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { blkid } from '../storage/probe.ts';
-import { readSuperblock as superblock } from '../storage/superblock.ts';
+import { superblockReader } from '../storage/superblock.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
 import { PublishedVolumes } from './published-volumes.ts';
@@ -22,6 +22,7 @@ export function publishing({
   readonly run: Run;
   readonly onPublished?: (id: VolumeId) => void;
 }): PublishedVolumes {
+  const superblock = superblockReader();
   const mounts = new Mounts({ run });
   const grower = new FilesystemGrower({ run, superblock });
   const formatter = new Formatter({ run, probe: blkid(run), superblock });

@@ -90,7 +90,7 @@ export class Formatter {
   ): Promise<Volume> {
     const volume = pool.get(id);
     if (!volume) throw new VolumeNotFound(pool.name, id);
-    if (await this.#isStillThere(volume, wanted)) return volume;
+    if (await this.#isStillThere(volume, wanted, signal)) return volume;
     const probe = await this.#probe(volume.devicePath, signal);
     if (decideFormat(volume, probe, wanted) === 'format') {
       // Even if the caller leaves: half a filesystem helps nobody.
@@ -100,11 +100,12 @@ export class Formatter {
   }
 
   /** What we made is known again by itself. Anything else, and whatever may lead to a format, is for the probe to judge. */
-  async #isStillThere(volume: Volume, wanted: Filesystem): Promise<boolean> {
+  async #isStillThere(volume: Volume, wanted: Filesystem, signal: AbortSignal): Promise<boolean> {
     if (formattedAs(volume) !== wanted) return false;
     try {
-      return (await this.#superblock(volume.devicePath, wanted)) !== undefined;
+      return (await this.#superblock(volume.devicePath, wanted, signal)) !== undefined;
     } catch (error) {
+      if (signal.aborted) throw error;
       throw new DeviceUnreadable(volume.id, messageOf(error));
     }
   }

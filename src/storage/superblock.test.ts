@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { type Filesystem, filesystems } from './filesystem.ts';
-import { parseSuperblock } from './superblock.ts';
+import { parseSuperblock, superblockReader } from './superblock.ts';
 
 const gibi = 1024n ** 3n;
 
@@ -58,4 +58,23 @@ test('another filesystem, zeros and chance are none', () => {
       assert.equal(parseSuperblock(kind, random), undefined);
     }),
   );
+});
+
+test('disks that hang hold up nobody but those who ask for them', async () => {
+  const never = new AbortController();
+  const hanging = Promise.withResolvers<Uint8Array>();
+  const read = superblockReader((devicePath) =>
+    devicePath === 'hung' ? hanging.promise : Promise.resolve(written.xfs),
+  );
+  const asked = [read('hung', 'xfs', never.signal), read('hung', 'xfs', never.signal)];
+  assert.equal(await read('sound', 'xfs', never.signal), undefined, 'not to be had now');
+
+  never.abort(new Error('deadline'));
+  for (const one of asked) await assert.rejects(one, /deadline/);
+  const { signal } = new AbortController();
+  assert.equal(await read('sound', 'xfs', signal), undefined, 'the disks hang as before');
+  hanging.resolve(written.xfs);
+  await hanging.promise;
+  await new Promise(setImmediate);
+  assert.ok(await read('sound', 'xfs', signal));
 });

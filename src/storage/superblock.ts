@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises';
+import { abortable } from '../base/abortable.ts';
 import type { Filesystem } from './filesystem.ts';
 
 /** What a filesystem says of itself at its fixed place on the device. */
@@ -8,8 +9,12 @@ export interface Superblock {
   readonly sizeBytes: bigint;
 }
 
-/** Undefined if no such filesystem is there; that says nothing of what else may be. */
-export type ReadSuperblock = (devicePath: string, filesystem: Filesystem) => Promise<Superblock | undefined>;
+/** Undefined if no such filesystem is there, or it cannot be told now; that says nothing of what else may be. */
+export type ReadSuperblock = (
+  devicePath: string,
+  filesystem: Filesystem,
+  signal: AbortSignal,
+) => Promise<Superblock | undefined>;
 
 interface Layout {
   readonly offsetBytes: number;
@@ -49,14 +54,35 @@ const layouts: Readonly<Record<Filesystem, Layout>> = {
 };
 
 /**
+ * Reads of disks that hang hold threads which all file work of the process shares; there are four. Beyond this many a
+ * superblock is taken as not to be had, and a command does what is needed.
+ */
+const readsAtOnce = 2;
+
+/**
  * Looks at the device itself and runs no command. For one's own work, to know it again: whether a device is empty is
  * for a probe to say, which knows everything that could be there.
  */
-export const readSuperblock: ReadSuperblock = async (devicePath, filesystem) => {
-  const { offsetBytes } = layouts[filesystem];
+export function superblockReader(read: ReadBlock = readBlock): ReadSuperblock {
+  let underWay = 0;
+  return async (devicePath, filesystem, signal) => {
+    if (underWay >= readsAtOnce) return undefined;
+    underWay += 1;
+    const reading = read(devicePath, layouts[filesystem].offsetBytes).finally(() => {
+      underWay -= 1;
+    });
+    const bytes = await abortable(reading, signal);
+    return bytes && parseSuperblock(filesystem, bytes);
+  };
+}
+
+/** Undefined if the device is too short. */
+type ReadBlock = (devicePath: string, offsetBytes: number) => Promise<Uint8Array | undefined>;
+
+const readBlock: ReadBlock = async (devicePath, offsetBytes) => {
   await using device = await open(devicePath, 'r');
   const { buffer, bytesRead } = await device.read(Buffer.alloc(lengthBytes), 0, lengthBytes, offsetBytes);
-  return bytesRead < lengthBytes ? undefined : parseSuperblock(filesystem, buffer);
+  return bytesRead < lengthBytes ? undefined : buffer;
 };
 
 /** The 1024 bytes at the place where such a filesystem has its superblock. */

@@ -7,7 +7,7 @@ import { Formatter } from '../../src/storage/filesystem.ts';
 import type { Volume } from '../../src/storage/pool.ts';
 import { blkid } from '../../src/storage/probe.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
-import { readSuperblock } from '../../src/storage/superblock.ts';
+import { superblockReader } from '../../src/storage/superblock.ts';
 import { createdTag, sourceTag } from '../../src/storage/tags.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
@@ -277,7 +277,7 @@ test('a class that does not ask for them makes no snapshots', async (t) => {
 
 test('what an earlier volume held is not seen in a new one', async (t) => {
   const { pool } = await onNewGroup(t);
-  const formatter = new Formatter({ run, probe: blkid(run), superblock: readSuperblock });
+  const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   const old = await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
   await formatter.ensure(pool, 'old', 'ext4', signal);
   assert.equal((await blkid(run)(old.devicePath, signal)).kind, 'found');
@@ -312,7 +312,7 @@ test('a foreign volume is counted, and an outside change is seen after a refresh
 test('callers that leave at any moment leave no volume behind that is not wiped', async (t) => {
   const opened = await onNewGroup(t);
   const { pool } = opened;
-  const formatter = new Formatter({ run, probe: blkid(run), superblock: readSuperblock });
+  const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   for (let i = 0; i < 5; i++) {
     await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
     await formatter.ensure(pool, 'old', 'ext4', signal);
@@ -331,7 +331,7 @@ test('callers that leave at any moment leave no volume behind that is not wiped'
 
 test('a creation that was killed before it wiped is found out: the old filesystem is not taken for the new one', async (t) => {
   const { pool, vg } = await onNewGroup(t);
-  const formatter = new Formatter({ run, probe: blkid(run), superblock: readSuperblock });
+  const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
   await formatter.ensure(pool, 'old', 'ext4', signal);
   await pool.remove('old', signal);
@@ -349,6 +349,6 @@ test('a device on a broken disk is unknown, never empty, and is not formatted', 
   await faulty.breakNow();
   await command('blockdev', '--flushbufs', devicePath).catch(() => undefined); // nothing may come from the cache
   assert.equal((await blkid(run)(devicePath, signal)).kind, 'unknown');
-  const formatter = new Formatter({ run, probe: blkid(run), superblock: readSuperblock });
+  const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: 'DeviceUnreadable' });
 });

@@ -6,14 +6,14 @@ import { type Run, run } from '../../src/base/exec.ts';
 import { Formatter } from '../../src/storage/filesystem.ts';
 import { Mounts } from '../../src/storage/mounts.ts';
 import { blkid } from '../../src/storage/probe.ts';
-import { readSuperblock } from '../../src/storage/superblock.ts';
+import { superblockReader } from '../../src/storage/superblock.ts';
 import { createdTag, filesystemTag, sourceTag } from '../../src/storage/tags.ts';
 import { openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
-const formatter = new Formatter({ run, probe: blkid(run), superblock: readSuperblock });
+const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
 const mounts = new Mounts({ run });
 
 for (const filesystem of ['xfs', 'btrfs']) {

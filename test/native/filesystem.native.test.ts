@@ -6,7 +6,7 @@ import { run } from '../../src/base/exec.ts';
 import { type Filesystem, Formatter, filesystems, filesystemUuid } from '../../src/storage/filesystem.ts';
 import { Mounts } from '../../src/storage/mounts.ts';
 import { blkid } from '../../src/storage/probe.ts';
-import { readSuperblock } from '../../src/storage/superblock.ts';
+import { superblockReader } from '../../src/storage/superblock.ts';
 import { createdTag, filesystemTag } from '../../src/storage/tags.ts';
 import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
@@ -14,7 +14,7 @@ const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
 const probe = blkid(run);
 const mounts = new Mounts({ run });
-const formatter = new Formatter({ run, probe, superblock: readSuperblock });
+const formatter = new Formatter({ run, probe, superblock: superblockReader() });
 
 /** A new volume in a pool of its own, and a directory to mount it at. */
 async function newVolume(t: TestContext) {
@@ -99,7 +99,7 @@ test('another filesystem, swap or unknown data is never overwritten', native, as
 test('mkfs itself refuses what the probe would have found', native, async (t) => {
   const { pool, volume } = await newVolume(t);
   await sh(`mkfs.ext4 -q ${volume.devicePath}`);
-  const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }), superblock: readSuperblock });
+  const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }), superblock: superblockReader() });
   for (const filesystem of ['xfs', 'btrfs'] as const) {
     await assert.rejects(blind.ensure(pool, 'data', filesystem, signal), { name: 'CommandFailed' });
   }

@@ -13,7 +13,7 @@ import { publishing } from '../../src/node/publishing.ts';
 import { type Filesystem, filesystems } from '../../src/storage/filesystem.ts';
 import { Mounts } from '../../src/storage/mounts.ts';
 import { Pools } from '../../src/storage/pools.ts';
-import { readSuperblock } from '../../src/storage/superblock.ts';
+import { superblockReader } from '../../src/storage/superblock.ts';
 import { openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
@@ -155,7 +155,8 @@ for (const filesystem of filesystems) {
     assert.equal(ran().length, 2, 'mount and growth');
     assert.ok((await totalBytes(stagingPath)) - online > sizeBytes / 2n);
     await volumes.unstage(data, stagingPath, signal);
-    assert.equal((await readSuperblock(pool.get(data)?.devicePath ?? '', filesystem))?.sizeBytes, 3n * sizeBytes);
+    const { devicePath = '' } = pool.get(data) ?? {};
+    assert.equal((await superblockReader()(devicePath, filesystem, signal))?.sizeBytes, 3n * sizeBytes);
     ran();
     await volumes.stage(staging, signal);
     assert.deepEqual(ran(), ['mount'], 'nothing is left to grow');
