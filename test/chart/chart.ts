@@ -1,0 +1,42 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { parseAllDocuments } from 'yaml';
+import { ensureHelm } from '../worlds/cluster/binaries.ts';
+
+const run = promisify(execFile);
+
+export const chartDir = join(import.meta.dirname, '..', '..', 'deploy', 'helm', 'moorage');
+export const namespace = 'moorage-system';
+
+/** An object as it is in a manifest. */
+export interface Rendered {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly annotations?: Readonly<Record<string, string>> };
+  readonly [field: string]: unknown;
+}
+
+/** What helm says; an error has what it complained of in its message. */
+export async function helm(...words: readonly string[]): Promise<string> {
+  return (await run(await ensureHelm(), [...words], { maxBuffer: 16 << 20 })).stdout;
+}
+
+/** Values in helm's own notation: `lvmd.managed=false`. */
+export type Value = `${string}=${string}`;
+
+export async function renderText(values: readonly Value[] = [], ...words: readonly string[]): Promise<string> {
+  const set = values.flatMap((value) => ['--set', value]);
+  return helm('template', 'moorage', chartDir, '--namespace', namespace, ...set, ...words);
+}
+
+export async function render(...values: readonly Value[]): Promise<readonly Rendered[]> {
+  const documents = parseAllDocuments(await renderText(values));
+  return documents.map((document) => document.toJS() as Rendered | null).filter((object) => object !== null);
+}
+
+export function find(objects: readonly Rendered[], kind: string, name: string): Rendered {
+  const found = objects.find((object) => object.kind === kind && object.metadata.name === name);
+  if (!found) throw new Error(`the chart renders no ${kind} ${name}`);
+  return found;
+}

@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+import manifest from '../../package.json' with { type: 'json' };
+import { parseFlags } from '../../src/base/flags.ts';
+import { commands } from '../../src/commands.ts';
+import { metrics } from '../../src/names.ts';
+import { parseSchedulerConfig } from '../../src/scheduler/scheduler-config.ts';
+import { parseStorageConfig } from '../../src/storage/device-classes-yaml.ts';
+import { chartDir, find, type Rendered, render, type Value } from './chart.ts';
+
+interface Container {
+  readonly name: string;
+  readonly image: string;
+  readonly args?: readonly string[];
+  readonly securityContext: Readonly<Record<string, unknown>>;
+  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
+}
+
+interface PodSpec {
+  readonly hostPID?: boolean;
+  readonly hostIPC?: boolean;
+  readonly hostNetwork?: boolean;
+  readonly containers: readonly Container[];
+}
+
+function podOf(object: Rendered): PodSpec {
+  return (object['spec'] as { template: { spec: PodSpec } }).template.spec;
+}
+
+const everything = await render(
+  'snapshot.enabled=true',
+  'scheduler.enabled=true',
+  'webhook.podMutatingWebhook.enabled=true',
+  'webhook.certManager.enabled=true',
+  'prometheus.podMonitor.enabled=true',
+  'prometheus.rules.enabled=true',
+);
+
+test('the chart has the version of the program', async () => {
+  const chart = parse(await readFile(join(chartDir, 'Chart.yaml'), 'utf8')) as { version: string; appVersion: string };
+  assert.deepEqual([chart.version, chart.appVersion], [manifest.version, manifest.version]);
+});
+
+test('each of our containers is started with a command and flags that it has', () => {
+  const pods = everything.filter(({ kind }) => ['Deployment', 'DaemonSet', 'Job'].includes(kind)).map(podOf);
+  const ours = pods.flatMap(({ containers }) => containers).filter(({ image }) => image.startsWith('moorage.dev/'));
+  assert.equal(ours.length, 4);
+  for (const { args = [] } of ours) {
+    const [name = '', ...flags] = args;
+    parseFlags(commands[name]?.flags ?? assert.fail(`no command ${name}`), flags, { NODE_NAME: 'node-a' });
+  }
+});
+
+test('what the programs are configured with, they can read', async () => {
+  const configured = await render('scheduler.enabled=true', 'lvmd.lvmCommandPrefix={/sbin/lvm}');
+  const text = (name: string, file: string) =>
+    (find(configured, 'ConfigMap', name)['data'] as Record<string, string>)[file] ?? assert.fail(file);
+  const { deviceClasses } = parseStorageConfig(text('moorage-lvmd-0', 'lvmd.yaml'));
+  assert.equal(deviceClasses[0]?.name, 'ssd');
+  assert.equal(parseSchedulerConfig(text('moorage-scheduler', 'scheduler.yaml')).listen, ':8000');
+});
+
+test('only the agent has rights on its node, and no container can write to its image', () => {
+  for (const object of everything.filter(({ kind }) => ['Deployment', 'DaemonSet', 'Job'].includes(kind))) {
+    const pod = podOf(object);
+    assert.equal(pod.hostNetwork, undefined);
+    for (const { name, securityContext } of pod.containers) {
+      assert.equal(securityContext['readOnlyRootFilesystem'], true, name);
+      assert.equal(securityContext['privileged'] === true, object.kind === 'DaemonSet', name);
+    }
+  }
+});
+
+test("the key of the webhook is mounted into the controller's container alone", () => {
+  const { containers } = podOf(find(everything, 'Deployment', 'moorage-controller'));
+  const holders = containers.filter(({ volumeMounts }) => volumeMounts?.some(({ name }) => name === 'certs'));
+  assert.deepEqual(
+    holders.map(({ name }) => name),
+    ['controller'],
+  );
+});
+
+test("the node's processes are seen only where its own LVM is used, its semaphores only where it is not", async () => {
+  const agent = async (...values: readonly Value[]) => {
+    const { hostPID = false, hostIPC = false } = podOf(find(await render(...values), 'DaemonSet', 'moorage-node'));
+    return { hostPID, hostIPC };
+  };
+  assert.deepEqual(await agent(), { hostPID: true, hostIPC: false });
+  assert.deepEqual(await agent('lvmd.lvmCommandPrefix={/usr/bin/nsenter,--all,/sbin/lvm}'), {
+    hostPID: true,
+    hostIPC: false,
+  });
+  assert.deepEqual(await agent('lvmd.lvmCommandPrefix={/sbin/lvm}'), { hostPID: false, hostIPC: true });
+  assert.deepEqual(await agent('lvmd.managed=false'), { hostPID: false, hostIPC: false });
+  const files: readonly Value[] = [
+    'lvmd.deviceClasses[0].name=files',
+    'lvmd.deviceClasses[0].type=file',
+    'lvmd.deviceClasses[0].path=/srv/volumes',
+  ];
+  assert.deepEqual(await agent(...files), { hostPID: false, hostIPC: false });
+});
+
+test('the directory of a class of files is the same in the pod as on the node', async () => {
+  const objects = await render(
+    'lvmd.deviceClasses[0].name=files',
+    'lvmd.deviceClasses[0].type=file',
+    'lvmd.deviceClasses[0].path=/srv/volumes',
+  );
+  const agent = find(objects, 'DaemonSet', 'moorage-node');
+  const mount = podOf(agent).containers[0]?.volumeMounts?.find(({ mountPath }) => mountPath === '/srv/volumes');
+  assert.ok(mount);
+  const { volumes } = podOf(agent) as unknown as { volumes: { name: string; hostPath?: { path: string } }[] };
+  assert.equal(volumes.find(({ name }) => name === mount.name)?.hostPath?.path, '/srv/volumes');
+});
+
+test('other nodes, other disks: each configuration has agents of its own', async () => {
+  const objects = await render(
+    'lvmd.additionalConfigs[0].deviceClasses[0].name=hdd',
+    'lvmd.additionalConfigs[0].deviceClasses[0].volume-group=vg-hdd',
+    'lvmd.additionalConfigs[0].nodeSelector.disks=hdd',
+  );
+  const agent = find(objects, 'DaemonSet', 'moorage-node-1') as unknown as {
+    spec: { template: { spec: { nodeSelector: object; volumes: { configMap?: { name: string } }[] } } };
+  };
+  const { nodeSelector, volumes } = agent.spec.template.spec;
+  assert.deepEqual(nodeSelector, { disks: 'hdd' });
+  assert.ok(volumes.some(({ configMap }) => configMap?.name === 'moorage-lvmd-1'));
+  const data = find(objects, 'ConfigMap', 'moorage-lvmd-1')['data'] as Record<string, string>;
+  assert.match(data['lvmd.yaml'] ?? '', /vg-hdd/);
+});
+
+test('uninstalling keeps the kind of object that says where volumes are', () => {
+  const crd = find(everything, 'CustomResourceDefinition', 'logicalvolumes.topolvm.io');
+  assert.equal(crd.metadata.annotations?.['helm.sh/resource-policy'], 'keep');
+});
+
+test('alerts ask for figures that there are', () => {
+  const { groups } = find(everything, 'PrometheusRule', 'moorage')['spec'] as {
+    groups: { rules: { alert: string; expr: string }[] }[];
+  };
+  const known = new Set<string>(Object.values(metrics));
+  const rules = groups.flatMap(({ rules }) => rules);
+  assert.ok(rules.length > 0);
+  for (const { alert, expr } of rules) {
+    for (const [name] of expr.matchAll(/\b(moorage|topolvm)_\w+/g)) assert.ok(known.has(name), `${alert}: ${name}`);
+  }
+});

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { chartDir, helm, render, type Value } from './chart.ts';
+
+test('helm lint finds nothing wrong', async () => {
+  await helm('lint', '--strict', chartDir);
+});
+
+const good: Record<string, readonly Value[]> = {
+  'no values at all': [],
+  'a thin class': [
+    'lvmd.deviceClasses[0].name=thin',
+    'lvmd.deviceClasses[0].type=thin',
+    'lvmd.deviceClasses[0].volume-group=vg0',
+    'lvmd.deviceClasses[0].thin-pool.name=pool0',
+    'lvmd.deviceClasses[0].thin-pool.overprovision-ratio=5',
+  ],
+  'a class of files': [
+    'lvmd.deviceClasses[0].name=files',
+    'lvmd.deviceClasses[0].type=file',
+    'lvmd.deviceClasses[0].path=/var/lib/moorage',
+  ],
+  'an lvmd of the machine': ['lvmd.managed=false', 'node.lvmdSocket=/run/lvmd/lvmd.sock'],
+  "the image's own LVM": ['lvmd.lvmCommandPrefix={/sbin/lvm}'],
+  'a second kind of nodes': [
+    'lvmd.additionalConfigs[0].deviceClasses[0].name=hdd',
+    'lvmd.additionalConfigs[0].deviceClasses[0].volume-group=vg-hdd',
+    'lvmd.additionalConfigs[0].nodeSelector.disks=hdd',
+  ],
+  k0s: ['node.kubeletWorkDirectory=/var/lib/k0s/kubelet'],
+  'snapshots, alerts and metrics': [
+    'snapshot.enabled=true',
+    'prometheus.podMonitor.enabled=true',
+    'prometheus.rules.enabled=true',
+  ],
+  'the extender with cert-manager': [
+    'scheduler.enabled=true',
+    'webhook.podMutatingWebhook.enabled=true',
+    'webhook.certManager.enabled=true',
+  ],
+  'the webhook with a certificate of your own': [
+    'webhook.podMutatingWebhook.enabled=true',
+    'webhook.secretName=own',
+    'webhook.caBundle=Q0E=',
+  ],
+};
+
+for (const [what, values] of Object.entries(good)) {
+  test(`${what}: accepted`, async () => {
+    assert.ok((await render(...values)).length > 20);
+  });
+}
+
+const bad: Record<string, { readonly values: readonly Value[]; readonly says: RegExp }> = {
+  'a misspelt name': { values: ['node.kubletWorkDirectory=/x'], says: /kubletWorkDirectory/ },
+  'a class without a volume group': {
+    values: ['lvmd.deviceClasses[0].name=ssd'],
+    says: /missing property 'volume-group'/,
+  },
+  'a class of files without a directory': {
+    values: ['lvmd.deviceClasses[0].name=files', 'lvmd.deviceClasses[0].type=file'],
+    says: /missing property 'path'/,
+  },
+  'a thin class without a pool': {
+    values: [
+      'lvmd.deviceClasses[0].name=thin',
+      'lvmd.deviceClasses[0].type=thin',
+      'lvmd.deviceClasses[0].volume-group=vg0',
+    ],
+    says: /missing property 'thin-pool'/,
+  },
+  'no class at all': { values: ['lvmd.deviceClasses=null'], says: /deviceClasses|device-classes/ },
+  'a kubelet directory that is none': { values: ['node.kubeletWorkDirectory=kubelet'], says: /kubeletWorkDirectory/ },
+  'a filesystem that we cannot make': {
+    values: ['storageClasses[0].name=a', 'storageClasses[0].storageClass.fsType=zfs'],
+    says: /fsType/,
+  },
+  'a reclaim policy that Kubernetes does not know': {
+    values: ['storageClasses[0].name=a', 'storageClasses[0].storageClass.reclaimPolicy=Recycle'],
+    says: /reclaimPolicy/,
+  },
+  'no replica': { values: ['controller.replicaCount=0'], says: /replicaCount/ },
+  'a log level that there is not': { values: ['node.logLevel=loud'], says: /logLevel/ },
+  'a webhook without a certificate': {
+    values: ['webhook.podMutatingWebhook.enabled=true'],
+    says: /webhook\.certManager\.enabled, or webhook\.secretName/,
+  },
+};
+
+for (const [what, { values, says }] of Object.entries(bad)) {
+  test(`${what}: refused, and told why`, async () => {
+    await assert.rejects(render(...values), (error: Error) => {
+      assert.match(error.message, says);
+      return true;
+    });
+  });
+}
