@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
+import { scratchFilesystem } from '../native/scratch.ts';
 
 const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
@@ -21,6 +22,12 @@ export class StandaloneProcess {
     this.directory = directory;
     this.socket = join(directory, 'csi.sock');
     this.#configFile = join(directory, 'lvmd.yaml');
+  }
+
+  /** On a directory of files that can be shared by copies. */
+  static async onFiles(t: TestContext): Promise<StandaloneProcess> {
+    const path = await scratchFilesystem(t, 'xfs', 2048);
+    return StandaloneProcess.start(t, [{ name: 'files', type: 'file', path, default: true, 'spare-gb': 0 }]);
   }
 
   /** Resolves when it serves. */
@@ -61,6 +68,10 @@ export class StandaloneProcess {
     });
     child.once('exit', () => serving.reject(new Error(`standalone ended:\n${this.log}`)));
     await serving.promise;
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0;
   }
 
   /** Its last lines. */
