@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { systemClock } from './base/clock.ts';
 import { run } from './base/exec.ts';
-import { type Flags, type FlagValues, oneOf, onOff, parseFlags, text } from './base/flags.ts';
+import { duration, type Flags, type FlagValues, oneOf, onOff, parseFlags, text } from './base/flags.ts';
 import { createLog, logLevels } from './base/log.ts';
 import type { Commands } from './cli/command.ts';
 import { configFlag, healthCommand } from './cli/health-command.ts';
@@ -88,6 +88,49 @@ const controllerFlags = {
     type: text,
     default: '/certs',
     description: 'Directory with tls.crt and tls.key, to serve webhooks with; renewed files are taken up',
+  },
+  skipNodeFinalize: {
+    name: 'skip-node-finalize',
+    type: onOff,
+    default: false,
+    description: 'Let a Node that is deleted go at once, and leave its claims, pods and LogicalVolumes as they are',
+  },
+  leaderElection: {
+    name: 'leader-election',
+    type: onOff,
+    default: true,
+    description: 'Let one of several replicas do what only one may do; all of them serve CSI',
+  },
+  leaderElectionId: {
+    name: 'leader-election-id',
+    type: text,
+    default: 'topolvm',
+    description: 'Name of the Lease that says which one',
+  },
+  leaderElectionNamespace: {
+    name: 'leader-election-namespace',
+    type: text,
+    default: 'moorage-system',
+    env: 'POD_NAMESPACE',
+    description: 'Namespace of that Lease',
+  },
+  leaseDurationMs: {
+    name: 'leader-election-lease-duration',
+    type: duration,
+    default: 15_000,
+    description: 'How long the others wait for a leader that says nothing',
+  },
+  renewDeadlineMs: {
+    name: 'leader-election-renew-deadline',
+    type: duration,
+    default: 10_000,
+    description: 'How long a leader tries to reach the API server before it stops to lead',
+  },
+  retryPeriodMs: {
+    name: 'leader-election-retry-period',
+    type: duration,
+    default: 2_000,
+    description: 'How long between two tries',
   },
   metricsAddress,
   kubeconfig,

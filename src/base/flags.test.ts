@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import {
   asksForHelp,
   describeFlags,
+  duration,
   flag,
   integer,
   oneOf,
@@ -115,4 +116,12 @@ test('words stand among flags, and are counted', () => {
   assert.throws(() => parse([], '-x'), { message: 'unknown flag -x; see --help' });
   assert.throws(() => parse([], '-o', 'yaml'), { message: '--output cannot be "yaml": choose one of table, json' });
   assert.match(describeFlags(flags), /^ {2}-o, --output <table\|json>$/m);
+});
+
+test('a time is written as Go writes it', () => {
+  assert.equal(duration.parse('15s'), 15_000);
+  assert.equal(duration.parse('1h1m30s500ms'), 3_690_500);
+  for (const wrong of ['', '15', 's', '-1s', '1.5s', '15s ', '1d']) assert.throws(() => duration.parse(wrong), wrong);
+  const lease = flag({ name: 'lease', type: duration, default: 15_000, description: 'How long.' });
+  assert.match(describeFlags({ lease }), /--lease <duration>\n +How long\. \(default 15s\)/);
 });

@@ -7,6 +7,8 @@ export interface FlagType<T> {
   readonly placeholder: string;
   /** Throws with what is allowed when the text is wrong. */
   parse(text: string): T;
+  /** How the help writes a value; as JSON if this is left out. */
+  show?(value: T): string;
 }
 
 export interface Flag<T> {
@@ -40,6 +42,21 @@ export const integer: FlagType<number> = {
     if (!/^[+-]?\d{1,15}$/.test(value)) throw new InvalidInput('write a whole number');
     return Number(value);
   },
+};
+
+const unitsMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
+
+/** As Go writes it, such as `15s` or `1m30s`; in milliseconds. */
+export const duration: FlagType<number> = {
+  placeholder: 'duration',
+  parse(value) {
+    const parts = [...value.matchAll(/(\d{1,9})(ms|[smh])/g)];
+    if (value === '' || parts.map(([part]) => part).join('') !== value) {
+      throw new InvalidInput('write a time such as 15s or 1m30s');
+    }
+    return parts.reduce((sum, [, count, unit]) => sum + Number(count) * unitsMs[unit as keyof typeof unitsMs], 0);
+  },
+  show: (milliseconds) => (milliseconds % 1000 === 0 ? `${milliseconds / 1000}s` : `${milliseconds}ms`),
 };
 
 export const onOff: FlagType<boolean> = {
@@ -121,13 +138,17 @@ export function describeFlags(flags: Flags): string {
         ...[flag.name, ...(flag.aliases ?? [])].map((name) => `--${name}`),
       ].join(', ');
       const facts = [
-        'default' in flag ? `default ${JSON.stringify(flag.default)}` : 'required',
+        'default' in flag ? `default ${shown(flag)}` : 'required',
         ...(flag.env ? [`environment ${flag.env}`] : []),
       ];
       const value = flag.type.placeholder && ` <${flag.type.placeholder}>`;
       return `  ${names}${value}\n      ${flag.description} (${facts.join(', ')})`;
     })
     .join('\n');
+}
+
+function shown({ type, default: value }: Flag<unknown>): string {
+  return type.show ? type.show(value) : JSON.stringify(value);
 }
 
 function parseValue(flag: Flag<unknown>, value: string, where: string): unknown {

@@ -2,6 +2,7 @@ import type { NodeCapacities } from '../csi/volume-store.ts';
 import type { Informer } from '../kube/informer.ts';
 import type { Node, Stored } from '../kube/resource.ts';
 import { capacityAnnotationPrefix, defaultCapacityAnnotation, ioLimitsAnnotation } from '../names.ts';
+import { isLeaving } from './node-removal.ts';
 
 /** What we keep of a Node: a cluster has many, and they are large. */
 export interface AnnotatedNode {
@@ -9,9 +10,12 @@ export interface AnnotatedNode {
   /** By annotation name. */
   readonly freeBytes: ReadonlyMap<string, bigint>;
   readonly limitsIo: boolean;
+  /** Whether it is being deleted and waits for us to let it go. */
+  readonly isLeaving: boolean;
 }
 
-export function annotatedNode({ metadata }: Stored<Node>): AnnotatedNode {
+export function annotatedNode(node: Stored<Node>): AnnotatedNode {
+  const { metadata } = node;
   const annotations = Object.entries(metadata.annotations ?? {}).filter(
     ([key, value]) => key.startsWith(capacityAnnotationPrefix) && /^\d+$/.test(value),
   );
@@ -19,6 +23,7 @@ export function annotatedNode({ metadata }: Stored<Node>): AnnotatedNode {
     name: metadata.name,
     freeBytes: new Map(annotations.map(([key, value]) => [key, BigInt(value)])),
     limitsIo: metadata.annotations?.[ioLimitsAnnotation] === 'true',
+    isLeaving: isLeaving(node),
   };
 }
 

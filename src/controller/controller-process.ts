@@ -1,4 +1,5 @@
-import { once } from 'node:events';
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
@@ -6,9 +7,14 @@ import { controllerService } from '../csi/controller-service.ts';
 import { identityService } from '../csi/identity-service.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
+import { LeaderElection } from '../kube/leader-election.ts';
 import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { callLatency } from '../metrics/latency.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
+import { processMetrics } from '../metrics/process-metrics.ts';
+import { queueMetric } from '../metrics/queue-metric.ts';
+import { watchMetrics } from '../metrics/watch-metrics.ts';
 import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
@@ -18,6 +24,8 @@ import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
+import { NodeRemoval } from './node-removal.ts';
+import { NodeRemovals } from './node-removals.ts';
 
 export interface ControllerOptions {
   readonly csiSocket: string;
@@ -25,6 +33,14 @@ export interface ControllerOptions {
   readonly enableWebhooks: boolean;
   readonly webhookAddress: string;
   readonly certDir: string;
+  /** Let Nodes go at once, with all that was on them left as it is. */
+  readonly skipNodeFinalize: boolean;
+  readonly leaderElection: boolean;
+  readonly leaderElectionId: string;
+  readonly leaderElectionNamespace: string;
+  readonly leaseDurationMs: number;
+  readonly renewDeadlineMs: number;
+  readonly retryPeriodMs: number;
   readonly version: string;
 }
 
@@ -40,9 +56,10 @@ const graceMs = 20_000;
 /** CSI's controller. Runs until the signal aborts, then ends what it has begun and returns. */
 export async function runController(
   options: ControllerOptions,
-  { client, clock, log }: ControllerCollaborators,
+  its: ControllerCollaborators,
   signal: AbortSignal,
 ): Promise<void> {
+  const { client, clock, log } = its;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the watches
 
   const volumes = new Informer({ client, resource: logicalVolumes, clock, log });
@@ -52,13 +69,25 @@ export async function runController(
   volumes.start();
   annotatedNodes.start();
 
-  const metrics = new MetricsServer({ address: options.metricsAddress, registry: new Registry(), log });
+  const removal = new NodeRemoval({ client, log, onlyLetGo: options.skipNodeFinalize });
+  const removals = new NodeRemovals({ nodes: annotatedNodes, removal, clock, log, random: Math.random });
+
+  const calls = callLatency();
+  const registry = new Registry();
+  const figures = [
+    ...watchMetrics({ logicalvolumes: volumes, nodes: annotatedNodes }, clock),
+    queueMetric({ 'node-removals': removals }),
+    calls.metric,
+    ...processMetrics(),
+  ];
+  for (const metric of figures) registry.registerMetric(metric);
+  const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
   const objects = new LogicalVolumeObjects({ client, watched: volumes });
   const ready = () => volumes.synced && annotatedNodes.synced;
-  const csi = new RpcServer({ socketPath: options.csiSocket, clock, log })
+  const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready }))
     .add(Health, healthService(ready))
     .add(
@@ -80,6 +109,19 @@ export async function runController(
     parts.defer(() => webhooks.stop());
   }
 
-  if (!signal.aborted) await once(signal, 'abort');
+  const lead = (term: AbortSignal) => removals.run(term);
+  if (options.leaderElection) await elections(options, its).run(lead, signal);
+  else await lead(signal);
   log.info('stopping');
+}
+
+/** Among the replicas, and those of TopoLVM's controller where it still runs. */
+function elections(options: ControllerOptions, its: ControllerCollaborators): LeaderElection {
+  return new LeaderElection({
+    ...its,
+    namespace: options.leaderElectionNamespace,
+    name: options.leaderElectionId,
+    identity: `${hostname()}_${randomUUID()}`,
+    timing: options,
+  });
 }

@@ -114,30 +114,33 @@ export class LogicalVolumeObjects {
     }
   }
 
-  /** The object that stands for the wish, made now or by an earlier call. */
+  /** The object that stands for the wish, made now or by an earlier call; the watch tells of it from here on. */
   async #ask(
     wish: Wish,
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
     signal: AbortSignal,
   ): Promise<StoredLogicalVolume> {
     try {
-      return await this.#client.create(logicalVolumes, wish, { signal });
+      const made = await this.#client.create(logicalVolumes, wish, { signal });
+      await this.#untilWatched(made, signal);
+      return made;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
-    const existing = await this.#client.get(logicalVolumes, wish.metadata.name, { signal });
-    if (!existing) return this.#ask(wish, refuseIfDifferent, signal);
-    if (deleting(existing)) {
-      await this.#untilWatched(existing, signal);
-      await this.#untilGone(existing, signal);
-      return this.#ask(wish, refuseIfDifferent, signal);
+    const { name } = wish.metadata;
+    const known = this.#watched.get(name)?.metadata.uid;
+    const existing = await this.#client.get(logicalVolumes, name, { signal });
+    // What the watch told of before may have gone while it was read, and is never told of again.
+    if (existing && existing.metadata.uid !== known) await this.#untilWatched(existing, signal);
+    if (existing && !deleting(existing)) {
+      refuseIfDifferent(existing);
+      return existing;
     }
-    refuseIfDifferent(existing);
-    return existing;
+    if (existing) await this.#untilGone(existing, signal);
+    return this.#ask(wish, refuseIfDifferent, signal);
   }
 
   async #untilAnswered(asked: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
-    await this.#untilWatched(asked, signal);
     const notMade = () => new VolumeNotMade(asked);
     const current = await this.until(asked, (current) => !current || answered(current), signal, notMade);
     if (!current) throw notMade();

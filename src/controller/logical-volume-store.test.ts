@@ -4,6 +4,7 @@ import { ManualClock } from '../base/manual-clock.ts';
 import type { WantedVolume } from '../csi/volume-store.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { answering, grown, InMemoryCluster, made } from './in-memory-cluster.ts';
+import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
 const gibi = 1024n ** 3n;
@@ -103,6 +104,27 @@ test("the node's refusal is passed on, and the next call starts afresh", async (
   assert.notEqual(volume.id, 'uid-1', 'another object, so another volume');
 });
 
+test('what goes while it is read is not waited for', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer({ toRemoval: () => undefined });
+  const { metadata } = await api.create(logicalVolumes, {
+    metadata: { name: 'pvc-a', finalizers: ['topolvm.io/logicalvolume'] },
+    spec: { name: 'pvc-A', nodeName: 'a', size: '1Gi' },
+  });
+  await api.delete(logicalVolumes, 'pvc-a');
+  await cluster.watched.until('pvc-a', (current) => current?.metadata.deletionTimestamp !== undefined, never);
+
+  const get = api.get.bind(api);
+  t.mock.method(api, 'get', async (...[resource, name]: Parameters<typeof api.get>) => {
+    const read = await get(resource, name);
+    await api.patch(resource, name, { type: 'json', body: [{ op: 'remove', path: '/metadata/finalizers/0' }] });
+    await cluster.watched.until(name, (current) => current === undefined, never);
+    return read;
+  });
+  const { id } = await store.create(wanted, never);
+  assert.notEqual(id, metadata.uid);
+});
+
 test('a volume that was made is never deleted by a repeated call, whatever befell it later', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer({ toWish: (volume) => ({ ...made(volume), code: 8, message: 'no room to grow' }) });
@@ -161,6 +183,7 @@ test('the list has volumes that are made, and no snapshots', async (t) => {
     ['pvc-A'],
   );
   assert.equal(await store.find(metadata.uid, never), undefined);
+  assert.equal(await store.find('', never), undefined, 'not the one that has no id yet');
   await store.remove(metadata.uid, never);
   assert.ok(await api.get(logicalVolumes, 's'), 'a snapshot is not removed as a volume');
 });
@@ -199,6 +222,33 @@ test('a growth that the node refuses is answered at once, and can be asked for a
   full = false;
   clock.advance(1);
   assert.equal((await store.grow(id, 2n * gibi, never)).sizeBytes, 2n * gibi);
+});
+
+test('the answer to an earlier growth, told late, is not taken for the answer to this one', async (t) => {
+  const { cluster, clock, api, store } = storeOf(t);
+  let full = true;
+  cluster.nodesAnswer({
+    toGrowth: (volume) =>
+      full ? { ...volume.status, ...answering(volume), code: 8, message: 'ssd is full' } : grown(volume),
+  });
+  const { id } = await store.create(wanted, never);
+  await assert.rejects(store.grow(id, 2n * gibi, never), { code: 'ResourceExhausted' });
+
+  full = false;
+  clock.advance(1);
+  const { watched } = cluster;
+  const late = watched.get('pvc-a');
+  const objects = new LogicalVolumeObjects({
+    client: api.client,
+    watched: {
+      get: (name) => watched.get(name),
+      list: () => watched.list(),
+      whenSynced: (signal) => watched.whenSynced(signal),
+      until: async (name, predicate, signal) => (predicate(late) ? late : watched.until(name, predicate, signal)),
+    },
+  });
+  const { sizeBytes } = await new LogicalVolumeStore({ objects, clock }).grow(id, 2n * gibi, never);
+  assert.equal(sizeBytes, 2n * gibi);
 });
 
 test('a growth that could not be had is withdrawn by asking for no more than there is', async (t) => {
@@ -255,7 +305,6 @@ test('removing ends when nothing is left', async (t) => {
   await store.remove(id, never);
   assert.equal(await api.get(logicalVolumes, 'pvc-a'), undefined);
   await store.remove(id, never);
-  await store.remove('', never);
 });
 
 test('a volume that the node cannot remove is said to be there still, and why, at once', async (t) => {

@@ -1,6 +1,6 @@
 import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
-import { MoorageError, messageOf } from '../base/errors.ts';
+import { InvalidInput, MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { isAlreadyExists, isConflict } from './api-error.ts';
 import type { KubeClient } from './client.ts';
@@ -15,13 +15,22 @@ export interface LeaderElectionOptions {
   readonly name: string;
   /** Unlike that of any other candidate, also of ourselves before a restart: the pod's name and a random part. */
   readonly identity: string;
+  readonly timing?: LeaseTiming;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-const leaseDurationMs = 15_000;
-const renewDeadlineMs = 10_000;
-const retryPeriodMs = 2_000;
+/** Each longer than the next, or a leader could lose the lead while it still believes to have it. */
+export interface LeaseTiming {
+  /** How long others wait for a leader that does not renew. */
+  readonly leaseDurationMs: number;
+  /** How long a leader tries to renew before it stops to lead. */
+  readonly renewDeadlineMs: number;
+  readonly retryPeriodMs: number;
+}
+
+export const defaultTiming: LeaseTiming = { leaseDurationMs: 15_000, renewDeadlineMs: 10_000, retryPeriodMs: 2_000 };
+
 /** The deadline counts from an answer, others count from the write: an answer this late still leaves a margin. */
 const answerWithinMs = 4_000;
 
@@ -47,16 +56,19 @@ export class LeaderElection {
   readonly #name: string;
   readonly #key: string;
   readonly #identity: string;
+  readonly #timing: LeaseTiming;
   readonly #clock: Clock;
   readonly #log: Log;
   #leading = false;
 
-  constructor({ client, namespace, name, identity, clock, log }: LeaderElectionOptions) {
+  constructor({ client, namespace, name, identity, timing = defaultTiming, clock, log }: LeaderElectionOptions) {
+    mustDescend(timing);
     this.#client = client;
     this.#namespace = namespace;
     this.#name = name;
     this.#key = `${namespace}/${name}`;
     this.#identity = identity;
+    this.#timing = timing;
     this.#clock = clock;
     this.#log = log.child({ lease: this.#key, identity });
   }
@@ -97,11 +109,11 @@ export class LeaderElection {
     for (;;) {
       const seen = watch.get(this.#key);
       const takeable =
-        isFree(seen, this.#identity) || (await this.#unchangedFor(durationMs(seen), watch, seen, signal));
+        isFree(seen, this.#identity) || (await this.#unchangedFor(this.#durationMs(seen), watch, seen, signal));
       if (!takeable) continue;
       const lease = await this.#tryToTake(seen, signal);
       if (lease) return lease;
-      await this.#unchangedFor(retryPeriodMs, watch, seen, signal);
+      await this.#unchangedFor(this.#timing.retryPeriodMs, watch, seen, signal);
     }
   }
 
@@ -129,7 +141,7 @@ export class LeaderElection {
     const now = microTime(this.#clock.now());
     const spec = {
       holderIdentity: this.#identity,
-      leaseDurationSeconds: leaseDurationMs / 1000,
+      leaseDurationSeconds: Math.ceil(this.#timing.leaseDurationMs / 1000),
       acquireTime: now,
       renewTime: now,
       leaseTransitions: seen ? (seen.spec?.leaseTransitions ?? 0) + 1 : 0,
@@ -182,7 +194,7 @@ export class LeaderElection {
   async #renew(lease: Stored<Lease>, signal: AbortSignal): Promise<Stored<Lease>> {
     let current = lease;
     for (;;) {
-      using deadline = new Deadline(this.#clock, renewDeadlineMs, signal);
+      using deadline = new Deadline(this.#clock, this.#timing.renewDeadlineMs, signal);
       try {
         current = await this.#renewOnce(current, deadline.signal);
       } catch (error) {
@@ -198,7 +210,7 @@ export class LeaderElection {
   async #renewOnce(lease: Stored<Lease>, signal: AbortSignal): Promise<Stored<Lease>> {
     let current = lease;
     for (let changed = false; ; ) {
-      if (!changed) await pause(this.#clock, retryPeriodMs, signal);
+      if (!changed) await pause(this.#clock, this.#timing.retryPeriodMs, signal);
       try {
         using answer = new Deadline(this.#clock, answerWithinMs, signal);
         if (changed) current = await this.#stillOurs(answer.signal);
@@ -229,6 +241,12 @@ export class LeaderElection {
     }
   }
 
+  /** How long this lease lasts without renewal, as whoever wrote it said. */
+  #durationMs(lease: Stored<Lease> | undefined): number {
+    const seconds = lease?.spec?.leaseDurationSeconds;
+    return seconds ? seconds * 1000 : this.#timing.leaseDurationMs;
+  }
+
   async #swap(lease: Stored<Lease>, spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<Stored<Lease>> {
     const { resourceVersion } = lease.metadata;
     const body = { metadata: { resourceVersion }, spec };
@@ -246,8 +264,10 @@ function isFree(lease: Stored<Lease> | undefined, identity: string): boolean {
   return !holder || holder === identity;
 }
 
-/** How long this lease lasts without renewal, as whoever wrote it said. */
-function durationMs(lease: Stored<Lease> | undefined): number {
-  const seconds = lease?.spec?.leaseDurationSeconds;
-  return seconds ? seconds * 1000 : leaseDurationMs;
+function mustDescend({ leaseDurationMs, renewDeadlineMs, retryPeriodMs }: LeaseTiming): void {
+  if (leaseDurationMs > renewDeadlineMs && renewDeadlineMs > retryPeriodMs && retryPeriodMs > 0) return;
+  throw new InvalidInput(
+    '--leader-election-lease-duration must be longer than --leader-election-renew-deadline, ' +
+      'and that longer than --leader-election-retry-period; lengthen the first, or shorten the others',
+  );
 }

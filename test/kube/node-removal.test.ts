@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { annotatedNode } from '../../src/controller/annotated-capacities.ts';
+import { NodeRemoval } from '../../src/controller/node-removal.ts';
+import { NodeRemovals } from '../../src/controller/node-removals.ts';
+import type { KubeClient } from '../../src/kube/client.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import { nodes, persistentVolumeClaims, persistentVolumes, pods, storageClasses } from '../../src/kube/resource.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { driverName, logicalVolume, nodeFinalizer, otherNodeFinalizer, topologyKey } from '../../src/names.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+
+const api = await startApiServer();
+const { admin, cluster } = api;
+const signal = new AbortController().signal;
+await cluster.kubectl('apply', `-f${join(import.meta.dirname, '..', '..', 'deploy', 'crd.yaml')}`);
+await admin.create(storageClasses, { metadata: { name: 'local' }, provisioner: driverName });
+
+interface Volume {
+  readonly node: string;
+  readonly namespace: string;
+  readonly policy?: 'Delete' | 'Retain';
+}
+
+/** A claim with its volume on a node and a pod that uses it, as provisioner, scheduler and kubelet would leave them. */
+async function volume(name: string, { node, namespace, policy = 'Delete' }: Volume): Promise<void> {
+  const made = await admin.create(logicalVolumes, {
+    metadata: { name, finalizers: [logicalVolume.finalizer] },
+    spec: { name, nodeName: node, size: '1Gi' },
+  });
+  const resources = { requests: { storage: '1Gi' } };
+  const claim = await admin.create(persistentVolumeClaims, {
+    metadata: { name, namespace },
+    spec: { accessModes: ['ReadWriteOnce'], storageClassName: 'local', volumeName: name, resources },
+  });
+  const expression = { key: topologyKey, operator: 'In', values: [node] };
+  await admin.create(persistentVolumes, {
+    metadata: { name },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      capacity: { storage: '1Gi' },
+      storageClassName: 'local',
+      persistentVolumeReclaimPolicy: policy,
+      csi: { driver: driverName, volumeHandle: made.metadata.uid },
+      claimRef: { namespace, name, uid: claim.metadata.uid },
+      nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [expression] }] } },
+    },
+  });
+  await admin.create(pods, {
+    metadata: { name, namespace },
+    spec: {
+      nodeName: node,
+      automountServiceAccountToken: false,
+      containers: [{ name: 'main', image: 'pause' }],
+      volumes: [{ name: 'data', persistentVolumeClaim: { claimName: name } }],
+    },
+  });
+}
+
+const node = (name: string) =>
+  admin.create(nodes, { metadata: { name, finalizers: [otherNodeFinalizer, nodeFinalizer, 'example.com/theirs'] } });
+
+/** Which of the objects of a name are there and stay. */
+async function left(name: string, namespace: string): Promise<readonly string[]> {
+  const found = {
+    claim: await admin.get(persistentVolumeClaims, name, { namespace }),
+    pod: await admin.get(pods, name, { namespace }),
+    volume: await admin.get(persistentVolumes, name),
+    logicalVolume: await admin.get(logicalVolumes, name),
+  };
+  return Object.entries(found).flatMap(([kind, object]) =>
+    object && !object.metadata.deletionTimestamp ? [kind] : [],
+  );
+}
+
+test('a deleted Node takes its claims, pods and LogicalVolumes with it, and nothing of others', async () => {
+  const namespace = await newNamespace(api, 'shop');
+  await node('a');
+  await volume('gone', { node: 'a', namespace });
+  await volume('kept', { node: 'a', namespace, policy: 'Retain' });
+  await volume('elsewhere', { node: 'b', namespace });
+  const removal = new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: false });
+
+  await removal.reconcile('a', signal);
+  const all = ['claim', 'pod', 'volume', 'logicalVolume'];
+  assert.deepEqual(await left('gone', namespace), all, 'a Node that nobody deletes loses nothing');
+
+  await admin.delete(nodes, 'a');
+  await removal.reconcile('a', signal);
+
+  assert.deepEqual(await left('gone', namespace), ['volume'], 'that goes by its reclaim policy');
+  assert.equal(await admin.get(logicalVolumes, 'gone'), undefined);
+  assert.deepEqual(await left('kept', namespace), ['volume', 'logicalVolume'], 'Retain is kept');
+  assert.deepEqual(await left('elsewhere', namespace), all);
+  assert.deepEqual((await admin.get(nodes, 'a'))?.metadata.finalizers, ['example.com/theirs']);
+});
+
+test('a crash between any two steps is made good by the next run', async () => {
+  const namespace = await newNamespace(api, 'crashes');
+  await node('c');
+  for (const name of ['one', 'two']) await volume(name, { node: 'c', namespace });
+  await admin.delete(nodes, 'c');
+  const steps: string[] = [];
+  for (let survived = 0; ; survived++) {
+    let writes = 0;
+    const step = async <T>(what: string, write: () => Promise<T>): Promise<T> => {
+      if (writes++ === survived) throw new Error('a crash');
+      steps.push(what);
+      return write();
+    };
+    const client: Pick<KubeClient, 'get' | 'list' | 'patch' | 'delete'> = {
+      get: (...args) => admin.get(...args),
+      list: (...args) => admin.list(...args),
+      patch: (resource, ...rest) => step(`patch ${resource.kind}`, () => admin.patch(resource, ...rest)),
+      delete: (resource, ...rest) => step(`delete ${resource.kind}`, () => admin.delete(resource, ...rest)),
+    };
+    const removal = new NodeRemoval({ client, log: silentLog, onlyLetGo: false });
+    try {
+      await removal.reconcile('c', signal);
+      break;
+    } catch (error) {
+      assert.match(String(error), /a crash/);
+      assert.ok(survived < 50, 'it never ends');
+    }
+  }
+  assert.deepEqual(await left('one', namespace), ['volume']);
+  assert.deepEqual(await left('two', namespace), ['volume']);
+  assert.deepEqual((await admin.get(nodes, 'c'))?.metadata.finalizers, ['example.com/theirs']);
+  const first = (what: string) => steps.indexOf(what);
+  assert.ok(first('delete PersistentVolumeClaim') < first('delete Pod'));
+  assert.ok(first('delete Pod') < first('patch LogicalVolume'));
+  assert.ok(first('patch LogicalVolume') < first('patch Node'));
+});
+
+test('told to only let go, it leaves all as it is; it hears of the Node by its watch', async (t) => {
+  const namespace = await newNamespace(api, 'left-alone');
+  await node('d');
+  await volume('untouched', { node: 'd', namespace });
+  const watched = new Informer({
+    client: admin,
+    resource: nodes,
+    project: annotatedNode,
+    clock: systemClock,
+    log: silentLog,
+  });
+  watched.start();
+  t.after(() => watched.stop());
+  const removal = new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: true });
+  const removals = new NodeRemovals({
+    nodes: watched,
+    removal,
+    clock: systemClock,
+    log: silentLog,
+    random: Math.random,
+  });
+  const stop = new AbortController();
+  const running = removals.run(stop.signal);
+  t.after(async () => {
+    stop.abort();
+    await running;
+  });
+
+  await admin.delete(nodes, 'd');
+  await watched.until('d', (found) => found !== undefined && !found.isLeaving, AbortSignal.timeout(30_000));
+
+  const isDeleted = (await admin.get(nodes, 'd'))?.metadata.deletionTimestamp !== undefined;
+  assert.ok(isDeleted, 'it is still being deleted, and we hold it no more');
+  assert.deepEqual(await left('untouched', namespace), ['claim', 'pod', 'volume', 'logicalVolume']);
+});
