@@ -13,7 +13,9 @@ import { Informer } from '../../src/kube/informer.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { InMemoryPool } from '../../src/node/in-memory-pool.ts';
 import { LogicalVolumeReconciler } from '../../src/node/logical-volume-reconciler.ts';
+import { VolumeHasSnapshots } from '../../src/storage/errors.ts';
 import { Pools } from '../../src/storage/pools.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { connect, startApiServer } from './api-server.ts';
 
 const mebi = 1024n ** 2n;
@@ -147,6 +149,19 @@ test('a growth for which there is no room says so at once, and can be lowered, r
   assert.equal(a.get(id)?.sizeBytes, 15n * mebi);
   assert.equal((await one.volumes.grow(id, 90n * mebi, inTime())).sizeBytes, 90n * mebi);
   await one.volumes.remove(id, inTime());
+});
+
+test('a volume that snapshots live from is not removed, and says so until they are gone', async () => {
+  const { id } = await one.volumes.create(wanted('origin', 10n * mebi), inTime());
+  await assert.rejects(one.volumes.grow(id, 200n * mebi, inTime()), { code: 'ResourceExhausted' });
+  a.failure = new VolumeHasSnapshots(id, ['nightly']);
+  await assert.rejects(one.volumes.remove(id, inTime()), {
+    code: 'FailedPrecondition',
+    message: /^node a: volume .* has the snapshots nightly, which live from it; remove them first$/,
+  });
+  assert.ok(a.get(id), 'nothing was lost');
+  await eventually('the node has removed it, now that it can', async () => (await objectsLeft()) === 0);
+  await other.volumes.remove(id, inTime());
 });
 
 test('limits are kept for the node', async () => {
