@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { mkdir, mkdtemp, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { IoLimits } from '../../src/csi/io-limits.ts';
+import { PodIoLimits } from '../../src/node/io-limits.ts';
+import { canLimitIo, findPodCgroup } from '../../src/node/pod-cgroup.ts';
+import { deviceNumber } from '../../src/storage/device-number.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
+
+const podUid = 'cafe0000-0000-4000-8000-000000000001';
+
+/** The kernel's real control groups, in a place of our own. */
+async function cgroups(t: TestContext): Promise<string> {
+  const root = await mkdtemp(join(tmpdir(), 'cgroup-'));
+  await command('mount', '-t', 'cgroup2', 'none', root);
+  undoAfter(t, async () => {
+    await command('umount', root);
+    await rmdir(root);
+  });
+  return root;
+}
+
+async function podCgroup(t: TestContext, root: string): Promise<string> {
+  const parents = [join(root, 'kubepods'), join(root, 'kubepods', 'burstable')];
+  const pod = join(root, 'kubepods', 'burstable', `pod${podUid}`);
+  await mkdir(pod, { recursive: true });
+  undoAfter(t, async () => {
+    for (const directory of [pod, ...parents.reverse()]) await rmdir(directory);
+  });
+  return pod;
+}
+
+/** A volume with a filesystem, or as a raw device, where the kubelet would have it for a pod. */
+async function givenToPod(t: TestContext, kubeletDir: string, device: string, filesystem?: string): Promise<void> {
+  const target = filesystem
+    ? join(kubeletDir, 'pods', podUid, 'volumes', 'kubernetes.io~csi', 'pvc-1', 'mount')
+    : join(kubeletDir, 'plugins', 'kubernetes.io', 'csi', 'volumeDevices', 'publish', 'pvc-1', podUid);
+  await mkdir(dirname(target), { recursive: true });
+  if (filesystem) {
+    await command(`mkfs.${filesystem}`, '-q', device);
+    await mkdir(target);
+    await command('mount', device, target);
+  } else {
+    await writeFile(target, '');
+    await command('mount', '--bind', device, target);
+  }
+  undoAfter(t, () => command('umount', target));
+}
+
+for (const filesystem of ['ext4', 'btrfs', undefined]) {
+  test(`a pod with ${filesystem ?? 'a raw device'} is held to its limits, to new ones, and then to none`, async (t) => {
+    const root = await cgroups(t);
+    assert.ok(await canLimitIo(root));
+    const [disk = ''] = disks();
+    const group = await volumeGroup(t, { disks: [disk] });
+    await command('lvcreate', '-y', '-n', 'v1', '-L', '200m', group);
+    const device = `/dev/${group}/v1`;
+    const kubeletDir = await mkdtemp(join(tmpdir(), 'kubelet-'));
+    undoAfter(t, () => rm(kubeletDir, { recursive: true }));
+    await givenToPod(t, kubeletDir, device, filesystem);
+    let limits: IoLimits = { writeBytesPerSecond: 1048576n, readOperationsPerSecond: 100n };
+    const applied = new PodIoLimits({
+      limitsOf: () => limits,
+      deviceOf: () => device,
+      kubeletDir,
+      cgroupRoot: root,
+      clock: systemClock,
+      log: silentLog,
+      random: Math.random,
+    });
+    undoAfter(t, () => applied.stop(0));
+    const { rdev } = await stat(device, { bigint: true });
+    const becomes = (wanted: string) =>
+      eventually(`io.max is ${wanted}`, async () => {
+        const pod = await findPodCgroup(root, podUid);
+        const present = pod && (await readFile(join(pod, 'io.max'), 'utf8').catch(() => undefined));
+        return present?.trim() === wanted;
+      });
+
+    applied.published('v1');
+    await podCgroup(t, root); // the kubelet makes it a little later
+    await becomes(`${deviceNumber(rdev)} rbps=max wbps=1048576 riops=100 wiops=max`);
+
+    limits = { readBytesPerSecond: 4096n };
+    applied.changed('v1');
+    await becomes(`${deviceNumber(rdev)} rbps=4096 wbps=max riops=max wiops=max`);
+
+    limits = {};
+    applied.changed('v1');
+    await becomes('');
+  });
+}
