@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { stringify } from 'yaml';
+import { codeOf } from '../../src/base/errors.ts';
+import type { KubeClient } from '../../src/kube/client.ts';
+import { nodes } from '../../src/kube/resource.ts';
+import { fixedToken } from '../../src/kube/token.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { connect, startApiServer } from '../kube/api-server.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { find, namespace, render, renderText } from './chart.ts';
+
+const api = await startApiServer();
+const { kubectl } = api.cluster;
+const dir = await mkdtemp(join(tmpdir(), 'moorage-chart-'));
+after(() => rm(dir, { recursive: true }));
+
+async function apply(name: string, manifest: string, ...words: readonly string[]): Promise<void> {
+  const file = join(dir, `${name}.yaml`);
+  await writeFile(file, manifest);
+  await kubectl('apply', '--server-side', `--filename=${file}`, ...words);
+}
+
+await kubectl('create', 'namespace', namespace);
+await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=privileged');
+await apply('chart', await renderText(['scheduler.enabled=true'], '--no-hooks'));
+await api.cluster.registerNodes(2);
+const [own, other] = ['registered-0', 'registered-1'] as const;
+for (const nodeName of [own, other]) {
+  await api.admin.create(logicalVolumes, {
+    metadata: { name: `on-${nodeName}`, finalizers: ['topolvm.io/logicalvolume'] },
+    spec: { name: `on-${nodeName}`, nodeName, size: '1Gi' },
+  });
+}
+
+/** What a thief has: the token of the agent's pod on one node. */
+const thief = await agentOf(own);
+
+async function agentOf(nodeName: string): Promise<KubeClient> {
+  const name = `agent-of-${nodeName}`;
+  const pod = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace },
+    spec: { nodeName, serviceAccountName: 'moorage-node', containers: [{ name: 'node', image: 'moorage' }] },
+  };
+  await apply(name, stringify(pod));
+  return withToken('--bound-object-kind=Pod', `--bound-object-name=${name}`);
+}
+
+async function withToken(...bound: readonly string[]): Promise<KubeClient> {
+  const token = await kubectl('--namespace', namespace, 'create', 'token', 'moorage-node', ...bound);
+  const { server, tls } = api.connection;
+  const ca = tls.ca === undefined ? {} : { ca: tls.ca };
+  return connect({ after }, { server, tls: ca, token: fixedToken(token.trim()) });
+}
+
+const answer = (client: KubeClient, nodeName: string) =>
+  client.patch(
+    logicalVolumes,
+    `on-${nodeName}`,
+    { type: 'merge', body: { status: { volumeID: 'a', code: 0 } } },
+    {
+      subresource: 'status',
+    },
+  );
+const letGo = (client: KubeClient, nodeName: string) =>
+  client.patch(logicalVolumes, `on-${nodeName}`, { type: 'merge', body: { metadata: { finalizers: [] } } });
+const patchNode = (client: KubeClient, nodeName: string, body: object) =>
+  client.patch(nodes, nodeName, { type: 'merge', body });
+const room = (bytes: string) => ({ metadata: { annotations: { 'capacity.topolvm.io/ssd': bytes } } });
+
+async function assertRefused(request: Promise<unknown>, reason: RegExp): Promise<void> {
+  await assert.rejects(request, (error: Error) => {
+    assert.equal(codeOf(error), 'PermissionDenied');
+    assert.match(error.message, reason);
+    return true;
+  });
+}
+
+await eventually('the policy is in force', () =>
+  thief.patch(logicalVolumes, `on-${other}`, { type: 'merge', body: {} }).then(
+    () => false,
+    (error: Error) => /own node only/.test(error.message),
+  ),
+);
+
+test('an agent does its work on its own node: it answers, tells its room, and marks its Node', async () => {
+  await answer(thief, own);
+  await patchNode(thief, own, room('1000'));
+  await patchNode(thief, own, { metadata: { annotations: { 'moorage.dev/io-limits': 'true' } } });
+  await patchNode(thief, own, { metadata: { finalizers: ['topolvm.cybozu.com/node'] } });
+  await patchNode(thief, own, { metadata: { finalizers: [] } });
+  await letGo(thief, own);
+});
+
+test("a stolen token cannot touch another node's LogicalVolume", async () => {
+  await assertRefused(answer(thief, other), /LogicalVolumes of its own node only/);
+  await assertRefused(letGo(thief, other), /LogicalVolumes of its own node only/);
+  const kept = await api.admin.get(logicalVolumes, `on-${other}`);
+  assert.deepEqual(kept?.metadata.finalizers, ['topolvm.io/logicalvolume']);
+  assert.equal(kept?.status, undefined);
+});
+
+test("a stolen token cannot touch another node's Node", async () => {
+  await assertRefused(patchNode(thief, other, room('0')), /its own Node only/);
+  await assertRefused(patchNode(thief, other, { metadata: { finalizers: [] } }), /its own Node only/);
+  assert.equal((await api.admin.get(nodes, other))?.metadata.annotations?.['capacity.topolvm.io/ssd'], undefined);
+});
+
+test('a stolen token can do nothing else to its own Node', async () => {
+  const onOwn = (body: object) => patchNode(thief, own, body);
+  await assertRefused(onOwn({ spec: { unschedulable: false } }), /annotations and finalizers only/);
+  await assertRefused(onOwn({ spec: { taints: [] } }), /annotations and finalizers only/);
+  await assertRefused(onOwn({ metadata: { labels: { role: 'trusted' } } }), /annotations and finalizers only/);
+  await assertRefused(onOwn({ metadata: { annotations: { 'example.org/x': '1' } } }), /annotations/);
+  await assertRefused(onOwn({ metadata: { finalizers: ['example.org/x'] } }), /finalizers/);
+});
+
+test('a stolen token asks for nothing: no spec is changed, no LogicalVolume made or deleted', async () => {
+  const larger = { type: 'merge', body: { spec: { size: '2Gi' } } } as const;
+  await assertRefused(thief.patch(logicalVolumes, `on-${own}`, larger), /it does not ask/);
+  const wanted = { metadata: { name: 'new' }, spec: { name: 'new', nodeName: own, size: '1Gi' } };
+  await assertRefused(thief.create(logicalVolumes, wanted), /forbidden/);
+  await assertRefused(thief.delete(logicalVolumes, `on-${own}`), /forbidden/);
+});
+
+test('a stolen token can reach nothing else: no claim, no secret, no pod', async () => {
+  const account = `--as=system:serviceaccount:${namespace}:moorage-node`;
+  const rights = await kubectl('auth', 'can-i', '--list', '--no-headers', '--namespace', namespace, account);
+  const resources = [...rights.matchAll(/^(\S+) .*\[([a-z ]*)\]$/gm)].map(
+    ([, resource, verbs]) => `${resource}: ${verbs}`,
+  );
+  const everybody = /^(selfsubject\w+\.(authentication|authorization)\.k8s\.io: create|\[.*)/;
+  assert.deepEqual(resources.filter((right) => !everybody.test(right)).sort(), [
+    'logicalvolumes.topolvm.io/status: patch',
+    'logicalvolumes.topolvm.io: list watch patch',
+    'nodes: list watch patch',
+  ]);
+});
+
+test('a token that belongs to no node is worth nothing', async () => {
+  const anybody = await withToken();
+  await assertRefused(answer(anybody, own), /belongs to no node/);
+  await assertRefused(patchNode(anybody, own, room('0')), /belongs to no node/);
+});
+
+test('a token that is bound to the Node itself serves as well', async () => {
+  await patchNode(await withToken('--bound-object-kind=Node', `--bound-object-name=${own}`), own, room('2000'));
+});
+
+test('the pods that need no right on their node are admitted where only restricted pods are', async () => {
+  await kubectl('create', 'namespace', 'restricted');
+  await kubectl('label', 'namespace', 'restricted', 'pod-security.kubernetes.io/enforce=restricted');
+  const objects = await render('scheduler.enabled=true', 'snapshot.enabled=true');
+  const asPod = (kind: string, name: string) => {
+    const { template } = find(objects, kind, name)['spec'] as { template: { spec: object } };
+    const { serviceAccountName: _, priorityClassName: __, ...spec } = template.spec as Record<string, unknown>;
+    return stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'restricted' }, spec });
+  };
+  const restricted = [
+    asPod('Deployment', 'moorage-controller'),
+    asPod('Deployment', 'moorage-scheduler'),
+    asPod('Job', 'moorage-uninstall-check'),
+  ];
+  for (const [index, pod] of restricted.entries()) await apply(`restricted-${index}`, pod, '--dry-run=server');
+  await assert.rejects(
+    apply('privileged', asPod('DaemonSet', 'moorage-node'), '--dry-run=server'),
+    /violates PodSecurity/,
+  );
+});
