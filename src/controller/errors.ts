@@ -1,6 +1,7 @@
 import { type ErrorCode, MoorageError } from '../base/errors.ts';
 import type { ContentSource } from '../csi/volume-store.ts';
 import type { Failure, StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
+import { parameters } from '../names.ts';
 import { codeOfNumber } from '../rpc/status.ts';
 
 /** The name is taken by a volume that is not the one asked for. */
@@ -38,6 +39,18 @@ export class NodeRefused extends MoorageError {
   constructor(nodeName: string, failure: Failure) {
     super(`node ${nodeName}: ${failure.message}`);
     this.code = codeOfNumber(failure.code);
+  }
+}
+
+/** Another node may have the class: by this code the scheduler looks for one, where NotFound would keep the pod there. */
+export class ClassNotThere extends MoorageError {
+  readonly code = 'ResourceExhausted';
+
+  constructor(nodeName: string, { message }: Failure) {
+    super(
+      `node ${nodeName}: ${message}; correct ${parameters.deviceClass} in the StorageClass, ` +
+        'or add the class to the configuration of the node',
+    );
   }
 }
 

@@ -6,6 +6,7 @@ import type { Informer } from '../kube/informer.ts';
 import { recordedSourceOf } from '../logical-volume/content-source.ts';
 import {
   deleting,
+  type Failure,
   failureOf,
   isSnapshot,
   type LogicalVolume,
@@ -14,7 +15,8 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../logical-volume/logical-volume.ts';
-import { NodeRefused, VolumeNotMade, VolumeNotRemoved, WatchBehind } from './errors.ts';
+import { numberOf } from '../rpc/status.ts';
+import { ClassNotThere, NodeRefused, VolumeNotMade, VolumeNotRemoved, WatchBehind } from './errors.ts';
 
 export interface LogicalVolumeCollaborators {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete'>;
@@ -49,7 +51,7 @@ export class LogicalVolumeObjects {
     if (!failure) return made;
     // Left in place it would fail every repetition of the call, although the node may have room by then.
     await this.#delete(made, signal);
-    throw new NodeRefused(made.spec.nodeName, failure);
+    throw creationRefused(made, failure);
   }
 
   /** A volume that our cache does not hold may be younger than the cache; only the API server itself can say no. */
@@ -177,6 +179,12 @@ export class LogicalVolumeObjects {
 /** An object's name may hold no capitals, CSI's names may. */
 export function objectName(name: string): string {
   return name.toLowerCase();
+}
+
+/** To make an empty volume, nothing but its device class must be there already. */
+function creationRefused({ spec }: StoredLogicalVolume, failure: Failure): MoorageError {
+  const isForClass = !spec.source && failure.code === numberOf('NotFound');
+  return isForClass ? new ClassNotThere(spec.nodeName, failure) : new NodeRefused(spec.nodeName, failure);
 }
 
 function answered(volume: StoredLogicalVolume): boolean {

@@ -104,6 +104,15 @@ test("the node's refusal is passed on, and the next call starts afresh", async (
   assert.notEqual(volume.id, 'uid-1', 'another object, so another volume');
 });
 
+test('a node without the device class lets the scheduler look for another one', async (t) => {
+  const { cluster, store } = storeOf(t);
+  cluster.nodesAnswer({ toWish: () => ({ code: 5, message: 'this node has no device class ssd; it has hdd' }) });
+  await assert.rejects(store.create(wanted, never), {
+    code: 'ResourceExhausted',
+    message: /^node a: this node has no device class ssd; it has hdd; correct topolvm.io\/device-class in/,
+  });
+});
+
 test('what goes while it is read is not waited for', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer({ toRemoval: () => undefined });

@@ -39,10 +39,7 @@ export function refuseOtherClass({ source, stored }: Original, deviceClass: stri
 export function nodeOfCopy({ source, stored }: Original, candidates: readonly string[] | undefined): string {
   const { nodeName } = stored;
   if (!candidates || candidates.includes(nodeName)) return nodeName;
-  throw new InvalidInput(
-    `${source.kind} ${source.id} is on node ${nodeName}, so its copy cannot be on ${candidates.join(' or ')}; ` +
-      `have the pod run on ${nodeName}, for example by its nodeSelector`,
-  );
+  throw new SourceElsewhere(source, nodeName, candidates);
 }
 
 export function contentSourceMessage({ kind, id }: ContentSource) {
@@ -64,6 +61,18 @@ function sourceIn({ type }: VolumeContentSource): ContentSource {
 
 function className(deviceClass: string): string {
   return deviceClass === '' ? 'the default device class' : `device class ${deviceClass}`;
+}
+
+/** CSI's code for "not in this topology": the scheduler chooses another node, until it comes to the right one. */
+export class SourceElsewhere extends MoorageError {
+  readonly code = 'ResourceExhausted';
+
+  constructor({ kind, id }: ContentSource, nodeName: string, candidates: readonly string[]) {
+    super(
+      `${kind} ${id} is on node ${nodeName}, so its copy cannot be on ${candidates.join(' or ')}; ` +
+        `have the pod run on ${nodeName}, for example by its nodeSelector`,
+    );
+  }
 }
 
 export class SourceNotFound extends MoorageError {

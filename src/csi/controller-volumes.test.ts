@@ -177,7 +177,7 @@ test('a copy that cannot be had is refused with the reason', async (t) => {
     ],
     [
       { volumeContentSource, accessibilityRequirements: { requisite: [node('b')] } },
-      'InvalidArgument',
+      'ResourceExhausted',
       /volume uid-1 is on node a, so its copy cannot be on b; have the pod run on a/,
     ],
   ];
