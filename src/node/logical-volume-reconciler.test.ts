@@ -8,7 +8,7 @@ import { ManualClock } from '../base/manual-clock.ts';
 import { Informer } from '../kube/informer.ts';
 import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
 import { type LogicalVolume, logicalVolumes, type StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
-import { VolumeInactive } from '../storage/errors.ts';
+import { VolumeHasSnapshots, VolumeInactive } from '../storage/errors.ts';
 import { Pools } from '../storage/pools.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
 import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
@@ -45,7 +45,7 @@ function node(t: TestContext) {
     if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
   });
   pools.onChange(() => {
-    for (const name of reconciler.waitingForRoom()) queue.add(name);
+    for (const name of reconciler.worthAnotherTry()) queue.add(name);
   });
   volumes.start();
   t.after(async () => {
@@ -406,4 +406,17 @@ test('what a power loss left of a copy is answered, not tried for ever; its remo
   await gone('copy');
   await api.create(logicalVolumes, copy);
   assert.equal((await answered('copy'))?.status?.code, 0);
+});
+
+test('a removal that was refused is tried again as soon as a pool changes', async (t) => {
+  const { api, ssd, volumes, answered, gone } = node(t);
+  await ssd.create({ id: 'snapshot', sizeBytes: 1n, tags: [] });
+  await api.create(logicalVolumes, wish);
+  await answered();
+  ssd.failure = new VolumeHasSnapshots('uid-1', ['snapshot']);
+  await api.delete(logicalVolumes, 'pvc-1');
+  await volumes.until('pvc-1', (volume) => volume?.status?.code === 9, never);
+  await settled();
+  await ssd.remove('snapshot');
+  await gone(); // and no clock has advanced
 });

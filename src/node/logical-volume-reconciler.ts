@@ -59,11 +59,13 @@ export class LogicalVolumeReconciler {
     );
   }
 
-  /** The objects whose volumes could not grow and may now, as a pool has changed. */
-  waitingForRoom(): readonly string[] {
+  /** What could not be done and may be now, as a pool has changed: there is room, or the last snapshot of a volume has gone. */
+  worthAnotherTry(): readonly string[] {
+    const wasRefused = (volume: StoredLogicalVolume) =>
+      Boolean(volume.status?.code) && ['grow', 'remove'].includes(nextStep(volume));
     return this.#volumes
       .list()
-      .filter((volume) => volume.status?.code && nextStep(volume) === 'grow')
+      .filter(wasRefused)
       .map(({ metadata }) => metadata.name);
   }
 

@@ -19,8 +19,8 @@ interface Collaborators {
 
 /** Many, as pools themselves put in order what must be; a removal whose data is destroyed first can take hours. */
 const volumesAtOnce = 64;
-/** A burst of changes is one look for those that wait for room. */
-const roomBurstMs = 500;
+/** A burst of changes is one more try. */
+const burstMs = 500;
 
 /** The work that this node's LogicalVolumes ask for: different volumes at once, one volume step by step. */
 export function volumeWork(collaborators: Collaborators): KeyedQueue {
@@ -37,7 +37,7 @@ export function volumeWork(collaborators: Collaborators): KeyedQueue {
     if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
   });
   pools.onChange(() => {
-    for (const name of reconciler.waitingForRoom()) queue.addAfter(name, roomBurstMs);
+    for (const name of reconciler.worthAnotherTry()) queue.addAfter(name, burstMs);
   });
   return queue;
 }

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { KeyedQueue } from '../../src/base/keyed-queue.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { LogicalVolumeObjects } from '../../src/controller/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from '../../src/controller/logical-volume-snapshots.ts';
@@ -12,7 +11,7 @@ import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { InMemoryPool } from '../../src/node/in-memory-pool.ts';
-import { LogicalVolumeReconciler } from '../../src/node/logical-volume-reconciler.ts';
+import { volumeWork } from '../../src/node/volume-work.ts';
 import { VolumeHasSnapshots } from '../../src/storage/errors.ts';
 import { Pools } from '../../src/storage/pools.ts';
 import { eventually } from '../worlds/host/eventually.ts';
@@ -60,19 +59,8 @@ async function startNode(nodeName: string): Promise<InMemoryPool> {
   const pool = new InMemoryPool('ssd', 100n * mebi);
   const pools = new Pools([pool], 'ssd');
   const volumes = watch(client, `spec.nodeName=${nodeName}`);
-  const reconciler = new LogicalVolumeReconciler({ client, volumes, pools, log: silentLog });
-  const queue = new KeyedQueue({
-    reconcile: (name, signal) => reconciler.reconcile(name, signal),
-    concurrency: 8,
-    clock: systemClock,
-    log: silentLog,
-    random: Math.random,
-  });
-  after(() => queue.stop(0));
-  volumes.onChange((change) => LogicalVolumeReconciler.needsLook(change) && queue.add(change.key));
-  pools.onChange(() => {
-    for (const name of reconciler.waitingForRoom()) queue.add(name);
-  });
+  const work = volumeWork({ client, volumes, pools, clock: systemClock, log: silentLog, random: Math.random });
+  after(() => work.stop(0));
   return pool;
 }
 
