@@ -14,7 +14,10 @@ interface Collaborators {
 }
 
 const answerWithinMs = 1000;
+/** Each holds a thread that all file work of the process shares; there are four. */
+const unansweredAtMost = 2;
 const labelNames = ['node', 'device_class', 'volume', 'claim'] as const;
+type Labels = Record<(typeof labelNames)[number], string>;
 
 /** How large each volume is and how full those that are mounted are, read at the moment somebody asks. */
 export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborators): readonly Metric[] {
@@ -42,15 +45,14 @@ export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborat
       registers: [],
       async collect() {
         const targets = await targetsByDevice(kubeletDir);
-        const used = await Promise.all(
-          volumes().map(async ({ volume, labels }) => {
-            const device = await blockDeviceAt(volume.devicePath);
-            const target = targets.get(device ?? '');
-            return { labels, bytes: target === undefined ? undefined : await usage.usedBytes(target) };
-          }),
-        );
+        const used: { readonly labels: Labels; readonly bytes: number }[] = [];
+        for (const { volume, labels } of volumes()) {
+          const target = targets.get((await blockDeviceAt(volume.devicePath)) ?? '');
+          const bytes = target === undefined ? undefined : await usage.usedBytes(target);
+          if (bytes !== undefined) used.push({ labels, bytes });
+        }
         this.reset();
-        for (const { labels, bytes } of used) if (bytes !== undefined) this.set(labels, bytes);
+        for (const { labels, bytes } of used) this.set(labels, bytes);
       },
     }),
   ];
@@ -81,7 +83,7 @@ class FilesystemUsage {
   }
 
   async usedBytes(target: string): Promise<number | undefined> {
-    if (this.#asked.has(target)) return undefined;
+    if (this.#asked.has(target) || this.#asked.size >= unansweredAtMost) return undefined;
     this.#asked.add(target);
     const answer = statfs(target)
       .then(({ blocks, bfree, bsize }) => (blocks - bfree) * bsize)
