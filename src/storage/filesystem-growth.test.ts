@@ -21,7 +21,7 @@ async function commandsFor(filesystem: Filesystem, sizeBytes: bigint | undefined
     commands.push(command.join(' '));
     return { stdout: '', stderr: '' };
   };
-  const superblock = async () => (sizeBytes === undefined ? undefined : { filesystem, sizeBytes });
+  const superblock = async () => (sizeBytes === undefined ? undefined : { filesystem, sizeBytes, isUnfinished: false });
   await new FilesystemGrower({ run, superblock }).grow(volume, filesystem, '/at', signal);
   return commands;
 }

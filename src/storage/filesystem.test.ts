@@ -50,6 +50,25 @@ test('what an earlier volume left where a new one was cut is never taken for its
   assert.equal(decideFormat({ ...cut, tags: [createdTag, filesystemTag('ext4')] }, holds('ext4'), 'ext4'), 'mount');
 });
 
+test('a format that was cut short is done again, if it is known for our own beyond doubt', async () => {
+  const cut: Volume = { ...fresh, tags: [createdTag] };
+  const own: Probe = { kind: 'found', filesystem: 'xfs', uuid: filesystemUuid('v') };
+  const unfinished = { filesystem: 'xfs', sizeBytes: 1n, isUnfinished: true } as const;
+  assert.equal(decideFormat(cut, own, 'xfs', unfinished), 'format again');
+  assert.equal(decideFormat(fresh, own, 'xfs', unfinished), 'format again');
+  assert.equal(decideFormat(cut, own, 'xfs', { ...unfinished, isUnfinished: false }), 'mount');
+  assert.equal(decideFormat(fresh, holds('xfs'), 'xfs', unfinished), 'mount', 'it may be theirs');
+  assert.throws(() => decideFormat(cut, holds('xfs'), 'xfs', unfinished), { name: 'FilesystemForeign' });
+  const tagged: Volume = { ...cut, tags: [createdTag, filesystemTag('xfs')] };
+  assert.equal(decideFormat(tagged, own, 'xfs', unfinished), 'mount', 'it was finished once');
+
+  const superblock: ReadSuperblock = async () => unfinished;
+  const { pool, story, formatter } = bench(cut, own, { superblock });
+  await formatter.ensure(pool, 'v', 'xfs', signal);
+  assert.match(story[1] ?? '', /^mkfs.xfs -f /);
+  assert.equal(story[2], 'tag moorage.dev/filesystem=xfs');
+});
+
 test('a filesystem has the UUID of its volume', () => {
   assert.equal(filesystemUuid('v'), filesystemUuid('v'));
   assert.notEqual(filesystemUuid('v'), filesystemUuid('w'));
@@ -111,14 +130,14 @@ test('a filesystem without a tag is kept and gets its tag', async () => {
 });
 
 test('a formatted volume is known by its own superblock, without a command', async () => {
-  const superblock: ReadSuperblock = async (_, filesystem) => ({ filesystem, sizeBytes: 1n });
+  const superblock: ReadSuperblock = async (_, filesystem) => ({ filesystem, sizeBytes: 1n, isUnfinished: false });
   const { pool, story, formatter } = bench(formatted, holds('ext4'), { superblock });
   assert.equal(await formatter.ensure(pool, 'v', 'ext4', signal), formatted);
   assert.deepEqual(story, []);
 });
 
 test('a superblock says nothing of a volume that was formatted otherwise, or not at all', async () => {
-  const superblock: ReadSuperblock = async (_, filesystem) => ({ filesystem, sizeBytes: 1n });
+  const superblock: ReadSuperblock = async (_, filesystem) => ({ filesystem, sizeBytes: 1n, isUnfinished: false });
   for (const volume of [fresh, { ...fresh, tags: [filesystemTag('xfs')] }]) {
     const { pool, story, formatter } = bench(volume, holds('btrfs'), { superblock });
     await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), { name: 'FilesystemMismatch' });
@@ -138,7 +157,7 @@ test('options of mkfs come after our own, and add to what we say to ext4', async
   const { pool, story, formatter } = bench(fresh, empty);
   await formatter.ensure(pool, 'v', 'ext4', signal, options);
   const said = `-E nodiscard,lazy_itable_init=1,lazy_journal_init=1,stride=16 -U ${filesystemUuid('v')} -i 8192`;
-  assert.equal(story[1], `mkfs.ext4 -q -m 0 ${said} /dev/v`);
+  assert.equal(story[1], `mkfs.ext4 -q -b 4096 -m 0 ${said} /dev/v`);
 });
 
 test('a refusal does nothing at all', async () => {

@@ -4,21 +4,34 @@ import type { Command, Run } from '../base/exec.ts';
 import { VolumeNotFound } from './errors.ts';
 import type { Pool, Volume, VolumeId } from './pool.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
-import type { ReadSuperblock } from './superblock.ts';
+import type { ReadSuperblock, Superblock } from './superblock.ts';
 import { createdTag, filesystemTag, formattedAs } from './tags.ts';
 
 export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
 export type Filesystem = (typeof filesystems)[number];
 
-/** The only place that allows a format. It decides; the caller acts. */
-export function decideFormat(volume: Volume, probe: Probe, wanted: Filesystem): 'format' | 'mount' {
+/**
+ * The only place that allows a format. It decides; the caller acts. What is found may be our own work that was cut short:
+ * then the tag is missing, the UUID is the one that only we give, and the superblock itself says that it is unfinished.
+ */
+export function decideFormat(
+  volume: Volume,
+  probe: Probe,
+  wanted: Filesystem,
+  superblock?: Superblock,
+): 'format' | 'format again' | 'mount' {
   if (probe.kind === 'unknown') throw new DeviceUnreadable(volume.id, probe.reason);
   if (probe.kind === 'found') {
+    const isTagged = formattedAs(volume) !== undefined;
+    const isOurs = probe.uuid === filesystemUuid(volume.id);
     // Our volume, on which we have not made anything yet: this is what an earlier volume left at the same place on the disk.
-    const unfinished = volume.tags.includes(createdTag) && !formattedAs(volume);
-    if (unfinished && probe.uuid !== filesystemUuid(volume.id))
+    if (volume.tags.includes(createdTag) && !isTagged && !isOurs) {
       throw new FilesystemForeign(volume.id, probe.filesystem);
-    if (probe.filesystem === wanted) return 'mount';
+    }
+    if (probe.filesystem === wanted) {
+      const isCutShort = superblock?.filesystem === wanted && superblock.isUnfinished;
+      return isCutShort && isOurs && !isTagged ? 'format again' : 'mount';
+    }
     throw new FilesystemMismatch(volume.id, wanted, probe.filesystem);
   }
   // Empty, although we once made a filesystem here: the disk lies or was swapped. Better no pod than a fresh, empty database.
@@ -39,18 +52,26 @@ const timeoutMs = 120_000;
 
 /**
  * Fast: no discards, which a new volume does not need, and ext4's tables are zeroed by the kernel once it is mounted.
- * None of them is told to force anything: xfs and btrfs then refuse by themselves to overwrite what they recognise.
+ * They are not told to force anything: xfs and btrfs then refuse by themselves to overwrite what they recognise. Only
+ * where it is proven that this is their own unfinished work, they do it again.
  */
-function mkfs(filesystem: Filesystem, { id, devicePath }: Volume, options: readonly string[]): Command {
+function mkfs(
+  filesystem: Filesystem,
+  { id, devicePath }: Volume,
+  options: readonly string[],
+  { again }: { readonly again: boolean },
+): Command {
   const uuid = filesystemUuid(id);
   switch (filesystem) {
     case 'ext4': {
       const [extended, others] = withoutExtended(options);
       const features = ['nodiscard', 'lazy_itable_init=1', 'lazy_journal_init=1', ...extended].join(',');
-      return ['mkfs.ext4', '-q', '-m', '0', '-E', features, '-U', uuid, ...others, devicePath];
+      // With 4 KiB blocks nothing is written to the head of the device before the superblock, which comes last: until
+      // then it is empty. Small blocks, which small volumes would get, are slow besides once the volume has grown.
+      return ['mkfs.ext4', '-q', '-b', '4096', '-m', '0', '-E', features, '-U', uuid, ...others, devicePath];
     }
     case 'xfs':
-      return ['mkfs.xfs', '-q', '-K', '-m', `uuid=${uuid}`, ...options, devicePath];
+      return ['mkfs.xfs', ...(again ? ['-f'] : []), '-q', '-K', '-m', `uuid=${uuid}`, ...options, devicePath];
     case 'btrfs':
       return ['mkfs.btrfs', '-q', '-K', '-U', uuid, ...options, devicePath];
   }
@@ -92,18 +113,23 @@ export class Formatter {
     if (!volume) throw new VolumeNotFound(pool.name, id);
     if (await this.#isStillThere(volume, wanted, signal)) return volume;
     const probe = await this.#probe(volume.devicePath, signal);
-    if (decideFormat(volume, probe, wanted) === 'format') {
+    const superblock = probe.kind === 'found' ? await this.#superblockOf(volume, wanted, signal) : undefined;
+    const decision = decideFormat(volume, probe, wanted, superblock);
+    if (decision !== 'mount') {
       // Even if the caller leaves: half a filesystem helps nobody.
-      await this.#run(mkfs(wanted, volume, mkfsOptions), { timeoutMs });
+      await this.#run(mkfs(wanted, volume, mkfsOptions, { again: decision === 'format again' }), { timeoutMs });
     }
     return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted)], signal);
   }
 
   /** What we made is known again by itself. Anything else, and whatever may lead to a format, is for the probe to judge. */
   async #isStillThere(volume: Volume, wanted: Filesystem, signal: AbortSignal): Promise<boolean> {
-    if (formattedAs(volume) !== wanted) return false;
+    return formattedAs(volume) === wanted && (await this.#superblockOf(volume, wanted, signal)) !== undefined;
+  }
+
+  async #superblockOf(volume: Volume, wanted: Filesystem, signal: AbortSignal): Promise<Superblock | undefined> {
     try {
-      return (await this.#superblock(volume.devicePath, wanted, signal)) !== undefined;
+      return await this.#superblock(volume.devicePath, wanted, signal);
     } catch (error) {
       if (signal.aborted) throw error;
       throw new DeviceUnreadable(volume.id, messageOf(error));

@@ -34,8 +34,18 @@ const written: Readonly<Record<Filesystem, Uint8Array>> = {
 
 test('a filesystem tells its kind and its size', () => {
   for (const filesystem of filesystems) {
-    assert.deepEqual(parseSuperblock(filesystem, written[filesystem]), { filesystem, sizeBytes: 65_536n * gibi });
+    assert.deepEqual(parseSuperblock(filesystem, written[filesystem]), {
+      filesystem,
+      sizeBytes: 65_536n * gibi,
+      isUnfinished: false,
+    });
   }
+});
+
+test('what mkfs.xfs has not finished says so', () => {
+  const bytes = written.xfs.slice();
+  bytes[126] = 1;
+  assert.equal(parseSuperblock('xfs', bytes)?.isUnfinished, true);
 });
 
 test('without 64 bits, what stands in the upper half does not count', () => {

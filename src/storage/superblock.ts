@@ -7,6 +7,8 @@ export interface Superblock {
   readonly filesystem: Filesystem;
   /** How much of its device the filesystem uses. */
   readonly sizeBytes: bigint;
+  /** Its mkfs has not come to the end: nobody can ever have mounted it. */
+  readonly isUnfinished: boolean;
 }
 
 /** Undefined if no such filesystem is there, or it cannot be told now; that says nothing of what else may be. */
@@ -19,7 +21,7 @@ export type ReadSuperblock = (
 interface Layout {
   readonly offsetBytes: number;
   /** Undefined if this is no superblock of the kind. */
-  sizeBytes(block: DataView): bigint | undefined;
+  parse(block: DataView): Omit<Superblock, 'filesystem'> | undefined;
 }
 
 const lengthBytes = 1024;
@@ -28,27 +30,29 @@ const little = true;
 const layouts: Readonly<Record<Filesystem, Layout>> = {
   ext4: {
     offsetBytes: 1024,
-    sizeBytes(block) {
+    parse(block) {
       const logBlockSize = block.getUint32(0x18, little);
       if (block.getUint16(0x38, little) !== 0xef53 || logBlockSize > 6) return undefined;
       const has64Bits = (block.getUint32(0x60, little) & 0x80) !== 0;
       const high = has64Bits ? block.getUint32(0x150, little) : 0;
       const blocks = (BigInt(high) << 32n) | BigInt(block.getUint32(0x04, little));
-      return blocks << BigInt(10 + logBlockSize);
+      return { sizeBytes: blocks << BigInt(10 + logBlockSize), isUnfinished: false }; // mkfs writes it last
     },
   },
   xfs: {
     offsetBytes: 0,
-    sizeBytes(block) {
+    parse(block) {
       if (block.getUint32(0) !== 0x58465342) return undefined; // XFSB
-      return block.getBigUint64(8) * BigInt(block.getUint32(4));
+      const sizeBytes = block.getBigUint64(8) * BigInt(block.getUint32(4));
+      return { sizeBytes, isUnfinished: block.getUint8(126) !== 0 }; // mkfs writes it first, marked as in progress
     },
   },
   btrfs: {
     offsetBytes: 65_536,
-    sizeBytes(block) {
+    parse(block) {
       if (block.getBigUint64(0x40, little) !== 0x4d5f53665248425fn) return undefined; // _BHRfS_M
-      return block.getBigUint64(0xd1, little); // of the device that this superblock is on
+      const sizeBytes = block.getBigUint64(0xd1, little); // of the device that this superblock is on
+      return { sizeBytes, isUnfinished: false }; // mkfs writes it with another magic until it is done
     },
   },
 };
@@ -88,6 +92,6 @@ const readBlock: ReadBlock = async (devicePath, offsetBytes) => {
 /** The 1024 bytes at the place where such a filesystem has its superblock. */
 export function parseSuperblock(filesystem: Filesystem, bytes: Uint8Array): Superblock | undefined {
   const block = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const sizeBytes = layouts[filesystem].sizeBytes(block);
-  return sizeBytes === undefined ? undefined : { filesystem, sizeBytes };
+  const found = layouts[filesystem].parse(block);
+  return found && { filesystem, ...found };
 }

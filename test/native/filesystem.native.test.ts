@@ -76,6 +76,26 @@ test('a filesystem that vanished is not made anew', native, async (t) => {
   await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: 'FilesystemVanished' });
 });
 
+/** What makes a whole filesystem look as if its mkfs had been killed just before the end. */
+const cutShort: Readonly<Record<Filesystem, (device: string) => string>> = {
+  ext4: (device) => `dd if=/dev/zero of=${device} bs=1024 seek=1 count=1 conv=notrunc,fsync status=none`,
+  xfs: (device) => `xfs_db -x -c 'sb 0' -c 'write inprogress 1' ${device}`,
+  btrfs: (device) => `printf '!' | dd of=${device} bs=1 seek=${65_536 + 64} conv=notrunc,fsync status=none`,
+};
+
+for (const filesystem of filesystems) {
+  test(`${filesystem}: a format that was cut short is done again, on small volumes too`, native, async (t) => {
+    const { pool, volume, mount } = await newVolume(t);
+    await formatter.ensure(pool, 'data', filesystem, signal);
+    await sh(cutShort[filesystem](volume.devicePath));
+    // The tag is set after the format: a volume that has none is as it was then.
+    const untagged = { ...volume, tags: [createdTag] };
+    t.mock.method(pool, 'get', () => untagged, { times: 1 });
+    await formatter.ensure(pool, 'data', filesystem, signal);
+    await mount(filesystem);
+  });
+}
+
 test('another filesystem, swap or unknown data is never overwritten', native, async (t) => {
   const { pool, volume } = await newVolume(t);
   const device = volume.devicePath;
