@@ -63,11 +63,7 @@ async function targetsByDevice(kubeletDir: string): Promise<ReadonlyMap<string, 
   return new Map(mounted.filter(({ isBlock }) => !isBlock).map(({ device, target }) => [device, target]));
 }
 
-function labelsOf(
-  node: string,
-  deviceClass: string,
-  { id, tags }: Volume,
-): Record<(typeof labelNames)[number], string> {
+function labelsOf(node: string, deviceClass: string, { id, tags }: Volume): Labels {
   const prefix = `${claimName}=`;
   const claim = tags.find((tag) => tag.startsWith(prefix))?.slice(prefix.length) ?? '';
   return { node, device_class: deviceClass, volume: id, claim };
