@@ -4,7 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import * as fc from 'fast-check';
 import { InvalidInput } from '../base/errors.ts';
 import { CapacityRangeSchema } from '../rpc/gen/csi/v1/csi_pb.ts';
-import { volumeSize } from './volume-size.ts';
+import { grownSize, volumeSize } from './volume-size.ts';
 import type { VolumeUse } from './volume-use.ts';
 
 const gibi = 1024n ** 3n;
@@ -34,6 +34,24 @@ test('a small wish gives the smallest volume that the use allows', () => {
   assert.equal(size(1n, 0n), 32n * mebi);
   assert.equal(size(1n, 0n, { ...ext4, filesystem: 'xfs' }), 300n * mebi);
   assert.equal(size(1n, 0n, block), 8n * mebi);
+});
+
+test('a copy has the size of its original unless another is asked for', () => {
+  const range = (requiredBytes: bigint, limitBytes: bigint) =>
+    create(CapacityRangeSchema, { requiredBytes, limitBytes });
+  assert.equal(volumeSize(undefined, ext4, 5n * gibi), 5n * gibi);
+  assert.equal(volumeSize(range(6n * gibi, 0n), ext4, 5n * gibi), 6n * gibi);
+  assert.equal(volumeSize(range(gibi, 0n), ext4, 5n * gibi), gibi, 'too small, as its node will say');
+});
+
+test('a volume grows to whole pages, and within the limit', () => {
+  const grown = (requiredBytes: bigint, limitBytes = 0n) =>
+    grownSize(create(CapacityRangeSchema, { requiredBytes, limitBytes }));
+  assert.equal(grown(gibi - 1n), gibi);
+  assert.equal(grown(1n), 4096n, 'what it has already is no concern of the request');
+  assert.throws(() => grown(0n, gibi), /required_bytes is missing/);
+  assert.throws(() => grown(gibi, gibi - 1n), /limit_bytes allows 1023\.\d+ MiB, the volume needs 1 GiB/);
+  assert.throws(() => grown(-1n), /required_bytes is negative/);
 });
 
 test('a limit that cannot be kept is refused', () => {
