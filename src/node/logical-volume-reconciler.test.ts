@@ -420,3 +420,12 @@ test('a removal that was refused is tried again as soon as a pool changes', asyn
   await ssd.remove('snapshot');
   await gone(); // and no clock has advanced
 });
+
+test('an object of TopoLVM, which leaves out what is zero, is told of its failure as well', async (t) => {
+  const { api, ssd, volumes } = node(t);
+  await ssd.create({ id: 'old', sizeBytes: 1024n, tags: [] });
+  const status = { volumeID: 'old', currentSize: '1Ki' };
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, size: '1Gi' }, status });
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 8, never);
+  assert.equal(volume?.status?.volumeID, 'old');
+});

@@ -116,7 +116,7 @@ export class LogicalVolumeReconciler {
       this.#mustHave(id).pool.grow(id, bytesOf(volume.spec.size), signal),
     );
     const request = resizeRequest(volume);
-    const isAnswered = volume.status?.answeredResize === request && volume.status?.code !== 0;
+    const isAnswered = volume.status?.answeredResize === request && Boolean(volume.status?.code);
     // It is tried whenever a pool changes; that it still does not fit is no news to whoever has asked.
     if (grown.kind === 'failed' && isAnswered) return;
     const answer = grown.kind === 'done' ? sizeAnswer(grown.volume) : grown.failure;
