@@ -10,73 +10,90 @@ import { scratchFilesystem } from '../native/scratch.ts';
 
 const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
-/** A real `moorage standalone` with a configuration of its own, for one test. */
+/** Runs a command that finds `$0` as /var/lib, and nothing in /run. */
+const withOwnVarLib = [
+  'unshare',
+  '--mount',
+  'sh',
+  '-ec',
+  'mount --bind "$0" /var/lib; mount -t tmpfs none /run; exec "$@"',
+];
+
+/** A real `moorage standalone` for one test. It ends before what it stands on, which is therefore made later. */
 export class StandaloneProcess {
   readonly directory: string;
   readonly socket: string;
-  readonly #configFile: string;
-  readonly #log: string[] = [];
+  #command: readonly string[] = [];
   #child: ChildProcess | undefined;
+  readonly #log: string[] = [];
 
   private constructor(directory: string) {
     this.directory = directory;
     this.socket = join(directory, 'csi.sock');
-    this.#configFile = join(directory, 'lvmd.yaml');
+  }
+
+  /** Resolves when it serves the classes that `prepare` returns. */
+  static async start(t: TestContext, prepare: () => Promise<readonly object[]>): Promise<StandaloneProcess> {
+    const standalone = await StandaloneProcess.#create(t);
+    const configFile = join(standalone.directory, 'lvmd.yaml');
+    const config = {
+      'socket-name': join(standalone.directory, 'lvmd.sock'),
+      'lvm-command-prefix': ['lvm'],
+      'device-classes': await prepare(),
+    };
+    await writeFile(configFile, stringify(config));
+    standalone.#command = [...standalone.#program, `--config=${configFile}`];
+    await standalone.restart();
+    return standalone;
   }
 
   /** On a directory of files that can be shared by copies. */
   static async onFiles(t: TestContext): Promise<StandaloneProcess> {
-    const path = await scratchFilesystem(t, 'xfs', 2048);
-    return StandaloneProcess.start(t, [{ name: 'files', type: 'file', path, default: true, 'spare-gb': 0 }]);
+    return StandaloneProcess.start(t, async () => {
+      const path = await scratchFilesystem(t, 'xfs', 2048);
+      return [{ name: 'files', type: 'file', path, default: true, 'spare-gb': 0 }];
+    });
   }
 
-  /** Resolves when it serves. */
-  static async start(t: TestContext, deviceClasses: readonly object[]): Promise<StandaloneProcess> {
-    const directory = await mkdtemp(join(tmpdir(), 'moorage-standalone-'));
-    const standalone = new StandaloneProcess(directory);
-    const config = {
-      'socket-name': join(directory, 'lvmd.sock'),
-      'lvm-command-prefix': ['lvm'],
-      'device-classes': deviceClasses,
-    };
-    await writeFile(standalone.#configFile, stringify(config));
-    t.after(async () => {
-      await standalone.end('SIGTERM');
-      await rm(directory, { recursive: true });
-    });
+  /** Without a configuration, and with a directory of the test for /var/lib. */
+  static async byDefault(t: TestContext, prepare: () => Promise<string>): Promise<StandaloneProcess> {
+    const standalone = await StandaloneProcess.#create(t);
+    standalone.#command = [...withOwnVarLib, await prepare(), ...standalone.#program];
     await standalone.restart();
     return standalone;
+  }
+
+  static async #create(t: TestContext): Promise<StandaloneProcess> {
+    const standalone = new StandaloneProcess(await mkdtemp(join(tmpdir(), 'moorage-standalone-')));
+    t.after(async () => {
+      await standalone.end('SIGTERM');
+      await rm(standalone.directory, { recursive: true });
+    });
+    return standalone;
+  }
+
+  get #program(): readonly string[] {
+    return [process.execPath, main, 'standalone', `--csi-socket=${this.socket}`, '--nodename=here'];
   }
 
   /** As after a crash: nothing is remembered but what is on the disks. */
   async restart(): Promise<void> {
     await this.end('SIGKILL');
-    const command = [
-      main,
-      'standalone',
-      `--csi-socket=${this.socket}`,
-      `--config=${this.#configFile}`,
-      '--nodename=here',
-    ];
     const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
-    const child = spawn(process.execPath, command, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    const [command = '', ...args] = this.#command;
+    const child = spawn(command, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
     this.#child = child;
     const serving = Promise.withResolvers<void>();
     createInterface({ input: child.stderr }).on('line', (line) => {
       this.#log.push(line);
       if (line.includes(this.socket) && line.includes('"msg":"serving"')) serving.resolve();
     });
-    child.once('exit', () => serving.reject(new Error(`standalone ended:\n${this.log}`)));
+    child.once('exit', () => serving.reject(new Error(`standalone ended:\n${this.#log.slice(-40).join('\n')}`)));
     await serving.promise;
   }
 
   get pid(): number {
     return this.#child?.pid ?? 0;
-  }
-
-  /** Its last lines. */
-  get log(): string {
-    return this.#log.slice(-40).join('\n');
   }
 
   async end(signal: NodeJS.Signals): Promise<void> {
