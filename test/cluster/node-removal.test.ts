@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { nodes, persistentVolumes, storageClasses } from '../../src/kube/resource.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { driverName, nodeFinalizer } from '../../src/names.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { StatefulSet } from './stateful-set.ts';
+
+describe('a node that goes', () => {
+  let cluster: Cluster;
+  let moorage: Moorage;
+  before(async () => {
+    cluster = await Cluster.start({ nodes: 2 });
+    moorage = await Moorage.install(cluster);
+    await cluster.kube.create(storageClasses, {
+      metadata: { name: 'retained' },
+      provisioner: driverName,
+      reclaimPolicy: 'Retain',
+      volumeBindingMode: 'WaitForFirstConsumer',
+    });
+  });
+  after(() => cluster.stop());
+
+  test('its workloads begin anew elsewhere, and what is to be retained waits for its return', async () => {
+    const [leaving, staying] = cluster.nodes;
+    assert.ok(leaving && staying);
+    await cluster.kubectl('cordon', staying.name);
+    const plain = await StatefulSet.create(cluster, 'plain');
+    const kept = await StatefulSet.create(cluster, 'kept', { storageClass: 'retained' });
+    const sets = [plain, kept];
+    for (const set of sets) await set.ready();
+    const [written] = await kept.lines();
+    const ids = [await plain.volumeId(), await kept.volumeId()];
+    const keptVolume = await cluster.kubectl('get', 'pvc', 'data-kept-0', '-ojsonpath={.spec.volumeName}');
+    await cluster.kubectl('uncordon', staying.name);
+    const finalizers = (await cluster.kube.get(nodes, leaving.name))?.metadata.finalizers ?? [];
+    assert.ok(finalizers.includes(nodeFinalizer));
+
+    await cluster.kubectl('delete', 'node', leaving.name, '--timeout=60s');
+
+    for (const set of sets) {
+      await eventually(`${set.name} is elsewhere`, async () => (await set.nodeOf()) === staying.name, {
+        timeoutMs: 120_000,
+        explain: () => cluster.tails(),
+      });
+      await set.ready();
+      assert.equal((await set.lines()).length, 1, 'on a fresh volume');
+    }
+    const { items } = await cluster.kube.list(logicalVolumes, { fieldSelector: `spec.nodeName=${leaving.name}` });
+    assert.deepEqual(
+      items.map(({ metadata }) => metadata.name),
+      [keptVolume],
+    );
+    await eventually('the volume that was not to be retained is gone', async () => {
+      const handles = (await cluster.kube.list(persistentVolumes)).items.map(({ spec }) => spec?.csi?.volumeHandle);
+      return !handles.includes(ids[0]) && handles.includes(ids[1]);
+    });
+    const onDisk = await leaving.shell(`lvs --noheadings -o lv_name ${volumeGroup}`);
+    for (const id of ids) assert.match(onDisk, new RegExp(id), 'nothing was done to its disks');
+
+    await leaving.kill();
+    await leaving.boot();
+    await moorage.whenServing(leaving);
+    await kept.delete();
+    const release = [{ op: 'remove', path: '/spec/claimRef' }];
+    await cluster.kubectl('patch', 'pv', keptVolume, '--type=json', `-p=${JSON.stringify(release)}`);
+    await cluster.kubectl('cordon', staying.name); // so that the new claim takes the old volume
+    const returned = await StatefulSet.create(cluster, 'kept', { storageClass: 'retained' });
+    await returned.ready();
+    assert.equal((await returned.lines())[0], written, 'its data is there again');
+  });
+});
