@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { deleting, logicalVolumes, type StoredLogicalVolume } from '../../src/logical-volume/logical-volume.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import { thin } from '../worlds/cluster/cluster-node.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { AgentFaults } from './agent-faults.ts';
+import { nothingLeft } from './nothing-left.ts';
+import { askForSnapshot, snapshotReady } from './snapshot.ts';
+import { TestNamespace } from './test-namespace.ts';
+
+const write = (path: string) =>
+  `dd if=/dev/urandom of=${path} bs=64k count=32 2>/dev/null && sync && sha256sum <${path}`;
+
+describe('an agent that ends in the middle of everything', () => {
+  let cluster: Cluster;
+  let moorage: Moorage;
+  before(async () => {
+    cluster = await Cluster.start({ nodes: 2 });
+    moorage = await Moorage.install(cluster);
+  });
+  after(() => cluster.stop());
+
+  describe('by itself', { concurrency: 2 }, () => {
+    for (const [fate, nodeName] of [
+      ['killed', 'node-a'],
+      ['upgraded', 'node-b'],
+    ] as const) {
+      test(`${fate} while it creates, formats, grows, copies and removes: all of it ends as it should`, async () => {
+        const node = cluster.node(nodeName);
+        const agent = new AgentFaults(node);
+        const its = await TestNamespace.create(cluster, fate);
+        const here = { node: nodeName };
+        await its.claim('grown', here);
+        await its.claim('copied', { ...here, storageClass: 'moorage-thin' });
+        await its.claim('doomed', here);
+        await its.claim('fresh', here);
+        await its.pod('writer', { ...here, claims: { '/grown': 'grown', '/copied': 'copied' } });
+        await its.ready('writer');
+        const inGrown = await its.sh('writer', write('/grown/file'));
+        const inCopied = await its.sh('writer', write('/copied/file'));
+        for (const claim of ['doomed', 'fresh']) await its.volumeId(claim);
+
+        await agent.holdMkfs();
+        await its.pod('formatter', { ...here, claims: { '/data': 'fresh' } });
+        await agent.mkfsBegun();
+        const letLvmGoOn = await agent.holdLvm();
+        await its.claim('made', here);
+        await its.grow('grown', '200Mi');
+        await askForSnapshot(cluster, its, 'moment', 'copied');
+        await its.kubectl('delete', 'pvc', 'doomed', '--wait=false');
+        await asked(
+          'a volume',
+          (volume) => volume.spec.nodeName === nodeName && !volume.status?.volumeID && !volume.spec.source,
+        );
+        await asked('growth', (volume) => volume.spec.nodeName === nodeName && String(volume.spec.size) === '200Mi');
+        await asked('a copy', (volume) => volume.spec.nodeName === nodeName && Boolean(volume.spec.source));
+        await asked('removal', (volume) => volume.spec.nodeName === nodeName && deleting(volume));
+
+        await (fate === 'killed' ? agent.kill() : agent.upgrade());
+        await letLvmGoOn();
+        await agent.releaseMkfs();
+
+        if (fate === 'upgraded') await agent.runsAnotherBuild();
+        await its.ready('formatter');
+        await its.sh('formatter', write('/data/file'));
+        await its.volumeId('made');
+        await its.grown('grown', '200Mi');
+        await snapshotReady(cluster, its, 'moment');
+        await eventually('the doomed claim has no volume any more', async () => (await ofNode(nodeName)).length === 5);
+        assert.equal(await its.sh('writer', 'sha256sum </grown/file'), inGrown);
+        assert.equal(await its.sh('writer', 'sha256sum </copied/file'), inCopied);
+        await onDiskAsAsked(nodeName);
+
+        await its.claim('restored', {
+          storageClass: 'moorage-thin',
+          source: { kind: 'VolumeSnapshot', name: 'moment' },
+        });
+        await its.pod('reader', { ...here, claims: { '/data': 'restored' } });
+        await its.ready('reader');
+        assert.equal(await its.sh('reader', 'sha256sum </data/file'), inCopied);
+        await its.empty();
+      });
+    }
+
+    async function ofNode(nodeName: string): Promise<StoredLogicalVolume[]> {
+      const { items } = await cluster.kube.list(logicalVolumes);
+      return items.filter(({ spec }) => spec.nodeName === nodeName);
+    }
+
+    async function asked(what: string, isIt: (volume: StoredLogicalVolume) => boolean): Promise<void> {
+      await eventually(`${what} is asked for`, async () => (await cluster.kube.list(logicalVolumes)).items.some(isIt), {
+        explain: () => cluster.tails(),
+      });
+    }
+
+    /** Each volume that was asked for is there once, and nothing else. */
+    async function onDiskAsAsked(nodeName: string): Promise<void> {
+      const found = await cluster.node(nodeName).shell('lvs --noheadings -o lv_name');
+      const names = found.split(/\s+/).filter((name) => name !== '' && name !== thin.pool);
+      const asked = (await ofNode(nodeName)).map(({ status }) => status?.volumeID ?? 'none');
+      assert.deepEqual(names.sort(), asked.sort());
+    }
+  });
+
+  test('nothing of all that is left on the nodes', () => nothingLeft(cluster, moorage));
+});

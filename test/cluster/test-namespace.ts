@@ -1,0 +1,232 @@
+import type { V1CSIVolumeSource, V1PersistentVolumeClaimTemplate } from '@kubernetes/client-node';
+import {
+  namespaces,
+  type PersistentVolumeClaim,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  type Wire,
+} from '../../src/kube/resource.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
+import { busyboxImage } from '../worlds/cluster/images.ts';
+import { isReady } from '../worlds/cluster/ready.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+
+export interface ClaimOptions {
+  readonly storageClass?: string;
+  readonly size?: string;
+  readonly volumeMode?: 'Filesystem' | 'Block';
+  readonly accessMode?: 'ReadWriteOnce' | 'ReadWriteOncePod';
+  readonly attributesClass?: string;
+  /** What it is a copy of. */
+  readonly source?: { readonly kind: 'VolumeSnapshot' | 'PersistentVolumeClaim'; readonly name: string };
+  /** As if the scheduler had chosen it: the volume is made there, without a pod. */
+  readonly node?: string;
+}
+
+/** What a pod has, by the path in its container. */
+export interface PodOptions {
+  readonly claims?: Readonly<Record<string, string>>;
+  readonly devices?: Readonly<Record<string, string>>;
+  readonly inline?: Readonly<Record<string, Wire<V1CSIVolumeSource>>>;
+  readonly generic?: Readonly<Record<string, Wire<V1PersistentVolumeClaimTemplate>>>;
+  readonly readOnly?: boolean;
+  readonly node?: string;
+  /** Runs beside the pod's wait for its end. */
+  readonly script?: string;
+}
+
+/** A namespace of one test's own, with its claims and pods. */
+export class TestNamespace {
+  readonly name: string;
+  readonly #cluster: Cluster;
+
+  private constructor(cluster: Cluster, name: string) {
+    this.#cluster = cluster;
+    this.name = name;
+  }
+
+  static async create(cluster: Cluster, name: string): Promise<TestNamespace> {
+    await cluster.kube.create(namespaces, { metadata: { name } });
+    return new TestNamespace(cluster, name);
+  }
+
+  async claim(name: string, options: ClaimOptions = {}): Promise<void> {
+    await this.#cluster.kube.create(persistentVolumeClaims, {
+      metadata: {
+        name,
+        namespace: this.name,
+        ...(options.node && { annotations: { 'volume.kubernetes.io/selected-node': options.node } }),
+      },
+      spec: claimSpec(options),
+    });
+  }
+
+  /** Asks for a pod; `ready` waits for it. */
+  async pod(name: string, options: PodOptions): Promise<void> {
+    const { claims = {}, devices = {}, inline = {}, generic = {}, readOnly = false, node, script = ':' } = options;
+    const mounts = [
+      ...Object.entries(claims).map(([path, claimName]) => ({
+        path,
+        source: { persistentVolumeClaim: { claimName } },
+      })),
+      ...Object.entries(inline).map(([path, csi]) => ({ path, source: { csi } })),
+      ...Object.entries(generic).map(([path, template]) => ({
+        path,
+        source: { ephemeral: { volumeClaimTemplate: template } },
+      })),
+    ].map((mount, index) => ({ ...mount, name: `volume-${index}` }));
+    const blocks = Object.entries(devices).map(([path, claimName], index) => ({
+      path,
+      name: `device-${index}`,
+      source: { persistentVolumeClaim: { claimName } },
+    }));
+    const pod = {
+      metadata: { name, namespace: this.name },
+      spec: {
+        terminationGracePeriodSeconds: 1,
+        ...(node && { nodeSelector: { 'kubernetes.io/hostname': node } }),
+        containers: [
+          {
+            name: 'main',
+            image: busyboxImage,
+            imagePullPolicy: 'Never',
+            command: ['sh', '-c', `trap 'exit 0' TERM; { ${script}; } & sleep 1000000 & wait $!`],
+            volumeMounts: mounts.map((mount) => ({ name: mount.name, mountPath: mount.path, readOnly })),
+            volumeDevices: blocks.map((block) => ({ name: block.name, devicePath: block.path })),
+          },
+        ],
+        volumes: [...mounts, ...blocks].map((volume) => ({ name: volume.name, ...volume.source })),
+      },
+    };
+    // A namespace is ready for pods once it has its ServiceAccount.
+    await eventually(`pod ${name} is made`, () => this.#cluster.kube.create(pods, pod));
+  }
+
+  async ready(pod: string): Promise<void> {
+    await eventually(
+      `pod ${this.name}/${pod} is Ready`,
+      async () => isReady(await this.#cluster.kube.get(pods, pod, { namespace: this.name })),
+      { timeoutMs: 90_000, explain: () => this.#explain(`pod/${pod}`) },
+    );
+  }
+
+  /** Runs a script in a pod and returns what it printed. */
+  async sh(pod: string, script: string): Promise<string> {
+    return (await this.kubectl('exec', pod, '--', 'sh', '-ec', script)).trim();
+  }
+
+  async nodeOf(pod: string): Promise<ClusterNode> {
+    const found = await this.#cluster.kube.get(pods, pod, { namespace: this.name });
+    return this.#cluster.node(found?.spec?.nodeName ?? '');
+  }
+
+  async podUid(pod: string): Promise<string> {
+    return (await this.#cluster.kube.get(pods, pod, { namespace: this.name }))?.metadata.uid ?? '';
+  }
+
+  async deletePod(pod: string): Promise<void> {
+    await this.kubectl('delete', 'pod', pod);
+  }
+
+  /** Deletes a pod and waits for one like it. */
+  async replacePod(pod: string, options: PodOptions): Promise<void> {
+    await this.deletePod(pod);
+    await this.pod(pod, options);
+    await this.ready(pod);
+  }
+
+  async found(claim: string): Promise<PersistentVolumeClaim | undefined> {
+    return this.#cluster.kube.get(persistentVolumeClaims, claim, { namespace: this.name });
+  }
+
+  /** The CSI volume ID, which is the volume's name on its node, once the claim is bound. */
+  async volumeId(claim: string): Promise<string> {
+    const volumeName = await eventually(
+      `claim ${this.name}/${claim} is bound`,
+      async () => {
+        const found = await this.found(claim);
+        return found?.status?.phase === 'Bound' && found.spec?.volumeName;
+      },
+      { explain: () => this.#explain(`pvc/${claim}`) },
+    );
+    const volume = await this.#cluster.kube.get(persistentVolumes, volumeName);
+    return volume?.spec?.csi?.volumeHandle ?? '';
+  }
+
+  async grow(claim: string, size: string): Promise<void> {
+    await this.patchClaim(claim, { spec: { resources: { requests: { storage: size } } } });
+  }
+
+  async patchClaim(claim: string, body: object): Promise<void> {
+    const place = { namespace: this.name };
+    await this.#cluster.kube.patch(persistentVolumeClaims, claim, { type: 'merge', body }, place);
+  }
+
+  /** Until the claim, and so the filesystem in it, has the size. */
+  async grown(claim: string, size: string): Promise<void> {
+    await eventually(
+      `claim ${this.name}/${claim} has ${size}`,
+      async () => (await this.found(claim))?.status?.capacity?.['storage'] === size,
+      { timeoutMs: 90_000, explain: () => this.#explain(`pvc/${claim}`) },
+    );
+  }
+
+  /** The words of the first event about an object that match. */
+  async event(object: string, words: RegExp): Promise<string> {
+    const [kind, name] = object.split('/');
+    const selector = `--field-selector=involvedObject.kind=${kind},involvedObject.name=${name}`;
+    return eventually(
+      `an event about ${object} says ${words}`,
+      async () => {
+        const messages = await this.kubectl(
+          'get',
+          'events',
+          selector,
+          '-ojsonpath={range .items[*]}{.message}{"\\n"}{end}',
+        );
+        return messages.split('\n').find((message) => words.test(message));
+      },
+      { explain: () => this.#explain(object) },
+    );
+  }
+
+  async kubectl(...args: string[]): Promise<string> {
+    return this.#cluster.kubectl('-n', this.name, ...args);
+  }
+
+  /** All pods, snapshots and claims in it; resolves when their volumes are gone too. */
+  async empty(): Promise<void> {
+    const { items } = await this.#cluster.kube.list(persistentVolumeClaims, { namespace: this.name });
+    const own = new Set(items.map(({ metadata }) => `pvc-${metadata.uid}`));
+    await this.kubectl('delete', 'pod,volumesnapshot,pvc', '--all');
+    await eventually(
+      `the volumes of ${this.name} are gone`,
+      async () => {
+        const left = await this.#cluster.kube.list(logicalVolumes, { project: ({ metadata }) => metadata.name });
+        return left.items.every((name) => !own.has(name));
+      },
+      { explain: () => this.#cluster.tails() },
+    );
+  }
+
+  async #explain(object: string): Promise<string> {
+    return [await this.kubectl('describe', object), await this.#cluster.tails()].join('\n');
+  }
+}
+
+export function claimSpec(options: ClaimOptions): NonNullable<PersistentVolumeClaim['spec']> {
+  const { storageClass = 'moorage', size = '100Mi', volumeMode = 'Filesystem', source } = options;
+  return {
+    accessModes: [options.accessMode ?? 'ReadWriteOnce'],
+    storageClassName: storageClass,
+    volumeMode,
+    resources: { requests: { storage: size } },
+    ...(options.attributesClass && { volumeAttributesClassName: options.attributesClass }),
+    ...(source && {
+      dataSource: { ...source, ...(source.kind === 'VolumeSnapshot' && { apiGroup: 'snapshot.storage.k8s.io' }) },
+    }),
+  };
+}
