@@ -9,6 +9,7 @@ import type { Mount } from '../storage/mountinfo.ts';
 import type { BindRequest } from '../storage/mounts.ts';
 import type { Volume } from '../storage/pool.ts';
 import { Pools } from '../storage/pools.ts';
+import { rawTag } from '../storage/tags.ts';
 import { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
 import type { PreparedFilesystems } from './prepared-filesystems.ts';
@@ -131,13 +132,14 @@ test('without a staging path a volume is mounted for the pod directly', async (t
   assert.deepEqual(mounts.story, [`mount ${targetPath}`, `protect ${targetPath}`]);
 });
 
-test('a raw volume is not staged, but bound to a file', async (t) => {
-  const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+test('a raw volume is not staged, but bound to a file, and marked', async (t) => {
+  const { pool, volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.stage({ volumeId: 'v', stagingPath, use: block }, never);
   for (let i = 0; i < 2; i++) await volumes.publish({ ...publication, use: block, readOnly: true }, never);
   const bound = `bind /dev/ssd/v at ${targetPath} to read`;
   assert.deepEqual(mounts.story, [bound, bound]);
   assert.ok((await stat(targetPath)).isFile());
+  assert.ok(pool.get('v')?.tags.includes(rawTag));
 });
 
 test('a volume of another node is refused', async (t) => {

@@ -7,6 +7,7 @@ import { makeMountDirectory, makeMountFile, removeMountPoint } from '../storage/
 import type { Mounts } from '../storage/mounts.ts';
 import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
+import { rawTag } from '../storage/tags.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { poolHolding, VolumeNotHere } from './pool-holding.ts';
 import type { PreparedFilesystems } from './prepared-filesystems.ts';
@@ -95,6 +96,7 @@ export class PublishedVolumes implements NodeVolumes {
     const { volumeId, targetPath: target, stagingPath, readOnly, use } = publication;
     const { pool, volume } = this.#find(volumeId);
     if (use.kind === 'block') {
+      if (!volume.tags.includes(rawTag)) await pool.addTags(volumeId, [rawTag], signal);
       await makeMountFile(target);
       await this.#mounts.bind({ source: volume.devicePath, target, readOnly }, signal);
     } else if (stagingPath === undefined) {

@@ -5,7 +5,7 @@ import { decideFormat, Formatter, filesystems, filesystemUuid } from './filesyst
 import type { Pool, Volume } from './pool.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
 import type { ReadSuperblock } from './superblock.ts';
-import { createdTag, filesystemTag } from './tags.ts';
+import { createdTag, filesystemTag, rawTag } from './tags.ts';
 
 const signal = new AbortController().signal;
 const fresh: Volume = {
@@ -34,6 +34,12 @@ test('a format needs both: a volume never formatted, and a device that is empty 
       assert.throws(() => decideFormat(volume, holds(other), 'ext4'), { name: 'FilesystemMismatch' });
     }
   }
+});
+
+test('on a device that was given away bare no filesystem is made, but one that its user made is mounted', () => {
+  const raw: Volume = { ...fresh, tags: [createdTag, rawTag] };
+  assert.throws(() => decideFormat(raw, empty, 'ext4'), { name: 'UsedRaw', code: 'FailedPrecondition' });
+  assert.equal(decideFormat(raw, holds('ext4'), 'ext4'), 'mount');
 });
 
 test('what an earlier volume left where a new one was cut is never taken for its own', () => {

@@ -5,7 +5,7 @@ import { VolumeNotFound } from './errors.ts';
 import type { Pool, Volume, VolumeId } from './pool.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
 import type { ReadSuperblock, Superblock } from './superblock.ts';
-import { createdTag, filesystemTag, formattedAs } from './tags.ts';
+import { createdTag, filesystemTag, formattedAs, rawTag, tellsOfUse } from './tags.ts';
 
 export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
 export type Filesystem = (typeof filesystems)[number];
@@ -22,7 +22,7 @@ export function decideFormat(
 ): 'format' | 'format again' | 'mount' {
   if (probe.kind === 'unknown') throw new DeviceUnreadable(volume.id, probe.reason);
   if (probe.kind === 'found') {
-    const isTagged = formattedAs(volume) !== undefined;
+    const isTagged = volume.tags.some(tellsOfUse);
     const isOurs = probe.uuid === filesystemUuid(volume.id);
     // Our volume, on which we have not made anything yet: this is what an earlier volume left at the same place on the disk.
     if (volume.tags.includes(createdTag) && !isTagged && !isOurs) {
@@ -37,6 +37,7 @@ export function decideFormat(
   // Empty, although we once made a filesystem here: the disk lies or was swapped. Better no pod than a fresh, empty database.
   const before = formattedAs(volume);
   if (before) throw new FilesystemVanished(volume.id, before);
+  if (volume.tags.includes(rawTag)) throw new UsedRaw(volume.id);
   return 'format';
 }
 
@@ -174,6 +175,18 @@ export class FilesystemVanished extends MoorageError {
     super(
       `volume ${id} once held ${before} and now reads as empty, so it is left alone: ` +
         'check whether its disk was swapped or wiped; if its data is lost, delete the claim and make a new one',
+    );
+  }
+}
+
+/** What a program has written to a bare device may look like nothing to others. */
+export class UsedRaw extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId) {
+    super(
+      `volume ${id} was used as a raw block device, so no filesystem is made on it: ` +
+        'use it with volumeMode Block, or make a new claim for a filesystem',
     );
   }
 }

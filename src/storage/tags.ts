@@ -39,6 +39,9 @@ export function formattedAs(volume: Volume): string | undefined {
   return volume.tags.find((tag) => tag.startsWith(filesystemPrefix))?.slice(filesystemPrefix.length);
 }
 
+/** Set before the bare device is given away for the first time: whatever is written to it, no filesystem is made there. */
+export const rawTag = 'moorage.dev/raw';
+
 /** Set once the volume has been encrypted: what its device holds is of use only through a key. */
 export const encryptedTag = `${encryptedPrefix}luks2`;
 
@@ -58,7 +61,7 @@ export function isForAnyVolume(tag: string): boolean {
 
 /** Whether somebody may have written data to the volume that carries it, or to the one that it is a copy of. */
 export function tellsOfUse(tag: string): boolean {
-  return tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
+  return tag === rawTag || tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
 }
 
 /** What a copy of a volume takes over from it: the tags that tell what is on its device. */
