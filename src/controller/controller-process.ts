@@ -115,7 +115,7 @@ export async function runController(
   log.info('stopping');
 }
 
-/** Among the replicas, and those of TopoLVM's controller where it still runs. */
+/** By TopoLVM's Lease: where its controller still runs in this namespace, the two do not both lead. */
 function elections(options: ControllerOptions, its: ControllerCollaborators): LeaderElection {
   return new LeaderElection({
     ...its,
