@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
@@ -110,6 +112,41 @@ describe('one volume all the way through', () => {
     await moorage.startController();
 
     await set.ready();
+    await set.delete();
+    await moorage.whenNoVolumes();
+  });
+
+  test('what controller and agent do can be watched', async () => {
+    const set = await StatefulSet.create(cluster, 'watched');
+    await set.ready();
+    const node = cluster.node(await set.nodeOf());
+
+    const script = "fetch('http://127.0.0.1:8080/metrics').then(async (it) => console.log(await it.text()))";
+    const agent = await node.shell(`${process.execPath} -e "${script}"`);
+    const [enter, ...inside] = [...cluster.namespaces.enter, process.execPath, '-e', script];
+    const { stdout: controller } = await promisify(execFile)(enter, inside);
+
+    const volume = `node="${node.name}",device_class="lvm",volume="${await set.volumeId()}",claim="default/data-watched-0"`;
+    assert.ok(agent.includes(`moorage_volume_size_bytes{${volume}} 104857600`));
+    assert.match(agent, new RegExp(`moorage_volume_used_bytes{${volume}} [1-9]`));
+    assert.match(
+      agent,
+      /moorage_call_seconds_count\{service="csi.v1.Node",method="NodePublishVolume",code="OK"\} [1-9]/,
+    );
+    assert.match(
+      agent,
+      /moorage_pool_operation_seconds_count\{device_class="lvm",operation="create",code="OK"\} [1-9]/,
+    );
+    assert.match(
+      agent,
+      new RegExp(`topolvm_volumegroup_available_bytes{node="${node.name}",device_class="lvm"} [1-9]`),
+    );
+    assert.match(agent, /moorage_watch_synced\{watch="logicalvolumes"\} 1/);
+    assert.match(
+      controller,
+      /moorage_call_seconds_count\{service="csi.v1.Controller",method="CreateVolume",code="OK"\} [1-9]/,
+    );
+    assert.match(controller, /moorage_watch_synced\{watch="nodes"\} 1/);
     await set.delete();
     await moorage.whenNoVolumes();
   });
