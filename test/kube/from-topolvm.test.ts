@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { chmod, cp, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { parse, stringify } from 'yaml';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { ensureHelm } from '../worlds/cluster/binaries.ts';
+import { moduleDir } from '../worlds/cluster/go-build.ts';
+import { startApiServer } from './api-server.ts';
+
+const run = promisify(execFile);
+const home = join(import.meta.dirname, '..', '..');
+const { admin, cluster } = await startApiServer();
+const documentation = await readFile(join(home, 'docs', 'migrating-from-topolvm.md'), 'utf8');
+const [there = '', back = ''] = documentation.split('## Back');
+
+test('the documented commands replace one chart by the other, there and back, and every LogicalVolume stays', async () => {
+  const chart = await topolvmChart();
+  await sh(`helm install topolvm ${chart} --namespace topolvm-system --create-namespace`);
+  const spec = { name: 'pvc-1', nodeName: 'node-a', size: '1Gi' };
+  const finalizers = ['topolvm.io/logicalvolume'];
+  const made = await admin.create(logicalVolumes, { metadata: { name: 'pvc-1', finalizers }, spec });
+  const stays = async () => {
+    const found = await admin.get(logicalVolumes, 'pvc-1');
+    assert.deepEqual([found?.metadata.uid, found?.metadata.deletionTimestamp], [made.metadata.uid, undefined]);
+  };
+
+  await sh(commandsIn(there));
+  await stays();
+  assert.match(await sh('helm list --all-namespaces --short'), /^moorage\n$/);
+  assert.match(await sh('kubectl get logicalvolume pvc-1'), /NODE .* SIZE/, 'it is shown by the new definition');
+  const modes = await sh('kubectl get csidriver topolvm.io -ojsonpath={.spec.volumeLifecycleModes}');
+  assert.deepEqual(JSON.parse(modes), ['Persistent', 'Ephemeral']);
+
+  await sh(commandsIn(back.slice(back.indexOf("Stop Moorage's programs"))));
+  await sh(`helm install topolvm ${chart} --namespace topolvm-system --take-ownership`);
+  await stays();
+});
+
+/** What is to be typed, with the files of this test. */
+function commandsIn(text: string): string {
+  const blocks = [...text.matchAll(/```sh\n([^]*?)```/g)].map(([, commands = '']) => commands);
+  assert.notEqual(blocks.length, 0);
+  return blocks.join('').replaceAll(' values.yaml', ` ${join(cluster.dir, 'values.yaml')}`);
+}
+
+async function sh(script: string): Promise<string> {
+  const programs = [cluster.binaries.dir, dirname(await ensureHelm())];
+  await writeFile(
+    join(cluster.dir, 'values.yaml'),
+    stringify({ lvmd: { deviceClasses: [{ name: 'ssd', 'volume-group': 'vg0', default: true }] } }),
+  );
+  const PATH = [...programs, process.env['PATH']].join(':');
+  const env = { ...process.env, PATH, KUBECONFIG: cluster.kubeconfig };
+  return (await run('sh', ['-euxc', script], { cwd: home, env, maxBuffer: 16 << 20 })).stdout;
+}
+
+/** As published, but for the chart of cert-manager, which would have to be fetched and is not used. */
+async function topolvmChart(): Promise<string> {
+  const module = await moduleDir(join(home, 'bench', 'topolvm'), 'github.com/topolvm/topolvm');
+  const chart = join(cluster.dir, 'topolvm-chart');
+  await cp(join(module, 'charts', 'topolvm'), chart, { recursive: true });
+  await chmod(join(chart, 'Chart.yaml'), 0o644); // Go's cache is read-only
+  const { dependencies: _, ...manifest } = parse(await readFile(join(chart, 'Chart.yaml'), 'utf8')) as Record<
+    string,
+    unknown
+  >;
+  await writeFile(join(chart, 'Chart.yaml'), stringify(manifest));
+  return chart;
+}
