@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type StorageClass, storageClasses } from '../../src/kube/resource.ts';
+import { driverName } from '../../src/names.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { createFilesystemClasses } from './filesystem-classes.ts';
+import { nothingLeft } from './nothing-left.ts';
+import { claimSpec, TestNamespace } from './test-namespace.ts';
+
+const writeFile = 'dd if=/dev/urandom of=/data/file bs=64k count=64 2>/dev/null && sync';
+const readFile = 'sha256sum </data/file';
+
+describe('every kind of volume', () => {
+  let cluster: Cluster;
+  let moorage: Moorage;
+  before(async () => {
+    cluster = await Cluster.start({ nodes: 2 });
+    moorage = await Moorage.install(cluster);
+    await createFilesystemClasses(cluster);
+    for (const [name, changes] of Object.entries(classes)) {
+      const spec = { volumeBindingMode: 'WaitForFirstConsumer', allowVolumeExpansion: true, ...changes };
+      await cluster.kube.create(storageClasses, { metadata: { name }, provisioner: driverName, ...spec });
+    }
+  });
+  after(() => cluster.stop());
+
+  const classes: Record<string, Partial<StorageClass>> = {
+    now: { volumeBindingMode: 'Immediate' },
+    absent: { parameters: { 'topolvm.io/device-class': 'nvme' }, volumeBindingMode: 'Immediate' },
+    private: {
+      mountOptions: ['noatime'],
+      parameters: {
+        'moorage.dev/mkfs-options': '-N 64',
+        'moorage.dev/root-mode': '0750',
+        'moorage.dev/root-owner': '1000:2000',
+      },
+    },
+  };
+
+  describe('beside each other', { concurrency: 5 }, () => {
+    for (const [filesystem, size] of [
+      ['ext4', '100Mi'],
+      ['xfs', '300Mi'],
+      ['btrfs', '200Mi'],
+    ] as const) {
+      test(`${filesystem} keeps its data`, async () => {
+        const its = await TestNamespace.create(cluster, filesystem);
+        const pod = { claims: { '/data': 'data' } };
+        await its.claim('data', { storageClass: `moorage-${filesystem}`, size });
+        await its.pod('first', pod);
+        await its.ready('first');
+        assert.match(await its.sh('first', 'grep " /data " /proc/mounts'), new RegExp(` ${filesystem} rw,`));
+        await its.sh('first', writeFile);
+        const written = await its.sh('first', readFile);
+
+        await its.replacePod('first', pod);
+        assert.equal(await its.sh('first', readFile), written);
+
+        await its.deletePod('first');
+        await its.pod('reader', { ...pod, readOnly: true });
+        await its.ready('reader');
+        assert.equal(await its.sh('reader', readFile), written);
+        assert.equal(await its.sh('reader', 'touch /data/x 2>/dev/null || echo refused'), 'refused');
+        await its.empty();
+      });
+    }
+
+    test('a raw block device keeps its data', async () => {
+      const its = await TestNamespace.create(cluster, 'block');
+      const pod = { devices: { '/dev/xvda': 'data' } };
+      await its.claim('data', { volumeMode: 'Block', size: '64Mi' });
+      await its.pod('first', pod);
+      await its.ready('first');
+      assert.equal(await its.sh('first', 'blockdev --getsize64 /dev/xvda'), String(64 * 1024 ** 2));
+      await its.sh('first', 'dd if=/dev/urandom of=/dev/xvda bs=1M count=64 conv=fsync 2>/dev/null');
+      const written = await its.sh('first', 'sha256sum </dev/xvda');
+
+      await its.replacePod('first', pod);
+
+      assert.equal(await its.sh('first', 'sha256sum </dev/xvda'), written);
+      await its.empty();
+    });
+
+    test('a class chooses how the filesystem is made and whom it belongs to', async () => {
+      const its = await TestNamespace.create(cluster, 'private');
+      await its.claim('data', { storageClass: 'private' });
+      await its.pod('first', { claims: { '/data': 'data' } });
+      await its.ready('first');
+      assert.equal(await its.sh('first', 'stat -c "%a %u:%g" /data'), '750 1000:2000');
+      assert.match(await its.sh('first', 'grep " /data " /proc/mounts'), /,noatime/);
+      assert.ok(Number(await its.sh('first', 'stat -f -c %c /data')) < 200, 'about as many inodes as asked for');
+      await its.empty();
+    });
+
+    test('an inline ephemeral volume lives as long as its pod', async () => {
+      const its = await TestNamespace.create(cluster, 'inline');
+      const volumeAttributes = { 'topolvm.io/size': '1' };
+      await its.pod('first', { inline: { '/data': { driver: driverName, fsType: 'xfs', volumeAttributes } } });
+      await its.ready('first');
+      assert.match(await its.sh('first', 'grep " /data " /proc/mounts'), / xfs rw/);
+      await its.sh('first', writeFile);
+      const node = await its.nodeOf('first');
+      const ephemeral = `lvs --noheadings --units m -o lv_size ${volumeGroup} -S 'lv_tags=ephemeral'`;
+      assert.equal((await node.shell(ephemeral)).trim(), '1024.00m');
+
+      await its.deletePod('first');
+
+      await eventually('it is gone', async () => (await node.shell(ephemeral)).trim() === '');
+      await its.empty();
+    });
+
+    test('a generic ephemeral volume lives as long as its pod', async () => {
+      const its = await TestNamespace.create(cluster, 'generic');
+      await its.pod('first', { generic: { '/data': { spec: claimSpec({ size: '64Mi' }) } } });
+      await its.ready('first');
+      await its.sh('first', writeFile);
+
+      await its.deletePod('first');
+
+      await eventually('its claim is gone', async () => (await its.found('first-volume-0')) === undefined);
+      await its.empty();
+    });
+
+    test('ReadWriteOncePod lets in one pod at a time', async () => {
+      const its = await TestNamespace.create(cluster, 'once');
+      const pod = { claims: { '/data': 'data' } };
+      await its.claim('data', { accessMode: 'ReadWriteOncePod' });
+      await its.pod('first', pod);
+      await its.ready('first');
+      await its.pod('second', pod);
+      await its.event('Pod/second', /ReadWriteOncePod/);
+
+      await its.deletePod('first');
+
+      await its.ready('second');
+      await its.empty();
+    });
+
+    test('a pod has claims of three device classes, all on its node', async () => {
+      const its = await TestNamespace.create(cluster, 'three');
+      for (const name of ['moorage', 'moorage-thin', 'moorage-file']) await its.claim(name, { storageClass: name });
+      await its.pod('first', { claims: { '/lvm': 'moorage', '/thin': 'moorage-thin', '/file': 'moorage-file' } });
+      await its.ready('first');
+      const sources = await its.sh('first', 'grep -E " /(lvm|thin|file) " /proc/mounts | cut -d" " -f1');
+      assert.equal(new Set(sources.split('\n')).size, 3);
+      await its.sh('first', 'for d in /lvm /thin /file; do echo $d >$d/name; done; sync');
+      assert.equal(await its.sh('first', 'cat /lvm/name /thin/name /file/name'), '/lvm\n/thin\n/file');
+      await its.empty();
+    });
+
+    test('with Immediate binding the volume is there before the pod, which follows it', async () => {
+      const its = await TestNamespace.create(cluster, 'now');
+      await its.claim('data', { storageClass: 'now' });
+      const id = await its.volumeId('data');
+      await its.pod('first', { claims: { '/data': 'data' } });
+      await its.ready('first');
+      assert.match(
+        await (await its.nodeOf('first')).shell(`lvs --noheadings -o lv_name ${volumeGroup}`),
+        new RegExp(id),
+      );
+      await its.empty();
+    });
+
+    test('a claim of a class that no node offers says so', async () => {
+      const its = await TestNamespace.create(cluster, 'absent');
+      await its.claim('data', { storageClass: 'absent' });
+      await its.event('PersistentVolumeClaim/data', /device class nvme/);
+      await its.empty();
+    });
+  });
+
+  test('a full pool says so, and goes on when space is freed', async () => {
+    const its = await TestNamespace.create(cluster, 'full');
+    for (const node of cluster.nodes) await its.claim(`filler-${node.name}`, { node: node.name, size: '7Gi' });
+    for (const node of cluster.nodes) await its.volumeId(`filler-${node.name}`);
+    await its.claim('squeezed', { size: '2Gi', node: 'node-a' });
+    await its.event(
+      'PersistentVolumeClaim/squeezed',
+      /device class lvm has .* free, 2 GiB wanted; remove volumes, add a disk/,
+    );
+    await its.claim('data', { size: '2Gi' });
+    await its.pod('first', { claims: { '/data': 'data' } });
+    await its.event('Pod/first', /not have enough free storage/);
+
+    await its.kubectl('delete', 'pvc', 'filler-node-b');
+
+    await its.ready('first');
+    assert.equal((await its.nodeOf('first')).name, 'node-b');
+    await its.empty();
+  });
+
+  test('nothing of all that is left on the nodes', () => nothingLeft(cluster, moorage));
+});
