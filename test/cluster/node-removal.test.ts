@@ -55,8 +55,9 @@ describe('a node that goes', () => {
       [keptVolume],
     );
     await eventually('the volume that was not to be retained is gone', async () => {
-      const handles = (await cluster.kube.list(persistentVolumes)).items.map(({ spec }) => spec?.csi?.volumeHandle);
-      return !handles.includes(ids[0]) && handles.includes(ids[1]);
+      const { items: left } = await cluster.kube.list(persistentVolumes);
+      const handles = new Set(left.map(({ spec }) => spec?.csi?.volumeHandle));
+      return !handles.has(ids[0]) && handles.has(ids[1]);
     });
     const onDisk = await leaving.shell(`lvs --noheadings -o lv_name ${volumeGroup}`);
     for (const id of ids) assert.match(onDisk, new RegExp(id), 'nothing was done to its disks');
