@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Node, Stored } from '../kube/resource.ts';
-import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
+import { AnnotatedCapacities, type AnnotatedNode, annotatedNode } from './annotated-capacities.ts';
 
 function node(name: string, annotations?: Record<string, string>) {
   return annotatedNode({ metadata: { name, annotations } } as unknown as Stored<Node>);
@@ -30,4 +30,12 @@ test('the room of a node is what it wrote on itself', () => {
 test('a node limits IO only if it says so', () => {
   const nodes = [node('a', { 'moorage.dev/io-limits': 'true' }), node('b', { 'moorage.dev/io-limits': '' }), node('c')];
   assert.deepEqual([...new AnnotatedCapacities({ list: () => nodes }).limitingIo()], ['a']);
+});
+
+test('as long as no node has said anything, some may limit IO', () => {
+  const room = { 'capacity.topolvm.io/00default': '1' };
+  const mayLimitIo = (...nodes: AnnotatedNode[]) => new AnnotatedCapacities({ list: () => nodes }).mayLimitIo();
+  assert.ok(mayLimitIo(node('a')));
+  assert.ok(!mayLimitIo(node('a', room)));
+  assert.ok(mayLimitIo(node('a', room), node('b', { ...room, 'moorage.dev/io-limits': 'true' })));
 });

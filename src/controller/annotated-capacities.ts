@@ -49,4 +49,9 @@ export class AnnotatedCapacities implements NodeCapacities {
     const limiting = this.#nodes.list().filter(({ limitsIo }) => limitsIo);
     return new Set(limiting.map(({ name }) => name));
   }
+
+  mayLimitIo(): boolean {
+    const isKnown = this.#nodes.list().some(({ freeBytes }) => freeBytes.size > 0);
+    return !isKnown || this.limitingIo().size > 0;
+  }
 }

@@ -25,7 +25,7 @@ export function controllerService(ports: ControllerPorts): Implementation<typeof
     ...capacityCalls(ports),
 
     async controllerGetCapabilities() {
-      const types = ports.capacities.limitingIo().size > 0 ? [...offered, RpcType.MODIFY_VOLUME] : offered;
+      const types = ports.capacities.mayLimitIo() ? [...offered, RpcType.MODIFY_VOLUME] : offered;
       return { capabilities: types.map((type) => ({ type: { case: 'rpc', value: { type } } })) };
     },
   };

@@ -110,6 +110,7 @@ export async function servedController(
   const capacities: NodeCapacities = {
     freeBytes: (deviceClass) => free.get(deviceClass) ?? new Map<string, bigint>(),
     limitingIo: () => limitingIo,
+    mayLimitIo: () => limitingIo.size > 0,
   };
   return {
     volumes,

@@ -89,6 +89,8 @@ export interface NodeCapacities {
   freeBytes(deviceClass: string): ReadonlyMap<string, bigint>;
   /** The nodes that can hold a volume to IO limits. */
   limitingIo(): ReadonlySet<string>;
+  /** Whether there may be such nodes; callers ask once, at their start, when no node may have said anything yet. */
+  mayLimitIo(): boolean;
 }
 
 export class NoSuchVolume extends MoorageError {

@@ -20,4 +20,8 @@ export class OwnCapacities implements NodeCapacities {
   limitingIo(): ReadonlySet<string> {
     return new Set();
   }
+
+  mayLimitIo(): boolean {
+    return false;
+  }
 }

@@ -1,6 +1,6 @@
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { Pool, Volume } from '../storage/pool.ts';
-import type { Pools } from '../storage/pools.ts';
+import { DeviceClassUnavailable, type Pools } from '../storage/pools.ts';
 import { isIdOfOurs, recordIn, type VolumeRecord } from './volume-record.ts';
 
 /** A volume that was made by a call of CSI. */
@@ -14,10 +14,10 @@ type Kind = VolumeRecord['kind'];
 
 /** The volumes on this machine's disks that CSI's calls have made. Whatever else is there is never seen, nor removed. */
 export class RecordedVolumes {
-  readonly #pools: Pick<Pools, 'all'>;
+  readonly #pools: Pick<Pools, 'all' | 'unavailable'>;
   readonly #lock = new KeyedLock();
 
-  constructor(pools: Pick<Pools, 'all'>) {
+  constructor(pools: Pick<Pools, 'all' | 'unavailable'>) {
     this.#pools = pools;
   }
 
@@ -43,8 +43,14 @@ export class RecordedVolumes {
     await this.alone(id, signal, async () => {
       const found = this.find(kind, id);
       if (found) await found.pool.remove(id, signal);
-      else if (this.#isLeft(id)) for (const pool of this.#pools.all()) await pool.remove(id, signal);
+      else if (this.#isLeft(id)) for (const pool of this.#everyPool()) await pool.remove(id, signal);
     });
+  }
+
+  /** It may be in a pool that is away: then nobody can say that it is gone. */
+  #everyPool(): readonly Pool[] {
+    for (const [name, error] of this.#pools.unavailable()) throw new DeviceClassUnavailable(name, error);
+    return this.#pools.all();
   }
 
   /** What a crash left half-made, or what is being erased, is in no list; only its pool knows of it. */

@@ -24,7 +24,7 @@ function machine(disks = [new InMemoryPool('ssd', 10n * gibi), new InMemoryPool(
   const recorded = new RecordedVolumes(pools);
   const shared = { nodeName: 'here', pools, recorded, clock: new ManualClock() };
   const [ssd, hdd] = disks as [InMemoryPool, InMemoryPool];
-  return { ssd, hdd, disks, volumes: new StandaloneVolumes(shared), snapshots: new StandaloneSnapshots(shared) };
+  return { ssd, hdd, disks, pools, volumes: new StandaloneVolumes(shared), snapshots: new StandaloneSnapshots(shared) };
 }
 
 test('a repeated wish is the same volume, also after a restart and at the same moment', async () => {
@@ -129,6 +129,19 @@ test('what a crash left half-made, which no list shows, is removed by its pool',
 
   await volumes.remove('pvc-4711', signal);
   assert.equal(asked.length, 2, 'no volume of ours can have that id');
+});
+
+test('a volume that may be on a disk which is away is not said to be removed', async () => {
+  const { volumes, snapshots, pools, ssd, hdd } = machine();
+  const volume = await volumes.create({ ...wish, deviceClass: 'hdd' }, signal);
+  const isAway = new Map([['hdd', new Error('volume group hdd is not on this node')]]);
+  pools.become({ pools: [ssd], defaultClass: 'ssd', unavailable: isAway });
+  await assert.rejects(volumes.remove(volume.id, signal), { code: 'Unavailable', message: /hdd/ });
+  await assert.rejects(snapshots.remove(idFor('snapshot', 's'), signal), { code: 'Unavailable' });
+
+  pools.become({ pools: [ssd, hdd], defaultClass: 'ssd', unavailable: new Map() });
+  await volumes.remove(volume.id, signal);
+  assert.deepEqual(hdd.list(), []);
 });
 
 test('IO limits are refused', async () => {
