@@ -13,7 +13,10 @@ interface Ground {
   readonly volumes: Pick<Informer<LogicalVolume>, 'list'>;
 }
 
-/** Makes the volume that the object asks for, empty or as a copy; one that was made before is found. */
+/**
+ * Makes the volume that the object asks for, empty or as a copy; one that was made before is found, wherever it is: the
+ * default class may be another one since, and the source may be gone.
+ */
 export async function makeVolume(wish: StoredLogicalVolume, ground: Ground, signal: AbortSignal): Promise<Volume> {
   const { metadata, spec } = wish;
   const claim = metadata.annotations?.[claimName];
@@ -24,7 +27,8 @@ export async function makeVolume(wish: StoredLogicalVolume, ground: Ground, sign
   if (spec.source) return copy(wish, wanted, ground, signal);
   const { size, deviceClass = '', lvcreateOptionClass: optionClass } = spec;
   const empty = { ...wanted, sizeBytes: bytesOf(size), ...(optionClass && { optionClass }) };
-  return ground.pools.get(deviceClass).create(empty, signal);
+  const pool = poolHolding(ground.pools, wanted.id) ?? ground.pools.get(deviceClass);
+  return pool.create(empty, signal);
 }
 
 /** A copy is where its source is: only that pool can make it without moving data. */
@@ -36,7 +40,7 @@ async function copy(
 ): Promise<Volume> {
   const { size, accessType } = wish.spec;
   const sourceId = sourceIdOf(wish, volumes);
-  const pool = poolHolding(pools, sourceId);
+  const pool = poolHolding(pools, wanted.id) ?? poolHolding(pools, sourceId);
   if (!pool) throw new VolumeNotHere(sourceId);
   // A snapshot is as large as its source at that moment, which may have grown since it was asked for.
   if (accessType === 'ro') return pool.snapshot(sourceId, { ...wanted, access: 'ro' }, signal);

@@ -83,6 +83,23 @@ test('a volume that was made before a crash is found, not made twice', async (t)
   assert.equal(ssd.list().length, 1);
 });
 
+test('a volume that was made before a crash is found also if another class is the default since', async (t) => {
+  const { api, ssd, hdd, answered } = node(t);
+  await hdd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  assert.equal((await answered())?.status?.currentSize, '2Ki');
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a copy that was made before a crash is found also if its source has gone since', async (t) => {
+  const { api, ssd, answered } = node(t);
+  await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
+  const annotations = { 'moorage.dev/content-source': 'snapshot/gone' };
+  const spec: LogicalVolume['spec'] = { ...wish.spec, source: 'snapshot-1', accessType: 'rw' };
+  await api.create(logicalVolumes, { ...wish, metadata: { ...wish.metadata, annotations }, spec });
+  assert.equal((await answered())?.status?.volumeID, 'uid-1');
+});
+
 test('a volume that was made without telling its size is measured', async (t) => {
   const { api, hdd, volumes } = node(t);
   await hdd.create({ id: 'old-name', sizeBytes: 2048n, tags: [] });
