@@ -89,6 +89,13 @@ const controllerFlags = {
     default: '/certs',
     description: 'Directory with tls.crt and tls.key, to serve webhooks with; renewed files are taken up',
   },
+  webhookService: {
+    name: 'webhook-service',
+    type: text,
+    default: '',
+    description:
+      'Name that webhooks are called by, <service>.<namespace>.svc: this process makes and renews its certificates itself, and --cert-dir is not used',
+  },
   skipNodeFinalize: {
     name: 'skip-node-finalize',
     type: onOff,

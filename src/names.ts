@@ -96,6 +96,9 @@ export const volumeTag = 'moorage.dev/volume';
 /** Tags of a volume that CSI's calls have made without Kubernetes: all that is known of it. */
 export const recordTagPrefix = 'standalone.moorage.dev/';
 
+/** The MutatingWebhookConfiguration that tells the API server of our webhooks. */
+export const webhookConfigurationName = 'moorage';
+
 /** Prometheus metrics. */
 export const metrics = {
   volumeGroupAvailableBytes: 'topolvm_volumegroup_available_bytes',

@@ -33,6 +33,7 @@ export interface ControllerOptions {
   readonly enableWebhooks: boolean;
   readonly webhookAddress: string;
   readonly certDir: string;
+  readonly webhookService: string;
   /** Let Nodes go at once, with all that was on them left as it is. */
   readonly skipNodeFinalize: boolean;
   readonly leaderElection: boolean;
@@ -103,8 +104,13 @@ export async function runController(
 
   if (options.enableWebhooks) {
     const webhooks = await WebhookServer.start(
-      { address: options.webhookAddress, certDir: options.certDir },
-      { client, clock, log },
+      {
+        address: options.webhookAddress,
+        certDir: options.certDir,
+        service: options.webhookService,
+        identity: hostname(),
+      },
+      { client, clock, log, random: Math.random },
     );
     parts.defer(() => webhooks.stop());
   }

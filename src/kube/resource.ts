@@ -2,6 +2,7 @@ import type {
   EventsV1Event,
   V1ConfigMap,
   V1Lease,
+  V1MutatingWebhookConfiguration,
   V1Namespace,
   V1Node,
   V1ObjectMeta,
@@ -55,6 +56,7 @@ export type Wire<T> = T extends Date
 export type ConfigMap = Wire<V1ConfigMap>;
 export type Event = Wire<EventsV1Event>;
 export type Lease = Wire<V1Lease>;
+export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
 export type Namespace = Wire<V1Namespace>;
 export type Node = Wire<V1Node>;
 export type PersistentVolume = Wire<V1PersistentVolume>;
@@ -124,6 +126,13 @@ export const leases: Resource<Lease> = {
   plural: 'leases',
   kind: 'Lease',
   namespaced: true,
+};
+export const mutatingWebhookConfigurations: Resource<MutatingWebhookConfiguration> = {
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'mutatingwebhookconfigurations',
+  kind: 'MutatingWebhookConfiguration',
+  namespaced: false,
 };
 
 /** How an object is called within its resource: `namespace/name`, or `name` where there are no namespaces. */

@@ -73,10 +73,10 @@ test('a namespace with the label is left out', async () => {
 test('a renewed certificate is taken up, and one without its key is not', async (t) => {
   const certDir = join(cluster.dir, 'renewed');
   const first = await issue(certDir, 'first');
-  const options = { address: '127.0.0.1:0', certDir };
+  const options = { address: '127.0.0.1:0', certDir, service: '', identity: 'test' };
   const complaints: string[] = [];
   const log = pino({ level: 'error' }, { write: (line: string) => void complaints.push(line) });
-  const server = await WebhookServer.start(options, { client: admin, clock: systemClock, log });
+  const server = await WebhookServer.start(options, { client: admin, clock: systemClock, log, random: Math.random });
   t.after(() => server.stop());
   const served = () => servedCertificate(server.address.port);
   assert.equal(await served(), first);

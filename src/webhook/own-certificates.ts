@@ -1,0 +1,153 @@
+import { X509Certificate } from 'node:crypto';
+import type { Clock } from '../base/clock.ts';
+import { KeyedQueue } from '../base/keyed-queue.ts';
+import type { Log } from '../base/log.ts';
+import { Requeue } from '../base/requeue.ts';
+import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
+import { Informer } from '../kube/informer.ts';
+import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations, type Stored } from '../kube/resource.ts';
+import { webhookConfigurationName } from '../names.ts';
+import type { Certificate } from './certificates.ts';
+import { selfSigned } from './self-signed.ts';
+
+const dayMs = 24 * 60 * 60_000;
+const validForMs = 7 * dayMs;
+const renewAfterMs = 3 * dayMs;
+/** How long a new certificate is published before it is used: the API server learns of it by a watch of its own. */
+const settleMs = 60_000;
+
+export interface OwnCertificatesOptions {
+  /** The name that webhooks are called by, `<service>.<namespace>.svc`. */
+  readonly dnsName: string;
+  /** Unlike that of any other replica, and the same after a restart: the pod's name. */
+  readonly identity: string;
+}
+
+export interface OwnCertificatesCollaborators {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly random: () => number;
+}
+
+interface Made extends Certificate {
+  readonly madeAtMs: number;
+}
+
+/**
+ * Certificates that this process makes for itself. It tells the API server to trust them, beside those of the other
+ * replicas, in the webhook's configuration; a key never leaves the process that uses it, so there is no Secret to guard.
+ * A certificate is renewed long before it ends, and those that have ended are taken out, whoever's they were.
+ */
+export class OwnCertificates {
+  readonly #options: OwnCertificatesOptions;
+  readonly #client: KubeClient;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #configurations: Informer<MutatingWebhookConfiguration>;
+  readonly #queue: KeyedQueue;
+  #current: Made;
+  /** Published, but not used yet. */
+  #next: Made | undefined;
+  #onRenewed: (renewed: Certificate) => void = () => {};
+
+  private constructor(options: OwnCertificatesOptions, { client, clock, log, random }: OwnCertificatesCollaborators) {
+    this.#options = options;
+    this.#client = client;
+    this.#clock = clock;
+    this.#log = log;
+    this.#current = this.#make();
+    this.#configurations = new Informer({
+      client,
+      resource: mutatingWebhookConfigurations,
+      fieldSelector: `metadata.name=${webhookConfigurationName}`,
+      clock,
+      log,
+    });
+    this.#queue = new KeyedQueue({ reconcile: () => this.#reconcile(), concurrency: 1, clock, log, random });
+  }
+
+  static start(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators): OwnCertificates {
+    const certificates = new OwnCertificates(options, its);
+    certificates.#configurations.onChange(({ object }) => certificates.#queue.add(object.metadata.name));
+    certificates.#configurations.start();
+    return certificates;
+  }
+
+  get current(): Certificate {
+    return this.#current;
+  }
+
+  onRenewed(listener: (renewed: Certificate) => void): void {
+    this.#onRenewed = listener;
+  }
+
+  async close(): Promise<void> {
+    await this.#queue.stop(0);
+    await this.#configurations.stop();
+  }
+
+  async #reconcile(): Promise<Requeue> {
+    const configuration = this.#configurations.get(webhookConfigurationName);
+    if (!configuration) return Requeue.never; // nobody calls us, so nobody has to trust us
+    const nowMs = this.#clock.now();
+    const renewAtMs = this.#current.madeAtMs + renewAfterMs;
+    if (nowMs >= renewAtMs) this.#next ??= this.#make();
+    if (await this.#publish(configuration)) return Requeue.never; // the watch brings us back
+    if (!this.#next) return Requeue.after(renewAtMs - nowMs);
+
+    const useAtMs = this.#next.madeAtMs + settleMs;
+    if (nowMs < useAtMs) return Requeue.after(useAtMs - nowMs);
+    this.#current = this.#next;
+    this.#next = undefined;
+    this.#onRenewed(this.#current);
+    return Requeue.after(0); // the old one is of no use any more
+  }
+
+  /** True if something had to be written. */
+  async #publish({ metadata, webhooks = [] }: Stored<MutatingWebhookConfiguration>): Promise<boolean> {
+    const own = [this.#current, ...(this.#next ? [this.#next] : [])].map(({ cert }) => cert);
+    const steps = webhooks.flatMap(({ clientConfig }, index): JsonPatchStep[] => {
+      const { identity } = this.#options;
+      const trusted = Buffer.from(clientConfig.caBundle ?? '', 'base64').toString();
+      const wanted = trustedWith(own, trusted, { identity, nowMs: this.#clock.now() });
+      if (wanted === trusted) return [];
+      const value = Buffer.from(wanted).toString('base64');
+      return [{ op: 'add', path: `/webhooks/${index}/clientConfig/caBundle`, value }];
+    });
+    if (steps.length === 0) return false;
+    const unchanged = { op: 'test', path: '/metadata/resourceVersion', value: metadata.resourceVersion } as const;
+    await this.#client.patch(mutatingWebhookConfigurations, metadata.name, {
+      type: 'json',
+      body: [unchanged, ...steps],
+    });
+    this.#log.info('the API server is told to trust the certificate of this process');
+    return true;
+  }
+
+  #make(): Made {
+    const { dnsName, identity: commonName } = this.#options;
+    const madeAtMs = this.#clock.now();
+    return { ...selfSigned({ commonName, dnsName, nowMs: madeAtMs, validForMs }), madeAtMs };
+  }
+}
+
+interface Trust {
+  readonly identity: string;
+  readonly nowMs: number;
+}
+
+/**
+ * The certificates to trust: ours, and those of others that have not ended. What is there already stays in its place, so
+ * that replicas which each see to their own do not go on correcting each other.
+ */
+export function trustedWith(own: readonly string[], trusted: string, { identity, nowMs }: Trust): string {
+  const found = trusted.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  const present = found.map((pem) => `${pem}\n`);
+  const kept = present.filter((pem) => {
+    if (own.includes(pem)) return true;
+    const { validTo, subject } = new X509Certificate(pem);
+    return Date.parse(validTo) > nowMs && subject !== `CN=${identity}`; // what was ours before a restart, nobody has the key of
+  });
+  return [...kept, ...own.filter((pem) => !present.includes(pem))].join('');
+}

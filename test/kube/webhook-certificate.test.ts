@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { parseAllDocuments, stringify } from 'yaml';
+import { mutatingWebhookConfigurations, pods } from '../../src/kube/resource.ts';
+import { Component } from '../worlds/cluster/component.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+
+const home = join(import.meta.dirname, '..', '..');
+const deploy = (name: string) => join(home, 'deploy', `${name}.yaml`);
+const api = await startApiServer();
+const { admin, cluster } = api;
+const { authority, url } = cluster.controlPlane;
+
+/** They share one network with the API server, which so reaches them by this name. */
+const service = 'localhost';
+const port = 9443;
+let controller: Component;
+
+before(async () => {
+  await cluster.kubectl('apply', ...['namespace', 'crd', 'rbac'].map((name) => `-f${deploy(name)}`));
+  await cluster.kubectl('apply', '-f', await webhookManifest());
+  const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
+  controller = new Component(cluster.namespaces, join(cluster.dir, 'logs'), 'moorage-controller', [
+    join(home, 'bin', 'moorage'),
+    'controller',
+    `--csi-socket=${join(cluster.dir, 'csi.sock')}`,
+    `--kubeconfig=${await authority.kubeconfig('moorage-controller', account, url)}`,
+    '--metrics-addr=127.0.0.1:8080',
+    '--enable-webhooks',
+    `--webhook-addr=127.0.0.1:${port}`,
+    `--webhook-service=${service}`,
+  ]);
+  cluster.components.push(controller);
+  controller.start();
+});
+
+test('the controller makes its own certificate, and the API server trusts it', async () => {
+  await podsCanBeMade('first');
+  assert.equal((await trusted()).length, 1);
+});
+
+test('after a restart it has another one, and the old one is no longer trusted', async () => {
+  const [old] = await trusted();
+  await controller.kill();
+  controller.start();
+  await eventually('there is another one', async () => (await trusted())[0]?.serialNumber !== old?.serialNumber);
+  await podsCanBeMade('second');
+  assert.equal((await trusted()).length, 1);
+});
+
+test('what somebody takes away is put back', async () => {
+  await admin.patch(mutatingWebhookConfigurations, 'moorage', {
+    type: 'json',
+    body: [{ op: 'remove', path: '/webhooks/0/clientConfig/caBundle' }],
+  });
+  await podsCanBeMade('third');
+});
+
+async function podsCanBeMade(namespace: string): Promise<void> {
+  await newNamespace(api, namespace);
+  await cluster.kubectl('--namespace', namespace, 'create', 'serviceaccount', 'default').catch(() => undefined);
+  const spec = { containers: [{ name: 'a', image: 'a' }], automountServiceAccountToken: false };
+  await eventually(
+    'the API server gets an answer from the webhook',
+    async () => admin.create(pods, { metadata: { name: 'pod', namespace }, spec }),
+    { explain: () => controller.tail() },
+  );
+}
+
+async function trusted(): Promise<readonly X509Certificate[]> {
+  const configuration = await admin.get(mutatingWebhookConfigurations, 'moorage');
+  const bundle = Buffer.from(configuration?.webhooks?.[0]?.clientConfig.caBundle ?? '', 'base64').toString();
+  const certificates = bundle.match(/-----BEGIN[^-]+-----[^-]+-----END[^-]+-----/g) ?? [];
+  return certificates.map((pem) => new X509Certificate(pem));
+}
+
+/** As it is deployed, but called by the name that leads to our process. */
+async function webhookManifest(): Promise<string> {
+  const objects = parseAllDocuments(await readFile(deploy('webhook'), 'utf8')).map(
+    (document) => document.toJS() as { kind: string; webhooks?: object[] },
+  );
+  const clientConfig = { url: `https://${service}:${port}/pod/mutate` };
+  for (const { webhooks = [] } of objects) for (const webhook of webhooks) Object.assign(webhook, { clientConfig });
+  const file = join(cluster.dir, 'webhook.yaml');
+  await writeFile(file, objects.map((object) => stringify(object)).join('---\n'));
+  return file;
+}
