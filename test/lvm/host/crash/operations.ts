@@ -59,6 +59,20 @@ export const operations: Record<Operation, Promised> = {
     },
   },
 
+  restore: {
+    async prepare(pool, id) {
+      await withData(pool, id);
+      await snapshot(pool, id);
+    },
+    act: async (pool, id) => void (await restore(pool, id)),
+    async verify(pool, id, acknowledged) {
+      await holds(mustHave(pool, snapshotOf(id)), 0n);
+      if (acknowledged) await holds(mustHave(pool, restoredOf(id)), 0n);
+      await holds(await restore(pool, id), 0n);
+      for (const made of [snapshotOf(id), restoredOf(id), id]) await pool.remove(made, signal);
+    },
+  },
+
   remove: {
     prepare: (pool, id) => withData(pool, id),
     act: async (pool, id) => void (await pool.remove(id, signal)),
@@ -100,6 +114,14 @@ function snapshot(pool: Pool, id: VolumeId): Promise<Volume> {
 
 function snapshotOf(id: VolumeId): VolumeId {
   return `${id}-snapshot`;
+}
+
+function restore(pool: Pool, id: VolumeId): Promise<Volume> {
+  return pool.snapshot(snapshotOf(id), { id: restoredOf(id), tags: ['crash'], access: 'rw' }, signal);
+}
+
+function restoredOf(id: VolumeId): VolumeId {
+  return `${id}-restored`;
 }
 
 function mustHave(pool: Pool, id: VolumeId): Volume {

@@ -1,4 +1,4 @@
-export type Operation = 'create' | 'grow' | 'snapshot' | 'remove' | 'erase';
+export type Operation = 'create' | 'grow' | 'snapshot' | 'restore' | 'remove' | 'erase';
 
 /** In each round one operation is done to volume after volume until the power is cut. */
 export interface Round {
@@ -9,6 +9,7 @@ export interface Round {
 }
 
 const delaysMs = { thick: [0, 35, 90], thin: [0, 35, 90], file: [20, 120] };
+const restoreDelaysMs = [40, 120, 300];
 const eraseDelaysMs = [0, 60, 150, 300];
 
 export const rounds: readonly Round[] = [
@@ -17,6 +18,7 @@ export const rounds: readonly Round[] = [
       delaysMs[pool].map((delayMs) => ({ operation, pool, delayMs })),
     ),
   ),
+  ...restoreDelaysMs.map((delayMs): Round => ({ operation: 'restore', pool: 'thick', delayMs })),
   ...eraseDelaysMs.map((delayMs): Round => ({ operation: 'erase', pool: 'erased', delayMs })),
 ];
 
