@@ -1,17 +1,31 @@
-// npm run bench -- engine [--json]: how fast the storage engine is, beside LVM's own commands and TopoLVM's lvmd.
+// npm run bench -- engine|provision [--json]: how fast Moorage is, beside LVM's own commands and TopoLVM.
 import { parseArgs } from 'node:util';
 import { measureEngine } from '../bench/engine/engine-bench.ts';
 import { engineTables } from '../bench/engine/tables.ts';
+import { measureProvisioning } from '../bench/provision/provision-bench.ts';
+import { provisionTables } from '../bench/provision/results.ts';
 import { messageOf } from '../src/base/errors.ts';
 
-const usage = `npm run bench -- engine          measure the storage engine
-npm run bench -- engine --json   the same, with one JSON object as the last line`;
+const usage = `npm run bench -- engine      measure the storage engine
+npm run bench -- provision   measure CSI calls, from the controller to the mounted volume
+--json                       in addition, one JSON object as the last line`;
+
+async function measure(what: string | undefined): Promise<{ readonly tables: string; readonly results: object }> {
+  if (what === 'engine') {
+    const results = await measureEngine();
+    return { tables: engineTables(results), results };
+  }
+  if (what === 'provision') {
+    const results = await measureProvisioning();
+    return { tables: provisionTables(results), results };
+  }
+  throw new Error(`say what to measure:\n${usage}`);
+}
 
 try {
   const { values, positionals } = parseArgs({ options: { json: { type: 'boolean' } }, allowPositionals: true });
-  if (positionals.length !== 1 || positionals[0] !== 'engine') throw new Error(`say what to measure:\n${usage}`);
-  const results = await measureEngine();
-  console.log(engineTables(results));
+  const { tables, results } = await measure(positionals.length === 1 ? positionals[0] : undefined);
+  console.log(tables);
   if (values.json) console.log(JSON.stringify(results));
 } catch (error) {
   console.error(`npm run bench: ${messageOf(error)}`);

@@ -1,13 +1,6 @@
+import { type Figure, figureOf } from '../figure.ts';
 import type { Operation, Sample } from './rounds.ts';
 import { placeName, type SideName } from './side.ts';
-
-/** What a number of samples comes to; times are in milliseconds. */
-export interface Figure {
-  readonly samples: number;
-  readonly min: number;
-  readonly median: number;
-  readonly p95: number;
-}
 
 /** By place, operation and side. */
 export type Figures = Record<string, Partial<Record<Operation, Partial<Record<SideName, Figure>>>>>;
@@ -21,18 +14,6 @@ export function figuresOf(samples: readonly Sample[]): Figures {
     (operationsHere[operation] ??= {})[side] = figureOf(group.map(({ elapsedMs }) => elapsedMs));
   }
   return figures;
-}
-
-export function figureOf(samplesMs: readonly number[]): Figure {
-  const sorted = samplesMs.toSorted((a, b) => a - b);
-  const at = (index: number) => sorted[Math.min(sorted.length - 1, index)] ?? Number.NaN;
-  const middle = (sorted.length - 1) / 2;
-  return {
-    samples: sorted.length,
-    min: round(at(0)),
-    median: round((at(Math.floor(middle)) + at(Math.ceil(middle))) / 2),
-    p95: round(at(Math.floor(0.95 * sorted.length))),
-  };
 }
 
 /** Moorage's median as a part of another side's; each name says what was measured and against whom. */
@@ -63,8 +44,4 @@ export function ratiosOf(figures: Figures): Record<string, number> {
     burst50_vs_topolvm: against('topolvm', 'thick0', 'create 50'),
     burst50_thin_vs_topolvm: against('topolvm', 'thin0', 'create 50'),
   };
-}
-
-function round(ms: number): number {
-  return Number(ms.toPrecision(4));
 }

@@ -1,5 +1,6 @@
+import type { Figure } from '../figure.ts';
+import { table } from '../table.ts';
 import type { EngineResults } from './engine-bench.ts';
-import type { Figure } from './figures.ts';
 import { operations } from './rounds.ts';
 import { placeName, places, sideNames } from './side.ts';
 
@@ -16,23 +17,10 @@ export function engineTables({ ratios, figures, memory }: EngineResults): string
     table([['', '', ...sideNames], ...rows]),
     'Medians of moorage as a part of the other side:',
     table(Object.entries(ratios).map(([name, value]) => [name, value.toFixed(3)])),
-    `moorage lvmd: ${memory.idleMib} MiB idle, ${memory.halfwayMib} after ${memory.calls / 2} calls, ` +
-      `${memory.afterMib} after ${memory.calls}`,
+    `moorage lvmd: ${memory.idleMib} MiB idle; after each thousand calls: ${memory.afterThousandsMib.join(', ')}`,
   ].join('\n\n');
 }
 
 function words(figure: Figure | undefined): string {
   return figure ? `${figure.min} / ${figure.median} / ${figure.p95} (${figure.samples})` : '-';
-}
-
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-  return rows
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
 }

@@ -1,0 +1,28 @@
+import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
+
+/** What the API server has been asked since it started, about LogicalVolumes and Nodes, and without watches. */
+export interface ApiRequests {
+  readonly requests: number;
+  readonly writes: number;
+}
+
+/** By the server's own count. */
+export async function apiRequests(cluster: Cluster): Promise<ApiRequests> {
+  const metrics = await cluster.kubectl('get', '--raw', '/metrics');
+  let requests = 0;
+  let writes = 0;
+  for (const line of metrics.split('\n')) {
+    if (!/^apiserver_request_total{.*resource="(logicalvolumes|nodes)"/.test(line)) continue;
+    const verb = /verb="(\w+)"/.exec(line)?.[1] ?? '';
+    const count = Number(line.slice(line.lastIndexOf(' ')));
+    if (verb === 'WATCH' || verb === 'LIST') continue;
+    requests += count;
+    if (verb !== 'GET') writes += count;
+  }
+  return { requests, writes };
+}
+
+/** For each of so many volumes. */
+export function perVolume(before: ApiRequests, after: ApiRequests, volumes: number): ApiRequests {
+  return { requests: (after.requests - before.requests) / volumes, writes: (after.writes - before.writes) / volumes };
+}

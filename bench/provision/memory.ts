@@ -1,0 +1,51 @@
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../../test/worlds/cluster/cluster-node.ts';
+import type { Side } from './side.ts';
+
+const atOnce = 25;
+
+/** What a side's programs on a node hold, with all that they have started, in MiB. */
+export interface NodeMemory {
+  readonly pssMib: number;
+  readonly rssMib: number;
+}
+
+/** LogicalVolumes of nodes that no machine stands behind: whoever watches all of them keeps them in memory. */
+export async function makeForeignVolumes(
+  cluster: Cluster,
+  count: number,
+  say: (detail: string) => void,
+): Promise<void> {
+  const numbers = Array.from({ length: count }, (_, i) => i).values();
+  const work = async () => {
+    for (const i of numbers) {
+      if (i % 100 === 0) say(`${i} of ${count} volumes of other nodes`);
+      const name = `foreign-${i}`;
+      await cluster.kube.create(logicalVolumes, {
+        metadata: { name },
+        spec: { name, nodeName: `elsewhere-${i % 50}`, size: '1Gi', deviceClass: 'lvm' },
+      });
+      const status = { volumeID: crypto.randomUUID(), currentSize: '1Gi' };
+      const patch = { type: 'merge', body: { status } } as const;
+      await cluster.kube.patch(logicalVolumes, name, patch, { subresource: 'status' });
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+}
+
+/** Read by a shell, as another program of the same kind would share memory with those that are measured. */
+export async function memoryOf(node: ClusterNode, { agentPids }: Side): Promise<NodeMemory> {
+  const listing = await node.shell(`
+    for pid in ${agentPids.join(' ')}; do
+      echo /proc/$pid/smaps_rollup
+      for stat in /proc/[0-9]*/stat; do
+        read -r child name state parent rest <$stat && [ "$parent" = $pid ] && echo /proc/$child/smaps_rollup
+      done
+    done | sort -u | xargs cat`);
+  const sum = (field: string) => {
+    const values = [...listing.matchAll(new RegExp(`^${field}: +(\\d+) kB$`, 'gm'))];
+    return Math.round(values.reduce((kib, [, value]) => kib + Number(value), 0) / 102.4) / 10;
+  };
+  return { pssMib: sum('Pss'), rssMib: sum('Rss') };
+}

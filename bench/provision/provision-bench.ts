@@ -1,0 +1,108 @@
+import { join } from 'node:path';
+import { run } from '../../src/base/exec.ts';
+import { Cluster } from '../../test/worlds/cluster/cluster.ts';
+import { type ClusterNode, volumeGroup } from '../../test/worlds/cluster/cluster-node.ts';
+import { stage } from '../../test/worlds/host/progress.ts';
+import { quote } from '../../test/worlds/machine/quote.ts';
+import { ensureTopolvm } from '../topolvm/topolvm.ts';
+import type { ApiRequests } from './api-requests.ts';
+import { makeForeignVolumes, memoryOf, type NodeMemory } from './memory.ts';
+import { mooragePrograms, topolvmPrograms } from './programs.ts';
+import { type ProvisionResults, resultsOf } from './results.ts';
+import { type Sample, takeBurst, takeCrowdedTurn, takeTurn } from './rounds.ts';
+import { Side, type SideName } from './side.ts';
+
+const home = join(import.meta.dirname, '..', '..');
+const timeoutMs = 10 * 60_000;
+const memoryMb = 1024;
+/** After this each kind of turn is taken only once, so that all is done within a quarter of an hour on a busy machine. */
+const budgetMs = 6 * 60_000;
+const turns = 3;
+const turn = { volumes: 4, statsCalls: 4 };
+const crowdedTurns = 2;
+const crowdedStatsCalls = 8;
+const otherVolumes = 200;
+const foreignVolumes = 2000;
+
+/** What provisioning takes with TopoLVM and with Moorage, on the real API server and in a machine with real LVM. */
+export async function measureProvisioning(): Promise<ProvisionResults> {
+  const topolvm = await ensureTopolvm();
+  await stage('Moorage', () => run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs, cwd: home }));
+  const cluster = await Cluster.start({ nodes: 1, memoryMb });
+  try {
+    const node = cluster.node('a');
+    await prepare(cluster, node);
+    const sides = await stage('Both sides', async (say) => {
+      const started: Side[] = [];
+      for (const programs of [topolvmPrograms(topolvm), mooragePrograms()]) {
+        say(`starting ${programs.name}`);
+        const side = await Side.start(cluster, node, programs);
+        await side.pause();
+        started.push(side);
+      }
+      return started;
+    });
+    const results = await stage('Measuring', (say) => measure(cluster, node, sides, say));
+    for (const side of sides) side.close();
+    return results;
+  } finally {
+    await cluster.stop();
+  }
+}
+
+async function prepare(cluster: Cluster, node: ClusterNode): Promise<void> {
+  const manifests = ['crd', 'csidriver'].map((name) => `-f${join(home, 'deploy', `${name}.yaml`)}`);
+  await cluster.kubectl('apply', ...manifests);
+  // The machine's own pods and their kubelet are not what is measured, and start processes of their own.
+  await node.shell('kill -STOP $(pidof kubelet containerd)');
+}
+
+async function measure(
+  cluster: Cluster,
+  node: ClusterNode,
+  sides: readonly Side[],
+  say: (detail: string) => void,
+): Promise<ProvisionResults> {
+  const endBy = performance.now() + budgetMs;
+  const samples: Sample[] = [];
+  const api: Record<SideName, ApiRequests[]> = { topolvm: [], moorage: [] };
+  /** Turns of both sides, each time in another order; those that time does not allow are left out, but for the first. */
+  const rounds = async (what: string, count: number, take: (side: Side) => Promise<readonly Sample[]>) => {
+    for (let i = 0; i < count && (i === 0 || performance.now() < endBy); i++) {
+      for (const side of i % 2 === 0 ? sides : sides.toReversed()) {
+        say(`${what}: turn ${i + 1} of ${count}, ${side.name}`);
+        samples.push(...(await take(side)));
+      }
+    }
+  };
+  await rounds('volumes one by one', turns, async (side) => {
+    const taken = await takeTurn(cluster, node, side, turn);
+    api[side.name].push(taken.api);
+    return taken.samples;
+  });
+  await rounds('50 volumes by 8 clients', 1, takeBurst);
+  say(`making ${otherVolumes} other volumes`);
+  await fill(node);
+  await rounds('use among 200 others', crowdedTurns, (side) => takeCrowdedTurn(node, side, crowdedStatsCalls));
+
+  await makeForeignVolumes(cluster, foreignVolumes, say);
+  const memory: Partial<Record<SideName, NodeMemory>> = {};
+  for (const side of sides) {
+    say(`memory of ${side.name}`);
+    await side.resume(); // it makes a volume, so it has seen all those that came before
+    memory[side.name] = await memoryOf(node, side);
+    await side.pause();
+  }
+  return resultsOf(samples, api, memory as Record<SideName, NodeMemory>);
+}
+
+/** Volumes that neither side has made. */
+async function fill(node: ClusterNode): Promise<void> {
+  const script = Array.from(
+    { length: otherVolumes },
+    (_, i) => `lvcreate -y -W n -Z n -n other-${i} -L 4m ${volumeGroup}`,
+  );
+  await node.shell(`printf '%s\\n' ${script.map(quote).join(' ')} | lvm`, { timeoutMs });
+  const made = await node.shell(`lvs --noheadings -o lv_name --select lv_name=~^other- ${volumeGroup} | wc -l`);
+  if (Number(made) !== otherVolumes) throw new Error(`${made.trim()} of ${otherVolumes} other volumes were made`);
+}
