@@ -38,6 +38,7 @@ const good: Record<string, readonly Value[]> = {
     'webhook.podMutatingWebhook.enabled=true',
     'webhook.certManager.enabled=true',
   ],
+  'the webhook with certificates that it makes': ['webhook.podMutatingWebhook.enabled=true'],
   'the webhook with a certificate of your own': [
     'webhook.podMutatingWebhook.enabled=true',
     'webhook.secretName=own',
@@ -81,9 +82,9 @@ const bad: Record<string, { readonly values: readonly Value[]; readonly says: Re
   },
   'no replica': { values: ['controller.replicaCount=0'], says: /replicaCount/ },
   'a log level that there is not': { values: ['node.logLevel=loud'], says: /logLevel/ },
-  'a webhook without a certificate': {
-    values: ['webhook.podMutatingWebhook.enabled=true'],
-    says: /webhook\.certManager\.enabled, or webhook\.secretName/,
+  'a certificate that nobody trusts': {
+    values: ['webhook.podMutatingWebhook.enabled=true', 'webhook.secretName=own'],
+    says: /set webhook\.caBundle/,
   },
 };
 

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { link, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { stringify } from 'yaml';
+import { buildImage } from '../../scripts/image/build-image.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { startCluster } from '../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
+import { importImages, writeProgramImage } from '../worlds/cluster/program-image.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { stage } from '../worlds/host/progress.ts';
+import { chartDir, helm, namespace } from './chart.ts';
+
+const cluster = await startCluster({ after }, { nodes: 1 });
+const { kubectl } = cluster;
+const sidecars = {
+  csiProvisioner: 'moorage.local/csi-provisioner:1',
+  csiResizer: 'moorage.local/csi-resizer:1',
+  csiSnapshotter: 'moorage.local/csi-snapshotter:1',
+};
+
+await stage('Images', async (say) => {
+  const images = join(cluster.dir, 'images');
+  const { archive } = await buildImage(images, say);
+  const archives = [archive];
+  for (const name of Object.values(sidecars)) {
+    const program = /\/(csi-\w+):/.exec(name)?.[1] as keyof typeof cluster.binaries.sidecars;
+    archives.push(join(images, `${program}.tar`));
+    await writeProgramImage(name, cluster.binaries.sidecars[program], join(images, `${program}.tar`));
+  }
+  for (const node of cluster.nodes) {
+    say(`importing on ${node.name}`);
+    const there = archives.map((_, index) => join(node.machine.dir, `image-${index}.tar`));
+    for (const [index, path] of there.entries()) await link(archives[index] ?? '', path);
+    await importImages(node, there);
+  }
+});
+
+const values = join(cluster.dir, 'values.yaml');
+await writeFile(
+  values,
+  stringify({
+    image: { pullPolicy: 'Never', csi: sidecars },
+    lvmd: {
+      deviceClasses: [
+        { name: 'lvm', 'volume-group': volumeGroup, default: true, 'spare-gb': 0 },
+        { name: 'files', type: 'file', path: '/var/lib/moorage', 'spare-gb': 0 },
+      ],
+    },
+    storageClasses: [
+      { name: 'moorage', storageClass: { fsType: 'ext4' } },
+      {
+        name: 'moorage-files',
+        storageClass: { fsType: 'xfs', additionalParameters: { 'topolvm.io/device-class': 'files' } },
+      },
+    ],
+    snapshot: { enabled: true },
+  }),
+);
+
+/** Helm as an administrator; what does not become ready is told with what its pods say. */
+async function manage(...words: readonly string[]): Promise<void> {
+  const admin = [`--kubeconfig=${cluster.kubeconfig}`, `--namespace=${namespace}`, '--timeout=180s'];
+  await helm(...words, ...admin).catch(async (error: Error) => {
+    throw new Error(`${error.message}\n${await explain()}`);
+  });
+}
+
+/** What a person would look at when something does not become ready. */
+async function explain(): Promise<string> {
+  const pods = await kubectl('--namespace', namespace, 'describe', 'pods');
+  const logs = ['daemonset/moorage-node', 'deployment/moorage-controller'].map((of) =>
+    kubectl('--namespace', namespace, 'logs', of, '--all-containers', '--tail=20').catch(
+      (error: Error) => error.message,
+    ),
+  );
+  return [pods, ...(await Promise.all(logs)), await cluster.tails()].join('\n');
+}
+
+test('helm install: all pods run, and the node tells its room', async () => {
+  await kubectl('apply', `--filename=${cluster.binaries.snapshotManifests}`);
+  await kubectl('create', 'namespace', namespace);
+  await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=privileged');
+  await manage('install', 'moorage', chartDir, `--values=${values}`, '--wait');
+  await eventually('the scheduler knows how much room there is', async () => {
+    const listed = await kubectl('--namespace', namespace, 'get', 'csistoragecapacities', '--output=name');
+    return listed.trim().split('\n').length >= 2;
+  });
+});
+
+test('helm test: a claim gets a volume, and a pod writes to it', async () => {
+  await manage('test', 'moorage');
+  await eventually('its volume is gone again', async () => {
+    return (await cluster.kube.list(logicalVolumes)).items.length === 0;
+  });
+});
+
+test('helm uninstall is refused while there is a volume, and leaves nothing behind once there is none', async () => {
+  await cluster.kube.create(logicalVolumes, {
+    metadata: { name: 'left' },
+    spec: { name: 'left', nodeName: cluster.nodes[0]?.name ?? '', size: '64Mi', deviceClass: 'files' },
+  });
+  await assert.rejects(manage('uninstall', 'moorage'), /BackoffLimitExceeded|failed/);
+  const told = await kubectl('--namespace', namespace, 'logs', 'job/moorage-uninstall-check');
+  assert.match(told, /left on node-a/);
+
+  await cluster.kube.delete(logicalVolumes, 'left');
+  await eventually('the volume is gone', async () => (await cluster.kube.get(logicalVolumes, 'left')) === undefined);
+  await manage('uninstall', 'moorage', '--wait');
+  await eventually('nothing is left in the namespace', async () => {
+    const left = await kubectl('--namespace', namespace, 'get', 'all,configmaps,serviceaccounts', '--output=name');
+    return !left.includes('moorage');
+  });
+  assert.ok(await kubectl('get', 'crd', 'logicalvolumes.topolvm.io'));
+});
