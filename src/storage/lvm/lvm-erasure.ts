@@ -50,7 +50,7 @@ export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolu
         mustBeSame: (signal) => knowing(signal, async () => undefined),
       },
       record: (cleanBytes) => knowing(neverAborted, (same) => recordProgress(group, same, cleanBytes)),
-      release: () => group.removals.remove(id, mustBeSame, neverAborted),
+      release: () => group.removals.remove(id, (found) => Boolean(mustBeSame(found)), neverAborted),
     });
   }
 }

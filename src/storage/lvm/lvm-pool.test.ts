@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { CommandFailed } from '../../base/exec.ts';
 import { silentLog } from '../../base/log.ts';
@@ -368,6 +369,29 @@ test('a snapshot is read into a volume of its own, whose callers may leave and c
   assert.equal((await pool.grow('r', 4n * extent, signal)).sizeBytes, 4n * extent);
 });
 
+test('of many copies only a few are under way at once, and a failed one makes way for the next', async () => {
+  let underWay = 0;
+  let most = 0;
+  const { pool } = await open({
+    snapshots: 'copy-on-write',
+    copyDevice: async (_, to) => {
+      most = Math.max(most, ++underWay);
+      await setImmediate();
+      underWay -= 1;
+      if (to.endsWith('r1')) throw new Error('the disk is broken');
+    },
+  });
+  await pool.create(volume('a'), signal);
+  await pool.snapshot('a', { id: 's', tags: [], access: 'ro' }, signal);
+  const ids = ['r1', 'r2', 'r3', 'r4', 'r5'];
+  await Promise.allSettled(ids.map((id) => pool.snapshot('s', { id, tags: [], access: 'rw' }, signal)));
+  assert.deepEqual(
+    ids.filter((id) => pool.get(id)),
+    ['r2', 'r3', 'r4', 'r5'],
+  );
+  assert.equal(most, 2);
+});
+
 test('a copy that failed is no volume, and is made anew', async () => {
   const outcomes = [Promise.reject(new Error('the disk is broken')), Promise.resolve()];
   const { pool, lvm } = await open({ snapshots: 'copy-on-write', copyDevice: async () => outcomes.shift() });
@@ -432,6 +456,29 @@ test('a removal says whether there was anything, listed or not', async () => {
   assert.equal(await pool.remove('half', signal), true);
   assert.equal(await pool.remove('half', signal), false);
   assert.equal(lvm.volumes.size, 0);
+});
+
+test('what another class of the group has is not there for this one, and stays', async () => {
+  for (const erase of [{ kind: 'none' }, { kind: 'zero' }] as const) {
+    const { pool, lvm } = await open({ erase });
+    lvm.volumes.set('thin', { extents: 1, tags: [createdTag], pool: 'pool' });
+    lvm.sequenceNumber++;
+    assert.equal(await pool.remove('thin', signal), false);
+    assert.ok(lvm.volumes.has('thin'));
+  }
+});
+
+test('nothing is copied of what is not whole itself', async () => {
+  const half = { extents: 1, tags: [createdTag, sourceTag('gone')] };
+  const { pool, lvm } = await open({ snapshots: 'copy-on-write' });
+  const thin = await openThin();
+  lvm.volumes.set('half', half);
+  thin.lvm.volumes.set('half', { ...half, tags: [...half.tags, unfinishedTag], pool: 'pool' });
+  for (const its of [{ pool, lvm }, thin]) {
+    its.lvm.sequenceNumber++;
+    await assert.rejects(its.pool.snapshot('half', { id: 's', tags: [], access: 'ro' }, signal), { code: 'NotFound' });
+    assert.ok(!its.lvm.volumes.has('s'));
+  }
 });
 
 test('with options of its own a class lets LVM say what a volume took', async () => {

@@ -135,11 +135,12 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     checkVolumeId(id); // it becomes part of the path that is removed
     let wasThere = false;
     if (this.deviceClass.erase.kind === 'none' && !this.#isBeingErased(id)) {
-      const mustBeMine = () => {
-        this.mustHave(id);
-        wasThere = true;
+      const isMine = () => {
+        wasThere = this.find(id) !== undefined;
+        if (wasThere) this.mustHave(id); // it may be about to be erased since we looked
+        return wasThere;
       };
-      await this.group.removals.remove(id, mustBeMine, signal);
+      await this.group.removals.remove(id, isMine, signal);
       return wasThere;
     }
     await this.group.change(signal, async () => {
@@ -164,6 +165,13 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     if (!volume) throw new VolumeNotFound(this.name, id);
     if (erasureIn(volume.tags)) throw new VolumeBeingErased(id);
     return volume;
+  }
+
+  /** Within `change`: a volume that can be copied. What was interrupted before it was whole is nobody's volume. */
+  protected mustHaveWhole(id: VolumeId): LogicalVolume {
+    const volume = this.mustHave(id);
+    if (this.isWhole(volume)) return volume;
+    throw new VolumeNotFound(this.name, id);
   }
 
   /** Within `change`: the snapshot as an earlier call has made it; undefined if there is none yet. */

@@ -18,8 +18,8 @@ interface Group {
 
 interface Removal {
   readonly name: string;
-  /** Throws if the volume that has the name now is not the caller's to remove. */
-  readonly mustBeMine: (volume: LogicalVolume) => void;
+  /** Whether the volume that has the name now is the caller's to remove; throws if it is another than was meant. */
+  readonly isMine: (volume: LogicalVolume) => boolean;
   readonly signal: AbortSignal;
   readonly done: PromiseWithResolvers<void>;
 }
@@ -37,8 +37,8 @@ export class Removals {
   }
 
   /** One that is not there is removed already. */
-  async remove(name: string, mustBeMine: Removal['mustBeMine'], signal: AbortSignal): Promise<void> {
-    const removal: Removal = { name, mustBeMine, signal, done: Promise.withResolvers() };
+  async remove(name: string, isMine: Removal['isMine'], signal: AbortSignal): Promise<void> {
+    const removal: Removal = { name, isMine, signal, done: Promise.withResolvers() };
     removal.done.promise.catch(() => undefined); // its caller may have left
     this.#waiting.push(removal);
     try {
@@ -74,10 +74,9 @@ export class Removals {
   }
 
   /** Throws what would stand against it. */
-  async #canBeRemoved({ name, mustBeMine }: Removal): Promise<boolean> {
+  async #canBeRemoved({ name, isMine }: Removal): Promise<boolean> {
     const volume = this.#group.get(name);
-    if (!volume) return false;
-    mustBeMine(volume);
+    if (!volume || !isMine(volume)) return false;
     this.#group.mustHaveNoSnapshots(name); // LVM would remove them too, and nobody has asked for that
     // LVM would try for seconds, and everybody else would wait.
     if (await isHeld(volume.path)) throw new VolumeInUse(name, volume.path);

@@ -147,7 +147,7 @@ export class ThickPool extends LvmPool<ThickClass> {
 
   /** With as much room as its origin has it can never overflow, and so never break. */
   async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
-    const origin = this.mustHave(source);
+    const origin = this.mustHaveWhole(source);
     if (this.deviceClass.snapshots === 'none') {
       throw new SnapshotUnsupported(
         `device class ${this.name} makes no snapshots; set snapshots: copy-on-write, or use a thin device class`,

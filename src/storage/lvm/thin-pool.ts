@@ -171,7 +171,7 @@ export class ThinPool extends LvmPool<ThinClass> {
   }
 
   async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
-    const origin = this.mustHave(source);
+    const origin = this.mustHaveWhole(source);
     // Whoever asks for what it asked for the source gets that: both are rounded up to the same extents.
     const wantedBytes = this.#rounded(wanted.sizeBytes ?? origin.sizeBytes);
     if (wantedBytes < origin.sizeBytes) throw new SnapshotTooSmall(wanted.id, origin.sizeBytes, wantedBytes);

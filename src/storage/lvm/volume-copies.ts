@@ -25,6 +25,9 @@ export const copyDevice: CopyDevice = async (from, to, signal) => {
   await target.sync();
 };
 
+/** Two at once let a small one pass a large one. Each piece holds one of the threads that all file work shares. */
+const atOnce = 2;
+
 /** A copy under way; whoever waits for it may leave. */
 export interface Copy {
   /** Resolves when all is copied; rejects if it cannot be. */
@@ -39,6 +42,8 @@ export class VolumeCopies {
   readonly #log: Log;
   readonly #copies = new Map<VolumeId, Copy>();
   readonly #abort = new AbortController();
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
 
   constructor(log: Log) {
     this.#log = log;
@@ -49,7 +54,7 @@ export class VolumeCopies {
   }
 
   begin(id: VolumeId, copy: (signal: AbortSignal) => Promise<void>): void {
-    const whole = copy(this.#abort.signal).finally(() => this.#copies.delete(id));
+    const whole = this.#inTurn(() => copy(this.#abort.signal)).finally(() => this.#copies.delete(id));
     this.#copies.set(id, { whole });
     whole.catch((error: unknown) => {
       this.#log.error({ err: error, volume: id }, `volume ${id} could not be copied: ${messageOf(error)}`);
@@ -60,5 +65,17 @@ export class VolumeCopies {
   async stop(): Promise<void> {
     this.#abort.abort();
     await Promise.allSettled([...this.#copies.values()].map(({ whole }) => whole));
+  }
+
+  async #inTurn(copy: () => Promise<void>): Promise<void> {
+    if (this.#running >= atOnce) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#running += 1;
+    try {
+      await copy();
+    } finally {
+      const next = this.#waiting.shift(); // takes our place
+      if (next) next();
+      else this.#running -= 1;
+    }
   }
 }
