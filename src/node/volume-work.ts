@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../base/clock.ts';
 import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
@@ -36,8 +37,19 @@ export function volumeWork(collaborators: Collaborators): KeyedQueue {
   volumes.onChange((change) => {
     if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
   });
+  let seen: unknown;
   pools.onChange(() => {
-    for (const name of reconciler.worthAnotherTry()) queue.addAfter(name, burstMs);
+    const refused = reconciler.worthAnotherTry();
+    if (refused.length === 0) return;
+    // A try that fails has its pool look at the disks, which tells of that: no reason to try again.
+    const now = figuresOf(pools);
+    if (!isDeepStrictEqual(now, seen)) for (const name of refused) queue.addAfter(name, burstMs);
+    seen = now;
   });
   return queue;
+}
+
+/** What must be different before something may fit, or go, that did not. */
+function figuresOf(pools: Pools): unknown {
+  return pools.all().map((pool) => [pool.name, pool.capacity().freeBytes, pool.list().length]);
 }

@@ -1,0 +1,55 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { systemClock } from '../base/clock.ts';
+import { silentLog } from '../base/log.ts';
+import { ManualClock } from '../base/manual-clock.ts';
+import { Informer } from '../kube/informer.ts';
+import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
+import { type LogicalVolume, logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { VolumeInUse } from '../storage/errors.ts';
+import { Pools } from '../storage/pools.ts';
+import { InMemoryPool } from './in-memory-pool.ts';
+import { volumeWork } from './volume-work.ts';
+
+test('what is refused is tried again soon when a pool has changed, and not because it was tried', async (t) => {
+  const api = new InMemoryApi<LogicalVolume>();
+  const clock = new ManualClock();
+  const ssd = new InMemoryPool('ssd', 4096n);
+  const pools = new Pools([ssd], 'ssd');
+  const volumes = new Informer({ client: api.client, resource: logicalVolumes, clock: systemClock, log: silentLog });
+  const work = volumeWork({ client: api.client, volumes, pools, clock, log: silentLog, random: () => 0 });
+  volumes.start();
+  t.after(async () => {
+    await work.stop(0);
+    await volumes.stop();
+  });
+  const oneMinute = async () => {
+    for (let passedMs = 0; passedMs < 60_000; passedMs += 250) {
+      clock.advance(250);
+      await setImmediate();
+    }
+  };
+
+  await ssd.create({ id: 'uid-2', sizeBytes: 1024n, tags: [] });
+  let tries = 0;
+  ssd.remove = async (id) => {
+    tries += 1;
+    pools.become({ pools: [ssd], defaultClass: 'ssd', unavailable: new Map() }); // a pool that looks at its disks tells so
+    throw new VolumeInUse(id, '/dev/ssd/uid-2');
+  };
+  const metadata = { name: 'pvc-1', finalizers: ['topolvm.io/logicalvolume'] };
+  const spec = { name: 'pvc-1', nodeName: 'a', size: '1Ki' };
+  const status = { volumeID: 'uid-2', currentSize: '1Ki' };
+  await api.create(logicalVolumes, { metadata, spec, status });
+  await api.delete(logicalVolumes, 'pvc-1');
+  await volumes.until('pvc-1', (volume) => Boolean(volume?.status?.code), new AbortController().signal);
+  await oneMinute();
+  assert.ok(tries < 20, `${tries} tries in a minute`);
+
+  tries = 0;
+  await ssd.create({ id: 'other', sizeBytes: 1024n, tags: [] });
+  clock.advance(500);
+  await setImmediate();
+  assert.equal(tries, 1);
+});
