@@ -12,8 +12,9 @@ interface NpmPackage {
 
 /** Those that something was taken from; what the bundler found to be of no use is not shipped. `sources` are of its source map. */
 export function bundledPackages(sources: readonly string[], locked: NpmPackages): NpmPackages {
-  const dirs = sources.map((source) => /(node_modules\/.*|)node_modules\/(@[^/]+\/)?[^/]+/.exec(source)?.[0] ?? '');
-  return Object.fromEntries(Object.entries(locked).filter(([dir]) => dir !== '' && dirs.includes(dir)));
+  const dirOf = (source: string) => /(node_modules\/.*|)node_modules\/(@[^/]+\/)?[^/]+/.exec(source)?.[0];
+  const dirs = new Set(sources.map(dirOf));
+  return Object.fromEntries(Object.entries(locked).filter(([dir]) => dirs.has(dir)));
 }
 
 export interface Ingredients {
