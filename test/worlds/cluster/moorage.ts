@@ -89,7 +89,10 @@ export class Moorage {
     const dir = join(cluster.dir, 'moorage');
     await mkdir(dir, { recursive: true });
     const socket = join(dir, 'csi.sock');
-    const kubeconfig = await serviceAccountConfig(cluster, 'moorage-controller', dir);
+    const [kubeconfig, snapshotKubeconfig] = await Promise.all([
+      serviceAccountConfig(cluster, 'moorage-controller', dir),
+      serviceAccountConfig(cluster, 'snapshot-controller', dir, 'kube-system'),
+    ]);
     const logs = join(cluster.dir, 'logs');
     const controller = new Component(cluster.namespaces, logs, 'moorage-controller', [
       join(home, 'bin', 'moorage'),
@@ -99,10 +102,7 @@ export class Moorage {
       '--metrics-addr=127.0.0.1:8080',
     ]);
     const sidecars = controllerSidecars({ cluster, namespace, socket, kubeconfig });
-    const snapshots = snapshotController(
-      cluster,
-      await serviceAccountConfig(cluster, 'snapshot-controller', dir, 'kube-system'),
-    );
+    const snapshots = snapshotController(cluster, snapshotKubeconfig);
     cluster.components.push(controller, ...sidecars, snapshots);
     const moorage = new Moorage(cluster, controller, socket, sidecars);
     snapshots.start();
