@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { KubeObject, Resource } from '../../src/kube/resource.ts';
+import { driverName, ioLimitNames } from '../../src/names.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { createFilesystemClasses } from './filesystem-classes.ts';
+import { nothingLeft } from './nothing-left.ts';
+import { takeSnapshot } from './snapshot.ts';
+import { TestNamespace } from './test-namespace.ts';
+
+const write = 'dd if=/dev/urandom of=/data/file bs=64k count=64 2>/dev/null && sync';
+const sum = 'sha256sum </data/file';
+
+interface VolumeAttributesClass extends KubeObject {
+  readonly driverName: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+const volumeAttributesClasses: Resource<VolumeAttributesClass> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'volumeattributesclasses',
+  kind: 'VolumeAttributesClass',
+  namespaced: false,
+};
+
+describe('what happens to a volume in its life', () => {
+  let cluster: Cluster;
+  let moorage: Moorage;
+  before(async () => {
+    cluster = await Cluster.start({ nodes: 2 });
+    moorage = await Moorage.install(cluster);
+    await createFilesystemClasses(cluster);
+  });
+  after(() => cluster.stop());
+
+  describe('beside each other', { concurrency: 4 }, () => {
+    for (const [filesystem, from, to, toMebibytes] of [
+      ['ext4', '100Mi', '200Mi', 200],
+      ['xfs', '300Mi', '400Mi', 400],
+      ['btrfs', '200Mi', '300Mi', 300],
+    ] as const) {
+      test(`${filesystem} grows while a pod writes to it`, async () => {
+        const its = await TestNamespace.create(cluster, `grow-${filesystem}`);
+        await its.claim('data', { storageClass: `moorage-${filesystem}`, size: from });
+        // Each line says its number, so that one that is lost, torn or doubled shows.
+        const script = 'i=0; while :; do i=$((i+1)); echo "line $i" >>/data/log; done';
+        await its.pod('writer', { claims: { '/data': 'data' }, script });
+        await its.ready('writer');
+
+        await its.grow('data', to);
+        await its.grown('data', to);
+
+        const mebibytes = Number(await its.sh('writer', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2'));
+        assert.ok(mebibytes > toMebibytes * 0.8, `the filesystem has ${mebibytes} MiB`);
+        const check = `awk '$2 != NR { print "line " NR " is " $0; exit 1 }' && echo whole`;
+        assert.equal(await its.sh('writer', `head -n -1 /data/log | ${check}`), 'whole');
+        await its.empty();
+      });
+    }
+
+    test('a raw block device grows while it is in use', async () => {
+      const its = await TestNamespace.create(cluster, 'grow-block');
+      await its.claim('data', { volumeMode: 'Block', size: '64Mi' });
+      await its.pod('user', { devices: { '/dev/xvda': 'data' } });
+      await its.ready('user');
+      await its.grow('data', '96Mi');
+      const size = () => its.sh('user', 'blockdev --getsize64 /dev/xvda');
+      await eventually('the device has grown', async () => (await size()) === String(96 * 1024 ** 2));
+      await its.grown('data', '96Mi');
+      await its.empty();
+    });
+
+    test('a volume that nobody uses grows, and its filesystem with the next pod', async () => {
+      const its = await TestNamespace.create(cluster, 'grow-later');
+      const pod = { claims: { '/data': 'data' } };
+      await its.claim('data');
+      await its.pod('first', pod);
+      await its.ready('first');
+      await its.sh('first', write);
+      const written = await its.sh('first', sum);
+      await its.deletePod('first');
+
+      await its.grow('data', '200Mi');
+      await its.pod('second', pod);
+      await its.ready('second');
+      await its.grown('data', '200Mi');
+
+      assert.equal(await its.sh('second', sum), written);
+      assert.ok(Number(await its.sh('second', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2')) > 160);
+      await its.empty();
+    });
+
+    test('a snapshot keeps the moment; restored and cloned volumes live on their own', async () => {
+      const its = await TestNamespace.create(cluster, 'copies');
+      const thin = { storageClass: 'moorage-thin' };
+      await its.claim('data', thin);
+      await its.pod('original', { claims: { '/data': 'data' } });
+      await its.ready('original');
+      const { name: node } = await its.nodeOf('original');
+      await its.sh('original', write);
+      const before = await its.sh('original', sum);
+      await takeSnapshot(cluster, its, 'moment', 'data');
+      await its.sh('original', write);
+      const later = await its.sh('original', sum);
+      assert.notEqual(before, later);
+
+      await its.claim('restored', { ...thin, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
+      await its.claim('cloned', { ...thin, source: { kind: 'PersistentVolumeClaim', name: 'data' } });
+      await its.pod('copies', { node, claims: { '/restored': 'restored', '/cloned': 'cloned' } });
+      await its.ready('copies');
+      assert.equal(await its.sh('copies', 'sha256sum </restored/file'), before);
+      assert.equal(await its.sh('copies', 'sha256sum </cloned/file'), later);
+      const mebibytes = await its.sh('copies', 'df -m /restored | tail -1 | tr -s " " | cut -d" " -f2');
+      assert.ok(Number(mebibytes) > 160, 'its filesystem fills the larger volume');
+
+      await its.sh('copies', 'echo changed >/restored/file; echo changed >/cloned/file; sync');
+      assert.equal(await its.sh('original', sum), later);
+      await its.deletePod('original');
+      await its.kubectl('delete', 'volumesnapshot/moment', 'pvc/data');
+      assert.equal(await its.sh('copies', 'cat /restored/file /cloned/file'), 'changed\nchanged');
+      await its.empty();
+    });
+
+    test('a copy is where its source is, and says so', async () => {
+      const its = await TestNamespace.create(cluster, 'elsewhere');
+      const thin = { storageClass: 'moorage-thin' };
+      await its.claim('data', { ...thin, node: 'node-a' });
+      await its.volumeId('data');
+      const source = { kind: 'PersistentVolumeClaim', name: 'data' } as const;
+      await its.claim('cloned', { ...thin, source, node: 'node-b' });
+      await its.event(
+        'PersistentVolumeClaim/cloned',
+        /is on node node-a, so its copy cannot be on node-b; have the pod/,
+      );
+      await its.empty();
+    });
+
+    test('a thick volume cannot be copied, and says what can', async () => {
+      const its = await TestNamespace.create(cluster, 'thick');
+      await its.claim('data', { node: 'node-a' });
+      await its.volumeId('data');
+      await its.claim('cloned', { node: 'node-a', source: { kind: 'PersistentVolumeClaim', name: 'data' } });
+      await its.event('PersistentVolumeClaim/cloned', /device class lvm/);
+      await its.empty();
+    });
+
+    test('limits of a VolumeAttributesClass reach the pod, and change with it', async () => {
+      const limit = async (name: string, bytes: string, operations: string) => {
+        const parameters = {
+          [ioLimitNames.writeBytesPerSecond]: bytes,
+          [ioLimitNames.readOperationsPerSecond]: operations,
+        };
+        await cluster.kube.create(volumeAttributesClasses, { metadata: { name }, driverName, parameters });
+      };
+      await limit('slow', '10Mi', '100');
+      await limit('slower', '1Mi', '50');
+      const its = await TestNamespace.create(cluster, 'limits');
+      await its.claim('data');
+      await its.pod('limited', { claims: { '/data': 'data' } });
+      await its.ready('limited');
+      const node = await its.nodeOf('limited');
+
+      await its.patchClaim('data', { spec: { volumeAttributesClassName: 'slow' } });
+      await limitsBecome(node, await its.podUid('limited'), 'riops=100', 'wbps=10485760');
+      await its.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
+      await limitsBecome(node, await its.podUid('limited'), 'riops=50', 'wbps=1048576');
+
+      await its.replacePod('limited', { claims: { '/data': 'data' } });
+      await limitsBecome(node, await its.podUid('limited'), 'riops=50', 'wbps=1048576');
+      await its.empty();
+    });
+  });
+
+  test('nothing of all that is left on the nodes', () => nothingLeft(cluster, moorage));
+});
+
+async function limitsBecome(node: ClusterNode, podUid: string, ...limits: string[]): Promise<void> {
+  await eventually(`pod ${podUid} has ${limits.join(' ')}`, async () => {
+    const found = await node.shell(`cat $(find /sys/fs/cgroup -type d -name '*pod${podUid}*' | head -1)/io.max`);
+    return limits.every((limit) => found.split(/\s/).includes(limit));
+  });
+}
