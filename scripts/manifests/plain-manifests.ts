@@ -18,7 +18,7 @@ const parts: Readonly<Record<string, { readonly template: string; readonly value
   'webhook.yaml': { template: 'controller/webhook.yaml', values: ['webhook.podMutatingWebhook.enabled=true'] },
 };
 
-/** The manifests by file name: all that a cluster needs in one, and the parts of it that say what Moorage is. */
+/** The manifests by file name, below deploy: all that a cluster needs in one, and the parts of it that say what Moorage is. */
 export async function plainManifests(): Promise<ReadonlyMap<string, string>> {
   const namespace = await readFile(join(deploy, 'namespace.yaml'), 'utf8');
   const files = new Map([['moorage.yaml', `${header}${namespace}${await render('--no-hooks')}`]]);
