@@ -215,6 +215,27 @@ test('stopping does not wait for a caller that never ends its request', async (t
   await server.stop(0);
 });
 
+test('stopping does not wait for a caller that never reads its answer', async (t) => {
+  const answered = Promise.withResolvers<AnsweredCall>();
+  const { socketPath, server } = await serve(
+    t,
+    { getPluginInfo: async () => ({ name: 'topolvm.io' }) },
+    { onAnswered: answered.resolve },
+  );
+  const session = http2.connect('http://localhost', {
+    createConnection: () => net.connect(socketPath),
+    settings: { initialWindowSize: 0 },
+  });
+  t.after(() => session.destroy());
+  const headers = { ':method': 'POST', ':path': '/csi.v1.Identity/GetPluginInfo', 'content-type': 'application/grpc' };
+  session
+    .request(headers)
+    .on('error', () => undefined)
+    .end(emptyMessage);
+  assert.equal((await answered.promise).code, 'OK');
+  await server.stop(0);
+});
+
 test('every call is counted once, with how it ended', async (t) => {
   const answered: AnsweredCall[] = [];
   const { identity } = await serve(

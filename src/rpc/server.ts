@@ -9,7 +9,7 @@ import {
 } from 'node:http2';
 import { basename, dirname, join } from 'node:path';
 import { type DescMethod, type DescService, type Message } from '@bufbuild/protobuf';
-import type { Clock } from '../base/clock.ts';
+import type { Clock, Timer } from '../base/clock.ts';
 import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { type CallKind, CallSignal } from './call-signal.ts';
@@ -73,6 +73,9 @@ export interface RpcServerOptions {
 
 const defaultMaxRequestBytes = 4 * 1024 * 1024;
 
+/** How long the last answers may take to be read when the server has no grace left. */
+const lastWordMs = 500;
+
 /**
  * Serves gRPC on a unix socket that only our own user can open.
  * The socket appears under its name with its mode set and already answering, and replaces one left by an earlier run.
@@ -87,6 +90,8 @@ export class RpcServer {
   readonly #methods = new Map<string, Served>();
   readonly #sessions = new Set<ServerHttp2Session>();
   readonly #calls = new Set<CallSignal>();
+  #isOutOfGrace = false;
+  #hangUp: Timer | undefined;
   #inode: number | undefined;
 
   constructor({ socketPath, clock, log, maxRequestBytes, onAnswered }: RpcServerOptions) {
@@ -128,19 +133,34 @@ export class RpcServer {
     this.#log.info({ socket: this.#socketPath }, 'serving');
   }
 
-  /** Takes no more calls, ends streams, and waits for the other calls; after the grace period these are aborted too. */
+  /**
+   * Takes no more calls, ends streams, and waits for the other calls; after the grace period these are aborted too, and
+   * whoever does not read its answer is left.
+   */
   async stop(graceMs: number): Promise<void> {
     await this.#removeSocket();
     const cancel = (calls: Iterable<CallSignal>) => {
       for (const call of calls) call.cancel('the server is stopping');
     };
     cancel([...this.#calls].filter(({ kind }) => kind === 'stream')); // by nature they are never done
-    const grace = this.#clock.setTimer(() => cancel(this.#calls), graceMs);
+    const grace = this.#clock.setTimer(() => {
+      this.#isOutOfGrace = true;
+      cancel(this.#calls);
+      this.#hangUpOnceIdle();
+    }, graceMs);
     await new Promise((resolve) => {
       this.#server.close(resolve);
       for (const session of this.#sessions) session.close(); // when its last call has ended
     });
     grace.cancel();
+    this.#hangUp?.cancel();
+  }
+
+  #hangUpOnceIdle(): void {
+    if (!this.#isOutOfGrace || this.#calls.size > 0) return;
+    this.#hangUp = this.#clock.setTimer(() => {
+      for (const session of this.#sessions) session.destroy();
+    }, lastWordMs);
   }
 
   /** A directory may hand its group on to what is made in it. */
@@ -200,6 +220,7 @@ export class RpcServer {
     } finally {
       callSignal?.release();
       if (callSignal) this.#calls.delete(callSignal);
+      this.#hangUpOnceIdle();
       this.#onAnswered({ service: method.parent.typeName, method: method.name, code, durationMs: durationMs() });
     }
   }
