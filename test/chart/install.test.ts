@@ -61,7 +61,7 @@ await writeFile(
 
 /** Helm as an administrator; what does not become ready is told with what its pods say. */
 async function manage(...words: readonly string[]): Promise<void> {
-  const admin = [`--kubeconfig=${cluster.kubeconfig}`, `--namespace=${namespace}`, '--timeout=180s'];
+  const admin = [`--kubeconfig=${cluster.kubeconfig}`, `--namespace=${namespace}`, '--timeout=300s'];
   await helm(...words, ...admin).catch(async (error: Error) => {
     throw new Error(`${error.message}\n${await explain()}`);
   });

@@ -66,6 +66,13 @@ capabilities:
 
 {{/* The agent serves them itself, beside its metrics. */}}
 {{- define "moorage.probes" -}}
+# However slow the machine is: until it has started, nothing is wrong.
+startupProbe:
+  httpGet:
+    path: /healthz
+    port: metrics
+  periodSeconds: 2
+  failureThreshold: 150
 livenessProbe:
   httpGet:
     path: /healthz
