@@ -15,7 +15,7 @@ test('options that lay a filesystem out are taken as they are', () => {
   assert.deepEqual(parseMkfsOptions('ext4', '', 'f'), []);
 });
 
-test('what forces, names another device or a file of the node, or stands alone is refused', () => {
+test('what forces, names another device or a file of the node, makes no filesystem, or stands alone is refused', () => {
   const cases: [Filesystem, string][] = [
     ['ext4', '-F'],
     ['ext4', '-d /etc'],
@@ -24,6 +24,7 @@ test('what forces, names another device or a file of the node, or stands alone i
     ['ext4', '-J device=/dev/sda'],
     ['ext4', '-J size=4,device=LABEL=x'],
     ['ext4', '-E offset=1048576'],
+    ['ext4', '-O journal_dev'],
     ['ext4', '-b'],
     ['ext4', '-b -F'],
     ['ext4', '/dev/sda'],
@@ -40,6 +41,8 @@ test('what forces, names another device or a file of the node, or stands alone i
     ['btrfs', '--force'],
     ['btrfs', '--rootdir=/etc'],
     ['btrfs', '-r etc'],
+    ['btrfs', '-O list-all'],
+    ['btrfs', '-R list-all'],
     ['btrfs', '-M dev/sda'],
     ['btrfs', '-L $(id)'],
   ];

@@ -5,7 +5,7 @@ interface Allowed {
   /** Options that take a value. */
   readonly valued: readonly string[];
   readonly plain: readonly string[];
-  /** Words within a value that would lead mkfs away from the volume's own device. */
+  /** Words within a value that lead mkfs away from the volume's own device, or have it succeed without a filesystem. */
   readonly refused: RegExp;
 }
 
@@ -17,7 +17,7 @@ const allowed: Readonly<Record<Filesystem, Allowed>> = {
   ext4: {
     valued: ['-b', '-C', '-E', '-g', '-G', '-i', '-I', '-J', '-L', '-m', '-N', '-O', '-T'],
     plain: [],
-    refused: /(?:^|,)(?:device|offset)=/,
+    refused: /(?:^|,)(?:(?:device|offset)=|journal_dev(?:,|$))/,
   },
   xfs: {
     valued: ['-b', '-d', '-i', '-l', '-m', '-n', '-s', '-L'],
@@ -30,7 +30,7 @@ const allowed: Readonly<Record<Filesystem, Allowed>> = {
       ...['-O', '--features', '-R', '--runtime-features', '--csum', '--checksum'],
     ],
     plain: ['-M', '--mixed'],
-    refused: /^$/,
+    refused: /(?:^|,)list-all(?:,|$)/,
   },
 };
 
