@@ -4,7 +4,10 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { parseAllDocuments, stringify } from 'yaml';
+import { silentLog } from '../../src/base/log.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { mutatingWebhookConfigurations, pods } from '../../src/kube/resource.ts';
+import { OwnCertificates } from '../../src/webhook/own-certificates.ts';
 import { Component } from '../worlds/cluster/component.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
@@ -18,6 +21,7 @@ const { authority, url } = cluster.controlPlane;
 /** They share one network with the API server, which so reaches them by this name. */
 const service = 'localhost';
 const port = 9443;
+const dayMs = 24 * 60 * 60_000;
 let controller: Component;
 
 before(async () => {
@@ -58,6 +62,34 @@ test('what somebody takes away is put back', async () => {
     body: [{ op: 'remove', path: '/webhooks/0/clientConfig/caBundle' }],
   });
   await podsCanBeMade('third');
+});
+
+test('it is renewed long before it ends: first trusted, then used, and then the old one goes', async (t) => {
+  await controller.kill();
+  const clock = new ManualClock(Date.now());
+  const identity = 'renewing';
+  const its = { client: admin, clock, log: silentLog, random: () => 0 };
+  const certificates = OwnCertificates.start({ dnsName: service, identity }, its);
+  t.after(() => certificates.close());
+  const first = certificates.current.cert;
+  const used: string[] = [];
+  certificates.onRenewed(({ cert }) => used.push(cert));
+  const own = async () => (await trusted()).filter(({ subject }) => subject === `CN=${identity}`);
+  await eventually('the first one is trusted', async () => (await own()).length === 1);
+
+  clock.advance(4 * dayMs);
+  await eventually('the next one is trusted as well', async () => (await own()).length === 2);
+  assert.deepEqual(used, []);
+  assert.equal(certificates.current.cert, first);
+
+  // In steps, as the watch goes by this clock too and has lost four days.
+  await eventually('the old one is no longer trusted', async () => {
+    clock.advance(10_000);
+    return (await own()).length === 1;
+  });
+  assert.deepEqual(used, [certificates.current.cert]);
+  assert.notEqual(certificates.current.cert, first);
+  assert.equal((await own())[0]?.toString(), certificates.current.cert);
 });
 
 async function podsCanBeMade(namespace: string): Promise<void> {
