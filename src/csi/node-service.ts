@@ -83,10 +83,10 @@ export function nodeService({
       return {};
     },
 
-    async nodeGetVolumeStats(request) {
+    async nodeGetVolumeStats(request, { signal }) {
       const volumeId = required(request.volumeId, 'volume_id');
       const volumePath = required(request.volumePath, 'volume_path');
-      const { usage, condition } = await volumes.stats(volumeId, volumePath);
+      const { usage, condition } = await volumes.stats(volumeId, volumePath, signal);
       const { isAbnormal: abnormal, message } = condition;
       return { usage: usage.map(usageMessage), volumeCondition: { abnormal, message } };
     },

@@ -60,7 +60,7 @@ export interface NodeVolumes {
   /** Afterwards nothing is at the target path; an inline ephemeral volume is gone, any other is not touched. */
   unpublish(volumeId: string, targetPath: string, signal: AbortSignal): Promise<void>;
   /** From memory and statfs: it runs no command, and waits for nothing that happens to the volume. */
-  stats(volumeId: string, volumePath: string): Promise<VolumeStats>;
+  stats(volumeId: string, volumePath: string, signal: AbortSignal): Promise<VolumeStats>;
   /** The filesystem, if there is one, becomes as large as its device has become. Returns the size of the device. */
   expand(expansion: Expansion, signal: AbortSignal): Promise<bigint>;
 }

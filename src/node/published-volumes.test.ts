@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { silentLog } from '../base/log.ts';
-import type { Expansion, PreparedUse, Publication } from '../csi/node-volumes.ts';
+import type { Expansion, PreparedUse, Publication, VolumeStats } from '../csi/node-volumes.ts';
 import type { Mount } from '../storage/mountinfo.ts';
 import type { BindRequest } from '../storage/mounts.ts';
 import type { Volume } from '../storage/pool.ts';
@@ -223,7 +223,7 @@ test('a slow volume delays neither its own stats nor anything of another', async
   const publishing = volumes.publish(publication, never);
   const waiting = volumes.unstage('v', stagingPath, never);
   await volumes.publish({ ...publication, volumeId: 'w', stagingPath: `${stagingPath}-w` }, never);
-  await volumes.stats('v', '/proc');
+  await volumes.stats('v', '/proc', never);
   assert.equal(mounts.story.filter((step) => step === `unmount ${stagingPath}`).length, 0);
   slow.resolve();
   await Promise.all([publishing, waiting]);
@@ -306,4 +306,28 @@ test('an ephemeral volume that was made but never mounted goes as well', async (
   await volumes.unpublish('v', targetPath, never);
   assert.ok(pool.get('v'));
   assert.ok(await isThere(dirname(dirname(targetPath))));
+});
+
+test('a disk that hangs is asked once, by however many, and each of them may leave', async (t) => {
+  const { volumes: _, ...its } = await node(t);
+  let looks = 0;
+  const answer = Promise.withResolvers<VolumeStats>();
+  const look = async () => {
+    looks += 1;
+    return answer.promise;
+  };
+  const pools = new Pools([its.pool], 'ssd');
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const { mounts } = its;
+  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, look });
+  const impatient = new AbortController();
+  const [left, patient] = [volumes.stats('v', '/v', impatient.signal), volumes.stats('v', '/v', never)];
+  impatient.abort();
+  await assert.rejects(left, { name: 'AbortError' });
+  assert.equal(looks, 1);
+  const found: VolumeStats = { usage: [], condition: { isAbnormal: false, message: '' } };
+  answer.resolve(found);
+  assert.equal(await patient, found);
+  await volumes.stats('v', '/v', never);
+  assert.equal(looks, 2);
 });

@@ -1,3 +1,4 @@
+import { abortable } from '../base/abortable.ts';
 import { MoorageError } from '../base/errors.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node-volumes.ts';
@@ -21,6 +22,8 @@ interface Collaborators {
   readonly ephemeral: Pick<EphemeralVolumes, 'make' | 'removeIfEphemeral'>;
   /** Told each time that a pod was given a volume. */
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
+  /** How to see how full a volume is. */
+  readonly look?: typeof volumeStats;
 }
 
 /** Shows this node's volumes to its pods. What happens to a volume happens one after the other; volumes do not wait for each other. */
@@ -31,17 +34,21 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #mounts: Collaborators['mounts'];
   readonly #ephemeral: Collaborators['ephemeral'];
   readonly #onPublished: Collaborators['onPublished'];
+  readonly #look: typeof volumeStats;
   readonly #lock = new KeyedLock();
   /** Since this process has started: what was published earlier is not known. */
   readonly #targets = new Map<VolumeId, Set<string>>();
+  /** Looks under way, by path. */
+  readonly #looks = new Map<string, Promise<VolumeStats>>();
 
-  constructor({ pools, filesystems, grower, mounts, ephemeral, onPublished }: Collaborators) {
+  constructor({ pools, filesystems, grower, mounts, ephemeral, onPublished, look = volumeStats }: Collaborators) {
     this.#pools = pools;
     this.#filesystems = filesystems;
     this.#grower = grower;
     this.#mounts = mounts;
     this.#ephemeral = ephemeral;
     this.#onPublished = onPublished;
+    this.#look = look;
   }
 
   async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {
@@ -77,9 +84,18 @@ export class PublishedVolumes implements NodeVolumes {
     });
   }
 
-  /** Not under the lock: a format or a growth of the same volume must not hold figures up. */
-  async stats(volumeId: string, volumePath: string): Promise<VolumeStats> {
-    return volumeStats(volumeId, volumePath, poolHolding(this.#pools, volumeId));
+  /**
+   * Not under the lock: a format or a growth of the same volume must not hold figures up. A look at a disk that hangs
+   * keeps one of the few threads of the process, so whoever asks meanwhile waits for the same one.
+   */
+  async stats(volumeId: string, volumePath: string, signal: AbortSignal): Promise<VolumeStats> {
+    const key = `${volumeId} ${volumePath}`;
+    const look =
+      this.#looks.get(key) ??
+      this.#look(volumeId, volumePath, poolHolding(this.#pools, volumeId)).finally(() => this.#looks.delete(key));
+    this.#looks.set(key, look);
+    look.catch(() => undefined); // whoever has asked may have left
+    return abortable(look, signal);
   }
 
   async expand(expansion: Expansion, signal: AbortSignal): Promise<bigint> {

@@ -89,7 +89,7 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
       }
       const online = await totalBytes(targetPath);
       assert.ok(online - before > sizeBytes / 2n, `${before} became ${online}`);
-      const [bytes] = (await volumes.stats(id, targetPath)).usage;
+      const [bytes] = (await volumes.stats(id, targetPath, signal)).usage;
       assert.equal(bytes?.total, online);
       assert.deepEqual(ran(), [], 'figures fork nothing');
 
@@ -150,7 +150,9 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
     const expansion = { volumeId: 'raw', volumePath: targetPath, stagingPath: undefined, isBlock: undefined };
     assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
     assert.equal(await command('blockdev', '--getsize64', targetPath), String(2n * sizeBytes));
-    assert.deepEqual((await volumes.stats('raw', targetPath)).usage, [{ unit: 'bytes', total: 2n * sizeBytes }]);
+    assert.deepEqual((await volumes.stats('raw', targetPath, signal)).usage, [
+      { unit: 'bytes', total: 2n * sizeBytes },
+    ]);
     await volumes.unpublish('raw', targetPath, signal);
     await thin.remove('raw', signal);
   });
@@ -183,7 +185,7 @@ test('a volume that is suspended or gone is told to be abnormal', async (t) => {
     await volumes.publish(publication(id, use), signal);
   }
   ran();
-  const condition = async (id: string) => (await volumes.stats(id, publication(id, use).targetPath)).condition;
+  const condition = async (id: string) => (await volumes.stats(id, publication(id, use).targetPath, signal)).condition;
   assert.equal((await condition('stopped')).isAbnormal, false);
 
   const device = `/dev/${vg}/stopped`;

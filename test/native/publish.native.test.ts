@@ -102,7 +102,7 @@ for (const filesystem of filesystems) {
     await chmod(targetPath, 0o700);
     await sh(`sync -f '${targetPath}'`);
 
-    const { usage, condition } = await volumes.stats(data, targetPath);
+    const { usage, condition } = await volumes.stats(data, targetPath, signal);
     assert.equal(condition.isAbnormal, false);
     const [bytes, inodes] = usage;
     assert.ok(bytes?.filling && bytes.total > sizeBytes / 2n && bytes.total <= sizeBytes);
@@ -281,7 +281,7 @@ test('what TopoLVM has mounted for a pod is measured, grown and unpublished', na
   await writeFile(join(targetPath, 'file'), 'theirs');
   const volumes = start();
 
-  assert.equal((await volumes.stats(data, targetPath)).condition.isAbnormal, false);
+  assert.equal((await volumes.stats(data, targetPath, signal)).condition.isAbnormal, false);
   await pool.grow(data, 2n * sizeBytes, signal);
   await volumes.expand(expansion, signal);
   assert.ok((await totalBytes(targetPath)) > (3n * sizeBytes) / 2n);
@@ -334,7 +334,7 @@ test('a raw volume is its device at the path, as large as it has grown', native,
   assert.equal(await sh(`head -c 3 ${pool.get(data)?.devicePath}`), 'raw');
   await pool.grow(data, 2n * sizeBytes, signal);
   assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
-  assert.deepEqual((await volumes.stats(data, targetPath)).usage, [{ unit: 'bytes', total: 2n * sizeBytes }]);
+  assert.deepEqual((await volumes.stats(data, targetPath, signal)).usage, [{ unit: 'bytes', total: 2n * sizeBytes }]);
   ran();
   await volumes.unpublish(data, targetPath, signal);
   assert.deepEqual(ran(), ['umount']);
@@ -348,7 +348,7 @@ test('figures of a place where the volume is not are not told', native, async (t
   const { data, directory, start, stagingPath } = await node(t);
   const volumes = start();
   for (const path of [directory, stagingPath, join(directory, 'no/such')]) {
-    await assert.rejects(volumes.stats(data, path), { code: 'NotFound' });
+    await assert.rejects(volumes.stats(data, path, signal), { code: 'NotFound' });
   }
 });
 
