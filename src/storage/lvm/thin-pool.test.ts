@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { extent, openThick, openThin, signal, volume } from './simulated-pools.ts';
+
+test('a thin pool promises what its ratio allows, and no more', async () => {
+  const { pool, lvm } = await openThin();
+  assert.equal(pool.capacity().freeBytes, 250n * extent);
+  await pool.create(volume('a', 200n), signal);
+  await pool.snapshot('a', { id: 's', tags: [], access: 'ro', sizeBytes: 200n * extent }, signal).then(
+    () => assert.fail('it promised too much'),
+    (error: Error) => assert.equal(error.name, 'PoolFull'),
+  );
+  await pool.grow('a', 249n * extent, signal);
+  assert.equal(pool.capacity().freeBytes, extent);
+  assert.deepEqual(lvm.commands, ['lvs', 'lvcreate', 'lvextend']);
+});
+
+test('a thin pool in danger promises nothing, as it is measured and not as it was', async () => {
+  const { pool, lvm, clock } = await openThin();
+  await pool.create(volume('a'), signal);
+  for (const usage of [
+    { dataPercent: 90.01, metadataPercent: 0 },
+    { dataPercent: 0, metadataPercent: 85.01 },
+  ]) {
+    lvm.usage = usage;
+    clock.advance(6000);
+    await assert.rejects(pool.create(volume('b'), signal), { name: 'ThinPoolFilling', code: 'ResourceExhausted' });
+    await assert.rejects(pool.grow('a', 2n * extent, signal), { name: 'ThinPoolFilling' });
+    await assert.rejects(pool.snapshot('a', { id: 'b', tags: [], access: 'rw' }, signal), { name: 'ThinPoolFilling' });
+    assert.equal(pool.capacity().freeBytes, 0n);
+  }
+  lvm.usage = { dataPercent: 90, metadataPercent: 85 };
+  clock.advance(6000);
+  await pool.create(volume('b'), signal);
+});
+
+test('a volume that thin volumes read from is not removed from under them', async () => {
+  const { pool, lvm } = await openThick();
+  await pool.create(volume('base'), signal);
+  lvm.addForeign('child', 1);
+  Object.assign(lvm.volumes.get('child') ?? {}, { pool: 'pool', origin: 'base' });
+  await assert.rejects(pool.remove('base', signal), { name: 'VolumeHasSnapshots', message: /child/ });
+  assert.deepEqual([...lvm.volumes.keys()], ['base', 'child']);
+});
