@@ -97,6 +97,15 @@ export class VolumeInUse extends MoorageError {
   }
 }
 
+/** What is on this volume is being read into another one. */
+export class VolumeBeingCopied extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string, copy: string) {
+    super(`volume ${id} is being copied into ${copy}; remove it once that is done`);
+  }
+}
+
 /** The pool cannot copy volumes, or not this one. */
 export class SnapshotUnsupported extends MoorageError {
   readonly code = 'Unimplemented';

@@ -1,7 +1,7 @@
 import { abortable } from '../../base/abortable.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { ThickClass } from '../device-classes.ts';
-import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported } from '../errors.ts';
+import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import { contentTags, copiedTag, sourceIn, sourceTag } from '../tags.ts';
 import { askLvm, type Effect } from './effect.ts';
@@ -56,6 +56,13 @@ export class ThickPool extends LvmPool<ThickClass> {
       await this.madeSnapshot(source, wanted); // what was joined may be a copy of something else
       return toVolume(this.mustHave(wanted.id));
     });
+  }
+
+  /** LVM itself would try for seconds to remove what is being read, and everybody else would wait. */
+  override async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+    const reader = this.#copies.readerOf(id);
+    if (reader !== undefined) throw new VolumeBeingCopied(id, reader);
+    return super.remove(id, signal);
   }
 
   override async stop(graceMs: number): Promise<void> {
@@ -176,7 +183,7 @@ export class ThickPool extends LvmPool<ThickClass> {
     const all = [...new Set([...tags, ...contentTags(source.tags), sourceTag(source.name)])];
     await this.make({ id, sizeBytes, tags }, all);
     const { path } = this.mustHave(id);
-    this.#copies.begin(id, async (signal) => {
+    this.#copies.begin(id, source.name, async (signal) => {
       await this.#copyDevice(source.path, path, signal);
       await this.group.change(signal, () =>
         changeTags(this.group, this.mustHave(id), { add: [copiedTag], remove: [] }),

@@ -30,6 +30,7 @@ const atOnce = 2;
 
 /** A copy under way; whoever waits for it may leave. */
 export interface Copy {
+  readonly source: VolumeId;
   /** Resolves when all is copied; rejects if it cannot be. */
   readonly whole: Promise<void>;
 }
@@ -53,9 +54,14 @@ export class VolumeCopies {
     return this.#copies.get(id);
   }
 
-  begin(id: VolumeId, copy: (signal: AbortSignal) => Promise<void>): void {
+  /** The volume that is being filled with what this one holds, if any is. */
+  readerOf(source: VolumeId): VolumeId | undefined {
+    return [...this.#copies].find(([, copy]) => copy.source === source)?.[0];
+  }
+
+  begin(id: VolumeId, source: VolumeId, copy: (signal: AbortSignal) => Promise<void>): void {
     const whole = this.#inTurn(() => copy(this.#abort.signal)).finally(() => this.#copies.delete(id));
-    this.#copies.set(id, { whole });
+    this.#copies.set(id, { source, whole });
     whole.catch((error: unknown) => {
       this.#log.error({ err: error, volume: id }, `volume ${id} could not be copied: ${messageOf(error)}`);
     });
