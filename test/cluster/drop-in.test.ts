@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { storageClasses } from '../../src/kube/resource.ts';
+import { driverName } from '../../src/names.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import { thin } from '../worlds/cluster/cluster-node.ts';
+import { agentPidFile, Moorage } from '../worlds/cluster/moorage.ts';
+import { Topolvm } from '../worlds/cluster/topolvm.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { takeSnapshot } from './snapshot.ts';
+import { TestNamespace } from './test-namespace.ts';
+
+const deploy = join(import.meta.dirname, '..', '..', 'deploy');
+const write = (path: string) =>
+  `dd if=/dev/urandom of=${path} bs=64k count=32 2>/dev/null && sync && sha256sum <${path}`;
+const blockSum = 'sync && dd if=/dev/xvda bs=64k count=32 2>/dev/null | sha256sum';
+const mebibytes = 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2';
+
+/** One node is enough: what matters is who serves it. */
+describe('from TopoLVM to Moorage and back', () => {
+  let cluster: Cluster;
+  let topolvm: Topolvm;
+  let moorage: Moorage;
+  let its: TestNamespace;
+  const sums: Record<string, string> = {};
+
+  before(async () => {
+    cluster = await Cluster.start({ nodes: 1 });
+    topolvm = await Topolvm.install(cluster);
+    await cluster.kubectl('apply', '-f', join(deploy, 'snapshotclass.yaml'));
+    for (const [name, parameters] of Object.entries(classes)) {
+      await cluster.kube.create(storageClasses, {
+        metadata: { name },
+        provisioner: driverName,
+        parameters,
+        volumeBindingMode: 'WaitForFirstConsumer',
+        allowVolumeExpansion: true,
+      });
+    }
+    await topolvm.start();
+    its = await TestNamespace.create(cluster, 'shop');
+  });
+  after(() => cluster.stop());
+
+  const classes: Record<string, Record<string, string>> = {
+    thick: { 'csi.storage.k8s.io/fstype': 'ext4' },
+    'thin-xfs': { 'topolvm.io/device-class': 'thin', 'csi.storage.k8s.io/fstype': 'xfs' },
+  };
+  const pods = {
+    thick: { claims: { '/data': 'thick' } },
+    thin: { claims: { '/data': 'thin' } },
+    block: { devices: { '/dev/xvda': 'block' } },
+  };
+
+  test('TopoLVM makes volumes and a snapshot', async () => {
+    await its.claim('thick', { storageClass: 'thick' });
+    await its.claim('thin', { storageClass: 'thin-xfs', size: '300Mi' });
+    await its.claim('block', { storageClass: 'thick', volumeMode: 'Block' });
+    await its.claim('doomed', { storageClass: 'thick', node: 'node-a' });
+    for (const [name, pod] of Object.entries(pods)) await its.pod(name, pod);
+    for (const name of Object.keys(pods)) await its.ready(name);
+    sums['thick'] = await its.sh('thick', write('/data/file'));
+    sums['snapshot'] = await its.sh('thin', write('/data/file'));
+    sums['block'] = await its.sh('block', `dd if=/dev/urandom of=/dev/xvda bs=64k count=32 2>/dev/null && ${blockSum}`);
+    await its.volumeId('doomed');
+    await takeSnapshot(cluster, its, 'by-topolvm', 'thin');
+    sums['thin'] = await its.sh('thin', write('/data/file'));
+  });
+
+  test('Moorage takes its place while the pods run on', async () => {
+    await topolvm.stop();
+    await cluster.kubectl('replace', '--force', '-f', join(deploy, 'csidriver.yaml'));
+    moorage = await Moorage.install(cluster);
+    await intact();
+  });
+
+  test('Moorage grows, mounts, restores, copies and removes what TopoLVM made', async () => {
+    await its.grow('thick', '200Mi');
+    await its.grown('thick', '200Mi');
+    assert.ok(Number(await its.sh('thick', mebibytes)) > 160, 'in the pod that TopoLVM mounted it for');
+    await Promise.all(Object.entries(pods).map(([name, pod]) => its.replacePod(name, pod)));
+    await intact();
+
+    await its.claim('restored', {
+      storageClass: 'thin-xfs',
+      size: '400Mi',
+      source: { kind: 'VolumeSnapshot', name: 'by-topolvm' },
+    });
+    await its.pod('restored', { claims: { '/data': 'restored' } });
+    await its.ready('restored');
+    assert.equal(await its.sh('restored', 'sha256sum </data/file'), sums['snapshot']);
+    await takeSnapshot(cluster, its, 'by-moorage', 'thin');
+
+    await its.kubectl('delete', 'pvc/doomed', 'volumesnapshot/by-topolvm');
+    await onDisk(5);
+  });
+
+  test('TopoLVM takes over again, once the pods are gone', async () => {
+    await its.kubectl('delete', 'pod', '--all');
+    await unstaged();
+    await stopMoorage();
+    await cluster.kubectl('delete', 'csidriver', driverName);
+    topolvm = await Topolvm.install(cluster);
+    await topolvm.start();
+    await its.claim('cloned', {
+      storageClass: 'thin-xfs',
+      size: '400Mi',
+      source: { kind: 'PersistentVolumeClaim', name: 'restored' },
+    });
+    for (const [name, pod] of Object.entries(pods)) await its.pod(name, pod);
+    await its.pod('cloned', { claims: { '/data': 'cloned' } });
+    for (const name of [...Object.keys(pods), 'cloned']) await its.ready(name);
+    await intact();
+    assert.equal(await its.sh('cloned', 'sha256sum </data/file'), sums['snapshot']);
+    await its.grow('restored', '500Mi');
+    await its.pod('restored', { claims: { '/data': 'restored' } });
+    await its.ready('restored');
+    await its.grown('restored', '500Mi');
+    await its.empty();
+    await onDisk(0);
+  });
+
+  async function intact(): Promise<void> {
+    for (const name of ['thick', 'thin']) {
+      assert.equal(await its.sh(name, 'sha256sum </data/file'), sums[name], name);
+    }
+    assert.equal(await its.sh('block', blockSum), sums['block']);
+  }
+
+  async function onDisk(count: number): Promise<void> {
+    const [node] = cluster.nodes;
+    await eventually(`${count} volumes are on the disks`, async () => {
+      const names = ((await node?.shell('lvs --noheadings -o lv_name')) ?? '').split(/\s+/);
+      return names.filter((name) => name !== '' && name !== thin.pool).length === count;
+    });
+  }
+
+  /** TopoLVM never unmounts what it did not mount: the kubelet has to have let go of everything. */
+  async function unstaged(): Promise<void> {
+    const [node] = cluster.nodes;
+    await eventually('nothing is staged', async () => {
+      const staged = await node?.shell('grep -c /plugins/kubernetes.io/csi/ /proc/mounts || true');
+      return staged?.trim() === '0';
+    });
+  }
+
+  async function stopMoorage(): Promise<void> {
+    const snapshotController = cluster.components.filter(({ name }) => name === 'snapshot-controller');
+    for (const component of [moorage.controller, ...moorage.sidecars, ...snapshotController]) {
+      await component.kill('SIGTERM');
+    }
+    for (const node of cluster.nodes) {
+      const agent = `$(cat ${agentPidFile})`;
+      await node.shell(
+        `kill $(ps -o ppid= -p ${agent}) && kill ${agent} && while kill -0 ${agent} 2>/dev/null; do sleep 0.1; done`,
+      );
+    }
+    await cluster.kubectl('-n', 'moorage-system', 'delete', 'csistoragecapacities', '--all');
+  }
+});
