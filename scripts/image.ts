@@ -8,7 +8,7 @@ import { buildImage, imageName } from './image/build-image.ts';
 
 const [dir = join(import.meta.dirname, '..', 'dist', 'image')] = process.argv.slice(2);
 try {
-  const image = await stage('Image', (say) => buildImage(dir, say));
+  const image = await stage('Image', (say) => buildImage(dir, say, 'newest'));
   const sizes = image.layers.map(({ title, content }) => `  ${title.padEnd(16)}${formatBytes(BigInt(content.length))}`);
   console.log(`${imageName}\n${image.digest}\n${sizes.join('\n')}
 ${image.archive} (${formatBytes(BigInt((await stat(image.archive)).size))})

@@ -6,7 +6,7 @@ import manifest from '../../package.json' with { type: 'json' };
 import { run } from '../../src/base/exec.ts';
 import type { Say } from '../../test/worlds/host/progress.ts';
 import { directories, links, otherFiles, otherPackages, programs } from './contents.ts';
-import { fetchPackages, release } from './debian.ts';
+import { fetchPackages, release, type Versions } from './debian.ts';
 import { DebianFiles } from './debian-files.ts';
 import { type Layer, layerOf, writeImage } from './oci.ts';
 import { bundledPackages, type NpmPackages, sbomOf } from './sbom.ts';
@@ -29,13 +29,13 @@ export interface BuiltImage {
 }
 
 /** Builds the image into a directory. From the same checkout and the same Debian packages it is the same, byte for byte. */
-export async function buildImage(dir: string, say: Say): Promise<BuiltImage> {
+export async function buildImage(dir: string, say: Say, versions: Versions = 'fetched before'): Promise<BuiltImage> {
   const secondsSinceEpoch = Number(process.env['SOURCE_DATE_EPOCH'] ?? 0);
   const architecture = arch() === 'x64' ? 'amd64' : arch();
   await run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs: buildTimeoutMs });
 
   const node = await readFile(join(nodePackage, 'bin', 'node'));
-  const debian = await DebianFiles.of(await fetchPackages([...Object.keys(programs), ...otherPackages], say));
+  const debian = await DebianFiles.of(await fetchPackages([...Object.keys(programs), ...otherPackages], versions, say));
   for (const program of Object.values(programs).flat()) await debian.takeProgram(program);
   for (const path of otherFiles) await debian.take(path);
   await debian.takeNeeds(node);

@@ -27,25 +27,52 @@ export interface DebianPackage {
   readonly dir: string;
 }
 
-/** The named packages and all that they depend on, in the newest versions of the release, whatever the host has installed. */
-export async function fetchPackages(names: readonly string[], say: Say): Promise<DebianPackage[]> {
+/** The newest versions of the release, or those that were fetched before, which need no network. */
+export type Versions = 'newest' | 'fetched before';
+
+/** The named packages and all that they depend on, whatever the host has installed. */
+export async function fetchPackages(names: readonly string[], versions: Versions, say: Say): Promise<DebianPackage[]> {
+  const dir = await (versions === 'newest'
+    ? withApt(async (apt) => fetchPlanned(await apt.plan(names), apt, say))
+    : cached(await cacheName(names), (draft) => withApt(async (apt) => apt.fetch(await apt.plan(names), draft, say))));
+  const packages = JSON.parse(await readFile(join(dir, 'packages.json'), 'utf8')) as Omit<DebianPackage, 'dir'>[];
+  return packages.map((one) => ({ ...one, dir: join(dir, one.name) }));
+}
+
+async function fetchPlanned(plan: readonly string[], apt: Apt, say: Say): Promise<string> {
+  return cached(await cacheName(plan), (draft) => apt.fetch(plan, draft, say));
+}
+
+async function cacheName(what: readonly string[]): Promise<string> {
+  return `image-packages-${await keyOf([import.meta.filename], what)}`;
+}
+
+interface Apt {
+  /** Which packages it takes, each with its version: `libc6=2.36-9`. */
+  plan(names: readonly string[]): Promise<string[]>;
+  /** Fetches and unpacks them into a directory. */
+  fetch(plan: readonly string[], into: string, say: Say): Promise<void>;
+}
+
+async function withApt<T>(work: (apt: Apt) => Promise<T>): Promise<T> {
   const dir = await mkdtemp(join(tmpdir(), 'moorage-apt-'));
   try {
-    say('reading package lists');
     const apt = await openApt(dir);
-    const plan = await apt('install', '--simulate', '-qq', '--no-install-recommends', ...names);
-    const wanted = [...plan.matchAll(/^Inst (\S+)[^(]*\((\S+) /gm)].map(([, name, version]) => `${name}=${version}`);
-    const fetched = await cached(`image-packages-${await keyOf([import.meta.filename], wanted)}`, async (draft) => {
-      say(`fetching ${wanted.length} packages`);
-      const downloads = join(dir, 'downloads');
-      await mkdir(downloads);
-      await apt('download', '-qq', ...wanted);
-      const packages = [];
-      for (const file of (await readdir(downloads)).sort()) packages.push(await unpack(join(downloads, file), draft));
-      await writeFile(join(draft, 'packages.json'), JSON.stringify(packages));
+    return await work({
+      async plan(names) {
+        const said = await apt('install', '--simulate', '-qq', '--no-install-recommends', ...names);
+        return [...said.matchAll(/^Inst (\S+)[^(]*\((\S+) /gm)].map(([, name, version]) => `${name}=${version}`);
+      },
+      async fetch(plan, into, say) {
+        say(`fetching ${plan.length} packages`);
+        const downloads = join(dir, 'downloads');
+        await mkdir(downloads);
+        await apt('download', '-qq', ...plan);
+        const packages = [];
+        for (const file of (await readdir(downloads)).sort()) packages.push(await unpack(join(downloads, file), into));
+        await writeFile(join(into, 'packages.json'), JSON.stringify(packages));
+      },
     });
-    const packages = JSON.parse(await readFile(join(fetched, 'packages.json'), 'utf8')) as Omit<DebianPackage, 'dir'>[];
-    return packages.map((one) => ({ ...one, dir: join(fetched, one.name) }));
   } finally {
     await rm(dir, { recursive: true });
   }
