@@ -46,7 +46,7 @@ describe('every kind of volume', () => {
       ['xfs', '300Mi'],
       ['btrfs', '200Mi'],
     ] as const) {
-      test(`${filesystem} keeps its data`, async () => {
+      test(`${filesystem} keeps its data, and a pod may only read it`, async () => {
         const its = await TestNamespace.create(cluster, filesystem);
         const pod = { claims: { '/data': 'data' } };
         await its.claim('data', { storageClass: `moorage-${filesystem}`, size });
@@ -55,9 +55,6 @@ describe('every kind of volume', () => {
         assert.match(await its.sh('first', 'grep " /data " /proc/mounts'), new RegExp(` ${filesystem} rw,`));
         await its.sh('first', writeFile);
         const written = await its.sh('first', readFile);
-
-        await its.replacePod('first', pod);
-        assert.equal(await its.sh('first', readFile), written);
 
         await its.deletePod('first');
         await its.pod('reader', { ...pod, readOnly: true });

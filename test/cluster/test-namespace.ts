@@ -1,5 +1,6 @@
 import type { V1CSIVolumeSource, V1PersistentVolumeClaimTemplate } from '@kubernetes/client-node';
 import {
+  events,
   namespaces,
   type PersistentVolumeClaim,
   persistentVolumeClaims,
@@ -177,17 +178,12 @@ export class TestNamespace {
   /** The words of the first event about an object that match. */
   async event(object: string, words: RegExp): Promise<string> {
     const [kind, name] = object.split('/');
-    const selector = `--field-selector=involvedObject.kind=${kind},involvedObject.name=${name}`;
     return eventually(
       `an event about ${object} says ${words}`,
       async () => {
-        const messages = await this.kubectl(
-          'get',
-          'events',
-          selector,
-          '-ojsonpath={range .items[*]}{.message}{"\\n"}{end}',
-        );
-        return messages.split('\n').find((message) => words.test(message));
+        const { items } = await this.#cluster.kube.list(events, { namespace: this.name });
+        const about = items.filter(({ regarding }) => regarding?.kind === kind && regarding?.name === name);
+        return about.map(({ note = '' }) => note).find((note) => words.test(note));
       },
       { explain: () => this.#explain(object) },
     );
