@@ -11,9 +11,9 @@ const maxWords = 60;
 
 /**
  * LVM sets memory aside before it suspends a device, by touching it. Kept in the process, that memory is there the next
- * time; given back to the kernel, each command would pay for it anew.
+ * time; given back to the kernel, each command would pay for it anew. Its large buffers for reading disks are not worth it.
  */
-const keepMemory = { MALLOC_TRIM_THRESHOLD_: '67108864', MALLOC_MMAP_THRESHOLD_: '33554432' };
+const keepMemory = { MALLOC_TRIM_THRESHOLD_: '4194304', MALLOC_MMAP_THRESHOLD_: '1048576' };
 
 export interface LvmShellOptions {
   /** How to call `lvm` itself, for instance through nsenter. */

@@ -6,8 +6,14 @@ import type { Command } from '../../base/exec.ts';
 /** Stands for the directory of devices until it is known where that will be. */
 const devicesDirMark = '@devices@';
 
-/** Makes the shell answer in JSON, tell how each command ended, and look at nothing but the devices given. */
+/**
+ * Makes the shell answer in JSON, tell how each command ended, and look at nothing but the devices given.
+ *
+ * Before it suspends a device LVM sets memory aside, in order to need none meanwhile. The shell keeps most of what it had
+ * before, so a fraction of LVM's own 8 MiB is enough, and 16 MiB less are held for good.
+ */
 const settings = [
+  'activation { reserved_memory=1024 }',
   'log { report_command_log=1 command_log_selection="all" command_log_sort="log_seq_num" }',
   'report { output_format="json" }',
   `devices { scan=["${devicesDirMark}"] filter=["a|^${devicesDirMark}/|","r|.*|"] global_filter=["a|^${devicesDirMark}/|","r|.*|"]`,
