@@ -100,6 +100,19 @@ test('a copy that was made before a crash is found also if its source has gone s
   assert.equal((await answered())?.status?.volumeID, 'uid-1');
 });
 
+test('a failure never takes the place of an answer that the watch has not told of yet', async () => {
+  const api = new InMemoryApi<LogicalVolume>();
+  const ssd = new InMemoryPool('ssd', 4096n);
+  const stale = await api.create(logicalVolumes, wish);
+  const volumes = { get: () => stale, list: () => [stale] };
+  const pools = new Pools([ssd], 'ssd');
+  const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
+  await reconciler.reconcile('pvc-1', never); // the answer arrives, but suppose that we do not hear of it
+  ssd.failure = new Trouble('an odd disk');
+  await assert.rejects(reconciler.reconcile('pvc-1', never), { status: 422 });
+  assert.equal((await api.get(logicalVolumes, 'pvc-1'))?.status?.volumeID, 'uid-1');
+});
+
 test('a volume that was made without telling its size is measured', async (t) => {
   const { api, hdd, volumes } = node(t);
   await hdd.create({ id: 'old-name', sizeBytes: 2048n, tags: [] });

@@ -94,12 +94,12 @@ export class LogicalVolumeReconciler {
     return Requeue.never;
   }
 
-  async #create(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
-    await this.#writer.protect(volume, signal);
+  async #create(wish: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    const volume = await this.#writer.protect(wish, signal);
     const ground = { pools: this.#pools, volumes: this.#volumes };
     const made = await this.#attempt(volume, 'volume made', () => makeVolume(volume, ground, signal));
-    const status = made.kind === 'done' ? { volumeID: made.volume.id, ...sizeAnswer(made.volume) } : made.failure;
-    await this.#writer.answer(volume, status, signal);
+    if (made.kind === 'failed') return this.#writer.refuse(volume, made.failure, signal);
+    await this.#writer.answer(volume, { volumeID: made.volume.id, ...sizeAnswer(made.volume) }, signal);
   }
 
   async #measure(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {

@@ -15,17 +15,23 @@ export class LogicalVolumeWriter {
   }
 
   async answer(volume: StoredLogicalVolume, status: LogicalVolumeStatus, signal: AbortSignal): Promise<void> {
-    const body = [sameObject(volume), { op: 'add', path: '/status', value: status }] as const;
-    const options = { subresource: 'status', signal } as const;
-    await this.#client.patch(logicalVolumes, volume.metadata.name, { type: 'json', body }, options);
+    await this.#write(volume, [sameObject(volume)], status, signal);
   }
 
-  /** An object that came without the finalizer could vanish, and leave its volume to nobody. */
-  async protect({ metadata }: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
-    const { resourceVersion, finalizers = [] } = metadata;
-    if (finalizers.includes(logicalVolume.finalizer)) return;
+  /**
+   * That the volume could not be made, which lets the controller delete the object. An earlier answer may have arrived
+   * although we did not hear so, and the volume be in use: so this fails if the object is not as it was when we looked.
+   */
+  async refuse(volume: StoredLogicalVolume, failure: LogicalVolumeStatus, signal: AbortSignal): Promise<void> {
+    await this.#write(volume, [sameObject(volume), sameState(volume)], failure, signal);
+  }
+
+  /** An object that came without the finalizer could vanish, and leave its volume to nobody. Returns it as it is now. */
+  async protect(volume: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
+    const { name, resourceVersion, finalizers = [] } = volume.metadata;
+    if (finalizers.includes(logicalVolume.finalizer)) return volume;
     const body = { metadata: { resourceVersion, finalizers: [...finalizers, logicalVolume.finalizer] } };
-    await this.#client.patch(logicalVolumes, metadata.name, { type: 'merge', body }, { signal });
+    return await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
   }
 
   /** So that after a crash it is known which class must say that the volume is gone. */
@@ -45,8 +51,23 @@ export class LogicalVolumeWriter {
     ] as const;
     await this.#client.patch(logicalVolumes, name, { type: 'json', body }, { signal });
   }
+
+  async #write(
+    { metadata }: StoredLogicalVolume,
+    conditions: readonly JsonPatchStep[],
+    status: LogicalVolumeStatus,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const body = [...conditions, { op: 'add', path: '/status', value: status }] as const;
+    const options = { subresource: 'status', signal } as const;
+    await this.#client.patch(logicalVolumes, metadata.name, { type: 'json', body }, options);
+  }
 }
 
 function sameObject({ metadata }: StoredLogicalVolume): JsonPatchStep {
   return { op: 'test', path: '/metadata/uid', value: metadata.uid };
+}
+
+function sameState({ metadata }: StoredLogicalVolume): JsonPatchStep {
+  return { op: 'test', path: '/metadata/resourceVersion', value: metadata.resourceVersion };
 }
