@@ -64,6 +64,7 @@ export function resultsOf(
       stats_vs_topolvm: ratio('stats'),
       stats200_vs_topolvm: ratio('stats, 200 others'),
       node_memory_vs_topolvm: part(memory.moorage.pssMib, memory.topolvm.pssMib),
+      node_rss_vs_topolvm: part(memory.moorage.rssMib, memory.topolvm.rssMib),
     },
     figures,
     started,
