@@ -12,7 +12,8 @@ import { eventually } from '../worlds/host/eventually.ts';
 import { stage } from '../worlds/host/progress.ts';
 import { chartDir, helm, namespace } from './chart.ts';
 
-const cluster = await startCluster({ after }, { nodes: 1 });
+// For two controllers with their sidecars beside each other.
+const cluster = await startCluster({ after }, { nodes: 1, memoryMb: 1536 });
 const { kubectl } = cluster;
 const sidecars = {
   csiProvisioner: 'moorage.local/csi-provisioner:1',
@@ -108,9 +109,10 @@ test('helm uninstall is refused while there is a volume, and leaves nothing behi
   await cluster.kube.delete(logicalVolumes, 'left');
   await eventually('the volume is gone', async () => (await cluster.kube.get(logicalVolumes, 'left')) === undefined);
   await manage('uninstall', 'moorage', '--wait');
-  await eventually('nothing is left in the namespace', async () => {
-    const left = await kubectl('--namespace', namespace, 'get', 'all,configmaps,serviceaccounts', '--output=name');
-    return !left.includes('moorage');
+  const left = () => kubectl('--namespace', namespace, 'get', 'all,configmaps,serviceaccounts', '--output=name');
+  await eventually('nothing is left in the namespace', async () => !(await left()).includes('moorage'), {
+    timeoutMs: 180_000,
+    explain: left,
   });
   assert.ok(await kubectl('get', 'crd', 'logicalvolumes.topolvm.io'));
 });
