@@ -4,12 +4,14 @@ import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { Eraser } from '../../src/storage/eraser.ts';
 import { Erasures } from '../../src/storage/erasures.ts';
 import { Lvm } from '../../src/storage/lvm/lvm.ts';
 import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
 import { ThickPool } from '../../src/storage/lvm/thick-pool.ts';
 import { VolumeGroup } from '../../src/storage/lvm/volume-group.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { undoAfter } from '../worlds/lvm/undo.ts';
@@ -48,6 +50,28 @@ test('one shell takes all commands; one that is killed is replaced, and memory s
     pool.list().map(({ id }) => id),
     ['a', 'b', 'c', 'd'],
   );
+});
+
+test('a shell that has nothing to do ends, and the next command starts another', async (t) => {
+  const [disk = ''] = disks();
+  const vg = await volumeGroup(t, { disks: [disk] });
+  const clock = new ManualClock();
+  const figures = newLvmFigures();
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock, log: silentLog, figures });
+  undoAfter(t, async () => lvm.close());
+  lvm.useDevices([disk]);
+  await lvm.execute(['lvs', vg]);
+  assert.equal((await shells()).length, 1);
+
+  clock.advance(29_000);
+  await lvm.execute(['lvs', vg]);
+  clock.advance(29_000);
+  assert.equal((await shells()).length, 1, 'as long as it has something to do now and then, it stays');
+  clock.advance(1_000);
+  await eventually('the shell is gone', async () => (await shells()).length === 0);
+
+  await lvm.execute(['lvs', vg]);
+  assert.deepEqual([figures.commands.shell, figures.shellRestarts], [3, 0], 'nobody calls it lost');
 });
 
 test('through nsenter the shell finds its settings and its disks, too', async (t) => {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts';
+import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
@@ -10,6 +10,8 @@ const defaultCommandTimeoutMs = 60_000;
 const shellStartTimeoutMs = 10_000;
 /** How long commands run as processes of their own after a shell did not start. */
 const shellPauseMs = 60_000;
+/** A node changes its volumes in bursts, and between them the memory of a shell is better left to others. */
+const shellIdleMs = 30_000;
 
 export interface LvmOptions {
   /** How to call `lvm` itself, for instance through nsenter. */
@@ -38,6 +40,7 @@ export class Lvm {
   #devices: readonly string[] = [];
   #shell: LvmShell | undefined;
   #noShellUntilMs = 0;
+  #idle: Timer | undefined;
 
   constructor({ command, run, env, clock, log, figures, commandTimeoutMs }: LvmOptions) {
     this.#command = command;
@@ -63,13 +66,15 @@ export class Lvm {
 
   /** Runs a command and returns its report. One caller at a time; once begun it comes to its end, or to its deadline. */
   async execute(args: readonly string[]): Promise<string> {
+    this.#idle?.cancel();
     const shell = await this.#shellFor(args);
     if (!shell) return this.#process(args);
     this.#figures.commands.shell++;
     try {
       return await shell.run(args, this.#commandTimeoutMs);
     } finally {
-      if (!shell.alive) this.#lose();
+      if (shell.alive) this.#idle = this.#clock.setTimer(() => this.close(), shellIdleMs);
+      else this.#lose();
     }
   }
 
@@ -85,7 +90,9 @@ export class Lvm {
       .stdout;
   }
 
+  /** Ends the shell; the next command starts another. */
   close(): void {
+    this.#idle?.cancel();
     this.#shell?.close();
     this.#shell = undefined;
   }
