@@ -6,9 +6,9 @@ import manifest from '../../package.json' with { type: 'json' };
 import { run } from '../../src/base/exec.ts';
 import type { Say } from '../../test/worlds/host/progress.ts';
 import { directories, links, otherFiles, otherPackages, programs } from './contents.ts';
-import { fetchPackages, release, type Versions } from './debian.ts';
+import { type DebianPackage, fetchPackages, release, type Versions } from './debian.ts';
 import { DebianFiles } from './debian-files.ts';
-import { type Layer, layerOf, writeImage } from './oci.ts';
+import { type Image, type Layer, layerOf, writeImage } from './oci.ts';
 import { bundledPackages, type NpmPackages, sbomOf } from './sbom.ts';
 import type { TreeEntry } from './tar.ts';
 
@@ -17,6 +17,8 @@ const nodePackage = join(home, 'node_modules', 'node', 'node_modules', `node-lin
 const buildTimeoutMs = 60_000;
 const { version } = manifest;
 const nodeVersion = manifest.devDependencies.node;
+const architecture = arch() === 'x64' ? 'amd64' : arch();
+const secondsSinceEpoch = Number(process.env['SOURCE_DATE_EPOCH'] ?? 0);
 
 export const imageName = `moorage.dev/moorage:${version}`;
 
@@ -28,12 +30,37 @@ export interface BuiltImage {
   readonly layers: readonly Layer[];
 }
 
+/** What the image has below Moorage itself. */
+export interface Base {
+  readonly layers: readonly Layer[];
+  readonly debian: readonly DebianPackage[];
+  readonly nodeSha256: string;
+}
+
 /** Builds the image into a directory. From the same checkout and the same Debian packages it is the same, byte for byte. */
 export async function buildImage(dir: string, say: Say, versions: Versions = 'fetched before'): Promise<BuiltImage> {
-  const secondsSinceEpoch = Number(process.env['SOURCE_DATE_EPOCH'] ?? 0);
-  const architecture = arch() === 'x64' ? 'amd64' : arch();
-  await run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs: buildTimeoutMs });
+  const base = await buildBase(say, versions);
+  // What changes seldom comes first: a new version of Moorage is one small layer to fetch.
+  const layers = [...base.layers, await buildMoorageLayer()];
+  await mkdir(dir, { recursive: true });
+  const archive = join(dir, 'moorage.tar');
+  const digest = await writeImage(imageOf(layers), archive);
 
+  const sbom = join(dir, 'moorage.spdx.json');
+  const ingredients = {
+    version,
+    architecture,
+    node: { version: nodeVersion, sha256: base.nodeSha256 },
+    debian: base.debian,
+    npm: await npmPackages(),
+    secondsSinceEpoch,
+  };
+  await writeFile(sbom, `${JSON.stringify(sbomOf(ingredients), undefined, 2)}\n`);
+  return { archive, sbom, digest, layers };
+}
+
+/** Debian's packages and Node. */
+export async function buildBase(say: Say, versions: Versions): Promise<Base> {
   const node = await readFile(join(nodePackage, 'bin', 'node'));
   const debian = await DebianFiles.of(await fetchPackages([...Object.keys(programs), ...otherPackages], versions, say));
   for (const program of Object.values(programs).flat()) await debian.takeProgram(program);
@@ -41,43 +68,34 @@ export async function buildImage(dir: string, say: Say, versions: Versions = 'fe
   await debian.takeNeeds(node);
 
   say('packing');
-  // What changes seldom comes first: a new version of Moorage is one small layer to fetch.
   const layers = [
     await layerOf(`Debian ${release.version}`, [...skeleton(), ...(await debian.entries())], secondsSinceEpoch),
     await layerOf(`Node ${nodeVersion}`, await nodeEntries(node), secondsSinceEpoch),
-    await layerOf(`Moorage ${version}`, await moorageEntries(), secondsSinceEpoch),
   ];
-  await mkdir(dir, { recursive: true });
-  const archive = join(dir, 'moorage.tar');
-  const digest = await writeImage(
-    {
-      name: imageName,
-      architecture,
-      layers,
-      entrypoint: ['/usr/bin/moorage'],
-      environment: ['PATH=/usr/bin:/usr/sbin'],
-      labels: {
-        'org.opencontainers.image.title': 'Moorage',
-        'org.opencontainers.image.description': manifest.description,
-        'org.opencontainers.image.licenses': manifest.license,
-        'org.opencontainers.image.version': version,
-      },
-      secondsSinceEpoch,
-    },
-    archive,
-  );
+  return { layers, debian: debian.packages, nodeSha256: createHash('sha256').update(node).digest('hex') };
+}
 
-  const sbom = join(dir, 'moorage.spdx.json');
-  const ingredients = {
-    version,
+/** Bundles Moorage as it is in this checkout. */
+export async function buildMoorageLayer(): Promise<Layer> {
+  await run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs: buildTimeoutMs });
+  return layerOf(`Moorage ${version}`, await moorageEntries(), secondsSinceEpoch);
+}
+
+export function imageOf(layers: readonly Layer[]): Image {
+  return {
+    name: imageName,
     architecture,
-    node: { version: nodeVersion, sha256: createHash('sha256').update(node).digest('hex') },
-    debian: debian.packages,
-    npm: await npmPackages(),
+    layers,
+    entrypoint: ['/usr/bin/moorage'],
+    environment: ['PATH=/usr/bin:/usr/sbin'],
+    labels: {
+      'org.opencontainers.image.title': 'Moorage',
+      'org.opencontainers.image.description': manifest.description,
+      'org.opencontainers.image.licenses': manifest.license,
+      'org.opencontainers.image.version': version,
+    },
     secondsSinceEpoch,
   };
-  await writeFile(sbom, `${JSON.stringify(sbomOf(ingredients), undefined, 2)}\n`);
-  return { archive, sbom, digest, layers };
 }
 
 async function npmPackages(): Promise<NpmPackages> {

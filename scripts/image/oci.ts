@@ -41,6 +41,8 @@ export interface Image {
   readonly name: string;
   readonly architecture: string;
   readonly layers: readonly Layer[];
+  /** How many of its layers, from the first, are left out of the archive: those that whoever reads it has already. */
+  readonly layersLeftOut?: number;
   readonly entrypoint: readonly string[];
   readonly environment: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
@@ -54,10 +56,13 @@ export interface Image {
 export async function writeImage(image: Image, archive: string): Promise<string> {
   const created = new Date(image.secondsSinceEpoch * 1000).toISOString();
   const blobs = new Map<string, Buffer>();
+  const describe = (mediaType: string, content: Buffer) => {
+    return { mediaType, digest: digestOf(content), size: content.length };
+  };
   const add = (mediaType: string, content: Buffer) => {
-    const digest = digestOf(content);
-    blobs.set(digest, content);
-    return { mediaType, digest, size: content.length };
+    const description = describe(mediaType, content);
+    blobs.set(description.digest, content);
+    return description;
   };
   const config = {
     created,
@@ -71,7 +76,9 @@ export async function writeImage(image: Image, archive: string): Promise<string>
     schemaVersion: 2,
     mediaType: mediaTypes.manifest,
     config: add(mediaTypes.config, json(config)),
-    layers: image.layers.map(({ content }) => add(mediaTypes.layer, content)),
+    layers: image.layers.map(({ content }, index) =>
+      (index < (image.layersLeftOut ?? 0) ? describe : add)(mediaTypes.layer, content),
+    ),
     annotations: image.labels,
   };
   const described = {
