@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../../test/worlds/cluster/cluster-node.ts';
@@ -10,6 +11,15 @@ export interface NodeMemory {
   readonly pssMib: number;
   readonly rssMib: number;
 }
+
+/** After load, while the last change has just been made, and once there has been nothing to do for a while. */
+export interface MemoryAfterLoad {
+  readonly busy: NodeMemory;
+  readonly atRest: NodeMemory;
+}
+
+/** Longer than LVM's shell waits for something to do. */
+const restMs = 45_000;
 
 /** LogicalVolumes of nodes that no machine stands behind: whoever watches all of them keeps them in memory. */
 export async function makeForeignVolumes(
@@ -34,8 +44,14 @@ export async function makeForeignVolumes(
   await Promise.all(Array.from({ length: atOnce }, work));
 }
 
+export async function memoryAfterLoad(node: ClusterNode, side: Side): Promise<MemoryAfterLoad> {
+  const busy = await memoryOf(node, side);
+  await delay(restMs);
+  return { busy, atRest: await memoryOf(node, side) };
+}
+
 /** Read by a shell, as another program of the same kind would share memory with those that are measured. */
-export async function memoryOf(node: ClusterNode, { agentPids }: Side): Promise<NodeMemory> {
+async function memoryOf(node: ClusterNode, { agentPids }: Side): Promise<NodeMemory> {
   const listing = await node.shell(`
     for pid in ${agentPids.join(' ')}; do
       echo /proc/$pid/smaps_rollup

@@ -6,7 +6,7 @@ import { stage } from '../../test/worlds/host/progress.ts';
 import { quote } from '../../test/worlds/machine/quote.ts';
 import { ensureTopolvm } from '../topolvm/topolvm.ts';
 import type { ApiRequests } from './api-requests.ts';
-import { makeForeignVolumes, memoryOf, type NodeMemory } from './memory.ts';
+import { type MemoryAfterLoad, makeForeignVolumes, memoryAfterLoad } from './memory.ts';
 import { mooragePrograms, topolvmPrograms } from './programs.ts';
 import { type ProvisionResults, resultsOf } from './results.ts';
 import { type Sample, takeBurst, takeCrowdedTurn, takeTurn } from './rounds.ts';
@@ -86,14 +86,14 @@ async function measure(
   await rounds('use among 200 others', crowdedTurns, (side) => takeCrowdedTurn(node, side, crowdedStatsCalls));
 
   await makeForeignVolumes(cluster, foreignVolumes, say);
-  const memory: Partial<Record<SideName, NodeMemory>> = {};
+  const memory: Partial<Record<SideName, MemoryAfterLoad>> = {};
   for (const side of sides) {
     say(`memory of ${side.name}`);
     await side.resume(); // it makes a volume, so it has seen all those that came before
-    memory[side.name] = await memoryOf(node, side);
+    memory[side.name] = await memoryAfterLoad(node, side);
     await side.pause();
   }
-  return resultsOf(samples, api, memory as Record<SideName, NodeMemory>);
+  return resultsOf(samples, api, memory as Record<SideName, MemoryAfterLoad>);
 }
 
 /** Volumes that neither side has made. */

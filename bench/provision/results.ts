@@ -1,7 +1,7 @@
 import { type Figure, figureOf } from '../figure.ts';
 import { table } from '../table.ts';
 import type { ApiRequests } from './api-requests.ts';
-import type { NodeMemory } from './memory.ts';
+import type { MemoryAfterLoad } from './memory.ts';
 import { type Operation, operations, type Sample } from './rounds.ts';
 import { type SideName, sideNames } from './side.ts';
 
@@ -20,13 +20,13 @@ export interface ProvisionResults {
   readonly api_writes_per_volume: number;
   /** What a call for a volume's figures makes Moorage start, among 200 other volumes. */
   readonly stats_forks: number;
-  readonly memory: BySide<NodeMemory>;
+  readonly memory: BySide<MemoryAfterLoad>;
 }
 
 export function resultsOf(
   samples: readonly Sample[],
   api: BySide<readonly ApiRequests[]>,
-  memory: BySide<NodeMemory>,
+  memory: BySide<MemoryAfterLoad>,
 ): ProvisionResults {
   const of = (operation: Operation, side: SideName) =>
     samples.filter((sample) => sample.operation === operation && sample.side === side);
@@ -63,8 +63,9 @@ export function resultsOf(
       republish200_vs_topolvm: ratio('re-publish, 200 others'),
       stats_vs_topolvm: ratio('stats'),
       stats200_vs_topolvm: ratio('stats, 200 others'),
-      node_memory_vs_topolvm: part(memory.moorage.pssMib, memory.topolvm.pssMib),
-      node_rss_vs_topolvm: part(memory.moorage.rssMib, memory.topolvm.rssMib),
+      node_memory_vs_topolvm: part(memory.moorage.atRest.pssMib, memory.topolvm.atRest.pssMib),
+      node_memory_busy_vs_topolvm: part(memory.moorage.busy.pssMib, memory.topolvm.busy.pssMib),
+      node_rss_vs_topolvm: part(memory.moorage.atRest.rssMib, memory.topolvm.atRest.rssMib),
     },
     figures,
     started,
@@ -97,7 +98,7 @@ export function provisionTables(results: ProvisionResults): string {
       sideNames.map((side) => [
         side,
         `${results.api_requests_per_volume[side]} API requests a volume`,
-        `${memory[side].pssMib} MiB a node (PSS; RSS ${memory[side].rssMib})`,
+        `a node holds ${memory[side].busy.pssMib} MiB while busy, ${memory[side].atRest.pssMib} at rest (PSS)`,
       ]),
     ),
     `Moorage: ${results.api_writes_per_volume} API writes a volume, ${results.stats_forks} processes for a volume's figures`,
