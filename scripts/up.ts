@@ -1,6 +1,7 @@
 // npm run up: a real cluster of three nodes with real LVM, Moorage on it, and a StatefulSet whose data survives its pod.
 import { dirname } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
+import { ensureHelm } from '../test/worlds/cluster/binaries.ts';
 import { Cluster } from '../test/worlds/cluster/cluster.ts';
 import { Moorage } from '../test/worlds/cluster/moorage.ts';
 import { duration, stage } from '../test/worlds/host/progress.ts';
@@ -13,17 +14,20 @@ try {
   await singleRun(`${clusterDir}.lock`);
   await stage('Stopping the cluster of an earlier run', () => Cluster.end(clusterDir));
   const cluster = await Cluster.start({ nodes: 3, keepIn: clusterDir });
-  await stage('Moorage', () => Moorage.install(cluster));
+  await stage('Moorage, by its chart', (say) => Moorage.install(cluster, { say }));
   await tellStory(cluster).catch(async (error: unknown) => {
     throw new Error(`${messageOf(error)}\n${await cluster.tails()}`, { cause: error });
   });
+  const programs = [cluster.binaries.kubernetes.kubectl, await ensureHelm()].map((program) => dirname(program));
   await cluster.kube.close(); // the cluster goes on without us
   console.log(`
 Up after ${duration(performance.now() - started)}, and it stays up. To look around:
 
-  export KUBECONFIG=${cluster.kubeconfig} PATH=${dirname(cluster.binaries.kubernetes.kubectl)}:$PATH
+  export KUBECONFIG=${cluster.kubeconfig} PATH=${programs.join(':')}:$PATH
+  kubectl get pods --namespace moorage-system Moorage itself, as its chart installed it
   kubectl get logicalvolumes                  the volumes, and where they are
   kubectl delete pod db-1                     try it yourself; its data stays
+  helm test moorage -n moorage-system         a volume for a pod, as an operator tries it
   npm run node -- shell node-a lvs            what LVM on a node says
   npm run node -- kill node-a                 pull a node's plug, then: npm run node -- boot node-a
   npm run down                                stop it all`);

@@ -1,71 +1,87 @@
-import { readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { pods } from '../../src/kube/resource.ts';
+import { namespace } from '../chart/chart.ts';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
-import { agentPidFile } from '../worlds/cluster/moorage.ts';
+import type { Moorage } from '../worlds/cluster/moorage.ts';
+import { isReady } from '../worlds/cluster/ready.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 
+/** In the agent's image. */
+const mkfs = '/usr/sbin/mkfs.ext4';
+/** In the agent's container. Its /run is empty at the start of its pod. */
 const gate = '/run/mkfs-gate';
-const marker = '{"msg":"another build"}';
 
 /** What can happen to a node's agent, or to the programs that it waits for, in the middle of its work. */
 export class AgentFaults {
+  readonly #cluster: Cluster;
+  readonly #moorage: Moorage;
   readonly #node: ClusterNode;
 
-  constructor(node: ClusterNode) {
+  constructor(cluster: Cluster, moorage: Moorage, node: ClusterNode) {
+    this.#cluster = cluster;
+    this.#moorage = moorage;
     this.#node = node;
   }
 
-  /** From now on mkfs.ext4 waits before it begins, until it is released. */
+  /** From now on this agent's mkfs.ext4 waits before it begins, until it is released. The next agent has its own. */
   async holdMkfs(): Promise<void> {
-    await this.#node.shell(
-      `mkdir -p ${gate} && cp "$(readlink -f "$(command -v mkfs.ext4)")" ${gate}/mkfs.ext4
-       cat >${gate}/held <<'SCRIPT'
+    await this.#inContainer(
+      `mkdir $root${gate} && cp $root${mkfs} $root${gate}/mkfs.ext4
+       cat >$root${gate}/held <<'SCRIPT'
 #!/bin/sh
-touch ${gate}/begun
-while [ -e ${gate}/closed ]; do sleep 0.1; done
+echo $$ >${gate}/begun
+kill -STOP $$
 exec ${gate}/mkfs.ext4 "$@"
 SCRIPT
-       chmod +x ${gate}/held && touch ${gate}/closed && mount --bind ${gate}/held "$(command -v mkfs.ext4)"`,
+       chmod +x $root${gate}/held
+       nsenter --target $agent --mount mount --bind ${gate}/held ${mkfs}`,
     );
   }
 
-  async mkfsBegun(): Promise<void> {
-    await eventually(`mkfs has begun on ${this.#node.name}`, async () =>
-      (await this.#node.shell(`ls ${gate}`)).includes('begun'),
-    );
+  /** Resolves when it waits; returns how to let it go on, if it outlives the agent. */
+  async mkfsBegun(): Promise<() => Promise<void>> {
+    const pid = await eventually(`mkfs has begun on ${this.#node.name}`, async () => {
+      const written = await this.#inContainer(`cat $root${gate}/begun`);
+      return written.trim() || undefined;
+    });
+    return () => this.#goOn([pid]);
   }
 
-  async releaseMkfs(): Promise<void> {
-    await this.#node.shell(`rm -f ${gate}/closed ${gate}/begun; umount -l "$(command -v mkfs.ext4)"`);
-  }
-
-  /** Stops LVM in the middle of whatever it does or is told next; returns how to let it go on, which outlives the agent. */
+  /** Stops LVM in the middle of whatever it does or is told next; returns how to let it go on, if it outlives the agent. */
   async holdLvm(): Promise<() => Promise<void>> {
     const held = await this.#node.shell('for p in $(pgrep -x lvm); do kill -STOP $p && echo $p; done');
     const pids = held.trim().split(/\s+/);
     if (pids[0] === '') throw new Error(`the agent of ${this.#node.name} runs no LVM`);
-    return async () => {
-      await this.#node.shell(`for p in ${pids.join(' ')}; do kill -CONT $p 2>/dev/null || true; done`);
-    };
+    return () => this.#goOn(pids);
   }
 
   /** As the kernel does when memory is short. The agent comes back by itself. */
   async kill(): Promise<void> {
-    await this.#node.shell(`kill -KILL $(cat ${agentPidFile})`);
+    await this.#moorage.killAgent(this.#node);
   }
 
-  /** As a new image does: the agent is asked to end, and another build comes back in its place. */
-  async upgrade(): Promise<void> {
-    const bundle = join(this.#node.machine.dir, 'moorage.mjs');
-    const another = `process.stderr.write('${marker}\\n');\n${await readFile(bundle, 'utf8')}`;
-    await writeFile(`${bundle}.new`, another);
-    await rename(`${bundle}.new`, bundle);
-    await this.#node.shell(`kill -TERM $(cat ${agentPidFile})`);
+  /** As an upgrade does: the agent is asked to end, and another pod comes in its place. Resolves when it is asked. */
+  async replace(): Promise<void> {
+    const { metadata } = await this.#moorage.agentOn(this.#node);
+    await this.#cluster.kube.delete(pods, metadata.name, { namespace });
   }
 
-  async runsAnotherBuild(): Promise<void> {
-    await eventually(`${this.#node.name} runs another build`, async () =>
-      (await readFile(join(this.#node.machine.dir, 'moorage.log'), 'utf8')).includes(marker),
+  async serves(): Promise<void> {
+    await eventually(
+      `an agent serves ${this.#node.name}`,
+      async () => isReady(await this.#moorage.agentOn(this.#node)),
+      {
+        explain: () => this.#cluster.tails(),
+      },
     );
+  }
+
+  async #goOn(pids: readonly string[]): Promise<void> {
+    await this.#node.shell(`for p in ${pids.join(' ')}; do kill -CONT $p 2>/dev/null || true; done`);
+  }
+
+  /** Runs a script on the node that finds the agent's process in $agent and its files below $root. */
+  async #inContainer(script: string): Promise<string> {
+    return this.#node.shell(`agent=$(pgrep -f '[m]oorage.mjs node ')\nroot=/proc/$agent/root\n${script}`);
   }
 }

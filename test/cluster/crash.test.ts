@@ -25,11 +25,11 @@ describe('an agent that ends in the middle of everything', () => {
   describe('by itself', { concurrency: 2 }, () => {
     for (const [fate, nodeName] of [
       ['killed', 'node-a'],
-      ['upgraded', 'node-b'],
+      ['replaced', 'node-b'],
     ] as const) {
       test(`${fate} while it creates, formats, grows, copies and removes: all of it ends as it should`, async () => {
         const node = cluster.node(nodeName);
-        const agent = new AgentFaults(node);
+        const agent = new AgentFaults(cluster, moorage, node);
         const its = await TestNamespace.create(cluster, fate);
         const here = { node: nodeName };
         await its.claim('grown', here);
@@ -44,7 +44,7 @@ describe('an agent that ends in the middle of everything', () => {
 
         await agent.holdMkfs();
         await its.pod('formatter', { ...here, claims: { '/data': 'fresh' } });
-        await agent.mkfsBegun();
+        const letMkfsGoOn = await agent.mkfsBegun();
         const letLvmGoOn = await agent.holdLvm();
         await its.claim('made', here);
         await its.grow('grown', '200Mi');
@@ -58,11 +58,11 @@ describe('an agent that ends in the middle of everything', () => {
         await asked('a copy', (volume) => volume.spec.nodeName === nodeName && Boolean(volume.spec.source));
         await asked('removal', (volume) => volume.spec.nodeName === nodeName && deleting(volume));
 
-        await (fate === 'killed' ? agent.kill() : agent.upgrade());
+        await (fate === 'killed' ? agent.kill() : agent.replace());
         await letLvmGoOn();
-        await agent.releaseMkfs();
+        await letMkfsGoOn();
 
-        if (fate === 'upgraded') await agent.runsAnotherBuild();
+        await agent.serves();
         await its.ready('formatter');
         await its.sh('formatter', write('/data/file'));
         await its.volumeId('made');

@@ -5,7 +5,7 @@ import { storageClasses } from '../../src/kube/resource.ts';
 import { driverName } from '../../src/names.ts';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { thin } from '../worlds/cluster/cluster-node.ts';
-import { agentPidFile, Moorage } from '../worlds/cluster/moorage.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
 import { Topolvm } from '../worlds/cluster/topolvm.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { takeSnapshot } from './snapshot.ts';
@@ -70,8 +70,8 @@ describe('from TopoLVM to Moorage and back', () => {
 
   test('Moorage takes its place while the pods run on', async () => {
     await topolvm.stop();
-    await cluster.kubectl('replace', '--force', '-f', join(deploy, 'csidriver.yaml'));
-    moorage = await Moorage.install(cluster);
+    await cluster.kubectl('delete', 'csidriver', driverName); // how volumes are used cannot be changed in it
+    moorage = await Moorage.install(cluster, { takeOver: true });
     await intact();
   });
 
@@ -99,8 +99,7 @@ describe('from TopoLVM to Moorage and back', () => {
   test('TopoLVM takes over again, once the pods are gone', async () => {
     await its.kubectl('delete', 'pod', '--all');
     await unstaged();
-    await stopMoorage();
-    await cluster.kubectl('delete', 'csidriver', driverName);
+    await moorage.uninstall();
     topolvm = await Topolvm.install(cluster);
     await topolvm.start();
     await its.claim('cloned', {
@@ -143,19 +142,5 @@ describe('from TopoLVM to Moorage and back', () => {
       const staged = await node?.shell('grep -c /plugins/kubernetes.io/csi/ /proc/mounts || true');
       return staged?.trim() === '0';
     });
-  }
-
-  async function stopMoorage(): Promise<void> {
-    const snapshotController = cluster.components.filter(({ name }) => name === 'snapshot-controller');
-    for (const component of [moorage.controller, ...moorage.sidecars, ...snapshotController]) {
-      await component.kill('SIGTERM');
-    }
-    for (const node of cluster.nodes) {
-      const agent = `$(cat ${agentPidFile})`;
-      await node.shell(
-        `kill $(ps -o ppid= -p ${agent}) && kill ${agent} && while kill -0 ${agent} 2>/dev/null; do sleep 0.1; done`,
-      );
-    }
-    await cluster.kubectl('-n', 'moorage-system', 'delete', 'csistoragecapacities', '--all');
   }
 });

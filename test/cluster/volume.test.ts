@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { agentPidFile, Moorage } from '../worlds/cluster/moorage.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { StatefulSet } from './stateful-set.ts';
 
@@ -106,10 +104,9 @@ describe('one volume all the way through', () => {
   test('a volume is made although controller and agents are killed meanwhile', async () => {
     const set = await StatefulSet.create(cluster, 'stubborn');
     await eventually('it is asked for', async () => (await cluster.kube.list(logicalVolumes)).items.length > 0);
-    await moorage.controller.kill();
-    for (const node of cluster.nodes) await node.shell(`kill -9 $(cat ${agentPidFile})`);
 
-    await moorage.startController();
+    await moorage.killController();
+    for (const node of cluster.nodes) await moorage.killAgent(node);
 
     await set.ready();
     await set.delete();
@@ -121,10 +118,8 @@ describe('one volume all the way through', () => {
     await set.ready();
     const node = cluster.node(await set.nodeOf());
 
-    const script = "fetch('http://127.0.0.1:8080/metrics').then(async (it) => console.log(await it.text()))";
-    const agent = await node.shell(`${process.execPath} -e "${script}"`);
-    const [enter, ...inside] = [...cluster.namespaces.enter, process.execPath, '-e', script];
-    const { stdout: controller } = await promisify(execFile)(enter, inside);
+    const agent = await moorage.metrics(await moorage.agentOn(node));
+    const controller = await moorage.metrics(await moorage.controller());
 
     const volume = `node="${node.name}",device_class="lvm",volume="${await set.volumeId()}",claim="default/data-watched-0"`;
     assert.ok(agent.includes(`moorage_volume_size_bytes{${volume}} 104857600`));

@@ -12,6 +12,8 @@ export interface SanityOptions {
   readonly controllerEndpoint?: string;
   /** For mount points, parameters and the report; made if need be. */
   readonly dir: string;
+  /** Where mount points are, if they have to be elsewhere. */
+  readonly mountPoints?: string;
   readonly accessType: 'mount' | 'block';
   /** As in a StorageClass. */
   readonly parameters?: Readonly<Record<string, string>>;
@@ -73,15 +75,15 @@ export async function mustBeSane(options: SanityOptions, skips: readonly Skip[])
 }
 
 async function run(options: SanityOptions): Promise<readonly SpecReport[]> {
-  const { program, endpoint, controllerEndpoint, dir, accessType, execute = executeHere } = options;
+  const { program, endpoint, controllerEndpoint, dir, mountPoints = dir, accessType, execute = executeHere } = options;
   await mkdir(dir, { recursive: true });
   const report = join(dir, 'report.json');
   const argv = [
     program,
     `--csi.endpoint=${endpoint}`,
     ...(controllerEndpoint ? [`--csi.controllerendpoint=${controllerEndpoint}`] : []),
-    `--csi.mountdir=${join(dir, 'target')}`,
-    `--csi.stagingdir=${join(dir, 'staging')}`,
+    `--csi.mountdir=${join(mountPoints, 'target')}`,
+    `--csi.stagingdir=${join(mountPoints, 'staging')}`,
     `--csi.testvolumeaccesstype=${accessType}`,
     `--csi.testvolumesize=${48 * mebi}`,
     `--csi.testvolumeexpandsize=${96 * mebi}`,

@@ -141,7 +141,7 @@ export class ClusterNode {
 
   /** The last lines of what went on inside. */
   async tail(): Promise<string> {
-    const logs = ['kubelet.log', 'containerd.log', 'moorage.log'].map(async (file) => {
+    const logs = ['kubelet.log', 'containerd.log'].map(async (file) => {
       const text = await readFile(join(this.machine.dir, file), 'utf8').catch(() => '');
       return text && `--- ${this.name} ${file}\n${text.trimEnd().split('\n').slice(-12).join('\n')}`;
     });

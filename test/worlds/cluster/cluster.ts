@@ -33,16 +33,21 @@ export interface ClusterOptions {
   readonly keepIn?: string;
 }
 
+/** What tells its last lines. */
+export interface Log {
+  tail(): Promise<string>;
+}
+
 /** What the machines of all nodes start from; quick once it was made. */
 interface NodeParts {
   readonly machineFiles: MachineFiles;
   readonly systemDisk: string;
 }
 
-async function ensureNodeParts(): Promise<NodeParts> {
+async function ensureNodeParts({ sidecars }: Binaries): Promise<NodeParts> {
   await stage('Debian packages for nodes', (say) => ensurePackages(nodePackages, say));
   const machineFiles = await stage('Machine files', (say) => ensureMachineFiles(say));
-  return { machineFiles, systemDisk: await ensureSystemDisk(machineFiles) };
+  return { machineFiles, systemDisk: await ensureSystemDisk(machineFiles, sidecars) };
 }
 
 /** A cluster for a test (or for all tests of a file, with node:test's own `after`), gone when the test ends. */
@@ -64,8 +69,8 @@ export class Cluster {
   readonly kubectl: Kubectl;
   /** Our own client, as an administrator. */
   readonly kube: KubeClient;
-  /** Every program beside the nodes; whoever adds one finds its last lines in the messages of errors. */
-  readonly components: Component[];
+  /** Whoever adds to them what runs on the cluster finds its last lines in the messages of errors. */
+  readonly components: Log[];
   readonly #options: ClusterOptions;
   readonly #nodes = new Map<string, ClusterNode>();
 
@@ -91,7 +96,7 @@ export class Cluster {
     requireHost();
     await stage('Debian packages for the control plane', (say) => ensurePackages(controlPlanePackages, say));
     const binaries = await ensureBinaries();
-    if (options.nodes > 0) await ensureNodeParts(); // now, as it shows its progress
+    if (options.nodes > 0) await ensureNodeParts(binaries); // now, as it shows its progress
     const dir = options.keepIn ?? (await newRunDir('cluster'));
     await mkdir(dir, { recursive: true });
     const namespaces = await Namespaces.create(dir, { outlivesUs: options.keepIn !== undefined });
@@ -183,8 +188,8 @@ export class Cluster {
     const node = await ClusterNode.create({
       index,
       dir,
-      memoryMb: this.#options.memoryMb ?? 640,
-      ...(await ensureNodeParts()),
+      memoryMb: this.#options.memoryMb ?? 1024,
+      ...(await ensureNodeParts(this.binaries)),
       kubelet: this.binaries.kubernetes.kubelet,
       namespaces: this.namespaces,
       controlPlane: this.controlPlane,

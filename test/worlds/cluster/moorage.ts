@@ -1,17 +1,28 @@
-import { execFile } from 'node:child_process';
-import { copyFile, mkdir, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import type { V1CSINode, V1CSIStorageCapacity } from '@kubernetes/client-node';
 import { stringify } from 'yaml';
-import { persistentVolumes, type Resource, type Wire } from '../../../src/kube/resource.ts';
+import {
+  type Pod,
+  persistentVolumes,
+  pods,
+  type Resource,
+  type Stored,
+  type Wire,
+} from '../../../src/kube/resource.ts';
 import { logicalVolumes } from '../../../src/logical-volume/logical-volume.ts';
-import { driverName, parameters, topologyKey } from '../../../src/names.ts';
+import { driverName, topologyKey } from '../../../src/names.ts';
+import { chartDir, helm, namespace } from '../../chart/chart.ts';
 import { eventually } from '../host/eventually.ts';
+import type { Say } from '../host/progress.ts';
 import type { Cluster } from './cluster.ts';
-import { type ClusterNode, thin, volumeGroup } from './cluster-node.ts';
-import { Component } from './component.ts';
-import { controllerSidecars, snapshotController } from './sidecars.ts';
+import type { ClusterNode } from './cluster-node.ts';
+import type { Component } from './component.ts';
+import { writeMoorageImage } from './moorage-image.ts';
+import { importImages } from './program-image.ts';
+import { isReady } from './ready.ts';
+import { snapshotController } from './sidecars.ts';
+import { values } from './values.ts';
 
 type CSIStorageCapacity = Wire<V1CSIStorageCapacity>;
 const csiStorageCapacities: Resource<CSIStorageCapacity> = {
@@ -29,114 +40,114 @@ const csiNodes: Resource<Wire<V1CSINode>> = {
   namespaced: false,
 };
 
-const run = promisify(execFile);
-const home = join(import.meta.dirname, '..', '..', '..');
-const namespace = 'moorage-system';
+const release = 'moorage';
+const namespaceFile = join(import.meta.dirname, '..', '..', '..', 'deploy', 'namespace.yaml');
 
-/** On each node. */
-export const agentPidFile = '/run/moorage-agent.pid';
+export interface InstallOptions {
+  /** Takes over what another release, such as TopoLVM's, brought along. */
+  readonly takeOver?: boolean;
+  readonly say?: Say;
+}
 
-/** What every node offers: its volume group, its thin pool, and a directory as for nodes that have no disk to spare. */
-const engine = {
-  'device-classes': [
-    { name: 'lvm', 'volume-group': volumeGroup, default: true, 'spare-gb': 0 },
-    {
-      name: 'thin',
-      type: 'thin',
-      'volume-group': thin.volumeGroup,
-      'thin-pool': { name: thin.pool, 'overprovision-ratio': 4 },
-    },
-    { name: 'file', type: 'file', path: '/var/lib/moorage', 'spare-gb': 0 },
-  ],
-};
-
-/** A StorageClass for each device class besides the default one, which `moorage` is for. */
-const storageClasses = ['thin', 'file'].map((deviceClass) => ({
-  apiVersion: 'storage.k8s.io/v1',
-  kind: 'StorageClass',
-  metadata: { name: `moorage-${deviceClass}` },
-  provisioner: driverName,
-  parameters: { [parameters.deviceClass]: deviceClass },
-  volumeBindingMode: 'WaitForFirstConsumer',
-  allowVolumeExpansion: true,
-}));
-
-/** Moorage on a cluster: the controller with its sidecars beside the API server, the agent on every node. */
+/** Moorage on a cluster, as its chart installs it: the controller's pod with its sidecars, an agent's pod on every node. */
 export class Moorage {
-  readonly controller: Component;
-  /** On which the controller serves CSI. */
-  readonly socket: string;
-  readonly sidecars: readonly Component[];
   readonly #cluster: Cluster;
+  readonly #valuesFile: string;
+  readonly #snapshots: Component;
 
-  private constructor(cluster: Cluster, controller: Component, socket: string, sidecars: readonly Component[]) {
+  private constructor(cluster: Cluster, valuesFile: string, snapshots: Component) {
     this.#cluster = cluster;
-    this.controller = controller;
-    this.socket = socket;
-    this.sidecars = sidecars;
+    this.#valuesFile = valuesFile;
+    this.#snapshots = snapshots;
   }
 
   /** Resolves when every node's agent is registered with its kubelet, and the scheduler knows each node's capacity. */
-  static async install(cluster: Cluster): Promise<Moorage> {
-    await run(process.execPath, [join(home, 'scripts', 'build.ts')]);
-    // Kinds first: a VolumeSnapshotClass can only be applied once the API knows what that is.
-    const kinds = [cluster.binaries.snapshotManifests, join(home, 'deploy', 'crd.yaml')];
-    await cluster.kubectl('apply', ...kinds.map((path) => `-f${path}`));
-    const names = ['namespace', 'rbac', 'csidriver', 'storageclass', 'snapshotclass'];
-    const manifests = names.map((name) => join(home, 'deploy', `${name}.yaml`));
-    await cluster.kubectl('apply', ...manifests.map((path) => `-f${path}`), `-f${await classesFile(cluster.dir)}`);
-
+  static async install(cluster: Cluster, { takeOver = false, say = () => {} }: InstallOptions = {}): Promise<Moorage> {
     const dir = join(cluster.dir, 'moorage');
     await mkdir(dir, { recursive: true });
-    const socket = join(dir, 'csi.sock');
-    const [kubeconfig, snapshotKubeconfig] = await Promise.all([
-      serviceAccountConfig(cluster, 'moorage-controller', dir),
-      serviceAccountConfig(cluster, 'snapshot-controller', dir, 'kube-system'),
-    ]);
-    const logs = join(cluster.dir, 'logs');
-    const controller = new Component(cluster.namespaces, logs, 'moorage-controller', [
-      join(home, 'bin', 'moorage'),
-      'controller',
-      `--csi-socket=${socket}`,
-      `--kubeconfig=${kubeconfig}`,
-      '--metrics-addr=127.0.0.1:8080',
-    ]);
-    const sidecars = controllerSidecars({ cluster, namespace, socket, kubeconfig });
-    const snapshots = snapshotController(cluster, snapshotKubeconfig);
-    cluster.components.push(controller, ...sidecars, snapshots);
-    const moorage = new Moorage(cluster, controller, socket, sidecars);
+    const valuesFile = join(dir, 'values.yaml');
+    await writeFile(valuesFile, stringify(values));
+
+    say('snapshot controller');
+    await cluster.kubectl('apply', `-f${cluster.binaries.snapshotManifests}`);
+    const snapshots = snapshotController(cluster, await snapshotControllerConfig(cluster, dir));
     snapshots.start();
-    await moorage.startController();
-    await Promise.all(cluster.nodes.map((node) => moorage.installAgent(node)));
+    const moorage = new Moorage(cluster, valuesFile, snapshots);
+    cluster.components.push(snapshots, moorage);
+
+    say('image');
+    const archive = join(dir, 'moorage.tar');
+    await writeMoorageImage(archive);
+    await moorage.load(archive);
+
+    say('chart');
+    await cluster.kubectl('apply', `-f${namespaceFile}`);
+    const flags = [`--values=${valuesFile}`, ...(takeOver ? ['--take-ownership', '--force-conflicts'] : [])];
+    await moorage.#helm('install', release, chartDir, ...flags);
+    for (const node of cluster.nodes) await moorage.whenServing(node);
     return moorage;
   }
 
-  /** Starts all programs of the controller's pod. The sidecars end when they lose the controller, so they start anew too. */
-  async startController(): Promise<void> {
-    await Promise.all(this.sidecars.map((sidecar) => sidecar.kill()));
-    this.controller.start();
-    for (const sidecar of this.sidecars) sidecar.start();
+  /** Puts an image of Moorage into the store of every node that is there. */
+  async load(archive: string): Promise<void> {
+    await Promise.all(this.#cluster.nodes.map((node) => importCopy(node, archive)));
   }
 
-  /** Starts the agent on a node, now and at each boot from now on. */
-  async installAgent(node: ClusterNode): Promise<void> {
-    const { dir } = node.machine;
-    for (const file of ['moorage', 'moorage.mjs']) await copyFile(join(home, 'dist', file), join(dir, file));
-    await writeFile(join(dir, 'lvmd.yaml'), stringify(engine));
-    const kubeconfig = await serviceAccountConfig(this.#cluster, 'moorage-node', dir);
-    const agent = [
-      ...[`PATH=${dirname(process.execPath)}:$PATH`, join(dir, 'moorage'), 'node'],
-      `--nodename=${node.name}`,
-      `--config=${join(dir, 'lvmd.yaml')}`,
-      `--kubeconfig=${kubeconfig}`,
-      `--csi-socket=/var/lib/kubelet/plugins/${driverName}/node/csi-topolvm.sock`,
-    ];
-    // As a DaemonSet's pod would, it comes back whenever it ends.
-    const once = `${agent.join(' ')} >>${dir}/moorage.log 2>&1 & echo $! >${agentPidFile}; wait $!`;
-    const loop = `while :; do ${once}; sleep 1; done`;
-    await writeFile(join(dir, 'at-boot.sh'), `(${loop}) </dev/null >/dev/null 2>&1 &\n`);
-    await node.shell(`setsid sh ${dir}/at-boot.sh`);
-    await this.whenServing(node);
+  /** Another version of Moorage, by the tag of its image; resolves when all pods run it. */
+  async upgrade(tag: string): Promise<void> {
+    await this.#helm('upgrade', release, chartDir, `--values=${this.#valuesFile}`, `--set=image.tag=${tag}`, '--wait');
+  }
+
+  /** Back to what was installed before the upgrade. */
+  async rollback(): Promise<void> {
+    await this.#helm('rollback', release, '--wait');
+  }
+
+  /** Without its check, so that volumes may be there: they stay where they are. */
+  async uninstall(): Promise<void> {
+    await this.#helm('uninstall', release, '--no-hooks', '--wait');
+    await this.#snapshots.kill('SIGTERM');
+  }
+
+  /** Helm as an administrator; what does not become ready is told with what the pods say. */
+  async #helm(...words: readonly string[]): Promise<string> {
+    const admin = [`--kubeconfig=${this.#cluster.kubeconfig}`, `--namespace=${namespace}`, '--timeout=240s'];
+    return helm(...words, ...admin).catch(async (error: Error) => {
+      throw new Error(`${error.message}\n${await this.#cluster.tails()}`, { cause: error });
+    });
+  }
+
+  async agentOn(node: ClusterNode): Promise<Stored<Pod>> {
+    return this.#onlyPod('node', `spec.nodeName=${node.name}`);
+  }
+
+  async controller(): Promise<Stored<Pod>> {
+    return this.#onlyPod('controller');
+  }
+
+  /** As the kernel does when memory is short; the kubelet starts them again. */
+  async killAgent(node: ClusterNode): Promise<void> {
+    await node.shell(`pkill -KILL -f '[m]oorage.mjs node '`);
+  }
+
+  async killController(): Promise<void> {
+    const { spec } = await this.controller();
+    await this.#cluster.node(spec?.nodeName ?? '').shell(`pkill -KILL -f '[m]oorage.mjs controller '`);
+  }
+
+  /** On which the controller serves CSI, on the node where it runs. */
+  async controllerSocket(): Promise<string> {
+    const { metadata, spec } = await this.controller();
+    const volume = `/var/lib/kubelet/pods/${metadata.uid}/volumes/kubernetes.io~empty-dir/socket`;
+    const link = '/run/moorage-controller'; // the path of a socket has to be short
+    await this.#cluster.node(spec?.nodeName ?? '').shell(`ln -sfn ${volume} ${link}`);
+    return `${link}/csi-topolvm.sock`;
+  }
+
+  /** What a pod says of itself to Prometheus. */
+  async metrics({ metadata }: Stored<Pod>): Promise<string> {
+    const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}:8080/proxy/metrics`;
+    return this.#cluster.kubectl('get', '--raw', path);
   }
 
   /** Until the kubelet can mount on the node, and the scheduler knows how much room it has. */
@@ -146,11 +157,12 @@ export class Moorage {
       async () => {
         const csiNode = await this.#cluster.kube.get(csiNodes, node.name);
         const { items } = await this.#cluster.kube.list(csiStorageCapacities, { namespace });
-        const isRegistered = csiNode?.spec.drivers.some(({ name }) => name === driverName) ?? false;
+        const isRegistered = csiNode?.spec.drivers?.some(({ name }) => name === driverName) ?? false;
         const isRoomOfNode = (room: CSIStorageCapacity) => room.nodeTopology?.matchLabels?.[topologyKey] === node.name;
-        return isRegistered && items.some((room) => room.capacity !== undefined && isRoomOfNode(room));
+        const isKnown = items.some((room) => room.capacity !== undefined && isRoomOfNode(room));
+        return isRegistered && isKnown && isReady(await this.agentOn(node));
       },
-      { explain: () => this.#cluster.tails() },
+      { timeoutMs: 240_000, explain: () => this.#cluster.tails() },
     );
   }
 
@@ -166,32 +178,51 @@ export class Moorage {
       { explain: () => this.#cluster.tails() },
     );
   }
+
+  /** The last lines of all of its pods, and how they are. */
+  async tail(): Promise<string> {
+    const here = ['--namespace', namespace];
+    const said = [
+      this.#cluster.kubectl(...here, 'get', 'pods', '--output=wide'),
+      this.#cluster.kubectl(...here, 'get', 'events', '--field-selector=type=Warning'),
+      this.#cluster.kubectl(
+        ...[...here, 'logs', '--selector=app.kubernetes.io/name=moorage', '--all-containers'],
+        ...['--prefix', '--tail=12', '--max-log-requests=50', '--ignore-errors'],
+      ),
+    ].map((lines) => lines.catch((error: Error) => error.message));
+    return `--- Moorage\n${(await Promise.all(said)).join('\n')}`;
+  }
+
+  async #onlyPod(component: string, fieldSelector?: string): Promise<Stored<Pod>> {
+    const labelSelector = `app.kubernetes.io/component=${component},app.kubernetes.io/name=moorage`;
+    const { items } = await this.#cluster.kube.list(pods, { namespace, labelSelector, fieldSelector });
+    const [pod, ...more] = items.filter(({ metadata }) => !metadata.deletionTimestamp);
+    if (!pod || more.length > 0) throw new Error(`not one pod is a ${component} of Moorage, but ${items.length}`);
+    return pod;
+  }
 }
 
-async function classesFile(dir: string): Promise<string> {
-  const file = join(dir, 'storage-classes.yaml');
-  await writeFile(file, storageClasses.map((object) => stringify(object)).join('---\n'));
-  return file;
+/** A node sees no file of ours but those in a directory of its own. */
+async function importCopy(node: ClusterNode, archive: string): Promise<void> {
+  const copy = join(node.machine.dir, basename(archive));
+  await copyFile(archive, copy);
+  await importImages(node, [copy]);
+  await rm(copy);
 }
 
-/** A kubeconfig with which a program outside a pod is a ServiceAccount, with no more rights than that has. */
-async function serviceAccountConfig(
-  cluster: Cluster,
-  account: string,
-  dir: string,
-  inNamespace = namespace,
-): Promise<string> {
-  const token = await cluster.kubectl('-n', inNamespace, 'create', 'token', account, '--duration=8760h');
+/** A kubeconfig with which a program outside a pod is the snapshot controller's ServiceAccount. */
+async function snapshotControllerConfig(cluster: Cluster, dir: string): Promise<string> {
+  const account = 'snapshot-controller';
+  const token = await cluster.kubectl('-n', 'kube-system', 'create', 'token', account, '--duration=8760h');
   const { url, authority } = cluster.controlPlane;
   const config = {
     apiVersion: 'v1',
     kind: 'Config',
     'current-context': account,
     contexts: [{ name: account, context: { cluster: 'moorage', user: account } }],
-    clusters: [{ name: 'moorage', cluster: { server: url, 'certificate-authority': 'ca.crt' } }],
+    clusters: [{ name: 'moorage', cluster: { server: url, 'certificate-authority': authority.certificate } }],
     users: [{ name: account, user: { token: token.trim() } }],
   };
-  await copyFile(authority.certificate, join(dir, 'ca.crt'));
   const file = join(dir, `${account}.kubeconfig`);
   await writeFile(file, stringify(config), { mode: 0o600 });
   return file;

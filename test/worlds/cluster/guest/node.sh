@@ -63,9 +63,8 @@ syncFrequency: 10s
 nodeStatusUpdateFrequency: 2s
 nodeLeaseDurationSeconds: 8
 serializeImagePulls: false
+crashLoopBackOff: { maxContainerRestartPeriod: 1s }
 YAML
-# What was installed on the node, such as a storage agent, starts with it.
-if [ -f "$NODE_DIR/at-boot.sh" ]; then setsid sh "$NODE_DIR/at-boot.sh"; fi
 # A kubelet that comes before the API server backs off for seconds.
 until busybox nc -w 2 $API_SERVER </dev/null 2>/dev/null; do sleep 0.2; done
 step "API server answers"

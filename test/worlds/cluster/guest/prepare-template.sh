@@ -3,7 +3,7 @@ set -eu
 here=$(dirname "$0")
 . "$here/system-disk.sh"
 . "$here/containerd.sh"
-ctr -n k8s.io images import "$NODE_DIR/images.tar"
+for archive in "$NODE_DIR"/images/*.tar; do ctr -n k8s.io images import "$archive"; done
 kill $containerd
 wait $containerd || true
 umount /var/lib/containerd /var/lib/kubelet /var/log/pods /var/lib/moorage /sysdisk
