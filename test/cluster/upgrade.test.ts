@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { pods } from '../../src/kube/resource.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { namespace } from '../chart/chart.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
+import { writeNextImage } from '../worlds/cluster/moorage-image.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { AgentFaults } from './agent-faults.ts';
+import { nothingLeft } from './nothing-left.ts';
+import { TestNamespace } from './test-namespace.ts';
+
+/**
+ * Writes block after block, each to the disk before the next, and says what fails. It leaves the node's one processor to
+ * others now and then, and ends when it is told to.
+ */
+const writer = `
+  i=0
+  until [ -e /stop ]; do
+    i=$((i+1)); block=/data/$((i%500))
+    rm -f $block.sum &&
+      dd if=/dev/urandom of=$block bs=16k count=1 conv=fsync 2>/tmp/why &&
+      sha256sum $block | dd of=$block.sum conv=fsync 2>/tmp/why && sha256sum -c $block.sum >/tmp/why 2>&1 &&
+      echo $i >/written || echo "block $i: $(cat /tmp/why)" >>/failed
+    sleep 0.1
+  done
+  touch /stopped`;
+
+describe('an upgrade and a rollback while pods write', () => {
+  let cluster: Cluster;
+  let moorage: Moorage;
+  let its: TestNamespace;
+  let next: string;
+  const mountedBefore = new Map<string, string>();
+  const writers = ['node-a', 'node-b'];
+
+  before(async () => {
+    cluster = await Cluster.start({ nodes: writers.length });
+    moorage = await Moorage.install(cluster);
+    const archive = join(cluster.dir, 'moorage', 'next.tar');
+    next = await writeNextImage(archive);
+    await moorage.load(archive);
+    its = await TestNamespace.create(cluster, 'shop');
+    for (const node of writers) {
+      await its.claim(node, { node });
+      await its.pod(node, { node, claims: { '/data': node }, script: writer });
+    }
+    for (const node of writers) {
+      await its.ready(node);
+      const mounted = await mounts(cluster.node(node), await its.volumeId(node));
+      assert.match(mounted, /globalmount\n.*kubernetes.io~csi/s, 'for the node and for the pod');
+      mountedBefore.set(node, mounted);
+    }
+  });
+  after(() => cluster.stop());
+
+  test('helm upgrade: another image, and what was under way is done', async () => {
+    await whileAVolumeIsMade('made-in-upgrade', () => moorage.upgrade(next));
+    await allRun(new RegExp(`:${next}$`));
+    await allWrite();
+  });
+
+  test('helm rollback: the image of before', async () => {
+    await whileAVolumeIsMade('made-in-rollback', () => moorage.rollback());
+    await allRun(new RegExp(`:(?!${next}$)`));
+    await allWrite();
+  });
+
+  test('no write failed, nothing that was written is lost, and no volume was mounted anew', async () => {
+    for (const node of writers) {
+      await its.sh(node, 'touch /stop');
+      await eventually(`the writer on ${node} has ended`, () => its.sh(node, 'test -e /stopped').then(() => true));
+      assert.equal(await its.sh(node, 'cat /failed 2>/dev/null || true'), '');
+      const checked = await its.sh(node, 'cat /data/*.sum | sha256sum -c | grep -c OK');
+      assert.ok(Number(checked) > 10, `${checked} blocks were written on ${node}`);
+      assert.equal(await mounts(cluster.node(node), await its.volumeId(node)), mountedBefore.get(node));
+      assert.equal(
+        (await cluster.kube.get(pods, node, { namespace: its.name }))?.status?.containerStatuses?.[0]?.restartCount,
+        0,
+      );
+    }
+    await its.empty();
+    await nothingLeft(cluster, moorage);
+  });
+
+  /** The agent is asked to end while LVM makes a volume for it. */
+  async function whileAVolumeIsMade(claim: string, change: () => Promise<void>): Promise<void> {
+    const node = cluster.node('a');
+    const { metadata } = await moorage.agentOn(node);
+    const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
+    await its.claim(claim, { node: node.name });
+    await eventually('a volume is asked for', async () =>
+      (await cluster.kube.list(logicalVolumes)).items.some(({ status }) => !status?.volumeID),
+    );
+    const changed = change();
+    await Promise.race([asksToEnd(metadata.name), changed]).finally(() => void letLvmGoOn());
+    await changed;
+    await its.volumeId(claim);
+  }
+
+  async function asksToEnd(agent: string): Promise<void> {
+    await eventually(
+      'the agent is asked to end',
+      async () => {
+        const pod = await cluster.kube.get(pods, agent, { namespace });
+        return pod === undefined || pod.metadata.deletionTimestamp !== undefined;
+      },
+      { timeoutMs: 120_000 },
+    );
+  }
+
+  async function allRun(image: RegExp): Promise<void> {
+    const running = [
+      await moorage.controller(),
+      ...(await Promise.all(cluster.nodes.map((node) => moorage.agentOn(node)))),
+    ];
+    for (const { metadata, spec } of running) assert.match(spec?.containers[0]?.image ?? '', image, metadata.name);
+  }
+
+  async function allWrite(): Promise<void> {
+    for (const node of writers) {
+      const before = Number(await its.sh(node, 'cat /written'));
+      await eventually(`the pod on ${node} writes on`, async () => Number(await its.sh(node, 'cat /written')) > before);
+    }
+  }
+});
+
+/** Where a volume is mounted on its node; each mount has a number of its own, so that another one shows. */
+async function mounts(node: ClusterNode, volumeId: string): Promise<string> {
+  const device = volumeId.replaceAll('-', '--');
+  return node.shell(`grep -- ${device} /proc/1/mountinfo | cut -d' ' -f1,5 | sort`);
+}
