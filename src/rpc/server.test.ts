@@ -10,6 +10,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { systemClock } from '../base/clock.ts';
 import { InvalidInput } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
+import { ManualClock } from '../base/manual-clock.ts';
 import { CallFailed, RpcClient } from './client.ts';
 import { frameOf } from './frames.ts';
 import { GetPluginInfoResponseSchema, Identity } from './gen/csi/v1/csi_pb.ts';
@@ -20,7 +21,7 @@ const timeoutMs = 10_000;
 async function serve(
   t: TestContext,
   implementation: Implementation<typeof Identity>,
-  options: Pick<RpcServerOptions, 'maxRequestBytes' | 'onAnswered'> = {},
+  options: Partial<Pick<RpcServerOptions, 'clock' | 'maxRequestBytes' | 'onAnswered'>> = {},
 ) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-rpc-'));
   const socketPath = join(directory, 'sockets', 'csi.sock');
@@ -106,15 +107,22 @@ test('a caller that goes away aborts the signal', async (t) => {
 });
 
 test('a passed deadline aborts the signal', async (t) => {
+  const clock = new ManualClock();
+  const called = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<string>();
-  const { identity } = await serve(t, {
+  const implementation: Implementation<typeof Identity> = {
     probe: async (_request, { signal }) => {
+      called.resolve();
       await new Promise((resolve) => signal.addEventListener('abort', resolve));
       aborted.resolve(signal.reason.code);
       throw signal.reason;
     },
-  });
-  await assert.rejects(identity.probe({}, { timeoutMs: 50 }), { code: 'DeadlineExceeded' });
+  };
+  const { identity } = await serve(t, implementation, { clock });
+  const call = identity.probe({}, { timeoutMs });
+  await called.promise;
+  clock.advance(timeoutMs);
+  await assert.rejects(call, { code: 'DeadlineExceeded' });
   assert.equal(await aborted.promise, 'DeadlineExceeded');
 });
 

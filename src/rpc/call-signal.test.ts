@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { codeOf } from '../base/errors.ts';
+import { ManualClock } from '../base/manual-clock.ts';
+import { CallSignal } from './call-signal.ts';
+
+const timeoutMs = 100;
+
+function begin() {
+  const clock = new ManualClock();
+  const call = new CallSignal('unary', timeoutMs, clock);
+  return { clock, call, reason: () => call.signal.aborted && codeOf(call.signal.reason) };
+}
+
+test('a call that is not answered in time is given up', () => {
+  const { clock, reason } = begin();
+  clock.advance(timeoutMs - 1);
+  assert.equal(reason(), false);
+  clock.advance(1);
+  assert.equal(reason(), 'DeadlineExceeded');
+});
+
+test('a caller that leaves early has cancelled, one that leaves at its deadline has waited in vain', () => {
+  for (const [leavesAfterMs, expected] of [
+    [50, 'Cancelled'],
+    [timeoutMs - 5, 'DeadlineExceeded'], // it began to count before we heard of the call
+  ] as const) {
+    const { clock, call, reason } = begin();
+    clock.advance(leavesAfterMs);
+    call.callerLeft();
+    assert.equal(reason(), expected);
+  }
+});
+
+test('a call that was answered is not given up any more', () => {
+  const { clock, call, reason } = begin();
+  call.release();
+  call.callerLeft();
+  clock.advance(timeoutMs);
+  assert.equal(reason(), false);
+  assert.equal(clock.timers, 0);
+});
+
+test('a stream lives as long as its caller listens', () => {
+  const clock = new ManualClock();
+  const call = new CallSignal('stream', undefined, clock);
+  assert.equal(clock.timers, 0);
+  call.callerLeft();
+  assert.equal(codeOf(call.signal.reason), 'Cancelled');
+});
