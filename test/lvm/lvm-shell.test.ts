@@ -7,6 +7,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { Eraser } from '../../src/storage/eraser.ts';
 import { Erasures } from '../../src/storage/erasures.ts';
+import { deviceNamesIn } from '../../src/storage/lvm/activation-changes.ts';
 import { Lvm } from '../../src/storage/lvm/lvm.ts';
 import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
 import { ThickPool } from '../../src/storage/lvm/thick-pool.ts';
@@ -147,7 +148,8 @@ test('a disk that hangs makes one request fail at its deadline; when it answers 
   const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 1_000, ...its });
   undoAfter(t, async () => lvm.close());
   const sequenceNumberOf = async () => undefined;
-  const group = new VolumeGroup({ name: vg, lvm, sequenceNumberOf, isWatched: () => false, ...its });
+  const deviceNames = () => deviceNamesIn(`/dev/${vg}`);
+  const group = new VolumeGroup({ name: vg, lvm, sequenceNumberOf, deviceNames, isWatched: () => false, ...its });
   const erasures = new Erasures({ eraser: new Eraser(run), ...its });
   const pool = await ThickPool.open(
     { deviceClass: thickClass(vg), optionClasses: [], group, erasures, log: silentLog },

@@ -47,6 +47,16 @@ test('what others make, change and remove is seen within two seconds, by itself'
   assert.equal(engine.groups.figures.commands.exec, exec + 1);
 });
 
+test('a volume that others deactivate or activate is listed so', async (t) => {
+  const { vg, pool } = await onNewGroup(t);
+  await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  const isListedAs = (attr: string) => pool.list().some((volume) => volume.id === 'data' && volume.attr === attr);
+  await command('lvchange', '-an', `${vg}/data`);
+  await seen(pool, () => isListedAs('-wi-------'));
+  await command('lvchange', '-ay', `${vg}/data`);
+  await seen(pool, () => isListedAs('-wi-a-----'));
+});
+
 test('a disk that is added is used, and one that is taken away is not waited for', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const pool = await new Engine(t).open(thickClass(vg));

@@ -23,7 +23,8 @@ async function open(erase: Eraser['erase']) {
   const log = silentLog;
   const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, clock, log, figures: newLvmFigures() });
   const sequenceNumberOf = async () => simulated.sequenceNumber;
-  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, isWatched: () => false, clock, log });
+  const { deviceNames } = simulated;
+  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, deviceNames, isWatched: () => false, clock, log });
   const erasures = new Erasures({ eraser: { erase }, clock, log });
   const deviceClass: ThickClass = {
     type: 'thick',

@@ -18,6 +18,8 @@ interface SimulatedVolume {
 export class SimulatedLvm {
   readonly extentBytes = 4194304;
   readonly volumes = new Map<string, SimulatedVolume>();
+  /** The names of volumes without a device. */
+  readonly inactive = new Set<string>();
   readonly commands: string[] = [];
   /** Set to make commands go wrong: before they have done anything, or after. */
   fails: (subcommand: string) => 'before' | 'after' | undefined = () => undefined;
@@ -46,6 +48,9 @@ export class SimulatedLvm {
     if (failure === 'after') throw failed(command, 'failed as told');
     return { stdout, stderr: '' } satisfies Output;
   };
+
+  deviceNames = async (): Promise<readonly string[]> =>
+    [...this.volumes.keys()].filter((name) => !this.inactive.has(name));
 
   /** Somebody else makes a volume. */
   addForeign(name: string, extents: number): void {
@@ -169,6 +174,7 @@ export class SimulatedLvm {
         `${volume.pool ? 'V' : '-'}${volume.readOnly ? 'r' : 'w'}i-a-${volume.pool ? 'tz--' : '----'}`,
       ),
       lv_uuid: this.#uuidOf(volume),
+      lv_active: this.inactive.has(name) ? '' : 'active',
       lv_tags: volume.tags.join(','),
       origin: volume.origin && this.volumes.has(volume.origin) ? volume.origin : '',
       pool_lv: volume.pool ?? '',

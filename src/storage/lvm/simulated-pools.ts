@@ -24,8 +24,9 @@ function newGroup(simulated: SimulatedLvm, clock: ManualClock) {
     figures: newLvmFigures(),
   });
   const sequenceNumberOf = async () => simulated.sequenceNumber;
+  const { deviceNames } = simulated;
   const isWatched = () => false;
-  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, isWatched, clock, log: silentLog });
+  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, deviceNames, isWatched, clock, log: silentLog });
   const erasures = new Erasures({ eraser: new Eraser(simulated.run), clock, log: silentLog });
   return { group, erasures, log: silentLog };
 }

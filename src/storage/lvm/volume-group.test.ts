@@ -9,13 +9,12 @@ import { VolumeGroup } from './volume-group.ts';
 
 const signal = new AbortController().signal;
 
-test('disks that say something else than LVM does are no reason to ask it again and again', async () => {
-  const simulated = new SimulatedLvm(100);
-  let onDisk: number | undefined = 900;
+async function open(simulated: SimulatedLvm, onDisk: () => number) {
   const its = { clock: new ManualClock(), log: silentLog };
   const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, figures: newLvmFigures(), ...its });
-  const sequenceNumberOf = async () => onDisk ?? simulated.sequenceNumber;
-  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, isWatched: () => true, ...its });
+  const { deviceNames } = simulated;
+  const sequenceNumberOf = async () => onDisk();
+  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, deviceNames, isWatched: () => true, ...its });
   await group.refresh(signal);
   const asked = async () => {
     simulated.commands.length = 0;
@@ -23,6 +22,13 @@ test('disks that say something else than LVM does are no reason to ask it again 
     await group.lookAgain(signal);
     return simulated.commands.length;
   };
+  return { group, asked };
+}
+
+test('disks that say something else than LVM does are no reason to ask it again and again', async () => {
+  const simulated = new SimulatedLvm(100);
+  let onDisk: number | undefined = 900;
+  const { group, asked } = await open(simulated, () => onDisk ?? simulated.sequenceNumber);
   assert.deepEqual([await asked(), await asked(), await asked()], [1, 0, 0]);
   assert.equal(group.isSure, false);
 
@@ -37,4 +43,40 @@ test('disks that say something else than LVM does are no reason to ask it again 
     group.execute(['lvchange', '--activate', 'y'], { steps: 1, apply: () => undefined }),
   );
   assert.equal(await asked(), 1);
+});
+
+test('what others activate and deactivate is asked about once, though the disks say nothing of it', async () => {
+  const simulated = new SimulatedLvm(100);
+  simulated.addForeign('theirs', 1);
+  const { group, asked } = await open(simulated, () => simulated.sequenceNumber);
+  assert.equal(await asked(), 0);
+
+  simulated.inactive.add('theirs');
+  assert.deepEqual([await asked(), await asked()], [1, 0]);
+  assert.equal(group.get('theirs')?.active, false);
+
+  simulated.inactive.clear();
+  assert.deepEqual([await asked(), await asked()], [1, 0]);
+  assert.equal(group.get('theirs')?.active, true);
+});
+
+test('a device that LVM knows nothing of is no reason to ask it again and again', async () => {
+  const simulated = new SimulatedLvm(100);
+  simulated.addForeign('theirs', 1);
+  simulated.deviceNames = async () => [];
+  const { asked } = await open(simulated, () => simulated.sequenceNumber);
+  assert.deepEqual([await asked(), await asked(), await asked()], [1, 0, 0]);
+});
+
+test('a volume that did not change is the same object after LVM was asked again', async () => {
+  const simulated = new SimulatedLvm(100);
+  simulated.addForeign('kept', 1);
+  simulated.addForeign('changed', 1);
+  const { group } = await open(simulated, () => simulated.sequenceNumber);
+  const [kept, changed] = group.volumes();
+  simulated.volumes.get('changed')?.tags.push('theirs');
+  await group.refresh(signal);
+  assert.equal(group.get('kept'), kept);
+  assert.notEqual(group.get('changed'), changed);
+  assert.deepEqual(group.get('changed')?.tags, ['theirs']);
 });

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
@@ -5,6 +6,7 @@ import { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import { PoolMissing, VolumeHasSnapshots } from '../errors.ts';
+import { ActivationChanges, type DeviceNames } from './activation-changes.ts';
 import { askLvm, type Effect } from './effect.ts';
 import type { Lvm } from './lvm.ts';
 import { Removals } from './removals.ts';
@@ -22,6 +24,7 @@ export interface VolumeGroupOptions {
   readonly lvm: Lvm;
   /** Of the metadata on these devices, without asking LVM; undefined if they do not tell. */
   readonly sequenceNumberOf: (devices: readonly string[]) => Promise<number | undefined>;
+  readonly deviceNames: DeviceNames;
   /** Whether somebody calls `touch` when others work on the group. */
   readonly isWatched: () => boolean;
   readonly clock: Clock;
@@ -41,6 +44,7 @@ export class VolumeGroup {
   readonly lvm: Lvm;
   readonly removals = new Removals(this);
   readonly #sequenceNumberOf: VolumeGroupOptions['sequenceNumberOf'];
+  readonly #activations: ActivationChanges;
   readonly #isWatched: () => boolean;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -66,10 +70,11 @@ export class VolumeGroup {
   #extents = 0n;
   #freeExtents = 0n;
 
-  constructor({ name, lvm, sequenceNumberOf, isWatched, clock, log }: VolumeGroupOptions) {
+  constructor({ name, lvm, sequenceNumberOf, deviceNames, isWatched, clock, log }: VolumeGroupOptions) {
     this.name = name;
     this.lvm = lvm;
     this.#sequenceNumberOf = sequenceNumberOf;
+    this.#activations = new ActivationChanges(deviceNames);
     this.#isWatched = isWatched;
     this.#clock = clock;
     this.#log = log.child({ volumeGroup: name });
@@ -120,7 +125,9 @@ export class VolumeGroup {
 
   /** Asks LVM if somebody has changed something. */
   async lookAgain(signal: AbortSignal): Promise<void> {
-    await this.changeSurely(signal, async () => undefined);
+    await this.changeSurely(signal, async () => {
+      if (await this.#activations.areNew(this.volumes())) await this.#survey(signal);
+    });
   }
 
   /** One change at a time, on what is known to be so. */
@@ -283,12 +290,18 @@ export class VolumeGroup {
     this.#extentBytes = report.extentBytes;
     this.#extents = report.extents;
     this.#freeExtents = report.freeExtents;
+    const known = new Map(this.#volumes);
     this.#volumes.clear();
-    for (const volume of report.volumes) this.#volumes.set(volume.name, volume);
+    for (const volume of report.volumes) this.#volumes.set(volume.name, theSame(known.get(volume.name), volume));
     this.#inDoubt = false;
     this.#isSure = true;
     this.#listeners.notify();
   }
+}
+
+/** What others made of a volume holds for as long as it is the same object. */
+function theSame(known: LogicalVolume | undefined, read: LogicalVolume): LogicalVolume {
+  return known && isDeepStrictEqual(known, read) ? known : read;
 }
 
 /** For what goes on even if the caller has left; the deadline of each LVM command bounds it. */

@@ -4,6 +4,7 @@ import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
+import { deviceNamesIn } from './activation-changes.ts';
 import { Lvm } from './lvm.ts';
 import { type LvmFigures, newLvmFigures } from './lvm-figures.ts';
 import { MetadataAreas } from './metadata-area.ts';
@@ -76,7 +77,9 @@ export class VolumeGroups {
     const { command, run, env, clock, log } = this.#options;
     const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
     const sequenceNumberOf = (devices: readonly string[]) => this.#metadata.sequenceNumberOf(name, devices);
-    return new VolumeGroup({ name, lvm, sequenceNumberOf, isWatched: () => this.#isWatching, clock, log });
+    const deviceNames = () => deviceNamesIn(`${lvm.root}/dev/${name}`);
+    const isWatched = () => this.#isWatching;
+    return new VolumeGroup({ name, lvm, sequenceNumberOf, deviceNames, isWatched, clock, log });
   }
 
   async #startWatching(): Promise<void> {

@@ -46,7 +46,8 @@ export class SimulatedEngine implements Engine {
     const its = { clock: this.#clock, log: silentLog };
     const lvm = new Lvm({ command: ['lvm'], run, env: {}, figures: newLvmFigures(), ...its });
     const sequenceNumberOf = async () => simulated.sequenceNumber;
-    this.#group = new VolumeGroup({ name: 'vg', lvm, isWatched: () => false, sequenceNumberOf, ...its });
+    const { deviceNames } = simulated;
+    this.#group = new VolumeGroup({ name: 'vg', lvm, isWatched: () => false, sequenceNumberOf, deviceNames, ...its });
     this.#died.promise.catch(() => undefined); // nobody need wait for an answer
   }
 

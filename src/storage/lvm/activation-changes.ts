@@ -1,0 +1,37 @@
+import { readdir } from 'node:fs/promises';
+import type { LogicalVolume } from './report.ts';
+
+/** The names of a group's volumes that have a device now. */
+export type DeviceNames = () => Promise<readonly string[]>;
+
+/** LVM, or udev for it, gives the device of each active volume a name in a directory of the group's own. */
+export async function deviceNamesIn(directory: string): Promise<readonly string[]> {
+  try {
+    return await readdir(directory);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []; // it goes with the last of them
+    throw error;
+  }
+}
+
+/** Notices volumes that others have activated or deactivated, which leaves no trace in LVM's metadata. */
+export class ActivationChanges {
+  readonly #deviceNames: DeviceNames;
+  #told = '';
+
+  constructor(deviceNames: DeviceNames) {
+    this.#deviceNames = deviceNames;
+  }
+
+  /** Whether devices differ from what is known of the volumes; once: where LVM says the same again, it is no news. */
+  async areNew(volumes: readonly LogicalVolume[]): Promise<boolean> {
+    const withDevice = new Set(await this.#deviceNames());
+    const differing = volumes
+      .filter(({ name, path, active }) => path !== '' && active !== withDevice.has(name))
+      .map(({ name }) => name)
+      .join(' ');
+    const isNew = differing !== '' && differing !== this.#told;
+    this.#told = differing;
+    return isNew;
+  }
+}
