@@ -1,30 +1,46 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../base/manual-clock.ts';
+import { silentLog } from '../base/log.ts';
 import { splitDeviceNumber } from '../storage/device-number.ts';
 import { DeviceNumbers } from './device-numbers.ts';
+
+interface Watch {
+  readonly change: (name: string | null) => void;
+  readonly lose: (error: Error) => void;
+}
 
 /** A directory /dev/vg with devices in it. */
 function start() {
   const minors = new Map<string, bigint>();
-  const clock = new ManualClock(1_000_000);
-  let changedMs = 0;
   const looks: string[] = [];
-  const numbers = new DeviceNumbers(clock, (path) => {
-    looks.push(path);
-    if (path === '/dev/vg') return { mtimeNs: BigInt(changedMs) * 1_000_000n, rdev: 0n, isBlockDevice: () => false };
-    const minor = minors.get(path);
-    return minor === undefined ? undefined : { mtimeNs: 0n, rdev: 0xfd00n + minor, isBlockDevice: () => true };
-  });
-  return {
-    clock,
-    looks,
-    minorOf: (name: string) => numbers.of([`/dev/vg/${name}`])[0]?.minor,
-    all: (names: readonly string[]) => numbers.of(names.map((name) => `/dev/vg/${name}`)),
-    put: (name: string, minor: bigint) => {
-      minors.set(`/dev/vg/${name}`, minor);
-      changedMs = clock.now();
+  const watches = new Set<Watch>();
+  const directory = { inode: 1n, canBeWatched: true };
+  const numbers = new DeviceNumbers(silentLog, {
+    stat(path) {
+      looks.push(path);
+      if (path === '/dev/vg') return { ino: directory.inode, rdev: 0n, isBlockDevice: () => false };
+      const minor = minors.get(path);
+      return minor === undefined ? undefined : { ino: 7n, rdev: 0xfd00n + minor, isBlockDevice: () => true };
     },
+    watch(_, change, lose) {
+      if (!directory.canBeWatched) throw new Error('no more watches');
+      const watch = { change, lose };
+      watches.add(watch);
+      return () => void watches.delete(watch);
+    },
+  });
+  const pathOf = (name: string) => `/dev/vg/${name}`;
+  return {
+    directory,
+    watches,
+    minorsOf: (...names: readonly string[]) => numbers.of(names.map(pathOf)).map(({ minor }) => minor),
+    /** Without a word. */
+    put: (name: string, minor: bigint) => void minors.set(pathOf(name), minor),
+    tell: (name: string | null) => {
+      for (const { change } of watches) change(name);
+    },
+    /** What was looked at since it was last asked. */
+    looked: () => looks.splice(0),
   };
 }
 
@@ -35,38 +51,55 @@ test('device numbers are split as the C library packs them', () => {
 
 test('a volume without a device, or a path that is none, has no numbers', () => {
   const zeros = { major: 0, minor: 0 };
-  const numbers = new DeviceNumbers(new ManualClock());
+  const numbers = new DeviceNumbers(silentLog);
   assert.deepEqual(numbers.of(['/dev/no-such-group/data', '/dev/null']), [zeros, zeros]);
 });
 
-test('a second list looks at the directory only', () => {
-  const { put, all, clock, looks } = start();
-  const names = Array.from({ length: 200 }, (_, i) => `v${i}`);
-  for (const [i, name] of names.entries()) put(name, BigInt(i));
-  clock.advance(5000);
-  const first = all(names);
-  looks.length = 0;
-  assert.deepEqual(all(names), first);
-  assert.deepEqual(first[7], { major: 253, minor: 7 });
-  assert.deepEqual(looks, ['/dev/vg']);
+test('only devices that changed are looked at again', () => {
+  const { put, tell, minorsOf, looked } = start();
+  put('a', 1n);
+  put('b', 2n);
+  put('c', 3n);
+  assert.deepEqual(minorsOf('a', 'b', 'c'), [1, 2, 3]);
+  looked();
+  assert.deepEqual(minorsOf('a', 'b', 'c'), [1, 2, 3]);
+  assert.deepEqual(looked(), ['/dev/vg']);
+
+  put('b', 9n);
+  tell('b');
+  assert.deepEqual(minorsOf('a', 'b', 'c'), [1, 9, 3]);
+  assert.deepEqual(looked(), ['/dev/vg', '/dev/vg/b']);
+
+  put('a', 8n);
+  tell(null);
+  assert.deepEqual(minorsOf('a', 'b', 'c'), [8, 9, 3]);
 });
 
-test('a device that comes back with another number is noticed', () => {
-  const { put, minorOf, clock } = start();
+test('a directory that was made anew, as that of a group that was empty for a while, is read and watched anew', () => {
+  const { put, minorsOf, directory, watches } = start();
   put('data', 3n);
-  clock.advance(5000);
-  assert.equal(minorOf('data'), 3);
-  put('data', 9n);
-  assert.equal(minorOf('data'), 9);
-  clock.advance(5000);
-  assert.equal(minorOf('data'), 9);
+  assert.deepEqual(minorsOf('data'), [3]);
+  const [before] = watches;
+  put('data', 4n);
+  directory.inode = 2n;
+  assert.deepEqual(minorsOf('data'), [4]);
+  assert.equal(watches.size, 1);
+  assert.ok(before && !watches.has(before));
 });
 
-test('a device that changes again within one tick of the clock is noticed: what is fresh is not remembered', () => {
-  const { put, minorOf, clock } = start();
-  clock.advance(5000);
-  put('data', 3n);
-  assert.equal(minorOf('data'), 3);
-  put('data', 4n); // at the same time
-  assert.equal(minorOf('data'), 4);
+test('what cannot be watched is not remembered', () => {
+  const { put, minorsOf, directory, watches } = start();
+  const minorChanges = () =>
+    [3n, 4n, 5n].map((minor) => {
+      put('data', minor);
+      return minorsOf('data')[0];
+    });
+  directory.canBeWatched = false;
+  assert.deepEqual(minorChanges(), [3, 4, 5]);
+  directory.canBeWatched = true;
+  assert.deepEqual(minorChanges(), [3, 3, 3]);
+  directory.canBeWatched = false;
+  for (const { lose } of watches) lose(new Error('it was lost'));
+  assert.deepEqual(minorChanges(), [3, 4, 5]);
+  assert.equal(watches.size, 0);
 });

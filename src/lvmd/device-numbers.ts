@@ -1,63 +1,102 @@
-import { type BigIntStats, statSync } from 'node:fs';
-import { dirname } from 'node:path';
-import type { Clock } from '../base/clock.ts';
+import { type BigIntStats, statSync, watch } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import { messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import { type DeviceNumber, splitDeviceNumber } from '../storage/device-number.ts';
 
-export type Stat = (path: string) => Pick<BigIntStats, 'mtimeNs' | 'rdev' | 'isBlockDevice'> | undefined;
+/** The names of devices, as the system has them. */
+export interface DeviceTree {
+  stat(path: string): Pick<BigIntStats, 'ino' | 'rdev' | 'isBlockDevice'> | undefined;
+  /** Tells of each name in the directory that comes, goes or is made anew; null can be any. Returns how to stop that. */
+  watch(directory: string, onChange: (name: string | null) => void, onLost: (error: Error) => void): () => void;
+}
 
-/** Not asynchronous: names in /dev are in memory. */
-const statNow: Stat = (path) => statSync(path, { throwIfNoEntry: false, bigint: true });
+const systemTree: DeviceTree = {
+  stat: (path) => statSync(path, { throwIfNoEntry: false, bigint: true }), // at once, as names in /dev are in memory
+  watch: (directory, onChange, onLost) => {
+    const watcher = watch(directory, { persistent: false }, (_, name) => onChange(name)).on('error', onLost);
+    return () => watcher.close();
+  },
+};
 
+/** One of those that devices have their names in. */
 interface Directory {
-  readonly changedNs: bigint;
+  /** Another directory by the same name is not the one that is watched. */
+  readonly inode: bigint;
+  readonly stopWatching: () => void;
   readonly numbers: Map<string, DeviceNumber>;
 }
 
 const none: DeviceNumber = { major: 0, minor: 0 };
 
-/** Within the same tick of the kernel's clock, 10 ms at most, a directory can change again without its time changing. */
-const settledAfterMs = 50;
-
 /**
- * Device numbers by path. A device that comes, goes or gets another number has its name made anew, so as long as its
- * directory has not changed neither has its number: a list of hundreds of volumes asks for one time instead of hundreds.
+ * Device numbers by path. A device that comes, goes or gets another number has its name made anew, and the kernel tells
+ * of that: a list of hundreds of volumes looks up those few that changed since the last one.
  */
 export class DeviceNumbers {
-  readonly #clock: Clock;
-  readonly #stat: Stat;
+  readonly #log: Log;
+  readonly #tree: DeviceTree;
   readonly #directories = new Map<string, Directory>();
+  #toldOfLoss = false;
 
-  constructor(clock: Clock, stat: Stat = statNow) {
-    this.#clock = clock;
-    this.#stat = stat;
+  constructor(log: Log, tree: DeviceTree = systemTree) {
+    this.#log = log;
+    this.#tree = tree;
   }
 
   /** In the order of the paths; zeros for one that has no device now. */
   of(devicePaths: readonly string[]): readonly DeviceNumber[] {
-    const directories = new Map<string, Directory>();
+    const numbersIn = new Map<string, Directory['numbers']>();
     return devicePaths.map((devicePath) => {
-      const path = dirname(devicePath);
-      const directory = directories.get(path) ?? this.#directory(path);
-      directories.set(path, directory);
-      const number = directory.numbers.get(devicePath) ?? this.#read(devicePath);
-      directory.numbers.set(devicePath, number);
+      const directory = dirname(devicePath);
+      const numbers = numbersIn.get(directory) ?? this.#numbersIn(directory);
+      numbersIn.set(directory, numbers);
+      const name = basename(devicePath);
+      const number = numbers.get(name) ?? this.#read(devicePath);
+      numbers.set(name, number);
       return number;
     });
   }
 
-  #directory(path: string): Directory {
-    const changedNs = this.#stat(path)?.mtimeNs ?? 0n;
+  #numbersIn(path: string): Directory['numbers'] {
+    const inode = this.#tree.stat(path)?.ino;
     const known = this.#directories.get(path);
-    if (known?.changedNs === changedNs) return known;
-    const fresh = { changedNs, numbers: new Map() };
-    const ageMs = this.#clock.now() - Number(changedNs / 1_000_000n);
-    if (ageMs > settledAfterMs) this.#directories.set(path, fresh);
-    else this.#directories.delete(path);
-    return fresh;
+    if (known && known.inode === inode) return known.numbers;
+    this.#forget(path);
+    return inode === undefined ? new Map() : this.#watch(path, inode);
+  }
+
+  /** What cannot be watched is not remembered. */
+  #watch(path: string, inode: bigint): Directory['numbers'] {
+    const numbers: Directory['numbers'] = new Map();
+    const onChange = (name: string | null) => {
+      if (name === null) numbers.clear();
+      else numbers.delete(name);
+    };
+    try {
+      const stopWatching = this.#tree.watch(path, onChange, (error) => this.#lose(path, error));
+      this.#directories.set(path, { inode, stopWatching, numbers });
+      this.#toldOfLoss = false;
+    } catch (error) {
+      this.#lose(path, error);
+    }
+    return numbers;
+  }
+
+  #lose(path: string, error: unknown): void {
+    this.#forget(path);
+    if (this.#toldOfLoss) return; // the next list tries again
+    this.#toldOfLoss = true;
+    this.#log.warn({ err: error }, `lists of volumes take longer, as ${path} cannot be watched: ${messageOf(error)}`);
+  }
+
+  #forget(path: string): void {
+    this.#directories.get(path)?.stopWatching();
+    this.#directories.delete(path);
   }
 
   #read(devicePath: string): DeviceNumber {
-    const device = this.#stat(devicePath);
+    const device = this.#tree.stat(devicePath);
     return device?.isBlockDevice() ? splitDeviceNumber(device.rdev) : none;
   }
 }

@@ -33,7 +33,7 @@ export async function mustBeOnlyLvmd(socketPath: string): Promise<void> {
 
 /** Serves an engine on its socket. */
 export async function serveLvmd({ socketPath, pools, onAnswered, clock, log }: Collaborators): Promise<RpcServer> {
-  const messages = new VolumeMessages(new DeviceNumbers(clock));
+  const messages = new VolumeMessages(new DeviceNumbers(log));
   const server = new RpcServer({ socketPath, clock, log, maxRequestBytes, ...(onAnswered && { onAnswered }) })
     .add(LVService, lvService(pools, messages))
     .add(VGService, vgService(pools, messages))

@@ -50,7 +50,7 @@ class Refused extends MoorageError {
 /** What TopoLVM's lvmd does differently: no tags later, no second try, no device in its answers. */
 async function serveLikeTopolvm(t: TestContext, pools: Pools): Promise<string> {
   const socketPath = await socket(t);
-  const messages = new VolumeMessages(new DeviceNumbers(systemClock));
+  const messages = new VolumeMessages(new DeviceNumbers(silentLog));
   const ours = lvService(pools, messages);
   const server = new RpcServer({ socketPath, clock: systemClock, log: silentLog })
     .add(LVService, {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import { ManualClock } from '../base/manual-clock.ts';
+import { silentLog } from '../base/log.ts';
 import { GetLVListResponseSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { Volume } from '../storage/pool.ts';
 import { DeviceNumbers } from './device-numbers.ts';
@@ -18,13 +18,15 @@ const volume = (id: string): Volume => ({
 
 test('a list has each volume as it is now, also when its device was made anew', () => {
   let minor = 7n;
-  let changes = 1n;
+  const watchers: ((name: string) => void)[] = [];
   const messages = new VolumeMessages(
-    new DeviceNumbers(new ManualClock(), () => ({
-      mtimeNs: changes,
-      rdev: (253n << 8n) | minor,
-      isBlockDevice: () => true,
-    })),
+    new DeviceNumbers(silentLog, {
+      stat: () => ({ ino: 1n, rdev: (253n << 8n) | minor, isBlockDevice: () => true }),
+      watch: (_, onChange) => {
+        watchers.push(onChange);
+        return () => undefined;
+      },
+    }),
   );
   const volumes = [volume('one'), volume('two')];
   const listed = () =>
@@ -34,7 +36,7 @@ test('a list has each volume as it is now, also when its device was made anew', 
   const expected = () => ['one', 'two'].map((name) => [name, 3n, 253, Number(minor), 'a', 'b']);
   assert.deepEqual(listed(), expected());
   minor = 8n;
-  changes = 2n;
+  for (const onChange of watchers) for (const { id } of volumes) onChange(id);
   assert.deepEqual(listed(), expected());
   volumes[1] = { ...volume('two'), tags: [] };
   assert.deepEqual(listed()[1], ['two', 3n, 253, 8]);

@@ -3,8 +3,10 @@ import { mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { RpcClient } from '../../src/rpc/client.ts';
 import { LVService, VGService } from '../../src/rpc/gen/lvmd/lvmd_pb.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { LvmdProcess, moorage } from './lvmd-process.ts';
 
@@ -99,6 +101,34 @@ test("TopoLVM's calls: device numbers are those of LVM, a repeated creation is t
   let free = 0n;
   while (free !== before) free = (await watch.next()).value?.freeBytes ?? 0n;
   await watch.return?.();
+});
+
+test('devices that others take away, and give back in another order, have the numbers in lists that LVM tells', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  const lvmd = await LvmdProcess.start(t, [thick(vg)]);
+  using volumes = new RpcClient(LVService, lvmd.socketPath);
+  using groups = new RpcClient(VGService, lvmd.socketPath);
+  const names = ['a', 'b'];
+  const listed = async () => {
+    const { volumes } = await groups.methods.getLVList({}, options);
+    return names
+      .map((name) => volumes.find((volume) => volume.name === name))
+      .map((it) => [it?.devMajor, it?.devMinor]);
+  };
+  const areListedAs = (numbers: unknown) => async () => isDeepStrictEqual(await listed(), numbers);
+  const toldByLvm = async (name: string) =>
+    (await command('lvs', '--noheadings', '-o', 'lv_kernel_major,lv_kernel_minor', `${vg}/${name}`))
+      .split(/\s+/)
+      .map(Number);
+
+  for (const name of names) await volumes.methods.createLV({ name, sizeBytes: 4n * mebibyte }, options);
+  assert.deepEqual(await listed(), [await toldByLvm('a'), await toldByLvm('b')]);
+  await command('lvchange', '-an', `${vg}/a`, `${vg}/b`);
+  const none = [0, 0];
+  await eventually('none has numbers', areListedAs([none, none]), options);
+  for (const name of names.toReversed()) await command('lvchange', '-ay', `${vg}/${name}`);
+  const numbers = [await toldByLvm('a'), await toldByLvm('b')];
+  await eventually('they have their new numbers', areListedAs(numbers), options);
 });
 
 test('a second engine on the same socket is refused, the first goes on', async (t) => {
