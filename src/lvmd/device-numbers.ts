@@ -1,5 +1,5 @@
 import { type BigIntStats, statSync, watch } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { type DeviceNumber, splitDeviceNumber } from '../storage/device-number.ts';
@@ -24,6 +24,7 @@ interface Directory {
   /** Another directory by the same name is not the one that is watched. */
   readonly inode: bigint;
   readonly stopWatching: () => void;
+  /** By path. */
   readonly numbers: Map<string, DeviceNumber>;
 }
 
@@ -51,9 +52,10 @@ export class DeviceNumbers {
       const directory = dirname(devicePath);
       const numbers = numbersIn.get(directory) ?? this.#numbersIn(directory);
       numbersIn.set(directory, numbers);
-      const name = basename(devicePath);
-      const number = numbers.get(name) ?? this.#read(devicePath);
-      numbers.set(name, number);
+      const known = numbers.get(devicePath);
+      if (known) return known;
+      const number = this.#read(devicePath);
+      numbers.set(devicePath, number);
       return number;
     });
   }
@@ -71,7 +73,7 @@ export class DeviceNumbers {
     const numbers: Directory['numbers'] = new Map();
     const onChange = (name: string | null) => {
       if (name === null) numbers.clear();
-      else numbers.delete(name);
+      else numbers.delete(join(path, name));
     };
     try {
       const stopWatching = this.#tree.watch(path, onChange, (error) => this.#lose(path, error));

@@ -40,4 +40,13 @@ test('a list has each volume as it is now, also when its device was made anew', 
   assert.deepEqual(listed(), expected());
   volumes[1] = { ...volume('two'), tags: [] };
   assert.deepEqual(listed()[1], ['two', 3n, 253, 8]);
+  volumes.push(volume('three'));
+  assert.deepEqual(
+    listed().map(([name]) => name),
+    ['one', 'two', 'three'],
+  );
+  volumes.splice(1);
+  assert.deepEqual(listed(), expected().slice(0, 1));
+  volumes.length = 0;
+  assert.deepEqual(listed(), []);
 });

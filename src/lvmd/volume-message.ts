@@ -7,17 +7,28 @@ import type { DeviceNumbers } from './device-numbers.ts';
 
 type VolumeMessage = MessageInitShape<typeof LogicalVolumeSchema>;
 
+/** A volume in a list, as bytes. */
 interface Entry {
   readonly device: DeviceNumber;
-  readonly field: UnknownField;
+  readonly bytes: Uint8Array;
+}
+
+interface List {
+  readonly entries: readonly Entry[];
+  readonly message: GetLVListResponse;
 }
 
 const noDevice: DeviceNumber = { major: 0, minor: 0 };
 
-/** Volumes as lvmd's messages. Lists are asked for again and again: each volume is encoded once, for as long as it is the same. */
+/**
+ * Volumes as lvmd's messages. Lists are asked for again and again: a volume is encoded once for as long as it is the
+ * same, and so is a list of the same volumes.
+ */
 export class VolumeMessages {
   readonly #numbers: DeviceNumbers;
   readonly #entries = new WeakMap<Volume, Entry>();
+  /** By their first volume. */
+  readonly #lists = new WeakMap<Volume, List>();
 
   constructor(numbers: DeviceNumbers) {
     this.#numbers = numbers;
@@ -30,21 +41,40 @@ export class VolumeMessages {
 
   /** To be sent only: its volumes are there as bytes, which are copied as they are. */
   list(volumes: readonly Volume[]): GetLVListResponse {
+    const [first] = volumes;
+    if (!first) return create(GetLVListResponseSchema);
     const devices = this.#numbers.of(volumes.map(({ devicePath }) => devicePath));
-    const list = create(GetLVListResponseSchema);
-    list.$unknown = volumes.map((volume, i) => this.#field(volume, devices[i] ?? noDevice));
-    return list;
+    const entries = volumes.map((volume, i) => this.#entry(volume, devices[i] ?? noDevice));
+    const known = this.#lists.get(first);
+    if (known?.entries.length === entries.length && entries.every((entry, i) => entry === known.entries[i])) {
+      return known.message;
+    }
+    const message = create(GetLVListResponseSchema);
+    message.$unknown = [asOneField(entries)];
+    this.#lists.set(first, { entries, message });
+    return message;
   }
 
-  #field(volume: Volume, device: DeviceNumber): UnknownField {
+  #entry(volume: Volume, device: DeviceNumber): Entry {
     const known = this.#entries.get(volume);
-    if (known?.device.major === device.major && known.device.minor === device.minor) return known.field;
-    const message = toBinary(LogicalVolumeSchema, create(LogicalVolumeSchema, messageOf(volume, device)));
-    const data = new BinaryWriter().bytes(message).finish();
-    const field = { no: GetLVListResponseSchema.field.volumes.number, wireType: WireType.LengthDelimited, data };
-    this.#entries.set(volume, { device, field });
-    return field;
+    if (known?.device.major === device.major && known.device.minor === device.minor) return known;
+    const bytes = toBinary(LogicalVolumeSchema, create(LogicalVolumeSchema, messageOf(volume, device)));
+    const entry = { device, bytes };
+    this.#entries.set(volume, entry);
+    return entry;
   }
+}
+
+/** All of them in the data of one field: the tag of the first is that of the field, the others have theirs in between. */
+function asOneField(entries: readonly Entry[]): UnknownField {
+  const no = GetLVListResponseSchema.field.volumes.number;
+  const wireType = WireType.LengthDelimited;
+  const data = new BinaryWriter();
+  for (const [i, { bytes }] of entries.entries()) {
+    if (i > 0) data.tag(no, wireType);
+    data.bytes(bytes);
+  }
+  return { no, wireType, data: data.finish() };
 }
 
 function messageOf(volume: Volume, { major, minor }: DeviceNumber): VolumeMessage {
