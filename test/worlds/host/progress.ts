@@ -34,6 +34,11 @@ export async function stage<T>(title: string, work: (say: Say) => Promise<T>): P
   }
 }
 
+/** A line that says whose output follows. */
+export function heading(title: string): string {
+  return `── ${title} ${'─'.repeat(Math.max(0, 70 - title.length))}`;
+}
+
 /** 850 → "0.9 s", 75,000 → "1 min 15 s" */
 export function duration(ms: number): string {
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;

@@ -6,7 +6,7 @@
  */
 import { availableParallelism } from 'node:os';
 import { messageOf } from '../../../src/base/errors.ts';
-import { stage } from '../host/progress.ts';
+import { heading, stage } from '../host/progress.ts';
 import { machineWorld } from './machine-world.ts';
 import { nativeWorld, whyNotNative } from './native-world.ts';
 import type { World } from './world.ts';
@@ -31,7 +31,7 @@ async function work(core: number): Promise<void> {
     try {
       if ((await runFile(file, core)) !== 0) process.exitCode = 1;
     } catch (error) {
-      console.error(`${file}: ${messageOf(error)}`);
+      console.log(asFailure(file, messageOf(error)));
       process.exitCode = 1;
     }
   }
@@ -46,8 +46,9 @@ async function runFile(file: string, core: number): Promise<number> {
   try {
     // One process for the runner and the file: a machine is slow to start a second one.
     const command = [process.execPath, '--test', '--test-isolation=none', ...options, file];
-    const exitCode = await world.run(command, { ...colours(), ...wishes() }, print);
-    process.stdout.write(Buffer.concat(printed));
+    const exitCode = await world.run(command, { ...colours(), ...wishes() }, print).finally(() => {
+      if (files.length > 1) process.stdout.write(Buffer.concat([Buffer.from(`${heading(file)}\n`), ...printed]));
+    });
     if (exitCode !== 0)
       console.error(`${file} failed in the LVM world; the world's last words:\n${await world.lastWords()}`);
     return exitCode;
@@ -58,6 +59,12 @@ async function runFile(file: string, core: number): Promise<number> {
 
 async function openWorld(core: number): Promise<World> {
   return obstacle ? stage('LVM machine', (say) => machineWorld(say, core)) : nativeWorld();
+}
+
+/** A file whose world broke is one failed test, and looks like one. */
+function asFailure(file: string, why: string): string {
+  const indented = why.replaceAll(/^/gm, '  ');
+  return `${heading(file)}\nℹ fail 1\n\n✖ failing tests:\n\ntest at ${file}:1:1\n✖ ${file}\n${indented}`;
 }
 
 function colours(): Record<string, string> {
