@@ -1,7 +1,7 @@
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { ownIdentity, stillRuns } from '../test/worlds/host/process-identity.ts';
+import { identityOf, stillRuns } from '../test/worlds/host/process-identity.ts';
 
 const patienceMs = 5000;
 
@@ -9,7 +9,7 @@ const patienceMs = 5000;
 export async function singleRun(lockFile: string): Promise<void> {
   await mkdir(dirname(lockFile), { recursive: true });
   const own = `${lockFile}.${process.pid}`;
-  await writeFile(own, await ownIdentity());
+  await writeFile(own, await identityOf(process.pid));
   const deadline = performance.now() + patienceMs;
   for (;;) {
     try {

@@ -1,8 +1,15 @@
 // start-cluster.ts dies|stays: starts a cluster that dies with us or outlives us, prints its directory, and waits.
 import { Cluster } from '../worlds/cluster/cluster.ts';
-import { newRunDir } from '../worlds/host/run-dir.ts';
+import { addOwner, newRunDir } from '../worlds/host/run-dir.ts';
 
 const outlivesUs = process.argv[2] === 'stays';
-const cluster = await Cluster.start({ nodes: 1, ...(outlivesUs && { keepIn: await newRunDir('kept') }) });
+const cluster = await Cluster.start({ nodes: 1, ...(outlivesUs && { keepIn: await dirOfParent() }) });
 console.log(cluster.dir);
 setInterval(() => {}, 60_000);
+
+/** Whoever started us ends the cluster, so it is nobody else's to remove. */
+async function dirOfParent(): Promise<string> {
+  const dir = await newRunDir('kept');
+  await addOwner(dir, process.ppid);
+  return dir;
+}

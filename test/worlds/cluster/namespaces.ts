@@ -5,6 +5,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
+import { killNow } from '../machine/kill-now.ts';
+import { namespaceInit } from '../machine/namespace-init.ts';
 
 const execute = promisify(execFile);
 
@@ -55,7 +57,8 @@ export class Namespaces {
   static async end(dir: string): Promise<void> {
     const pid = await anchorOf(dir);
     if (pid === undefined) return;
-    process.kill(pid, 'SIGKILL');
+    // The namespace's first process goes last: when its parent ends, every process in there has ended.
+    killNow((await namespaceInit(pid)) ?? pid);
     while ((await anchorOf(dir)) !== undefined) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 
-/** Names this process for good: pids are used again, but not with the same start time. */
-export async function ownIdentity(): Promise<string> {
-  return `${process.pid} ${await startTime(process.pid)}`;
+/** Names a process for good: pids are used again, but not with the same start time. */
+export async function identityOf(pid: number): Promise<string> {
+  return `${pid} ${await startTime(pid)}`;
 }
 
 /** Whether the process that called itself so is still there. */

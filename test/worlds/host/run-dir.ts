@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { cacheDir } from './cache.ts';
-import { ownIdentity, stillRuns } from './process-identity.ts';
+import { identityOf, stillRuns } from './process-identity.ts';
 
 const runs = join(cacheDir, 'runs');
 
@@ -11,17 +11,30 @@ const runs = join(cacheDir, 'runs');
  */
 export async function newRunDir(kind: string): Promise<string> {
   await mkdir(runs, { recursive: true });
-  await removeAbandoned();
+  for (const name of await readdir(runs))
+    if (await isAbandoned(join(runs, name))) await removeUnlessUsed(join(runs, name));
   const dir = await mkdtemp(join(runs, `${kind}-`));
-  await writeFile(join(dir, 'owner'), await ownIdentity());
+  await writeFile(join(dir, 'owner'), await identityOf(process.pid));
   return dir;
 }
 
-async function removeAbandoned(): Promise<void> {
-  for (const name of await readdir(runs)) {
-    const dir = join(runs, name);
-    const owner = await readFile(join(dir, 'owner'), 'utf8').catch(() => undefined);
-    if (owner === undefined) continue; // being made at this moment
-    if (!(await stillRuns(owner))) await rm(dir, { recursive: true, force: true });
+/** A directory is abandoned when all of its owners are gone. */
+export async function addOwner(dir: string, pid: number): Promise<void> {
+  await writeFile(join(dir, `owner-${pid}`), await identityOf(pid));
+}
+
+async function isAbandoned(dir: string): Promise<boolean> {
+  const files = (await readdir(dir).catch(() => [])).filter((name) => name.startsWith('owner'));
+  const owners = await Promise.all(files.map((name) => readFile(join(dir, name), 'utf8').catch(() => '')));
+  if (owners.length === 0 || owners.includes('')) return false; // being made or removed at this moment
+  return !(await Promise.all(owners.map(stillRuns))).includes(true);
+}
+
+/** What a killed run started may still be dying, and write to it meanwhile: then the next one removes it. */
+async function removeUnlessUsed(dir: string): Promise<void> {
+  try {
+    await rm(dir, { recursive: true, force: true });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error;
   }
 }

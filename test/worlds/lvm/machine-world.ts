@@ -20,7 +20,7 @@ export async function startMachine(
 }> {
   const files = await ensureMachineFiles(report);
   const dir = await newRunDir('lvm');
-  const janitor = new Janitor(dir);
+  const janitor = await Janitor.start(dir);
   try {
     const images = await makeDisks(dir);
     const disks = images.map((_, index) => `/dev/ubd${'abcdefghijklmnop'[index]}`);

@@ -33,7 +33,7 @@ export async function whyNotNative(): Promise<string | undefined> {
 /** The world on the host's own kernel: loop devices, and an LVM configuration that sees nothing else. */
 export async function nativeWorld(): Promise<World> {
   const dir = await newRunDir('lvm');
-  const janitor = new Janitor(dir);
+  const janitor = await Janitor.start(dir);
   const prefix = `moorage${randomBytes(4).toString('hex')}`;
   const close = () => janitor.clean();
   try {

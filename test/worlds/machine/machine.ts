@@ -8,6 +8,7 @@ import { CommandFailed, run } from '../../../src/base/exec.ts';
 import { chooseCore } from './choose-core.ts';
 import { MachineDidNotBoot, MachineOff } from './errors.ts';
 import { GuestCalls } from './guest-calls.ts';
+import { killNow } from './kill-now.ts';
 import { guestDir, machineCommand } from './machine-command.ts';
 import type { MachineFiles } from './machine-files.ts';
 import { namespaceInit } from './namespace-init.ts';
@@ -193,7 +194,9 @@ export class Machine {
     try {
       return await this.#calls.run(script, options, session.goneSignal);
     } catch (error) {
-      if (session.goneSignal.aborted || (error as NodeJS.ErrnoException).code === 'ENXIO') {
+      // Nobody listens at its door any more, or has left it just now.
+      const isDeaf = ['ENXIO', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '');
+      if (session.goneSignal.aborted || isDeaf) {
         throw new MachineOff(this.name, script, await this.console());
       }
       throw error;
@@ -276,14 +279,6 @@ export class Machine {
   #waitForLock(): ChildProcess {
     const words = ['--pdeathsig', 'KILL', 'flock', join(this.dir, 'lock'), 'true'];
     return spawn('setpriv', words, { stdio: 'ignore' });
-  }
-}
-
-function killNow(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it went by itself just now
   }
 }
 
