@@ -81,12 +81,15 @@ async function assertRefused(request: Promise<unknown>, reason: RegExp): Promise
   });
 }
 
-await eventually('the policy is in force', () =>
-  thief.patch(logicalVolumes, `on-${other}`, { type: 'merge', body: {} }).then(
+const isRefused = (request: Promise<unknown>, words: RegExp) =>
+  request.then(
     () => false,
-    (error: Error) => /own node only/.test(error.message),
-  ),
+    (error: Error) => words.test(error.message),
+  );
+await eventually('the policy about LogicalVolumes is in force', () =>
+  isRefused(thief.patch(logicalVolumes, `on-${other}`, { type: 'merge', body: {} }), /own node only/),
 );
+await eventually('the policy about Nodes is in force', () => isRefused(patchNode(thief, other, {}), /own Node only/));
 
 test('an agent does its work on its own node: it answers, tells its room, and marks its Node', async () => {
   await answer(thief, own);

@@ -39,11 +39,10 @@ describe('a node that goes', () => {
     const finalizers = (await cluster.kube.get(nodes, leaving.name))?.metadata.finalizers ?? [];
     assert.ok(finalizers.includes(nodeFinalizer));
 
-    await cluster.kubectl('delete', 'node', leaving.name, '--timeout=60s');
+    await cluster.kubectl('delete', 'node', leaving.name, '--timeout=110s');
 
     for (const set of sets) {
       await eventually(`${set.name} is elsewhere`, async () => (await set.nodeOf()) === staying.name, {
-        timeoutMs: 120_000,
         explain: () => cluster.tails(),
       });
       await set.ready();

@@ -64,7 +64,7 @@ export class StatefulSet {
     await eventually(
       `pod ${pod} is Ready`,
       async () => isReady(await this.#cluster.kube.get(pods, pod, { namespace: 'default' })),
-      { explain: () => this.#explain(`pod/${pod}`), timeoutMs: 90_000 },
+      { explain: () => this.#explain(`pod/${pod}`) },
     );
   }
 

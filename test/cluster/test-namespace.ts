@@ -110,7 +110,7 @@ export class TestNamespace {
     await eventually(
       `pod ${this.name}/${pod} is Ready`,
       async () => isReady(await this.#cluster.kube.get(pods, pod, { namespace: this.name })),
-      { timeoutMs: 90_000, explain: () => this.#explain(`pod/${pod}`) },
+      { explain: () => this.#explain(`pod/${pod}`) },
     );
   }
 
@@ -171,7 +171,7 @@ export class TestNamespace {
     await eventually(
       `claim ${this.name}/${claim} has ${size}`,
       async () => (await this.found(claim))?.status?.capacity?.['storage'] === size,
-      { timeoutMs: 90_000, explain: () => this.#explain(`pvc/${claim}`) },
+      { explain: () => this.#explain(`pvc/${claim}`) },
     );
   }
 

@@ -67,7 +67,7 @@ async function startNode(nodeName: string): Promise<InMemoryPool> {
 const [one, other] = [await startController(), await startController()];
 const [a, b] = [await startNode('a'), await startNode('b')];
 
-const inTime = () => AbortSignal.timeout(30_000);
+const inTime = () => AbortSignal.timeout(120_000);
 const wanted = (name: string, sizeBytes: bigint, nodeName = 'a'): WantedVolume => ({
   name,
   nodeNames: [nodeName],

@@ -37,7 +37,7 @@ async function applyCrd(): Promise<void> {
   await admin.create(crds, crd);
   const isServed = (current: Crd | undefined) =>
     current?.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') === true;
-  await informer.until('logicalvolumes.topolvm.io', isServed, AbortSignal.timeout(30_000));
+  await informer.until('logicalvolumes.topolvm.io', isServed, AbortSignal.timeout(120_000));
   await informer.stop();
 }
 

@@ -46,7 +46,7 @@ test('the same thing said again is counted in one Event', async (t) => {
 
   for (let again = 0; again < 99; again += 1) says.record(configMaps, about, full);
   clock.advance(10_000);
-  const counted = await informer.until(key, (event) => event?.series !== undefined, AbortSignal.timeout(10_000));
+  const counted = await informer.until(key, (event) => event?.series !== undefined, AbortSignal.timeout(120_000));
   assert.equal(counted?.series?.count, 100);
   assert.equal(informer.size, 1);
 });
@@ -56,7 +56,7 @@ test('an Event about an object without a namespace is shown by kubectl describe'
   const { clock, recorder: says } = recorder(t);
   says.record(nodes, about, { ...full, message: 'ü'.repeat(2_000) });
   clock.advance(0);
-  await says.stop(10_000);
+  await says.stop(120_000);
   assert.match(
     await api.cluster.kubectl('describe', 'node', 'machine'),
     /Warning +PoolFull .*topolvm\.io\/test +ü{510}…/,

@@ -7,7 +7,7 @@ import { connect } from 'node:tls';
 import { pino } from 'pino';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { systemClock } from '../../src/base/clock.ts';
-import { nodes, type Pod, persistentVolumeClaims, pods } from '../../src/kube/resource.ts';
+import { namespaces, nodes, type Pod, persistentVolumeClaims, pods } from '../../src/kube/resource.ts';
 import { WebhookServer } from '../../src/webhook/webhook-server.ts';
 import { Component } from '../worlds/cluster/component.ts';
 import { eventually } from '../worlds/host/eventually.ts';
@@ -30,6 +30,7 @@ before(async () => {
   await register('small', 3);
   await register('roomy', 30);
   await cluster.kubectl('apply', '-f', await webhookConfiguration());
+  await webhookInForce();
 });
 
 test('a pod carries what its claims ask for, and the extender finds it a node with room', async () => {
@@ -63,8 +64,8 @@ test('a pod that fits nowhere is told why', async () => {
 });
 
 test('a namespace with the label is left out', async () => {
-  const namespace = await newNamespace(api, 'left-out');
-  await cluster.kubectl('label', 'namespace', namespace, 'topolvm.io/webhook=ignore');
+  const namespace = 'left-out';
+  await admin.create(namespaces, { metadata: { name: namespace, labels: { 'topolvm.io/webhook': 'ignore' } } });
   await claim(namespace, 'data', '1Gi');
   const pod = await makePod(namespace, ['data']);
   assert.equal(pod.metadata?.annotations, undefined);
@@ -171,6 +172,16 @@ async function webhookConfiguration(): Promise<string> {
   );
 }
 
+/** The API server hears of its webhooks a moment after they were applied. */
+async function webhookInForce(): Promise<void> {
+  const namespace = await newNamespace(api, 'first-asked');
+  await claim(namespace, 'data', '1Gi');
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'pod', namespace }, spec: podSpec(['data']) };
+  const file = await writeObjects('first-asked', [pod]);
+  const words = ['create', `--filename=${file}`, '--dry-run=server', '--output=jsonpath={.metadata.annotations}'];
+  await eventually('the webhook is in force', async () => (await cluster.kubectl(...words)) !== '');
+}
+
 async function writeObjects(name: string, objects: readonly object[]): Promise<string> {
   const file = join(cluster.dir, `${name}.yaml`);
   await writeFile(file, objects.map((object) => stringify(object)).join('---\n'));
@@ -199,15 +210,16 @@ async function claim(namespace: string, name: string, storage: string): Promise<
 async function makePod(namespace: string, claims: readonly string[]): Promise<Pod> {
   // A namespace is ready for pods once it has its ServiceAccount.
   return eventually('the pod is made', () =>
-    admin.create(pods, {
-      metadata: { name: 'pod', namespace },
-      spec: {
-        containers: [{ name: 'first', image: 'none' }],
-        volumes: claims.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } })),
-        tolerations: [{ operator: 'Exists' }], // no kubelet calls these nodes ready
-      },
-    }),
+    admin.create(pods, { metadata: { name: 'pod', namespace }, spec: podSpec(claims) }),
   );
+}
+
+function podSpec(claims: readonly string[]): NonNullable<Pod['spec']> {
+  return {
+    containers: [{ name: 'first', image: 'none' }],
+    volumes: claims.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } })),
+    tolerations: [{ operator: 'Exists' }], // no kubelet calls these nodes ready
+  };
 }
 
 /** Puts a new pair into the directory, each file at once as a mounted Secret does; returns its name. */

@@ -15,7 +15,7 @@ const { admin } = api;
 test('the fault is there: whoever speaks HTTP/2 is told to go away', async () => {
   const { server, tls } = api.connection;
   const session = connect(server, tls);
-  const goneAway = once(session, 'goaway', { signal: AbortSignal.timeout(30_000) });
+  const goneAway = once(session, 'goaway', { signal: AbortSignal.timeout(120_000) });
   const asking = async () => {
     while (!session.closed) await once(session.request({ ':path': '/version' }).resume(), 'close');
   };
@@ -28,13 +28,13 @@ test('an API server that sends GOAWAY at random costs no request and no watch', 
   const informer = new Informer({ client: admin, resource: configMaps, namespace, clock: systemClock, log: silentLog });
   t.after(() => informer.stop());
   informer.start();
-  await informer.whenSynced(AbortSignal.timeout(10_000));
+  await informer.whenSynced(AbortSignal.timeout(120_000));
 
   const names = Array.from({ length: 500 }, (_, index) => `object-${index}`);
   await Promise.all(names.map((name) => admin.create(configMaps, { metadata: { name, namespace } })));
 
   const seen = (name: string) =>
-    informer.until(`${namespace}/${name}`, (object) => object !== undefined, AbortSignal.timeout(10_000));
+    informer.until(`${namespace}/${name}`, (object) => object !== undefined, AbortSignal.timeout(120_000));
   await Promise.all(names.map(seen));
   assert.deepEqual([informer.reconnects, informer.relists], [0, 0]);
 });

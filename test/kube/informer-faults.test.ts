@@ -12,7 +12,7 @@ import { Link } from './link.ts';
 
 const api = await startApiServer();
 
-const soon = () => AbortSignal.timeout(30_000);
+const soon = () => AbortSignal.timeout(120_000);
 
 /** A namespace with the ConfigMaps a, b and c, and a synced informer of them behind a link that can fail. */
 async function watching(t: TestContext, name: string, options: { idleTimeoutMs?: number } = {}) {
@@ -20,7 +20,7 @@ async function watching(t: TestContext, name: string, options: { idleTimeoutMs?:
   const link = await Link.to(t, api.connection);
   const informer = new Informer({
     ...options,
-    client: connect(t, link.connection, 3_000),
+    client: connect(t, link.connection, 10_000),
     resource: configMaps,
     namespace,
     fieldSelector: 'metadata.name!=kube-root-ca.crt', // which each namespace gets sooner or later

@@ -44,7 +44,7 @@ test('10,000 objects: synced, lean, and relisted after 410 Gone with only the di
 
   const before = heapBytes();
   informer.start();
-  const syncedMs = await took(() => informer.whenSynced(AbortSignal.timeout(60_000)));
+  const syncedMs = await took(() => informer.whenSynced(AbortSignal.timeout(180_000)));
   const heldBytes = heapBytes() - before;
   assert.equal(informer.size, count);
   assert.deepEqual(told, { added: count, updated: 0, deleted: 0 });
@@ -58,7 +58,7 @@ test('10,000 objects: synced, lean, and relisted after 410 Gone with only the di
   await restartApiServer(api);
   link.mend();
   const last = `${namespace}/${nameOf(999)}`;
-  await informer.until(last, (object) => object === undefined, AbortSignal.timeout(60_000));
+  await informer.until(last, (object) => object === undefined, AbortSignal.timeout(180_000));
   assert.equal(informer.size, count - 1_000);
   assert.equal(informer.relists, 1);
   assert.deepEqual(told, { added: count, updated: 500, deleted: 1_000 });

@@ -164,7 +164,7 @@ test('told to only let go, it leaves all as it is; it hears of the Node by its w
   });
 
   await admin.delete(nodes, 'd');
-  await watched.until('d', (found) => found !== undefined && !found.isLeaving, AbortSignal.timeout(30_000));
+  await watched.until('d', (found) => found !== undefined && !found.isLeaving, AbortSignal.timeout(120_000));
 
   const isDeleted = (await admin.get(nodes, 'd'))?.metadata.deletionTimestamp !== undefined;
   assert.ok(isDeleted, 'it is still being deleted, and we hold it no more');

@@ -16,11 +16,11 @@ test('an API server that cannot stream its state is listed, then watched', async
   const informer = new Informer({ client: admin, resource: configMaps, namespace, clock: systemClock, log: silentLog });
   t.after(() => informer.stop());
   informer.start();
-  await informer.whenSynced(AbortSignal.timeout(10_000));
+  await informer.whenSynced(AbortSignal.timeout(120_000));
   assert.ok(informer.get(`${namespace}/a`));
 
   await admin.delete(configMaps, 'a', { namespace });
-  await informer.until(`${namespace}/a`, (object) => object === undefined, AbortSignal.timeout(10_000));
+  await informer.until(`${namespace}/a`, (object) => object === undefined, AbortSignal.timeout(120_000));
   assert.deepEqual([informer.reconnects, informer.relists], [1, 0]);
 });
 

@@ -155,7 +155,6 @@ export class ClusterNode {
 
   async #until(what: string, holds: (status: NodeStatus | undefined) => boolean): Promise<void> {
     await eventually(`of ${this.name}, ${what}`, async () => holds(await this.#status()), {
-      timeoutMs: 120_000,
       explain: () => this.tail(),
     });
   }

@@ -143,7 +143,6 @@ export class ControlPlane {
   /** Resolves when the API server answers that it is ready, at the start or after a test has killed it. */
   async whenReady(): Promise<void> {
     await eventually('the API server is ready', () => this.#answersReady(), {
-      timeoutMs: 90_000,
       explain: async () => (await Promise.all([this.etcd.tail(), this.apiServer.tail()])).join('\n'),
     });
   }

@@ -1,6 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../../src/base/errors.ts';
 
+/** Ample: what works takes a hundredth of it, also on a machine that has much else to do. */
+const defaultTimeoutMs = 180_000;
+
 export interface Patience {
   readonly timeoutMs?: number;
   /** What a person would look at first if it never happens, such as the tails of logs. */
@@ -14,7 +17,7 @@ export interface Patience {
 export async function eventually<T>(
   what: string,
   happened: () => Promise<T | undefined | false>,
-  { timeoutMs = 60_000, explain }: Patience = {},
+  { timeoutMs = defaultTimeoutMs, explain }: Patience = {},
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   let failure: unknown;
