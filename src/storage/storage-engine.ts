@@ -7,6 +7,7 @@ import { ConfigFile } from './config-file.ts';
 import { ConfiguredPools } from './configured-pools.ts';
 import type { DeviceClass, StorageConfig } from './device-classes.ts';
 import type { LvmFigures } from './lvm/lvm-figures.ts';
+import { UnservedVolumes } from './lvm/unserved-volumes.ts';
 import { VolumeGroups } from './lvm/volume-groups.ts';
 import { type OnDone, observed } from './observed-pool.ts';
 import { poolOpener } from './pool-opener.ts';
@@ -31,12 +32,19 @@ export class StorageEngine {
   readonly #file: ConfigFile | undefined;
   readonly #configured: ConfiguredPools;
   readonly #groups: VolumeGroups;
+  readonly #unserved: UnservedVolumes;
   readonly #abort = new AbortController();
 
-  private constructor(file: ConfigFile | undefined, configured: ConfiguredPools, groups: VolumeGroups) {
-    this.#file = file;
-    this.#configured = configured;
-    this.#groups = groups;
+  private constructor(parts: {
+    readonly file: ConfigFile | undefined;
+    readonly configured: ConfiguredPools;
+    readonly groups: VolumeGroups;
+    readonly unserved: UnservedVolumes;
+  }) {
+    this.#file = parts.file;
+    this.#configured = parts.configured;
+    this.#groups = parts.groups;
+    this.#unserved = parts.unserved;
   }
 
   /** Fails if the configuration cannot be used; pools that are not there yet are waited for in the background. */
@@ -67,9 +75,12 @@ export class StorageEngine {
     const open = poolOpener({ ...its, groups });
     const configured = new ConfiguredPools({ ...its, open: its.onDone ? observed(open, its.clock, its.onDone) : open });
     groups.onStranger(() => configured.lookAgain()); // a volume group may just have been made
-    const engine = new StorageEngine(file, configured, groups);
+    const deviceClasses = () => configured.deviceClasses();
+    const unserved = new UnservedVolumes({ ...its, command: config.lvmCommand, deviceClasses });
+    const engine = new StorageEngine({ file, configured, groups, unserved });
     try {
       await configured.apply(config, signal);
+      unserved.lookLater();
       return engine;
     } catch (error) {
       await engine.stop();
@@ -99,6 +110,7 @@ export class StorageEngine {
   async stop(): Promise<void> {
     this.#file?.close();
     this.#abort.abort();
+    this.#unserved.stop();
     await this.#configured.stop();
     await this.#groups.stop();
   }
@@ -109,6 +121,7 @@ export class StorageEngine {
     }
     try {
       await this.#configured.apply(changed, this.#abort.signal);
+      this.#unserved.lookLater();
       log.info('the changed configuration is in use');
     } catch (error) {
       log.error({ err: error }, `the changed configuration could not be applied: ${messageOf(error)}`);

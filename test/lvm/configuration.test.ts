@@ -5,6 +5,8 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { ownerArguments, parseOwners } from '../../src/storage/lvm/report.ts';
+import { unserved } from '../../src/storage/lvm/unserved-volumes.ts';
 import type { Pools } from '../../src/storage/pools.ts';
 import { StorageEngine } from '../../src/storage/storage-engine.ts';
 import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
@@ -13,9 +15,9 @@ import { undoAfter } from '../worlds/lvm/undo.ts';
 const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
 
-/** Waits for a change of the pools after which it is so, for some seconds at most. */
+/** Waits for a change of the pools after which it is so, for two minutes at most. */
 async function becomes(pools: Pools, isSo: () => boolean): Promise<void> {
-  const deadline = AbortSignal.timeout(15_000);
+  const deadline = AbortSignal.timeout(120_000);
   const target = new EventTarget();
   const stop = pools.onChange(() => target.dispatchEvent(new Event('change')));
   try {
@@ -58,9 +60,13 @@ test('a volume group that is made later is served, and changes of the file are f
   });
   assert.ok(pools.get('one').get('data'), 'volumes stay');
   assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', late), 'other');
+  const withoutClass = async () => unserved(parseOwners(await command(...ownerArguments)), engine.deviceClasses());
+  assert.ok((await withoutClass()).includes(`${late}/other`), 'whose class is gone is found');
+  assert.ok(!(await withoutClass()).includes(`${early}/data`));
 
   await configure(two, one);
   await becomes(pools, () => served().length === 2);
   assert.equal(pools.get('two').get('other')?.sizeBytes, 8n * mebibyte);
   assert.ok(pools.get('one').capacity().freeBytes > 0n);
+  assert.ok(!(await withoutClass()).includes(`${late}/other`));
 });

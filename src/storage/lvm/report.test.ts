@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { parseLayout, parseReport, parseThinUsage, UnreadableReport } from './report.ts';
+import { parseLayout, parseOwners, parseReport, parseThinUsage, UnreadableReport } from './report.ts';
 
 const extent = 4194304n;
 
@@ -104,6 +104,17 @@ test('how full a thin pool is', () => {
   });
   assert.throws(() => parseThinUsage(answer({ data_percent: 'x', metadata_percent: '' })), UnreadableReport);
   assert.throws(() => parseThinUsage('{"report":[{"lv":[]}]}'), UnreadableReport);
+});
+
+test('whose volumes are', () => {
+  const answer = (...lv: object[]) => JSON.stringify({ report: [{ lv }] });
+  const row = { vg_name: 'vg', lv_name: 'data', lv_tags: 'a,b', pool_lv: 'pool' };
+  assert.deepEqual(parseOwners(answer(row, { ...row, lv_tags: '', pool_lv: '' })), [
+    { group: 'vg', name: 'data', tags: ['a', 'b'], pool: 'pool' },
+    { group: 'vg', name: 'data', tags: [], pool: undefined },
+  ]);
+  assert.deepEqual(parseOwners(answer()), []);
+  assert.throws(() => parseOwners(answer({ vg_name: 'vg' })), UnreadableReport);
 });
 
 test('what a volume takes from the disks, as real ones were reported', () => {

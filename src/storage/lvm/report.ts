@@ -35,6 +35,11 @@ export interface LogicalVolume {
   readonly stripes?: number;
 }
 
+/** What tells whose a volume is, in whichever group. */
+export interface VolumeOwner extends Pick<LogicalVolume, 'name' | 'tags' | 'pool'> {
+  readonly group: string;
+}
+
 export function isReadOnly({ attr }: LogicalVolume): boolean {
   return attr.charAt(1) !== 'w';
 }
@@ -63,6 +68,9 @@ export function reportArguments(volumeGroup: string): string[] {
     volumeGroup,
   ];
 }
+
+/** Whose the volumes of all groups of the node are. */
+export const ownerArguments = ['lvs', '--reportformat', 'json', '-o', 'vg_name,lv_name,lv_tags,pool_lv'] as const;
 
 /** How full one thin pool is, and nothing else. */
 export function thinUsageArguments(volumeGroup: string, pool: string): string[] {
@@ -116,6 +124,14 @@ const fullReportSchema = v.object({
 });
 const usageSchema = v.object({ report: v.tuple([v.object({ lv: v.tuple([v.object(usage)]) })]) });
 
+const ownersSchema = v.object({
+  report: v.tuple([
+    v.object({
+      lv: v.array(v.object({ vg_name: v.string(), lv_name: v.string(), lv_tags: v.string(), pool_lv: name })),
+    }),
+  ]),
+});
+
 const layoutSchema = v.object({
   report: v.tuple([v.object({ lv: v.array(v.object({ segtype: v.string(), stripes: count, data_stripes: count })) })]),
 });
@@ -139,6 +155,11 @@ export function parseReport(json: string): GroupReport {
 export function parseThinUsage(json: string): Pick<LogicalVolume, 'dataPercent' | 'metadataPercent'> {
   const [{ lv }] = parse(usageSchema, json).report;
   return { dataPercent: lv[0].data_percent, metadataPercent: lv[0].metadata_percent };
+}
+
+export function parseOwners(json: string): VolumeOwner[] {
+  const [{ lv }] = parse(ownersSchema, json).report;
+  return lv.map((row) => ({ group: row.vg_name, name: row.lv_name, tags: tagsIn(row.lv_tags), pool: row.pool_lv }));
 }
 
 /** How many extents on the disks so many of the volume take: each mirror holds all, parity comes on top of data. */
@@ -167,12 +188,16 @@ function toVolume(row: v.InferOutput<typeof volumeSchema>): LogicalVolume {
     sizeBytes: isCopyOnWrite && row.origin_size !== '' ? row.origin_size : row.lv_size,
     attr: row.lv_attr,
     active: row.lv_active === 'active',
-    tags: row.lv_tags === '' ? [] : row.lv_tags.split(','),
+    tags: tagsIn(row.lv_tags),
     origin: row.origin,
     pool: row.pool_lv,
     dataPercent: row.data_percent,
     metadataPercent: row.metadata_percent,
   };
+}
+
+function tagsIn(text: string): string[] {
+  return text === '' ? [] : text.split(',');
 }
 
 function parse<Schema extends v.GenericSchema>(schema: Schema, json: string): v.InferOutput<Schema> {
