@@ -22,7 +22,7 @@ import { writeMoorageImage } from './moorage-image.ts';
 import { importImages } from './program-image.ts';
 import { isReady } from './ready.ts';
 import { snapshotController } from './sidecars.ts';
-import { values } from './values.ts';
+import { values as defaultValues } from './values.ts';
 
 type CSIStorageCapacity = Wire<V1CSIStorageCapacity>;
 const csiStorageCapacities: Resource<CSIStorageCapacity> = {
@@ -46,6 +46,8 @@ const namespaceFile = join(import.meta.dirname, '..', '..', '..', 'deploy', 'nam
 export interface InstallOptions {
   /** Takes over what another release, such as TopoLVM's, brought along. */
   readonly takeOver?: boolean;
+  /** In place of those of all other clusters. */
+  readonly values?: object;
   readonly say?: Say;
 }
 
@@ -62,7 +64,8 @@ export class Moorage {
   }
 
   /** Resolves when every node's agent is registered with its kubelet, and the scheduler knows each node's capacity. */
-  static async install(cluster: Cluster, { takeOver = false, say = () => {} }: InstallOptions = {}): Promise<Moorage> {
+  static async install(cluster: Cluster, options: InstallOptions = {}): Promise<Moorage> {
+    const { takeOver = false, values = defaultValues, say = () => {} } = options;
     const dir = join(cluster.dir, 'moorage');
     await mkdir(dir, { recursive: true });
     const valuesFile = join(dir, 'values.yaml');
@@ -98,6 +101,12 @@ export class Moorage {
     await this.#helm('upgrade', release, chartDir, `--values=${this.#valuesFile}`, `--set=image.tag=${tag}`, '--wait');
   }
 
+  /** Other values for the chart; resolves when all pods run with them. */
+  async reconfigure(values: object): Promise<void> {
+    await writeFile(this.#valuesFile, stringify(values));
+    await this.#helm('upgrade', release, chartDir, `--values=${this.#valuesFile}`, '--wait');
+  }
+
   /** Back to what was installed before the upgrade. */
   async rollback(): Promise<void> {
     await this.#helm('rollback', release, '--wait');
@@ -105,7 +114,16 @@ export class Moorage {
 
   /** Without its check, so that volumes may be there: they stay where they are. */
   async uninstall(): Promise<void> {
-    await this.#helm('uninstall', release, '--no-hooks', '--wait');
+    await this.#uninstall('--no-hooks');
+  }
+
+  /** As everybody should: it fails while there are volumes. */
+  async uninstallWithCheck(): Promise<void> {
+    await this.#uninstall();
+  }
+
+  async #uninstall(...flags: readonly string[]): Promise<void> {
+    await this.#helm('uninstall', release, '--wait', ...flags);
     await this.#snapshots.kill('SIGTERM');
   }
 

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { pods } from '../../src/kube/resource.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { find, namespace, type Rendered, render } from '../chart/chart.ts';
+import { AuditLog } from '../worlds/cluster/audit-log.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import { type ClusterNode, thin, volumeGroup } from '../worlds/cluster/cluster-node.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
+import { values } from '../worlds/cluster/values.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { AgentFaults } from './agent-faults.ts';
+import { createAttributesClass } from './attributes-class.ts';
+import { rightsOf, spell, uses } from './rights.ts';
+import { takeSnapshot } from './snapshot.ts';
+import { TestNamespace } from './test-namespace.ts';
+
+/** What the chart renders with all that can be switched on. */
+const rendered = await render('snapshot.enabled=true', 'webhook.podMutatingWebhook.enabled=true');
+const roles = rendered.filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole');
+
+/** The programs of the controller's pod share an account, and say who they are. */
+function programOf(role: Rendered): RegExp {
+  const [, sidecar] = /^moorage-(csi-.*)$/.exec(role.metadata.name) ?? [];
+  return sidecar ? new RegExp(`^${sidecar}/`) : /^moorage$/;
+}
+
+function accountOf(role: Rendered): string {
+  const { subjects } = find(rendered, `${role.kind}Binding`, role.metadata.name) as unknown as {
+    subjects: readonly [{ name: string }];
+  };
+  return `system:serviceaccount:${namespace}:${subjects[0].name}`;
+}
+
+describe('two controllers, and everything that Moorage can do', () => {
+  let audit: AuditLog;
+  let cluster: Cluster;
+  let moorage: Moorage;
+  let its: TestNamespace;
+  /** Where the controller dies that does the work, and where the other one is. */
+  let dying: ClusterNode;
+  let other: ClusterNode;
+
+  before(async () => {
+    audit = await AuditLog.create(namespace);
+    // On API servers that can, a watch begins with a list of its own; on others, watchers have to list first.
+    const apiServerFlags = [...audit.apiServerFlags, '--feature-gates=WatchList=false'];
+    cluster = await Cluster.start({ nodes: 2, memoryMb: 1536, apiServerFlags });
+    moorage = await Moorage.install(cluster, {
+      values: {
+        ...values,
+        controller: { replicaCount: 2 },
+        webhook: { podMutatingWebhook: { enabled: true } },
+      },
+    });
+    its = await TestNamespace.create(cluster, 'everything');
+    // What the webhook writes on pods is for clusters with the scheduler's extender.
+    await cluster.kubectl('label', 'namespace', its.name, 'topolvm.io/webhook=ignore');
+  });
+  after(async () => {
+    await cluster.stop();
+    await audit.remove();
+  });
+
+  test('a volume is made, limited, grown, copied and removed', async () => {
+    await createAttributesClass(cluster, 'slow', '10Mi', '100');
+    await createAttributesClass(cluster, 'slower', '1Mi', '50');
+    const there = { storageClass: 'moorage-thin', node: 'node-a' };
+    await its.claim('data', { ...there, attributesClass: 'slow' });
+    await its.pod('user', { claims: { '/data': 'data' } });
+    await its.ready('user');
+    await its.grow('data', '200Mi');
+    await its.grown('data', '200Mi');
+    await its.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
+    await eventually('the volume has other limits', async () => {
+      return (await its.found('data'))?.status?.currentVolumeAttributesClassName === 'slower';
+    });
+    await takeSnapshot(cluster, its, 'moment', 'data');
+    await its.claim('restored', { ...there, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
+    await its.claim('cloned', { ...there, size: '200Mi', source: { kind: 'PersistentVolumeClaim', name: 'data' } });
+    for (const claim of ['restored', 'cloned']) await its.volumeId(claim);
+    await its.empty();
+  });
+
+  test('a claim that cannot be served is told of again and again', async () => {
+    const there = { node: 'node-a' };
+    await its.claim('thick', there);
+    await its.volumeId('thick');
+    await its.claim('cloned', { ...there, source: { kind: 'PersistentVolumeClaim', name: 'thick' } });
+    await its.grow('thick', '100Gi');
+    for (const claim of ['cloned', 'thick']) await toldAgain('PersistentVolumeClaim', its.name, claim);
+    await its.empty();
+  });
+
+  test('a snapshot that cannot be removed is told of again and again', async () => {
+    await its.claim('data', { node: 'node-a', storageClass: 'moorage-thin' });
+    await takeSnapshot(cluster, its, 'moment', 'data');
+    const content = await its.kubectl(
+      ...['get', 'volumesnapshot', 'moment', '-ojsonpath={.status.boundVolumeSnapshotContentName}'],
+    );
+    const handle = await cluster.kubectl(
+      ...['get', 'volumesnapshotcontent', content, '-ojsonpath={.status.snapshotHandle}'],
+    );
+    const letGo = await holdOpen(cluster.node('a'), `/dev/${thin.volumeGroup}/${handle}`);
+    await its.kubectl('delete', 'volumesnapshot', 'moment', '--wait=false');
+    await toldAgain('VolumeSnapshotContent', 'default', content);
+    await letGo();
+    await its.empty();
+  });
+
+  test('the webhook looks up what a pod asks for', async () => {
+    const asking = await TestNamespace.create(cluster, 'asking');
+    await asking.claim('data');
+    const pod = {
+      metadata: { name: 'user', namespace: asking.name },
+      spec: {
+        containers: [{ name: 'main', image: 'none' }],
+        volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
+      },
+    };
+    const made = await eventually('the webhook is trusted', () => cluster.kube.create(pods, pod));
+    assert.equal(made.metadata.annotations?.['capacity.topolvm.io/00default'], String(100 * 1024 ** 2));
+    await asking.empty();
+  });
+
+  test('a leader whose lease somebody else has changed looks whether it still leads', async () => {
+    await cluster.kubectl('-n', namespace, 'annotate', 'lease/topolvm', 'example.org/looked-at=yes');
+    await eventually('it has looked', async () =>
+      (await audit.entries()).some(({ verb, objectRef }) => verb === 'get' && objectRef?.name === 'topolvm'),
+    );
+  });
+
+  test('the node of a controller dies: the other ends what was begun', async () => {
+    dying = await nodeOfLeader();
+    other = cluster.nodes.find((node) => node !== dying) ?? assert.fail('there is no other node');
+    await its.claim('lost', { node: dying.name });
+    await its.volumeId('lost');
+    await its.pod('waiting', { claims: { '/data': 'lost' }, node: 'nowhere' });
+    await its.claim('before', { node: other.name });
+    const before = await its.volumeId('before');
+    const letLvmGoOn = await new AgentFaults(cluster, moorage, other).holdLvm();
+    await its.claim('begun', { node: other.name });
+    await eventually('a volume is asked for', async () =>
+      (await cluster.kube.list(logicalVolumes)).items.some(({ status }) => !status?.volumeID),
+    );
+
+    await dying.kill();
+    await letLvmGoOn();
+
+    await eventually('the claim is bound', async () => (await its.found('begun'))?.status?.phase === 'Bound', {
+      explain,
+    });
+    assert.equal((await nodeOfLeader()).name, other.name);
+    const onDisk = await other.shell(`lvs --noheadings -o lv_name ${volumeGroup}`);
+    assert.deepEqual(onDisk.trim().split(/\s+/).sort(), [before, await its.volumeId('begun')].sort());
+  });
+
+  test('its Node is deleted: what was on it is let go', async () => {
+    await cluster.kubectl('delete', 'node', dying.name, '--timeout=180s');
+    await eventually('its claim is gone', async () => (await its.found('lost')) === undefined, { explain });
+    assert.equal(await cluster.kube.get(pods, 'waiting', { namespace: its.name }), undefined);
+    await eventually(
+      'nobody tells its room any more',
+      async () =>
+        !(await cluster.kubectl('-n', namespace, 'get', 'csistoragecapacities', '-oyaml')).includes(dying.name),
+      { explain },
+    );
+  });
+
+  test('nothing is left, so the chart may be uninstalled', async () => {
+    await its.empty();
+    await moorage.whenNoVolumes();
+    await moorage.uninstallWithCheck();
+  });
+
+  for (const role of roles) {
+    test(`${role.kind} ${role.metadata.name}: no right that nobody uses`, async () => {
+      const account = accountOf(role);
+      const program = programOf(role);
+      const entries = (await audit.entries()).filter(
+        ({ user, userAgent = '' }) => user.username === account && program.test(userAgent),
+      );
+      const unused = rightsOf(role).filter((right) => !entries.some((entry) => uses(entry, right)));
+      assert.deepEqual(unused.map(spell), []);
+    });
+  }
+
+  test('no right is missing: nobody was refused', async () => {
+    const refused = (await audit.entries()).filter(({ responseStatus }) => responseStatus?.code === 403);
+    assert.deepEqual(refused, []);
+  });
+
+  /** The csi-provisioner does not write into its lease where it runs, but its token says it. */
+  async function nodeOfLeader(): Promise<ClusterNode> {
+    return eventually('a csi-provisioner leads', async () => {
+      const renewals = (await audit.entries()).filter(
+        ({ objectRef, verb }) =>
+          objectRef?.resource === 'leases' && objectRef.name === 'topolvm-io' && verb === 'update',
+      );
+      const [name] = renewals.at(-1)?.user.extra?.['authentication.kubernetes.io/pod-name'] ?? [];
+      const pod = name && (await cluster.kube.get(pods, name, { namespace }));
+      return pod ? cluster.node(pod.spec?.nodeName ?? '') : undefined;
+    });
+  }
+
+  /** Once by an event of its own, then by counting on. */
+  async function toldAgain(kind: string, where: string, name: string): Promise<void> {
+    const selector = `--field-selector=type=Warning,involvedObject.kind=${kind},involvedObject.name=${name}`;
+    await eventually(
+      `${kind} ${name} is complained of again`,
+      async () => {
+        const counts = await cluster.kubectl('-n', where, 'get', 'events', selector, '-ojsonpath={.items[*].count}');
+        return counts.split(' ').some((count) => Number(count) > 1);
+      },
+      { explain },
+    );
+  }
+
+  function explain(): Promise<string> {
+    return cluster.tails();
+  }
+});
+
+/** As a person on the node does who looks at it; returns how to let it go. */
+async function holdOpen(node: ClusterNode, device: string): Promise<() => Promise<void>> {
+  const pid = await node.shell(`sleep 1000000 <${device} >/dev/null 2>&1 & echo $!`);
+  return async () => void (await node.shell(`kill ${pid}`));
+}

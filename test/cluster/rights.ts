@@ -1,0 +1,45 @@
+import type { Rendered } from '../chart/chart.ts';
+import type { AuditEntry } from '../worlds/cluster/audit-log.ts';
+
+/** One thing that a role allows: a verb on a resource, of a name if the role says so. */
+export interface Right {
+  readonly verb: string;
+  readonly group: string;
+  /** With its subresource. */
+  readonly resource: string;
+  readonly name?: string;
+}
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** Each thing that a Role or ClusterRole allows. */
+export function rightsOf(role: Rendered): readonly Right[] {
+  return (role['rules'] as readonly Rule[]).flatMap(({ apiGroups, resources, resourceNames = [undefined], verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((resource) =>
+        resourceNames.flatMap((name) => verbs.map((verb) => ({ verb, group, resource, ...(name && { name }) }))),
+      ),
+    ),
+  );
+}
+
+/** Whether a request was possible by this. */
+export function uses({ verb, objectRef }: AuditEntry, right: Right): boolean {
+  if (!objectRef) return false;
+  const { apiGroup = '', resource = '', subresource, name } = objectRef;
+  return (
+    verb === right.verb &&
+    apiGroup === right.group &&
+    (subresource ? `${resource}/${subresource}` : resource) === right.resource &&
+    (right.name === undefined || right.name === name)
+  );
+}
+
+export function spell({ verb, group, resource, name }: Right): string {
+  return `${verb} ${resource}${group && `.${group}`}${name ? ` ${name}` : ''}`;
+}
