@@ -141,11 +141,11 @@ test('a volume with very many tags, or an odd one, is made like any other', asyn
 });
 
 test('a disk that hangs makes one request fail at its deadline; when it answers again, all is as it was', async (t) => {
-  const disk = await faults.delay(t, disks()[0] ?? '', 3_000);
+  const disk = await faults.delay(t, disks()[0] ?? '', 8_000);
   const vg = await volumeGroup(t, { disks: [disk.path] });
   const its = { clock: systemClock, log: silentLog };
   const figures = newLvmFigures();
-  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 1_000, ...its });
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 4_000, ...its });
   undoAfter(t, async () => lvm.close());
   const sequenceNumberOf = async () => undefined;
   const deviceNames = () => deviceNamesIn(`/dev/${vg}`);

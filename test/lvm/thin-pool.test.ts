@@ -143,17 +143,22 @@ test('snapshots keep what their source held; a clone can be written and larger',
 test('growth beside many volumes does not wait for each of them, as LVM does', async (t) => {
   const { pool, vg } = await newThinPool(t);
   for (let i = 0; i < 40; i++) await pool.create({ id: `v${i}`, sizeBytes: 4n * mebibyte, tags: [] }, signal);
-  const ours = await took(() => pool.grow('v7', 64n * mebibyte, signal));
-  const lvms = await took(() => command('lvextend', '-y', '-L', '64m', `${vg}/v8`));
-  assert.equal(await sizeOf(`/dev/${vg}/v7`), 64n * mebibyte);
+  const ours = await quickest([1, 2, 3], (i) => pool.grow(`v${i}`, 64n * mebibyte, signal));
+  const lvms = await quickest([4, 5, 6], (i) => command('lvextend', '-y', '-L', '64m', `${vg}/v${i}`));
+  assert.equal(await sizeOf(`/dev/${vg}/v1`), 64n * mebibyte);
   t.diagnostic(`${ours.toFixed(0)} ms, LVM by itself ${lvms.toFixed(0)} ms`);
   assert.ok(ours < lvms / 2);
 });
 
-async function took(work: () => Promise<unknown>): Promise<number> {
-  const start = performance.now();
-  await work();
-  return performance.now() - start;
+/** In milliseconds; of several, as something else may delay any one of them. */
+async function quickest(volumes: readonly number[], work: (volume: number) => Promise<unknown>): Promise<number> {
+  let bestMs = Infinity;
+  for (const volume of volumes) {
+    const start = performance.now();
+    await work(volume);
+    bestMs = Math.min(bestMs, performance.now() - start);
+  }
+  return bestMs;
 }
 
 test('a growth that was interrupted after it was written down is completed', async (t) => {

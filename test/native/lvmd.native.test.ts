@@ -6,7 +6,7 @@ import { CommandNotFound, run } from '../../src/base/exec.ts';
 import { LvmdProcess } from '../lvm/lvmd-process.ts';
 import { scratchDirectory, scratchFilesystem, whyNotRoot } from './scratch.ts';
 
-const native = { skip: whyNotRoot, timeout: 60_000 };
+const native = { skip: whyNotRoot, timeout: 300_000 };
 const unit = join(import.meta.dirname, '..', '..', 'deploy', 'systemd', 'moorage-lvmd.service');
 
 const fileClass = (path: string) => ({ name: 'files', type: 'file', path, default: true, 'spare-gb': 0 });

@@ -69,6 +69,11 @@ export async function loopDevicesBelow(directory: string): Promise<string[]> {
   return lines.filter((line) => line.includes(directory)).map((line) => line.split(' ')[0] ?? '');
 }
 
+/** One that a mount made goes by itself with the mount, perhaps between a look and a touch. */
+function detach(loop: string): string {
+  return `losetup -d ${loop} || [ -z "$(losetup --noheadings --output BACK-FILE ${loop})" ]`;
+}
+
 async function release(directory: string): Promise<void> {
   for (const [path, pool] of openPools) {
     if (!`${path}/`.startsWith(`${directory}/`)) continue;
@@ -79,7 +84,7 @@ async function release(directory: string): Promise<void> {
   for (;;) {
     const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
     const below = mounts.filter((mount) => mount.target.startsWith(`${directory}/`));
-    for (const loop of await loopDevicesBelow(directory)) await sh(`losetup -d ${loop}`);
+    for (const loop of await loopDevicesBelow(directory)) await sh(detach(loop));
     const last = below.at(-1);
     if (!last) return;
     await sh(`umount '${last.target}'`);

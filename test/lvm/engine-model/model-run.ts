@@ -43,7 +43,7 @@ interface Pending {
 const mostAtOnce = 4;
 const checkEvery = 100;
 /** How soon the engine must know what others have changed. */
-const noticedWithinMs = 2_000;
+const noticedWithinMs = 60_000;
 const lastWords = 25;
 
 /** Random changes, crashes and outside changes, with everything compared with the model again and again. */
