@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { systemClock } from './base/clock.ts';
-import { run } from './base/exec.ts';
 import { duration, type Flags, type FlagValues, oneOf, onOff, parseFlags, text } from './base/flags.ts';
+import { Launcher } from './base/launcher.ts';
 import { createLog, logLevels } from './base/log.ts';
 import type { Commands } from './cli/command.ts';
 import { configFlag, healthCommand } from './cli/health-command.ts';
@@ -181,7 +181,8 @@ export const commands: Commands = {
     flags: nodeFlags,
     async run(args, { env, version, signal }) {
       const flags: FlagValues<typeof nodeFlags> = parseFlags(nodeFlags, args, env);
-      const its = { run, env, clock: systemClock, log: createLog('node', flags.logLevel) };
+      using launcher = new Launcher({ clock: systemClock });
+      const its = { run: launcher.run, env, clock: systemClock, log: createLog('node', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { runNode } = await import('./node/node-process.ts');
       await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
@@ -194,7 +195,8 @@ export const commands: Commands = {
     flags: lvmdFlags,
     async run(args, { env, signal }) {
       const flags: FlagValues<typeof lvmdFlags> = parseFlags(lvmdFlags, args, env);
-      const its = { run, env, clock: systemClock, log: createLog('lvmd', flags.logLevel) };
+      using launcher = new Launcher({ clock: systemClock });
+      const its = { run: launcher.run, env, clock: systemClock, log: createLog('lvmd', flags.logLevel) };
       const { runLvmd } = await import('./lvmd/lvmd-process.ts');
       await runLvmd({ ...flags, configFile: flags.config }, its, signal);
     },
@@ -229,7 +231,8 @@ export const commands: Commands = {
     flags: standaloneFlags,
     async run(args, { env, version, signal }) {
       const flags: FlagValues<typeof standaloneFlags> = parseFlags(standaloneFlags, args, env);
-      const its = { run, env, clock: systemClock, log: createLog('standalone', flags.logLevel) };
+      using launcher = new Launcher({ clock: systemClock });
+      const its = { run: launcher.run, env, clock: systemClock, log: createLog('standalone', flags.logLevel) };
       const { runStandalone } = await import('./standalone/standalone-process.ts');
       await runStandalone(
         { ...flags, nodeName: flags.nodeName || hostname(), configFile: flags.config, version },

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   CommandCancelled,
@@ -11,120 +11,132 @@ import {
   CommandNotFound,
   CommandPrintedTooMuch,
   CommandTimedOut,
+  run as plainRun,
+  type Run,
   type RunOptions,
-  run,
 } from './exec.ts';
+import { isAlive } from './is-alive.ts';
+import { Launcher } from './launcher.ts';
+import { ManualClock } from './manual-clock.ts';
 
 const timeoutMs = 10_000;
 const sh = (script: string) => ['sh', '-c', script] as const;
 
-test('a command returns what it printed', async () => {
-  assert.deepEqual(await run(sh('echo out; echo err >&2'), { timeoutMs }), { stdout: 'out\n', stderr: 'err\n' });
-});
+const launcher = new Launcher({ clock: new ManualClock() });
 
-test('input reaches the command by its standard input', async () => {
-  assert.equal((await run(['cat'], { timeoutMs, input: 'a secret' })).stdout, 'a secret');
-});
+// All of it holds however a command is started.
+const ways = { run: plainRun, 'a launcher': launcher.run };
+for (const [way, run] of Object.entries(ways)) {
+  describe(way, () => {
+    test('a command returns what it printed', async () => {
+      assert.deepEqual(await run(sh('echo out; echo err >&2'), { timeoutMs }), { stdout: 'out\n', stderr: 'err\n' });
+    });
 
-test('a command that does not read its input is no error', async () => {
-  const input = new Uint8Array(1024 * 1024);
-  assert.equal((await run(sh('exec <&-; echo done'), { timeoutMs, input })).stdout, 'done\n');
-});
+    test('input reaches the command by its standard input', async () => {
+      assert.equal((await run(['cat'], { timeoutMs, input: 'a secret' })).stdout, 'a secret');
+    });
 
-test('environment and working directory are the given ones', async () => {
-  const env = { PATH: process.env['PATH'], COLOR: 'blue' };
-  assert.equal((await run(sh('echo $COLOR; pwd'), { timeoutMs, env, cwd: '/' })).stdout, 'blue\n/\n');
-});
+    test('a command that does not read its input is no error', async () => {
+      const input = new Uint8Array(1024 * 1024);
+      assert.equal((await run(sh('exec <&-; echo done'), { timeoutMs, input })).stdout, 'done\n');
+    });
 
-test('a failure carries the command, its exit code and its words', async () => {
-  await assert.rejects(run(sh('echo no such disk >&2; exit 5'), { timeoutMs }), (error: CommandFailed) => {
-    assert.ok(error instanceof CommandFailed);
-    assert.deepEqual([error.exitCode, error.signal, error.stderr], [5, null, 'no such disk\n']);
-    assert.match(error.message, /exit code 5: no such disk$/);
-    return true;
+    test('environment and working directory are the given ones', async () => {
+      const env = { PATH: process.env['PATH'], COLOR: 'blue' };
+      assert.equal((await run(sh('echo $COLOR; pwd'), { timeoutMs, env, cwd: '/' })).stdout, 'blue\n/\n');
+    });
+
+    test('a failure carries the command, its exit code and its words', async () => {
+      await assert.rejects(run(sh('echo no such disk >&2; exit 5'), { timeoutMs }), (error: CommandFailed) => {
+        assert.ok(error instanceof CommandFailed);
+        assert.deepEqual([error.exitCode, error.signal, error.stderr], [5, null, 'no such disk\n']);
+        assert.match(error.message, /exit code 5: no such disk$/);
+        return true;
+      });
+    });
+
+    test('a command that was killed says by which signal', async () => {
+      await assert.rejects(run(sh('kill -TERM $$'), { timeoutMs }), { name: 'CommandFailed', signal: 'SIGTERM' });
+    });
+
+    test('a program that is not there is named', async () => {
+      await assert.rejects(run(['no-such-program'], { timeoutMs }), (error: Error) => {
+        assert.ok(error instanceof CommandNotFound);
+        assert.match(error.message, /^no-such-program is not installed/);
+        return true;
+      });
+    });
+
+    test('the deadline kills the whole group, and the command is gone when the error arrives', async (t) => {
+      const endless = await startEndless(t, run, { timeoutMs: 500 });
+      await assert.rejects(endless.running, (error: Error) => {
+        assert.ok(error instanceof CommandTimedOut);
+        assert.equal(error.code, 'DeadlineExceeded');
+        return true;
+      });
+      assert.equal(isAlive(endless.pid), false);
+      while (isAlive(endless.childPid)) await nextTurn(); // killed with its parent, but reaped by another
+    });
+
+    test('an abort kills the command and its children', async (t) => {
+      const abort = new AbortController();
+      const endless = await startEndless(t, run, { timeoutMs, signal: abort.signal });
+      abort.abort();
+      await assert.rejects(endless.running, (error: Error) => {
+        assert.ok(error instanceof CommandCancelled);
+        assert.equal(error.code, 'Cancelled');
+        return true;
+      });
+      assert.equal(isAlive(endless.pid), false);
+      while (isAlive(endless.childPid)) await nextTurn();
+    });
+
+    test('an abort by deadline is told as a deadline', async () => {
+      const running = run(['sleep', '1000'], { timeoutMs, signal: AbortSignal.timeout(50) });
+      await assert.rejects(running, { name: 'CommandCancelled', code: 'DeadlineExceeded' });
+    });
+
+    test('a signal that is aborted already starts nothing', async () => {
+      await assert.rejects(run(['no-such-program'], { timeoutMs, signal: AbortSignal.abort() }), {
+        name: 'CommandCancelled',
+      });
+    });
+
+    test('a command that prints without end is killed', async () => {
+      await assert.rejects(run(['yes'], { timeoutMs, maxOutputBytes: 100_000 }), (error: Error) => {
+        assert.ok(error instanceof CommandPrintedTooMuch);
+        assert.match(error.message, /^yes printed more than 97.65 KiB/);
+        return true;
+      });
+    });
+
+    test('all that was printed arrives, however much', async () => {
+      const { stdout } = await run(sh('head -c 5000000 /dev/zero'), { timeoutMs });
+      assert.equal(stdout.length, 5_000_000);
+    });
+
+    test('output is not lost when the end of the command is noticed before it', async () => {
+      for (let round = 0; round < 3; round++) {
+        const commands = Array.from({ length: 5 }, () => run(['echo', 'last words'], { timeoutMs }));
+        // This process is busy while they end: it then hears of their end and of their output at the same moment.
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+        for (const { stdout } of await Promise.all(commands)) assert.equal(stdout, 'last words\n');
+      }
+    });
+
+    test('a daemon left behind with the output open is not waited for', async () => {
+      const started = performance.now();
+      const { stdout } = await run(sh('setsid sleep 20 & echo $!'), { timeoutMs });
+      const daemon = Number(stdout);
+      assert.ok(performance.now() - started < 5000);
+      assert.ok(isAlive(daemon), 'what a command leaves behind on success is its own affair');
+      process.kill(daemon, 'SIGKILL');
+    });
   });
-});
-
-test('a command that was killed says by which signal', async () => {
-  await assert.rejects(run(sh('kill -TERM $$'), { timeoutMs }), { name: 'CommandFailed', signal: 'SIGTERM' });
-});
-
-test('a program that is not there is named', async () => {
-  await assert.rejects(run(['no-such-program'], { timeoutMs, env: { PATH: '/usr/bin:/bin' } }), (error: Error) => {
-    assert.ok(error instanceof CommandNotFound);
-    assert.match(error.message, /^no-such-program is not installed/);
-    return true;
-  });
-});
-
-test('the deadline kills the whole group, and the command is gone when the error arrives', async (t) => {
-  const endless = await startEndless(t, { timeoutMs: 500 });
-  await assert.rejects(endless.running, (error: Error) => {
-    assert.ok(error instanceof CommandTimedOut);
-    assert.equal(error.code, 'DeadlineExceeded');
-    return true;
-  });
-  assert.equal(alive(endless.pid), false);
-  while (alive(endless.childPid)) await nextTurn(); // killed with its parent, but reaped by another
-});
-
-test('an abort kills the command and its children', async (t) => {
-  const abort = new AbortController();
-  const endless = await startEndless(t, { timeoutMs, signal: abort.signal });
-  abort.abort();
-  await assert.rejects(endless.running, (error: Error) => {
-    assert.ok(error instanceof CommandCancelled);
-    assert.equal(error.code, 'Cancelled');
-    return true;
-  });
-  assert.equal(alive(endless.pid), false);
-  while (alive(endless.childPid)) await nextTurn();
-});
-
-test('an abort by deadline is told as a deadline', async () => {
-  const running = run(['sleep', '1000'], { timeoutMs, signal: AbortSignal.timeout(50) });
-  await assert.rejects(running, { name: 'CommandCancelled', code: 'DeadlineExceeded' });
-});
-
-test('a signal that is aborted already starts nothing', async () => {
-  await assert.rejects(run(['no-such-program'], { timeoutMs, signal: AbortSignal.abort() }), {
-    name: 'CommandCancelled',
-  });
-});
-
-test('a command that prints without end is killed', async () => {
-  await assert.rejects(run(['yes'], { timeoutMs, maxOutputBytes: 100_000 }), (error: Error) => {
-    assert.ok(error instanceof CommandPrintedTooMuch);
-    assert.match(error.message, /^yes printed more than 97.65 KiB/);
-    return true;
-  });
-});
-
-test('all that was printed arrives, however much', async () => {
-  const { stdout } = await run(sh('head -c 5000000 /dev/zero'), { timeoutMs });
-  assert.equal(stdout.length, 5_000_000);
-});
-
-test('output is not lost when the end of the command is noticed before it', async () => {
-  for (let round = 0; round < 3; round++) {
-    const commands = Array.from({ length: 5 }, () => run(['echo', 'last words'], { timeoutMs }));
-    // This process is busy while they end: it then hears of their end and of their output at the same moment.
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
-    for (const { stdout } of await Promise.all(commands)) assert.equal(stdout, 'last words\n');
-  }
-});
-
-test('a daemon left behind with the output open is not waited for', async () => {
-  const started = performance.now();
-  const { stdout } = await run(sh('setsid sleep 20 & echo $!'), { timeoutMs });
-  const daemon = Number(stdout);
-  assert.ok(performance.now() - started < 5000);
-  assert.ok(alive(daemon), 'what a command leaves behind on success is its own affair');
-  process.kill(daemon, 'SIGKILL');
-});
+}
 
 /** A command that never ends and has a child that never ends; both run when this returns. */
-async function startEndless(t: TestContext, options: RunOptions) {
+async function startEndless(t: TestContext, run: Run, options: RunOptions) {
   const directory = mkdtempSync(join(tmpdir(), 'moorage-exec-'));
   t.after(() => rmSync(directory, { recursive: true }));
   const fifo = join(directory, 'pids');
@@ -134,13 +146,4 @@ async function startEndless(t: TestContext, options: RunOptions) {
   const [pid, childPid] = (await readFile(fifo, 'utf8')).split(' ').map(Number);
   assert.ok(pid && childPid);
   return { running, pid, childPid };
-}
-
-/** A zombie is dead: only its parent has not looked yet. */
-function alive(pid: number): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
-  } catch {
-    return false;
-  }
 }

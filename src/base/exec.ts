@@ -33,9 +33,7 @@ const defaultMaxOutputBytes = 16 * 1024 * 1024;
  * still works on the disk. A process that the command left behind holding its output open is not waited for.
  */
 export async function run(command: Command, options: RunOptions): Promise<Output> {
-  const { signal } = options;
-  if (signal?.aborted) throw new CommandCancelled(command, signal.reason);
-
+  refuseIfCancelled(command, options);
   const [program, ...args] = command;
   const child = spawn(program, args, {
     detached: true,
@@ -43,64 +41,101 @@ export async function run(command: Command, options: RunOptions): Promise<Output
     ...(options.env && { env: options.env }),
     ...(options.cwd && { cwd: options.cwd }),
   });
-
-  let killedBecause: MoorageError | undefined;
-  const kill = (because: MoorageError) => {
-    if (killedBecause) return;
-    killedBecause = because;
-    killGroup(child);
-  };
-
-  const timer = setTimeout(() => kill(new CommandTimedOut(command, options.timeoutMs)), options.timeoutMs);
-  const onAbort = () => kill(new CommandCancelled(command, signal?.reason));
-  signal?.addEventListener('abort', onAbort, { once: true });
-
-  const maxOutputBytes = options.maxOutputBytes ?? defaultMaxOutputBytes;
-  const stdout: Buffer[] = [];
-  const stderr: Buffer[] = [];
-  let outputBytes = 0;
-  const collect = (into: Buffer[]) => (chunk: Buffer) => {
-    outputBytes += chunk.length;
-    if (outputBytes > maxOutputBytes) kill(new CommandPrintedTooMuch(command, maxOutputBytes));
-    else into.push(chunk);
-  };
-  child.stdout?.on('data', collect(stdout));
-  child.stderr?.on('data', collect(stderr));
+  using watched = new WatchedCommand(command, options, () => killGroup(child));
+  child.stdout?.on('data', (chunk: Buffer) => watched.printed('stdout', chunk));
+  child.stderr?.on('data', (chunk: Buffer) => watched.printed('stderr', chunk));
   // A command need not read its input: that its pipe is broken tells nothing that its exit code does not.
   child.stdin?.on('error', () => undefined);
   child.stdin?.end(options.input);
-
   try {
-    const { exitCode, exitSignal } = await exitOf(child, command);
+    const exit = await exitOf(child, command);
     await outputThatArrived();
-    if (killedBecause) throw killedBecause;
-    const output = { stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() };
-    if (exitCode !== 0) throw new CommandFailed(command, { exitCode, signal: exitSignal, ...output });
-    return output;
+    return watched.outcome(exit);
   } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener('abort', onAbort);
     child.stdout?.destroy();
     child.stderr?.destroy();
   }
 }
 
-function killGroup(child: ChildProcess): void {
-  const exited = child.exitCode !== null || child.signalCode !== null;
-  if (child.pid === undefined || exited) return;
-  try {
-    process.kill(-child.pid, 'SIGKILL');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // gone by itself just now
+export function refuseIfCancelled(command: Command, { signal }: RunOptions): void {
+  if (signal?.aborted) throw new CommandCancelled(command, signal.reason);
+}
+
+export interface Exit {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A command while it runs: collects what it prints, and has it killed, once, when there is a reason. */
+export class WatchedCommand implements Disposable {
+  readonly #command: Command;
+  readonly #options: RunOptions;
+  readonly #kill: () => void;
+  readonly #deadline: NodeJS.Timeout;
+  readonly #pieces = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
+  #printedBytes = 0;
+  #killedBecause: MoorageError | undefined;
+
+  constructor(command: Command, options: RunOptions, kill: () => void) {
+    this.#command = command;
+    this.#options = options;
+    this.#kill = kill;
+    const { timeoutMs, signal } = options;
+    this.#deadline = setTimeout(() => this.#killBecause(new CommandTimedOut(command, timeoutMs)), timeoutMs);
+    signal?.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  get killed(): boolean {
+    return this.#killedBecause !== undefined;
+  }
+
+  printed(where: keyof Output, piece: Buffer): void {
+    const { maxOutputBytes = defaultMaxOutputBytes } = this.#options;
+    this.#printedBytes += piece.length;
+    if (this.#printedBytes <= maxOutputBytes) this.#pieces[where].push(piece);
+    else this.#killBecause(new CommandPrintedTooMuch(this.#command, maxOutputBytes));
+  }
+
+  /** Once the command is gone. */
+  outcome(exit: Exit): Output {
+    if (this.#killedBecause) throw this.#killedBecause;
+    const { stdout, stderr } = this.#pieces;
+    const output = { stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() };
+    if (exit.exitCode !== 0) throw new CommandFailed(this.#command, { ...exit, ...output });
+    return output;
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#deadline);
+    this.#options.signal?.removeEventListener('abort', this.#onAbort);
+  }
+
+  readonly #onAbort = () => this.#killBecause(new CommandCancelled(this.#command, this.#options.signal?.reason));
+
+  #killBecause(reason: MoorageError): void {
+    if (this.#killedBecause) return;
+    this.#killedBecause = reason;
+    this.#kill();
   }
 }
 
-function exitOf(
-  child: ChildProcess,
-  command: Command,
-): Promise<{ exitCode: number | null; exitSignal: NodeJS.Signals | null }> {
+function killGroup(child: ChildProcess): void {
+  const exited = child.exitCode !== null || child.signalCode !== null;
+  if (child.pid !== undefined && !exited) kill(-child.pid);
+}
+
+/** A process, or if negative a group; one that has just ended by itself is no error. */
+export function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+function exitOf(child: ChildProcess, command: Command): Promise<Exit> {
   return new Promise((resolve, reject) => {
-    child.once('exit', (exitCode, exitSignal) => resolve({ exitCode, exitSignal }));
+    child.once('exit', (exitCode, signal) => resolve({ exitCode, signal }));
     child.once('error', (error: NodeJS.ErrnoException) => {
       reject(error.code === 'ENOENT' ? new CommandNotFound(command, error) : error);
     });
@@ -111,7 +146,7 @@ function exitOf(
  * What the command printed before it exited lies in the pipes already, and one turn of the event loop reads them empty.
  * Waiting for the end of the pipes instead would hang on any daemon that the command left behind.
  */
-async function outputThatArrived(): Promise<void> {
+export async function outputThatArrived(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
   await new Promise((resolve) => setImmediate(resolve));
 }
@@ -125,10 +160,7 @@ export class CommandFailed extends MoorageError {
   readonly stdout: string;
   readonly stderr: string;
 
-  constructor(
-    command: Command,
-    outcome: Output & { readonly exitCode: number | null; readonly signal: NodeJS.Signals | null },
-  ) {
+  constructor(command: Command, outcome: Output & Exit) {
     const how = outcome.signal ? `was killed by ${outcome.signal}` : `failed with exit code ${outcome.exitCode}`;
     super(
       `${command.join(' ')} ${how}: ${lastWords(outcome.stderr) || lastWords(outcome.stdout) || 'it said nothing'}`,
@@ -172,7 +204,7 @@ export class CommandCancelled extends MoorageError {
 export class CommandNotFound extends MoorageError {
   readonly code = 'FailedPrecondition';
 
-  constructor(command: Command, cause: Error) {
+  constructor(command: Command, cause?: Error) {
     super(`${command[0]} is not installed on this node; install the package that holds it, or correct PATH`, { cause });
   }
 }

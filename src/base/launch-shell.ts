@@ -1,0 +1,141 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
+import { constants } from 'node:os';
+import { MoorageError } from './errors.ts';
+import {
+  type Command,
+  CommandNotFound,
+  type Exit,
+  kill,
+  type Output,
+  outputThatArrived,
+  type RunOptions,
+  WatchedCommand,
+} from './exec.ts';
+
+const report = 3; // a file descriptor
+/** What a shell says of a program that it cannot find. */
+const notFound = 127;
+/** To this a shell adds the number of the signal that a command has died of. */
+const killedBy = 128;
+
+interface Running {
+  readonly watched: WatchedCommand;
+  readonly ended: (status: number) => void;
+  readonly lost: (error: Error) => void;
+  /** What the shell has said so far: the process of the command, and how it has ended. */
+  report: string;
+}
+
+/**
+ * One `sh` that starts command after command, one at a time. It only starts them: each word is quoted, and reaches the
+ * command as it is. A command that must be killed takes its shell with it, as both are in one process group.
+ */
+export class LaunchShell {
+  readonly #child: ChildProcess;
+  readonly #stdin: Socket;
+  readonly #gone = Promise.withResolvers<void>();
+  #usable = true;
+  #running: Running | undefined;
+
+  constructor() {
+    this.#child = spawn('sh', [], { detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] });
+    const pipes = this.#child.stdio as readonly unknown[] as [Socket, Socket, Socket, Socket];
+    const [stdin, stdout, stderr, reports] = pipes;
+    this.#stdin = stdin;
+    stdout.on('data', (piece: Buffer) => this.#printed('stdout', piece));
+    stderr.on('data', (piece: Buffer) => this.#printed('stderr', piece));
+    reports.setEncoding('utf8').on('data', (piece: string) => this.#reported(piece));
+    this.#child.once('error', (error) => this.#lost(error));
+    this.#child.once('exit', (exitCode, signal) => this.#lost(new Error(`it ended (${signal ?? exitCode})`)));
+    this.#child.unref(); // a shell that merely waits keeps nobody from ending
+    for (const pipe of pipes) {
+      pipe.on('error', () => undefined); // the end of the shell tells the same
+      pipe.unref();
+    }
+  }
+
+  /** Whether it can be asked for another command. */
+  get usable(): boolean {
+    return this.#usable;
+  }
+
+  async run(command: Command, options: RunOptions): Promise<Output> {
+    using watched = new WatchedCommand(command, options, () => this.#killCommand());
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const lost = (cause: Error) => reject(new LaunchShellLost(command, cause));
+    this.#running = { watched, ended: resolve, lost, report: '' };
+    const words = command.map(quote).join(' ');
+    this.#stdin.write(`exec ${words} </dev/null ${report}>&- & echo $! >&${report}; wait $!; echo $? >&${report}\n`);
+    const status = await promise;
+    await outputThatArrived();
+    this.#running = undefined;
+    if (watched.killed) await this.#killGroup();
+    else if (status === notFound) throw new CommandNotFound(command);
+    return watched.outcome(exitOf(status));
+  }
+
+  /** It ends by itself, and leaves alone what its commands have left behind. */
+  close(): void {
+    this.#usable = false;
+    this.#stdin.end();
+  }
+
+  #printed(where: keyof Output, piece: Buffer): void {
+    if (this.#running) this.#running.watched.printed(where, piece);
+    else this.close(); // a process that a command left behind still prints, and would print into the next one's output
+  }
+
+  #reported(piece: string): void {
+    if (!this.#running) return;
+    this.#running.report += piece;
+    const { pid, status } = this.#heard;
+    if (status !== undefined) this.#running.ended(status);
+    else if (pid !== undefined && this.#running.watched.killed) kill(pid);
+  }
+
+  /** Not yet the rest of its group: it is the shell that tells when the command is gone, which a hung disk may delay. */
+  #killCommand(): void {
+    const { pid, status } = this.#heard;
+    if (pid !== undefined && status === undefined) kill(pid); // else when the shell has said which process it is
+  }
+
+  async #killGroup(): Promise<void> {
+    this.#usable = false;
+    if (this.#child.pid !== undefined) kill(-this.#child.pid);
+    await this.#gone.promise;
+  }
+
+  #lost(error: Error): void {
+    this.#usable = false;
+    this.#gone.resolve();
+    if (!this.#running) return;
+    if (this.#child.pid !== undefined) kill(-this.#child.pid); // the command, which nobody watches any more
+    this.#running.lost(error);
+  }
+
+  /** Of the command that runs: which process it is, and how it has ended. */
+  get #heard(): { readonly pid?: number; readonly status?: number } {
+    const [pid, status] = (this.#running?.report ?? '').split('\n').slice(0, -1).map(Number);
+    return { ...(pid !== undefined && { pid }), ...(status !== undefined && { status }) };
+  }
+}
+
+/** A shell takes what stands between single quotes as it is. */
+function quote(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+function exitOf(status: number): Exit {
+  const [signal] = Object.entries(constants.signals).find(([, number]) => number === status - killedBy) ?? [];
+  return signal ? { exitCode: null, signal: signal as NodeJS.Signals } : { exitCode: status, signal: null };
+}
+
+/** Whether its command was carried out is not known. */
+export class LaunchShellLost extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(command: Command, cause: Error) {
+    super(`the shell that runs ${command.join(' ')} was lost: ${cause.message}; repeat the request`, { cause });
+  }
+}

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import * as fc from 'fast-check';
+import { isAlive } from './is-alive.ts';
+import { Launcher } from './launcher.ts';
+import { ManualClock } from './manual-clock.ts';
+
+const timeoutMs = 10_000;
+
+const clock = new ManualClock();
+const launcher = new Launcher({ clock });
+
+/** The shell that starts a command is its parent. */
+async function shellOf(launcher: Launcher): Promise<number> {
+  return Number((await launcher.run(['sh', '-c', 'echo $PPID'], { timeoutMs })).stdout);
+}
+
+test('words reach the command as they are, and none is understood by the shell', async () => {
+  const any = fc.string({ unit: 'binary' }).map((word) => word.replaceAll('\0', ''));
+  const hostile = fc.constantFrom("'", "'; id '", '$(id)', '`id`', '$HOME', '\n', '\\', '*', '~', '#', '!', '&', '');
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.oneof(any, hostile)), async (words) => {
+      const command = ['sh', '-c', 'for word; do printf "%s\\0" "$word"; done', 'sh', ...words] as const;
+      const { stdout } = await launcher.run(command, { timeoutMs });
+      assert.deepEqual(stdout.split('\0').slice(0, -1), words);
+    }),
+  );
+});
+
+test('a word with a zero in it starts nothing', async () => {
+  await assert.rejects(launcher.run(['echo', 'a\0b'], { timeoutMs }), { code: 'ERR_INVALID_ARG_VALUE' });
+});
+
+test('a program is run, even one that the shell has a word of its own for', async () => {
+  const { stdout } = await launcher.run(['printf', '--version'], { timeoutMs });
+  assert.match(stdout, /coreutils/);
+});
+
+test('one shell starts command after command', async () => {
+  assert.equal(await shellOf(launcher), await shellOf(launcher));
+});
+
+test('a command that hangs delays no other', async () => {
+  const abort = new AbortController();
+  const hangs = launcher.run(['sleep', '1000'], { timeoutMs, signal: abort.signal });
+  const [one, other] = await Promise.all([shellOf(launcher), shellOf(launcher)]);
+  assert.notEqual(one, other);
+  abort.abort();
+  await assert.rejects(hangs, { name: 'CommandCancelled' });
+});
+
+test('a command is killed even before the shell has said which process it is', async () => {
+  const abort = new AbortController();
+  const hangs = launcher.run(['sleep', '1000'], { timeoutMs, signal: abort.signal });
+  abort.abort(); // nothing can have been heard of it
+  await assert.rejects(hangs, { name: 'CommandCancelled' });
+});
+
+test('a killed command takes its shell with it, and the next one gets another', async () => {
+  const lone = new Launcher({ clock });
+  const before = await shellOf(lone);
+  await assert.rejects(lone.run(['sleep', '1000'], { timeoutMs: 1 }), { name: 'CommandTimedOut' });
+  assert.equal(isAlive(before), false);
+  assert.notEqual(await shellOf(lone), before);
+  lone[Symbol.dispose]();
+});
+
+test('a shell that is lost takes its command with it, and says so', async () => {
+  const lone = new Launcher({ clock });
+  const shell = await shellOf(lone);
+  const command = ['sh', '-c', 'kill -KILL $PPID; sleep 1000'] as const;
+  await assert.rejects(lone.run(command, { timeoutMs }), { name: 'LaunchShellLost', code: 'Unavailable' });
+  assert.equal(isAlive(shell), false);
+  assert.ok(isAlive(await shellOf(lone)), 'the next command has a new one');
+  lone[Symbol.dispose]();
+});
+
+test('shells that have nothing to do end after a while', async () => {
+  const its = { clock: new ManualClock() };
+  const lone = new Launcher(its);
+  const shell = await shellOf(lone);
+  its.clock.advance(20_000);
+  assert.equal(await shellOf(lone), shell, 'it waits for more');
+  its.clock.advance(29_999);
+  assert.ok(isAlive(shell), 'as long again since it was used');
+  its.clock.advance(1);
+  while (isAlive(shell)) await nextTurn();
+  assert.equal(its.clock.timers, 0);
+});
+
+test('what a process left behind prints later is in nobody else’s output', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'moorage-launcher-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const fifo = join(directory, 'fifo');
+  const lone = new Launcher({ clock });
+  await lone.run(['mkfifo', fifo], { timeoutMs });
+  const shell = await shellOf(lone);
+  await lone.run(['sh', '-c', '(read line <"$1"; echo late) &', 'sh', fifo], { timeoutMs });
+  await writeFile(fifo, 'go\n');
+  while (isAlive(shell)) await nextTurn();
+  assert.equal((await lone.run(['echo', 'mine'], { timeoutMs })).stdout, 'mine\n');
+  lone[Symbol.dispose]();
+});
