@@ -10,7 +10,7 @@ import { isAlive } from './is-alive.ts';
 import { Launcher } from './launcher.ts';
 import { ManualClock } from './manual-clock.ts';
 
-const timeoutMs = 10_000;
+const timeoutMs = 60_000;
 
 const clock = new ManualClock();
 const launcher = new Launcher({ clock });
