@@ -11,7 +11,7 @@ import { Erasures } from '../../src/storage/erasures.ts';
 import { FilePool } from '../../src/storage/file/file-pool.ts';
 import { parseMountInfo } from '../../src/storage/mountinfo.ts';
 
-const timeoutMs = 60_000;
+const timeoutMs = 180_000;
 
 /** For the `skip` option of a test. */
 export const whyNotRoot = process.getuid?.() === 0 ? false : 'needs root, for loop devices and mounts';

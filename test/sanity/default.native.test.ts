@@ -7,7 +7,7 @@ import { Controller, VolumeCapability_AccessMode_Mode as Mode } from '../../src/
 import { scratchFilesystem, whyNotRoot } from '../native/scratch.ts';
 import { StandaloneProcess } from './standalone-process.ts';
 
-const timeoutMs = 30_000;
+const timeoutMs = 120_000;
 
 test('without a configuration, volumes are files in a directory that only root can read', {
   skip: whyNotRoot,

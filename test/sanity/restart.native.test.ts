@@ -7,7 +7,7 @@ import { Controller, VolumeCapability_AccessMode_Mode as Mode, Node } from '../.
 import { whyNotRoot } from '../native/scratch.ts';
 import { StandaloneProcess } from './standalone-process.ts';
 
-const timeoutMs = 30_000;
+const timeoutMs = 120_000;
 const volumeCapability = {
   accessMode: { mode: Mode.SINGLE_NODE_WRITER },
   accessType: { case: 'mount' as const, value: { fsType: 'ext4' } },

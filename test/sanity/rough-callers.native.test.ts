@@ -10,7 +10,7 @@ import { eventually } from '../worlds/host/eventually.ts';
 import { StandaloneProcess } from './standalone-process.ts';
 
 const native = { skip: whyNotRoot };
-const timeoutMs = 30_000;
+const timeoutMs = 120_000;
 const mebi = 1024 ** 2;
 
 /** Sends bytes as the body of a call, and returns the status that ends it; undefined if the server only hangs up. */

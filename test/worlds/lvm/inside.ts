@@ -3,7 +3,7 @@ import { MoorageError } from '../../../src/base/errors.ts';
 import { run } from '../../../src/base/exec.ts';
 import { undoAfter } from './undo.ts';
 
-const commandTimeoutMs = 60_000;
+const commandTimeoutMs = 180_000;
 
 /** This code was run somewhere else than inside the LVM world. */
 export class NotInLvmWorld extends MoorageError {

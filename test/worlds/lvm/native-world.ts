@@ -10,7 +10,7 @@ import { newRunDir } from '../host/run-dir.ts';
 import { Janitor } from './janitor.ts';
 import { makeDisks, type World, worldEnvironment } from './world.ts';
 
-const quickMs = 10_000;
+const quickMs = 60_000;
 
 /** Why LVM cannot be used on this host as it is; undefined if it can. */
 export async function whyNotNative(): Promise<string | undefined> {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { CallTimedOut } from './errors.ts';
 import type { CallOptions, CallResult } from './machine.ts';
 
-const defaultTimeoutMs = 60_000;
+const defaultTimeoutMs = 180_000;
 
 /**
  * Commands for the guest, without any network: what to run and what came of it are files in a directory that host and

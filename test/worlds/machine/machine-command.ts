@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { MachineOptions } from './machine.ts';
 
 /** How long a machine that is still dying may keep its directory before a new start gives up. */
-const lockTimeoutSeconds = 10;
+const lockTimeoutSeconds = 60;
 
 /**
  * The command that is the machine: a chain of programs, each becoming or starting the next, the kernel last.

@@ -14,11 +14,11 @@ import type { MachineFiles } from './machine-files.ts';
 import { namespaceInit } from './namespace-init.ts';
 import { assignments, quote } from './quote.ts';
 
-const quickMs = 10_000;
+const quickMs = 60_000;
 /** How long a machine may take to go when its owner was killed. */
 const dyingSeconds = 5;
-const bootTimeoutMs = 60_000;
-const powerOffTimeoutMs = 30_000;
+const bootTimeoutMs = 180_000;
+const powerOffTimeoutMs = 120_000;
 
 /** How a machine is built. All of it is written below `dir`, so that another process can attach to the machine. */
 export interface MachineOptions {
@@ -46,7 +46,7 @@ export interface MachineOptions {
 }
 
 export interface CallOptions {
-  /** After this the command and all it started are killed and the call fails; 60 s if not given. */
+  /** After this the command and all it started are killed and the call fails; three minutes if not given. */
   readonly timeoutMs?: number;
   /** Called with each piece of output as it comes, in addition to what is returned. */
   readonly onStdout?: (piece: Buffer) => void;

@@ -37,7 +37,7 @@ others() {
 # Ends every process, writes everything down and switches off, as a node does that is shut down.
 power_off() {
   kill -TERM -1
-  for _ in $($busybox seq 30); do others || break; $busybox sleep 0.1; done
+  for _ in $($busybox seq 100); do others || break; $busybox sleep 0.1; done
   kill -KILL -1
   $busybox umount -a -r; $busybox sync; $busybox poweroff -f -n
 }
