@@ -125,10 +125,10 @@ test('devices that others take away, and give back in another order, have the nu
   assert.deepEqual(await listed(), [await toldByLvm('a'), await toldByLvm('b')]);
   await command('lvchange', '-an', `${vg}/a`, `${vg}/b`);
   const none = [0, 0];
-  await eventually('none has numbers', areListedAs([none, none]), options);
+  await eventually('none has numbers', areListedAs([none, none]));
   for (const name of names.toReversed()) await command('lvchange', '-ay', `${vg}/${name}`);
   const numbers = [await toldByLvm('a'), await toldByLvm('b')];
-  await eventually('they have their new numbers', areListedAs(numbers), options);
+  await eventually('they have their new numbers', areListedAs(numbers));
 });
 
 test('a second engine on the same socket is refused, the first goes on', async (t) => {
