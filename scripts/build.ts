@@ -1,33 +1,45 @@
 // npm run build: the one bundle that ships, with its start script.
-import { chmod, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
 const home = join(import.meta.dirname, '..');
+const dist = join(home, 'dist');
 
 const [, flags] = /^flags='(.*)'$/m.exec(await readFile(join(home, 'bin', 'moorage'), 'utf8')) ?? [];
 if (!flags) throw new Error("bin/moorage has no line with Node's flags any more; read them from where they are now");
 
 /** As bin/moorage, for a directory that holds the bundle and has Node on its PATH. */
 const startScript = `#!/bin/sh
-name=$(basename -- "$0")
+name=\${0##*/}
 [ "$name" = moorage ] || set -- "$name" "$@"
-exec node ${flags} "$(dirname -- "$(readlink -f -- "$0")")/moorage.mjs" "$@"
+self=$(readlink -f -- "$0")
+exec node ${flags} "\${self%/*}/moorage.mjs" "$@"
 `;
 
-await build({
+const { outputFiles } = await build({
   entryPoints: [join(home, 'src', 'main.ts')],
-  outfile: join(home, 'dist', 'moorage.mjs'),
+  outfile: join(dist, 'moorage.mjs'),
+  write: false,
   bundle: true,
   platform: 'node',
   target: 'node26',
   format: 'esm',
   minifySyntax: true,
+  minifyWhitespace: true, // the less there is to read, the sooner a process is up
   sourcemap: 'linked',
   legalComments: 'eof',
   // Some dependencies are CommonJS and ask for Node's own modules with require().
   banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
   logLevel: 'warning',
 });
-await writeFile(join(home, 'dist', 'moorage'), startScript);
-await chmod(join(home, 'dist', 'moorage'), 0o755);
+await mkdir(dist, { recursive: true });
+for (const { path, contents } of outputFiles) await replace(path, contents, 0o644);
+await replace(join(dist, 'moorage'), startScript, 0o755);
+
+/** At once: whoever reads it meanwhile has all of the old one or all of the new one. */
+async function replace(path: string, content: string | Uint8Array, mode: number): Promise<void> {
+  const draft = `${path}.${process.pid}`;
+  await writeFile(draft, content, { mode });
+  await rename(draft, path);
+}
