@@ -1,4 +1,6 @@
 import { pods } from '../../src/kube/resource.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { logicalVolume } from '../../src/names.ts';
 import { namespace } from '../chart/chart.ts';
 import type { Cluster } from '../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
@@ -49,6 +51,7 @@ SCRIPT
 
   /** Stops LVM in the middle of whatever it does or is told next; returns how to let it go on, if it outlives the agent. */
   async holdLvm(): Promise<() => Promise<void>> {
+    await this.#wakeLvm();
     const held = await this.#node.shell('for p in $(pgrep -x lvm); do kill -STOP $p && echo $p; done');
     const pids = held.trim().split(/\s+/);
     if (pids[0] === '') throw new Error(`the agent of ${this.#node.name} runs no LVM`);
@@ -74,6 +77,20 @@ SCRIPT
         explain: () => this.#cluster.tails(),
       },
     );
+  }
+
+  /** The agent ends its LVM when there was nothing to do for a while. */
+  async #wakeLvm(): Promise<void> {
+    const { name: nodeName } = this.#node;
+    const name = `wakes-lvm-of-${nodeName}`;
+    await this.#cluster.kube.create(logicalVolumes, {
+      metadata: { name, finalizers: [logicalVolume.finalizer] },
+      spec: { name, nodeName, size: '4Mi' },
+    });
+    const found = () => this.#cluster.kube.get(logicalVolumes, name);
+    await eventually('the volume is made', async () => (await found())?.status?.volumeID);
+    await this.#cluster.kube.delete(logicalVolumes, name);
+    await eventually('the volume is gone', async () => (await found()) === undefined);
   }
 
   async #goOn(pids: readonly string[]): Promise<void> {

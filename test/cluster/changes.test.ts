@@ -1,40 +1,24 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
-import type { KubeObject, Resource } from '../../src/kube/resource.ts';
-import { driverName, ioLimitNames } from '../../src/names.ts';
-import { Cluster } from '../worlds/cluster/cluster.ts';
+import { before, describe, test } from 'node:test';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
+import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { eventually } from '../worlds/host/eventually.ts';
-import { createFilesystemClasses } from './filesystem-classes.ts';
+import { createAttributesClass } from './attributes-class.ts';
 import { nothingLeft } from './nothing-left.ts';
+import { sharedCluster } from './shared-cluster.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 const write = 'dd if=/dev/urandom of=/data/file bs=64k count=64 2>/dev/null && sync';
 const sum = 'sha256sum </data/file';
 
-interface VolumeAttributesClass extends KubeObject {
-  readonly driverName: string;
-  readonly parameters: Readonly<Record<string, string>>;
-}
-const volumeAttributesClasses: Resource<VolumeAttributesClass> = {
-  group: 'storage.k8s.io',
-  version: 'v1',
-  plural: 'volumeattributesclasses',
-  kind: 'VolumeAttributesClass',
-  namespaced: false,
-};
-
 describe('what happens to a volume in its life', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
-    cluster = await Cluster.start({ nodes: 2 });
-    moorage = await Moorage.install(cluster);
-    await createFilesystemClasses(cluster);
+    ({ cluster, moorage } = await sharedCluster());
   });
-  after(() => cluster.stop());
 
   describe('beside each other', { concurrency: 4 }, () => {
     for (const [filesystem, from, to, toMebibytes] of [
@@ -45,8 +29,9 @@ describe('what happens to a volume in its life', () => {
       test(`${filesystem} grows while a pod writes to it`, async () => {
         const its = await TestNamespace.create(cluster, `grow-${filesystem}`);
         await its.claim('data', { storageClass: `moorage-${filesystem}`, size: from });
-        // Each line says its number, so that one that is lost, torn or doubled shows.
-        const script = 'i=0; while :; do i=$((i+1)); echo "line $i" >>/data/log; done';
+        // Each line says its number, so that one that is lost, torn or doubled shows. The node has one processor for all.
+        const script =
+          'i=0; while :; do i=$((i+1)); echo "line $i" >>/data/log; [ $((i%50)) != 0 ] || sleep 0.05; done';
         await its.pod('writer', { claims: { '/data': 'data' }, script });
         await its.ready('writer');
 
@@ -135,6 +120,7 @@ describe('what happens to a volume in its life', () => {
         'PersistentVolumeClaim/cloned',
         /is on node node-a, so its copy cannot be on node-b; have the pod/,
       );
+      await its.deleteClaim('cloned');
       await its.empty();
     });
 
@@ -144,19 +130,13 @@ describe('what happens to a volume in its life', () => {
       await its.volumeId('data');
       await its.claim('cloned', { node: 'node-a', source: { kind: 'PersistentVolumeClaim', name: 'data' } });
       await its.event('PersistentVolumeClaim/cloned', /device class lvm/);
+      await its.deleteClaim('cloned');
       await its.empty();
     });
 
     test('limits of a VolumeAttributesClass reach the pod, and change with it', async () => {
-      const limit = async (name: string, bytes: string, operations: string) => {
-        const parameters = {
-          [ioLimitNames.writeBytesPerSecond]: bytes,
-          [ioLimitNames.readOperationsPerSecond]: operations,
-        };
-        await cluster.kube.create(volumeAttributesClasses, { metadata: { name }, driverName, parameters });
-      };
-      await limit('slow', '10Mi', '100');
-      await limit('slower', '1Mi', '50');
+      await createAttributesClass(cluster, 'slow', '10Mi', '100');
+      await createAttributesClass(cluster, 'slower', '1Mi', '50');
       const its = await TestNamespace.create(cluster, 'limits');
       await its.claim('data');
       await its.pod('limited', { claims: { '/data': 'data' } });

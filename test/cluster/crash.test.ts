@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { deleting, logicalVolumes, type StoredLogicalVolume } from '../../src/logical-volume/logical-volume.ts';
-import { Cluster } from '../worlds/cluster/cluster.ts';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
 import { thin } from '../worlds/cluster/cluster-node.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
+import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
+import { sharedCluster } from './shared-cluster.ts';
 import { askForSnapshot, snapshotReady } from './snapshot.ts';
 import { TestNamespace } from './test-namespace.ts';
 
@@ -17,10 +18,8 @@ describe('an agent that ends in the middle of everything', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
-    cluster = await Cluster.start({ nodes: 2 });
-    moorage = await Moorage.install(cluster);
+    ({ cluster, moorage } = await sharedCluster());
   });
-  after(() => cluster.stop());
 
   describe('by itself', { concurrency: 2 }, () => {
     for (const [fate, nodeName] of [

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { type StorageClass, storageClasses } from '../../src/kube/resource.ts';
 import { driverName } from '../../src/names.ts';
-import { Cluster } from '../worlds/cluster/cluster.ts';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
+import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { eventually } from '../worlds/host/eventually.ts';
-import { createFilesystemClasses } from './filesystem-classes.ts';
 import { nothingLeft } from './nothing-left.ts';
+import { sharedCluster } from './shared-cluster.ts';
 import { claimSpec, TestNamespace } from './test-namespace.ts';
 
 const writeFile = 'dd if=/dev/urandom of=/data/file bs=64k count=64 2>/dev/null && sync';
@@ -17,15 +17,12 @@ describe('every kind of volume', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
-    cluster = await Cluster.start({ nodes: 2 });
-    moorage = await Moorage.install(cluster);
-    await createFilesystemClasses(cluster);
+    ({ cluster, moorage } = await sharedCluster());
     for (const [name, changes] of Object.entries(classes)) {
       const spec = { volumeBindingMode: 'WaitForFirstConsumer', allowVolumeExpansion: true, ...changes };
       await cluster.kube.create(storageClasses, { metadata: { name }, provisioner: driverName, ...spec });
     }
   });
-  after(() => cluster.stop());
 
   const classes: Record<string, Partial<StorageClass>> = {
     now: { volumeBindingMode: 'Immediate' },

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { nodes, persistentVolumes, storageClasses } from '../../src/kube/resource.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { driverName, nodeFinalizer } from '../../src/names.ts';
-import { Cluster } from '../worlds/cluster/cluster.ts';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
+import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { eventually } from '../worlds/host/eventually.ts';
+import { sharedCluster } from './shared-cluster.ts';
 import { StatefulSet } from './stateful-set.ts';
 
 describe('a node that goes', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
-    cluster = await Cluster.start({ nodes: 2 });
-    moorage = await Moorage.install(cluster);
+    ({ cluster, moorage } = await sharedCluster());
     await cluster.kube.create(storageClasses, {
       metadata: { name: 'retained' },
       provisioner: driverName,
@@ -22,7 +22,6 @@ describe('a node that goes', () => {
       volumeBindingMode: 'WaitForFirstConsumer',
     });
   });
-  after(() => cluster.stop());
 
   test('its workloads begin anew elsewhere, and what is to be retained waits for its return', async () => {
     const [leaving, staying] = cluster.nodes;

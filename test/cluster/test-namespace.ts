@@ -193,11 +193,22 @@ export class TestNamespace {
     return this.#cluster.kubectl('-n', this.name, ...args);
   }
 
+  /** A copy has to go before its source: without it, the provisioner cannot find out that no volume was made. */
+  async deleteClaim(claim: string): Promise<void> {
+    const found = await this.found(claim);
+    await this.kubectl('delete', 'pvc', claim);
+    await this.#noVolumesOf(found ? [found] : []);
+  }
+
   /** All pods, snapshots and claims in it; resolves when their volumes are gone too. */
   async empty(): Promise<void> {
     const { items } = await this.#cluster.kube.list(persistentVolumeClaims, { namespace: this.name });
-    const own = new Set(items.map(({ metadata }) => `pvc-${metadata.uid}`));
     await this.kubectl('delete', 'pod,volumesnapshot,pvc', '--all');
+    await this.#noVolumesOf(items);
+  }
+
+  async #noVolumesOf(claims: readonly PersistentVolumeClaim[]): Promise<void> {
+    const own = new Set(claims.map(({ metadata }) => `pvc-${metadata?.uid}`));
     await eventually(
       `the volumes of ${this.name} are gone`,
       async () => {

@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { pods } from '../../src/kube/resource.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { namespace } from '../chart/chart.ts';
-import { Cluster } from '../worlds/cluster/cluster.ts';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
+import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { writeNextImage } from '../worlds/cluster/moorage-image.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
+import { sharedCluster } from './shared-cluster.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 /**
@@ -38,8 +39,7 @@ describe('an upgrade and a rollback while pods write', () => {
   const writers = ['node-a', 'node-b'];
 
   before(async () => {
-    cluster = await Cluster.start({ nodes: writers.length });
-    moorage = await Moorage.install(cluster);
+    ({ cluster, moorage } = await sharedCluster());
     const archive = join(cluster.dir, 'moorage', 'next.tar');
     next = await writeNextImage(archive);
     await moorage.load(archive);
@@ -55,7 +55,6 @@ describe('an upgrade and a rollback while pods write', () => {
       mountedBefore.set(node, mounted);
     }
   });
-  after(() => cluster.stop());
 
   test('helm upgrade: another image, and what was under way is done', async () => {
     await whileAVolumeIsMade('made-in-upgrade', () => moorage.upgrade(next));

@@ -1,20 +1,19 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import { Cluster } from '../worlds/cluster/cluster.ts';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
+import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { eventually } from '../worlds/host/eventually.ts';
+import { sharedCluster } from './shared-cluster.ts';
 import { StatefulSet } from './stateful-set.ts';
 
 describe('one volume all the way through', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
-    cluster = await Cluster.start({ nodes: 2 });
-    moorage = await Moorage.install(cluster);
+    ({ cluster, moorage } = await sharedCluster());
   });
-  after(() => cluster.stop());
 
   test('a claim becomes a logical volume with ext4, mounted in its pod', async () => {
     const set = await StatefulSet.create(cluster, 'first');
