@@ -71,8 +71,8 @@ startupProbe:
   httpGet:
     path: /healthz
     port: metrics
-  periodSeconds: 2
-  failureThreshold: 150
+  periodSeconds: 1
+  failureThreshold: 300
 livenessProbe:
   httpGet:
     path: /healthz
