@@ -1,4 +1,4 @@
-import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { json, text } from 'node:stream/consumers';
 import { urlToHttpOptions } from 'node:url';
@@ -6,6 +6,7 @@ import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { Agent as HttpAgent, request as httpRequest } from '../base/node-http.ts';
 import { ApiError, type ApiStatus, ApiTimeout, ApiUnreachable } from './api-error.ts';
 import { Backoff } from './backoff.ts';
 import type { Connection, TokenSource } from './connection.ts';

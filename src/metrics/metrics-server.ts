@@ -1,8 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Registry } from 'prom-client';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import { createServer } from '../base/node-http.ts';
 import { parseAddress } from '../http/address.ts';
 
 interface Collaborators {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import type { Log } from '../base/log.ts';
+import { createServer } from '../base/node-http.ts';
 import { JsonServer } from '../http/json-server.ts';
 import { extender } from './extender.ts';
 import { parseSchedulerConfig } from './scheduler-config.ts';
