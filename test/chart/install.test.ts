@@ -7,7 +7,8 @@ import { buildImage } from '../../scripts/image/build-image.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { startCluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { importImages, writeProgramImage } from '../worlds/cluster/program-image.ts';
+import { importImages } from '../worlds/cluster/program-image.ts';
+import { values as testValues } from '../worlds/cluster/values.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { stage } from '../worlds/host/progress.ts';
 import { chartDir, helm, namespace } from './chart.ts';
@@ -15,26 +16,14 @@ import { chartDir, helm, namespace } from './chart.ts';
 // For two controllers with their sidecars beside each other.
 const cluster = await startCluster({ after }, { nodes: 1, memoryMb: 1536 });
 const { kubectl } = cluster;
-const sidecars = {
-  csiProvisioner: 'moorage.local/csi-provisioner:1',
-  csiResizer: 'moorage.local/csi-resizer:1',
-  csiSnapshotter: 'moorage.local/csi-snapshotter:1',
-};
 
-await stage('Images', async (say) => {
-  const images = join(cluster.dir, 'images');
-  const { archive } = await buildImage(images, say);
-  const archives = [archive];
-  for (const name of Object.values(sidecars)) {
-    const program = /\/(csi-\w+):/.exec(name)?.[1] as keyof typeof cluster.binaries.sidecars;
-    archives.push(join(images, `${program}.tar`));
-    await writeProgramImage(name, cluster.binaries.sidecars[program], join(images, `${program}.tar`));
-  }
+await stage('Image', async (say) => {
+  const { archive } = await buildImage(join(cluster.dir, 'images'), say);
   for (const node of cluster.nodes) {
     say(`importing on ${node.name}`);
-    const there = archives.map((_, index) => join(node.machine.dir, `image-${index}.tar`));
-    for (const [index, path] of there.entries()) await link(archives[index] ?? '', path);
-    await importImages(node, there);
+    const there = join(node.machine.dir, 'moorage.tar'); // a node sees no other files of ours
+    await link(archive, there);
+    await importImages(node, [there]);
   }
 });
 
@@ -42,7 +31,7 @@ const values = join(cluster.dir, 'values.yaml');
 await writeFile(
   values,
   stringify({
-    image: { pullPolicy: 'Never', csi: sidecars },
+    image: testValues.image, // the sidecars' are on the nodes from the start
     lvmd: {
       deviceClasses: [
         { name: 'lvm', 'volume-group': volumeGroup, default: true, 'spare-gb': 0 },
