@@ -167,9 +167,12 @@ describe('two controllers, and everything that Moorage can do', () => {
     );
   });
 
-  test('nothing is left, so the chart may be uninstalled', async () => {
+  test('all volumes are removed', async () => {
     await its.empty();
     await moorage.whenNoVolumes();
+  });
+
+  test('the chart may be uninstalled then', async () => {
     await moorage.uninstallWithCheck();
   });
 
