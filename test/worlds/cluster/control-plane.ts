@@ -13,8 +13,8 @@ const etcdUrl = 'http://127.0.0.1:2379';
 const etcdPeerUrl = 'http://127.0.0.1:2380';
 const apiServerUrl = `https://${network.apiServer.host}:${network.apiServer.port}`;
 
-/** How soon the control plane gives up on a node; a tenth of Kubernetes' own values, so that tests need not wait. */
-const unreachableAfter = { graceSeconds: 10, evictionSeconds: 15 };
+/** Less than Kubernetes' own 50, so that tests need not wait so long for a node to be NotReady. */
+const nodeGraceSeconds = 20;
 
 /** etcd, API server, controller manager and scheduler, as a real cluster has them. */
 export class ControlPlane {
@@ -101,8 +101,6 @@ export class ControlPlane {
         '--runtime-config=storage.k8s.io/v1beta1=true', // where the sidecars of today look for VolumeAttributesClasses
         '--allow-privileged',
         '--profiling=false',
-        `--default-not-ready-toleration-seconds=${unreachableAfter.evictionSeconds}`,
-        `--default-unreachable-toleration-seconds=${unreachableAfter.evictionSeconds}`,
         ...apiServerFlags,
       ]),
       component('kube-controller-manager', [
@@ -115,7 +113,7 @@ export class ControlPlane {
         `--root-ca-file=${authority.certificate}`,
         '--use-service-account-credentials',
         '--node-monitor-period=1s',
-        `--node-monitor-grace-period=${unreachableAfter.graceSeconds}s`,
+        `--node-monitor-grace-period=${nodeGraceSeconds}s`,
         '--leader-elect=false',
         '--profiling=false',
       ]),
