@@ -14,6 +14,7 @@ const startScript = `#!/bin/sh
 name=\${0##*/}
 [ "$name" = moorage ] || set -- "$name" "$@"
 self=$(readlink -f -- "$0")
+export MALLOC_ARENA_MAX=1
 exec node ${flags} "\${self%/*}/moorage.mjs" "$@"
 `;
 
