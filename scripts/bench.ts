@@ -1,13 +1,16 @@
-// npm run bench -- engine|provision [--json]: how fast Moorage is, beside LVM's own commands and TopoLVM.
+// npm run bench -- engine|provision|install [--json]: how fast Moorage is, beside LVM's own commands and TopoLVM, and what it holds.
 import { parseArgs } from 'node:util';
 import { measureEngine } from '../bench/engine/engine-bench.ts';
 import { engineTables } from '../bench/engine/tables.ts';
+import { measureInstallation } from '../bench/install/install-bench.ts';
+import { installTables } from '../bench/install/results.ts';
 import { measureProvisioning } from '../bench/provision/provision-bench.ts';
 import { provisionTables } from '../bench/provision/results.ts';
 import { messageOf } from '../src/base/errors.ts';
 
 const usage = `npm run bench -- engine      measure the storage engine
 npm run bench -- provision   measure CSI calls, from the controller to the mounted volume
+npm run bench -- install     measure what the pods of the chart hold, and how soon an agent is back
 --json                       in addition, one JSON object as the last line`;
 
 async function measure(what: string | undefined): Promise<{ readonly tables: string; readonly results: object }> {
@@ -18,6 +21,10 @@ async function measure(what: string | undefined): Promise<{ readonly tables: str
   if (what === 'provision') {
     const results = await measureProvisioning();
     return { tables: provisionTables(results), results };
+  }
+  if (what === 'install') {
+    const results = await measureInstallation();
+    return { tables: installTables(results), results };
   }
   throw new Error(`say what to measure:\n${usage}`);
 }

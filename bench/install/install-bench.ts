@@ -1,0 +1,41 @@
+import { Cluster } from '../../test/worlds/cluster/cluster.ts';
+import { Moorage } from '../../test/worlds/cluster/moorage.ts';
+import { values } from '../../test/worlds/cluster/values.ts';
+import { stage } from '../../test/worlds/host/progress.ts';
+import { podMemory } from './pod-memory.ts';
+import { afterKill, afterReplacement, type Restart } from './restart.ts';
+import { type InstallResults, restartFigures } from './results.ts';
+
+const memoryMb = 2048;
+const rounds = 5;
+
+/** What Moorage holds and how soon it is back, installed by its chart with all that can be switched on, on one node. */
+export async function measureInstallation(): Promise<InstallResults> {
+  const cluster = await Cluster.start({ nodes: 1, memoryMb });
+  try {
+    const node = cluster.node('a');
+    const moorage = await stage('Moorage', (say) =>
+      Moorage.install(cluster, {
+        values: {
+          ...values,
+          scheduler: { enabled: true, replicaCount: 1 },
+          webhook: { podMutatingWebhook: { enabled: true } },
+        },
+        say,
+      }),
+    );
+    return await stage('Measuring', async (say) => {
+      const memory = await podMemory(cluster, node);
+      const killed: Restart[] = [];
+      const replaced: Restart[] = [];
+      for (let round = 1; round <= rounds; round++) {
+        say(`round ${round} of ${rounds}`);
+        killed.push(await afterKill(cluster, moorage, node)); // only the first time does the kubelet not hesitate
+        replaced.push(await afterReplacement(cluster, moorage, node));
+      }
+      return { memory, restarts: { killed: restartFigures(killed), replaced: restartFigures(replaced) } };
+    });
+  } finally {
+    await cluster.stop();
+  }
+}

@@ -1,0 +1,32 @@
+import { pods } from '../../src/kube/resource.ts';
+import { namespace } from '../../test/chart/chart.ts';
+import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../../test/worlds/cluster/cluster-node.ts';
+
+/** What the processes of a container hold, in MiB. */
+export interface ContainerMemory {
+  readonly component: string;
+  readonly container: string;
+  readonly rssMib: number;
+  readonly pssMib: number;
+}
+
+/** Of all pods that the chart has made, which are on one node. */
+export async function podMemory(cluster: Cluster, node: ClusterNode): Promise<readonly ContainerMemory[]> {
+  const { items } = await cluster.kube.list(pods, { namespace, labelSelector: 'app.kubernetes.io/name=moorage' });
+  const found: ContainerMemory[] = [];
+  for (const { metadata, status } of items) {
+    for (const { name, containerID = '' } of status?.containerStatuses ?? []) {
+      const group = `$(find /sys/fs/cgroup -type d -name '${containerID.replace(/^.*\//, '')}')`;
+      const listing = await node.shell(`for pid in $(cat ${group}/cgroup.procs); do cat /proc/$pid/smaps_rollup; done`);
+      const component = metadata.labels?.['app.kubernetes.io/component'] ?? '';
+      found.push({ component, container: name, rssMib: sum(listing, 'Rss'), pssMib: sum(listing, 'Pss') });
+    }
+  }
+  return found;
+}
+
+function sum(listing: string, field: string): number {
+  const values = [...listing.matchAll(new RegExp(`^${field}: +(\\d+) kB$`, 'gm'))];
+  return Math.round(values.reduce((kib, [, value]) => kib + Number(value), 0) / 102.4) / 10;
+}

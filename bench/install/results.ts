@@ -1,0 +1,50 @@
+import { type Figure, figureOf } from '../figure.ts';
+import { table } from '../table.ts';
+import type { ContainerMemory } from './pod-memory.ts';
+import type { Restart } from './restart.ts';
+
+export interface InstallResults {
+  readonly memory: readonly ContainerMemory[];
+  /** Milliseconds. */
+  readonly restarts: Readonly<Record<Fate, RestartFigures>>;
+}
+
+export type Fate = 'killed' | 'replaced';
+
+/** Each part counts from the end of the one before, and `served` all of them. */
+type RestartFigures = Readonly<Record<'kubelet' | 'agent' | 'registration' | 'served', Figure>>;
+
+export function restartFigures(restarts: readonly Restart[]): RestartFigures {
+  const figure = (part: (restart: Restart) => number) => figureOf(restarts.map(part));
+  return {
+    kubelet: figure(({ processMs }) => processMs),
+    agent: figure(({ processMs, servingMs }) => servingMs - processMs),
+    registration: figure(({ servingMs, registeredMs }) => registeredMs - servingMs),
+    served: figure(({ servingMs }) => servingMs),
+  };
+}
+
+/** The results for people. */
+export function installTables({ memory, restarts }: InstallResults): string {
+  const words = ({ min, median, samples }: Figure) => `${min} / ${median} (${samples})`;
+  return [
+    'What the containers hold, in MiB:',
+    table([
+      ['pod', 'container', 'RSS', 'PSS'],
+      ...memory.map(({ component, container, rssMib, pssMib }) => [
+        component,
+        container,
+        String(rssMib),
+        String(pssMib),
+      ]),
+    ]),
+    'An agent that was killed or whose pod was deleted, until the next one serves, in milliseconds: min / median (samples):',
+    table([
+      ['', 'until its process runs', 'until it answers', 'until the kubelet knows it', 'both first'],
+      ...Object.entries(restarts).map(([fate, { kubelet, agent, registration, served }]) => [
+        fate,
+        ...[kubelet, agent, registration, served].map(words),
+      ]),
+    ]),
+  ].join('\n\n');
+}
