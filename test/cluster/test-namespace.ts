@@ -33,6 +33,7 @@ export interface PodOptions {
   readonly devices?: Readonly<Record<string, string>>;
   readonly inline?: Readonly<Record<string, Wire<V1CSIVolumeSource>>>;
   readonly generic?: Readonly<Record<string, Wire<V1PersistentVolumeClaimTemplate>>>;
+  /** Of the claims: the kubelet asks the driver for a read-only mount. */
   readonly readOnly?: boolean;
   readonly node?: string;
   /** Runs beside the pod's wait for its end. */
@@ -71,7 +72,7 @@ export class TestNamespace {
     const mounts = [
       ...Object.entries(claims).map(([path, claimName]) => ({
         path,
-        source: { persistentVolumeClaim: { claimName } },
+        source: { persistentVolumeClaim: { claimName, readOnly } },
       })),
       ...Object.entries(inline).map(([path, csi]) => ({ path, source: { csi } })),
       ...Object.entries(generic).map(([path, template]) => ({
@@ -95,7 +96,7 @@ export class TestNamespace {
             image: busyboxImage,
             imagePullPolicy: 'Never',
             command: ['sh', '-c', `trap 'exit 0' TERM; { ${script}; } & sleep 1000000 & wait $!`],
-            volumeMounts: mounts.map((mount) => ({ name: mount.name, mountPath: mount.path, readOnly })),
+            volumeMounts: mounts.map((mount) => ({ name: mount.name, mountPath: mount.path })),
             volumeDevices: blocks.map((block) => ({ name: block.name, devicePath: block.path })),
           },
         ],
