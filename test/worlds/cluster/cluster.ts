@@ -44,6 +44,17 @@ interface NodeParts {
   readonly systemDisk: string;
 }
 
+/** All that clusters are made of, for whoever starts several at once: what is missing would be made several times. */
+export async function ensureClusterParts(): Promise<void> {
+  requireHost();
+  await ensureNodeParts(await ensureControlPlaneParts());
+}
+
+async function ensureControlPlaneParts(): Promise<Binaries> {
+  await stage('Debian packages for the control plane', (say) => ensurePackages(controlPlanePackages, say));
+  return ensureBinaries();
+}
+
 async function ensureNodeParts({ sidecars }: Binaries): Promise<NodeParts> {
   await stage('Debian packages for nodes', (say) => ensurePackages(nodePackages, say));
   const machineFiles = await stage('Machine files', (say) => ensureMachineFiles(say));
@@ -94,8 +105,7 @@ export class Cluster {
 
   static async start(options: ClusterOptions): Promise<Cluster> {
     requireHost();
-    await stage('Debian packages for the control plane', (say) => ensurePackages(controlPlanePackages, say));
-    const binaries = await ensureBinaries();
+    const binaries = await ensureControlPlaneParts();
     if (options.nodes > 0) await ensureNodeParts(binaries); // now, as it shows its progress
     const dir = options.keepIn ?? (await newRunDir('cluster'));
     await mkdir(dir, { recursive: true });
