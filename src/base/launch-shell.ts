@@ -4,6 +4,7 @@ import { constants } from 'node:os';
 import { MoorageError } from './errors.ts';
 import {
   type Command,
+  CommandFailed,
   CommandNotFound,
   type Exit,
   kill,
@@ -33,23 +34,23 @@ interface Running {
  */
 export class LaunchShell {
   readonly #child: ChildProcess;
-  readonly #stdin: Socket;
+  /** None of them where the system has run out of files. */
+  readonly #pipes: readonly Socket[];
   readonly #gone = Promise.withResolvers<void>();
   #usable = true;
   #running: Running | undefined;
 
   constructor() {
     this.#child = spawn('sh', [], { detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] });
-    const pipes = this.#child.stdio as readonly unknown[] as [Socket, Socket, Socket, Socket];
-    const [stdin, stdout, stderr, reports] = pipes;
-    this.#stdin = stdin;
-    stdout.on('data', (piece: Buffer) => this.#printed('stdout', piece));
-    stderr.on('data', (piece: Buffer) => this.#printed('stderr', piece));
-    reports.setEncoding('utf8').on('data', (piece: string) => this.#reported(piece));
     this.#child.once('error', (error) => this.#lost(error));
     this.#child.once('exit', (exitCode, signal) => this.#lost(new Error(`it ended (${signal ?? exitCode})`)));
     this.#child.unref(); // a shell that merely waits keeps nobody from ending
-    for (const pipe of pipes) {
+    this.#pipes = (this.#child.stdio ?? []) as readonly unknown[] as readonly Socket[];
+    const [, stdout, stderr, reports] = this.#pipes;
+    stdout?.on('data', (piece: Buffer) => this.#printed('stdout', piece));
+    stderr?.on('data', (piece: Buffer) => this.#printed('stderr', piece));
+    reports?.setEncoding('utf8').on('data', (piece: string) => this.#reported(piece));
+    for (const pipe of this.#pipes) {
       pipe.on('error', () => undefined); // the end of the shell tells the same
       pipe.unref();
     }
@@ -66,19 +67,29 @@ export class LaunchShell {
     const lost = (cause: Error) => reject(new LaunchShellLost(command, cause));
     this.#running = { watched, ended: resolve, lost, report: '' };
     const words = command.map(quote).join(' ');
-    this.#stdin.write(`exec ${words} </dev/null ${report}>&- & echo $! >&${report}; wait $!; echo $? >&${report}\n`);
-    const status = await promise;
-    await outputThatArrived();
-    this.#running = undefined;
-    if (watched.killed) await this.#killGroup();
-    else if (status === notFound) throw new CommandNotFound(command);
-    return watched.outcome(exitOf(status));
+    this.#child.ref();
+    try {
+      this.#stdin?.write(`exec ${words} </dev/null ${report}>&- & echo $! >&${report}; wait $!; echo $? >&${report}\n`);
+      const status = await promise;
+      await outputThatArrived();
+      this.#running = undefined;
+      if (watched.killed) await this.#killGroup();
+      return watched.outcome(exitOf(status));
+    } catch (error) {
+      throw isOfShell(error) ? notStarted(command, error) : error;
+    } finally {
+      this.#child.unref();
+    }
   }
 
   /** It ends by itself, and leaves alone what its commands have left behind. */
   close(): void {
     this.#usable = false;
-    this.#stdin.end();
+    this.#stdin?.end();
+  }
+
+  get #stdin(): Socket | undefined {
+    return this.#pipes[0];
   }
 
   #printed(where: keyof Output, piece: Buffer): void {
@@ -91,13 +102,13 @@ export class LaunchShell {
     this.#running.report += piece;
     const { pid, status } = this.#heard;
     if (status !== undefined) this.#running.ended(status);
-    else if (pid !== undefined && this.#running.watched.killed) kill(pid);
+    else if (pid && this.#running.watched.killed) kill(pid);
   }
 
   /** Not yet the rest of its group: it is the shell that tells when the command is gone, which a hung disk may delay. */
   #killCommand(): void {
     const { pid, status } = this.#heard;
-    if (pid !== undefined && status === undefined) kill(pid); // else when the shell has said which process it is
+    if (pid && status === undefined) kill(pid); // else when the shell has said which process it is
   }
 
   async #killGroup(): Promise<void> {
@@ -109,6 +120,7 @@ export class LaunchShell {
   #lost(error: Error): void {
     this.#usable = false;
     this.#gone.resolve();
+    for (const pipe of this.#pipes) pipe.destroy(); // what a command left behind may hold the other ends for long
     if (!this.#running) return;
     if (this.#child.pid !== undefined) kill(-this.#child.pid); // the command, which nobody watches any more
     this.#running.lost(error);
@@ -129,6 +141,25 @@ function quote(word: string): string {
 function exitOf(status: number): Exit {
   const [signal] = Object.entries(constants.signals).find(([, number]) => number === status - killedBy) ?? [];
   return signal ? { exitCode: null, signal: signal as NodeJS.Signals } : { exitCode: status, signal: null };
+}
+
+/** A shell that cannot start a program speaks in its place, and its exit codes would be taken for the program's own. */
+function isOfShell(error: unknown): error is CommandFailed {
+  return error instanceof CommandFailed && error.stderr.startsWith('sh: ');
+}
+
+function notStarted(command: Command, error: CommandFailed): MoorageError {
+  return error.exitCode === notFound ? new CommandNotFound(command, error) : new CommandNotStarted(command, error);
+}
+
+/** The program is there, but the system refuses to run it now. */
+export class CommandNotStarted extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(command: Command, cause: CommandFailed) {
+    const words = cause.stderr.trim();
+    super(`${command[0]} cannot be started: ${words}; look at the node's memory and system disk`, { cause });
+  }
 }
 
 /** Whether its command was carried out is not known. */

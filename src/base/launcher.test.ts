@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import * as fc from 'fast-check';
+import { run } from './exec.ts';
 import { isAlive } from './is-alive.ts';
 import { Launcher } from './launcher.ts';
 import { ManualClock } from './manual-clock.ts';
@@ -18,6 +19,18 @@ const launcher = new Launcher({ clock });
 /** The shell that starts a command is its parent. */
 async function shellOf(launcher: Launcher): Promise<number> {
   return Number((await launcher.run(['sh', '-c', 'echo $PPID'], { timeoutMs })).stdout);
+}
+
+/** What the script prints that has a `launcher` in a process without anything else to do. */
+async function alone(script: string): Promise<string> {
+  const start = `
+    import { openSync, readdirSync } from 'node:fs';
+    import { setImmediate as nextTurn } from 'node:timers/promises';
+    import { Launcher } from ${JSON.stringify(import.meta.resolve('./launcher.ts'))};
+    import { ManualClock } from ${JSON.stringify(import.meta.resolve('./manual-clock.ts'))};
+    const launcher = new Launcher({ clock: new ManualClock() });`;
+  const node = [process.execPath, '--input-type=module', '--eval', `${start}\n${script}`] as const;
+  return (await run(['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...node], { timeoutMs })).stdout.trim();
 }
 
 test('words reach the command as they are, and none is understood by the shell', async () => {
@@ -105,4 +118,58 @@ test('what a process left behind prints later is in nobody else’s output', asy
   while (isAlive(shell)) await nextTurn();
   assert.equal((await lone.run(['echo', 'mine'], { timeoutMs })).stdout, 'mine\n');
   lone[Symbol.dispose]();
+});
+
+test('an exit code of the shell is never taken for that of a command that it cannot start', async () => {
+  await assert.rejects(launcher.run(['/dev/null'], { timeoutMs }), {
+    name: 'CommandNotStarted',
+    code: 'Unavailable',
+    message: /^\/dev\/null cannot be started: .*Permission denied/,
+  });
+});
+
+test('a command that ends as if it was not found is heard', async () => {
+  const command = ['sh', '-c', 'echo a library is missing >&2; exit 127'] as const;
+  await assert.rejects(launcher.run(command, { timeoutMs }), {
+    name: 'CommandFailed',
+    message: /a library is missing$/,
+  });
+});
+
+test('a killed command is waited for, even when there is nothing else to wait for', async () => {
+  const name = await alone(`
+    console.log(await launcher.run(['sleep', '1000'], { timeoutMs: 1 }).catch((error) => error.name));`);
+  assert.equal(name, 'CommandTimedOut');
+});
+
+test('where files have run out, a command fails and nothing else', async () => {
+  const message = await alone(`
+    console.log(''); // opens what it needs for that
+    try { for (;;) openSync('/dev/null'); } catch {}
+    console.log(await launcher.run(['true'], { timeoutMs: ${timeoutMs} }).catch((error) => error.message));`);
+  assert.match(message, /^the shell that runs true was lost: .*EMFILE/);
+});
+
+test('a daemon that a command left behind holds no files of ours once its shell has ended', async (t) => {
+  const daemon = await alone(`
+    const files = () => readdirSync('/proc/self/fd').length;
+    console.log(''); // opens what it needs for that
+    await launcher.run(['true'], { timeoutMs: ${timeoutMs} });
+    const before = files();
+    const { stdout } = await launcher.run(['sh', '-c', 'setsid sleep 1000 & echo $!'], { timeoutMs: ${timeoutMs} });
+    console.log(stdout);
+    launcher[Symbol.dispose]();
+    while (files() > before - 4) await nextTurn(); // those of the shell`);
+  t.after(() => process.kill(Number(daemon)));
+  assert.ok(isAlive(Number(daemon)));
+});
+
+test('once disposed of, it keeps no shell', async () => {
+  const its = { clock: new ManualClock() };
+  const lone = new Launcher(its);
+  const lastOne = shellOf(lone);
+  lone[Symbol.dispose]();
+  const shell = await lastOne;
+  assert.equal(its.clock.timers, 0);
+  while (isAlive(shell)) await nextTurn();
 });

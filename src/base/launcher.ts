@@ -13,6 +13,7 @@ const keptAtMost = 4;
 export class Launcher implements Disposable {
   readonly #clock: Clock;
   readonly #idle = new Map<LaunchShell, Timer>();
+  #keptAtMost = keptAtMost;
 
   constructor({ clock }: { readonly clock: Clock }) {
     this.#clock = clock;
@@ -29,8 +30,9 @@ export class Launcher implements Disposable {
     }
   };
 
-  /** Ends the shells that wait for something to do. */
+  /** Ends the shells that wait for something to do, and keeps none from now on. */
   [Symbol.dispose](): void {
+    this.#keptAtMost = 0;
     for (const shell of this.#idle.keys()) this.#end(shell);
   }
 
@@ -46,7 +48,7 @@ export class Launcher implements Disposable {
 
   #keep(shell: LaunchShell): void {
     if (!shell.usable) return;
-    if (this.#idle.size < keptAtMost)
+    if (this.#idle.size < this.#keptAtMost)
       this.#idle.set(
         shell,
         this.#clock.setTimer(() => this.#end(shell), idleMs),
