@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { stringify } from 'yaml';
+import { namespace } from '../chart/chart.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
+import { values } from '../worlds/cluster/values.ts';
+import { nothingLeft } from './nothing-left.ts';
+import { TestNamespace } from './test-namespace.ts';
+
+const home = join(import.meta.dirname, '..', '..');
+const lvmOfImage = { ...values, lvmd: { ...values.lvmd, lvmCommandPrefix: ['/sbin/lvm'] } };
+const lvmdOfMachine = { ...values, lvmd: { managed: false } };
+
+/** Finds the shell in which it waits for a while for more to do. */
+const lvm = 'pgrep -ox lvm';
+
+/** One after the other on the same volumes, as a cluster that changes its mind. */
+describe('whose LVM makes the volumes', () => {
+  let cluster: Cluster;
+  let node: ClusterNode;
+  let moorage: Moorage;
+  let its: TestNamespace;
+
+  before(async () => {
+    cluster = await Cluster.start({ nodes: 1, memoryMb: 1536 });
+    node = cluster.node('a');
+    await node.shell('mkdir -p /run/udev'); // every node has it, but ours know no udev …
+    moorage = await Moorage.install(cluster, { values: lvmOfImage });
+    const agents = ['-n', namespace, 'daemonset/moorage-node'] as const;
+    await cluster.kubectl('set', 'env', ...agents, 'DM_DISABLE_UDEV=1'); // … so LVM has to make the devices itself
+    await cluster.kubectl('rollout', 'status', ...agents, '--timeout=180s');
+    its = await TestNamespace.create(cluster, 'own');
+  });
+  after(() => cluster.stop());
+
+  test("the image's, in the agent's container", async () => {
+    await madeAndWritten('by-image');
+    assert.equal(await filesOf(lvm), await filesOf("pgrep -of '[m]oorage.mjs node '"));
+  });
+
+  test("the node's own, by nsenter", async () => {
+    await moorage.reconfigure(values);
+    await madeAndWritten('by-node');
+    assert.equal(await filesOf(lvm), await filesOf('echo 1'));
+  });
+
+  test("the node's own, by an lvmd that runs there as a service", async () => {
+    await startLvmd(node);
+    await moorage.reconfigure(lvmdOfMachine);
+    await madeAndWritten('by-lvmd');
+    const [parent, lvmd] = await Promise.all([
+      node.shell(`cut -d' ' -f4 /proc/$(${lvm})/stat`),
+      node.shell("pgrep -of '[m]oorage.mjs lvmd '"),
+    ]);
+    assert.equal(parent, lvmd);
+  });
+
+  test('all of them are volumes like any other', async () => {
+    for (const claim of ['by-image', 'by-node', 'by-lvmd']) {
+      assert.equal(await its.sh(claim, 'cat /data/file'), claim);
+      await its.grow(claim, '200Mi');
+      await its.grown(claim, '200Mi');
+    }
+    await its.empty();
+    await nothingLeft(cluster, moorage);
+  });
+
+  async function madeAndWritten(name: string): Promise<void> {
+    await its.claim(name);
+    await its.pod(name, { claims: { '/data': name } });
+    await its.ready(name);
+    await its.sh(name, `echo ${name} >/data/file && sync`);
+  }
+
+  /** Among whose files a process runs. */
+  async function filesOf(find: string): Promise<string> {
+    return node.shell(`readlink /proc/$(${find})/ns/mnt`);
+  }
+});
+
+/** As systemd does: it is started again until no agent has an engine of its own any more. */
+async function startLvmd(node: ClusterNode): Promise<void> {
+  const { dir } = node.machine;
+  const config = join(dir, 'lvmd.yaml');
+  await writeFile(
+    config,
+    stringify({ 'lvm-command-prefix': ['/sbin/lvm'], 'device-classes': values.lvmd.deviceClasses }),
+  );
+  const lvmd = `${process.execPath} ${home}/dist/moorage.mjs lvmd --config=${config} --metrics-addr=127.0.0.1:9812`;
+  await writeFile(join(dir, 'lvmd.sh'), `until ${lvmd}; do sleep 1; done </dev/null >>${dir}/lvmd.log 2>&1 &\n`);
+  await node.shell(`setsid sh ${dir}/lvmd.sh`);
+}
