@@ -9,9 +9,9 @@ import { blkid, parseBlkid } from './probe.ts';
 
 const signal = new AbortController().signal;
 const exits =
-  (exitCode: number): Run =>
+  (exitCode: number, stderr = ''): Run =>
   (command) =>
-    Promise.reject(new CommandFailed(command, { exitCode, signal: null, stdout: '', stderr: 'ambivalent' }));
+    Promise.reject(new CommandFailed(command, { exitCode, signal: null, stdout: '', stderr }));
 
 async function device(content: Uint8Array) {
   const directory = await mkdtempDisposable(join(tmpdir(), 'moorage-probe-'));
@@ -48,6 +48,11 @@ test('nothing found where something is written is unknown', async () => {
 test('a device too short to tell is unknown', async () => {
   await using short = await device(new Uint8Array(100));
   assert.equal((await blkid(exits(2))(short.path, signal)).kind, 'unknown');
+});
+
+test('nothing found by somebody who complains is unknown', async () => {
+  await using zeros = await device(new Uint8Array(8192));
+  assert.equal((await blkid(exits(2, 'sh: 1: Cannot fork'))(zeros.path, signal)).kind, 'unknown');
 });
 
 test('any other answer of blkid is unknown', async () => {

@@ -23,7 +23,8 @@ export function blkid(run: Run): ProbeDevice {
       return parseBlkid(stdout);
     } catch (error) {
       if (!(error instanceof CommandFailed)) throw error;
-      if (error.exitCode !== nothingFound) return { kind: 'unknown', reason: error.message };
+      const foundNothing = error.exitCode === nothingFound && error.stdout === '' && error.stderr === '';
+      if (!foundNothing) return { kind: 'unknown', reason: error.message }; // whoever complains has not looked
       // The same exit code stands for a device that is missing or cannot be read, so that must be ruled out.
       return headOf(devicePath);
     }
