@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { mkdtempSync, renameSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { silentLog } from '../base/log.ts';
 import { splitDeviceNumber } from '../storage/device-number.ts';
@@ -33,7 +36,7 @@ function start() {
   return {
     directory,
     watches,
-    minorsOf: (...names: readonly string[]) => numbers.of(names.map(pathOf)).map(({ minor }) => minor),
+    minorsOf: async (...names: readonly string[]) => (await numbers.of(names.map(pathOf))).map(({ minor }) => minor),
     /** Without a word. */
     put: (name: string, minor: bigint) => void minors.set(pathOf(name), minor),
     tell: (name: string | null) => {
@@ -49,57 +52,81 @@ test('device numbers are split as the C library packs them', () => {
   assert.deepEqual(splitDeviceNumber(0x100fd00n), { major: 253, minor: 4096 });
 });
 
-test('a volume without a device, or a path that is none, has no numbers', () => {
+test('a volume without a device, or a path that is none, has no numbers', async () => {
   const zeros = { major: 0, minor: 0 };
   const numbers = new DeviceNumbers(silentLog);
-  assert.deepEqual(numbers.of(['/dev/no-such-group/data', '/dev/null']), [zeros, zeros]);
+  assert.deepEqual(await numbers.of(['/dev/no-such-group/data', '/dev/null']), [zeros, zeros]);
 });
 
-test('only devices that changed are looked at again', () => {
+test('only devices that changed are looked at again', async () => {
   const { put, tell, minorsOf, looked } = start();
   put('a', 1n);
   put('b', 2n);
   put('c', 3n);
-  assert.deepEqual(minorsOf('a', 'b', 'c'), [1, 2, 3]);
+  assert.deepEqual(await minorsOf('a', 'b', 'c'), [1, 2, 3]);
   looked();
-  assert.deepEqual(minorsOf('a', 'b', 'c'), [1, 2, 3]);
+  assert.deepEqual(await minorsOf('a', 'b', 'c'), [1, 2, 3]);
   assert.deepEqual(looked(), ['/dev/vg']);
 
   put('b', 9n);
   tell('b');
-  assert.deepEqual(minorsOf('a', 'b', 'c'), [1, 9, 3]);
+  assert.deepEqual(await minorsOf('a', 'b', 'c'), [1, 9, 3]);
   assert.deepEqual(looked(), ['/dev/vg', '/dev/vg/b']);
 
   put('a', 8n);
   tell(null);
-  assert.deepEqual(minorsOf('a', 'b', 'c'), [8, 9, 3]);
+  assert.deepEqual(await minorsOf('a', 'b', 'c'), [8, 9, 3]);
 });
 
-test('a directory that was made anew, as that of a group that was empty for a while, is read and watched anew', () => {
+test('a directory that was made anew, as that of a group that was empty for a while, is read and watched anew', async () => {
   const { put, minorsOf, directory, watches } = start();
   put('data', 3n);
-  assert.deepEqual(minorsOf('data'), [3]);
+  assert.deepEqual(await minorsOf('data'), [3]);
   const [before] = watches;
   put('data', 4n);
   directory.inode = 2n;
-  assert.deepEqual(minorsOf('data'), [4]);
+  assert.deepEqual(await minorsOf('data'), [4]);
   assert.equal(watches.size, 1);
   assert.ok(before && !watches.has(before));
 });
 
-test('what cannot be watched is not remembered', () => {
+test('what cannot be watched is not remembered', async () => {
   const { put, minorsOf, directory, watches } = start();
-  const minorChanges = () =>
-    [3n, 4n, 5n].map((minor) => {
+  const minorChanges = async () => {
+    const seen: number[] = [];
+    for (const minor of [3n, 4n, 5n]) {
       put('data', minor);
-      return minorsOf('data')[0];
-    });
+      seen.push(...(await minorsOf('data')));
+    }
+    return seen;
+  };
   directory.canBeWatched = false;
-  assert.deepEqual(minorChanges(), [3, 4, 5]);
+  assert.deepEqual(await minorChanges(), [3, 4, 5]);
   directory.canBeWatched = true;
-  assert.deepEqual(minorChanges(), [3, 3, 3]);
+  assert.deepEqual(await minorChanges(), [3, 3, 3]);
   directory.canBeWatched = false;
   for (const { lose } of watches) lose(new Error('it was lost'));
-  assert.deepEqual(minorChanges(), [3, 4, 5]);
+  assert.deepEqual(await minorChanges(), [3, 4, 5]);
   assert.equal(watches.size, 0);
+});
+
+test('whoever asks after a device was made anew never gets its number of before', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'moorage-devices-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const device = join(directory, 'data');
+  writeFileSync(device, '');
+  let minor = 3n;
+  const numbers = new DeviceNumbers(silentLog, {
+    stat: () => ({ ino: 1n, rdev: 0xfd00n + minor, isBlockDevice: () => true }),
+    watch: (path, onChange) => {
+      const watcher = watch(path, (_, name) => onChange(name));
+      t.after(() => watcher.close());
+      return () => watcher.close();
+    },
+  });
+  assert.deepEqual(await numbers.of([device]), [{ major: 253, minor: 3 }]);
+  writeFileSync(join(directory, 'new'), '');
+  renameSync(join(directory, 'new'), device);
+  minor = 4n;
+  assert.deepEqual(await numbers.of([device]), [{ major: 253, minor: 4 }]);
 });

@@ -1,5 +1,6 @@
 import { type BigIntStats, statSync, watch } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { type DeviceNumber, splitDeviceNumber } from '../storage/device-number.ts';
@@ -30,6 +31,12 @@ interface Directory {
 
 const none: DeviceNumber = { major: 0, minor: 0 };
 
+/** What the kernel told before somebody asked us may lie unread; between two turns of the event loop it is read. */
+async function whatWasTold(): Promise<void> {
+  await nextTurn();
+  await nextTurn();
+}
+
 /**
  * Device numbers by path. A device that comes, goes or gets another number has its name made anew, and the kernel tells
  * of that: a list of hundreds of volumes looks up those few that changed since the last one.
@@ -46,7 +53,8 @@ export class DeviceNumbers {
   }
 
   /** In the order of the paths; zeros for one that has no device now. */
-  of(devicePaths: readonly string[]): readonly DeviceNumber[] {
+  async of(devicePaths: readonly string[]): Promise<readonly DeviceNumber[]> {
+    await whatWasTold();
     const numbersIn = new Map<string, Directory['numbers']>();
     return devicePaths.map((devicePath) => {
       const directory = dirname(devicePath);

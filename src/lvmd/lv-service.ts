@@ -35,7 +35,7 @@ export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): 
       };
       const volume = await poolOf(request.deviceClass).create(wanted, signal);
       log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume made');
-      return { volume: messages.one(volume) };
+      return { volume: await messages.one(volume) };
     },
 
     async removeLV(request, { signal, log }) {
@@ -68,7 +68,7 @@ export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): 
       };
       const snapshot = await poolOf(request.deviceClass).snapshot(request.sourceVolume, wanted, signal);
       log.info({ volume: snapshot.id, source: request.sourceVolume }, 'snapshot made');
-      return { snapshot: messages.one(snapshot) };
+      return { snapshot: await messages.one(snapshot) };
     },
   };
 }

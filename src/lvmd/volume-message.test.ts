@@ -16,7 +16,7 @@ const volume = (id: string): Volume => ({
   attr: '-wi-a-----',
 });
 
-test('a list has each volume as it is now, also when its device was made anew', () => {
+test('a list has each volume as it is now, also when its device was made anew', async () => {
   let minor = 7n;
   const watchers: ((name: string) => void)[] = [];
   const messages = new VolumeMessages(
@@ -29,24 +29,24 @@ test('a list has each volume as it is now, also when its device was made anew', 
     }),
   );
   const volumes = [volume('one'), volume('two')];
-  const listed = () =>
-    fromBinary(GetLVListResponseSchema, toBinary(GetLVListResponseSchema, messages.list(volumes))).volumes.map(
+  const listed = async () =>
+    fromBinary(GetLVListResponseSchema, toBinary(GetLVListResponseSchema, await messages.list(volumes))).volumes.map(
       ({ name, sizeGb, devMajor, devMinor, tags }) => [name, sizeGb, devMajor, devMinor, ...tags],
     );
   const expected = () => ['one', 'two'].map((name) => [name, 3n, 253, Number(minor), 'a', 'b']);
-  assert.deepEqual(listed(), expected());
+  assert.deepEqual(await listed(), expected());
   minor = 8n;
   for (const onChange of watchers) for (const { id } of volumes) onChange(id);
-  assert.deepEqual(listed(), expected());
+  assert.deepEqual(await listed(), expected());
   volumes[1] = { ...volume('two'), tags: [] };
-  assert.deepEqual(listed()[1], ['two', 3n, 253, 8]);
+  assert.deepEqual((await listed())[1], ['two', 3n, 253, 8]);
   volumes.push(volume('three'));
   assert.deepEqual(
-    listed().map(([name]) => name),
+    (await listed()).map(([name]) => name),
     ['one', 'two', 'three'],
   );
   volumes.splice(1);
-  assert.deepEqual(listed(), expected().slice(0, 1));
+  assert.deepEqual(await listed(), expected().slice(0, 1));
   volumes.length = 0;
-  assert.deepEqual(listed(), []);
+  assert.deepEqual(await listed(), []);
 });

@@ -34,16 +34,16 @@ export class VolumeMessages {
     this.#numbers = numbers;
   }
 
-  one(volume: Volume): VolumeMessage {
-    const [device = noDevice] = this.#numbers.of([volume.devicePath]);
+  async one(volume: Volume): Promise<VolumeMessage> {
+    const [device = noDevice] = await this.#numbers.of([volume.devicePath]);
     return messageOf(volume, device);
   }
 
   /** To be sent only: its volumes are there as bytes, which are copied as they are. */
-  list(volumes: readonly Volume[]): GetLVListResponse {
+  async list(volumes: readonly Volume[]): Promise<GetLVListResponse> {
     const [first] = volumes;
     if (!first) return create(GetLVListResponseSchema);
-    const devices = this.#numbers.of(volumes.map(({ devicePath }) => devicePath));
+    const devices = await this.#numbers.of(volumes.map(({ devicePath }) => devicePath));
     const entries = volumes.map((volume, i) => this.#entry(volume, devices[i] ?? noDevice));
     const known = this.#lists.get(first);
     if (known?.entries.length === entries.length && entries.every((entry, i) => entry === known.entries[i])) {
