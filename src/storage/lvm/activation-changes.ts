@@ -17,21 +17,30 @@ export async function deviceNamesIn(directory: string): Promise<readonly string[
 /** Notices volumes that others have activated or deactivated, which leaves no trace in LVM's metadata. */
 export class ActivationChanges {
   readonly #deviceNames: DeviceNames;
-  #told = '';
+  #withDevice: ReadonlySet<string> = new Set();
+  #confirmed = '';
 
   constructor(deviceNames: DeviceNames) {
     this.#deviceNames = deviceNames;
   }
 
-  /** Whether devices differ from what is known of the volumes; once: where LVM says the same again, it is no news. */
+  /** Whether devices differ from what is known of the volumes, and LVM has not been asked about that. */
   async areNew(volumes: readonly LogicalVolume[]): Promise<boolean> {
-    const withDevice = new Set(await this.#deviceNames());
-    const differing = volumes
-      .filter(({ name, path, active }) => path !== '' && active !== withDevice.has(name))
+    this.#withDevice = new Set(await this.#deviceNames());
+    const differing = this.#differing(volumes);
+    if (differing === '') this.#confirmed = '';
+    return differing !== this.#confirmed;
+  }
+
+  /** LVM was asked: where devices still differ from what it says, that is no news. */
+  confirm(volumes: readonly LogicalVolume[]): void {
+    this.#confirmed = this.#differing(volumes);
+  }
+
+  #differing(volumes: readonly LogicalVolume[]): string {
+    return volumes
+      .filter(({ name, path, active }) => path !== '' && active !== this.#withDevice.has(name))
       .map(({ name }) => name)
       .join(' ');
-    const isNew = differing !== '' && differing !== this.#told;
-    this.#told = differing;
-    return isNew;
   }
 }

@@ -60,6 +60,17 @@ test('what others activate and deactivate is asked about once, though the disks 
   assert.equal(group.get('theirs')?.active, true);
 });
 
+test('what others activate right after they have deactivated it is seen', async () => {
+  const simulated = new SimulatedLvm(100);
+  simulated.addForeign('theirs', 1);
+  const { group, asked } = await open(simulated, () => simulated.sequenceNumber);
+  simulated.inactive.add('theirs');
+  assert.equal(await asked(), 1);
+  simulated.inactive.clear();
+  assert.equal(await asked(), 1);
+  assert.equal(group.get('theirs')?.active, true);
+});
+
 test('a device that LVM knows nothing of is no reason to ask it again and again', async () => {
   const simulated = new SimulatedLvm(100);
   simulated.addForeign('theirs', 1);

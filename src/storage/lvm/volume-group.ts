@@ -126,7 +126,9 @@ export class VolumeGroup {
   /** Asks LVM if somebody has changed something. */
   async lookAgain(signal: AbortSignal): Promise<void> {
     await this.changeSurely(signal, async () => {
-      if (await this.#activations.areNew(this.volumes())) await this.#survey(signal);
+      if (!(await this.#activations.areNew(this.volumes()))) return;
+      await this.#survey(signal);
+      this.#activations.confirm(this.volumes());
     });
   }
 
