@@ -49,9 +49,23 @@ SCRIPT
     return () => this.#goOn([pid]);
   }
 
+  /** The agent ends its LVM when there was nothing to do for a while. */
+  async wakeLvm(): Promise<void> {
+    const { name: nodeName } = this.#node;
+    const name = `wakes-lvm-of-${nodeName}`;
+    await this.#cluster.kube.create(logicalVolumes, {
+      metadata: { name, finalizers: [logicalVolume.finalizer] },
+      spec: { name, nodeName, size: '4Mi' },
+    });
+    const found = () => this.#cluster.kube.get(logicalVolumes, name);
+    await eventually('the volume is made', async () => (await found())?.status?.volumeID);
+    await this.#cluster.kube.delete(logicalVolumes, name);
+    await eventually('the volume is gone', async () => (await found()) === undefined);
+  }
+
   /** Stops LVM in the middle of whatever it does or is told next; returns how to let it go on, if it outlives the agent. */
   async holdLvm(): Promise<() => Promise<void>> {
-    await this.#wakeLvm();
+    await this.wakeLvm();
     const held = await this.#node.shell('for p in $(pgrep -x lvm); do kill -STOP $p && echo $p; done');
     const pids = held.trim().split(/\s+/);
     if (pids[0] === '') throw new Error(`the agent of ${this.#node.name} runs no LVM`);
@@ -77,20 +91,6 @@ SCRIPT
         explain: () => this.#cluster.tails(),
       },
     );
-  }
-
-  /** The agent ends its LVM when there was nothing to do for a while. */
-  async #wakeLvm(): Promise<void> {
-    const { name: nodeName } = this.#node;
-    const name = `wakes-lvm-of-${nodeName}`;
-    await this.#cluster.kube.create(logicalVolumes, {
-      metadata: { name, finalizers: [logicalVolume.finalizer] },
-      spec: { name, nodeName, size: '4Mi' },
-    });
-    const found = () => this.#cluster.kube.get(logicalVolumes, name);
-    await eventually('the volume is made', async () => (await found())?.status?.volumeID);
-    await this.#cluster.kube.delete(logicalVolumes, name);
-    await eventually('the volume is gone', async () => (await found()) === undefined);
   }
 
   async #goOn(pids: readonly string[]): Promise<void> {

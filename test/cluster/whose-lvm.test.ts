@@ -8,15 +8,14 @@ import { Cluster } from '../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
 import { Moorage } from '../worlds/cluster/moorage.ts';
 import { values } from '../worlds/cluster/values.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 const lvmOfImage = { ...values, lvmd: { ...values.lvmd, lvmCommandPrefix: ['/sbin/lvm'] } };
 const lvmdOfMachine = { ...values, lvmd: { managed: false } };
-
-/** Finds the shell in which it waits for a while for more to do. */
-const lvm = 'pgrep -ox lvm';
 
 /** One after the other on the same volumes, as a cluster that changes its mind. */
 describe('whose LVM makes the volumes', () => {
@@ -39,24 +38,23 @@ describe('whose LVM makes the volumes', () => {
 
   test("the image's, in the agent's container", async () => {
     await madeAndWritten('by-image');
-    assert.equal(await filesOf(lvm), await filesOf("pgrep -of '[m]oorage.mjs node '"));
+    assert.equal(
+      await askOfLvm('readlink /proc/$lvm/ns/mnt'),
+      await node.shell("readlink /proc/$(pgrep -of '[m]oorage.mjs node ')/ns/mnt"),
+    );
   });
 
   test("the node's own, by nsenter", async () => {
     await moorage.reconfigure(values);
     await madeAndWritten('by-node');
-    assert.equal(await filesOf(lvm), await filesOf('echo 1'));
+    assert.equal(await askOfLvm('readlink /proc/$lvm/ns/mnt'), await node.shell('readlink /proc/1/ns/mnt'));
   });
 
   test("the node's own, by an lvmd that runs there as a service", async () => {
     await startLvmd(node);
     await moorage.reconfigure(lvmdOfMachine);
     await madeAndWritten('by-lvmd');
-    const [parent, lvmd] = await Promise.all([
-      node.shell(`cut -d' ' -f4 /proc/$(${lvm})/stat`),
-      node.shell("pgrep -of '[m]oorage.mjs lvmd '"),
-    ]);
-    assert.equal(parent, lvmd);
+    assert.equal(await askOfLvm('cut -d" " -f4 /proc/$lvm/stat'), await node.shell("pgrep -of '[m]oorage.mjs lvmd '"));
   });
 
   test('all of them are volumes like any other', async () => {
@@ -76,9 +74,12 @@ describe('whose LVM makes the volumes', () => {
     await its.sh(name, `echo ${name} >/data/file && sync`);
   }
 
-  /** Among whose files a process runs. */
-  async function filesOf(find: string): Promise<string> {
-    return node.shell(`readlink /proc/$(${find})/ns/mnt`);
+  /** What a script says of the process of LVM, which is there for a while after each change. */
+  async function askOfLvm(script: string): Promise<string> {
+    return eventually('LVM is found at work', async () => {
+      await new AgentFaults(cluster, moorage, node).wakeLvm();
+      return node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`);
+    });
   }
 });
 
