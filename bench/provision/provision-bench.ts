@@ -29,23 +29,21 @@ export async function measureProvisioning(): Promise<ProvisionResults> {
   const topolvm = await ensureTopolvm();
   await stage('Moorage', () => run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs, cwd: home }));
   const cluster = await Cluster.start({ nodes: 1, memoryMb });
+  const sides: Side[] = [];
   try {
     const node = cluster.node('a');
     await prepare(cluster, node);
-    const sides = await stage('Both sides', async (say) => {
-      const started: Side[] = [];
+    await stage('Both sides', async (say) => {
       for (const programs of [topolvmPrograms(topolvm), mooragePrograms()]) {
         say(`starting ${programs.name}`);
         const side = await Side.start(cluster, node, programs);
+        sides.push(side);
         await side.pause();
-        started.push(side);
       }
-      return started;
     });
-    const results = await stage('Measuring', (say) => measure(cluster, node, sides, say));
-    for (const side of sides) side.close();
-    return results;
+    return await stage('Measuring', (say) => measure(cluster, node, sides, say));
   } finally {
+    for (const side of sides) await side.close();
     await cluster.stop();
   }
 }

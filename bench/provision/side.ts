@@ -155,8 +155,10 @@ export class Side {
     await this.#node.shell(`kill -STOP ${this.agentPids.join(' ')}`);
   }
 
-  close(): void {
+  /** The machine takes the programs of its node with it. */
+  async close(): Promise<void> {
     this.#controller[Symbol.dispose]();
+    await this.#component.kill();
   }
 }
 

@@ -44,7 +44,7 @@ export class Component {
 
   async resume(): Promise<void> {
     process.kill(await this.pid(), 'SIGCONT');
-    this.#process?.kill('SIGCONT'); // nsenter stops itself when its child is stopped
+    this.#resumeParent();
   }
 
   /** Resolves when it is gone. */
@@ -53,7 +53,13 @@ export class Component {
     this.#process.ref(); // or nothing would keep us waiting
     const exited = once(this.#process, 'exit');
     process.kill(await this.pid(), signal);
+    this.#resumeParent();
     await exited;
+  }
+
+  /** nsenter stops itself when its child is stopped, and then does not see the end of it either. */
+  #resumeParent(): void {
+    this.#process?.kill('SIGCONT');
   }
 
   /** Its last lines, for the message of an error. */
