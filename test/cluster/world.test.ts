@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
+import { Component } from '../worlds/cluster/component.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { newRunDir } from '../worlds/host/run-dir.ts';
 
@@ -49,6 +50,16 @@ describe('a cluster of two nodes', () => {
 
   test('a script that fails on a node says what it printed', async () => {
     await assert.rejects(cluster.node('b').shell('echo out; echo oops >&2; exit 3'), /exit code 3.*\n[^]*oops/);
+  });
+
+  test('a program that is paused can be ended', async () => {
+    const sleeper = new Component(cluster.namespaces, cluster.dir, 'sleeper', ['sleep', 'infinity']);
+    sleeper.start();
+    const pid = await eventually('it runs', () => sleeper.pid());
+    await sleeper.pause();
+    await sleeper.kill();
+
+    assert.equal(existsSync(`/proc/${pid}`), false);
   });
 
   test('nodes can be registered without a machine', async () => {
