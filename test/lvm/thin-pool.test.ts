@@ -252,6 +252,24 @@ async function becomeGhost(vg: string, id: string) {
   await command('dmsetup', 'message', `${deviceMapperName(vg, 'pool')}-tpool`, '0', `delete ${thinId}`);
 }
 
+test('a device that an interrupted creation left in the pool is no obstacle', async (t) => {
+  const { pool, vg, restart } = await newThinPool(t);
+  const source = await pool.create({ id: 'source', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await write(source.devicePath, 'kept');
+  const thinId = Number(await command('lvs', '--noheadings', '-o', 'thin_id', `${vg}/source`));
+  const leaveBehind = (id: number) =>
+    command('dmsetup', 'message', `${deviceMapperName(vg, 'pool')}-tpool`, '0', `create_snap ${id} ${thinId}`);
+
+  await leaveBehind(thinId + 1);
+  const snapshot = await pool.snapshot('source', { id: 'copy', tags: [], access: 'ro' }, signal);
+  assert.equal(await read(snapshot.devicePath, 4), 'kept');
+  await leaveBehind(thinId + 2);
+  await pool.create({ id: 'other', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+
+  assert.equal(await read(source.devicePath, 4), 'kept');
+  await truth(pool, restart);
+});
+
 test('removals that wait for each other are one command', async (t) => {
   const { pool, engine, vg } = await newThinPool(t);
   const ids = Array.from({ length: 8 }, (_, i) => `v${i}`);

@@ -6,10 +6,11 @@ import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../err
 import type { Capacity, NewSnapshot, NewVolume, ThinFigures, Volume, VolumeId } from '../pool.ts';
 import { unfinishedTag } from '../tags.ts';
 import { deviceSizeBytes } from './block-device.ts';
-import { askLvm } from './effect.ts';
+import { askLvm, type Effect } from './effect.ts';
 import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
 import { stretchThinDevice, ThinDeviceOdd } from './thin-device.ts';
+import { removedThinOrphan } from './thin-orphan.ts';
 import { changeTags } from './volume-tags.ts';
 
 export interface ThinPoolOptions extends LvmPoolOptions<ThinClass> {
@@ -87,10 +88,19 @@ export class ThinPool extends LvmPool<ThinClass> {
       ...(this.optionsFor(wanted) ?? this.deviceClass.lvcreateOptions),
       this.group.name,
     ];
-    await this.group.execute(words, {
+    await this.#lvcreate(words, {
       steps: 2,
       apply: () => this.group.put(this.#volume(wanted.id, sizeBytes, tags), 0n),
     });
+  }
+
+  async #lvcreate(words: readonly string[], effect: Effect | typeof askLvm): Promise<void> {
+    try {
+      await this.group.execute(words, effect);
+    } catch (error) {
+      if (!(await removedThinOrphan(this.group, this.deviceClass.thinPool.name, error, this.log))) throw error;
+      await this.group.execute(words, effect);
+    }
   }
 
   /** A pool without an active volume would go to sleep, and be checked from end to end each time it is woken. */
@@ -182,7 +192,7 @@ export class ThinPool extends LvmPool<ThinClass> {
       ...['--addtag', unfinishedTag],
       ...['--setactivationskip', 'n', this.path(source)],
     ];
-    await this.group.execute(words, askLvm);
+    await this.#lvcreate(words, askLvm);
   }
 
   /** The tags of its source, which the copy has from the beginning, count as its own from here on. */
