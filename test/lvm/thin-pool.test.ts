@@ -260,7 +260,10 @@ test('a device that an interrupted creation left in the pool is no obstacle', as
   const leaveBehind = (id: number) =>
     command('dmsetup', 'message', `${deviceMapperName(vg, 'pool')}-tpool`, '0', `create_snap ${id} ${thinId}`);
 
-  await leaveBehind(thinId + 1);
+  await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '32m', '-n', 'second', vg);
+  for (const name of ['one', 'two'])
+    await command('lvcreate', '-y', '-V', '4m', '--thinpool', 'second', '-n', name, vg);
+  await leaveBehind(thinId + 1); // a number that a volume of the second pool has too
   const snapshot = await pool.snapshot('source', { id: 'copy', tags: [], access: 'ro' }, signal);
   assert.equal(await read(snapshot.devicePath, 4), 'kept');
   await leaveBehind(thinId + 2);

@@ -13,7 +13,7 @@ import type { VolumeGroup } from './volume-group.ts';
  */
 export async function removedThinOrphan(group: VolumeGroup, pool: string, error: unknown, log: Log): Promise<boolean> {
   const deviceId = orphanIn(error);
-  if (deviceId === undefined || (await thinIdsIn(group)).has(deviceId)) return false;
+  if (deviceId === undefined || (await thinIdsIn(group, pool)).has(deviceId)) return false;
   const device = `${deviceMapperName(group.name, pool)}-tpool`;
   await group.lvm.tool('dmsetup', ['message', device, '0', `delete ${deviceId}`]);
   log.warn(
@@ -28,16 +28,9 @@ function orphanIn(error: unknown): string | undefined {
   return /already contain thin device with device_id (\d+)/.exec(error.stderr)?.[1];
 }
 
-async function thinIdsIn({ lvm, name }: VolumeGroup): Promise<ReadonlySet<string>> {
-  const printed = await lvm.tool('lvm', [
-    'lvs',
-    '--all',
-    '--reportformat',
-    'basic',
-    '--noheadings',
-    '-o',
-    'thin_id',
-    name,
-  ]);
+/** Each pool counts its own. */
+async function thinIdsIn({ lvm, name }: VolumeGroup, pool: string): Promise<ReadonlySet<string>> {
+  const words = ['lvs', '--all', '--reportformat', 'basic', '--noheadings', '-o', 'thin_id'];
+  const printed = await lvm.tool('lvm', [...words, '--select', `pool_lv=${pool}`, name]);
   return new Set(printed.split(/\s+/));
 }
