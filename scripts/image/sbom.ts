@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type DebianPackage, release } from './debian.ts';
 
-/** Packages by their directory, `node_modules/pino` say: the part of package-lock.json that matters here. */
+/** Packages by their directory, `node_modules/yaml` say: the part of package-lock.json that matters here. */
 export type NpmPackages = Readonly<Record<string, NpmPackage>>;
 
 interface NpmPackage {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
+import { createLog, silentLog } from './log.ts';
 
 const program = `
   import { createLog } from '${import.meta.dirname}/log.ts';
@@ -22,4 +23,29 @@ test('each event is one line of JSON; only an error that nobody foresaw comes wi
   assert.deepEqual(refused.err, { type: 'InvalidInput', code: 'InvalidArgument' });
   assert.match(failed.err.stack, /TypeError: a bug\n.* at /);
   assert.deepEqual(more, []);
+});
+
+test('a line tells level, time and process first, then what the log and the event have, and the message last', () => {
+  const lines: string[] = [];
+  const log = createLog('node', 'info', (line) => lines.push(line))
+    .child({ volumeGroup: 'vg' })
+    .child({ deviceClass: 'ssd' });
+  log.warn({ volume: 'v' }, 'slow');
+  const [line = ''] = lines;
+  const [, time = ''] = /"time":"([^"]+)"/.exec(line) ?? [];
+  assert.equal(new Date(time).toISOString(), time);
+  const rest = '"process":"node","volumeGroup":"vg","deviceClass":"ssd","volume":"v","msg":"slow"';
+  assert.equal(line, `{"level":"warn","time":"${time}",${rest}}\n`);
+});
+
+test('only what is asked for is written', () => {
+  const levels = ['debug', 'info', 'warn', 'error'] as const;
+  for (const [i, lowest] of levels.entries()) {
+    const told: string[] = [];
+    const log = createLog('node', lowest, (line) => told.push(JSON.parse(line).level));
+    for (const level of levels) log[level]('an event');
+    assert.deepEqual(told, levels.slice(i));
+    assert.equal(log.isLevelEnabled('debug'), lowest === 'debug');
+  }
+  assert.equal(silentLog.child({ deviceClass: 'ssd' }).isLevelEnabled('error'), false);
 });

@@ -3,9 +3,8 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { pino } from 'pino';
 import { systemClock } from '../base/clock.ts';
-import { silentLog } from '../base/log.ts';
+import { createLog, silentLog } from '../base/log.ts';
 import { ConfigFile } from './config-file.ts';
 import type { StorageConfig } from './device-classes.ts';
 
@@ -22,7 +21,7 @@ async function directory(t: TestContext): Promise<string> {
 /** Follows the file; `next` waits for the next configuration, `refusal` for the next line of the log. */
 async function follow(t: TestContext, path: string) {
   const [configs, refusals] = [queue<StorageConfig>(), queue<string>()];
-  const log = pino({ level: 'error' }, { write: (line: string) => refusals.add(line) });
+  const log = createLog('test', 'error', refusals.add);
   const { file, config } = await ConfigFile.open({ path, clock: systemClock, log });
   t.after(() => file.close());
   file.onChange(configs.add);

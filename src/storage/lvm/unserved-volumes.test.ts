@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { pino } from 'pino';
 import type { Run } from '../../base/exec.ts';
+import { createLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/manual-clock.ts';
 import type { DeviceClass, FileClass, ThickClass, ThinClass } from '../device-classes.ts';
 import { createdTag } from '../tags.ts';
@@ -47,7 +47,7 @@ function start(deviceClasses: readonly DeviceClass[], stdout = '') {
     commands.push(command.join(' '));
     return { stdout, stderr: '' };
   };
-  const log = pino({ level: 'warn' }, { write: (line: string) => void told.push(JSON.parse(line).msg) });
+  const log = createLog('test', 'warn', (line) => told.push(JSON.parse(line).msg));
   const its = { command: ['lvm'] as const, run, env: {}, clock, log };
   return { clock, commands, told, unserved: new UnservedVolumes({ ...its, deviceClasses: () => deviceClasses }) };
 }

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { InvalidInput } from './errors.ts';
+import { written } from './log-fields.ts';
+
+const read = (fields: Record<string, unknown>) => JSON.parse(`{${written(fields).slice(1)}}`);
+
+test('any fields at all give JSON on one line, and what JSON can say is said', () => {
+  const anything = fc.anything({
+    withBigInt: true,
+    withDate: true,
+    withMap: true,
+    withSet: true,
+    withTypedArray: true,
+  });
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), anything), (fields) => {
+      assert.doesNotMatch(written(fields), /\n/);
+      read(fields);
+    }),
+  );
+  fc.assert(
+    fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (fields) => {
+      assert.deepEqual(read(fields), JSON.parse(JSON.stringify(fields)));
+    }),
+  );
+});
+
+test('what cannot be written does not take the rest along', () => {
+  const circular: Record<string, unknown> = {};
+  circular['itself'] = circular;
+  const fields = {
+    circular,
+    get broken() {
+      throw new Error('not now');
+    },
+    nothing: undefined,
+    bytes: 2n ** 64n,
+    text: 'there',
+  };
+  const cannot = 'cannot be written as JSON';
+  assert.deepEqual(read(fields), {
+    circular: cannot,
+    broken: cannot,
+    bytes: '18446744073709551616',
+    text: 'there',
+  });
+});
+
+test('a value without end is cut', () => {
+  const { long, text } = read({ long: ['x'.repeat(5_000_000)], text: 'there' });
+  assert.match(long, /^\["x{999998}\.\.\. and more$/);
+  assert.equal(text, 'there');
+});
+
+test('an error that we foresaw is its code; any other one has its stack and its causes', () => {
+  const foreseen = new InvalidInput('size is negative; give a positive one');
+  const lost = Object.assign(new Error('connection lost', { cause: foreseen }), { code: 'ECONNRESET', socket: {} });
+  const { err, nested } = read({ err: new TypeError('a bug', { cause: lost }), nested: [{ foreseen }] });
+  assert.deepEqual(nested, [{ foreseen: { type: 'InvalidInput', code: 'InvalidArgument' } }]);
+  assert.deepEqual([err.type, err.message], ['TypeError', 'a bug']);
+  assert.match(err.stack, /^TypeError: a bug\n +at /);
+  const { stack, cause, ...facts } = err.cause;
+  assert.deepEqual(facts, { type: 'Error', message: 'connection lost', code: 'ECONNRESET' });
+  assert.match(stack, /^Error: connection lost\n +at /);
+  assert.deepEqual([cause.type, cause.code, cause.message], ['InvalidInput', 'InvalidArgument', foreseen.message]);
+});
+
+test('several errors in one are all told, and one that is its own cause ends', () => {
+  const refused = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
+  const { aggregateErrors } = read({ err: new AggregateError([refused, refused], 'no way') }).err;
+  assert.deepEqual(
+    aggregateErrors.map(({ code }: { code: string }) => code),
+    ['ECONNREFUSED', 'ECONNREFUSED'],
+  );
+  refused.cause = refused;
+  assert.equal(read({ err: refused }).err.cause, 'as above');
+});
