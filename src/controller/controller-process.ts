@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { controllerService } from '../csi/controller-service.ts';
@@ -74,15 +73,13 @@ export async function runController(
   const removals = new NodeRemovals({ nodes: annotatedNodes, removal, clock, log, random: Math.random });
 
   const calls = callLatency();
-  const registry = new Registry();
   const figures = [
     ...watchMetrics({ logicalvolumes: volumes, nodes: annotatedNodes }, clock),
     queueMetric({ 'node-removals': removals }),
     calls.metric,
     ...processMetrics(),
   ];
-  for (const metric of figures) registry.registerMetric(metric);
-  const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
@@ -43,14 +42,14 @@ export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, sign
   );
   parts.defer(() => engine.stop());
 
-  const registry = new Registry();
   const figures = [
     configGauge(() => engine.configProblem),
     ...lvmMetrics(() => engine.lvmFigures),
     ...processMetrics(),
+    calls.metric,
+    operations.metric,
   ];
-  for (const metric of [...figures, calls.metric, operations.metric]) registry.registerMetric(metric);
-  const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 

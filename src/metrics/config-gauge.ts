@@ -1,14 +1,12 @@
-import { Gauge } from 'prom-client';
 import { metrics } from '../names.ts';
+import type { Metric } from './metric.ts';
 
 /** Tells whoever watches that a change of the configuration was refused, and the one of before is still in use. */
-export function configGauge(problem: () => unknown): Gauge {
-  return new Gauge({
+export function configGauge(problem: () => unknown): Metric {
+  return {
     name: metrics.configAccepted,
     help: '1 while the configuration file is in use as it is, 0 while it is refused and the one of before is in use.',
-    registers: [],
-    collect() {
-      this.set(problem() === undefined ? 1 : 0);
-    },
-  });
+    type: 'gauge',
+    read: () => [{ value: problem() === undefined ? 1 : 0 }],
+  };
 }

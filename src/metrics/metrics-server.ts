@@ -1,15 +1,16 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Registry } from 'prom-client';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { createServer } from '../base/node-http.ts';
 import { parseAddress } from '../http/address.ts';
+import { contentType, exposition } from './exposition.ts';
+import type { Metric } from './metric.ts';
 
 interface Collaborators {
   /** `host:port`; without a host, on every address. */
   readonly address: string;
-  readonly registry: Registry;
+  readonly metrics: readonly Metric[];
   readonly log: Log;
 }
 
@@ -38,10 +39,11 @@ export class MetricsServer {
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { registry, log } = this.#collaborators;
+    const { metrics, log } = this.#collaborators;
     try {
       if (request.url === '/metrics') {
-        response.setHeader('content-type', registry.contentType).end(await registry.metrics());
+        const text = await exposition(metrics);
+        response.setHeader('content-type', contentType).end(text);
       } else if (request.url === '/healthz') {
         response.end('ok\n'); // that it comes at all is the answer: a process that hangs gives none
       } else {

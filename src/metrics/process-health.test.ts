@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Metric, Registry } from 'prom-client';
 import { ManualClock } from '../base/manual-clock.ts';
+import { exposition } from './exposition.ts';
 import { callLatency, operationLatency } from './latency.ts';
+import type { Metric } from './metric.ts';
 import { processMetrics } from './process-metrics.ts';
 import { queueMetric } from './queue-metric.ts';
 import { watchMetrics } from './watch-metrics.ts';
 
 async function lines(...figures: readonly Metric[]): Promise<readonly string[]> {
-  const registry = new Registry();
-  for (const metric of figures) registry.registerMetric(metric);
-  return (await registry.metrics()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return (await exposition(figures)).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
 }
 
 test('calls are counted by how long they took and how they ended', async () => {

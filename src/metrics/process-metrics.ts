@@ -1,33 +1,28 @@
-import { Counter, Gauge, type Metric } from 'prom-client';
+import type { Metric } from './metric.ts';
 
 /** What the process itself takes, under the names that every Prometheus client uses. */
 export function processMetrics(): readonly Metric[] {
   return [
-    new Gauge({
+    {
       name: 'process_resident_memory_bytes',
       help: 'Resident memory size in bytes.',
-      registers: [],
-      collect() {
-        this.set(process.memoryUsage.rss());
-      },
-    }),
-    new Counter({
+      type: 'gauge',
+      read: () => [{ value: process.memoryUsage.rss() }],
+    },
+    {
       name: 'process_cpu_seconds_total',
       help: 'Total user and system CPU time spent in seconds.',
-      registers: [],
-      collect() {
+      type: 'counter',
+      read() {
         const { user, system } = process.cpuUsage();
-        this.reset();
-        this.inc((user + system) / 1e6);
+        return [{ value: (user + system) / 1e6 }];
       },
-    }),
-    new Gauge({
+    },
+    {
       name: 'process_start_time_seconds',
       help: 'Start time of the process since unix epoch in seconds.',
-      registers: [],
-      collect() {
-        this.set(Math.round(Date.now() / 1000 - process.uptime()));
-      },
-    }),
+      type: 'gauge',
+      read: () => [{ value: Math.round(Date.now() / 1000 - process.uptime()) }],
+    },
   ];
 }

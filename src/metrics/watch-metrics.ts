@@ -1,6 +1,6 @@
-import { Counter, Gauge, type Metric } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import { metrics } from '../names.ts';
+import type { Metric } from './metric.ts';
 
 /** What an informer tells of its health. */
 interface Watch {
@@ -11,36 +11,20 @@ interface Watch {
   readonly relists: number;
 }
 
-const labelNames = ['watch'] as const;
-
 /** Whether we see what the API server has: a watch that has heard nothing for minutes, not even a bookmark, does not. */
 export function watchMetrics(watches: Readonly<Record<string, Watch>>, clock: Clock): readonly Metric[] {
-  const each = (read: (watch: Watch) => number | undefined) =>
-    Object.entries(watches).flatMap(([watch, its]) => {
-      const value = read(its);
-      return value === undefined ? [] : [{ watch, value }];
-    });
-  const gauge = (name: string, help: string, read: (watch: Watch) => number | undefined) =>
-    new Gauge({
+  const metric =
+    (type: Metric['type']) => (name: string, help: string, read: (watch: Watch) => number | undefined) => ({
       name,
       help,
-      labelNames,
-      registers: [],
-      collect() {
-        for (const { watch, value } of each(read)) this.set({ watch }, value);
-      },
+      type,
+      read: () =>
+        Object.entries(watches).flatMap(([watch, its]) => {
+          const value = read(its);
+          return value === undefined ? [] : [{ labels: { watch }, value }];
+        }),
     });
-  const counter = (name: string, help: string, read: (watch: Watch) => number) =>
-    new Counter({
-      name,
-      help,
-      labelNames,
-      registers: [],
-      collect() {
-        this.reset();
-        for (const { watch, value } of each(read)) this.inc({ watch }, value);
-      },
-    });
+  const [gauge, counter] = [metric('gauge'), metric('counter')];
   const ageSeconds = ({ lastEventAtMs }: Watch) =>
     lastEventAtMs === undefined ? undefined : (clock.now() - lastEventAtMs) / 1000;
   return [

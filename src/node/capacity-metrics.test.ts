@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Registry } from 'prom-client';
+import { exposition } from '../metrics/exposition.ts';
 import { Pools } from '../storage/pools.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
@@ -10,10 +10,9 @@ test('the metrics show the room of the moment; those of a thin pool only where t
   const thin = new InMemoryPool('thin', 500n);
   const figures = { dataPercent: 12.5, metadataPercent: 3, sizeBytes: 500n, overprovisionBytes: 900n };
   thin.capacity = () => ({ sizeBytes: 500n, freeBytes: 900n, thin: figures });
-  const registry = new Registry();
-  for (const metric of capacityMetrics('a', new Pools([pool, thin]))) registry.registerMetric(metric);
+  const metrics = capacityMetrics('a', new Pools([pool, thin]));
   await pool.create({ id: 'v', sizeBytes: 300n, tags: [] });
-  const lines = (await registry.metrics()).split('\n').filter((line) => line.startsWith('topolvm_'));
+  const lines = (await exposition(metrics)).split('\n').filter((line) => line.startsWith('topolvm_'));
   assert.deepEqual(lines, [
     'topolvm_volumegroup_available_bytes{node="a",device_class="ssd"} 700',
     'topolvm_volumegroup_available_bytes{node="a",device_class="thin"} 900',

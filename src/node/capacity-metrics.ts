@@ -1,25 +1,23 @@
-import { Gauge, type Metric } from 'prom-client';
+import type { Metric } from '../metrics/metric.ts';
 import { metrics } from '../names.ts';
 import type { Capacity } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 
 /** The room of each pool, read at the moment somebody asks. */
 export function capacityMetrics(nodeName: string, pools: Pick<Pools, 'all'>): readonly Metric[] {
-  const gauge = (name: string, help: string, read: (capacity: Capacity) => bigint | number | undefined) =>
-    new Gauge({
-      name,
-      help,
-      labelNames: ['node', 'device_class'],
-      registers: [],
-      collect() {
-        this.reset(); // classes come and go
-        for (const pool of pools.all()) {
-          if (pool.name === '') continue; // what lvmd elsewhere calls its default is there by its own name too
-          const value = read(pool.capacity());
-          if (value !== undefined) this.set({ node: nodeName, device_class: pool.name }, Number(value));
-        }
-      },
-    });
+  const gauge = (name: string, help: string, read: (capacity: Capacity) => bigint | number | undefined): Metric => ({
+    name,
+    help,
+    type: 'gauge',
+    read: () =>
+      pools.all().flatMap((pool) => {
+        if (pool.name === '') return []; // what lvmd elsewhere calls its default is there by its own name too
+        const value = read(pool.capacity());
+        return value === undefined
+          ? []
+          : [{ labels: { node: nodeName, device_class: pool.name }, value: Number(value) }];
+      }),
+  });
   const by = 'by device class.';
   return [
     gauge(metrics.volumeGroupAvailableBytes, `Bytes that new volumes can still take, ${by}`, (its) => its.freeBytes),

@@ -1,4 +1,3 @@
-import type { Metric } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
@@ -7,6 +6,7 @@ import { RemotePools } from '../lvmd/remote-pools.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
 import { operationLatency } from '../metrics/latency.ts';
 import { lvmMetrics } from '../metrics/lvm-metrics.ts';
+import type { Metric } from '../metrics/metric.ts';
 import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../names.ts';
 import type { AnsweredCall } from '../rpc/server.ts';
 import type { Pools } from '../storage/pools.ts';

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { Registry } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
@@ -112,7 +111,6 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   });
   atWork.push(work, limits, publisher);
 
-  const registry = new Registry();
   const figures = [
     ...capacityMetrics(nodeName, pools),
     ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
@@ -122,8 +120,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     calls.metric,
     ...processMetrics(),
   ];
-  for (const metric of figures) registry.registerMetric(metric);
-  const metrics = new MetricsServer({ address: options.metricsAddress, registry, log });
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
   await metrics.listen();
   atWork.push(metrics);
 

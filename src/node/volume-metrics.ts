@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises';
-import { Gauge, type Metric } from 'prom-client';
 import type { Clock } from '../base/clock.ts';
+import type { Labels, Metric, Sample } from '../metrics/metric.ts';
 import { claimName, metrics } from '../names.ts';
 import type { Volume } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
@@ -16,8 +16,6 @@ interface Collaborators {
 const answerWithinMs = 1000;
 /** Each holds a thread that all file work of the process shares; there are four. */
 const unansweredAtMost = 2;
-const labelNames = ['node', 'device_class', 'volume', 'claim'] as const;
-type Labels = Record<(typeof labelNames)[number], string>;
 
 /** How large each volume is and how full those that are mounted are, read at the moment somebody asks. */
 export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborators): readonly Metric[] {
@@ -28,33 +26,27 @@ export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborat
       .filter(({ name }) => name !== '') // what lvmd elsewhere calls its default is there by its own name too
       .flatMap((pool) => pool.list().map((volume) => ({ volume, labels: labelsOf(nodeName, pool.name, volume) })));
   return [
-    new Gauge({
+    {
       name: metrics.volumeSizeBytes,
       help: 'Bytes of each volume.',
-      labelNames,
-      registers: [],
-      collect() {
-        this.reset(); // volumes come and go
-        for (const { volume, labels } of volumes()) this.set(labels, Number(volume.sizeBytes));
-      },
-    }),
-    new Gauge({
+      type: 'gauge',
+      read: () => volumes().map(({ volume, labels }) => ({ labels, value: Number(volume.sizeBytes) })),
+    },
+    {
       name: metrics.volumeUsedBytes,
       help: 'Bytes that the filesystem of each mounted volume has in use.',
-      labelNames,
-      registers: [],
-      async collect() {
+      type: 'gauge',
+      async read() {
         const targets = await targetsByDevice(kubeletDir);
-        const used: { readonly labels: Labels; readonly bytes: number }[] = [];
+        const used: Sample[] = [];
         for (const { volume, labels } of volumes()) {
           const target = targets.get((await blockDeviceAt(volume.devicePath)) ?? '');
-          const bytes = target === undefined ? undefined : await usage.usedBytes(target);
-          if (bytes !== undefined) used.push({ labels, bytes });
+          const value = target === undefined ? undefined : await usage.usedBytes(target);
+          if (value !== undefined) used.push({ labels, value });
         }
-        this.reset();
-        for (const { labels, bytes } of used) this.set(labels, bytes);
+        return used;
       },
-    }),
+    },
   ];
 }
 

@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, rm, statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Registry } from 'prom-client';
 import { systemClock } from '../../src/base/clock.ts';
+import { exposition } from '../../src/metrics/exposition.ts';
 import { volumeMetrics } from '../../src/node/volume-metrics.ts';
 import type { Pool, Volume } from '../../src/storage/pool.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
@@ -29,10 +29,10 @@ test('each volume tells its size, and those that are mounted how full they are',
   undoAfter(t, () => command('umount', target));
 
   const pool = { name: 'ssd', list: () => volumes } as unknown as Pool;
-  const registry = new Registry();
   const collaborators = { nodeName: 'a', pools: { all: () => [pool] }, kubeletDir, clock: systemClock };
-  for (const metric of volumeMetrics(collaborators)) registry.registerMetric(metric);
-  const shown = (await registry.metrics()).split('\n').filter((line) => line.startsWith('moorage_'));
+  const shown = (await exposition(volumeMetrics(collaborators)))
+    .split('\n')
+    .filter((line) => line.startsWith('moorage_'));
 
   const labels = 'node="a",device_class="ssd",volume="mounted",claim="shop/db"';
   const { blocks, bfree, bsize } = await statfs(target);
