@@ -1,6 +1,6 @@
-// npm run build: the one bundle that ships, with its start script.
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+// npm run build: the bundle that ships, with its start script.
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { build } from 'esbuild';
 
 const home = join(import.meta.dirname, '..');
@@ -13,34 +13,44 @@ if (!flags) throw new Error("bin/moorage has no line with Node's flags any more;
 const startScript = `#!/bin/sh
 name=\${0##*/}
 [ "$name" = moorage ] || set -- "$name" "$@"
-self=$(readlink -f -- "$0")
+self=$0
+[ -h "$self" ] && self=$(readlink -f -- "$self")
 export MALLOC_ARENA_MAX=1
 exec node ${flags} "\${self%/*}/moorage.mjs" "$@"
 `;
 
+// In parts, of which a process loads its own: what it does not need takes no memory, and no time to read.
 const { outputFiles } = await build({
-  entryPoints: [join(home, 'src', 'main.ts')],
-  outfile: join(dist, 'moorage.mjs'),
+  entryPoints: { moorage: join(home, 'src', 'main.ts') },
+  outdir: dist,
+  outExtension: { '.js': '.mjs' },
+  splitting: true,
+  chunkNames: 'parts/[name]-[hash]',
   write: false,
   bundle: true,
   platform: 'node',
   target: 'node26',
   format: 'esm',
+  alias: { yaml: join(home, 'node_modules', 'yaml', 'browser', 'index.js') }, // as modules; for Node it has CommonJS only
   minifySyntax: true,
   minifyWhitespace: true, // the less there is to read, the sooner a process is up
   sourcemap: 'linked',
   legalComments: 'eof',
-  // Some dependencies are CommonJS and ask for Node's own modules with require().
-  banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
   logLevel: 'warning',
 });
-await mkdir(dist, { recursive: true });
-for (const { path, contents } of outputFiles) await replace(path, contents, 0o644);
+// What a part holds is in its name, and what asks for the parts is replaced after them: whoever starts meanwhile has all
+// of the old bundle or all of the new one.
+const partsDir = join(dist, 'parts');
+await mkdir(partsDir, { recursive: true });
+const parts = outputFiles.filter(({ path }) => dirname(path) === partsDir);
+const entry = outputFiles.filter(({ path }) => dirname(path) === dist);
+for (const { path, contents } of [...parts, ...entry]) await replace(path, contents, 0o644);
 await replace(join(dist, 'moorage'), startScript, 0o755);
+const outdated = new Set(await readdir(partsDir)).difference(new Set(parts.map(({ path }) => basename(path))));
+for (const file of outdated) await rm(join(partsDir, file), { force: true });
 
-/** At once: whoever reads it meanwhile has all of the old one or all of the new one. */
 async function replace(path: string, content: string | Uint8Array, mode: number): Promise<void> {
-  const draft = `${path}.${process.pid}`;
+  const draft = join(dist, `.${basename(path)}.${process.pid}`);
   await writeFile(draft, content, { mode });
   await rename(draft, path);
 }

@@ -1,4 +1,4 @@
-import { copyFile } from 'node:fs/promises';
+import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { run } from '../../src/base/exec.ts';
 import { stage } from '../../test/worlds/host/progress.ts';
@@ -25,7 +25,8 @@ export async function measureEngine(): Promise<EngineResults> {
   await stage('Moorage', () => run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs, cwd: home }));
   const { machine, close } = await stage('LVM machine', startMachine);
   try {
-    for (const file of ['moorage', 'moorage.mjs']) await copyFile(join(home, 'dist', file), join(machine.dir, file));
+    for (const file of ['moorage', 'moorage.mjs', 'parts'])
+      await cp(join(home, 'dist', file), join(machine.dir, file), { recursive: true });
     const moorage = join(machine.dir, 'moorage');
     const words = [process.execPath, 'bench/engine/inside.ts', '/run', String(budgetSeconds), moorage, topolvm.lvmd];
     return await stage('Measuring', async (say) => {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { arch } from 'node:os';
 import { join } from 'node:path';
 import manifest from '../../package.json' with { type: 'json' };
@@ -86,7 +86,7 @@ export function imageOf(layers: readonly Layer[]): Image {
     name: imageName,
     architecture,
     layers,
-    entrypoint: ['/usr/bin/moorage'],
+    entrypoint: ['/usr/lib/moorage/moorage'],
     environment: ['PATH=/usr/bin:/usr/sbin'],
     labels: {
       'org.opencontainers.image.title': 'Moorage',
@@ -100,9 +100,12 @@ export function imageOf(layers: readonly Layer[]): Image {
 
 async function npmPackages(): Promise<NpmPackages> {
   const read = async (file: string) => JSON.parse(await readFile(join(home, file), 'utf8')) as unknown;
-  const { sources } = (await read('dist/moorage.mjs.map')) as { sources: string[] };
+  const sources = (await bundleFiles('.mjs.map')).map(async (file) => (await read(file)) as { sources: string[] });
   const { packages } = (await read('package-lock.json')) as { packages: NpmPackages };
-  return bundledPackages(sources, packages);
+  return bundledPackages(
+    (await Promise.all(sources)).flatMap(({ sources }) => sources),
+    packages,
+  );
 }
 
 function skeleton(): TreeEntry[] {
@@ -120,10 +123,23 @@ async function nodeEntries(node: Buffer): Promise<TreeEntry[]> {
   ];
 }
 
+/** What the build has written, in an order that is always the same. */
+async function bundleFiles(ending: '.mjs' | '.mjs.map'): Promise<string[]> {
+  const files = await readdir(join(home, 'dist'), { recursive: true });
+  return files
+    .filter((file) => file.endsWith(ending))
+    .sort()
+    .map((file) => `dist/${file}`);
+}
+
 async function moorageEntries(): Promise<TreeEntry[]> {
   const files = [
     { from: 'dist/moorage', path: 'usr/lib/moorage/moorage', mode: 0o755 },
-    { from: 'dist/moorage.mjs', path: 'usr/lib/moorage/moorage.mjs', mode: 0o644 },
+    ...(await bundleFiles('.mjs')).map((from) => ({
+      from,
+      path: from.replace('dist', 'usr/lib/moorage'),
+      mode: 0o644,
+    })),
     { from: 'LICENSE', path: 'usr/share/doc/moorage/copyright', mode: 0o644 },
   ];
   return Promise.all(
