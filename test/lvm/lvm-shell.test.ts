@@ -28,6 +28,11 @@ async function shells(): Promise<number[]> {
   return found;
 }
 
+async function memoryMib(pid: number): Promise<number> {
+  const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kib) / 1024;
+}
+
 const newVolume = (id: string) => ({ id, sizeBytes: 4n * mebibyte, tags: [] });
 
 async function onNewGroup(t: TestContext, prefix?: readonly string[]) {
@@ -73,6 +78,26 @@ test('a shell that has nothing to do ends, and the next command starts another',
 
   await lvm.execute(['lvs', vg]);
   assert.deepEqual([figures.commands.shell, figures.shellRestarts], [3, 0], 'nobody calls it lost');
+});
+
+test('a shell that makes, tags, grows and removes volumes stays small', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  // Which pieces fit into a heap again is a matter of a few bytes, so each shell has names of another length.
+  for (const length of [1, 2, 3, 5, 8, 12, 16, 20, 28, 40]) {
+    const engine = new Engine(t);
+    const pool = await engine.open(thickClass(vg));
+    for (const id of ['a', 'b', 'c'].map((letter) => letter.repeat(length))) {
+      await pool.create({ ...newVolume(id), tags: ['one', 'two'] }, signal);
+      await pool.addTags(id, ['three'], signal);
+      await pool.grow(id, 8n * mebibyte, signal);
+      await pool.remove(id, signal);
+    }
+    const [shell = 0] = await shells();
+    const mib = await memoryMib(shell);
+    assert.ok(mib < 35, `with names of ${length} letters it holds ${mib} MiB`); // a heap in pieces makes it 50 to 100
+    await engine.groups.stop();
+    await eventually('the shell is gone', async () => (await shells()).length === 0);
+  }
 });
 
 test('through nsenter the shell finds its settings and its disks, too', async (t) => {

@@ -10,10 +10,16 @@ const reportFd = 3;
 const maxWords = 60;
 
 /**
+ * How the C library shall treat the memory of a process that LVM did not write for many commands.
+ *
  * LVM sets memory aside before it suspends a device, by touching it. Kept in the process, that memory is there the next
- * time; given back to the kernel, each command would pay for it anew. Its large buffers for reading disks are not worth it.
+ * time; given back to the kernel, each command would pay for it anew.
+ *
+ * Each command takes one large piece for what it reads from disks, cut to whole pages. The scraps of the cut must join it
+ * again when it is free: kept in the library's cache of small pieces, they are used for something else, the next large
+ * piece does not fit there any more, and within some commands a heap of 1 MiB grows to 80, all locked in memory.
  */
-const keepMemory = { MALLOC_TRIM_THRESHOLD_: '4194304', MALLOC_MMAP_THRESHOLD_: '1048576' };
+const steadyMemory = { MALLOC_TRIM_THRESHOLD_: '4194304', GLIBC_TUNABLES: 'glibc.malloc.tcache_count=0' };
 
 export interface LvmShellOptions {
   /** How to call `lvm` itself, for instance through nsenter. */
@@ -49,7 +55,7 @@ export class LvmShell {
       stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
       env: {
         ...env,
-        ...keepMemory,
+        ...steadyMemory,
         LC_ALL: 'C',
         LVM_SYSTEM_DIR: systemDir,
         LVM_REPORT_FD: String(reportFd),
