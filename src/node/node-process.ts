@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
@@ -10,6 +11,7 @@ import { Informer } from '../kube/informer.ts';
 import { nodes } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { callLatency } from '../metrics/latency.ts';
+import type { Metric } from '../metrics/metric.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
@@ -20,6 +22,8 @@ import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
+import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
+import { AgentTurn } from './agent-turn.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
 import { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
@@ -61,18 +65,15 @@ interface Stoppable {
   stop(graceMs: number): Promise<void>;
 }
 
-/** The agent of one node. Runs until the signal aborts, then ends what it has begun and returns. */
+/**
+ * The agent of one node. Runs until the signal aborts, then ends what it has begun and returns. While another agent is at
+ * work there, as during an upgrade, it stands by.
+ */
 export async function runNode(options: NodeOptions, its: NodeCollaborators, signal: AbortSignal): Promise<void> {
   const { nodeName, kubeletDir } = options;
   const { client, run, env, clock, log } = its;
   const random = Math.random;
-  await using parts = new AsyncDisposableStack(); // stopped in reverse: first the work, then the watches, last the engine
-
-  const calls = callLatency();
-  const start = options.embedLvmd ? embeddedEngine : remoteEngine;
-  const engine = await start({ ...options, run, env, onAnswered: calls.observe, clock, log }, signal);
-  parts.defer(() => engine.stop());
-  const { pools } = engine;
+  await using parts = new AsyncDisposableStack(); // stopped in reverse: first the work, then the engine, last the watches
 
   const volumes = new Informer({
     client,
@@ -91,6 +92,37 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     log,
   });
   parts.defer(() => node.stop());
+
+  const calls = callLatency();
+  const figures: Metric[] = [
+    ...watchMetrics({ logicalvolumes: volumes, node }, clock),
+    calls.metric,
+    ...processMetrics(),
+  ];
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
+  parts.defer(() => metrics.stop());
+
+  const turn = await AgentTurn.take(options.csiSocket, clock);
+  parts.defer(() => {
+    log.info('stopped');
+    turn.end();
+  });
+  const standsBy = !turn.isFirst;
+  if (standsBy) {
+    // One that would not start must not look healthy: it is then that an upgrade ends the agent before it.
+    if (options.embedLvmd) parseStorageConfig(await readFile(options.configFile, 'utf8'));
+    volumes.start();
+    node.start();
+    await metrics.listen();
+    log.info('another agent serves this node; standing by until it has ended');
+    await turn.comes(signal);
+    log.info('taking over');
+  }
+
+  const start = options.embedLvmd ? embeddedEngine : remoteEngine;
+  const engine = await start({ ...options, run, env, onAnswered: calls.observe, clock, log }, signal);
+  parts.defer(() => engine.stop());
+  const { pools } = engine;
 
   // All of these are told at the same moment: they share one grace, and nothing new begins after it.
   const atWork: Stoppable[] = [{ stop: (graceMs) => engine.stopServing(graceMs) }];
@@ -111,18 +143,13 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   });
   atWork.push(work, limits, publisher);
 
-  const figures = [
+  figures.push(
     ...capacityMetrics(nodeName, pools),
     ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
     ...engine.metrics,
-    ...watchMetrics({ logicalvolumes: volumes, node }, clock),
     queueMetric({ logicalvolumes: work, 'io-limits': limits.queue, node: publisher.queue }),
-    calls.metric,
-    ...processMetrics(),
-  ];
-  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
-  await metrics.listen();
-  atWork.push(metrics);
+  );
+  if (!standsBy) await metrics.listen();
 
   const ephemeral = new EphemeralVolumes({ pools, log });
   const published = publishing({ pools, ephemeral, run, onPublished: (volumeId) => limits.published(volumeId) });

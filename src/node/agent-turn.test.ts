@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { eventually } from '../../test/worlds/host/eventually.ts';
+import { ManualClock } from '../base/manual-clock.ts';
+import { AgentTurn } from './agent-turn.ts';
+
+const { signal } = new AbortController();
+
+async function socketPath(t: TestContext): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'moorage-agents-'));
+  t.after(() => rm(directory, { recursive: true }));
+  return join(directory, 'csi.sock');
+}
+
+/** Returns how to stop. */
+async function serve(csiSocket: string): Promise<() => void> {
+  const connections: Socket[] = [];
+  const server = createServer((connection) => connections.push(connection));
+  server.listen(csiSocket);
+  await once(server, 'listening');
+  return () => {
+    server.close();
+    for (const connection of connections) connection.destroy();
+  };
+}
+
+test('an agent of a version that knew of no turns is given the time to end', async (t) => {
+  const csiSocket = await socketPath(t);
+  const clock = new ManualClock();
+  const endOlder = await serve(csiSocket);
+  const turn = await AgentTurn.take(csiSocket, clock);
+  t.after(() => turn.end());
+  assert.equal(turn.isFirst, false);
+  let hasCome = false;
+  const comes = turn.comes(signal).then(() => {
+    hasCome = true;
+  });
+  endOlder();
+  await eventually('it has seen that the socket is closed', async () => clock.timers === 1);
+  clock.advance(29_999);
+  assert.equal(hasCome, false);
+  clock.advance(1);
+  await comes;
+});
+
+test('one that takes turns has ended when it says so, and is waited for no longer', async (t) => {
+  const csiSocket = await socketPath(t);
+  const clock = new ManualClock();
+  const first = await AgentTurn.take(csiSocket, clock);
+  assert.equal(first.isFirst, true);
+  const stopServing = await serve(csiSocket);
+  const second = await AgentTurn.take(csiSocket, clock);
+  t.after(() => second.end());
+  assert.equal(second.isFirst, false);
+  let hasCome = false;
+  const comes = second.comes(signal).then(() => {
+    hasCome = true;
+  });
+  stopServing();
+  assert.equal(hasCome, false, 'what it has begun is not done yet');
+  first.end();
+  await comes;
+  assert.equal(clock.timers, 0);
+});

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Turn } from './turn.ts';
+
+const { signal } = new AbortController();
+
+async function line(t: TestContext): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'moorage-turn-'));
+  t.after(() => rm(directory, { recursive: true }));
+  return join(directory, 'line');
+}
+
+test('who comes first has its turn at once, and the next one when that has ended', async (t) => {
+  const directory = await line(t);
+  const first = await Turn.take(directory);
+  assert.equal(await first.hasCome(), true);
+  const second = await Turn.take(directory);
+  assert.equal(await second.hasCome(), false);
+
+  let isSecond = false;
+  const comes = second.comes(signal).then(() => {
+    isSecond = true;
+  });
+  assert.equal(await second.hasCome(), false);
+  assert.equal(isSecond, false);
+  first.end();
+  await comes;
+  assert.equal(await second.hasCome(), true);
+  second.end();
+  assert.deepEqual(await readdir(directory), [], 'nothing is left');
+});
+
+test('nobody waits for the dead, and what they left goes', async (t) => {
+  const directory = await line(t);
+  const script = `
+    const { Turn } = await import(${JSON.stringify(join(import.meta.dirname, 'turn.ts'))});
+    await Turn.take(${JSON.stringify(directory)});
+    console.log('taken');`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await once(child.stdout, 'data');
+  const [left] = await readdir(directory);
+  const turn = await Turn.take(directory);
+  t.after(() => turn.end());
+  assert.equal(await turn.hasCome(), false);
+  const comes = turn.comes(signal);
+  child.kill('SIGKILL');
+  await comes;
+  assert.ok(left && !(await readdir(directory)).includes(left), `${left} is gone`);
+});
+
+test('who no longer wants to wait leaves the line to others', async (t) => {
+  const directory = await line(t);
+  const first = await Turn.take(directory);
+  const impatient = await Turn.take(directory);
+  const third = await Turn.take(directory);
+  t.after(() => third.end());
+  const leave = new AbortController();
+  const waiting = impatient.comes(leave.signal);
+  const comes = third.comes(signal);
+  leave.abort(new Error('told to end'));
+  await assert.rejects(waiting, { message: 'told to end' });
+  impatient.end();
+  assert.equal(await third.hasCome(), false);
+  first.end();
+  await comes;
+});
+
+test('however many come and go at once, one at a time has its turn', async (t) => {
+  const directory = await line(t);
+  let working = 0;
+  let most = 0;
+  let done = 0;
+  const work = async () => {
+    const turn = await Turn.take(directory);
+    await turn.comes(signal);
+    most = Math.max(most, ++working);
+    await new Promise((resolve) => setImmediate(resolve));
+    working--;
+    done++;
+    turn.end();
+  };
+  await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      for (let round = 0; round < 10; round++) await work();
+    }),
+  );
+  assert.deepEqual({ most, done }, { most: 1, done: 80 });
+});

@@ -1,0 +1,105 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface, type Interface } from 'node:readline';
+import type { TestContext } from 'node:test';
+import { stringify } from 'yaml';
+import { scratchDirectory } from './scratch.ts';
+
+const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
+
+export interface LogLine {
+  readonly time: string;
+  readonly msg: string;
+  readonly socket?: string;
+}
+
+/** Where the agents of one machine meet. Its API server is never there, which keeps no agent from serving. */
+export class AgentPlace {
+  readonly directory: string;
+  readonly csiSocket: string;
+
+  private constructor(directory: string) {
+    this.directory = directory;
+    this.csiSocket = join(directory, 'csi.sock');
+  }
+
+  static async create(t: TestContext): Promise<AgentPlace> {
+    const place = new AgentPlace(await scratchDirectory(t));
+    for (const name of ['files', 'kubelet']) await mkdir(join(place.directory, name));
+    const server = { name: 'none', cluster: { server: 'https://127.0.0.1:1' } };
+    const context = { name: 'none', context: { cluster: 'none', user: 'none' } };
+    await writeFile(
+      join(place.directory, 'kubeconfig'),
+      stringify({
+        'current-context': 'none',
+        clusters: [server],
+        contexts: [context],
+        users: [{ name: 'none', user: {} }],
+      }),
+    );
+    return place;
+  }
+
+  /** Resolves as soon as its process is there. */
+  async start(t: TestContext, deviceClasses?: readonly object[]): Promise<AgentProcess> {
+    const files = [{ name: 'files', type: 'file', path: join(this.directory, 'files'), default: true, 'spare-gb': 0 }];
+    const config = join(this.directory, 'lvmd.yaml');
+    await writeFile(config, stringify({ 'device-classes': deviceClasses ?? files }));
+    const agent = new AgentProcess([
+      ...['node', '--nodename=here', `--config=${config}`, `--kubeconfig=${join(this.directory, 'kubeconfig')}`],
+      ...[`--csi-socket=${this.csiSocket}`, `--lvmd-socket=${join(this.directory, 'lvmd.sock')}`],
+      ...[`--kubelet-dir=${join(this.directory, 'kubelet')}`, '--metrics-addr=127.0.0.1:0'],
+    ]);
+    t.after(() => agent.end('SIGKILL'));
+    return agent;
+  }
+}
+
+/** A real `moorage node`. */
+export class AgentProcess {
+  readonly #child: ChildProcess;
+  readonly #lines: Interface;
+  readonly #ended: Promise<unknown>;
+  readonly #said: string[] = [];
+
+  constructor(args: readonly string[]) {
+    const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
+    this.#child = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    this.#lines = createInterface({ input: this.#child.stderr ?? process.stdin });
+    this.#lines.on('line', (line) => this.#said.push(line));
+    this.#ended = once(this.#child, 'close'); // all that it said has been read, too
+  }
+
+  get #hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  /** All that it has said so far, for people. */
+  get words(): string {
+    return this.#said.join('\n');
+  }
+
+  get log(): readonly LogLine[] {
+    return this.#said.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as LogLine);
+  }
+
+  /** When it said this; waits for it if need be. */
+  async said(message: RegExp): Promise<number> {
+    for (;;) {
+      const line = this.log.find(({ msg, socket = '' }) => message.test(`${msg} ${socket}`));
+      if (line) return Date.parse(line.time);
+      if (this.#hasEnded) throw new Error(`it has ended without ${message}:\n${this.words}`);
+      await Promise.race([once(this.#lines, 'line'), this.#ended]);
+    }
+  }
+
+  /** Resolves with its exit code when it has ended. */
+  async end(signal?: NodeJS.Signals): Promise<number | null> {
+    if (signal) this.#child.kill(signal);
+    await this.#ended;
+    return this.#child.exitCode;
+  }
+}

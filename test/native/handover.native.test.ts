@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { nobodyListens } from '../../src/rpc/socket-answers.ts';
+import { AgentPlace, type AgentProcess } from './agent-process.ts';
+import { whyNotRoot } from './scratch.ts';
+
+const native = { skip: whyNotRoot, timeout: 300_000 };
+const serving = /^serving .*csi\.sock$/;
+const standingBy = /standing by/;
+
+const hasServed = (agent: AgentProcess) => agent.log.some(({ msg }) => msg === 'serving');
+
+test('an agent that is started beside another stands by, and takes over when that has ended', native, async (t) => {
+  const place = await AgentPlace.create(t);
+  const first = await place.start(t);
+  await first.said(serving);
+  const second = await place.start(t);
+  await second.said(standingBy);
+  assert.ok(!hasServed(second));
+
+  assert.equal(await first.end('SIGTERM'), 0, first.words);
+  await second.said(serving);
+  assert.ok((await first.said(/^stopped/)) <= (await second.said(/^taking over/)), `${first.words}\n${second.words}`);
+  assert.equal(await second.end('SIGTERM'), 0, second.words);
+});
+
+test('it takes over from one that was killed, too, and that stands by when it comes again', native, async (t) => {
+  const place = await AgentPlace.create(t);
+  const first = await place.start(t);
+  await first.said(serving);
+  const second = await place.start(t);
+  await second.said(standingBy);
+  await first.end('SIGKILL');
+  await second.said(serving);
+  const again = await place.start(t);
+  await again.said(standingBy);
+  assert.ok(!hasServed(again));
+});
+
+test('one that is told to end while it stands by just ends', native, async (t) => {
+  const place = await AgentPlace.create(t);
+  const first = await place.start(t);
+  await first.said(serving);
+  const second = await place.start(t);
+  await second.said(standingBy);
+  assert.equal(await second.end('SIGTERM'), 0, second.words);
+  assert.ok(!hasServed(second));
+  assert.equal(await nobodyListens(place.csiSocket), false, 'the first one serves');
+});
+
+test('one whose configuration is no good fails at once, and the other serves on', native, async (t) => {
+  const place = await AgentPlace.create(t);
+  const first = await place.start(t);
+  await first.said(serving);
+  const second = await place.start(t, [{ name: 'files', type: 'tape' }]);
+  assert.equal(await second.end(), 1, second.words);
+  assert.match(second.words, /^moorage: .*type/m);
+  assert.doesNotMatch(second.words, standingBy, 'it never looked healthy');
+  assert.equal(await nobodyListens(place.csiSocket), false, 'the first one serves');
+});
