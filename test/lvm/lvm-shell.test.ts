@@ -28,6 +28,9 @@ async function shells(): Promise<number[]> {
   return found;
 }
 
+/** As vgcreate makes it. */
+const metadataAreaBytes = mebibyte;
+
 async function memoryMib(pid: number): Promise<number> {
   const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Number(kib) / 1024;
@@ -65,7 +68,7 @@ test('a shell that has nothing to do ends, and the next command starts another',
   const figures = newLvmFigures();
   const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock, log: silentLog, figures });
   undoAfter(t, async () => lvm.close());
-  lvm.useDevices([disk]);
+  lvm.useDisks({ devices: [disk], metadataAreaBytes });
   await lvm.execute(['lvs', vg]);
   assert.equal((await shells()).length, 1);
 
@@ -100,6 +103,27 @@ test('a shell that makes, tags, grows and removes volumes stays small', async (t
   }
 });
 
+test('a shell works on the largest metadata that a group of this kind can have', async (t) => {
+  const { vg, pool, engine } = await onNewGroup(t);
+  const tag = (index: number) => `${index}`.padEnd(1000, 'x');
+  const fill = async (index: number) => {
+    const words = Array.from({ length: 20 }, (_, at) => ['--addtag', tag(index * 20 + at)]).flat();
+    await command('vgchange', ...words, vg);
+  };
+  for (let index = 0; index < 22; index++) await fill(index);
+  await assert.rejects(async () => {
+    for (let index = 22; ; index++) await fill(index);
+  }, /metadata/);
+  await command('vgchange', '--deltag', tag(0), '--deltag', tag(1), vg); // room for a volume
+
+  await pool.create(newVolume('a'), signal);
+  await pool.grow('a', 8n * mebibyte, signal);
+  await pool.remove('a', signal);
+  const { commands, shellRestarts, shellFailures } = engine.groups.figures;
+  assert.ok(commands.shell >= 3);
+  assert.deepEqual([shellRestarts, shellFailures], [0, 0]);
+});
+
 test('through nsenter the shell finds its settings and its disks, too', async (t) => {
   const prefix = ['nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1', '/sbin/lvm'];
   const { pool, engine } = await onNewGroup(t, prefix);
@@ -131,7 +155,7 @@ test('the filters of the node hold for the shell: a disk that they reject is nev
   const figures = newLvmFigures();
   const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, figures });
   undoAfter(t, async () => lvm.close());
-  lvm.useDevices([first]);
+  lvm.useDisks({ devices: [first], metadataAreaBytes });
   assert.match(await lvm.execute(['vgs', '-o', 'vg_name']), new RegExp(`"${vg}"`));
   assert.doesNotMatch(await lvm.execute(['vgs', '-o', 'vg_name']), /hidden/);
   assert.equal(figures.commands.shell, 2);
@@ -142,7 +166,7 @@ test('words that the shell would take apart go as a process', async (t) => {
   const figures = newLvmFigures();
   const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, figures });
   undoAfter(t, async () => lvm.close());
-  lvm.useDevices([disks()[0] ?? '']);
+  lvm.useDisks({ devices: disks().slice(0, 1), metadataAreaBytes });
   await lvm.execute(['lvs', '--config', 'report { separator="x y" }', vg]);
   assert.deepEqual(figures.commands, { shell: 0, exec: 1 });
 });

@@ -1,10 +1,11 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { LvmFigures } from './lvm-figures.ts';
 import { LvmShell } from './lvm-shell.ts';
-import { mergedConfiguration, rootOf, writeShellSettings } from './shell-settings.ts';
+import { type Disks, mergedConfiguration, rootOf, writeShellSettings } from './shell-settings.ts';
 
 const defaultCommandTimeoutMs = 60_000;
 const shellStartTimeoutMs = 10_000;
@@ -37,7 +38,7 @@ export class Lvm {
   readonly #log: Log;
   readonly #figures: LvmFigures;
   readonly #commandTimeoutMs: number;
-  #devices: readonly string[] = [];
+  #disks: Disks = { devices: [], metadataAreaBytes: 0n };
   #shell: LvmShell | undefined;
   #noShellUntilMs = 0;
   #idle: Timer | undefined;
@@ -57,10 +58,11 @@ export class Lvm {
     return rootOf(this.#command);
   }
 
-  /** The physical volumes of the group, as LVM names them. Without any there is no shell. */
-  useDevices(devices: readonly string[]): void {
-    if (devices.join('\n') === this.#devices.join('\n')) return;
-    this.#devices = devices;
+  /** The disks of the group. Without any there is no shell. */
+  useDisks({ devices, metadataAreaBytes }: Disks): void {
+    const disks = { devices, metadataAreaBytes };
+    if (isDeepStrictEqual(disks, this.#disks)) return;
+    this.#disks = disks;
     this.close();
   }
 
@@ -105,7 +107,7 @@ export class Lvm {
 
   async #shellFor(args: readonly string[]): Promise<LvmShell | undefined> {
     if (this.#shell && !this.#shell.alive) this.#lose(); // it ended while nobody asked it anything
-    if (this.#devices.length === 0 || !LvmShell.understands(args)) return undefined;
+    if (this.#disks.devices.length === 0 || !LvmShell.understands(args)) return undefined;
     if (this.#shell) return this.#shell;
     if (this.#clock.now() < this.#noShellUntilMs) return undefined;
     try {
@@ -127,7 +129,7 @@ export class Lvm {
       timeoutMs: shellStartTimeoutMs,
       env: this.#env,
     });
-    const systemDir = await writeShellSettings(this.root, merged.stdout, this.#devices);
+    const systemDir = await writeShellSettings(this.root, merged.stdout, this.#disks);
     const shell = new LvmShell({ command: this.#command, env: this.#env, systemDir });
     try {
       await shell.run(['version'], shellStartTimeoutMs); // it answers, in the way that we understand

@@ -13,7 +13,10 @@ function report(volumes: readonly Record<string, string>[], group: Record<string
     vg_free_count: '1000',
     ...group,
   };
-  const pv = [{ pv_name: '/dev/sdb' }, { pv_name: '[unknown]' }];
+  const pv = [
+    { pv_name: '/dev/sdb', pv_mda_size: '1044480' },
+    { pv_name: '[unknown]', pv_mda_size: '0' },
+  ];
   return JSON.stringify({ report: [{ vg: [vg], pv, lv: volumes, pvseg: [], seg: [] }] });
 }
 
@@ -67,6 +70,7 @@ test('sizes, tags and devices are read; a device that is missing has no path', (
     extents: 1023n,
     freeExtents: 1000n,
     devices: ['/dev/sdb'],
+    metadataAreaBytes: 1044480n,
     volumes: [data, { ...data, name: 'idle', active: false, tags: [] }],
   });
 });

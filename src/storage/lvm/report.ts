@@ -10,6 +10,8 @@ export interface GroupReport {
   readonly freeExtents: bigint;
   /** The paths of its devices; of one that is missing there is none. */
   readonly devices: readonly string[];
+  /** The largest area on them that LVM keeps the group's metadata in. */
+  readonly metadataAreaBytes: bigint;
   readonly volumes: readonly LogicalVolume[];
 }
 
@@ -62,7 +64,7 @@ export function reportArguments(volumeGroup: string): string[] {
     ...['--reportformat', 'json', '--units', 'b', '--nosuffix'],
     ...['--configreport', 'vg', '-o', groupFields.join(',')],
     ...['--configreport', 'lv', '-o', volumeFields.join(',')],
-    ...['--configreport', 'pv', '-o', 'pv_name'],
+    ...['--configreport', 'pv', '-o', 'pv_name,pv_mda_size'],
     ...['--configreport', 'seg', '-o', 'lv_name,stripes'],
     ...['--configreport', 'pvseg', '-o', 'pv_uuid'], // it comes in any case; one field keeps it small
     volumeGroup,
@@ -114,7 +116,7 @@ const fullReportSchema = v.object({
   report: v.tuple([
     v.object({
       vg: v.tuple([groupSchema]),
-      pv: v.array(v.object({ pv_name: v.string() })),
+      pv: v.array(v.object({ pv_name: v.string(), pv_mda_size: count })),
       lv: v.array(volumeSchema),
       seg: v.array(
         v.object({ lv_name: v.string(), stripes: v.pipe(v.string(), v.regex(/^\d{1,5}$/), v.transform(Number)) }),
@@ -146,6 +148,7 @@ export function parseReport(json: string): GroupReport {
     extents: vg[0].vg_extent_count,
     freeExtents: vg[0].vg_free_count,
     devices: pv.map((row) => row.pv_name).filter((path) => path.startsWith('/')),
+    metadataAreaBytes: pv.reduce((most, { pv_mda_size: size }) => (size > most ? size : most), 0n),
     volumes: lv
       .filter((row) => !row.lv_name.startsWith('['))
       .map((row) => ({ ...toVolume(row), ...onlyStripes(stripesOf.get(row.lv_name)) })),

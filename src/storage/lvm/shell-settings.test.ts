@@ -5,19 +5,35 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { rootOf, writeShellSettings } from './shell-settings.ts';
 
+const mebibyte = 1024n ** 2n;
+
 test('the same settings are written once, others elsewhere, and nothing is left half-way', async (t) => {
   const root = await mkdtemp(join(tmpdir(), 'moorage-'));
   t.after(() => rm(root, { recursive: true }));
-  const devices = ['/dev/sdb', '/dev/mapper/mpatha'];
+  const disks = { devices: ['/dev/sdb', '/dev/mapper/mpatha'], metadataAreaBytes: mebibyte };
   const [dir, same] = await Promise.all([
-    writeShellSettings(root, 'scan="@devices@"', devices),
-    writeShellSettings(root, 'scan="@devices@"', devices),
+    writeShellSettings(root, 'scan="@devices@"', disks),
+    writeShellSettings(root, 'scan="@devices@"', disks),
   ]);
   assert.equal(dir, same);
-  assert.notEqual(await writeShellSettings(root, 'scan="@devices@"', ['/dev/sdb']), dir);
+  assert.notEqual(await writeShellSettings(root, 'scan="@devices@"', { ...disks, devices: ['/dev/sdb'] }), dir);
   assert.equal((await readdir(join(root, '/run/moorage/lvm'))).length, 2);
   assert.equal(await readFile(join(root, dir, 'lvm.conf'), 'utf8'), `scan="${dir}/devices"`);
   assert.equal(await readlink(join(root, dir, 'devices/!dev!mapper!mpatha')), '/dev/mapper/mpatha');
+});
+
+test("a small read cache replaces LVM's own size, for metadata that surely fits, and no other", async (t) => {
+  const root = await mkdtemp(join(tmpdir(), 'moorage-'));
+  t.after(() => rm(root, { recursive: true }));
+  const written = async (kib: number, metadataAreaBytes: bigint) => {
+    const configuration = `global {\n\tio_memory_size=${kib}\n}\n`;
+    const dir = await writeShellSettings(root, configuration, { devices: ['/dev/sdb'], metadataAreaBytes });
+    return /io_memory_size=(\d+)/.exec(await readFile(join(root, dir, 'lvm.conf'), 'utf8'))?.[1];
+  };
+  assert.equal(await written(8192, mebibyte), '4096');
+  assert.equal(await written(8192, 3n * mebibyte + 1n), '8192');
+  assert.equal(await written(16384, mebibyte), '16384');
+  assert.equal(await written(81920, mebibyte), '81920');
 });
 
 test("LVM's files are where its command enters", () => {

@@ -20,6 +20,19 @@ const settings = [
   'obtain_device_list_from_udev=0 use_devicesfile=0 hints="none" }',
 ].join(' ');
 
+/** LVM's own size of the cache that a command reads disks through, and the least that it takes. */
+const [readCacheKib, smallReadCacheKib] = [8192, 4096];
+/** LVM wants a read cache that is 1 MiB larger than the metadata of a group. */
+const smallMetadataBytes = 3n * 1024n ** 2n;
+
+/** What of a volume group's disks a shell must know. */
+export interface Disks {
+  /** Their paths, as LVM names them. */
+  readonly devices: readonly string[];
+  /** No metadata is larger than the area that it is kept in. */
+  readonly metadataAreaBytes: bigint;
+}
+
 /** Prints the node's own configuration with ours merged into it by LVM itself. */
 export const mergedConfiguration: readonly string[] = [
   ...['dumpconfig', '--type', 'full', '--mergedconfig'],
@@ -36,9 +49,11 @@ export const mergedConfiguration: readonly string[] = [
 export async function writeShellSettings(
   root: string,
   mergedConfiguration: string,
-  devices: readonly string[],
+  { devices, metadataAreaBytes }: Disks,
 ): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify([mergedConfiguration, devices]));
+  const configuration =
+    metadataAreaBytes <= smallMetadataBytes ? withSmallReadCache(mergedConfiguration) : mergedConfiguration;
+  const hash = createHash('sha256').update(JSON.stringify([configuration, devices]));
   const dir = join('/run/moorage/lvm', hash.digest('hex').slice(0, 16));
   const path = `${root}${dir}`;
   if (await exists(path)) return dir;
@@ -47,7 +62,7 @@ export async function writeShellSettings(
   const unfinished = await mkdtemp(`${path}.`);
   await mkdir(join(unfinished, 'devices'));
   for (const device of devices) await symlink(device, join(unfinished, 'devices', device.replaceAll('/', '!')));
-  await writeFile(join(unfinished, 'lvm.conf'), mergedConfiguration.replaceAll(devicesDirMark, join(dir, 'devices')));
+  await writeFile(join(unfinished, 'lvm.conf'), configuration.replaceAll(devicesDirMark, join(dir, 'devices')));
   try {
     await rename(unfinished, path);
   } catch (error) {
@@ -55,6 +70,14 @@ export async function writeShellSettings(
     if (!(await exists(path))) throw error; // else another process was faster, with the same
   }
   return dir;
+}
+
+/**
+ * The cache is locked in memory with all else before a device is suspended, and with the usual metadata of less than 1 MiB
+ * most of it is never used. Another size than LVM's own is the wish of whoever set it.
+ */
+function withSmallReadCache(configuration: string): string {
+  return configuration.replace(new RegExp(`^(\\s*io_memory_size=)${readCacheKib}$`, 'm'), `$1${smallReadCacheKib}`);
 }
 
 /**

@@ -271,7 +271,7 @@ export class VolumeGroup {
     this.#inDoubt = true;
     const report = parseReport(await this.#reportOf(signal));
     this.#devices = report.devices.map((device) => `${this.lvm.root}${device}`);
-    this.lvm.useDevices(report.devices);
+    this.lvm.useDisks(report);
     this.#take(report);
   }
 
