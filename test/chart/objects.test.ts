@@ -103,6 +103,18 @@ test("the node's processes are seen only where its own LVM is used, its semaphor
   assert.deepEqual(await agent(...files), { hostPID: false, hostIPC: false });
 });
 
+test('the next agent is started beside the one that serves, unless there is no room for two', async () => {
+  const strategy = async (...values: readonly Value[]) => {
+    const { spec } = find(await render(...values), 'DaemonSet', 'moorage-node') as unknown as {
+      spec: { updateStrategy: { rollingUpdate: object } };
+    };
+    return spec.updateStrategy.rollingUpdate;
+  };
+  assert.deepEqual(await strategy(), { maxSurge: '10%', maxUnavailable: 0 });
+  assert.deepEqual(await strategy('node.maxSurge=3'), { maxSurge: 3, maxUnavailable: 0 });
+  assert.deepEqual(await strategy('node.maxUnavailable=20%'), { maxSurge: 0, maxUnavailable: '20%' });
+});
+
 test('the directory of a class of files is the same in the pod as on the node', async () => {
   const objects = await render(
     'lvmd.deviceClasses[0].name=files',

@@ -27,6 +27,8 @@ const good: Record<string, readonly Value[]> = {
     'lvmd.additionalConfigs[0].deviceClasses[0].volume-group=vg-hdd',
     'lvmd.additionalConfigs[0].nodeSelector.disks=hdd',
   ],
+  'agents that are ended before the next ones start': ['node.maxUnavailable=1'],
+  'the same, said in full': ['node.maxSurge=0', 'node.maxUnavailable=10%'],
   k0s: ['node.kubeletWorkDirectory=/var/lib/k0s/kubelet'],
   'snapshots, alerts and metrics': [
     'snapshot.enabled=true',
@@ -81,6 +83,10 @@ const bad: Record<string, { readonly values: readonly Value[]; readonly says: Re
     says: /reclaimPolicy/,
   },
   'no replica': { values: ['controller.replicaCount=0'], says: /replicaCount/ },
+  'an upgrade that could not go on': {
+    values: ['node.maxSurge=0%'],
+    says: /set node\.maxSurge, or node\.maxUnavailable/,
+  },
   'a log level that there is not': { values: ['node.logLevel=loud'], says: /logLevel/ },
   'a certificate that nobody trusts': {
     values: ['webhook.podMutatingWebhook.enabled=true', 'webhook.secretName=own'],

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { pods } from '../../src/kube/resource.ts';
+import { type Pod, pods, type Stored } from '../../src/kube/resource.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { namespace } from '../chart/chart.ts';
 import type { Cluster } from '../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { writeNextImage } from '../worlds/cluster/moorage-image.ts';
+import { values } from '../worlds/cluster/values.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
@@ -29,6 +30,9 @@ const writer = `
     sleep 0.1
   done
   touch /stopped`;
+
+/** No agent can know which of them is meant, and only an agent finds that out. */
+const twoDefaults = values.lvmd.deviceClasses.map((deviceClass) => ({ ...deviceClass, default: true }));
 
 describe('an upgrade and a rollback while pods write', () => {
   let cluster: Cluster;
@@ -59,12 +63,34 @@ describe('an upgrade and a rollback while pods write', () => {
   test('helm upgrade: another image, and what was under way is done', async () => {
     await whileAVolumeIsMade('made-in-upgrade', () => moorage.upgrade(next));
     await allRun(new RegExp(`:${next}$`));
+    await allStoodBy();
     await allWrite();
   });
 
   test('helm rollback: the image of before', async () => {
     await whileAVolumeIsMade('made-in-rollback', () => moorage.rollback());
     await allRun(new RegExp(`:(?!${next}$)`));
+    await allStoodBy();
+    await allWrite();
+  });
+
+  test('an upgrade to what cannot start leaves every node its agent', async () => {
+    const served = await Promise.all(cluster.nodes.map((node) => moorage.agentOn(node)));
+    await moorage.upgradeTo({ ...values, image: { ...values.image, tag: next }, lvmd: { deviceClasses: twoDefaults } });
+    for (const node of cluster.nodes) {
+      await eventually(`the next agent of ${node.name} fails`, async () => {
+        const [, broken] = await moorage.agentsOn(node);
+        return (broken?.status?.containerStatuses?.[0]?.restartCount ?? 0) > 0;
+      });
+    }
+    for (const node of writers) {
+      await its.claim(`meanwhile-on-${node}`, { node });
+      await its.pod(`meanwhile-on-${node}`, { node, claims: { '/data': `meanwhile-on-${node}` } });
+    }
+    for (const node of writers) await its.ready(`meanwhile-on-${node}`);
+    await moorage.rollback();
+    const uids = (agents: readonly Stored<Pod>[]) => agents.map(({ metadata }) => metadata.uid);
+    assert.deepEqual(uids(await Promise.all(cluster.nodes.map((node) => moorage.agentOn(node)))), uids(served));
     await allWrite();
   });
 
@@ -119,6 +145,15 @@ describe('an upgrade and a rollback while pods write', () => {
     for (const { metadata, spec } of running) assert.match(spec?.containers[0]?.image ?? '', image, metadata.name);
   }
 
+  /** Each agent was started beside the one before, and took over when that had ended. */
+  async function allStoodBy(): Promise<void> {
+    for (const node of cluster.nodes) {
+      const log = await moorage.log(await moorage.agentOn(node));
+      const said = ['standing by', 'taking over', '"serving"'].map((words) => log.indexOf(words));
+      assert.ok(!said.includes(-1) && isSorted(said), log);
+    }
+  }
+
   async function allWrite(): Promise<void> {
     for (const node of writers) {
       const before = Number(await its.sh(node, 'cat /written'));
@@ -126,6 +161,10 @@ describe('an upgrade and a rollback while pods write', () => {
     }
   }
 });
+
+function isSorted(numbers: readonly number[]): boolean {
+  return numbers.every((number, index) => number >= (numbers[index - 1] ?? number));
+}
 
 /** Where a volume is mounted on its node; each mount has a number of its own, so that another one shows. */
 async function mounts(node: ClusterNode, volumeId: string): Promise<string> {

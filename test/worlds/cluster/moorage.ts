@@ -107,6 +107,13 @@ export class Moorage {
     await this.#helm('upgrade', release, chartDir, `--values=${this.#valuesFile}`, '--wait');
   }
 
+  /** As somebody does who has made a mistake: resolves at once, whether or not any pod will ever run so. */
+  async upgradeTo(values: object): Promise<void> {
+    const file = `${this.#valuesFile}.next`;
+    await writeFile(file, stringify(values));
+    await this.#helm('upgrade', release, chartDir, `--values=${file}`);
+  }
+
   /** Back to what was installed before the upgrade. */
   async rollback(): Promise<void> {
     await this.#helm('rollback', release, '--wait');
@@ -135,12 +142,24 @@ export class Moorage {
     });
   }
 
+  /** The one that serves. */
   async agentOn(node: ClusterNode): Promise<Stored<Pod>> {
-    return this.#onlyPod('node', `spec.nodeName=${node.name}`);
+    const [agent] = await this.agentsOn(node);
+    if (!agent) throw new Error(`no pod is the agent of ${node.name}`);
+    return agent;
+  }
+
+  /** The one that serves, and in an upgrade the one that stands by; without one that is asked to end. */
+  async agentsOn(node: ClusterNode): Promise<Stored<Pod>[]> {
+    const found = await this.#podsOf('node', `spec.nodeName=${node.name}`);
+    const startOf = ({ metadata }: Stored<Pod>) => Date.parse(metadata.creationTimestamp);
+    return found.toSorted((one, other) => startOf(one) - startOf(other));
   }
 
   async controller(): Promise<Stored<Pod>> {
-    return this.#onlyPod('controller');
+    const [pod, ...more] = await this.#podsOf('controller');
+    if (!pod || more.length > 0) throw new Error(`not one pod is the controller, but ${pod ? more.length + 1 : 0}`);
+    return pod;
   }
 
   /** As the kernel does when memory is short; the kubelet starts them again. */
@@ -160,6 +179,11 @@ export class Moorage {
     const link = '/run/moorage-controller'; // the path of a socket has to be short
     await this.#cluster.node(spec?.nodeName ?? '').shell(`ln -sfn ${volume} ${link}`);
     return `${link}/csi-topolvm.sock`;
+  }
+
+  /** What a pod has written so far. */
+  async log({ metadata }: Stored<Pod>): Promise<string> {
+    return this.#cluster.kubectl('-n', namespace, 'logs', metadata.name);
   }
 
   /** What a pod says of itself to Prometheus. */
@@ -211,12 +235,11 @@ export class Moorage {
     return `--- Moorage\n${(await Promise.all(said)).join('\n')}`;
   }
 
-  async #onlyPod(component: string, fieldSelector?: string): Promise<Stored<Pod>> {
+  /** Without those that are asked to end. */
+  async #podsOf(component: string, fieldSelector?: string): Promise<Stored<Pod>[]> {
     const labelSelector = `app.kubernetes.io/component=${component},app.kubernetes.io/name=moorage`;
     const { items } = await this.#cluster.kube.list(pods, { namespace, labelSelector, fieldSelector });
-    const [pod, ...more] = items.filter(({ metadata }) => !metadata.deletionTimestamp);
-    if (!pod || more.length > 0) throw new Error(`not one pod is a ${component} of Moorage, but ${items.length}`);
-    return pod;
+    return items.filter(({ metadata }) => !metadata.deletionTimestamp);
   }
 }
 

@@ -36,5 +36,5 @@ export const values = {
   // Quicker than two, and nobody has to guess which of them does the work.
   controller: { replicaCount: 1 },
   // An upgrade of all nodes at once is quicker, too.
-  node: { maxUnavailable: '100%' },
+  node: { maxSurge: '100%' },
 };

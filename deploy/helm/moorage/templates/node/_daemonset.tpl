@@ -19,6 +19,11 @@ Takes a dict: root, name, config (its ConfigMap, or "" if lvmd runs on the machi
 {{- end }}
 {{- $usesLvmOfNode := and $usesLvm (or (not $prefix) (has "nsenter" (splitList "/" (first (default (list "nsenter") $prefix))))) }}
 {{- $usesLvmOfImage := and $usesLvm (not $usesLvmOfNode) }}
+{{- $isNone := list "0" "0%" }}
+{{- $endsFirst := not (has (toString $node.maxUnavailable) $isNone) }}
+{{- if and (not $endsFirst) (has (toString $node.maxSurge) $isNone) }}
+{{- fail "no agent could ever be upgraded: set node.maxSurge, or node.maxUnavailable, to more than 0" }}
+{{- end }}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:
@@ -31,6 +36,9 @@ spec:
   updateStrategy:
     type: RollingUpdate
     rollingUpdate:
+      # The next agent is started beside the one that serves and stands by. Only when it is ready is that one ended, and the
+      # next takes over at once. One of the two figures has to be 0.
+      maxSurge: {{ $endsFirst | ternary 0 $node.maxSurge }}
       maxUnavailable: {{ $node.maxUnavailable }}
   selector:
     matchLabels:
