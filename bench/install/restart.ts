@@ -2,8 +2,11 @@ import { pods } from '../../src/kube/resource.ts';
 import { namespace } from '../../test/chart/chart.ts';
 import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../../test/worlds/cluster/cluster-node.ts';
+import { keepLog } from '../../test/worlds/cluster/kept-log.ts';
 import type { Moorage } from '../../test/worlds/cluster/moorage.ts';
+import { isReady } from '../../test/worlds/cluster/ready.ts';
 import { eventually } from '../../test/worlds/host/eventually.ts';
+import { type LogLine, logLines } from '../../test/worlds/host/log-line.ts';
 
 /** How an agent came back, in milliseconds since its predecessor was ended or asked to end. */
 export interface Restart {
@@ -15,40 +18,50 @@ export interface Restart {
   readonly registeredMs: number;
 }
 
-interface LogLine {
-  readonly time: string;
-  readonly msg: string;
-  readonly socket?: string;
-}
-
 /** As the kernel does when memory is short. */
-export async function afterKill(cluster: Cluster, moorage: Moorage, node: ClusterNode): Promise<Restart> {
+export async function afterKill(moorage: Moorage, node: ClusterNode): Promise<Restart> {
   const begun = await now(node);
   await moorage.killAgent(node);
-  return comeback(cluster, moorage, node, begun);
+  const next = await registeredSince(begun, moorage, node);
+  return { processMs: (await processStart(node)) - begun, ...comeback(next, begun) };
 }
 
-/** As an upgrade does. */
+/** As people do, and `kubectl drain`: the next one is started when the pod is gone. */
 export async function afterReplacement(cluster: Cluster, moorage: Moorage, node: ClusterNode): Promise<Restart> {
   const { metadata } = await moorage.agentOn(node);
   const begun = await now(node);
   await cluster.kube.delete(pods, metadata.name, { namespace });
-  return comeback(cluster, moorage, node, begun);
+  const next = await registeredSince(begun, moorage, node);
+  return { processMs: (await processStart(node)) - begun, ...comeback(next, begun) };
 }
 
-async function comeback(cluster: Cluster, moorage: Moorage, node: ClusterNode, begun: number): Promise<Restart> {
-  const lines = await eventually(`an agent of ${node.name} is registered anew`, async () => {
-    const { metadata } = await moorage.agentOn(node);
-    const log = await cluster.kubectl('-n', namespace, 'logs', metadata.name);
-    const said = log
-      .split('\n')
-      .filter(Boolean)
-      .map((line) => JSON.parse(line) as LogLine);
+/** As an upgrade does: the next one runs already, and stands by, when its predecessor is asked to end. */
+export async function afterUpgrade(cluster: Cluster, moorage: Moorage, node: ClusterNode): Promise<Restart> {
+  const predecessor = await moorage.agentOn(node);
+  const logOfPredecessor = await keepLog(node, predecessor);
+  const begun = await now(node);
+  await cluster.kubectl('-n', namespace, 'rollout', 'restart', 'daemonset/moorage-node');
+  await eventually(`${predecessor.metadata.name} is gone`, async () => {
+    return (await cluster.kube.get(pods, predecessor.metadata.name, { namespace })) === undefined;
+  });
+  const next = await registeredSince(begun, moorage, node);
+  const stopping = (await logOfPredecessor()).findLast(({ msg }) => msg === 'stopping');
+  return { processMs: 0, ...comeback(next, timeOf(stopping)) };
+}
+
+/** What an agent has written that the kubelet has registered since then. The node is left in peace until that is likely. */
+async function registeredSince(begun: number, moorage: Moorage, node: ClusterNode): Promise<readonly LogLine[]> {
+  return eventually(`an agent of ${node.name} is registered anew`, async () => {
+    const agent = await moorage.agentOn(node);
+    if (!isReady(agent)) return false;
+    const said = logLines(await moorage.log(agent));
     return said.some((line) => isRegistration(line) && timeOf(line) > begun) && said;
   });
+}
+
+function comeback(lines: readonly LogLine[], begun: number): Omit<Restart, 'processMs'> {
   const since = (isIt: (line: LogLine) => boolean) => timeOf(lines.find(isIt)) - begun;
   return {
-    processMs: (await processStart(node)) - begun,
     servingMs: since(({ socket }) => socket?.endsWith('/csi-topolvm.sock') ?? false),
     registeredMs: since(isRegistration),
   };

@@ -9,7 +9,7 @@ export interface InstallResults {
   readonly restarts: Readonly<Record<Fate, RestartFigures>>;
 }
 
-export type Fate = 'killed' | 'replaced';
+export type Fate = 'killed' | 'replaced' | 'upgraded';
 
 /** Each part counts from the end of the one before, and `served` all of them. */
 type RestartFigures = Readonly<Record<'kubelet' | 'agent' | 'registration' | 'served', Figure>>;
@@ -38,7 +38,7 @@ export function installTables({ memory, restarts }: InstallResults): string {
         String(pssMib),
       ]),
     ]),
-    'An agent that was killed or whose pod was deleted, until the next one serves, in milliseconds: min / median (samples):',
+    'An agent that was killed, whose pod was deleted, or that was upgraded, until the next one serves, in milliseconds: min / median (samples):',
     table([
       ['', 'until its process runs', 'until it answers', 'until the kubelet knows it', 'both first'],
       ...Object.entries(restarts).map(([fate, { kubelet, agent, registration, served }]) => [

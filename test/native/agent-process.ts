@@ -6,15 +6,10 @@ import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
+import { type LogLine, logLines } from '../worlds/host/log-line.ts';
 import { scratchDirectory } from './scratch.ts';
 
 const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
-
-export interface LogLine {
-  readonly time: string;
-  readonly msg: string;
-  readonly socket?: string;
-}
 
 /** Where the agents of one machine meet. Its API server is never there, which keeps no agent from serving. */
 export class AgentPlace {
@@ -83,7 +78,7 @@ export class AgentProcess {
   }
 
   get log(): readonly LogLine[] {
-    return this.#said.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as LogLine);
+    return logLines(this.words);
   }
 
   /** When it said this; waits for it if need be. */
