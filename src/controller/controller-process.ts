@@ -25,6 +25,7 @@ import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 import { NodeRemoval } from './node-removal.ts';
 import { NodeRemovals } from './node-removals.ts';
+import { RefusedVolumes } from './refused-volumes.ts';
 
 export interface ControllerOptions {
   readonly csiSocket: string;
@@ -71,11 +72,12 @@ export async function runController(
 
   const removal = new NodeRemoval({ client, log, onlyLetGo: options.skipNodeFinalize });
   const removals = new NodeRemovals({ nodes: annotatedNodes, removal, clock, log, random: Math.random });
+  const refused = new RefusedVolumes({ client, volumes, clock, log, random: Math.random });
 
   const calls = callLatency();
   const figures = [
     ...watchMetrics({ logicalvolumes: volumes, nodes: annotatedNodes }, clock),
-    queueMetric({ 'node-removals': removals }),
+    queueMetric({ 'node-removals': removals, 'refused-volumes': refused }),
     calls.metric,
     ...processMetrics(),
   ];
@@ -112,7 +114,9 @@ export async function runController(
     parts.defer(() => webhooks.stop());
   }
 
-  const lead = (term: AbortSignal) => removals.run(term);
+  const lead = async (term: AbortSignal) => {
+    await Promise.all([removals.run(term), refused.run(term)]);
+  };
   if (options.leaderElection) await elections(options, its).run(lead, signal);
   else await lead(signal);
   log.info('stopping');

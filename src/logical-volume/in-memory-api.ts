@@ -70,7 +70,8 @@ export class InMemoryApi<T extends KubeObject> {
     this.calls.push(`delete ${name}`);
     const current = this.#objects.get(name);
     if (!current) return false;
-    if (preconditions?.uid && preconditions.uid !== current.metadata.uid)
+    const { uid, resourceVersion } = { ...current.metadata, ...preconditions };
+    if (uid !== current.metadata.uid || resourceVersion !== current.metadata.resourceVersion)
       throw refusal(`delete ${name}`, 409, 'Conflict');
     if (!current.metadata.finalizers?.length) this.#drop(current);
     else if (!current.metadata.deletionTimestamp) {

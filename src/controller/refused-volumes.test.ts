@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { silentLog } from '../base/log.ts';
+import { ManualClock } from '../base/manual-clock.ts';
+import type { Informer } from '../kube/informer.ts';
+import { type LogicalVolume, type LogicalVolumeStatus, logicalVolumes } from '../logical-volume/logical-volume.ts';
+import { logicalVolume } from '../names.ts';
+import { InMemoryCluster } from './in-memory-cluster.ts';
+import { RefusedVolumes } from './refused-volumes.ts';
+
+const minuteMs = 60_000;
+const refusal: LogicalVolumeStatus = { code: 5, message: 'no such source' };
+
+/** When the API server in memory makes all objects. */
+const madeAtMs = Date.parse('2026-01-01T00:00:00Z');
+
+function clusterOf(t: TestContext, toWish: () => LogicalVolumeStatus | undefined) {
+  const cluster = new InMemoryCluster(t);
+  cluster.nodesAnswer({ toWish });
+  return cluster;
+}
+
+async function ask(cluster: InMemoryCluster): Promise<void> {
+  const metadata = { name: 'pvc-a', finalizers: [logicalVolume.finalizer] };
+  await cluster.api.create(logicalVolumes, { metadata, spec: { name: 'pvc-a', nodeName: 'a', size: '1Gi' } });
+}
+
+function run(t: TestContext, cluster: InMemoryCluster, watched: Pick<Informer<LogicalVolume>, 'get' | 'onChange'>) {
+  const clock = new ManualClock(madeAtMs);
+  const { client } = cluster.api;
+  const stop = new AbortController();
+  const running = new RefusedVolumes({ client, volumes: watched, clock, log: silentLog, random: () => 0 }).run(
+    stop.signal,
+  );
+  t.after(async () => {
+    stop.abort();
+    await running;
+  });
+  return clock;
+}
+
+const soon = () => AbortSignal.timeout(60_000);
+
+/** All that was set going by what was done last has come to its end: nothing here waits for anything but turns of the loop. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 20; turn++) await setImmediate();
+}
+
+test('a refused volume that nobody asks for is deleted, once nobody can be waiting any more', async (t) => {
+  const cluster = clusterOf(t, () => refusal);
+  const clock = run(t, cluster, cluster.watched);
+  await ask(cluster);
+  await cluster.watched.until('pvc-a', (found) => found?.status?.code === refusal.code, soon());
+  await settled();
+  clock.advance(10 * minuteMs - 1);
+  await settled();
+  assert.ok(await cluster.api.get(logicalVolumes, 'pvc-a'), 'whoever asked may still want to hear why');
+
+  clock.advance(1);
+  await cluster.watched.until('pvc-a', (found) => found === undefined, soon());
+  assert.equal(cluster.api.calls.filter((call) => call === 'delete pvc-a').length, 1);
+});
+
+for (const [what, status] of [
+  ['has not been answered', undefined],
+  ['was made, whatever went wrong with it later', { volumeID: 'uid-1', currentSize: '1Gi', ...refusal }],
+] as const) {
+  test(`a volume that ${what} stays`, async (t) => {
+    const cluster = clusterOf(t, () => status);
+    const clock = run(t, cluster, cluster.watched);
+    await ask(cluster);
+    await cluster.watched.until('pvc-a', (found) => found?.status?.code === status?.code, soon());
+    await settled();
+    clock.advance(60 * minuteMs);
+    await settled();
+    assert.ok(!cluster.api.calls.includes('delete pvc-a'));
+  });
+}
+
+test('one that has changed since it was looked at stays', async (t) => {
+  const cluster = clusterOf(t, () => refusal);
+  await ask(cluster);
+  const seen = await cluster.watched.until('pvc-a', (found) => found?.status?.code === refusal.code, soon());
+  const body = { metadata: { annotations: { since: 'changed' } } };
+  await cluster.api.patch(logicalVolumes, 'pvc-a', { type: 'merge', body });
+  const behind: Pick<Informer<LogicalVolume>, 'get' | 'onChange'> = {
+    get: () => seen,
+    onChange: (handler) => cluster.watched.onChange(handler),
+  };
+  const clock = run(t, cluster, behind);
+  await settled();
+  clock.advance(10 * minuteMs);
+  await settled();
+  assert.ok(cluster.api.calls.includes('delete pvc-a'));
+  assert.equal((await cluster.api.get(logicalVolumes, 'pvc-a'))?.metadata.deletionTimestamp, undefined);
+});
