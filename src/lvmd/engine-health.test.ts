@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { create } from '@bufbuild/protobuf';
 import { CommandTimedOut } from '../base/exec.ts';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
@@ -9,6 +8,7 @@ import {
   HealthCheckRequestSchema,
   HealthCheckResponse_ServingStatus as Status,
 } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import { create } from '../rpc/protobuf/create.ts';
 import { PoolMissing } from '../storage/errors.ts';
 import { Pools } from '../storage/pools.ts';
 import { engineHealth } from './engine-health.ts';
@@ -25,7 +25,7 @@ function start(refresh: (signal: AbortSignal) => Promise<void>, isChanging = fal
   pool.isChanging = () => isChanging;
   const clock = new ManualClock();
   const health = engineHealth(new Pools([pool, new InMemoryPool('well', 1n)], 'ssd'), clock);
-  const check = async () => health.check?.(create(HealthCheckRequestSchema), { signal, log: silentLog });
+  const check = async () => health.check?.(create(HealthCheckRequestSchema, {}), { signal, log: silentLog });
   return { check, clock, refreshes: () => refreshes };
 }
 
@@ -84,7 +84,7 @@ test('a volume group that is not there is no fault of the engine: a restart woul
 test('a class that could not be opened counts, unless LVM has said that its volume group is not there', async () => {
   const pools = new Pools();
   const health = engineHealth(pools, new ManualClock());
-  const check = async () => health.check?.(create(HealthCheckRequestSchema), { signal, log: silentLog });
+  const check = async () => health.check?.(create(HealthCheckRequestSchema, {}), { signal, log: silentLog });
   const become = (error: Error) =>
     pools.become({ pools: [], defaultClass: undefined, unavailable: new Map([['ssd', error]]) });
   become(new PoolMissing('volume group vg is not on this node; create it'));

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { MoorageError } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
 import {
@@ -9,6 +8,8 @@ import {
   type LogicalVolumeSchema,
   ResizeLVResponseSchema,
 } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import { create } from '../rpc/protobuf/create.ts';
+import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
 import type { NewSnapshot } from '../storage/pool.ts';
 import { type Lvmd, RemotePool } from './remote-pool.ts';
 
@@ -33,13 +34,13 @@ function start(volumes: Listed[], left?: Listed) {
   const lvmd: Lvmd = {
     volumes: {
       createLV: refuse,
-      resizeLV: async () => create(ResizeLVResponseSchema),
+      resizeLV: async () => create(ResizeLVResponseSchema, {}),
       async removeLV({ name }) {
         volumes.splice(
           volumes.findIndex((volume) => volume.name === name),
           1,
         );
-        return create(EmptySchema);
+        return create(EmptySchema, {});
       },
       async createLVSnapshot() {
         if (left) volumes.push(left);

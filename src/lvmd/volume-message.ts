@@ -1,11 +1,14 @@
-import { create, type MessageInitShape, toBinary, type UnknownField } from '@bufbuild/protobuf';
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
-import { type GetLVListResponse, GetLVListResponseSchema, LogicalVolumeSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import { type GetLVListResponseSchema, LogicalVolumeSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import { encode } from '../rpc/protobuf/encode.ts';
+import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
+import { wireType } from '../rpc/protobuf/wire-reader.ts';
+import { WireWriter } from '../rpc/protobuf/wire-writer.ts';
 import type { DeviceNumber } from '../storage/device-number.ts';
 import type { Volume } from '../storage/pool.ts';
 import type { DeviceNumbers } from './device-numbers.ts';
 
 type VolumeMessage = MessageInitShape<typeof LogicalVolumeSchema>;
+type ListMessage = MessageInitShape<typeof GetLVListResponseSchema>;
 
 /** A volume in a list, as bytes. */
 interface Entry {
@@ -15,9 +18,11 @@ interface Entry {
 
 interface List {
   readonly entries: readonly Entry[];
-  readonly message: GetLVListResponse;
+  readonly message: ListMessage;
 }
 
+/** The number of `volumes` in a GetLVListResponse. */
+const volumesField = 1;
 const noDevice: DeviceNumber = { major: 0, minor: 0 };
 
 /**
@@ -39,18 +44,16 @@ export class VolumeMessages {
     return messageOf(volume, device);
   }
 
-  /** To be sent only: its volumes are there as bytes, which are copied as they are. */
-  async list(volumes: readonly Volume[]): Promise<GetLVListResponse> {
+  async list(volumes: readonly Volume[]): Promise<ListMessage> {
     const [first] = volumes;
-    if (!first) return create(GetLVListResponseSchema);
+    if (!first) return {};
     const devices = await this.#numbers.of(volumes.map(({ devicePath }) => devicePath));
     const entries = volumes.map((volume, i) => this.#entry(volume, devices[i] ?? noDevice));
     const known = this.#lists.get(first);
     if (known?.entries.length === entries.length && entries.every((entry, i) => entry === known.entries[i])) {
       return known.message;
     }
-    const message = create(GetLVListResponseSchema);
-    message.$unknown = [asOneField(entries)];
+    const message = { $encoded: encoded(entries) };
     this.#lists.set(first, { entries, message });
     return message;
   }
@@ -58,23 +61,17 @@ export class VolumeMessages {
   #entry(volume: Volume, device: DeviceNumber): Entry {
     const known = this.#entries.get(volume);
     if (known?.device.major === device.major && known.device.minor === device.minor) return known;
-    const bytes = toBinary(LogicalVolumeSchema, create(LogicalVolumeSchema, messageOf(volume, device)));
+    const bytes = encode(LogicalVolumeSchema, messageOf(volume, device));
     const entry = { device, bytes };
     this.#entries.set(volume, entry);
     return entry;
   }
 }
 
-/** All of them in the data of one field: the tag of the first is that of the field, the others have theirs in between. */
-function asOneField(entries: readonly Entry[]): UnknownField {
-  const no = GetLVListResponseSchema.field.volumes.number;
-  const wireType = WireType.LengthDelimited;
-  const data = new BinaryWriter();
-  for (const [i, { bytes }] of entries.entries()) {
-    if (i > 0) data.tag(no, wireType);
-    data.bytes(bytes);
-  }
-  return { no, wireType, data: data.finish() };
+function encoded(entries: readonly Entry[]): Uint8Array {
+  const writer = new WireWriter();
+  for (const { bytes } of entries) writer.tag(volumesField, wireType.counted).nested(() => writer.raw(bytes));
+  return writer.finish();
 }
 
 function messageOf(volume: Volume, { major, minor }: DeviceNumber): VolumeMessage {
