@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { open, stat } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
+import { CommandFailed } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
 import type { ThinClass } from '../../src/storage/device-classes.ts';
 import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
+import { removedThinOrphan } from '../../src/storage/lvm/thin-orphan.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
 import { filesystemTag, unfinishedTag } from '../../src/storage/tags.ts';
 import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
@@ -271,6 +274,20 @@ test('a device that an interrupted creation left in the pool is no obstacle', as
 
   assert.equal(await read(source.devicePath, 4), 'kept');
   await truth(pool, restart);
+});
+
+test('a device that a volume of the pool stands for is never taken for a left one, whatever LVM says', async (t) => {
+  const { pool, vg, engine } = await newThinPool(t);
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await write(devicePath, 'kept');
+  await command('lvchange', '-an', `${vg}/data`); // in use it would defend itself
+  const thinId = await command('lvs', '--noheadings', '-o', 'thin_id', `${vg}/data`);
+  const stderr = `Thin pool ${vg}-pool-tpool already contain thin device with device_id ${thinId}.`;
+  const stumbled = new CommandFailed(['lvcreate'], { exitCode: 5, signal: null, stdout: '', stderr });
+
+  assert.equal(await removedThinOrphan(await engine.groups.open(vg, signal), 'pool', stumbled, silentLog), false);
+  await command('lvchange', '-ay', `${vg}/data`);
+  assert.equal(await read(devicePath, 4), 'kept');
 });
 
 test('removals that wait for each other are one command', async (t) => {
