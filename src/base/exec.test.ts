@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isAlive } from '../../test/worlds/host/is-alive.ts';
 import {
   CommandCancelled,
   CommandFailed,
@@ -15,7 +16,6 @@ import {
   type Run,
   type RunOptions,
 } from './exec.ts';
-import { isAlive } from './is-alive.ts';
 import { Launcher } from './launcher.ts';
 import { ManualClock } from './manual-clock.ts';
 

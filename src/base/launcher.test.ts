@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import * as fc from 'fast-check';
+import { isAlive } from '../../test/worlds/host/is-alive.ts';
 import { run } from './exec.ts';
-import { isAlive } from './is-alive.ts';
 import { Launcher } from './launcher.ts';
 import { ManualClock } from './manual-clock.ts';
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** For tests of what is left of a process. A zombie is dead: only its parent has not looked yet. */
+/** Whether anything is left of a process. A zombie is dead: only its parent has not looked yet. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
