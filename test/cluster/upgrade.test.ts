@@ -6,10 +6,12 @@ import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { namespace } from '../chart/chart.ts';
 import type { Cluster } from '../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
+import { keepLog } from '../worlds/cluster/kept-log.ts';
 import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { writeNextImage } from '../worlds/cluster/moorage-image.ts';
 import { values } from '../worlds/cluster/values.ts';
 import { eventually } from '../worlds/host/eventually.ts';
+import { type LogLine, logLines } from '../worlds/host/log-line.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
@@ -61,16 +63,14 @@ describe('an upgrade and a rollback while pods write', () => {
   });
 
   test('helm upgrade: another image, and what was under way is done', async () => {
-    await whileAVolumeIsMade('made-in-upgrade', () => moorage.upgrade(next));
+    await handsOver(() => whileAVolumeIsMade('made-in-upgrade', () => moorage.upgrade(next)));
     await allRun(new RegExp(`:${next}$`));
-    await allStoodBy();
     await allWrite();
   });
 
   test('helm rollback: the image of before', async () => {
-    await whileAVolumeIsMade('made-in-rollback', () => moorage.rollback());
+    await handsOver(() => whileAVolumeIsMade('made-in-rollback', () => moorage.rollback()));
     await allRun(new RegExp(`:(?!${next}$)`));
-    await allStoodBy();
     await allWrite();
   });
 
@@ -145,12 +145,20 @@ describe('an upgrade and a rollback while pods write', () => {
     for (const { metadata, spec } of running) assert.match(spec?.containers[0]?.image ?? '', image, metadata.name);
   }
 
-  /** Each agent was started beside the one before, and took over when that had ended. */
-  async function allStoodBy(): Promise<void> {
-    for (const node of cluster.nodes) {
-      const log = await moorage.log(await moorage.agentOn(node));
-      const said = ['standing by', 'taking over', '"serving"'].map((words) => log.indexOf(words));
-      assert.ok(!said.includes(-1) && isSorted(said), log);
+  /** Each agent is started beside the one before, and does nothing until that has ended. */
+  async function handsOver(change: () => Promise<void>): Promise<void> {
+    const logs = await Promise.all(cluster.nodes.map(async (node) => keepLog(node, await moorage.agentOn(node))));
+    await change();
+    for (const [index, node] of cluster.nodes.entries()) {
+      const before = (await logs[index]?.()) ?? [];
+      const after = logLines(await moorage.log(await moorage.agentOn(node)));
+      const steps = [
+        saidAt(after, /standing by/),
+        saidAt(before, /^stopped$/),
+        saidAt(after, /^taking over$/),
+        saidAt(after, /^serving$/),
+      ];
+      assert.deepEqual(steps, steps.toSorted(), node.name);
     }
   }
 
@@ -162,8 +170,9 @@ describe('an upgrade and a rollback while pods write', () => {
   }
 });
 
-function isSorted(numbers: readonly number[]): boolean {
-  return numbers.every((number, index) => number >= (numbers[index - 1] ?? number));
+function saidAt(log: readonly LogLine[], message: RegExp): string {
+  const line = log.find(({ msg }) => message.test(msg));
+  return line?.time ?? assert.fail(`nobody said ${message}: ${JSON.stringify(log, undefined, 1)}`);
 }
 
 /** Where a volume is mounted on its node; each mount has a number of its own, so that another one shows. */
