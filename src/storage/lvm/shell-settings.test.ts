@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, readdir, readFile, readlink, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -34,6 +34,20 @@ test("a small read cache replaces LVM's own size, for metadata that surely fits,
   assert.equal(await written(8192, 3n * mebibyte + 1n), '8192');
   assert.equal(await written(16384, mebibyte), '16384');
   assert.equal(await written(81920, mebibyte), '81920');
+});
+
+test('LVM speaks to the bus of the system only where there is one', async (t) => {
+  const root = await mkdtemp(join(tmpdir(), 'moorage-'));
+  t.after(() => rm(root, { recursive: true }));
+  const written = async () => {
+    const disks = { devices: ['/dev/sdb'], metadataAreaBytes: mebibyte };
+    const dir = await writeShellSettings(root, 'global {\n\tnotify_dbus=1\n}\n', disks);
+    return /notify_dbus=(\d+)/.exec(await readFile(join(root, dir, 'lvm.conf'), 'utf8'))?.[1];
+  };
+  assert.equal(await written(), '0');
+  await mkdir(join(root, 'run/dbus'));
+  await writeFile(join(root, 'run/dbus/system_bus_socket'), '');
+  assert.equal(await written(), '1');
 });
 
 test("LVM's files are where its command enters", () => {

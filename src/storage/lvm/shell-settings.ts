@@ -20,10 +20,9 @@ const settings = [
   'obtain_device_list_from_udev=0 use_devicesfile=0 hints="none" }',
 ].join(' ');
 
-/** LVM's own size of the cache that a command reads disks through, and the least that it takes. */
-const [readCacheKib, smallReadCacheKib] = [8192, 4096];
-/** LVM wants a read cache that is 1 MiB larger than the metadata of a group. */
+/** LVM wants a read cache that is 1 MiB larger than the metadata of a group; the least that it takes is 4 MiB. */
 const smallMetadataBytes = 3n * 1024n ** 2n;
+const systemBus = '/run/dbus/system_bus_socket';
 
 /** What of a volume group's disks a shell must know. */
 export interface Disks {
@@ -51,8 +50,9 @@ export async function writeShellSettings(
   mergedConfiguration: string,
   { devices, metadataAreaBytes }: Disks,
 ): Promise<string> {
-  const configuration =
-    metadataAreaBytes <= smallMetadataBytes ? withSmallReadCache(mergedConfiguration) : mergedConfiguration;
+  const hasBus = await exists(`${root}${systemBus}`);
+  const isSmall = metadataAreaBytes <= smallMetadataBytes;
+  const configuration = lean(mergedConfiguration, { hasBus, isSmall });
   const hash = createHash('sha256').update(JSON.stringify([configuration, devices]));
   const dir = join('/run/moorage/lvm', hash.digest('hex').slice(0, 16));
   const path = `${root}${dir}`;
@@ -73,11 +73,13 @@ export async function writeShellSettings(
 }
 
 /**
- * The cache is locked in memory with all else before a device is suspended, and with the usual metadata of less than 1 MiB
- * most of it is never used. Another size than LVM's own is the wish of whoever set it.
+ * Takes back two of LVM's own choices that cost memory here. What LVM reads disks through is locked in memory before a device
+ * is suspended, and of 8 MiB the usual metadata needs one. And to tell a bus of changes that is not there, LVM would load all
+ * that it takes to speak to one. What an administrator has chosen otherwise stays.
  */
-function withSmallReadCache(configuration: string): string {
-  return configuration.replace(new RegExp(`^(\\s*io_memory_size=)${readCacheKib}$`, 'm'), `$1${smallReadCacheKib}`);
+function lean(configuration: string, its: { readonly hasBus: boolean; readonly isSmall: boolean }): string {
+  const quiet = its.hasBus ? configuration : configuration.replace(/^(\s*notify_dbus)=1$/m, '$1=0');
+  return its.isSmall ? quiet.replace(/^(\s*io_memory_size)=8192$/m, '$1=4096') : quiet;
 }
 
 /**
