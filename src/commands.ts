@@ -181,7 +181,7 @@ export const commands: Commands = {
     flags: nodeFlags,
     async run(args, { env, version, signal }) {
       const flags: FlagValues<typeof nodeFlags> = parseFlags(nodeFlags, args, env);
-      using launcher = new Launcher({ clock: systemClock });
+      using launcher = new Launcher({ env, clock: systemClock });
       const its = { run: launcher.run, env, clock: systemClock, log: createLog('node', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { runNode } = await import('./node/node-process.ts');
@@ -195,7 +195,7 @@ export const commands: Commands = {
     flags: lvmdFlags,
     async run(args, { env, signal }) {
       const flags: FlagValues<typeof lvmdFlags> = parseFlags(lvmdFlags, args, env);
-      using launcher = new Launcher({ clock: systemClock });
+      using launcher = new Launcher({ env, clock: systemClock });
       const its = { run: launcher.run, env, clock: systemClock, log: createLog('lvmd', flags.logLevel) };
       const { runLvmd } = await import('./lvmd/lvmd-process.ts');
       await runLvmd({ ...flags, configFile: flags.config }, its, signal);
@@ -231,7 +231,7 @@ export const commands: Commands = {
     flags: standaloneFlags,
     async run(args, { env, version, signal }) {
       const flags: FlagValues<typeof standaloneFlags> = parseFlags(standaloneFlags, args, env);
-      using launcher = new Launcher({ clock: systemClock });
+      using launcher = new Launcher({ env, clock: systemClock });
       const its = { run: launcher.run, env, clock: systemClock, log: createLog('standalone', flags.logLevel) };
       const { runStandalone } = await import('./standalone/standalone-process.ts');
       await runStandalone(

@@ -22,7 +22,7 @@ import { ManualClock } from './manual-clock.ts';
 const timeoutMs = 60_000;
 const sh = (script: string) => ['sh', '-c', script] as const;
 
-const launcher = new Launcher({ clock: new ManualClock() });
+const launcher = new Launcher({ env: process.env, clock: new ManualClock() });
 
 // All of it holds however a command is started.
 const ways = { run: plainRun, 'a launcher': launcher.run };

@@ -20,6 +20,9 @@ const notFound = 127;
 /** To this a shell adds the number of the signal that a command has died of. */
 const killedBy = 128;
 
+/** By name. */
+export type Variables = readonly (readonly [name: string, value: string])[];
+
 interface Running {
   readonly watched: WatchedCommand;
   readonly ended: (status: number) => void;
@@ -40,8 +43,8 @@ export class LaunchShell {
   #usable = true;
   #running: Running | undefined;
 
-  constructor() {
-    this.#child = spawn('sh', [], { detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] });
+  constructor(env: NodeJS.ProcessEnv) {
+    this.#child = spawn('sh', [], { detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'], env });
     this.#child.once('error', (error) => this.#lost(error));
     this.#child.once('exit', (exitCode, signal) => this.#lost(new Error(`it ended (${signal ?? exitCode})`)));
     this.#child.unref(); // a shell that merely waits keeps nobody from ending
@@ -61,15 +64,18 @@ export class LaunchShell {
     return this.#usable;
   }
 
-  async run(command: Command, options: RunOptions): Promise<Output> {
+  /** The variables are set for this command alone. */
+  async run(command: Command, variables: Variables, options: RunOptions): Promise<Output> {
     using watched = new WatchedCommand(command, options, () => this.#killCommand());
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const lost = (cause: Error) => reject(new LaunchShellLost(command, cause));
     this.#running = { watched, ended: resolve, lost, report: '' };
-    const words = command.map(quote).join(' ');
+    const words = [...variables.map(([name, value]) => `${name}=${quote(value)}`), 'exec', ...command.map(quote)].join(
+      ' ',
+    );
     this.#child.ref();
     try {
-      this.#stdin?.write(`exec ${words} </dev/null ${report}>&- & echo $! >&${report}; wait $!; echo $? >&${report}\n`);
+      this.#stdin?.write(`${words} </dev/null ${report}>&- & echo $! >&${report}; wait $!; echo $? >&${report}\n`);
       const status = await promise;
       await outputThatArrived();
       this.#running = undefined;

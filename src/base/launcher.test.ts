@@ -13,8 +13,9 @@ import { ManualClock } from './manual-clock.ts';
 
 const timeoutMs = 60_000;
 
+const { env } = process;
 const clock = new ManualClock();
-const launcher = new Launcher({ clock });
+const launcher = new Launcher({ env, clock });
 
 /** The shell that starts a command is its parent. */
 async function shellOf(launcher: Launcher): Promise<number> {
@@ -28,7 +29,7 @@ async function alone(script: string): Promise<string> {
     import { setImmediate as nextTurn } from 'node:timers/promises';
     import { Launcher } from ${JSON.stringify(import.meta.resolve('./launcher.ts'))};
     import { ManualClock } from ${JSON.stringify(import.meta.resolve('./manual-clock.ts'))};
-    const launcher = new Launcher({ clock: new ManualClock() });`;
+    const launcher = new Launcher({ env: process.env, clock: new ManualClock() });`;
   const node = [process.execPath, '--input-type=module', '--eval', `${start}\n${script}`] as const;
   return (await run(['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...node], { timeoutMs })).stdout.trim();
 }
@@ -54,6 +55,30 @@ test('a program is run, even one that the shell has a word of its own for', asyn
   assert.match(stdout, /coreutils/);
 });
 
+test('variables are set for one command, whatever they hold, and by the same shell', async () => {
+  const any = fc.string({ unit: 'binary' }).map((value) => value.replaceAll('\0', ''));
+  const hostile = fc.constantFrom("'", "'; id '", '$(id)', '\n', '\\', '');
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(any, hostile), async (value) => {
+      const before = await shellOf(launcher);
+      const command = ['sh', '-c', 'printf "%s" "$LC_ALL"'] as const;
+      assert.equal((await launcher.run(command, { timeoutMs, env: { ...env, LC_ALL: value } })).stdout, value);
+      assert.equal((await launcher.run(command, { timeoutMs })).stdout, env['LC_ALL'] ?? '');
+      assert.equal(await shellOf(launcher), before);
+    }),
+  );
+});
+
+test('an environment that lacks a variable, or has one that no shell can set, is had as well', async () => {
+  const lone = new Launcher({ env: { ...env, SECRET: 'mine' }, clock });
+  const printed = async (env: NodeJS.ProcessEnv) => (await lone.run(['env'], { timeoutMs, env })).stdout.split('\n');
+  assert.ok((await printed({ ...env, SECRET: 'mine' })).includes('SECRET=mine'));
+  assert.ok(!(await printed(env)).some((line) => line.startsWith('SECRET=')));
+  assert.ok((await printed({ ...env, SECRET: 'mine', 'a.b': 'c' })).includes('a.b=c'));
+  await assert.rejects(printed({ ...env, SECRET: 'a\0b' }), { code: 'ERR_INVALID_ARG_VALUE' });
+  lone[Symbol.dispose]();
+});
+
 test('one shell starts command after command', async () => {
   assert.equal(await shellOf(launcher), await shellOf(launcher));
 });
@@ -75,7 +100,7 @@ test('a command is killed even before the shell has said which process it is', a
 });
 
 test('a killed command takes its shell with it, and the next one gets another', async () => {
-  const lone = new Launcher({ clock });
+  const lone = new Launcher({ env, clock });
   const before = await shellOf(lone);
   await assert.rejects(lone.run(['sleep', '1000'], { timeoutMs: 1 }), { name: 'CommandTimedOut' });
   assert.equal(isAlive(before), false);
@@ -84,7 +109,7 @@ test('a killed command takes its shell with it, and the next one gets another', 
 });
 
 test('a shell that is lost takes its command with it, and says so', async () => {
-  const lone = new Launcher({ clock });
+  const lone = new Launcher({ env, clock });
   const shell = await shellOf(lone);
   const command = ['sh', '-c', 'kill -KILL $PPID; sleep 1000'] as const;
   await assert.rejects(lone.run(command, { timeoutMs }), { name: 'LaunchShellLost', code: 'Unavailable' });
@@ -94,7 +119,7 @@ test('a shell that is lost takes its command with it, and says so', async () => 
 });
 
 test('shells that have nothing to do end after a while', async () => {
-  const its = { clock: new ManualClock() };
+  const its = { env, clock: new ManualClock() };
   const lone = new Launcher(its);
   const shell = await shellOf(lone);
   its.clock.advance(20_000);
@@ -110,7 +135,7 @@ test('what a process left behind prints later is in nobody else’s output', asy
   const directory = mkdtempSync(join(tmpdir(), 'moorage-launcher-'));
   t.after(() => rmSync(directory, { recursive: true }));
   const fifo = join(directory, 'fifo');
-  const lone = new Launcher({ clock });
+  const lone = new Launcher({ env, clock });
   await lone.run(['mkfifo', fifo], { timeoutMs });
   const shell = await shellOf(lone);
   await lone.run(['sh', '-c', '(read line <"$1"; echo late) &', 'sh', fifo], { timeoutMs });
@@ -165,7 +190,7 @@ test('a daemon that a command left behind holds no files of ours once its shell 
 });
 
 test('once disposed of, it keeps no shell', async () => {
-  const its = { clock: new ManualClock() };
+  const its = { env, clock: new ManualClock() };
   const lone = new Launcher(its);
   const lastOne = shellOf(lone);
   lone[Symbol.dispose]();

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from './clock.ts';
 import { type Command, type Run, type RunOptions, refuseIfCancelled, run } from './exec.ts';
-import { LaunchShell } from './launch-shell.ts';
+import { LaunchShell, type Variables } from './launch-shell.ts';
 
 /** A node starts commands in bursts; between them there is nothing to keep shells for. */
 const idleMs = 30_000;
@@ -11,20 +11,25 @@ const keptAtMost = 4;
  * sooner than we are. There are as many shells as commands at the same time, so that none waits for another.
  */
 export class Launcher implements Disposable {
+  readonly #env: NodeJS.ProcessEnv;
   readonly #clock: Clock;
   readonly #idle = new Map<LaunchShell, Timer>();
   #keptAtMost = keptAtMost;
 
-  constructor({ clock }: { readonly clock: Clock }) {
+  /** `env` is what commands inherit that have no environment of their own. */
+  constructor({ env, clock }: { readonly env: NodeJS.ProcessEnv; readonly clock: Clock }) {
+    this.#env = env;
     this.#clock = clock;
   }
 
   readonly run: Run = async (command, options) => {
-    if (!canBeLaunched(command, options)) return run(command, options);
+    const env = options.env ?? this.#env;
+    const variables = difference(this.#env, env);
+    if (!variables || !canBeLaunched(command, options)) return run(command, { ...options, env });
     refuseIfCancelled(command, options);
     const shell = this.#take();
     try {
-      return await shell.run(command, options);
+      return await shell.run(command, variables, options);
     } finally {
       this.#keep(shell);
     }
@@ -43,7 +48,7 @@ export class Launcher implements Disposable {
       this.#idle.delete(shell);
       if (shell.usable) return shell;
     }
-    return new LaunchShell();
+    return new LaunchShell(this.#env);
   }
 
   #keep(shell: LaunchShell): void {
@@ -63,8 +68,15 @@ export class Launcher implements Disposable {
   }
 }
 
-/** A shell has its own environment, directory and input; and no word for it can hold a zero, which `run` refuses by name. */
-function canBeLaunched(command: Command, { env, cwd, input }: RunOptions): boolean {
-  const isPlain = env === undefined && cwd === undefined && input === undefined;
-  return isPlain && !command.some((word) => word.includes('\0'));
+/** A shell has its own directory and input; and no word for it can hold a zero, which `run` refuses by name. */
+function canBeLaunched(command: Command, { cwd, input }: RunOptions): boolean {
+  return cwd === undefined && input === undefined && !command.some((word) => word.includes('\0'));
+}
+
+/** What has to be set in one environment to have the other; undefined if that is not all, or the shell cannot set it. */
+function difference(from: NodeJS.ProcessEnv, to: NodeJS.ProcessEnv): Variables | undefined {
+  if (Object.keys(from).some((name) => to[name] === undefined)) return undefined;
+  const variables = Object.entries(to).filter((one): one is [string, string] => one[1] !== from[one[0]]);
+  const canBeSet = variables.every(([name, value]) => /^[A-Za-z_]\w*$/.test(name) && !value.includes('\0'));
+  return canBeSet ? variables : undefined;
 }
