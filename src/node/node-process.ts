@@ -170,7 +170,8 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   await registration.listen();
   atWork.push(registration);
 
-  void ephemeral.removeLeftovers(join(kubeletDir, 'pods'), signal);
+  const leftovers = ephemeral.removeLeftovers(join(kubeletDir, 'pods'), signal);
+  atWork.push({ stop: () => leftovers });
   volumes.start();
   node.start();
   if (!signal.aborted) await once(signal, 'abort');
