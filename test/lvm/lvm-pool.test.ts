@@ -11,7 +11,7 @@ import { superblockReader } from '../../src/storage/superblock.ts';
 import { createdTag, sourceTag } from '../../src/storage/tags.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
+import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
 
 interface Opened {
   readonly pool: ServedPool;
@@ -83,6 +83,23 @@ test('a volume is made, found again, tagged, grown and removed, one command each
   assert.equal(commands(), 1);
   await truth(opened);
   assert.deepEqual([opened.engine.groups.figures.shellRestarts, opened.engine.groups.figures.shellFailures], [0, 0]);
+});
+
+test('to start, LVM is asked once a group, and told nothing', async (t) => {
+  const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '32m', '-n', 'pool', vg);
+  const before = new Engine(t);
+  await (await before.open(thickClass(vg))).create({ id: 'thick', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await (await before.open(thinClass(vg))).create({ id: 'thin', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await before.groups.stop();
+
+  const engine = new Engine(t);
+  const pools = await Promise.all([engine.open(thickClass(vg)), engine.open(thinClass(vg))]);
+  assert.deepEqual(
+    pools.map((pool) => pool.list().map(({ id }) => id)),
+    [['thick'], ['thin']],
+  );
+  assert.deepEqual(engine.groups.figures.commands, { shell: 0, exec: 1 });
 });
 
 test('a restart finds its volumes, and activates what a reboot left inactive', async (t) => {

@@ -106,7 +106,8 @@ export class ThinPool extends LvmPool<ThinClass> {
   /** A pool without an active volume would go to sleep, and be checked from end to end each time it is woken. */
   async #prepare(signal: AbortSignal): Promise<void> {
     await this.group.change(signal, async () => {
-      await this.group.lvm.execute(['lvchange', '--yes', '--activate', 'y', this.path(this.#pool().name)]);
+      const { name, active } = this.#pool();
+      if (!active) await this.group.lvm.execute(['lvchange', '--yes', '--activate', 'y', this.path(name)]);
       for (const volume of this.group.volumes().filter((volume) => this.owns(volume) && volume.active)) {
         try {
           await this.#stretch(volume);

@@ -34,6 +34,7 @@ export class VolumeGroups {
   readonly #options: VolumeGroupsOptions;
   readonly #metadata = new MetadataAreas();
   readonly #groups = new Map<string, VolumeGroup>();
+  readonly #opening = new Map<string, Promise<VolumeGroup>>();
   readonly #pending = new Map<string, Timer>();
   readonly #strangers = new Set<(name: string) => void>();
   readonly #stopped = new AbortController();
@@ -45,18 +46,11 @@ export class VolumeGroups {
     this.#options = options;
   }
 
-  /** Loaded if it was not yet; fails if there is no such group. */
+  /** As LVM has it now; fails if there is no such group. Classes of one group that are opened at once ask LVM once. */
   async open(name: string, signal: AbortSignal): Promise<VolumeGroup> {
-    const group = this.#groups.get(name) ?? this.#newGroup(name);
-    try {
-      await group.refresh(signal);
-    } finally {
-      await this.#startWatching(); // now, as the first LVM command after a boot makes the directory of locks
-    }
-    const first = this.#groups.get(name); // two classes of one group are opened at once
-    if (first) return first;
-    this.#groups.set(name, group);
-    return group;
+    const opening = this.#opening.get(name) ?? this.#load(name, signal).finally(() => this.#opening.delete(name));
+    this.#opening.set(name, opening);
+    return opening;
   }
 
   /** Calls back when LVM has worked on a group that is not open: it may just have been made. */
@@ -73,6 +67,19 @@ export class VolumeGroups {
     for (const { lvm } of this.#groups.values()) lvm.close();
   }
 
+  async #load(name: string, signal: AbortSignal): Promise<VolumeGroup> {
+    const group = this.#groups.get(name) ?? this.#newGroup(name);
+    try {
+      await group.refresh(signal);
+      void this.#startWatching(); // whoever starts need not wait for it
+    } catch (error) {
+      await this.#startWatching(); // or nobody would notice it being made
+      throw error;
+    }
+    this.#groups.set(name, group);
+    return group;
+  }
+
   #newGroup(name: string): VolumeGroup {
     const { command, run, env, clock, log } = this.#options;
     const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
@@ -82,18 +89,27 @@ export class VolumeGroups {
     return new VolumeGroup({ name, lvm, sequenceNumberOf, deviceNames, isWatched, clock, log });
   }
 
+  /**
+   * Not before LVM has run: its first command after a boot makes the directory of locks. What was missed until they are
+   * watched is read then, so that nothing is missed between.
+   */
   async #startWatching(): Promise<void> {
+    const isFirst = this.#watching === undefined;
     this.#watching ??= this.#watch();
-    if (await this.#watching) return;
-    this.#watching = undefined;
-    this.#watchLater();
+    if (!(await this.#watching)) {
+      this.#watching = undefined;
+      this.#watchLater();
+    } else if (isFirst) {
+      for (const name of this.#groups.keys()) await this.#look(name);
+    }
   }
 
   async #watch(): Promise<FSWatcher | undefined> {
     const { command, run, env, log } = this.#options;
+    const { signal } = this.#stopped;
     try {
       const words = [...command, 'dumpconfig', '--type', 'full', 'global/locking_dir'] as const;
-      const { stdout } = await run(words, { timeoutMs: quickMs, env });
+      const { stdout } = await run(words, { timeoutMs: quickMs, env, signal });
       const dir = /^locking_dir="(\/[^"]*)"/.exec(stdout.trim())?.[1] ?? '/run/lock/lvm';
       const watcher = watch(`${rootOf(command)}${dir}`, { persistent: false }, (event, file) => {
         if (event === 'rename' && file === basename(dir)) this.#lose(watcher, new Error('their directory was removed'));
@@ -103,6 +119,7 @@ export class VolumeGroups {
       watcher.on('error', (error) => this.#lose(watcher, error));
       return watcher;
     } catch (error) {
+      if (signal.aborted) return undefined;
       log.warn(
         { err: error },
         `what others do with LVM is seen late, as its locks cannot be watched: ${messageOf(error)}`,
@@ -124,14 +141,7 @@ export class VolumeGroups {
   #watchLater(): void {
     this.#watchAgain?.cancel();
     if (this.#stopped.signal.aborted) return;
-    this.#watchAgain = this.#options.clock.setTimer(() => void this.#resumeWatching(), watchAgainMs);
-  }
-
-  /** What was missed meanwhile is read when they are watched, so that nothing is missed between. */
-  async #resumeWatching(): Promise<void> {
-    await this.#startWatching();
-    if (!this.#isWatching) return;
-    for (const name of this.#groups.keys()) await this.#look(name);
+    this.#watchAgain = this.#options.clock.setTimer(() => void this.#startWatching(), watchAgainMs);
   }
 
   #seen(file: string | null): void {
