@@ -3,13 +3,16 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import { LogicalVolumeObjects } from '../../src/controller/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from '../../src/controller/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from '../../src/controller/logical-volume-store.ts';
+import { RefusedVolumes } from '../../src/controller/refused-volumes.ts';
 import type { StoredVolume, WantedVolume } from '../../src/csi/volume-store.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { logicalVolume } from '../../src/names.ts';
 import { InMemoryPool } from '../../src/node/in-memory-pool.ts';
 import { volumeWork } from '../../src/node/volume-work.ts';
 import { VolumeHasSnapshots } from '../../src/storage/errors.ts';
@@ -159,4 +162,21 @@ test('limits are kept for the node', async () => {
   const { metadata } = (await admin.get(logicalVolumes, 'limited')) ?? {};
   assert.deepEqual(metadata?.annotations, { 'moorage.dev/write-operations-per-second': '5' });
   await other.volumes.remove(id, inTime());
+});
+
+test('what a node has refused, and nobody waits for, goes by itself', async (t) => {
+  const client = await clientOf('moorage-controller');
+  const volumes = watch(client);
+  const metadata = { name: 'left', finalizers: [logicalVolume.finalizer] };
+  await client.create(logicalVolumes, { metadata, spec: { name: 'left', nodeName: 'a', size: '1Ti' } });
+  await volumes.until('left', (found) => Boolean(found?.status?.code), inTime());
+
+  const clock = new ManualClock(Date.now() + 11 * 60_000);
+  const stop = new AbortController();
+  const running = new RefusedVolumes({ client, volumes, clock, log: silentLog, random: Math.random }).run(stop.signal);
+  t.after(async () => {
+    stop.abort();
+    await running;
+  });
+  await volumes.until('left', (found) => found === undefined, inTime());
 });
