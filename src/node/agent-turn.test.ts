@@ -20,7 +20,7 @@ async function socketPath(t: TestContext): Promise<string> {
 /** Returns how to stop. */
 async function serve(csiSocket: string): Promise<() => void> {
   const connections: Socket[] = [];
-  const server = createServer((connection) => connections.push(connection));
+  const server = createServer((connection) => connections.push(connection.on('error', () => undefined)));
   server.listen(csiSocket);
   await once(server, 'listening');
   return () => {
@@ -33,7 +33,7 @@ test('an agent of a version that knew of no turns is given the time to end', asy
   const csiSocket = await socketPath(t);
   const clock = new ManualClock();
   const endOlder = await serve(csiSocket);
-  const turn = await AgentTurn.take(csiSocket, clock);
+  const turn = await AgentTurn.take(csiSocket, clock, signal);
   t.after(() => turn.end());
   assert.equal(turn.isFirst, false);
   let hasCome = false;
@@ -51,10 +51,10 @@ test('an agent of a version that knew of no turns is given the time to end', asy
 test('one that takes turns has ended when it says so, and is waited for no longer', async (t) => {
   const csiSocket = await socketPath(t);
   const clock = new ManualClock();
-  const first = await AgentTurn.take(csiSocket, clock);
+  const first = await AgentTurn.take(csiSocket, clock, signal);
   assert.equal(first.isFirst, true);
   const stopServing = await serve(csiSocket);
-  const second = await AgentTurn.take(csiSocket, clock);
+  const second = await AgentTurn.take(csiSocket, clock, signal);
   t.after(() => second.end());
   assert.equal(second.isFirst, false);
   let hasCome = false;
@@ -66,4 +66,45 @@ test('one that takes turns has ended when it says so, and is waited for no longe
   first.end();
   await comes;
   assert.equal(clock.timers, 0);
+});
+
+test('whoever is next knows of an older agent that is still ending', async (t) => {
+  const csiSocket = await socketPath(t);
+  const clock = new ManualClock();
+  const endOlder = await serve(csiSocket);
+  const first = await AgentTurn.take(csiSocket, clock, signal);
+  const second = await AgentTurn.take(csiSocket, clock, signal);
+  t.after(() => second.end());
+  const leave = new AbortController();
+  const firstComes = first.comes(leave.signal);
+  let hasCome = false;
+  const comes = second.comes(signal).then(() => {
+    hasCome = true;
+  });
+  endOlder();
+  await eventually('the first one gives it the time to end', async () => clock.timers === 1);
+  leave.abort();
+  await assert.rejects(firstComes);
+  first.end();
+  await eventually('now the second one does', async () => clock.timers === 1);
+  clock.advance(29_999);
+  assert.equal(hasCome, false);
+
+  const again = await AgentTurn.take(csiSocket, clock, signal);
+  assert.equal(again.isFirst, false, 'as when the first one was killed, and comes again');
+  again.end();
+  clock.advance(1);
+  await comes;
+  second.end();
+  const last = await AgentTurn.take(csiSocket, clock, signal);
+  t.after(() => last.end());
+  assert.equal(last.isFirst, true, 'it is over');
+});
+
+test('a path that would be too long for those who stand by is refused', async () => {
+  const csiSocket = `/run/${'x'.repeat(100)}/csi.sock`;
+  await assert.rejects(AgentTurn.take(csiSocket, new ManualClock(), signal), {
+    name: 'InvalidInput',
+    message: /^--csi-socket .* is too long; choose a path of at most 87 bytes$/,
+  });
 });

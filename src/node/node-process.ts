@@ -102,7 +102,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
   parts.defer(() => metrics.stop());
 
-  const turn = await AgentTurn.take(options.csiSocket, clock);
+  const turn = await AgentTurn.take(options.csiSocket, clock, signal);
   parts.defer(() => {
     log.info('stopped');
     turn.end();

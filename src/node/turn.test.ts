@@ -18,19 +18,19 @@ async function line(t: TestContext): Promise<string> {
 test('who comes first has its turn at once, and the next one when that has ended', async (t) => {
   const directory = await line(t);
   const first = await Turn.take(directory);
-  assert.equal(await first.hasCome(), true);
+  assert.equal(await first.hasCome(signal), true);
   const second = await Turn.take(directory);
-  assert.equal(await second.hasCome(), false);
+  assert.equal(await second.hasCome(signal), false);
 
   let isSecond = false;
   const comes = second.comes(signal).then(() => {
     isSecond = true;
   });
-  assert.equal(await second.hasCome(), false);
+  assert.equal(await second.hasCome(signal), false);
   assert.equal(isSecond, false);
   first.end();
   await comes;
-  assert.equal(await second.hasCome(), true);
+  assert.equal(await second.hasCome(signal), true);
   second.end();
   assert.deepEqual(await readdir(directory), [], 'nothing is left');
 });
@@ -40,7 +40,8 @@ test('nobody waits for the dead, and what they left goes', async (t) => {
   const script = `
     const { Turn } = await import(${JSON.stringify(join(import.meta.dirname, 'turn.ts'))});
     await Turn.take(${JSON.stringify(directory)});
-    console.log('taken');`;
+    console.log('taken');
+    setInterval(() => undefined, 60_000);`;
   const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -48,7 +49,7 @@ test('nobody waits for the dead, and what they left goes', async (t) => {
   const [left] = await readdir(directory);
   const turn = await Turn.take(directory);
   t.after(() => turn.end());
-  assert.equal(await turn.hasCome(), false);
+  assert.equal(await turn.hasCome(signal), false);
   const comes = turn.comes(signal);
   child.kill('SIGKILL');
   await comes;
@@ -67,7 +68,7 @@ test('who no longer wants to wait leaves the line to others', async (t) => {
   leave.abort(new Error('told to end'));
   await assert.rejects(waiting, { message: 'told to end' });
   impatient.end();
-  assert.equal(await third.hasCome(), false);
+  assert.equal(await third.hasCome(signal), false);
   first.end();
   await comes;
 });

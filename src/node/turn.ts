@@ -38,14 +38,14 @@ export class Turn {
   }
 
   /** Whether nobody is before us. */
-  async hasCome(): Promise<boolean> {
-    return (await this.#somebodyBefore()) === undefined;
+  async hasCome(signal: AbortSignal): Promise<boolean> {
+    return (await this.#somebodyBefore(signal)) === undefined;
   }
 
   /** Waits for all that are before us. */
   async comes(signal: AbortSignal): Promise<void> {
     for (;;) {
-      const path = await this.#somebodyBefore();
+      const path = await this.#somebodyBefore(signal);
       if (!path) return;
       await untilClosed(path, signal);
     }
@@ -56,11 +56,10 @@ export class Turn {
     this.#listener.close();
   }
 
-  /** Numbers are read only once all that were being chosen are there; who comes now, finds ours. */
-  async #somebodyBefore(): Promise<string | undefined> {
+  /** Numbers are read only once all that were being chosen are there, which is a matter of moments; who comes now, finds ours. */
+  async #somebodyBefore(signal: AbortSignal): Promise<string | undefined> {
     for (const name of await readdir(this.#directory)) {
-      const path = join(this.#directory, name);
-      if (name.startsWith(choosingPrefix) && !(await nobodyListens(path))) return path;
+      if (name.startsWith(choosingPrefix)) await untilClosed(join(this.#directory, name), signal);
     }
     for (const name of await readdir(this.#directory)) {
       const path = join(this.#directory, name);
@@ -90,7 +89,7 @@ function isBefore(one: Place, other: Place): boolean {
   return one.number < other.number || (one.number === other.number && one.who < other.who);
 }
 
-/** Answers, and says nothing, until it is closed or its process ends. */
+/** Answers, and says nothing, until it is closed or its process ends, which it does not put off. */
 class Listener {
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
@@ -100,8 +99,8 @@ class Listener {
       this.#connections.add(connection);
       connection.once('close', () => this.#connections.delete(connection));
       connection.on('error', () => undefined); // then it closes, too
-      connection.resume();
-    });
+      connection.resume().unref();
+    }).unref();
   }
 
   static async open(path: string): Promise<Listener> {
