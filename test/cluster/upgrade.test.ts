@@ -133,7 +133,7 @@ describe('an upgrade and a rollback while pods write', () => {
         const pod = await cluster.kube.get(pods, agent, { namespace });
         return pod === undefined || pod.metadata.deletionTimestamp !== undefined;
       },
-      { timeoutMs: 120_000 },
+      { timeoutMs: 240_000, explain: () => cluster.tails() },
     );
   }
 
