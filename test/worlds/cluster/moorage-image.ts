@@ -43,10 +43,11 @@ export async function writeMoorageImage(archive: string): Promise<void> {
 /** Another build, which differs in what it says first and so in its digest; returns its tag. */
 export async function writeNextImage(archive: string): Promise<string> {
   const tag = 'next';
+  const moorage = await buildMoorageLayer(); // before it is read: the parts that it names are those of this very build
   const bundle = await readFile(join(home, 'dist', 'moorage.mjs'), 'utf8');
   const content = Buffer.from(`process.stderr.write('{"msg":"another build"}\\n');\n${bundle}`);
   const another = await layerOf(tag, [{ path: 'usr/lib/moorage/moorage.mjs', kind: 'file', content, mode: 0o644 }], 0);
-  await writeLayers(imageName.replace(/[^:]*$/, tag), [await buildMoorageLayer(), another], archive);
+  await writeLayers(imageName.replace(/[^:]*$/, tag), [moorage, another], archive);
   return tag;
 }
 
