@@ -5,7 +5,7 @@ import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { type AnsweredCall, RpcServer } from '../rpc/server.ts';
-import { whyNoAnswer } from '../rpc/socket-answers.ts';
+import { nobodyListens } from '../rpc/socket-answers.ts';
 import type { Pools } from '../storage/pools.ts';
 import { DeviceNumbers } from './device-numbers.ts';
 import { engineHealth } from './engine-health.ts';
@@ -28,7 +28,7 @@ interface Collaborators {
  * what they find unfinished.
  */
 export async function mustBeOnlyLvmd(socketPath: string): Promise<void> {
-  if (!(await whyNoAnswer(socketPath))) throw new SocketTaken(socketPath);
+  if (!(await nobodyListens(socketPath))) throw new SocketTaken(socketPath);
 }
 
 /** Serves an engine on its socket. */
