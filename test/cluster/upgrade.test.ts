@@ -151,7 +151,11 @@ describe('an upgrade and a rollback while pods write', () => {
     await change();
     for (const [index, node] of cluster.nodes.entries()) {
       const before = (await logs[index]?.()) ?? [];
-      const after = logLines(await moorage.log(await moorage.agentOn(node)));
+      // It is ready before it serves.
+      const after = await eventually(`the next agent serves ${node.name}`, async () => {
+        const said = logLines(await moorage.log(await moorage.agentOn(node)));
+        return said.some(({ msg }) => msg === 'serving') && said;
+      });
       const stopped = before.find(({ msg }) => msg === 'stopped'); // unless the kubelet ran out of patience
       const steps = [
         saidAt(after, /standing by/),
