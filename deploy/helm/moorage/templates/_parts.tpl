@@ -85,4 +85,5 @@ readinessProbe:
     path: /healthz
     port: metrics
   periodSeconds: 5
+  timeoutSeconds: 5
 {{- end }}
