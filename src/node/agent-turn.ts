@@ -1,8 +1,9 @@
-import { rm, stat, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { InvalidInput } from '../base/errors.ts';
+import { exists } from '../base/exists.ts';
 import { nobodyListens, untilClosed } from '../rpc/socket-answers.ts';
 import { Turn } from './turn.ts';
 
@@ -58,15 +59,5 @@ export class AgentTurn {
   /** To be called when nothing is done any more. */
   end(): void {
     this.#turn.end();
-  }
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-    throw error;
   }
 }

@@ -1,6 +1,7 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MoorageError, messageOf } from '../base/errors.ts';
+import { exists } from '../base/exists.ts';
 import type { Log } from '../base/log.ts';
 import type { EphemeralVolume } from '../csi/volume-context.ts';
 import { ephemeralTag, podTag } from '../names.ts';
@@ -88,16 +89,6 @@ function isEphemeral({ tags }: Volume): boolean {
 
 function mustBeEphemeral(volume: Volume): void {
   if (!isEphemeral(volume)) throw new NotEphemeral(volume.id);
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await access(path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-    throw error;
-  }
 }
 
 /** It may hold somebody's data, and would be removed with the pod. */

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
-import { mkdir, mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { Command } from '../../base/exec.ts';
+import { exists } from '../../base/exists.ts';
 
 /** Stands for the directory of devices until it is known where that will be. */
 const devicesDirMark = '@devices@';
@@ -91,14 +92,4 @@ export function rootOf(command: Command): string {
   const target = args[args.indexOf('-t') + 1];
   const entersMounts = args.includes('-m') && args.includes('-t');
   return basename(program) === 'nsenter' && entersMounts ? `/proc/${target}/root` : '';
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-    throw error;
-  }
 }
