@@ -20,7 +20,7 @@ const notFound = 127;
 /** To this a shell adds the number of the signal that a command has died of. */
 const killedBy = 128;
 
-/** By name. */
+/** Of an environment. */
 export type Variables = readonly (readonly [name: string, value: string])[];
 
 interface Running {
@@ -70,12 +70,12 @@ export class LaunchShell {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const lost = (cause: Error) => reject(new LaunchShellLost(command, cause));
     this.#running = { watched, ended: resolve, lost, report: '' };
-    const words = [...variables.map(([name, value]) => `${name}=${quote(value)}`), 'exec', ...command.map(quote)].join(
-      ' ',
-    );
+    const settings = variables.map(([name, value]) => `${name}=${quote(value)} `).join('');
+    const words = command.map(quote).join(' ');
     this.#child.ref();
     try {
-      this.#stdin?.write(`${words} </dev/null ${report}>&- & echo $! >&${report}; wait $!; echo $? >&${report}\n`);
+      const start = `${settings}exec ${words} </dev/null ${report}>&-`;
+      this.#stdin?.write(`${start} & echo $! >&${report}; wait $!; echo $? >&${report}\n`);
       const status = await promise;
       await outputThatArrived();
       this.#running = undefined;
