@@ -19,7 +19,7 @@ export interface MemoryAfterLoad {
 }
 
 /** Longer than LVM's shell waits for something to do. */
-const restMs = 30_000;
+const restMs = 5000;
 
 /** LogicalVolumes of nodes that no machine stands behind: whoever watches all of them keeps them in memory. */
 export async function makeForeignVolumes(

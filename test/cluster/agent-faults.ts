@@ -1,9 +1,7 @@
 import { pods } from '../../src/kube/resource.ts';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import { logicalVolume } from '../../src/names.ts';
 import { namespace } from '../chart/chart.ts';
 import type { Cluster } from '../worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
+import { type ClusterNode, thin, volumeGroup } from '../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { isReady } from '../worlds/cluster/ready.ts';
 import { eventually } from '../worlds/host/eventually.ts';
@@ -46,30 +44,24 @@ SCRIPT
       const written = await this.#inContainer(`cat $root${gate}/begun`);
       return written.trim() || undefined;
     });
-    return () => this.#goOn([pid]);
+    return async () => {
+      await this.#node.shell(`kill -CONT ${pid} 2>/dev/null || true`);
+    };
   }
 
-  /** The agent ends its LVM when there was nothing to do for a while. */
-  async wakeLvm(): Promise<void> {
-    const { name: nodeName } = this.#node;
-    const name = `wakes-lvm-of-${nodeName}`;
-    await this.#cluster.kube.create(logicalVolumes, {
-      metadata: { name, finalizers: [logicalVolume.finalizer] },
-      spec: { name, nodeName, size: '4Mi' },
-    });
-    const found = () => this.#cluster.kube.get(logicalVolumes, name);
-    await eventually('the volume is made', async () => (await found())?.status?.volumeID);
-    await this.#cluster.kube.delete(logicalVolumes, name);
-    await eventually('the volume is gone', async () => (await found()) === undefined);
-  }
-
-  /** Stops LVM in the middle of whatever it does or is told next; returns how to let it go on, if it outlives the agent. */
+  /** Has the locks that keep LVM waiting in the middle of whatever it is told next; returns how to let it go on. */
   async holdLvm(): Promise<() => Promise<void>> {
-    await this.wakeLvm();
-    const held = await this.#node.shell('for p in $(pgrep -x lvm); do kill -STOP $p && echo $p; done');
-    const pids = held.trim().split(/\s+/);
-    if (pids[0] === '') throw new Error(`the agent of ${this.#node.name} runs no LVM`);
-    return () => this.#goOn(pids);
+    // LVM removes the file of a lock that nobody has, so the one that is locked need not be the one that is there.
+    const holders = await this.#node.shell(
+      `for group in ${volumeGroup} ${thin.volumeGroup}; do
+         lock=/run/lock/lvm/V_$group
+         until exec 9>>$lock && flock 9 && [ $lock -ef /proc/self/fd/9 ]; do :; done
+         sleep infinity >/dev/null 2>&1 & echo $!
+       done`,
+    );
+    return async () => {
+      await this.#node.shell(`kill ${holders.trim().split(/\s+/).join(' ')}`);
+    };
   }
 
   /** As the kernel does when memory is short. The agent comes back by itself. */
@@ -91,10 +83,6 @@ SCRIPT
         explain: () => this.#cluster.tails(),
       },
     );
-  }
-
-  async #goOn(pids: readonly string[]): Promise<void> {
-    await this.#node.shell(`for p in ${pids.join(' ')}; do kill -CONT $p 2>/dev/null || true; done`);
   }
 
   /** Runs a script on the node that finds the agent's process in $agent and its files below $root. */

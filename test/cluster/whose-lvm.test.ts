@@ -39,7 +39,7 @@ describe('whose LVM makes the volumes', () => {
   test("the image's, in the agent's container", async () => {
     await madeAndWritten('by-image');
     assert.equal(
-      await askOfLvm('readlink /proc/$lvm/ns/mnt'),
+      await askOfLvm('made-by-image', 'readlink /proc/$lvm/ns/mnt'),
       await node.shell("readlink /proc/$(pgrep -of '[m]oorage.mjs node ')/ns/mnt"),
     );
   });
@@ -47,14 +47,20 @@ describe('whose LVM makes the volumes', () => {
   test("the node's own, by nsenter", async () => {
     await moorage.reconfigure(values);
     await madeAndWritten('by-node');
-    assert.equal(await askOfLvm('readlink /proc/$lvm/ns/mnt'), await node.shell('readlink /proc/1/ns/mnt'));
+    assert.equal(
+      await askOfLvm('made-by-node', 'readlink /proc/$lvm/ns/mnt'),
+      await node.shell('readlink /proc/1/ns/mnt'),
+    );
   });
 
   test("the node's own, by an lvmd that runs there as a service", async () => {
     await startLvmd(node);
     await moorage.reconfigure(lvmdOfMachine);
     await madeAndWritten('by-lvmd');
-    assert.equal(await askOfLvm('cut -d" " -f4 /proc/$lvm/stat'), await node.shell("pgrep -of '[m]oorage.mjs lvmd '"));
+    assert.equal(
+      await askOfLvm('made-by-lvmd', 'cut -d" " -f4 /proc/$lvm/stat'),
+      await node.shell("pgrep -of '[m]oorage.mjs lvmd '"),
+    );
   });
 
   test('all of them are volumes like any other', async () => {
@@ -74,12 +80,15 @@ describe('whose LVM makes the volumes', () => {
     await its.sh(name, `echo ${name} >/data/file && sync`);
   }
 
-  /** What a script says of the process of LVM, which is there for a while after each change. */
-  async function askOfLvm(script: string): Promise<string> {
-    return eventually('LVM is found at work', async () => {
-      await new AgentFaults(cluster, moorage, node).wakeLvm();
-      return node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`);
-    });
+  /** What a script says of the process of LVM, which is kept at work on a claim's volume meanwhile. */
+  async function askOfLvm(claim: string, script: string): Promise<string> {
+    const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
+    await its.claim(claim, { node: node.name });
+    const answer = await eventually('LVM is found at work', () =>
+      node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`),
+    ).finally(letLvmGoOn);
+    await its.volumeId(claim);
+    return answer;
   }
 });
 

@@ -12,7 +12,7 @@ const shellStartTimeoutMs = 10_000;
 /** How long commands run as processes of their own after a shell did not start. */
 const shellPauseMs = 60_000;
 /** A node changes its volumes in bursts, and between them the memory of a shell is better left to others. */
-const shellIdleMs = 20_000;
+const shellIdleMs = 2000;
 
 export interface LvmOptions {
   /** How to call `lvm` itself, for instance through nsenter. */
