@@ -10,8 +10,11 @@ type BySide<T> = Readonly<Record<SideName, T>>;
 export interface ProvisionResults {
   /** Moorage's median as a part of TopoLVM's; for memory, what each holds. */
   readonly ratios: Readonly<Record<string, number>>;
-  /** Milliseconds. */
-  readonly figures: Readonly<Partial<Record<Operation, BySide<Figure>>>>;
+  readonly figures: ProvisionFigures;
+}
+
+interface ProvisionFigures {
+  readonly milliseconds: Readonly<Partial<Record<Operation, BySide<Figure>>>>;
   /** Processes and threads that a call made the node start: the median. */
   readonly started: Readonly<Partial<Record<Operation, BySide<number>>>>;
   /** For the creation of a volume: the median. */
@@ -35,7 +38,7 @@ export function resultsOf(
     moorage: make('moorage'),
   });
   const median = (values: readonly number[]) => figureOf(values).median;
-  const figures = Object.fromEntries(
+  const milliseconds = Object.fromEntries(
     operations.map((operation) => [
       operation,
       bySide((side) => figureOf(of(operation, side).map(({ elapsedMs }) => elapsedMs))),
@@ -49,8 +52,9 @@ export function resultsOf(
       operation,
       bySide((side) => median(of(operation, side).map(({ started }) => started ?? Number.NaN))),
     ]),
-  ) as ProvisionResults['started'];
-  const ratio = (operation: Operation) => part(figures[operation].moorage.median, figures[operation].topolvm.median);
+  ) as ProvisionFigures['started'];
+  const ratio = (operation: Operation) =>
+    part(milliseconds[operation].moorage.median, milliseconds[operation].topolvm.median);
   return {
     ratios: {
       create_vs_topolvm: ratio('create'),
@@ -67,21 +71,23 @@ export function resultsOf(
       node_memory_busy_vs_topolvm: part(memory.moorage.busy.pssMib, memory.topolvm.busy.pssMib),
       node_rss_vs_topolvm: part(memory.moorage.atRest.rssMib, memory.topolvm.atRest.rssMib),
     },
-    figures,
-    started,
-    api_requests_per_volume: bySide((side) => median(api[side].map(({ requests }) => requests))),
-    api_writes_per_volume: median(api.moorage.map(({ writes }) => writes)),
-    stats_forks: started['stats, 200 others']?.moorage ?? Number.NaN,
-    memory,
+    figures: {
+      milliseconds,
+      started,
+      api_requests_per_volume: bySide((side) => median(api[side].map(({ requests }) => requests))),
+      api_writes_per_volume: median(api.moorage.map(({ writes }) => writes)),
+      stats_forks: started['stats, 200 others']?.moorage ?? Number.NaN,
+      memory,
+    },
   };
 }
 
 /** The results for people. */
-export function provisionTables(results: ProvisionResults): string {
-  const { ratios, figures, started, memory } = results;
+export function provisionTables({ ratios, figures }: ProvisionResults): string {
+  const { milliseconds, started, memory } = figures;
   const words = ({ min, median, p99, samples }: Figure) => `${min} / ${median} / ${p99} (${samples})`;
   const rows = operations.map((operation) => {
-    const figure = figures[operation];
+    const figure = milliseconds[operation];
     const counts = started[operation];
     return [
       operation,
@@ -97,11 +103,11 @@ export function provisionTables(results: ProvisionResults): string {
     table(
       sideNames.map((side) => [
         side,
-        `${results.api_requests_per_volume[side]} API requests a volume`,
+        `${figures.api_requests_per_volume[side]} API requests a volume`,
         `a node holds ${memory[side].busy.pssMib} MiB while busy, ${memory[side].atRest.pssMib} at rest (PSS)`,
       ]),
     ),
-    `Moorage: ${results.api_writes_per_volume} API writes a volume, ${results.stats_forks} processes for a volume's figures`,
+    `Moorage: ${figures.api_writes_per_volume} API writes a volume, ${figures.stats_forks} processes for a volume's figures`,
   ].join('\n\n');
 }
 
