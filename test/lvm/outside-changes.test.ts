@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { rm } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { systemClock } from '../../src/base/clock.ts';
+import { type Run, run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { VolumeGroups } from '../../src/storage/lvm/volume-groups.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
 
 /** How long others may wait until what they did is seen. A busy machine may be late now and then, but not each time. */
@@ -10,7 +16,7 @@ const seenWithinMs = 2_000;
 /** Long, but much shorter than until everything is read again anyway. */
 const patienceMs = 60_000;
 
-async function seen(pool: ServedPool, what: () => boolean): Promise<number> {
+async function seen(pool: Pick<ServedPool, 'onChange'>, what: () => boolean): Promise<number> {
   const start = performance.now();
   const done = Promise.withResolvers<void>();
   const stop = pool.onChange(() => what() && done.resolve());
@@ -22,6 +28,21 @@ async function seen(pool: ServedPool, what: () => boolean): Promise<number> {
     clearTimeout(deadline);
     stop();
   }
+}
+
+/** Answers of commands with this word are kept back until they may go on. */
+function holding(inner: Run, word: string) {
+  const reached = Promise.withResolvers<void>();
+  const goesOn = Promise.withResolvers<void>();
+  const run: Run = async (words, options) => {
+    const output = await inner(words, options);
+    if (words.includes(word)) {
+      reached.resolve();
+      await goesOn.promise;
+    }
+    return output;
+  };
+  return { run, reached: reached.promise, goOn: goesOn.resolve };
 }
 
 async function onNewGroup(t: TestContext) {
@@ -96,6 +117,32 @@ test('when the directory of LVM’s locks is replaced, the new one is watched, a
   await seen(pool, () => pool.get('missed') !== undefined);
   await command('lvcreate', '-y', '-n', 'later', '-L', '4m', vg);
   await seen(pool, () => pool.get('later') !== undefined);
+});
+
+test('what others do after a group was read and before LVM’s locks are watched is seen', async (t) => {
+  const slow = await volumeGroup(t, { disks: disks().slice(0, 1) });
+  const quick = await volumeGroup(t, { disks: disks().slice(1, 2) });
+  const reports = holding(run, slow);
+  const watches = holding(reports.run, 'dumpconfig');
+  const groups = new VolumeGroups({
+    command: ['lvm'],
+    run: watches.run,
+    env: process.env,
+    clock: systemClock,
+    log: silentLog,
+  });
+  undoAfter(t, () => groups.stop());
+  const opening = groups.open(slow, signal);
+  await reports.reached;
+  const other = await groups.open(quick, signal);
+  await watches.reached;
+  await command('lvcreate', '-y', '-n', 'foreign', '-L', '4m', slow);
+  watches.goOn();
+  await nextTurn();
+  await other.lookAgain(signal); // after the look that follows the beginning of the watch
+  reports.goOn();
+  const group = await opening;
+  await seen(group, () => group.get('foreign') !== undefined);
 });
 
 test('classes of one volume group share its space and its names', async (t) => {

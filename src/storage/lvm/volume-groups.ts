@@ -90,8 +90,8 @@ export class VolumeGroups {
   }
 
   /**
-   * Not before LVM has run: its first command after a boot makes the directory of locks. What was missed until they are
-   * watched is read then, so that nothing is missed between.
+   * Not before LVM has run: its first command after a boot makes the directory of locks. All groups count as worked on
+   * when that begins, so that nothing is missed that was done before.
    */
   async #startWatching(): Promise<void> {
     const isFirst = this.#watching === undefined;
@@ -100,7 +100,7 @@ export class VolumeGroups {
       this.#watching = undefined;
       this.#watchLater();
     } else if (isFirst) {
-      for (const name of this.#groups.keys()) await this.#look(name);
+      for (const name of [...this.#groups.keys(), ...this.#opening.keys()]) this.#lookSoon(name);
     }
   }
 
@@ -146,7 +146,10 @@ export class VolumeGroups {
 
   #seen(file: string | null): void {
     const name = /^V_([^:]+)$/.exec(basename(file ?? ''))?.[1];
-    if (name === undefined) return;
+    if (name !== undefined) this.#lookSoon(name);
+  }
+
+  #lookSoon(name: string): void {
     this.#groups.get(name)?.touch();
     if (this.#pending.has(name)) return;
     const look = () => {
@@ -157,6 +160,7 @@ export class VolumeGroups {
   }
 
   async #look(name: string): Promise<void> {
+    await Promise.allSettled([this.#opening.get(name)]); // what it has read may be older than what was done
     const group = this.#groups.get(name);
     if (!group) {
       for (const listener of this.#strangers) listener(name);
