@@ -27,6 +27,9 @@ export const claimParameters = {
   name: 'csi.storage.k8s.io/pvc/name',
 } as const;
 
+/** Kubernetes' own, on a claim that waits for its first pod: the node that the scheduler chose for it. */
+export const selectedNodeAnnotation = 'volume.kubernetes.io/selected-node';
+
 /** What the kubelet adds to a volume's context when it publishes it. */
 export const publishContext = {
   ephemeral: 'csi.storage.k8s.io/ephemeral',

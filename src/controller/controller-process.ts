@@ -20,6 +20,7 @@ import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
+import { ClaimScheduling } from './claim-scheduling.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
@@ -96,6 +97,7 @@ export async function runController(
         volumes: new LogicalVolumeStore({ objects, clock }),
         snapshots: new LogicalVolumeSnapshots(objects),
         capacities: new AnnotatedCapacities(annotatedNodes),
+        scheduling: new ClaimScheduling(client),
       }),
     );
   await csi.listen();

@@ -1,6 +1,6 @@
 import type { PersistentVolume, PersistentVolumeClaim, Stored } from '../kube/resource.ts';
 import { type StoredLogicalVolume, volumeIdOf } from '../logical-volume/logical-volume.ts';
-import { driverName, topologyKey } from '../names.ts';
+import { driverName, selectedNodeAnnotation, topologyKey } from '../names.ts';
 
 /** What we keep of a PersistentVolume of ours. */
 export interface OurVolume {
@@ -75,8 +75,6 @@ export function ourVolume({ metadata, spec }: Stored<PersistentVolume>): OurVolu
       .flatMap(({ values = [] }) => values),
   };
 }
-
-const selectedNodeAnnotation = 'volume.kubernetes.io/selected-node';
 
 export function claimOf({ metadata, spec }: Stored<PersistentVolumeClaim>): Claim {
   const { namespace = '', name, uid, annotations } = metadata;

@@ -35,13 +35,6 @@ export function refuseOtherClass({ source, stored }: Original, deviceClass: stri
   );
 }
 
-/** The node of a copy: that of its original, if it is among those that the caller can use. */
-export function nodeOfCopy({ source, stored }: Original, candidates: readonly string[] | undefined): string {
-  const { nodeName } = stored;
-  if (!candidates || candidates.includes(nodeName)) return nodeName;
-  throw new SourceElsewhere(source, nodeName, candidates);
-}
-
 export function contentSourceMessage({ kind, id }: ContentSource) {
   return kind === 'volume'
     ? { type: { case: kind, value: { volumeId: id } } }
@@ -63,14 +56,14 @@ function className(deviceClass: string): string {
   return deviceClass === '' ? 'the default device class' : `device class ${deviceClass}`;
 }
 
-/** CSI's code for "not in this topology": the scheduler chooses another node, until it comes to the right one. */
+/** CSI's code for "not in this topology": the pod is scheduled anew. */
 export class SourceElsewhere extends MoorageError {
   readonly code = 'ResourceExhausted';
 
   constructor({ kind, id }: ContentSource, nodeName: string, candidates: readonly string[]) {
     super(
       `${kind} ${id} is on node ${nodeName}, so its copy cannot be on ${candidates.join(' or ')}; ` +
-        `have the pod run on ${nodeName}, for example by its nodeSelector`,
+        `its pod has to run on ${nodeName}`,
     );
   }
 }

@@ -178,13 +178,32 @@ test('a copy that cannot be had is refused with the reason', async (t) => {
     [
       { volumeContentSource, accessibilityRequirements: { requisite: [node('b')] } },
       'ResourceExhausted',
-      /volume uid-1 is on node a, so its copy cannot be on b; have the pod run on a/,
+      /volume uid-1 is on node a, so its copy cannot be on b; its pod has to run on a/,
     ],
   ];
   for (const [changes, code, message] of impossible) {
     await assert.rejects(calls.createVolume(request(changes), { timeoutMs }), { code, message });
   }
   assert.equal(volumes.wanted.length, 1);
+});
+
+test('a claim whose copy was asked for on another node is sent to that of its source', async (t) => {
+  const { sent, calls } = await servedController(t);
+  const forClaim = {
+    parameters: { 'csi.storage.k8s.io/pvc/namespace': 'shop', 'csi.storage.k8s.io/pvc/name': 'db' },
+  };
+  await calls.createVolume(request(forClaim), { timeoutMs });
+  const copy = { ...forClaim, name: 'pvc-2', volumeContentSource: copyOf('uid-1') };
+  const onlyOnB = { accessibilityRequirements: { requisite: [node('b')] } };
+  await assert.rejects(calls.createVolume(request({ ...copy, ...onlyOnB }), { timeoutMs }), /is on node a/);
+  assert.deepEqual(sent, ['shop/db to a']);
+
+  await calls.createVolume(request(copy), { timeoutMs });
+  await assert.rejects(
+    calls.createVolume(request({ ...copy, ...onlyOnB, parameters: {} }), { timeoutMs }),
+    /on node a/,
+  );
+  assert.deepEqual(sent, ['shop/db to a'], 'nobody else is');
 });
 
 test('limits come with the volume or later, and only where a node can hold it to them', async (t) => {

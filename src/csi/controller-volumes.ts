@@ -12,6 +12,7 @@ import { grownSize } from './volume-size.ts';
 import {
   type NodeCapacities,
   NoSuchVolume,
+  type Scheduling,
   type SnapshotStore,
   type StoredVolume,
   type VolumeStore,
@@ -23,6 +24,8 @@ export interface ControllerPorts {
   readonly volumes: VolumeStore;
   readonly snapshots: SnapshotStore;
   readonly capacities: NodeCapacities;
+  /** Where there are claims. */
+  readonly scheduling?: Scheduling;
 }
 
 /** The calls about volumes. A snapshot's id is not a volume's: no call here can touch a snapshot. */

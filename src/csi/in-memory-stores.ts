@@ -6,6 +6,7 @@ import { controllerService } from './controller-service.ts';
 import type { IoLimits } from './io-limits.ts';
 import type {
   NodeCapacities,
+  Scheduling,
   SnapshotStore,
   StoredSnapshot,
   StoredVolume,
@@ -93,6 +94,8 @@ export class InMemorySnapshots implements SnapshotStore {
 interface ServedController {
   readonly volumes: InMemoryVolumes;
   readonly snapshots: InMemorySnapshots;
+  /** Where claims were sent to, such as `shop/db to a`. */
+  readonly sent: readonly string[];
   readonly calls: Methods<typeof Controller>;
 }
 
@@ -112,9 +115,14 @@ export async function servedController(
     limitingIo: () => limitingIo,
     mayLimitIo: () => limitingIo.size > 0,
   };
+  const sent: string[] = [];
+  const scheduling: Scheduling = {
+    chooseNode: async (claim, nodeName) => void sent.push(`${claim} to ${nodeName}`),
+  };
   return {
     volumes,
     snapshots,
-    calls: await serving(t, Controller, controllerService({ volumes, snapshots, capacities })),
+    sent,
+    calls: await serving(t, Controller, controllerService({ volumes, snapshots, capacities, scheduling })),
   };
 }

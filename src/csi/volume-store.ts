@@ -93,6 +93,12 @@ export interface NodeCapacities {
   mayLimitIo(): boolean;
 }
 
+/** Whoever chooses the nodes for claims that wait for their first pod. */
+export interface Scheduling {
+  /** Has the claim, `<namespace>/<name>`, go to this node, if a node was chosen for it at all. */
+  chooseNode(claim: string, nodeName: string, signal: AbortSignal): Promise<void>;
+}
+
 export class NoSuchVolume extends MoorageError {
   readonly code = 'NotFound';
 

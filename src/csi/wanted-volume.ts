@@ -1,19 +1,20 @@
 import { claimParameters, parameters } from '../names.ts';
 import type { CreateVolumeRequest } from '../rpc/gen/csi/v1/csi_pb.ts';
-import { nodeOfCopy, originalOf, refuseOtherClass } from './content-source.ts';
+import { originalOf, refuseOtherClass, SourceElsewhere } from './content-source.ts';
 import { parseIoLimits } from './io-limits.ts';
 import { refuseUnknownParameters } from './parameters.ts';
 import { placesFor } from './placement.ts';
 import { required } from './required.ts';
 import { candidateNodes } from './topology.ts';
 import { volumeSize } from './volume-size.ts';
-import type { NodeCapacities, SnapshotStore, VolumeStore, WantedVolume } from './volume-store.ts';
+import type { NodeCapacities, Scheduling, SnapshotStore, VolumeStore, WantedVolume } from './volume-store.ts';
 import type { VolumeUse } from './volume-use.ts';
 
 interface Ports {
   readonly volumes: Pick<VolumeStore, 'find'>;
   readonly snapshots: Pick<SnapshotStore, 'find'>;
   readonly capacities: NodeCapacities;
+  readonly scheduling?: Scheduling;
 }
 
 /** What CreateVolume asks for; throws if it cannot be had whatever a node may say. */
@@ -30,11 +31,18 @@ export async function wantedVolume(
   const isLimited = Object.keys(limits).length > 0;
   const accessible = candidateNodes(request.accessibilityRequirements);
   const original = await originalOf(request.volumeContentSource, ports, signal);
-  if (original) refuseOtherClass(original, deviceClass);
-
-  const candidates = original ? [nodeOfCopy(original, accessible)] : accessible;
-  const sizeBytes = volumeSize(request.capacityRange, use, original?.stored.sizeBytes);
   const claim = claimOf(request);
+  if (original) {
+    refuseOtherClass(original, deviceClass);
+    const { nodeName } = original.stored;
+    if (accessible && !accessible.includes(nodeName)) {
+      if (claim) await ports.scheduling?.chooseNode(claim, nodeName, signal);
+      throw new SourceElsewhere(original.source, nodeName, accessible);
+    }
+  }
+
+  const candidates = original ? [original.stored.nodeName] : accessible;
+  const sizeBytes = volumeSize(request.capacityRange, use, original?.stored.sizeBytes);
   return {
     name,
     nodeNames: placesFor({ candidates, deviceClass, sizeBytes, isLimited }, ports.capacities),

@@ -109,18 +109,20 @@ describe('what happens to a volume in its life', () => {
       await its.empty();
     });
 
-    test('a copy is where its source is, and says so', async () => {
+    test('a pod whose claim is a copy comes to the node of the source, wherever it was scheduled first', async () => {
       const its = await TestNamespace.create(cluster, 'elsewhere');
       const thin = { storageClass: 'moorage-thin' };
       await its.claim('data', { ...thin, node: 'node-a' });
       await its.volumeId('data');
       const source = { kind: 'PersistentVolumeClaim', name: 'data' } as const;
       await its.claim('cloned', { ...thin, source, node: 'node-b' });
+      await its.pod('user', { claims: { '/data': 'cloned' } });
       await its.event(
         'PersistentVolumeClaim/cloned',
-        /is on node node-a, so its copy cannot be on node-b; have the pod/,
+        /is on node node-a, so its copy cannot be on node-b; its pod has to run on node-a/,
       );
-      await its.deleteClaim('cloned');
+      await its.ready('user');
+      assert.equal((await its.nodeOf('user')).name, 'node-a');
       await its.empty();
     });
 

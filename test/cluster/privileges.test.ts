@@ -77,7 +77,8 @@ describe('two controllers, and everything that Moorage can do', () => {
     });
     await takeSnapshot(cluster, its, 'moment', 'data');
     await its.claim('restored', { ...there, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
-    await its.claim('cloned', { ...there, size: '200Mi', source: { kind: 'PersistentVolumeClaim', name: 'data' } });
+    const clone = { source: { kind: 'PersistentVolumeClaim', name: 'data' }, size: '200Mi' } as const;
+    await its.claim('cloned', { ...there, ...clone, node: 'node-b' }); // and sent to node-a
     for (const claim of ['restored', 'cloned']) await its.volumeId(claim);
     await its.empty();
   });

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ClaimScheduling } from '../../src/controller/claim-scheduling.ts';
+import type { KubeClient } from '../../src/kube/client.ts';
+import { persistentVolumeClaims } from '../../src/kube/resource.ts';
+import { selectedNodeAnnotation } from '../../src/names.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+
+const api = await startApiServer();
+const { admin } = api;
+const signal = new AbortController().signal;
+const namespace = await newNamespace(api, 'shop');
+
+test('a claim that a node was chosen for goes to another', async () => {
+  await claim('chosen', 'node-b');
+  await new ClaimScheduling(admin).chooseNode('shop/chosen', 'node-a', signal);
+  assert.equal(await nodeOf('chosen'), 'node-a');
+});
+
+test("a claim that waits for no scheduler stays as it is, and one that is gone is nobody's concern", async () => {
+  await claim('immediate');
+  await new ClaimScheduling(admin).chooseNode('shop/immediate', 'node-a', signal);
+  assert.equal(await nodeOf('immediate'), undefined);
+  await new ClaimScheduling(admin).chooseNode('shop/gone', 'node-a', signal);
+});
+
+test('a choice that was made or taken back meanwhile stands', async () => {
+  await claim('contested', 'node-b');
+  const afterReading = async (change: string | null) => {
+    const client: Pick<KubeClient, 'get' | 'patch'> = {
+      get: async (...request) => {
+        const read = await admin.get(...request);
+        await choose('contested', change);
+        return read;
+      },
+      patch: (...request) => admin.patch(...request),
+    };
+    await new ClaimScheduling(client).chooseNode('shop/contested', 'node-a', signal);
+    return nodeOf('contested');
+  };
+  assert.equal(await afterReading('node-c'), 'node-c');
+  assert.equal(await afterReading(null), undefined);
+});
+
+async function claim(name: string, node?: string): Promise<void> {
+  await admin.create(persistentVolumeClaims, {
+    metadata: { name, namespace, ...(node && { annotations: { [selectedNodeAnnotation]: node } }) },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } },
+  });
+}
+
+async function choose(name: string, node: string | null): Promise<void> {
+  const body = { metadata: { annotations: { [selectedNodeAnnotation]: node } } };
+  await admin.patch(persistentVolumeClaims, name, { type: 'merge', body }, { namespace });
+}
+
+async function nodeOf(name: string): Promise<string | undefined> {
+  const found = await admin.get(persistentVolumeClaims, name, { namespace });
+  return found?.metadata.annotations?.[selectedNodeAnnotation];
+}
