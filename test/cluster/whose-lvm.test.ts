@@ -84,11 +84,12 @@ describe('whose LVM makes the volumes', () => {
   async function askOfLvm(claim: string, script: string): Promise<string> {
     const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
     await its.claim(claim, { node: node.name });
-    const answer = await eventually('LVM is found at work', () =>
-      node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`),
-    ).finally(letLvmGoOn);
-    await its.volumeId(claim);
-    return answer;
+    try {
+      return await eventually('LVM is found at work', () => node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`));
+    } finally {
+      await letLvmGoOn();
+      await its.volumeId(claim);
+    }
   }
 });
 
