@@ -2,9 +2,13 @@
 export interface Connection {
   /** Scheme, host and port, and a path prefix if there is one; no slash at the end. */
   readonly server: string;
+  readonly credentials: CredentialSource;
+}
+
+export interface Credentials {
   readonly tls: Tls;
   /** The bearer token to send, if that is how we show who we are. */
-  readonly token?: TokenSource;
+  readonly token?: string;
 }
 
 export interface Tls {
@@ -15,8 +19,9 @@ export interface Tls {
   readonly serverName?: string;
 }
 
-export interface TokenSource {
-  read(): Promise<string>;
-  /** The server did not accept the token: the next `read` must not answer from memory. */
+/** Credentials are replaced while we run: each request asks for them. */
+export interface CredentialSource {
+  read(): Promise<Credentials>;
+  /** The server did not accept them, or we did not accept the server: the next `read` must not answer from memory. */
   refused(): void;
 }

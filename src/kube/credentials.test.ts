@@ -24,23 +24,23 @@ function kubeconfig(cluster: object, user: object): string {
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-test('in a cluster: the service account, whose token is read again after a minute, or when it is refused', async (t) => {
+test('in a cluster: the service account, whose files are read again after a minute, or when they are refused', async (t) => {
   const dir = await directory(t, { 'ca.crt': 'the CA', token: 'first\n' });
   const clock = new ManualClock();
-  const { server, tls, token } = await connectionInCluster(
+  const { server, credentials } = await connectionInCluster(
     { host: 'fd00::1', port: '443', serviceAccountDir: dir },
     clock,
   );
   assert.equal(server, 'https://[fd00::1]:443');
-  assert.deepEqual(tls, { ca: 'the CA' });
 
+  const first = { tls: { ca: 'the CA' }, token: 'first' };
   await writeFile(join(dir, 'token'), 'second');
-  assert.equal(await token?.read(), 'first');
+  assert.deepEqual(await credentials.read(), first);
   clock.advance(60_000);
-  assert.equal(await token?.read(), 'second');
-  await writeFile(join(dir, 'token'), 'third');
-  token?.refused();
-  assert.equal(await token?.read(), 'third');
+  assert.deepEqual(await credentials.read(), { ...first, token: 'second' });
+  await writeFile(join(dir, 'ca.crt'), 'another CA');
+  credentials.refused();
+  assert.deepEqual(await credentials.read(), { tls: { ca: 'another CA' }, token: 'second' });
 });
 
 test('in a cluster, but without a token: told at the start', async (t) => {
@@ -63,14 +63,16 @@ test('a kubeconfig with certificates inside, or in files beside it', async (t) =
   );
   const dir = await directory(t, { inside, beside, 'ca.crt': 'CA', 'me.crt': 'cert', 'me.key': 'key' });
   const clock = new ManualClock();
-  assert.deepEqual(await connectionFromKubeconfig(join(dir, 'inside'), clock), {
-    server: 'https://server:6443',
-    tls: { ca: 'CA', cert: 'cert', key: 'key', serverName: 'kubernetes' },
-  });
-  assert.deepEqual(await connectionFromKubeconfig(join(dir, 'beside'), clock), {
-    server: 'https://server:6443',
-    tls: { ca: 'CA', cert: 'cert', key: 'key' },
-  });
+  const tls = { ca: 'CA', cert: 'cert', key: 'key' };
+  const { server, credentials } = await connectionFromKubeconfig(join(dir, 'inside'), clock);
+  assert.equal(server, 'https://server:6443');
+  assert.deepEqual(await credentials.read(), { tls: { ...tls, serverName: 'kubernetes' } });
+  const other = await connectionFromKubeconfig(join(dir, 'beside'), clock);
+  assert.deepEqual(await other.credentials.read(), { tls });
+
+  await writeFile(join(dir, 'me.crt'), 'renewed');
+  other.credentials.refused();
+  assert.deepEqual(await other.credentials.read(), { tls: { ...tls, cert: 'renewed' } });
 });
 
 test('a kubeconfig with a token, or the file of one', async (t) => {
@@ -79,8 +81,10 @@ test('a kubeconfig with a token, or the file of one', async (t) => {
     file: kubeconfig({}, { tokenFile: 'token', token: 'not this one' }),
     token: 'from the file',
   });
-  const tokenOf = async (name: string) =>
-    (await connectionFromKubeconfig(join(dir, name), new ManualClock())).token?.read();
+  const tokenOf = async (name: string) => {
+    const { credentials } = await connectionFromKubeconfig(join(dir, name), new ManualClock());
+    return (await credentials.read()).token;
+  };
   assert.equal(await tokenOf('fixed'), 'fixed');
   assert.equal(await tokenOf('file'), 'from the file');
 });

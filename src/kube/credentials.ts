@@ -1,9 +1,9 @@
 import { dirname, join, resolve } from 'node:path';
 import type { Clock } from '../base/clock.ts';
-import type { Connection, TokenSource } from './connection.ts';
+import type { Connection, Credentials } from './connection.ts';
 import { CredentialsUnusable, readCredential } from './credential-file.ts';
+import { FileCredentials } from './file-credentials.ts';
 import { currentContext, type KubeconfigContext } from './kubeconfig.ts';
-import { FileToken, fixedToken } from './token.ts';
 
 /** What the kubelet gives to a pod. */
 export interface InCluster {
@@ -19,16 +19,29 @@ const defaultServiceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 export async function connectionInCluster(place: InCluster, clock: Clock): Promise<Connection> {
   const { host, port, serviceAccountDir = defaultServiceAccountDir } = place;
-  const token = new FileToken(join(serviceAccountDir, 'token'), clock);
-  await token.read(); // a missing token is told at the start, not at the first request
   return {
     server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
-    tls: { ca: await readCredential(join(serviceAccountDir, 'ca.crt'), 'the cluster CA') },
-    token,
+    credentials: await FileCredentials.open(() => ofServiceAccount(serviceAccountDir), clock),
   };
 }
 
+/** The server stays the one that the file names now; credentials are followed. */
 export async function connectionFromKubeconfig(path: string, clock: Clock): Promise<Connection> {
+  const { cluster } = currentContext(await readCredential(path, 'the kubeconfig'), path);
+  return {
+    server: cluster.server.replace(/\/+$/, ''),
+    credentials: await FileCredentials.open(() => ofKubeconfig(path), clock),
+  };
+}
+
+async function ofServiceAccount(dir: string): Promise<Credentials> {
+  return {
+    tls: { ca: await readCredential(join(dir, 'ca.crt'), 'the cluster CA') },
+    token: (await readCredential(join(dir, 'token'), 'the token')).trim(),
+  };
+}
+
+async function ofKubeconfig(path: string): Promise<Credentials> {
   const { cluster, user } = currentContext(await readCredential(path, 'the kubeconfig'), path);
   const files = new KubeconfigFiles(path);
   const ca = await files.inlineOrFile(cluster, 'certificate-authority');
@@ -38,29 +51,15 @@ export async function connectionFromKubeconfig(path: string, clock: Clock): Prom
     throw new CredentialsUnusable(`${path} has only one of client-certificate and client-key; give both`);
   }
   const serverName = cluster['tls-server-name'];
-  const token = await tokenOf(user, files, clock);
+  const token = await files.tokenOf(user);
   return {
-    server: cluster.server.replace(/\/+$/, ''),
     tls: {
       ...(ca === undefined ? {} : { ca }),
       ...(cert === undefined || key === undefined ? {} : { cert, key }),
       ...(serverName === undefined ? {} : { serverName }),
     },
-    ...(token === undefined ? {} : { token }),
+    ...(token ? { token } : {}),
   };
-}
-
-async function tokenOf(
-  user: KubeconfigContext['user'],
-  files: KubeconfigFiles,
-  clock: Clock,
-): Promise<TokenSource | undefined> {
-  if (user.tokenFile) {
-    const token = new FileToken(files.path(user.tokenFile), clock);
-    await token.read();
-    return token;
-  }
-  return user.token ? fixedToken(user.token) : undefined;
 }
 
 /** Files that a kubeconfig names, relative to itself, or carries within itself. */
@@ -71,8 +70,9 @@ class KubeconfigFiles {
     this.#kubeconfig = kubeconfig;
   }
 
-  path(named: string): string {
-    return resolve(dirname(this.#kubeconfig), named);
+  /** A file of it wins, as in kubectl. */
+  async tokenOf({ tokenFile, token }: KubeconfigContext['user']): Promise<string | undefined> {
+    return tokenFile ? (await readCredential(this.#path(tokenFile), 'the token')).trim() : token;
   }
 
   /** What is inline wins, as in kubectl. */
@@ -83,6 +83,10 @@ class KubeconfigFiles {
     const inline = section[`${field}-data`];
     if (inline) return Buffer.from(inline, 'base64').toString('utf8');
     const file = section[field];
-    return file ? readCredential(this.path(file), field) : undefined;
+    return file ? readCredential(this.#path(file), field) : undefined;
+  }
+
+  #path(named: string): string {
+    return resolve(dirname(this.#kubeconfig), named);
   }
 }

@@ -7,16 +7,16 @@ import { systemClock } from '../base/clock.ts';
 import { codeOf } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
-import type { TokenSource } from './connection.ts';
+import type { CredentialSource } from './connection.ts';
 import { StreamSilent, Transport } from './transport.ts';
 
 function transportTo(
   t: TestContext,
   server: ScriptedServer,
-  options: { token?: TokenSource; clock?: ManualClock } = {},
+  options: { credentials?: CredentialSource; clock?: ManualClock } = {},
 ) {
-  const { token, clock = systemClock } = options;
-  const connection = { ...server.connection, ...(token ? { token } : {}) };
+  const { credentials, clock = systemClock } = options;
+  const connection = { ...server.connection, ...(credentials && { credentials }) };
   const transport = new Transport({ connection, clock, log: silentLog, timeoutMs: 20_000 });
   t.after(() => transport.close());
   return transport;
@@ -87,9 +87,9 @@ test('no answer: the deadline ends it', async (t) => {
 
 test('a token that is refused is read anew, once', async (t) => {
   let current = 'old';
-  const token = { read: () => Promise.resolve(current), refused: () => void (current = 'new') };
+  const credentials = { read: async () => ({ tls: {}, token: current }), refused: () => void (current = 'new') };
   const server = await ScriptedServer.start(t, refusal(401, 'Unauthorized'), json({}), refusal(401, 'Unauthorized'));
-  const transport = transportTo(t, server, { token });
+  const transport = transportTo(t, server, { credentials });
   await transport.call(post);
   assert.deepEqual(server.tokens, ['Bearer old', 'Bearer new']);
   await assert.rejects(transport.call(post), { code: 'PermissionDenied' });

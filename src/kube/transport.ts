@@ -9,7 +9,7 @@ import type { Log } from '../base/log.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../base/node-http.ts';
 import { ApiError, type ApiStatus, ApiTimeout, ApiUnreachable } from './api-error.ts';
 import { Backoff } from './backoff.ts';
-import type { Connection, TokenSource } from './connection.ts';
+import type { Connection, CredentialSource, Tls } from './connection.ts';
 import { Deadline } from './deadline.ts';
 
 export interface ApiRequest {
@@ -47,7 +47,7 @@ export class Transport {
   readonly #server: string;
   readonly #target: ReturnType<typeof urlToHttpOptions>;
   readonly #pathPrefix: string;
-  readonly #token: TokenSource | undefined;
+  readonly #credentials: CredentialSource;
   readonly #requests: HttpAgent;
   readonly #streams: HttpAgent;
   readonly #underWay = new Set<ClientRequest>();
@@ -66,21 +66,14 @@ export class Transport {
     log: Log;
     timeoutMs: number;
   }) {
-    const { server, tls, token } = connection;
-    const { serverName, ...material } = tls;
-    const options = {
-      ...material,
-      ...(serverName ? { servername: serverName } : {}),
-      keepAlive: true,
-      keepAliveMsecs: tcpKeepAliveAfterMs,
-      timeout: quietMs,
-    };
+    const { server, credentials } = connection;
+    const options = { keepAlive: true, keepAliveMsecs: tcpKeepAliveAfterMs, timeout: quietMs };
     const url = new URL(server);
     const Agent = url.protocol === 'https:' ? HttpsAgent : HttpAgent;
     this.#server = server;
     this.#target = urlToHttpOptions(url);
     this.#pathPrefix = url.pathname.replace(/\/$/, '');
-    this.#token = token;
+    this.#credentials = credentials;
     this.#requests = new Agent({ ...options, maxSockets: connectionsForRequests });
     this.#streams = new Agent(options);
     this.#clock = clock;
@@ -129,13 +122,14 @@ export class Transport {
   /** One answer with a status of success, after as many tries as are safe. */
   async #answered(agent: HttpAgent, request: ApiRequest, deadline: Deadline): Promise<IncomingMessage> {
     const backoff = new Backoff({ firstMs: 100, longestMs: 2_000, random: Math.random });
-    let tokenRenewed = false;
+    let isRenewed = false;
     for (let unreached = 0; ; ) {
       let response: IncomingMessage;
       try {
         response = await this.#send(agent, request, deadline.signal);
       } catch (error) {
         unreached += 1;
+        this.#credentials.refused(); // perhaps the server has a certificate of a new authority
         // A write may have arrived although its answer did not: only the caller knows whether to repeat it.
         if (request.method !== 'GET' || unreached >= triesToReach || deadline.signal.aborted) throw error;
         this.#log.debug({ request: describe(request), error: messageOf(error) }, 'trying again');
@@ -145,9 +139,9 @@ export class Transport {
       if (statusCodeOf(response) < 300) return response;
 
       const refusal = new ApiError(describe(request), await statusOf(response));
-      if (refusal.status === 401 && this.#token && !tokenRenewed) {
-        tokenRenewed = true;
-        this.#token.refused();
+      if (refusal.status === 401 && !isRenewed) {
+        isRenewed = true;
+        this.#credentials.refused();
         continue;
       }
       const askedMs = retryAfter(response);
@@ -165,7 +159,8 @@ export class Transport {
     signal: AbortSignal,
   ): Promise<IncomingMessage> {
     const headers: Record<string, string | number> = { accept: 'application/json', 'user-agent': 'moorage' };
-    if (this.#token) headers['authorization'] = `Bearer ${await this.#token.read()}`;
+    const { tls, token } = await this.#credentials.read();
+    if (token !== undefined) headers['authorization'] = `Bearer ${token}`;
     const content = body === undefined ? '' : JSON.stringify(body);
     if (body !== undefined) {
       headers['content-type'] = contentType;
@@ -173,6 +168,7 @@ export class Transport {
     }
     const options = {
       ...this.#target,
+      ...tlsOptions(tls),
       agent,
       method,
       path: `${this.#pathPrefix}${path}${queryString(query)}`,
@@ -212,6 +208,11 @@ export class StreamSilent extends MoorageError {
   constructor(request: string, idleTimeoutMs: number) {
     super(`${request} was silent for ${idleTimeoutMs / 1000} s; connecting again`);
   }
+}
+
+/** Of the request, not of the agent: a connection is used again only by requests that would make the same one. */
+function tlsOptions({ serverName, ...material }: Tls) {
+  return { ...material, ...(serverName !== undefined && { servername: serverName }) };
 }
 
 function describe({ method, path }: ApiRequest): string {

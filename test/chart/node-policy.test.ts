@@ -7,9 +7,8 @@ import { stringify } from 'yaml';
 import { codeOf } from '../../src/base/errors.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
-import { fixedToken } from '../../src/kube/token.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import { connect, startApiServer } from '../kube/api-server.ts';
+import { connect, startApiServer, withToken } from '../kube/api-server.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { find, namespace, render, renderText } from './chart.ts';
 
@@ -48,14 +47,12 @@ async function agentOf(nodeName: string): Promise<KubeClient> {
     spec: { nodeName, serviceAccountName: 'moorage-node', containers: [{ name: 'node', image: 'moorage' }] },
   };
   await apply(name, stringify(pod));
-  return withToken('--bound-object-kind=Pod', `--bound-object-name=${name}`);
+  return agentWith('--bound-object-kind=Pod', `--bound-object-name=${name}`);
 }
 
-async function withToken(...bound: readonly string[]): Promise<KubeClient> {
+async function agentWith(...bound: readonly string[]): Promise<KubeClient> {
   const token = await kubectl('--namespace', namespace, 'create', 'token', 'moorage-node', ...bound);
-  const { server, tls } = api.connection;
-  const ca = tls.ca === undefined ? {} : { ca: tls.ca };
-  return connect({ after }, { server, tls: ca, token: fixedToken(token.trim()) });
+  return connect({ after }, await withToken(api.connection, token.trim()));
 }
 
 const answer = (client: KubeClient, nodeName: string) =>
@@ -146,13 +143,13 @@ test('a stolen token can reach nothing else: no claim, no secret, no pod', async
 });
 
 test('a token that belongs to no node is worth nothing', async () => {
-  const anybody = await withToken();
+  const anybody = await agentWith();
   await assertRefused(answer(anybody, own), /belongs to no node/);
   await assertRefused(patchNode(anybody, own, room('0')), /belongs to no node/);
 });
 
 test('a token that is bound to the Node itself serves as well', async () => {
-  await patchNode(await withToken('--bound-object-kind=Node', `--bound-object-name=${own}`), own, room('2000'));
+  await patchNode(await agentWith('--bound-object-kind=Node', `--bound-object-name=${own}`), own, room('2000'));
 });
 
 test('the pods that need no right on their node are admitted where only restricted pods are', async () => {

@@ -36,6 +36,13 @@ export function connect(scope: Scope, connection: Connection, timeoutMs = 20_000
   return client;
 }
 
+/** To the same server, as whoever has the token. */
+export async function withToken({ server, credentials }: Connection, token: string): Promise<Connection> {
+  const { ca } = (await credentials.read()).tls;
+  const its = { tls: ca === undefined ? {} : { ca }, token };
+  return { server, credentials: { read: async () => its, refused: () => {} } };
+}
+
 export async function newNamespace({ admin }: ApiServer, name: string): Promise<string> {
   await admin.create(namespaces, { metadata: { name } });
   return name;

@@ -18,7 +18,7 @@ import { volumeWork } from '../../src/node/volume-work.ts';
 import { VolumeHasSnapshots } from '../../src/storage/errors.ts';
 import { Pools } from '../../src/storage/pools.ts';
 import { eventually } from '../worlds/host/eventually.ts';
-import { connect, startApiServer } from './api-server.ts';
+import { connect, startApiServer, withToken } from './api-server.ts';
 
 const mebi = 1024n ** 2n;
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');
@@ -29,9 +29,7 @@ await cluster.kubectl('wait', '--for=condition=Established', 'crd/logicalvolumes
 /** With no more rights than the ServiceAccount has. */
 async function clientOf(account: string): Promise<KubeClient> {
   const token = (await cluster.kubectl('-n', 'moorage-system', 'create', 'token', account)).trim();
-  const { ca } = connection.tls;
-  const as = { server: connection.server, tls: ca ? { ca } : {}, token: { read: async () => token, refused() {} } };
-  return connect({ after }, as);
+  return connect({ after }, await withToken(connection, token));
 }
 
 function watch(client: KubeClient, fieldSelector?: string) {

@@ -13,8 +13,8 @@ const api = await startApiServer(['--goaway-chance=0.02']);
 const { admin } = api;
 
 test('the fault is there: whoever speaks HTTP/2 is told to go away', async () => {
-  const { server, tls } = api.connection;
-  const session = connect(server, tls);
+  const { server, credentials } = api.connection;
+  const session = connect(server, (await credentials.read()).tls);
   const goneAway = once(session, 'goaway', { signal: AbortSignal.timeout(120_000) });
   const asking = async () => {
     while (!session.closed) await once(session.request({ ':path': '/version' }).resume(), 'close');

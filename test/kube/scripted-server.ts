@@ -27,7 +27,8 @@ export class ScriptedServer {
       server.close();
     });
     const { port } = server.address() as AddressInfo;
-    const scripted = new ScriptedServer({ server: `http://127.0.0.1:${port}`, tls: {} });
+    const credentials = { read: async () => ({ tls: {} }), refused: () => {} };
+    const scripted = new ScriptedServer({ server: `http://127.0.0.1:${port}`, credentials });
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
       const answer = answers[Math.min(scripted.requests.length, answers.length - 1)];
       scripted.requests.push(`${request.method} ${request.url}`);

@@ -18,7 +18,8 @@ test('a token that was replaced before it is refused: the new one is used at onc
   t.after(() => rm(dir, { recursive: true }));
   const tokenFile = join(dir, 'token');
   const { hostname: host, port } = new URL(api.connection.server);
-  await writeFile(join(dir, 'ca.crt'), api.connection.tls.ca ?? '');
+  const { tls } = await api.connection.credentials.read();
+  await writeFile(join(dir, 'ca.crt'), tls.ca ?? '');
 
   await kubectl('create', 'serviceaccount', 'rotating');
   await kubectl(

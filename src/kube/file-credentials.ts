@@ -1,0 +1,36 @@
+import type { Clock } from '../base/clock.ts';
+import type { CredentialSource, Credentials } from './connection.ts';
+
+/** The kubelet replaces a token long before it expires (at 80 % of its life): looking once a minute is soon enough. */
+const rereadAfterMs = 60_000;
+
+/** Credentials in files that somebody else keeps fresh. */
+export class FileCredentials implements CredentialSource {
+  readonly #readFiles: () => Promise<Credentials>;
+  readonly #clock: Clock;
+  #known: { readonly credentials: Credentials; readonly readAtMs: number } | undefined;
+
+  private constructor(readFiles: () => Promise<Credentials>, clock: Clock) {
+    this.#readFiles = readFiles;
+    this.#clock = clock;
+  }
+
+  /** What is missing is told at the start, not at the first request. */
+  static async open(readFiles: () => Promise<Credentials>, clock: Clock): Promise<FileCredentials> {
+    const credentials = new FileCredentials(readFiles, clock);
+    await credentials.read();
+    return credentials;
+  }
+
+  async read(): Promise<Credentials> {
+    const nowMs = this.#clock.now();
+    if (this.#known && nowMs - this.#known.readAtMs < rereadAfterMs) return this.#known.credentials;
+    const credentials = await this.#readFiles();
+    this.#known = { credentials, readAtMs: nowMs };
+    return credentials;
+  }
+
+  refused(): void {
+    this.#known = undefined;
+  }
+}
