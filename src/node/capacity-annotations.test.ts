@@ -28,6 +28,13 @@ test('a class is found by its name, its volume group, and as the default', () =>
   });
 });
 
+test('a volume group whose name no annotation can have is told of by its class only', () => {
+  for (const group of ['vg+data', '_vg', 'vg_', '.vg', 'v'.repeat(64)]) {
+    const annotations = capacityAnnotations([thick('ssd', group, true)], freeBytes);
+    assert.deepEqual([...annotations.keys()], ['capacity.topolvm.io/ssd', 'capacity.topolvm.io/00default'], group);
+  }
+});
+
 test('where a class and a volume group share a name, it means the class', () => {
   const annotations = capacityAnnotations([thick('ssd', 'hdd'), thick('hdd', 'ssd')], freeBytes);
   assert.equal(annotations.get('capacity.topolvm.io/ssd'), '10');
