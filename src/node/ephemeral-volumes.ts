@@ -27,13 +27,16 @@ export class EphemeralVolumes {
     this.#log = log;
   }
 
-  async make(id: VolumeId, wanted: EphemeralVolume, signal: AbortSignal): Promise<void> {
+  /** Whether it was made now: false if it is there already. */
+  async make(id: VolumeId, wanted: EphemeralVolume, signal: AbortSignal): Promise<boolean> {
     const existing = poolHolding(this.#pools, id)?.get(id);
-    if (existing) return mustBeEphemeral(existing);
+    if (existing && !isEphemeral(existing)) throw new NotEphemeral(id);
+    if (existing) return false;
     const { sizeBytes, deviceClass, podUid } = wanted;
     const tags = [ephemeralTag, ...(podUid ? [`${podTag}=${podUid}`] : [])];
     await this.#pools.get(deviceClass).create({ id, sizeBytes, tags }, signal);
     this.#log.info({ volume: id, pod: podUid, sizeBytes: String(sizeBytes) }, 'ephemeral volume made');
+    return true;
   }
 
   /** If, and only if, the volume carries the tag. */
@@ -85,10 +88,6 @@ export class EphemeralVolumes {
 
 function isEphemeral({ tags }: Volume): boolean {
   return tags.includes(ephemeralTag);
-}
-
-function mustBeEphemeral(volume: Volume): void {
-  if (!isEphemeral(volume)) throw new NotEphemeral(volume.id);
 }
 
 /** It may hold somebody's data, and would be removed with the pod. */

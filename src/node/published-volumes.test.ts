@@ -293,16 +293,51 @@ test('an inline ephemeral volume is there from publishing to unpublishing', asyn
   assert.equal(pool.get('csi-1'), undefined);
 });
 
-test('an ephemeral volume that was made but never mounted goes as well', async (t) => {
+const inlineOf = (publication: Publication): Publication => ({
+  ...publication,
+  volumeId: 'csi-1',
+  stagingPath: undefined,
+  ephemeral: { sizeBytes: 1n, deviceClass: '', podUid: 'p' },
+});
+
+test('an ephemeral volume that its pod does not get goes at once, as nobody would unpublish it', async (t) => {
   const { volumes, publication, targetPath, mounts, pool } = await node(t);
   mounts.mountAt = () => Promise.reject(new Error('no'));
-  const ephemeral = { sizeBytes: 1n, deviceClass: '', podUid: 'p' };
-  const inline: Publication = { ...publication, volumeId: 'csi-1', stagingPath: undefined, ephemeral };
-  await assert.rejects(volumes.publish(inline, never), /no/);
+  await assert.rejects(volumes.publish(inlineOf(publication), never), { message: 'no' });
+  assert.equal(pool.get('csi-1'), undefined);
+  assert.equal(await isThere(targetPath), false);
+
+  pool.remove = () => Promise.reject(new Error('busy'));
+  await assert.rejects(volumes.publish(inlineOf(publication), never), {
+    code: 'Unavailable', // the kubelet then unpublishes it
+    message: 'no; and ephemeral volume csi-1 could not be removed yet: busy',
+  });
+});
+
+test('an ephemeral volume whose caller has left waits for its return', async (t) => {
+  const { volumes, publication, targetPath, mounts, pool } = await node(t);
+  const caller = new AbortController();
+  mounts.mountAt = async () => {
+    caller.abort();
+    throw new Error('no');
+  };
+  await assert.rejects(volumes.publish(inlineOf(publication), caller.signal), /no/);
   assert.ok(pool.get('csi-1'));
   await volumes.unpublish('csi-1', targetPath, never);
   assert.equal(pool.get('csi-1'), undefined);
-  assert.ok(pool.get('v'), 'one without the tag stays');
+});
+
+test('an ephemeral volume that its pod had before stays, though it cannot be shown again', async (t) => {
+  const { volumes, publication, mounts, pool } = await node(t);
+  await volumes.publish(inlineOf(publication), never);
+  mounts.table.clear(); // as after a reboot
+  mounts.mountAt = () => Promise.reject(new Error('no'));
+  await assert.rejects(volumes.publish(inlineOf(publication), never), /no/);
+  assert.ok(pool.get('csi-1'), 'it may hold what the pod has written');
+});
+
+test('a volume without the tag of ephemeral ones stays when it is unpublished', async (t) => {
+  const { volumes, targetPath, pool } = await node(t);
   await volumes.unpublish('v', targetPath, never);
   assert.ok(pool.get('v'));
   assert.ok(await isThere(dirname(dirname(targetPath))));

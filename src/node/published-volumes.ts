@@ -1,7 +1,8 @@
 import { abortable } from '../base/abortable.ts';
-import { MoorageError } from '../base/errors.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node-volumes.ts';
+import type { EphemeralVolume } from '../csi/volume-context.ts';
 import { filesystems } from '../storage/filesystem.ts';
 import type { FilesystemGrower } from '../storage/filesystem-growth.ts';
 import { makeMountDirectory, makeMountFile, removeMountPoint } from '../storage/mount-point.ts';
@@ -68,20 +69,15 @@ export class PublishedVolumes implements NodeVolumes {
     const { volumeId, targetPath, ephemeral, exclusive } = publication;
     await this.#lock.run(volumeId, signal, async () => {
       if (exclusive) await this.#mustBeAlone(volumeId, targetPath);
-      if (ephemeral) await this.#ephemeral.make(volumeId, ephemeral, signal);
-      await this.#show(publication, signal);
+      if (ephemeral) await this.#showEphemeral(publication, ephemeral, signal);
+      else await this.#show(publication, signal);
       this.#targets.set(volumeId, new Set(this.#targets.get(volumeId)).add(targetPath));
       this.#onPublished?.(volumeId);
     });
   }
 
   async unpublish(volumeId: string, targetPath: string, signal: AbortSignal): Promise<void> {
-    await this.#lock.run(volumeId, signal, async () => {
-      await this.#mounts.unmount(targetPath, signal);
-      await removeMountPoint(targetPath);
-      this.#forget(volumeId, targetPath);
-      await this.#ephemeral.removeIfEphemeral(volumeId, signal);
-    });
+    await this.#lock.run(volumeId, signal, () => this.#takeAway(volumeId, targetPath, signal));
   }
 
   /**
@@ -105,6 +101,34 @@ export class PublishedVolumes implements NodeVolumes {
       if (!isBlock) await this.#growFilesystem(volume, expansion, signal);
       return volume.sizeBytes;
     });
+  }
+
+  /**
+   * What fails for good, the kubelet never unpublishes: a volume that was made just now, for a pod that does not get it, must
+   * go at once. One that was there before may hold what the pod has written. A caller that has left does not know how it ended,
+   * and unpublishes.
+   */
+  async #showEphemeral(publication: Publication, wanted: EphemeralVolume, signal: AbortSignal): Promise<void> {
+    const { volumeId, targetPath } = publication;
+    const isNew = await this.#ephemeral.make(volumeId, wanted, signal);
+    try {
+      await this.#show(publication, signal);
+    } catch (error) {
+      if (!isNew || signal.aborted) throw error;
+      try {
+        await this.#takeAway(volumeId, targetPath, signal);
+      } catch (failure) {
+        throw new LeftBehind(volumeId, error, failure);
+      }
+      throw error;
+    }
+  }
+
+  async #takeAway(volumeId: VolumeId, targetPath: string, signal: AbortSignal): Promise<void> {
+    await this.#mounts.unmount(targetPath, signal);
+    await removeMountPoint(targetPath);
+    this.#forget(volumeId, targetPath);
+    await this.#ephemeral.removeIfEphemeral(volumeId, signal);
   }
 
   /** Publishing what was not staged, or was unmounted since, stages it first: the caller may not know. */
@@ -163,6 +187,15 @@ export class CannotGrowReadOnly extends MoorageError {
 
   constructor(id: VolumeId, path: string) {
     super(`the filesystem of volume ${id} is mounted read-only at ${path} and cannot grow; mount it writable first`);
+  }
+}
+
+/** By this code the kubelet takes it for possibly published, so it will unpublish it. */
+export class LeftBehind extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(id: VolumeId, error: unknown, failure: unknown) {
+    super(`${messageOf(error)}; and ephemeral volume ${id} could not be removed yet: ${messageOf(failure)}`);
   }
 }
 
