@@ -1,3 +1,5 @@
+import { MoorageError } from '../base/errors.ts';
+import { CommandFailed } from '../base/exec.ts';
 import type { PreparedUse } from '../csi/node-volumes.ts';
 import { type FilesystemUse, hasFlag } from '../csi/volume-use.ts';
 import { VolumeNotFound } from '../storage/errors.ts';
@@ -49,7 +51,11 @@ export class PreparedFilesystems {
     if (!present) {
       await this.#formatter.ensure(pool, id, filesystem, signal, settings.mkfsOptions);
       await makeMountDirectory(path);
-      await this.#mounts.mount({ source: volume.devicePath, target: path, filesystem, options }, signal);
+      await this.#mounts
+        .mount({ source: volume.devicePath, target: path, filesystem, options }, signal)
+        .catch((error: unknown) => {
+          throw error instanceof CommandFailed ? new NotMountable(id, filesystem, mountFlags, error) : error;
+        });
     }
     if (hasFlag(options, 'ro')) return;
     await handOverRoot(path, settings.rootMode, settings.rootOwner);
@@ -60,6 +66,28 @@ export class PreparedFilesystems {
     const present = await this.#mounts.holding(path, devicePath);
     if (present && present.filesystem !== wanted) throw new FilesystemMismatch(id, wanted, present.filesystem);
     return present;
+  }
+}
+
+/** What looks into a filesystem without changing it. */
+const check: Readonly<Record<Filesystem, string>> = {
+  ext4: 'e2fsck -n',
+  xfs: 'xfs_repair -n',
+  btrfs: 'btrfs check --readonly',
+};
+
+export class NotMountable extends MoorageError {
+  readonly code = 'Internal';
+
+  constructor(id: VolumeId, filesystem: Filesystem, mountFlags: readonly string[], failure: CommandFailed) {
+    const flags =
+      mountFlags.length > 0
+        ? `correct mountOptions (${mountFlags.join(', ')}) of the StorageClass and the PersistentVolume, or `
+        : '';
+    super(
+      `volume ${id} cannot be mounted: ${failure.message}; ${flags}look into the filesystem on the node with ${check[filesystem]}`,
+      { cause: failure },
+    );
   }
 }
 

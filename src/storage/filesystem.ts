@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { MoorageError, messageOf } from '../base/errors.ts';
-import type { Command, Run } from '../base/exec.ts';
+import { type Command, CommandFailed, type Run } from '../base/exec.ts';
+import { parameters } from '../names.ts';
 import { VolumeNotFound } from './errors.ts';
 import type { Pool, Volume, VolumeId } from './pool.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
@@ -118,7 +119,10 @@ export class Formatter {
     const decision = decideFormat(volume, probe, wanted, superblock);
     if (decision !== 'mount') {
       // Even if the caller leaves: half a filesystem helps nobody.
-      await this.#run(mkfs(wanted, volume, mkfsOptions, { again: decision === 'format again' }), { timeoutMs });
+      const command = mkfs(wanted, volume, mkfsOptions, { again: decision === 'format again' });
+      await this.#run(command, { timeoutMs }).catch((error: unknown) => {
+        throw error instanceof CommandFailed ? new FilesystemNotMade(id, wanted, mkfsOptions, error) : error;
+      });
     }
     return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted)], signal);
   }
@@ -135,6 +139,17 @@ export class Formatter {
       if (signal.aborted) throw error;
       throw new DeviceUnreadable(volume.id, messageOf(error));
     }
+  }
+}
+
+export class FilesystemNotMade extends MoorageError {
+  readonly code = 'Internal';
+
+  constructor(id: VolumeId, wanted: Filesystem, options: readonly string[], failure: CommandFailed) {
+    const correction = options.length > 0 ? `correct ${parameters.mkfsOptions} (${options.join(' ')}), or ` : '';
+    super(`no ${wanted} could be made on volume ${id}: ${failure.message}; ${correction}check the disk of the volume`, {
+      cause: failure,
+    });
   }
 }
 
