@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createdTag, sourceTag } from '../../src/storage/tags.ts';
+import { command } from '../worlds/lvm/inside.ts';
+import { mebibyte, signal } from './lvm-pools.ts';
+import { onNewGroup, truth } from './thick-pools.ts';
+
+test('copy-on-write snapshots keep what was, never overflow, and are not taken away with their origin', async (t) => {
+  const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
+  const { pool } = opened;
+  const { devicePath } = await pool.create({ id: 'source', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=16', 'conv=fsync');
+  const before = await command('sha256sum', devicePath);
+  const snapshot = await pool.snapshot('source', { id: 'frozen', tags: [], access: 'ro' }, signal);
+  assert.equal(snapshot.sizeBytes, 16n * mebibyte);
+  assert.ok(snapshot.readOnly);
+  await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=16', 'conv=fsync');
+  assert.equal((await command('sha256sum', snapshot.devicePath)).split(' ')[0], before.split(' ')[0]);
+  assert.deepEqual(await pool.snapshot('source', { id: 'frozen', tags: [], access: 'ro' }, signal), pool.get('frozen'));
+
+  await assert.rejects(pool.remove('source', signal), { name: 'VolumeHasSnapshots', code: 'FailedPrecondition' });
+  await assert.rejects(pool.grow('source', 32n * mebibyte, signal), { name: 'VolumeHasSnapshots' });
+  await assert.rejects(
+    pool.snapshot('source', { id: 'large', tags: [], access: 'rw', sizeBytes: 32n * mebibyte }, signal),
+    { code: 'Unimplemented' },
+  );
+  await truth(opened);
+  await pool.remove('frozen', signal);
+  await pool.remove('source', signal);
+  await truth(opened);
+});
+
+test('a copy-on-write snapshot is restored into a volume of its own, which outlives it and can be larger', async (t) => {
+  const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
+  const { pool } = opened;
+  const { devicePath } = await pool.create({ id: 'source', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=16', 'conv=fsync');
+  const [before] = (await command('sha256sum', devicePath)).split(' ');
+  await pool.snapshot('source', { id: 'frozen', tags: [], access: 'ro' }, signal);
+  await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=16', 'conv=fsync');
+
+  const wanted = { id: 'restored', tags: ['claim=restored'], access: 'rw', sizeBytes: 24n * mebibyte } as const;
+  const [restored, joined] = await Promise.all([
+    pool.snapshot('frozen', wanted, signal),
+    pool.snapshot('frozen', wanted, signal),
+  ]);
+  assert.deepEqual(joined, restored);
+  assert.equal(restored.sizeBytes, 24n * mebibyte);
+  assert.ok(!restored.readOnly && restored.origin === undefined && restored.tags.includes('claim=restored'));
+  await truth(opened);
+  await pool.remove('frozen', signal);
+  await pool.remove('source', signal);
+  await pool.grow('restored', 32n * mebibyte, signal);
+  assert.equal((await command('sh', '-c', `head -c 16M ${restored.devicePath} | sha256sum`)).split(' ')[0], before);
+  await truth(opened);
+});
+
+test('a volume that thin volumes read from is not removed from under them', async (t) => {
+  const { pool, vg } = await onNewGroup(t);
+  await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '64m', '-n', 'pool', vg);
+  await pool.create({ id: 'base', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await command('lvchange', '-an', `${vg}/base`);
+  await command('lvchange', '-pr', `${vg}/base`);
+  await command('lvcreate', '-y', '-s', '-kn', '--thinpool', `${vg}/pool`, '-n', 'child', `${vg}/base`);
+  await assert.rejects(pool.remove('base', signal), { name: 'VolumeHasSnapshots', message: /child/ });
+  await command('lvremove', '-y', `${vg}/child`);
+  await pool.remove('base', signal);
+});
+
+test('the store of a snapshot that was never finished is no volume, and is replaced when it is asked for again', async (t) => {
+  const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
+  const { pool, vg } = opened;
+  await pool.create({ id: 'source', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  // As power loss leaves it: LVM makes the store under the final name first.
+  await command(
+    'lvcreate',
+    '-y',
+    '-n',
+    'frozen',
+    '-L',
+    '12m',
+    '--addtag',
+    sourceTag('source'),
+    '--addtag',
+    createdTag,
+    vg,
+  );
+  await pool.refresh(signal);
+  assert.equal(pool.get('frozen'), undefined);
+  assert.deepEqual(
+    pool.list().map(({ id }) => id),
+    ['source'],
+  );
+  const made = await pool.snapshot('source', { id: 'frozen', tags: [], access: 'rw' }, signal);
+  assert.equal(made.origin, 'source');
+  assert.equal(made.sizeBytes, 8n * mebibyte);
+  await assert.rejects(pool.snapshot('frozen', { id: 'twice', tags: [], access: 'ro' }, signal), {
+    code: 'Unimplemented',
+  });
+  await truth(opened);
+  await pool.remove('frozen', signal);
+});
+
+test('a class that does not ask for them makes no snapshots', async (t) => {
+  const { pool } = await onNewGroup(t);
+  await pool.create({ id: 'a', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+  await assert.rejects(pool.snapshot('a', { id: 'b', tags: [], access: 'ro' }, signal), { code: 'Unimplemented' });
+});

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { mebibyte, signal } from './lvm-pools.ts';
+import { onNewGroup, openPool, truth } from './thick-pools.ts';
+
+test('stripes and spare are what the class says', async (t) => {
+  const opened = await onNewGroup(t, { stripes: 2, stripeSize: '64k', spareBytes: 100n * mebibyte }, 2);
+  const { pool, vg } = opened;
+  const { freeBytes } = pool.capacity();
+  const made = await pool.create({ id: 'wide', sizeBytes: 12n * mebibyte, tags: [] }, signal);
+  assert.equal(made.sizeBytes, 16n * mebibyte);
+  assert.equal(pool.capacity().freeBytes, freeBytes - 16n * mebibyte);
+  assert.equal(await command('lvs', '--noheadings', '-o', 'stripes,stripe_size', `${vg}/wide`), '2 64.00k');
+  await assert.rejects(pool.create({ id: 'all', sizeBytes: freeBytes + 1n, tags: [] }, signal), { name: 'PoolFull' });
+  await truth(opened);
+});
+
+test('options of the class reach lvcreate, and what they cost is known after', async (t) => {
+  const opened = await onNewGroup(t, { lvcreateOptions: ['--type', 'raid1', '--mirrors', '1', '--nosync'] }, 2);
+  const before = opened.pool.capacity().freeBytes;
+  await opened.pool.create({ id: 'safe', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  assert.ok(before - opened.pool.capacity().freeBytes > 16n * mebibyte, 'both legs and their metadata');
+  await truth(opened);
+});
+
+test('a class of options replaces those of the device class, also the size of a row', async (t) => {
+  const opened = await onNewGroup(t, { stripes: 2 }, 2);
+  const made = await opened.pool.create(
+    { id: 'safe', sizeBytes: 4n * mebibyte, tags: [], optionClass: 'mirrored' },
+    signal,
+  );
+  assert.equal(made.sizeBytes, 4n * mebibyte);
+  assert.equal(made.attr.charAt(0), 'R');
+  await truth(opened);
+});
+
+test('mirrors that would eat into the spare are taken back', async (t) => {
+  const free = (await onNewGroup(t, {}, 2)).pool.capacity().freeBytes;
+  const vg = await volumeGroup(t, { disks: disks().slice(2, 4) });
+  const opened = await openPool(t, vg, {
+    lvcreateOptions: ['--type', 'raid1', '--nosync'],
+    spareBytes: free - 40n * mebibyte,
+  });
+  await assert.rejects(opened.pool.create({ id: 'big', sizeBytes: 24n * mebibyte, tags: [] }, signal), {
+    code: 'ResourceExhausted',
+  });
+  await opened.pool.create({ id: 'small', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await assert.rejects(opened.pool.grow('small', 20n * mebibyte, signal), { code: 'ResourceExhausted' }); // 24 of 16
+  await opened.pool.grow('small', 12n * mebibyte, signal);
+  assert.deepEqual(
+    opened.pool.list().map(({ id }) => id),
+    ['small'],
+  );
+  await truth(opened);
+});
+
+test('a volume grows by the stripes that it was made with, and memory with it', async (t) => {
+  const opened = await onNewGroup(t, {}, 2);
+  const { pool } = opened;
+  const wide = await pool.create({ id: 'wide', sizeBytes: 8n * mebibyte, tags: [], optionClass: 'wide' }, signal);
+  assert.equal((await pool.grow('wide', wide.sizeBytes + 1n, signal)).sizeBytes, 16n * mebibyte);
+  await truth(opened);
+});
+
+test('free space on too few disks is told as that', async (t) => {
+  const opened = await onNewGroup(t, { stripes: 2 }, 2);
+  await command('lvcreate', '-y', '-l', '100%PVS', '-n', 'full', opened.vg, disks()[1] ?? '');
+  await assert.rejects(opened.pool.create({ id: 'wide', sizeBytes: 8n * mebibyte, tags: [] }, signal), {
+    code: 'ResourceExhausted',
+    message: /with its mirrors and stripes does not fit on the disks/,
+  });
+  await truth(opened);
+});

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { exists } from '../../src/base/exists.ts';
+import type { PreparedUse, Publication } from '../../src/csi/node-volumes.ts';
+import { mebibyte, mounted, mounts, node, signal, sizeBytes } from './node-of-test.ts';
+import { sh, whyNotRoot } from './scratch.ts';
+
+const native = { skip: whyNotRoot };
+const block: PreparedUse = { kind: 'block' };
+
+test('a pod that may only read cannot write, beside one that can', native, async (t) => {
+  const { data, start, targetPath, publication } = await node(t);
+  const volumes = start();
+  const use = mounted('ext4');
+  await volumes.publish(publication(use), signal);
+  const reading = { ...publication(use), targetPath: `${targetPath}2`, readOnly: true };
+  for (let i = 0; i < 2; i++) await volumes.publish(reading, signal);
+  await writeFile(join(targetPath, 'file'), 'seen');
+  assert.equal(await readFile(join(reading.targetPath, 'file'), 'utf8'), 'seen');
+  await assert.rejects(writeFile(join(reading.targetPath, 'file'), ''), { code: 'EROFS' });
+  await assert.rejects(volumes.publish({ ...reading, readOnly: false }, signal), { code: 'AlreadyExists' });
+  const flagged = mounted('ext4', {}, ['ro']);
+  await volumes.unpublish(data, targetPath, signal);
+  await assert.rejects(volumes.publish({ ...publication(mounted('xfs')), targetPath }, signal), {
+    name: 'FilesystemMismatch',
+  });
+  await volumes.publish(publication(flagged), signal);
+});
+
+test('a class that mounts read-only can be published again and again', native, async (t) => {
+  const { data, start, targetPath, stagingPath, publication, expansion } = await node(t);
+  const use = mounted('ext4', {}, ['ro,noatime']);
+  for (let i = 0; i < 2; i++) {
+    await start().stage({ volumeId: data, stagingPath, use }, signal);
+    await start().publish(publication(use), signal);
+  }
+  await assert.rejects(writeFile(join(targetPath, 'file'), ''), { code: 'EROFS' });
+  await assert.rejects(start().expand(expansion, signal), { name: 'CannotGrowReadOnly' });
+});
+
+test('a raw volume is its device at the path, as large as it has grown', native, async (t) => {
+  const { data, pool, start, stagingPath, targetPath, publication, expansion, ran } = await node(t);
+  const volumes = start();
+  await volumes.stage({ volumeId: data, stagingPath, use: block }, signal);
+  for (let i = 0; i < 2; i++) await volumes.publish(publication(block), signal);
+  assert.deepEqual(ran(), ['mount']);
+  await sh(`printf raw | dd of='${targetPath}' conv=notrunc,fsync status=none`);
+  assert.equal(await sh(`head -c 3 ${pool.get(data)?.devicePath}`), 'raw');
+  await pool.grow(data, 2n * sizeBytes, signal);
+  assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
+  assert.deepEqual((await volumes.stats(data, targetPath, signal)).usage, [{ unit: 'bytes', total: 2n * sizeBytes }]);
+  ran();
+  await volumes.unpublish(data, targetPath, signal);
+  assert.deepEqual(ran(), ['umount']);
+  assert.equal(await exists(targetPath), false);
+  await volumes.unstage(data, stagingPath, signal);
+  const refused = volumes.publish(publication(mounted('ext4')), signal);
+  await assert.rejects(refused, { name: 'DeviceUnreadable' }, 'what was written raw is never formatted');
+});
+
+test('an inline ephemeral volume comes with its pod and goes with it', native, async (t) => {
+  const { data, directory, pool, ephemeral, start, targetPath, publication } = await node(t);
+  const use = mounted('ext4');
+  const inline: Publication = {
+    ...publication(use),
+    volumeId: `csi-${'0123456789abcdef'.repeat(4)}`,
+    stagingPath: undefined,
+    ephemeral: { sizeBytes: 64n * mebibyte, deviceClass: '', podUid: 'gone' },
+  };
+  const volumes = start();
+  for (let i = 0; i < 2; i++) await volumes.publish(inline, signal);
+  await writeFile(join(targetPath, 'file'), 'scratch');
+
+  await ephemeral.removeLeftovers(directory, signal); // its pod seems gone, but it is mounted
+  assert.equal(await readFile(join(targetPath, 'file'), 'utf8'), 'scratch');
+  for (let i = 0; i < 2; i++) await volumes.unpublish(inline.volumeId, targetPath, signal);
+  assert.equal(pool.get(inline.volumeId), undefined);
+
+  await volumes.publish(inline, signal);
+  await mounts.unmount(targetPath, signal); // the machine went down
+  await ephemeral.removeLeftovers(directory, signal);
+  assert.equal(pool.get(inline.volumeId), undefined);
+  assert.ok(pool.get(data));
+  await volumes.unpublish(inline.volumeId, targetPath, signal);
+});

@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, statfs } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { type Run, run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import type { PreparedUse, Publication } from '../../src/csi/node-volumes.ts';
+import type { FilesystemSettings } from '../../src/csi/volume-context.ts';
+import { EphemeralVolumes } from '../../src/node/ephemeral-volumes.ts';
+import { publishing } from '../../src/node/publishing.ts';
+import type { Filesystem } from '../../src/storage/filesystem.ts';
+import { Mounts } from '../../src/storage/mounts.ts';
+import { Pools } from '../../src/storage/pools.ts';
+import { openFilePool, scratchDirectory } from './scratch.ts';
+
+export const signal = new AbortController().signal;
+export const mebibyte = 1024n ** 2n;
+export const sizeBytes = 320n * mebibyte;
+export const mounts = new Mounts({ run });
+
+export function mounted(filesystem: Filesystem, settings: Partial<FilesystemSettings> = {}, mountFlags: string[] = []) {
+  const plain = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
+  return { kind: 'filesystem', filesystem, mountFlags, settings: { ...plain, ...settings } } as const;
+}
+
+interface NodeOfTest {
+  /** Where all of it is; a filesystem that can share blocks makes copies possible. */
+  readonly directory?: string;
+  /** May fail, as a crash or a slow disk would have it. */
+  readonly before?: (command: readonly string[]) => void;
+}
+
+/** A node with one new volume in a file pool, and the programs that it has run. */
+export async function node(t: TestContext, { directory: given, before }: NodeOfTest = {}) {
+  const directory = given ?? (await scratchDirectory(t));
+  const path = join(directory, 'pool');
+  await mkdir(path);
+  const pool = await openFilePool(path);
+  const data = `data-${randomUUID()}`; // mkfs.btrfs looks at all devices of the machine for one that has its UUID
+  await pool.create({ id: data, sizeBytes, tags: [] }, signal);
+  const programs: string[] = [];
+  const counted: Run = (command, options) => {
+    programs.push(command[0]);
+    before?.(command);
+    return run(command, options);
+  };
+  const pools = new Pools([pool], 'files');
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  /** As after a restart: nothing is remembered but what the kernel and the disk have. */
+  const start = () => publishing({ pools, ephemeral, run: counted });
+  const stagingPath = join(directory, 'staged here');
+  const targetPath = join(directory, 'pods', 'a pod', 'mount');
+  const publication = (use: PreparedUse): Publication => ({
+    volumeId: data,
+    targetPath,
+    stagingPath,
+    readOnly: false,
+    exclusive: false,
+    use,
+    ephemeral: undefined,
+  });
+  const expansion = { volumeId: data, volumePath: targetPath, stagingPath, isBlock: undefined };
+  const ran = () => programs.splice(0);
+  return { data, directory, pool, ephemeral, start, stagingPath, targetPath, publication, expansion, ran };
+}
+
+export async function totalBytes(path: string): Promise<bigint> {
+  const { blocks, bsize } = await statfs(path, { bigint: true });
+  return blocks * bsize;
+}
