@@ -119,7 +119,8 @@ export class WatchedCommand implements Disposable {
   }
 }
 
-function killGroup(child: ChildProcess): void {
+/** A child that was started `detached`, with all that it has started in turn. */
+export function killGroup(child: ChildProcess): void {
   const exited = child.exitCode !== null || child.signalCode !== null;
   if (child.pid !== undefined && !exited) kill(-child.pid);
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { MoorageError, messageOf } from '../../base/errors.ts';
-import { type Command, CommandFailed, CommandTimedOut } from '../../base/exec.ts';
+import { type Command, CommandFailed, CommandTimedOut, killGroup } from '../../base/exec.ts';
 import { AnswerReader, type ShellAnswer } from './shell-answer.ts';
 
 const maxAnswerChars = 16 * 1024 * 1024;
@@ -140,14 +140,5 @@ export class LvmShellDied extends MoorageError {
 
   constructor(reason: string) {
     super(`the lvm shell was lost: ${reason}; repeat the request`);
-  }
-}
-
-function killGroup(child: ChildProcess): void {
-  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  try {
-    process.kill(-child.pid, 'SIGKILL');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // gone by itself just now
   }
 }

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
-import { killNow } from '../machine/kill-now.ts';
+import { kill } from '../../../src/base/exec.ts';
 import { namespaceInit } from '../machine/namespace-init.ts';
 
 const execute = promisify(execFile);
@@ -58,7 +58,7 @@ export class Namespaces {
     const pid = await anchorOf(dir);
     if (pid === undefined) return;
     // The namespace's first process goes last: when its parent ends, every process in there has ended.
-    killNow((await namespaceInit(pid)) ?? pid);
+    kill((await namespaceInit(pid)) ?? pid);
     while ((await anchorOf(dir)) !== undefined) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 

@@ -4,11 +4,10 @@ import { closeSync, openSync, watch } from 'node:fs';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { InvalidInput, messageOf } from '../../../src/base/errors.ts';
-import { CommandFailed, run } from '../../../src/base/exec.ts';
+import { CommandFailed, kill, run } from '../../../src/base/exec.ts';
 import { chooseCore } from './choose-core.ts';
 import { MachineDidNotBoot, MachineOff } from './errors.ts';
 import { GuestCalls } from './guest-calls.ts';
-import { killNow } from './kill-now.ts';
 import { guestDir, machineCommand } from './machine-command.ts';
 import type { MachineFiles } from './machine-files.ts';
 import { namespaceInit } from './namespace-init.ts';
@@ -173,7 +172,7 @@ export class Machine {
     const session = this.#session;
     if (!session) return;
     // The namespace's first process goes last: when its parents end, every process of the machine has ended.
-    killNow((await namespaceInit(session.pid)) ?? session.pid);
+    kill((await namespaceInit(session.pid)) ?? session.pid);
     await this.#waitUntilGone(session);
   }
 
