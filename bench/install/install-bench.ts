@@ -3,7 +3,7 @@ import { Moorage } from '../../test/worlds/cluster/moorage.ts';
 import { values } from '../../test/worlds/cluster/values.ts';
 import { stage } from '../../test/worlds/host/progress.ts';
 import { podMemory } from './pod-memory.ts';
-import { afterKill, afterReplacement, afterUpgrade, type Restart } from './restart.ts';
+import { afterDeletion, afterKill, afterUpgrade, type Restart } from './restart.ts';
 import { type InstallResults, restartFigures } from './results.ts';
 
 const memoryMb = 2048;
@@ -27,17 +27,17 @@ export async function measureInstallation(): Promise<InstallResults> {
     return await stage('Measuring', async (say) => {
       const memory = await podMemory(cluster, node);
       const killed: Restart[] = [];
-      const replaced: Restart[] = [];
+      const deleted: Restart[] = [];
       const upgraded: Restart[] = [];
       for (let round = 1; round <= rounds; round++) {
         say(`round ${round} of ${rounds}`);
         killed.push(await afterKill(moorage, node)); // only the first time does the kubelet not hesitate
-        replaced.push(await afterReplacement(cluster, moorage, node));
+        deleted.push(await afterDeletion(cluster, moorage, node));
         upgraded.push(await afterUpgrade(cluster, moorage, node));
       }
       const restarts = {
         killed: restartFigures(killed),
-        replaced: restartFigures(replaced),
+        deleted: restartFigures(deleted),
         upgraded: restartFigures(upgraded),
       };
       return { memory, restarts };

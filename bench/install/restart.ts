@@ -27,7 +27,7 @@ export async function afterKill(moorage: Moorage, node: ClusterNode): Promise<Re
 }
 
 /** As people do, and `kubectl drain`: the next one is started when the pod is gone. */
-export async function afterReplacement(cluster: Cluster, moorage: Moorage, node: ClusterNode): Promise<Restart> {
+export async function afterDeletion(cluster: Cluster, moorage: Moorage, node: ClusterNode): Promise<Restart> {
   const { metadata } = await moorage.agentOn(node);
   const begun = await now(node);
   await cluster.kube.delete(pods, metadata.name, { namespace });

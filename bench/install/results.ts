@@ -9,7 +9,7 @@ export interface InstallResults {
   readonly restarts: Readonly<Record<Fate, RestartFigures>>;
 }
 
-export type Fate = 'killed' | 'replaced' | 'upgraded';
+export type Fate = 'killed' | 'deleted' | 'upgraded';
 
 /** Each part counts from the end of the one before, and `served` all of them. */
 type RestartFigures = Readonly<Record<'kubelet' | 'agent' | 'registration' | 'served', Figure>>;
