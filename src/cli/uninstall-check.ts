@@ -26,7 +26,7 @@ export class VolumesLeft extends MoorageError {
     const more = volumes.length > shown ? ` and ${volumes.length - shown} more` : '';
     super(
       `volumes are left: ${names.join(', ')}${more}; delete their claims and snapshots first, ` +
-        'or leave them on their disks for later with: helm uninstall --no-hooks',
+        'or leave them on their disks for later with: helm uninstall --no-hooks; to stay installed: helm rollback',
     );
   }
 }
