@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import { readdir, readFile } from 'node:fs/promises';
+import { appendFile, copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
@@ -81,6 +83,27 @@ test('a shell that has nothing to do ends, and the next command starts another',
 
   await lvm.execute(['lvs', vg]);
   assert.deepEqual([figures.commands.shell, figures.shellRestarts], [3, 0], 'nobody calls it lost');
+});
+
+test('a shell works by the node’s configuration as it is when it is started', async (t) => {
+  const [disk = ''] = disks();
+  const vg = await volumeGroup(t, { disks: [disk] });
+  const dir = await mkdtemp(join(tmpdir(), 'lvm-conf-'));
+  undoAfter(t, () => rm(dir, { recursive: true }));
+  const configuration = join(dir, 'lvm.conf');
+  await copyFile(join(process.env['LVM_SYSTEM_DIR'] ?? '/etc/lvm', 'lvm.conf'), configuration);
+  const env = { ...process.env, LVM_SYSTEM_DIR: dir };
+  const figures = newLvmFigures();
+  const lvm = new Lvm({ command: ['lvm'], run, env, clock: new ManualClock(), log: silentLog, figures });
+  undoAfter(t, async () => lvm.close());
+  lvm.useDisks({ devices: [disk], metadataAreaBytes });
+  for (let i = 0; i < 2; i++) {
+    assert.match(await lvm.execute(['vgs', vg]), /"vg_free"/);
+    lvm.close();
+  }
+  await appendFile(configuration, '\nreport { vgs_cols="vg_name" }\n');
+  assert.doesNotMatch(await lvm.execute(['vgs', vg]), /"vg_free"/);
+  assert.deepEqual(figures.commands, { shell: 3, exec: 0 });
 });
 
 test('a shell that makes, tags, grows and removes volumes stays small', async (t) => {

@@ -5,7 +5,8 @@ import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { LvmFigures } from './lvm-figures.ts';
 import { LvmShell } from './lvm-shell.ts';
-import { type Disks, mergedConfiguration, rootOf, writeShellSettings } from './shell-settings.ts';
+import { NodeConfiguration } from './node-configuration.ts';
+import { type Disks, rootOf, writeShellSettings } from './shell-settings.ts';
 
 const defaultCommandTimeoutMs = 60_000;
 const shellStartTimeoutMs = 10_000;
@@ -38,6 +39,7 @@ export class Lvm {
   readonly #log: Log;
   readonly #figures: LvmFigures;
   readonly #commandTimeoutMs: number;
+  readonly #configuration: NodeConfiguration;
   #disks: Disks = { devices: [], metadataAreaBytes: 0n };
   #shell: LvmShell | undefined;
   #noShellUntilMs = 0;
@@ -51,6 +53,7 @@ export class Lvm {
     this.#log = log;
     this.#figures = figures;
     this.#commandTimeoutMs = commandTimeoutMs ?? defaultCommandTimeoutMs;
+    this.#configuration = new NodeConfiguration({ command, run, env: this.#env });
   }
 
   /** Where LVM's files are to be found by us. */
@@ -125,11 +128,7 @@ export class Lvm {
   }
 
   async #started(): Promise<LvmShell> {
-    const merged = await this.#run([...this.#command, ...mergedConfiguration], {
-      timeoutMs: shellStartTimeoutMs,
-      env: this.#env,
-    });
-    const systemDir = await writeShellSettings(this.root, merged.stdout, this.#disks);
+    const systemDir = await writeShellSettings(this.root, await this.#configuration.merged(), this.#disks);
     const shell = new LvmShell({ command: this.#command, env: this.#env, systemDir });
     try {
       await shell.run(['version'], shellStartTimeoutMs); // it answers, in the way that we understand
