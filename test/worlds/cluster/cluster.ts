@@ -23,7 +23,7 @@ import { ensureSystemDisk } from './system-disk.ts';
 const atOnce = 50;
 
 const controlPlanePackages = ['iproute2', 'util-linux', 'openssl'];
-const nodePackages = ['busybox-static', 'containerd', 'runc', 'containernetworking-plugins'];
+const nodePackages = ['busybox-static', 'containerd', 'crun', 'containernetworking-plugins'];
 
 export interface ClusterOptions {
   readonly nodes: number;

@@ -16,6 +16,8 @@ disabled_plugins = [
     conf_dir = "/etc/cni/net.d"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+      BinaryName = "crun" # in a machine, a container takes it half of what it takes runc
 TOML
 containerd >"$NODE_DIR/containerd.log" 2>&1 &
 containerd=$!
