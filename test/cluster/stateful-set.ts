@@ -5,6 +5,7 @@ import type { Cluster } from '../worlds/cluster/cluster.ts';
 import { busyboxImage } from '../worlds/cluster/images.ts';
 import { isReady } from '../worlds/cluster/ready.ts';
 import { eventually } from '../worlds/host/eventually.ts';
+import { frugal } from './test-namespace.ts';
 
 export interface StatefulSetOptions {
   readonly replicas?: number;
@@ -49,7 +50,7 @@ export class StatefulSet {
         replicas,
         serviceName: name,
         selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { terminationGracePeriodSeconds: 1, containers: [container] } },
+        template: { metadata: { labels }, spec: { ...frugal, containers: [container] } },
         volumeClaimTemplates: [claim],
       },
     };

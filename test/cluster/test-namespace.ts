@@ -40,6 +40,9 @@ export interface PodOptions {
   readonly script?: string;
 }
 
+/** What a pod that only has to use its volumes can do without, and its node's one processor with it. */
+export const frugal = { hostNetwork: true, automountServiceAccountToken: false, terminationGracePeriodSeconds: 1 };
+
 /** A namespace of one test's own, with its claims and pods. */
 export class TestNamespace {
   readonly name: string;
@@ -88,7 +91,7 @@ export class TestNamespace {
     const pod = {
       metadata: { name, namespace: this.name },
       spec: {
-        terminationGracePeriodSeconds: 1,
+        ...frugal,
         ...(node && { nodeSelector: { 'kubernetes.io/hostname': node } }),
         containers: [
           {
