@@ -21,7 +21,8 @@ import { Activation } from './activation.ts';
 import { isHeld } from './block-device.ts';
 import { askLvm } from './effect.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
-import { isReadOnly, type LogicalVolume } from './report.ts';
+import type { LogicalVolume } from './report.ts';
+import { toVolume } from './to-volume.ts';
 import type { VolumeGroup } from './volume-group.ts';
 import { changeTags } from './volume-tags.ts';
 
@@ -283,30 +284,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   }
 }
 
-export function toVolume(volume: LogicalVolume): Volume {
-  const known = asVolumes.get(volume);
-  if (known) return known;
-  const { name, sizeBytes, path, tags, attr, origin } = volume;
-  const readOnly = isReadOnly(volume);
-  const made = { id: name, sizeBytes, devicePath: path, tags, readOnly, attr, ...(origin !== undefined && { origin }) };
-  asVolumes.set(volume, made);
-  return made;
-}
-
-/** A volume that did not change is the same object in every list: others keep what they made of it. */
-const asVolumes = new WeakMap<LogicalVolume, Volume>();
-
 /** What a snapshot was made of, whoever made it; its source may be gone since. */
 function sourceOf({ origin, tags }: LogicalVolume): VolumeId | undefined {
   return origin ?? sourceIn(tags);
-}
-
-/** Rounded up to whole extents, and to as many on each stripe. */
-export function extentsFor(sizeBytes: bigint, extentBytes: bigint, stripes = 1): bigint {
-  const row = BigInt(Math.max(1, stripes));
-  return ceilDivide(ceilDivide(sizeBytes, extentBytes), row) * row;
-}
-
-function ceilDivide(dividend: bigint, divisor: bigint): bigint {
-  return (dividend + divisor - 1n) / divisor;
 }

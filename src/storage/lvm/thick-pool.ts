@@ -5,8 +5,10 @@ import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, Volum
 import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import { contentTags, copiedTag, sourceIn, sourceTag } from '../tags.ts';
 import { askLvm, type Effect } from './effect.ts';
-import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
+import { extentsFor } from './extents.ts';
+import { LvmPool, type LvmPoolOptions } from './lvm-pool.ts';
 import { isReadOnly, type LogicalVolume, layoutArguments, parseLayout } from './report.ts';
+import { toVolume } from './to-volume.ts';
 import { type CopyDevice, copyDevice, VolumeCopies } from './volume-copies.ts';
 import { changeTags } from './volume-tags.ts';
 

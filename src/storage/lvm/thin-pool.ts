@@ -7,10 +7,12 @@ import type { Capacity, NewSnapshot, NewVolume, ThinFigures, Volume, VolumeId } 
 import { unfinishedTag } from '../tags.ts';
 import { deviceSizeBytes } from './block-device.ts';
 import { askLvm, type Effect } from './effect.ts';
-import { extentsFor, LvmPool, type LvmPoolOptions, toVolume } from './lvm-pool.ts';
+import { extentsFor } from './extents.ts';
+import { LvmPool, type LvmPoolOptions } from './lvm-pool.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
 import { stretchThinDevice, ThinDeviceOdd } from './thin-device.ts';
 import { removedThinOrphan } from './thin-orphan.ts';
+import { toVolume } from './to-volume.ts';
 import { changeTags } from './volume-tags.ts';
 
 export interface ThinPoolOptions extends LvmPoolOptions<ThinClass> {

@@ -18,21 +18,18 @@ import {
   reportArguments,
   thinUsageArguments,
 } from './report.ts';
+import { SequenceNumber, type SequenceNumberOf } from './sequence-number.ts';
 
 export interface VolumeGroupOptions {
   readonly name: string;
   readonly lvm: Lvm;
-  /** Of the metadata on these devices, without asking LVM; undefined if they do not tell. */
-  readonly sequenceNumberOf: (devices: readonly string[]) => Promise<number | undefined>;
+  readonly sequenceNumberOf: SequenceNumberOf;
   readonly deviceNames: DeviceNames;
   /** Whether somebody calls `touch` when others work on the group. */
   readonly isWatched: () => boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
-
-/** A device that does not answer within this time tells nothing; LVM has deadlines of its own. */
-const readTimeoutMs = 2_000;
 
 /**
  * A volume group as LVM knows it, in memory: read once, then kept by our own changes, one at a time. The sequence number
@@ -43,10 +40,9 @@ export class VolumeGroup {
   readonly name: string;
   readonly lvm: Lvm;
   readonly removals = new Removals(this);
-  readonly #sequenceNumberOf: VolumeGroupOptions['sequenceNumberOf'];
+  readonly #numberOnDisks: SequenceNumber;
   readonly #activations: ActivationChanges;
   readonly #isWatched: () => boolean;
-  readonly #clock: Clock;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
@@ -64,7 +60,6 @@ export class VolumeGroup {
   #touched = true;
   /** The comparison after our last change; nobody need wait for it but the next change. */
   #comparison = Promise.resolve();
-  #reading = false;
   #isChanging = false;
   #extentBytes = 1n;
   #extents = 0n;
@@ -73,10 +68,9 @@ export class VolumeGroup {
   constructor({ name, lvm, sequenceNumberOf, deviceNames, isWatched, clock, log }: VolumeGroupOptions) {
     this.name = name;
     this.lvm = lvm;
-    this.#sequenceNumberOf = sequenceNumberOf;
+    this.#numberOnDisks = new SequenceNumber(sequenceNumberOf, clock);
     this.#activations = new ActivationChanges(deviceNames);
     this.#isWatched = isWatched;
-    this.#clock = clock;
     this.#log = log.child({ volumeGroup: name });
   }
 
@@ -227,27 +221,12 @@ export class VolumeGroup {
 
   /** Whether the metadata on the disks is what we know. */
   async #compare(): Promise<void> {
-    const now = await this.#readSequenceNumber();
+    const now = await this.#numberOnDisks.read(this.#devices);
     this.#touched = false;
     this.#isSure = now === this.#sequenceNumber;
     if (now === undefined) return;
     if (!this.#isSure && now !== this.#askedAbout) this.#inDoubt = true;
     this.#askedAbout = this.#isSure ? undefined : now;
-  }
-
-  async #readSequenceNumber(): Promise<number | undefined> {
-    if (this.#reading) return undefined; // a read that hangs must not be followed by more that hang
-    this.#reading = true;
-    const reading = this.#sequenceNumberOf(this.#devices).finally(() => {
-      this.#reading = false;
-    });
-    const late = Promise.withResolvers<undefined>();
-    const timer = this.#clock.setTimer(() => late.resolve(undefined), readTimeoutMs);
-    try {
-      return await Promise.race([reading, late.promise]);
-    } finally {
-      timer.cancel();
-    }
   }
 
   /** Finds out what is so now, whether or not the caller still waits; if that fails, before the next change. */
