@@ -32,7 +32,7 @@ export interface MachineOptions {
   readonly shares?: readonly string[];
   /** The tap device that becomes the guest's vec0; `address` is with its prefix length: 10.99.0.11/24. */
   readonly tap?: { readonly device: string; readonly address: string; readonly gateway: string };
-  /** Machines of different numbers run on different cores, as far as there are cores. By default the process's id. */
+  /** Machines of different numbers run on different cores, as far as there are cores. */
   readonly cpu?: number;
   /** Environment of the boot script and of every call. */
   readonly env?: Readonly<Record<string, string>>;
@@ -222,7 +222,7 @@ export class Machine {
   }
 
   async #spawn(): Promise<Session> {
-    const [program = '', ...words] = machineCommand(this.#options, await chooseCore(this.#options.cpu ?? process.pid));
+    const [program = '', ...words] = machineCommand(this.#options, await chooseCore(this.#options.cpu ?? 0));
     const log = openSync(join(this.dir, 'console.log'), 'w');
     const doorbell = openSync(join(this.dir, 'doorbell'), 'r+'); // for writing too, so that the guest never sees its end
     let child: ChildProcess;
