@@ -1,101 +1,18 @@
 import assert from 'node:assert/strict';
-import { access, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { access, mkdir, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { exists } from '../base/exists.ts';
 import { silentLog } from '../base/log.ts';
-import type { Expansion, PreparedUse, Publication, VolumeStats } from '../csi/node-volumes.ts';
-import type { Mount } from '../storage/mountinfo.ts';
-import type { BindRequest } from '../storage/mounts.ts';
-import type { Volume } from '../storage/pool.ts';
+import type { Expansion, PreparedUse, VolumeStats } from '../csi/node-volumes.ts';
 import { Pools } from '../storage/pools.ts';
 import { rawTag } from '../storage/tags.ts';
 import { EphemeralVolumes } from './ephemeral-volumes.ts';
-import { InMemoryPool } from './in-memory-pool.ts';
-import type { PreparedFilesystems } from './prepared-filesystems.ts';
+import { ext4, node } from './in-memory-node.ts';
 import { PublishedVolumes } from './published-volumes.ts';
 
 const never = new AbortController().signal;
-const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
-const ext4: PreparedUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings };
 const block: PreparedUse = { kind: 'block' };
-
-/** A kernel that only remembers what is mounted where, and commands that only tell that they ran. */
-class RememberedMounts {
-  readonly table = new Map<string, Mount>();
-  readonly story: string[] = [];
-
-  mountAt: PreparedFilesystems['mountAt'] = async (path, pool, id, use) => {
-    const { devicePath = '' } = pool.get(id) ?? {};
-    this.story.push(`mount ${path}`);
-    this.#put(path, devicePath, use.filesystem, use.mountFlags);
-  };
-
-  async isAt(path: string, { devicePath }: Volume): Promise<boolean> {
-    return (await this.holding(path, devicePath)) !== undefined;
-  }
-
-  async bind({ source, target, readOnly }: BindRequest): Promise<void> {
-    this.story.push(`bind ${source} at ${target}${readOnly ? ' to read' : ''}`);
-    this.#put(target, this.table.get(source)?.source ?? source, 'ext4', readOnly ? ['ro'] : []);
-  }
-
-  async at(target: string): Promise<Mount | undefined> {
-    return this.table.get(target);
-  }
-
-  async holding(target: string, device: string): Promise<Mount | undefined> {
-    const mount = this.table.get(target);
-    return mount?.source === device ? mount : undefined;
-  }
-
-  async protect(target: string): Promise<void> {
-    this.story.push(`protect ${target}`);
-  }
-
-  async unmount(target: string): Promise<void> {
-    this.story.push(`unmount ${target}`);
-    this.table.delete(target);
-  }
-
-  async grow({ id }: Volume, filesystem: string, mountedAt: string): Promise<void> {
-    this.story.push(`grow ${filesystem} of ${id} at ${mountedAt}`);
-  }
-
-  #put(target: string, source: string, filesystem: string, options: readonly string[]): void {
-    this.table.set(target, { target, root: '/', device: '0:0', filesystem, source, options });
-  }
-}
-
-async function node(t: TestContext) {
-  const directory = await mkdtemp(join(tmpdir(), 'moorage-node-'));
-  t.after(() => rm(directory, { recursive: true }));
-  const pool = new InMemoryPool('ssd', 8n * 1024n ** 3n);
-  await pool.create({ id: 'v', sizeBytes: 4096n, tags: [] });
-  const pools = new Pools([pool], 'ssd');
-  const mounts = new RememberedMounts();
-  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
-  const [stagingPath, targetPath] = [join(directory, 'staged'), join(directory, 'pod', 'mount')];
-  const publication: Publication = {
-    volumeId: 'v',
-    targetPath,
-    stagingPath,
-    readOnly: false,
-    exclusive: false,
-    use: ext4,
-    ephemeral: undefined,
-  };
-  const told: string[] = [];
-  const onPublished = (id: string) => told.push(id);
-  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, onPublished });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pool, told };
-}
-
-const isThere = (path: string) =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
 
 test('a filesystem is mounted once for the node, and bound for each pod', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
@@ -177,7 +94,7 @@ test('unpublishing and unstaging can be repeated, also for what never was', asyn
     await volumes.unpublish('v', targetPath, never);
     await volumes.unstage('v', stagingPath, never);
   }
-  assert.equal(await isThere(targetPath), false);
+  assert.equal(await exists(targetPath), false);
   await volumes.unpublish('unknown', join(targetPath, 'no', 'such'), never);
   await volumes.unstage('unknown', join(stagingPath, 'no', 'such'), never);
 });
@@ -273,74 +190,6 @@ test('a volume that is not there cannot grow there', async (t) => {
   await assert.rejects(volumes.expand({ ...filesystem, volumePath: '/proc' }, never), { code: 'NotFound' });
   await assert.rejects(volumes.expand({ ...filesystem, volumeId: 'w' }, never), { code: 'NotFound' });
   assert.equal(await volumes.expand({ ...expansion, isBlock: true }, never), 4096n, 'a raw device just has it');
-});
-
-test('an inline ephemeral volume is there from publishing to unpublishing', async (t) => {
-  const { volumes, publication, targetPath, mounts, pool } = await node(t);
-  const sizeBytes = 2n * 1024n ** 3n;
-  const inline: Publication = {
-    ...publication,
-    volumeId: 'csi-1',
-    stagingPath: undefined,
-    ephemeral: { sizeBytes, deviceClass: '', podUid: 'p' },
-  };
-  for (let i = 0; i < 2; i++) await volumes.publish(inline, never);
-  const { sizeBytes: made, tags } = pool.get('csi-1') ?? {};
-  assert.deepEqual({ made, tags }, { made: sizeBytes, tags: ['ephemeral', 'moorage.dev/pod=p'] });
-  assert.ok(mounts.table.has(targetPath));
-
-  for (let i = 0; i < 2; i++) await volumes.unpublish('csi-1', targetPath, never);
-  assert.equal(pool.get('csi-1'), undefined);
-});
-
-const inlineOf = (publication: Publication): Publication => ({
-  ...publication,
-  volumeId: 'csi-1',
-  stagingPath: undefined,
-  ephemeral: { sizeBytes: 1n, deviceClass: '', podUid: 'p' },
-});
-
-test('an ephemeral volume that its pod does not get goes at once, as nobody would unpublish it', async (t) => {
-  const { volumes, publication, targetPath, mounts, pool } = await node(t);
-  mounts.mountAt = () => Promise.reject(new Error('no'));
-  await assert.rejects(volumes.publish(inlineOf(publication), never), { message: 'no' });
-  assert.equal(pool.get('csi-1'), undefined);
-  assert.equal(await isThere(targetPath), false);
-
-  pool.remove = () => Promise.reject(new Error('busy'));
-  await assert.rejects(volumes.publish(inlineOf(publication), never), {
-    code: 'Unavailable', // the kubelet then unpublishes it
-    message: 'no; and ephemeral volume csi-1 could not be removed yet: busy',
-  });
-});
-
-test('an ephemeral volume whose caller has left waits for its return', async (t) => {
-  const { volumes, publication, targetPath, mounts, pool } = await node(t);
-  const caller = new AbortController();
-  mounts.mountAt = async () => {
-    caller.abort();
-    throw new Error('no');
-  };
-  await assert.rejects(volumes.publish(inlineOf(publication), caller.signal), /no/);
-  assert.ok(pool.get('csi-1'));
-  await volumes.unpublish('csi-1', targetPath, never);
-  assert.equal(pool.get('csi-1'), undefined);
-});
-
-test('an ephemeral volume that its pod had before stays, though it cannot be shown again', async (t) => {
-  const { volumes, publication, mounts, pool } = await node(t);
-  await volumes.publish(inlineOf(publication), never);
-  mounts.table.clear(); // as after a reboot
-  mounts.mountAt = () => Promise.reject(new Error('no'));
-  await assert.rejects(volumes.publish(inlineOf(publication), never), /no/);
-  assert.ok(pool.get('csi-1'), 'it may hold what the pod has written');
-});
-
-test('a volume without the tag of ephemeral ones stays when it is unpublished', async (t) => {
-  const { volumes, targetPath, pool } = await node(t);
-  await volumes.unpublish('v', targetPath, never);
-  assert.ok(pool.get('v'));
-  assert.ok(await isThere(dirname(dirname(targetPath))));
 });
 
 test('a disk that hangs is asked once, by however many, and each of them may leave', async (t) => {
