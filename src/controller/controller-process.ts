@@ -25,8 +25,8 @@ import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 import { NodeRemoval } from './node-removal.ts';
-import { NodeRemovals } from './node-removals.ts';
-import { RefusedVolumes } from './refused-volumes.ts';
+import { nodeRemovals } from './node-removals.ts';
+import { refusedVolumes } from './refused-volumes.ts';
 
 export interface ControllerOptions {
   readonly csiSocket: string;
@@ -72,8 +72,8 @@ export async function runController(
   annotatedNodes.start();
 
   const removal = new NodeRemoval({ client, log, onlyLetGo: options.skipNodeFinalize });
-  const removals = new NodeRemovals({ nodes: annotatedNodes, removal, clock, log, random: Math.random });
-  const refused = new RefusedVolumes({ client, volumes, clock, log, random: Math.random });
+  const removals = nodeRemovals({ nodes: annotatedNodes, removal, clock, log, random: Math.random });
+  const refused = refusedVolumes({ client, volumes, clock, log, random: Math.random });
 
   const calls = callLatency();
   const figures = [

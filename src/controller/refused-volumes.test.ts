@@ -7,7 +7,7 @@ import type { Informer } from '../kube/informer.ts';
 import { type LogicalVolume, type LogicalVolumeStatus, logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { logicalVolume } from '../names.ts';
 import { InMemoryCluster } from './in-memory-cluster.ts';
-import { RefusedVolumes } from './refused-volumes.ts';
+import { refusedVolumes } from './refused-volumes.ts';
 
 const minuteMs = 60_000;
 const refusal: LogicalVolumeStatus = { code: 5, message: 'no such source' };
@@ -30,9 +30,7 @@ function run(t: TestContext, cluster: InMemoryCluster, watched: Pick<Informer<Lo
   const clock = new ManualClock(madeAtMs);
   const { client } = cluster.api;
   const stop = new AbortController();
-  const running = new RefusedVolumes({ client, volumes: watched, clock, log: silentLog, random: () => 0 }).run(
-    stop.signal,
-  );
+  const running = refusedVolumes({ client, volumes: watched, clock, log: silentLog, random: () => 0 }).run(stop.signal);
   t.after(async () => {
     stop.abort();
     await running;

@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import type { Clock } from '../base/clock.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
 import { isConflict } from '../kube/api-error.ts';
@@ -13,6 +11,7 @@ import {
   logicalVolumes,
   type StoredLogicalVolume,
 } from '../logical-volume/logical-volume.ts';
+import { LeaderQueue } from './leader-queue.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'delete'>;
@@ -27,41 +26,18 @@ interface Collaborators {
 const patienceMs = 10 * 60_000;
 
 /**
- * Deletes LogicalVolumes that their node has refused to make and that nobody waits for: to be run by one replica at a time.
+ * Deletes LogicalVolumes that their node has refused to make and that nobody waits for.
  *
  * Whoever asks for a volume hears of the refusal and deletes the object. But a call may end before its node answers, and
  * the claim be deleted before the call is repeated. There is no volume behind such an object; should somebody ask for it
  * after all, it is made anew.
  */
-export class RefusedVolumes {
-  readonly #collaborators: Collaborators;
-  #queue: KeyedQueue | undefined;
-
-  constructor(collaborators: Collaborators) {
-    this.#collaborators = collaborators;
-  }
-
-  get depth(): KeyedQueue['depth'] {
-    return this.#queue?.depth ?? { waiting: 0, running: 0, failing: 0 };
-  }
-
-  /** Until the signal aborts. */
-  async run(signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return;
-    const { volumes, clock, log, random } = this.#collaborators;
-    const reconcile = (name: string, itsSignal: AbortSignal) => this.#reconcile(name, itsSignal);
-    const queue = new KeyedQueue({ reconcile, concurrency: 1, clock, log, random });
-    this.#queue = queue;
-    const stopListening = volumes.onChange(({ kind, object }) => {
-      if (kind !== 'deleted' && isRefused(object)) queue.add(object.metadata.name);
+export function refusedVolumes({ client, volumes, clock, log, random }: Collaborators): LeaderQueue {
+  const watch = (add: (name: string) => void) =>
+    volumes.onChange(({ kind, object }) => {
+      if (kind !== 'deleted' && isRefused(object)) add(object.metadata.name);
     });
-    await once(signal, 'abort');
-    stopListening();
-    await queue.stop(0);
-  }
-
-  async #reconcile(name: string, signal: AbortSignal): Promise<Requeue> {
-    const { client, volumes, clock, log } = this.#collaborators;
+  const reconcile = async (name: string, signal: AbortSignal): Promise<Requeue> => {
     const volume = volumes.get(name);
     if (!volume || !isRefused(volume)) return Requeue.never;
     const { uid, resourceVersion, creationTimestamp } = volume.metadata;
@@ -77,7 +53,8 @@ export class RefusedVolumes {
       if (!isConflict(error)) throw error; // it has changed since: the watch tells
     }
     return Requeue.never;
-  }
+  };
+  return new LeaderQueue({ watch, reconcile, clock, log, random });
 }
 
 function isRefused(volume: StoredLogicalVolume): boolean {

@@ -7,7 +7,7 @@ import { ManualClock } from '../../src/base/manual-clock.ts';
 import { LogicalVolumeObjects } from '../../src/controller/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from '../../src/controller/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from '../../src/controller/logical-volume-store.ts';
-import { RefusedVolumes } from '../../src/controller/refused-volumes.ts';
+import { refusedVolumes } from '../../src/controller/refused-volumes.ts';
 import type { StoredVolume, WantedVolume } from '../../src/csi/volume-store.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
@@ -171,7 +171,7 @@ test('what a node has refused, and nobody waits for, goes by itself', async (t) 
 
   const clock = new ManualClock(Date.now() + 11 * 60_000);
   const stop = new AbortController();
-  const running = new RefusedVolumes({ client, volumes, clock, log: silentLog, random: Math.random }).run(stop.signal);
+  const running = refusedVolumes({ client, volumes, clock, log: silentLog, random: Math.random }).run(stop.signal);
   t.after(async () => {
     stop.abort();
     await running;

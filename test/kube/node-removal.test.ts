@@ -5,7 +5,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { annotatedNode } from '../../src/controller/annotated-capacities.ts';
 import { NodeRemoval } from '../../src/controller/node-removal.ts';
-import { NodeRemovals } from '../../src/controller/node-removals.ts';
+import { nodeRemovals } from '../../src/controller/node-removals.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { nodes, persistentVolumeClaims, persistentVolumes, pods, storageClasses } from '../../src/kube/resource.ts';
@@ -149,7 +149,7 @@ test('told to only let go, it leaves all as it is; it hears of the Node by its w
   watched.start();
   t.after(() => watched.stop());
   const removal = new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: true });
-  const removals = new NodeRemovals({
+  const removals = nodeRemovals({
     nodes: watched,
     removal,
     clock: systemClock,
