@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -11,8 +11,7 @@ import { stringify } from 'yaml';
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
 import { selfSigned } from '../webhook/self-signed.ts';
-import type { Connection } from './connection.ts';
-import { connectionFromKubeconfig, connectionInCluster } from './credentials.ts';
+import { connectionFromKubeconfig } from './credentials.ts';
 import { Transport } from './transport.ts';
 
 const certificate = (commonName: string) =>
@@ -28,7 +27,7 @@ async function startServer(t: TestContext) {
     const name = String(subject?.CN ?? 'nobody');
     response.writeHead(refused.has(name) ? 401 : 200).end(JSON.stringify(name));
   });
-  server.listen(0, 'localhost');
+  server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => {
     server.closeAllConnections();
@@ -39,16 +38,30 @@ async function startServer(t: TestContext) {
     server.setSecureContext(to);
     server.closeAllConnections();
   };
-  return { port: String(port), ca: its.cert, rotate, refused };
+  return { port, ca: its.cert, rotate, refused };
 }
 
-async function directory(t: TestContext): Promise<string> {
+/** A kubeconfig for it; certificates are beside it, as `ca.crt`, `me.crt` and `me.key`. */
+async function writeKubeconfig(t: TestContext, port: number, user: object = {}): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'moorage-certificates-'));
   t.after(() => rm(dir, { recursive: true }));
+  const cluster = {
+    server: `https://127.0.0.1:${port}`,
+    'tls-server-name': 'localhost',
+    'certificate-authority': 'ca.crt',
+  };
+  const config = {
+    'current-context': 'c',
+    contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+    clusters: [{ name: 'c', cluster }],
+    users: [{ name: 'u', user }],
+  };
+  await writeFile(join(dir, 'config'), stringify(config));
   return dir;
 }
 
-function transportTo(t: TestContext, connection: Connection): Transport {
+async function transportBy(t: TestContext, dir: string): Promise<Transport> {
+  const connection = await connectionFromKubeconfig(join(dir, 'config'), systemClock);
   const transport = new Transport({ connection, clock: systemClock, log: silentLog, timeoutMs: 20_000 });
   t.after(() => transport.close());
   return transport;
@@ -56,51 +69,34 @@ function transportTo(t: TestContext, connection: Connection): Transport {
 
 test('a server with a certificate of a new authority is refused, until the file of authorities has it', async (t) => {
   const { port, ca, rotate } = await startServer(t);
-  const dir = await directory(t);
-  await writeFile(join(dir, 'token'), 'token');
+  const dir = await writeKubeconfig(t, port);
   await writeFile(join(dir, 'first.crt'), ca);
   await symlink('first.crt', join(dir, 'ca.crt'));
-  const transport = transportTo(
-    t,
-    await connectionInCluster({ host: 'localhost', port, serviceAccountDir: dir }, systemClock),
-  );
+  const transport = await transportBy(t, dir);
   await transport.call(get);
 
   const second = certificate('second');
   rotate(second);
   await assert.rejects(transport.call(get), { code: 'Unavailable', message: /certificate/ });
   await writeFile(join(dir, 'second.crt'), ca + second.cert);
-  await rm(join(dir, 'ca.crt'));
-  await symlink('second.crt', join(dir, 'ca.crt'));
+  await symlink('second.crt', join(dir, 'ca.new'));
+  await rename(join(dir, 'ca.new'), join(dir, 'ca.crt'));
   assert.equal(await transport.call(get), 'nobody');
 });
 
-test('a client certificate that is renewed in its kubeconfig is used once the server refuses the old one', async (t) => {
+test('a client certificate that is renewed is used once the server refuses the old one', async (t) => {
   const { port, ca, refused } = await startServer(t);
-  const path = join(await directory(t), 'kubeconfig');
-  const base64 = (text: string) => Buffer.from(text).toString('base64');
-  const writeConfig = (client: ReturnType<typeof certificate>) =>
-    writeFile(
-      path,
-      stringify({
-        'current-context': 'c',
-        contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
-        clusters: [
-          { name: 'c', cluster: { server: `https://localhost:${port}`, 'certificate-authority-data': base64(ca) } },
-        ],
-        users: [
-          {
-            name: 'u',
-            user: { 'client-certificate-data': base64(client.cert), 'client-key-data': base64(client.key) },
-          },
-        ],
-      }),
-    );
-  await writeConfig(certificate('old me'));
-  const transport = transportTo(t, await connectionFromKubeconfig(path, systemClock));
+  const dir = await writeKubeconfig(t, port, { 'client-certificate': 'me.crt', 'client-key': 'me.key' });
+  await writeFile(join(dir, 'ca.crt'), ca);
+  const become = async ({ cert, key }: ReturnType<typeof certificate>) => {
+    await writeFile(join(dir, 'me.crt'), cert);
+    await writeFile(join(dir, 'me.key'), key);
+  };
+  await become(certificate('old me'));
+  const transport = await transportBy(t, dir);
   assert.equal(await transport.call(get), 'old me');
 
-  await writeConfig(certificate('new me'));
+  await become(certificate('new me'));
   refused.add('old me');
   assert.equal(await transport.call(get), 'new me');
 });
