@@ -26,12 +26,13 @@ export class StatefulSet {
   static async create(cluster: Cluster, name: string, options: StatefulSetOptions = {}): Promise<StatefulSet> {
     const { replicas = 1, storageClass = 'moorage', size = '100Mi' } = options;
     const labels = { app: name };
-    const write = 'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && exec sleep 1000000';
+    const write =
+      'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && { sleep 1000000 & wait $!; }';
     const container = {
       name: 'writer',
       image: busyboxImage,
       imagePullPolicy: 'Never',
-      command: ['sh', '-c', write],
+      command: ['sh', '-c', `trap 'exit 0' TERM; ${write}`],
       volumeMounts: [{ name: 'data', mountPath: '/data' }],
     };
     const claim = {
