@@ -96,7 +96,7 @@ process.exit(total.failed === 0 ? 0 : 1);
 
 /** Those that use one cluster in one process, one after the other, and leave it as it was; and those with their own. */
 function clusterFiles(): [readonly string[], readonly string[]] {
-  const sharing = new Set(['changes', 'crash', 'kinds', 'upgrade', 'volume']);
+  const sharing = new Set(['changes', 'crash', 'kinds', 'node-removal', 'upgrade', 'volume']);
   const files = globSync('test/cluster/*.test.ts').sort();
   const shares = (file: string) => sharing.has(basename(file, '.test.ts'));
   return [files.filter(shares), files.filter((file) => !shares(file))];

@@ -7,6 +7,7 @@ import type { Cluster } from '../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../worlds/cluster/moorage.ts';
 import { eventually } from '../worlds/host/eventually.ts';
+import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { StatefulSet } from './stateful-set.ts';
 
@@ -70,5 +71,15 @@ describe('a node that goes', () => {
     const returned = await StatefulSet.create(cluster, 'kept', { storageClass: 'retained' });
     await returned.ready();
     assert.equal((await returned.lines())[0], written, 'its data is there again');
+
+    await cluster.kubectl('uncordon', staying.name);
+    const toRemove = { spec: { persistentVolumeReclaimPolicy: 'Delete' } };
+    const { items: volumes } = await cluster.kube.list(persistentVolumes);
+    for (const { metadata } of volumes) {
+      await cluster.kube.patch(persistentVolumes, metadata.name, { type: 'merge', body: toRemove });
+    }
+    for (const set of [plain, returned]) await set.delete();
+    await leaving.shell(`lvremove -qy ${volumeGroup}/${ids[0]}`); // nobody's since its Node was deleted
+    await nothingLeft(cluster, moorage);
   });
 });
