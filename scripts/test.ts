@@ -43,7 +43,7 @@ const parts: Record<string, () => Promise<TestResult>> = {
     const world = await tests([process.execPath, 'test/worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
     return addResults(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=2']));
   },
-  install: () => nodeTests(['test/image/*.test.ts', 'test/chart/*.test.ts'], ['--test-concurrency=1']),
+  install: () => nodeTests(['test/image/*.test.ts', 'test/chart/*.test.ts'], ['--test-concurrency=2']),
   cluster: async () => {
     await ensureClusterParts();
     await ensureHelm();
