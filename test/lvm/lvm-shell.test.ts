@@ -12,6 +12,7 @@ import { Erasures } from '../../src/storage/erasures.ts';
 import { deviceNamesIn } from '../../src/storage/lvm/activation-changes.ts';
 import { Lvm } from '../../src/storage/lvm/lvm.ts';
 import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
+import { parseReport, reportArguments } from '../../src/storage/lvm/report.ts';
 import { ThickPool } from '../../src/storage/lvm/thick-pool.ts';
 import { VolumeGroup } from '../../src/storage/lvm/volume-group.ts';
 import { eventually } from '../worlds/host/eventually.ts';
@@ -83,9 +84,15 @@ test('a shell that has nothing to do ends, and the next command starts another',
 
   await lvm.execute(['lvs', vg]);
   assert.deepEqual([figures.commands.shell, figures.shellRestarts], [3, 0], 'nobody calls it lost');
+
+  await lvm.execute(['lvs', '--select', 'lv_size > 1', vg]); // by a process: the shell would take it apart
+  assert.equal((await shells()).length, 1);
+  clock.advance(2000);
+  await eventually('the shell is gone', async () => (await shells()).length === 0);
 });
 
-test('a shell works by the node’s configuration as it is when it is started', async (t) => {
+/** LVM with a configuration of its own, for one group. */
+async function withConfiguration(t: TestContext) {
   const [disk = ''] = disks();
   const vg = await volumeGroup(t, { disks: [disk] });
   const dir = await mkdtemp(join(tmpdir(), 'lvm-conf-'));
@@ -97,6 +104,20 @@ test('a shell works by the node’s configuration as it is when it is started', 
   const lvm = new Lvm({ command: ['lvm'], run, env, clock: new ManualClock(), log: silentLog, figures });
   undoAfter(t, async () => lvm.close());
   lvm.useDisks({ devices: [disk], metadataAreaBytes });
+  return { vg, configuration, lvm, figures };
+}
+
+test('what an administrator has LVM say besides does not get into its reports', async (t) => {
+  const { vg, configuration, lvm, figures } = await withConfiguration(t);
+  const talkative = 'log { report_command_log=1 prefix="XX" command_names=1 } report { prefixes=1 }';
+  await appendFile(configuration, `\n${talkative}\n`);
+  assert.equal(parseReport(await lvm.survey(reportArguments(vg), signal)).volumes.length, 0);
+  assert.equal(parseReport(await lvm.execute(reportArguments(vg))).volumes.length, 0);
+  assert.deepEqual([figures.commands, figures.shellFailures], [{ shell: 1, exec: 1 }, 0]);
+});
+
+test('a shell works by the node’s configuration as it is when it is started', async (t) => {
+  const { vg, configuration, lvm, figures } = await withConfiguration(t);
   for (let i = 0; i < 2; i++) {
     assert.match(await lvm.execute(['vgs', vg]), /"vg_free"/);
     lvm.close();

@@ -6,7 +6,7 @@ import type { Log } from '../../base/log.ts';
 import type { LvmFigures } from './lvm-figures.ts';
 import { LvmShell } from './lvm-shell.ts';
 import { NodeConfiguration } from './node-configuration.ts';
-import { type Disks, rootOf, writeShellSettings } from './shell-settings.ts';
+import { type Disks, plainReports, rootOf, writeShellSettings } from './shell-settings.ts';
 
 const defaultCommandTimeoutMs = 60_000;
 const shellStartTimeoutMs = 10_000;
@@ -72,14 +72,14 @@ export class Lvm {
   /** Runs a command and returns its report. One caller at a time; once begun it comes to its end, or to its deadline. */
   async execute(args: readonly string[]): Promise<string> {
     this.#idle?.cancel();
-    const shell = await this.#shellFor(args);
-    if (!shell) return this.#process(args);
-    this.#figures.commands.shell++;
     try {
+      const shell = await this.#shellFor(args);
+      if (!shell) return await this.#process(args);
+      this.#figures.commands.shell++;
       return await shell.run(args, this.#commandTimeoutMs);
     } finally {
-      if (shell.alive) this.#idle = this.#clock.setTimer(() => this.close(), shellIdleMs);
-      else this.#lose();
+      if (this.#shell?.alive) this.#idle = this.#clock.setTimer(() => this.close(), shellIdleMs);
+      else if (this.#shell) this.#lose();
     }
   }
 
@@ -102,10 +102,12 @@ export class Lvm {
     this.#shell = undefined;
   }
 
-  async #process(args: readonly string[], signal?: AbortSignal): Promise<string> {
+  async #process([subcommand = '', ...words]: readonly string[], signal?: AbortSignal): Promise<string> {
     this.#figures.commands.exec++;
     const options = { timeoutMs: this.#commandTimeoutMs, env: this.#env, ...(signal && { signal }) };
-    return (await this.#run([...this.#command, ...args], options)).stdout;
+    // LVM takes one --config, and a device class may have its own among its options for lvcreate.
+    const config = words.some((word) => /^--config(=|$)/.test(word)) ? [] : ['--config', plainReports];
+    return (await this.#run([...this.#command, subcommand, ...config, ...words], options)).stdout;
   }
 
   async #shellFor(args: readonly string[]): Promise<LvmShell | undefined> {

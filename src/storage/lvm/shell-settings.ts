@@ -7,6 +7,9 @@ import { exists } from '../../base/exists.ts';
 /** Stands for the directory of devices until it is known where that will be. */
 const devicesDirMark = '@devices@';
 
+/** Whatever an administrator likes to see of LVM, its reports come to us alone and as they are. */
+export const plainReports = 'log { report_command_log=0 prefix="  " command_names=0 } report { prefixes=0 }';
+
 /**
  * Makes the shell answer in JSON, tell how each command ended, and look at nothing but the devices given.
  *
@@ -15,8 +18,8 @@ const devicesDirMark = '@devices@';
  */
 const settings = [
   'activation { reserved_memory=1024 }',
-  'log { report_command_log=1 command_log_selection="all" command_log_sort="log_seq_num" }',
-  'report { output_format="json" }',
+  'log { report_command_log=1 prefix="  " command_names=0 command_log_selection="all" command_log_sort="log_seq_num" }',
+  'report { output_format="json" prefixes=0 }',
   `devices { scan=["${devicesDirMark}"] filter=["a|^${devicesDirMark}/|","r|.*|"] global_filter=["a|^${devicesDirMark}/|","r|.*|"]`,
   'obtain_device_list_from_udev=0 use_devicesfile=0 hints="none" }',
 ].join(' ');
@@ -61,10 +64,10 @@ export async function writeShellSettings(
 
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const unfinished = await mkdtemp(`${path}.`);
-  await mkdir(join(unfinished, 'devices'));
-  for (const device of devices) await symlink(device, join(unfinished, 'devices', device.replaceAll('/', '!')));
-  await writeFile(join(unfinished, 'lvm.conf'), configuration.replaceAll(devicesDirMark, join(dir, 'devices')));
   try {
+    await mkdir(join(unfinished, 'devices'));
+    for (const device of devices) await symlink(device, join(unfinished, 'devices', device.replaceAll('/', '!')));
+    await writeFile(join(unfinished, 'lvm.conf'), configuration.replaceAll(devicesDirMark, join(dir, 'devices')));
     await rename(unfinished, path);
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true });
