@@ -162,6 +162,21 @@ test('a request without its fields is refused by name', async (t) => {
   assert.deepEqual([volumes.published, volumes.staged, volumes.expanded], [[], [], []]);
 });
 
+test('a path that is not absolute is refused by name', async (t) => {
+  const { volumes, calls } = await node(t);
+  const staging = { volumeId: 'v', stagingTargetPath: 'staged', volumeCapability };
+  for (const [call, path] of [
+    [calls.nodePublishVolume({ ...request, targetPath: 'pods/1' }, { timeoutMs }), 'target_path pods/1'],
+    [calls.nodePublishVolume({ ...request, stagingTargetPath: './s' }, { timeoutMs }), 'staging_target_path ./s'],
+    [calls.nodeStageVolume(staging, { timeoutMs }), 'staging_target_path staged'],
+    [calls.nodeGetVolumeStats({ volumeId: 'v', volumePath: 'p' }, { timeoutMs }), 'volume_path p'],
+  ] as const) {
+    const message = `${path} is not an absolute path; begin it with /`;
+    await assert.rejects(call, { code: 'InvalidArgument', message });
+  }
+  assert.deepEqual([volumes.published, volumes.staged], [[], []]);
+});
+
 test('read-only and the mount flag rw contradict each other', async (t) => {
   const { calls } = await node(t);
   for (const flag of ['rw', 'noatime,rw']) {

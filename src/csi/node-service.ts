@@ -9,7 +9,7 @@ import {
 import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
 import type { Implementation } from '../rpc/server.ts';
 import type { NodeVolumes, PreparedUse, Usage } from './node-volumes.ts';
-import { required } from './required.ts';
+import { optionalPath, required, requiredPath } from './required.ts';
 import { topologyOf } from './topology.ts';
 import { ephemeralVolume, filesystemSettings, type VolumeContext } from './volume-context.ts';
 import { hasFlag, isExclusive, isForReading, volumeUse } from './volume-use.ts';
@@ -32,7 +32,7 @@ export function nodeService({
   return {
     async nodeStageVolume(request, { signal, log }) {
       const volumeId = required(request.volumeId, 'volume_id');
-      const stagingPath = required(request.stagingTargetPath, 'staging_target_path');
+      const stagingPath = requiredPath(request.stagingTargetPath, 'staging_target_path');
       const use = preparedUse(required(request.volumeCapability, 'volume_capability'), request.volumeContext);
       await volumes.stage({ volumeId, stagingPath, use }, signal);
       log.info({ volume: volumeId, path: stagingPath }, 'volume staged');
@@ -41,7 +41,7 @@ export function nodeService({
 
     async nodeUnstageVolume(request, { signal, log }) {
       const volumeId = required(request.volumeId, 'volume_id');
-      const stagingPath = required(request.stagingTargetPath, 'staging_target_path');
+      const stagingPath = requiredPath(request.stagingTargetPath, 'staging_target_path');
       await volumes.unstage(volumeId, stagingPath, signal);
       log.info({ volume: volumeId, path: stagingPath }, 'volume unstaged');
       return {};
@@ -50,7 +50,7 @@ export function nodeService({
     async nodePublishVolume(request, { signal, log }) {
       const { volumeContext } = request;
       const volumeId = required(request.volumeId, 'volume_id');
-      const targetPath = required(request.targetPath, 'target_path');
+      const targetPath = requiredPath(request.targetPath, 'target_path');
       const capability = required(request.volumeCapability, 'volume_capability');
       const use = preparedUse(capability, volumeContext);
       const readOnly = request.readonly || isForReading(capability);
@@ -63,7 +63,7 @@ export function nodeService({
         {
           volumeId,
           targetPath,
-          stagingPath: request.stagingTargetPath || undefined,
+          stagingPath: optionalPath(request.stagingTargetPath, 'staging_target_path'),
           readOnly,
           exclusive: isExclusive(capability),
           use,
@@ -77,7 +77,7 @@ export function nodeService({
 
     async nodeUnpublishVolume(request, { signal, log }) {
       const volumeId = required(request.volumeId, 'volume_id');
-      const targetPath = required(request.targetPath, 'target_path');
+      const targetPath = requiredPath(request.targetPath, 'target_path');
       await volumes.unpublish(volumeId, targetPath, signal);
       log.info({ volume: volumeId, target: targetPath }, 'volume unpublished');
       return {};
@@ -85,7 +85,7 @@ export function nodeService({
 
     async nodeGetVolumeStats(request, { signal }) {
       const volumeId = required(request.volumeId, 'volume_id');
-      const volumePath = required(request.volumePath, 'volume_path');
+      const volumePath = requiredPath(request.volumePath, 'volume_path');
       const { usage, condition } = await volumes.stats(volumeId, volumePath, signal);
       const { isAbnormal: abnormal, message } = condition;
       return { usage: usage.map(usageMessage), volumeCondition: { abnormal, message } };
@@ -93,13 +93,13 @@ export function nodeService({
 
     async nodeExpandVolume(request, { signal, log }) {
       const volumeId = required(request.volumeId, 'volume_id');
-      const volumePath = required(request.volumePath, 'volume_path');
+      const volumePath = requiredPath(request.volumePath, 'volume_path');
       const accessType = request.volumeCapability?.accessType.case;
       const capacityBytes = await volumes.expand(
         {
           volumeId,
           volumePath,
-          stagingPath: request.stagingTargetPath || undefined,
+          stagingPath: optionalPath(request.stagingTargetPath, 'staging_target_path'),
           isBlock: accessType && accessType === 'block',
         },
         signal,

@@ -100,7 +100,9 @@ test('a bad change is refused with its reasons, and the next good one is taken u
 test('the first configuration must be good, and nothing is watched if it is not', bounded, async (t) => {
   const path = join(await directory(t), 'lvmd.yaml');
   const options = { path, clock: systemClock, log: silentLog };
-  await assert.rejects(ConfigFile.open(options), { code: 'ENOENT' });
+  const missing =
+    /^NoConfiguration: the configuration .*lvmd.yaml cannot be read: ENOENT.*; write it, or name another with --config$/;
+  await assert.rejects(ConfigFile.open(options), missing);
   await writeFile(path, 'colour: red');
   await assert.rejects(ConfigFile.open(options), { name: 'InvalidStorageConfig' });
 });

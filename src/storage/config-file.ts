@@ -2,7 +2,7 @@ import { type FSWatcher, watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Clock, Timer } from '../base/clock.ts';
-import { messageOf } from '../base/errors.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { StorageConfig } from './device-classes.ts';
 import { parseStorageConfig } from './device-classes-yaml.ts';
@@ -45,9 +45,12 @@ export class ConfigFile {
 
   /** The first configuration must be good: there is none of before. */
   static async open(options: ConfigFileOptions): Promise<{ file: ConfigFile; config: StorageConfig }> {
+    const text = await readFile(options.path, 'utf8').catch((error: unknown) => {
+      throw new NoConfiguration(options.path, error);
+    });
     const file = new ConfigFile(options);
     try {
-      file.#text = await readFile(options.path, 'utf8');
+      file.#text = text;
       return { file, config: parseStorageConfig(file.#text) };
     } catch (error) {
       file.close();
@@ -90,5 +93,15 @@ export class ConfigFile {
         `${this.#path} is refused, the old one is kept: ${messageOf(error)}`,
       );
     }
+  }
+}
+
+export class NoConfiguration extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(path: string, error: unknown) {
+    super(`the configuration ${path} cannot be read: ${messageOf(error)}; write it, or name another with --config`, {
+      cause: error,
+    });
   }
 }
