@@ -85,7 +85,7 @@ export function nodeService({
 
     async nodeGetVolumeStats(request, { signal }) {
       const volumeId = required(request.volumeId, 'volume_id');
-      const volumePath = requiredPath(request.volumePath, 'volume_path');
+      const volumePath = required(request.volumePath, 'volume_path');
       const { usage, condition } = await volumes.stats(volumeId, volumePath, signal);
       const { isAbnormal: abnormal, message } = condition;
       return { usage: usage.map(usageMessage), volumeCondition: { abnormal, message } };
@@ -93,7 +93,7 @@ export function nodeService({
 
     async nodeExpandVolume(request, { signal, log }) {
       const volumeId = required(request.volumeId, 'volume_id');
-      const volumePath = requiredPath(request.volumePath, 'volume_path');
+      const volumePath = required(request.volumePath, 'volume_path');
       const accessType = request.volumeCapability?.accessType.case;
       const capacityBytes = await volumes.expand(
         {
