@@ -121,7 +121,7 @@ test('mkfs itself refuses what the probe would have found', native, async (t) =>
   await sh(`mkfs.ext4 -q ${volume.devicePath}`);
   const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }), superblock: superblockReader() });
   for (const filesystem of ['xfs', 'btrfs'] as const) {
-    await assert.rejects(blind.ensure(pool, 'data', filesystem, signal), { name: 'CommandFailed' });
+    await assert.rejects(blind.ensure(pool, 'data', filesystem, signal), { name: 'FilesystemNotMade' });
   }
 });
 
