@@ -24,7 +24,7 @@ try {
 Up after ${duration(performance.now() - started)}, and it stays up. To look around:
 
   export KUBECONFIG=${cluster.kubeconfig} PATH=${programs.join(':')}:$PATH
-  kubectl get pods -n moorage-system        Moorage itself, as its chart installed it
+  kubectl get pods -n moorage-system          Moorage itself, as its chart installed it
   kubectl get logicalvolumes                  the volumes, and where they are
   kubectl delete pod db-1                     try it yourself; its data stays
   helm test moorage -n moorage-system         a volume for a pod, as an operator tries it
