@@ -16,6 +16,12 @@ export interface ErasureTarget {
   readonly mustBeSame: (signal: AbortSignal) => Promise<void>;
 }
 
+/** What was opened is destroyed, whatever has its name by now. */
+interface OpenTarget extends ErasureTarget {
+  /** What was done to it outlives a power loss: blkdiscard and fallocate leave it in caches, of the disk or of the filesystem. */
+  flush(): Promise<void>;
+}
+
 /** Told after each stretch: the target is clean, on the disk, up to here. */
 export type OnClean = (cleanBytes: bigint) => Promise<void>;
 
@@ -109,12 +115,12 @@ export class Eraser {
   ): Promise<void> {
     await named.mustBeSame(signal); // what is gone cannot be opened
     await using kept = await open(named.path, 'r');
-    const target = { ...named, path: `/proc/${process.pid}/fd/${kept.fd}` };
+    const target = { ...named, path: `/proc/${process.pid}/fd/${kept.fd}`, flush: () => kept.sync() };
     await this.#destroy(target, policy, fromBytes, onClean, signal);
   }
 
   async #destroy(
-    target: ErasureTarget,
+    target: OpenTarget,
     policy: ErasePolicy,
     fromBytes: bigint,
     onClean: OnClean,
@@ -137,7 +143,7 @@ export class Eraser {
   }
 
   /** The kernel writes the zeros, or has the disk do it where it can. */
-  async #zeroOut(target: ErasureTarget, fromBytes: bigint, onClean: OnClean, signal: AbortSignal): Promise<void> {
+  async #zeroOut(target: OpenTarget, fromBytes: bigint, onClean: OnClean, signal: AbortSignal): Promise<void> {
     await stretches(target, fromBytes, zeroedAtOnce, onClean, signal, async (at, length) => {
       await this.#blkdiscard(['--zeroout'], target, at, length, signal);
     });
@@ -145,7 +151,7 @@ export class Eraser {
 
   /** Random bytes as many times as asked for, then zeros. */
   async #overwrite(
-    target: ErasureTarget,
+    target: OpenTarget,
     randomPasses: number,
     fromBytes: bigint,
     onClean: OnClean,
@@ -173,21 +179,23 @@ export class Eraser {
     });
   }
 
-  async #giveBack(target: ErasureTarget, at: bigint, length: bigint, signal: AbortSignal): Promise<void> {
+  async #giveBack(target: OpenTarget, at: bigint, length: bigint, signal: AbortSignal): Promise<void> {
     if (target.kind !== 'file') return this.#blkdiscard([], target, at, length, signal);
     const range = ['--offset', String(at), '--length', String(length)];
     await this.#run(['fallocate', '--punch-hole', ...range, target.path], { timeoutMs: commandTimeoutMs, signal });
+    await target.flush();
   }
 
   async #blkdiscard(
     options: readonly string[],
-    target: ErasureTarget,
+    target: OpenTarget,
     at: bigint,
     length: bigint,
     signal: AbortSignal,
   ): Promise<void> {
     const range = ['--offset', String(at), '--length', String(length)];
     await this.#run(['blkdiscard', ...options, ...range, target.path], { timeoutMs: commandTimeoutMs, signal });
+    await target.flush();
   }
 }
 

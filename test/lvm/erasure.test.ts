@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
+import { Eraser } from '../../src/storage/eraser.ts';
 import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
 import { erasingTag } from '../../src/storage/tags.ts';
+import { flushesOf } from '../worlds/lvm/flushes-of.ts';
 import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { type EngineOfTest, engineOfTest } from './engine-of-test.ts';
@@ -85,6 +87,34 @@ test('what snapshots share cannot be overwritten, so it is not shared, and never
   const discarding = (await restart('erase: discard')).pools.get('thin');
   await discarding.remove('copy', signal); // although it is read-only
   assert.equal(discarding.get('copy'), undefined);
+});
+
+test('a stretch counts as clean only once the disk has been flushed', async (t) => {
+  const [disk = ''] = disks();
+  const { engine } = await engineOfTest(t);
+  let flushesBefore = Number.POSITIVE_INFINITY;
+  const counting: Run = async (argv, options) => {
+    const done = await run(argv, options);
+    flushesBefore = await flushesOf(disk);
+    return done;
+  };
+  for (const [kind, policy] of [
+    ['thick', { kind: 'zero' }],
+    ['thin', { kind: 'zero' }],
+    ['thin', { kind: 'discard' }],
+  ] as const) {
+    const pool = engine.pools.get(kind);
+    const { devicePath: path } = await pool.create(
+      { id: `${kind}-${policy.kind}`, sizeBytes: 20n * mebibyte, tags: [] },
+      signal,
+    );
+    await command('dd', 'if=/dev/urandom', `of=${path}`, 'bs=1M', 'count=20', 'conv=fsync', 'status=none');
+    const wasFlushed: boolean[] = [];
+    const target = { kind, path, sizeBytes: 20n * mebibyte, mustBeSame: async () => undefined };
+    const onClean = async () => void wasFlushed.push((await flushesOf(disk)) > flushesBefore);
+    await new Eraser(counting).erase(target, policy, 0n, onClean, signal);
+    assert.deepEqual({ kind, policy, wasFlushed }, { kind, policy, wasFlushed: [true] });
+  }
 });
 
 test('an erasure that a crash cut short goes on, and its space is not given out before', async (t) => {

@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import type { ErasePolicy } from '../../src/storage/device-classes.ts';
+import { Eraser } from '../../src/storage/eraser.ts';
 import { progressTag } from '../../src/storage/erasure.ts';
+import { flushesOf } from '../worlds/lvm/flushes-of.ts';
 import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
 import { openFilePool, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
@@ -49,6 +51,24 @@ test('none does leave it there, so the test above can tell', native, async (t) =
   const pool = await volumeWithSecret(path, { kind: 'none' });
   await pool.remove('data', signal);
   assert.equal(await onDisk(path), true);
+});
+
+test('a stretch of a file counts as clean only once its disk has been flushed', native, async (t) => {
+  const directory = await scratchFilesystem(t, 'xfs', 320);
+  const disk = await sh(`findmnt --noheadings --output SOURCE --target ${directory}`);
+  const path = join(directory, 'data.img');
+  await sh(`dd if=/dev/urandom of=${path} bs=1M count=8 conv=fsync status=none`);
+  let flushesBefore = Number.POSITIVE_INFINITY;
+  const counting: Run = async (argv, options) => {
+    const done = await run(argv, options);
+    flushesBefore = await flushesOf(disk);
+    return done;
+  };
+  const wasFlushed: boolean[] = [];
+  const target = { kind: 'file', path, sizeBytes: 8n * mebibyte, mustBeSame: async () => undefined } as const;
+  const onClean = async () => void wasFlushed.push((await flushesOf(disk)) > flushesBefore);
+  await new Eraser(counting).erase(target, { kind: 'discard' }, 0n, onClean, signal);
+  assert.deepEqual(wasFlushed, [true]);
 });
 
 test('discard gives the blocks back before the file goes', native, async (t) => {
