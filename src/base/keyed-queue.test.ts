@@ -227,3 +227,59 @@ test('it tells how much waits, runs and has failed', async () => {
   await end('b');
   assert.deepEqual(queue.depth, { waiting: 0, running: 1, failing: 1 });
 });
+
+test('a key that waits aside leaves its place to others, and takes one again before it goes on', async () => {
+  const clock = new ManualClock();
+  const steps: string[] = [];
+  const [elsewhere, other] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const queue = new KeyedQueue({
+    async reconcile(key, _, aside) {
+      steps.push(`${key} begins`);
+      await (key === 'long' ? aside(elsewhere.promise) : other.promise);
+      steps.push(`${key} ends`);
+      return Requeue.never;
+    },
+    concurrency: 1,
+    clock,
+    log: silentLog,
+    random: () => 1,
+  });
+  queue.add('long');
+  queue.add('other');
+  queue.add('last');
+  await settle();
+  assert.deepEqual(steps, ['long begins', 'other begins']);
+  queue.add('long');
+  clock.advance(5);
+  await settle();
+  assert.deepEqual(queue.depth, { waiting: 2, running: 2, failing: 0 }, 'it never runs twice at once');
+  assert.deepEqual(queue.slowest, { key: 'other', forMs: 5 });
+
+  elsewhere.resolve();
+  await settle();
+  assert.deepEqual(steps, ['long begins', 'other begins']);
+  other.resolve();
+  await settle();
+  assert.deepEqual(steps.slice(2), ['other ends', 'long ends', 'last begins', 'last ends', 'long begins', 'long ends']);
+  assert.equal(queue.slowest, undefined);
+});
+
+test('what goes wrong aside fails its key', async () => {
+  const clock = new ManualClock();
+  let tries = 0;
+  const queue = new KeyedQueue({
+    reconcile(_key, _signal, aside) {
+      tries += 1;
+      return aside(Promise.reject(new Error('no')));
+    },
+    concurrency: 1,
+    clock,
+    log: silentLog,
+    random: () => 1,
+  });
+  queue.add('a');
+  await settle();
+  clock.advance(100);
+  await settle();
+  assert.deepEqual([tries, queue.depth.running], [2, 0]);
+});

@@ -3,11 +3,14 @@ import { messageOf } from './errors.ts';
 import type { Log } from './log.ts';
 import type { Requeue } from './requeue.ts';
 
-export type Reconcile = (key: string, signal: AbortSignal) => Promise<Requeue>;
+/** Waits for what is done elsewhere and may take long. Meanwhile another key may run in place of this one. */
+export type Aside = <T>(work: Promise<T>) => Promise<T>;
+
+export type Reconcile = (key: string, signal: AbortSignal, aside: Aside) => Promise<Requeue>;
 
 export interface KeyedQueueOptions {
   readonly reconcile: Reconcile;
-  /** How many keys may run at once; one key never runs twice at once. */
+  /** How many keys may run at once, those not counted that wait aside; one key never runs twice at once. */
   readonly concurrency: number;
   readonly clock: Clock;
   readonly log: Log;
@@ -34,6 +37,10 @@ export class KeyedQueue {
 
   readonly #waiting = new Set<string>(); // in order of arrival
   readonly #running = new Map<string, Promise<void>>();
+  /** Of those that run, the ones that are not aside, and since when. */
+  readonly #slots = new Map<string, number>();
+  /** Those that are back from aside and wait for a slot. */
+  readonly #returning = new Map<string, () => void>();
   readonly #runAgain = new Set<string>();
   readonly #delayed = new Map<string, { readonly dueMs: number; readonly timer: Timer }>();
   readonly #failures = new Map<string, number>();
@@ -52,6 +59,12 @@ export class KeyedQueue {
   get depth(): { readonly waiting: number; readonly running: number; readonly failing: number } {
     const waiting = this.#waiting.size + this.#runAgain.size;
     return { waiting, running: this.#running.size, failing: this.#failures.size };
+  }
+
+  /** The key that has run longest, and for how long; what waits aside is not counted. */
+  get slowest(): { readonly key: string; readonly forMs: number } | undefined {
+    const [oldest] = [...this.#slots].toSorted(([, one], [, other]) => one - other);
+    return oldest && { key: oldest[0], forMs: this.#clock.now() - oldest[1] };
   }
 
   add(key: string): void {
@@ -87,24 +100,46 @@ export class KeyedQueue {
     grace.cancel();
   }
 
+  /** First those that have begun, then those that wait to. */
   #startWhatFits(): void {
+    for (const [key, goOn] of this.#returning) {
+      if (this.#slots.size >= this.#concurrency) return;
+      this.#returning.delete(key);
+      this.#slots.set(key, this.#clock.now());
+      goOn();
+    }
     for (const key of this.#waiting) {
-      if (this.#running.size >= this.#concurrency) return;
+      if (this.#slots.size >= this.#concurrency) return;
       this.#waiting.delete(key);
+      this.#slots.set(key, this.#clock.now());
       this.#running.set(key, this.#run(key));
+    }
+  }
+
+  async #aside<T>(key: string, work: Promise<T>): Promise<T> {
+    this.#slots.delete(key);
+    this.#startWhatFits();
+    try {
+      return await work;
+    } finally {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#returning.set(key, resolve);
+      this.#startWhatFits();
+      await promise;
     }
   }
 
   async #run(key: string): Promise<void> {
     await Promise.resolve(); // never re-enter the caller of add()
     try {
-      const requeue = await this.#reconcile(key, this.#abort.signal);
+      const requeue = await this.#reconcile(key, this.#abort.signal, (work) => this.#aside(key, work));
       this.#failures.delete(key);
       if (requeue.kind === 'after') this.addAfter(key, requeue.delayMs);
     } catch (error) {
       this.#retryLater(key, error);
     }
     this.#running.delete(key);
+    this.#slots.delete(key);
     if (this.#runAgain.delete(key)) this.add(key);
     else this.#startWhatFits();
   }

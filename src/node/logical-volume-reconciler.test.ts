@@ -52,9 +52,12 @@ test('a failure never takes the place of an answer that the watch has not told o
   const volumes = { get: () => stale, list: () => [stale] };
   const pools = new Pools([ssd], 'ssd');
   const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
-  await reconciler.reconcile('pvc-1', never); // the answer arrives, but suppose that we do not hear of it
+  await reconciler.reconcile('pvc-1', never, (work) => work); // the answer arrives, but suppose that we do not hear of it
   ssd.failure = new Trouble('an odd disk');
-  await assert.rejects(reconciler.reconcile('pvc-1', never), { status: 422 });
+  await assert.rejects(
+    reconciler.reconcile('pvc-1', never, (work) => work),
+    { status: 422 },
+  );
   assert.equal((await api.get(logicalVolumes, 'pvc-1'))?.status?.volumeID, 'uid-1');
 });
 

@@ -1,4 +1,5 @@
 import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
+import type { Aside } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { toQuantity } from '../base/quantity.ts';
 import { Requeue } from '../base/requeue.ts';
@@ -69,24 +70,25 @@ export class LogicalVolumeReconciler {
       .map(({ metadata }) => metadata.name);
   }
 
-  async reconcile(name: string, signal: AbortSignal): Promise<Requeue> {
+  /** What pools do is waited for aside: a removal can erase, and a creation copy, for hours. */
+  async reconcile(name: string, signal: AbortSignal, aside: Aside): Promise<Requeue> {
     const volume = this.#volumes.get(name);
     if (!volume) return Requeue.never; // deleted since it was queued
     switch (nextStep(volume)) {
       case 'create':
-        await this.#create(volume, signal);
+        await this.#create(volume, signal, aside);
         break;
       case 'measure':
-        await this.#measure(volume, signal);
+        await this.#measure(volume, signal, aside);
         break;
       case 'grow':
-        await this.#grow(volume, signal);
+        await this.#grow(volume, signal, aside);
         break;
       case 'settle':
         await this.#writer.answer(volume, { ...volume.status, code: 0, message: '' }, signal);
         break;
       case 'remove':
-        await this.#remove(volume, signal);
+        await this.#remove(volume, signal, aside);
         break;
       case 'nothing':
         break;
@@ -94,26 +96,26 @@ export class LogicalVolumeReconciler {
     return Requeue.never;
   }
 
-  async #create(wish: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+  async #create(wish: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
     const volume = await this.#writer.protect(wish, signal);
     const ground = { pools: this.#pools, volumes: this.#volumes };
-    const made = await this.#attempt(volume, 'volume made', () => makeVolume(volume, ground, signal));
+    const made = await this.#attempt(volume, 'volume made', () => aside(makeVolume(volume, ground, signal)));
     if (made.kind === 'failed') return this.#writer.refuse(volume, made.failure, signal);
     await this.#writer.answer(volume, { volumeID: made.volume.id, ...sizeAnswer(made.volume) }, signal);
   }
 
-  async #measure(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+  async #measure(volume: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
     const found = this.#mustHave(volumeIdOf(volume)).volume;
     const status = { ...volume.status, currentSize: toQuantity(found.sizeBytes) };
     await this.#writer.answer(volume, status, signal);
     const measured = { ...volume, status };
-    if (nextStep(measured) === 'grow') await this.#grow(measured, signal);
+    if (nextStep(measured) === 'grow') await this.#grow(measured, signal, aside);
   }
 
-  async #grow(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+  async #grow(volume: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
     const id = volumeIdOf(volume);
     const grown = await this.#attempt(volume, 'volume grown', () =>
-      this.#mustHave(id).pool.grow(id, bytesOf(volume.spec.size), signal),
+      aside(this.#mustHave(id).pool.grow(id, bytesOf(volume.spec.size), signal)),
     );
     const request = resizeRequest(volume);
     const isAnswered = volume.status?.answeredResize === request && Boolean(volume.status?.code);
@@ -124,14 +126,14 @@ export class LogicalVolumeReconciler {
     await this.#writer.answer(volume, status, signal);
   }
 
-  async #remove(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+  async #remove(volume: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
     const { metadata, status } = volume;
     const id = volumeIdOf(volume);
     try {
       const pools = poolsToClear(this.#pools, volume);
       const [holder] = pools;
       if (holder?.get(id) && holder.name !== classOf(volume)) await this.#writer.remember(volume, holder.name, signal);
-      for (const pool of pools) await pool.remove(id, signal);
+      for (const pool of pools) await aside(pool.remove(id, signal));
     } catch (error) {
       const { answeredResize, ...known } = status ?? {}; // an answer to a growth is none to the removal
       const isNews = messageOf(error) !== known.message || answeredResize !== undefined;

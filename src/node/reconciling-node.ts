@@ -35,7 +35,7 @@ export function reconcilingNode(t: TestContext) {
   const pools = new Pools([ssd, hdd], 'ssd');
   const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
   const queue = new KeyedQueue({
-    reconcile: (name, signal) => reconciler.reconcile(name, signal),
+    reconcile: (name, signal, aside) => reconciler.reconcile(name, signal, aside),
     concurrency: 4,
     clock,
     log: silentLog,

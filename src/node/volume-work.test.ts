@@ -53,3 +53,41 @@ test('what is refused is tried again soon when a pool has changed, and not becau
   await setImmediate();
   assert.equal(tries, 1);
 });
+
+test('two hundred removals that erase for hours delay no creation in another class', async (t) => {
+  const api = new InMemoryApi<LogicalVolume>();
+  const [shred, ssd] = [new InMemoryPool('shred', 4096n), new InMemoryPool('ssd', 4096n)];
+  const pools = new Pools([shred, ssd], 'ssd');
+  const collaborators = { client: api.client, clock: systemClock, log: silentLog };
+  const volumes = new Informer({ ...collaborators, resource: logicalVolumes });
+  const work = volumeWork({ ...collaborators, volumes, pools, random: () => 0 });
+  const erased = Promise.withResolvers<void>();
+  let erasing = 0;
+  shred.remove = async () => {
+    erasing += 1;
+    await erased.promise;
+    return true;
+  };
+  volumes.start();
+  t.after(async () => {
+    await work.stop(0);
+    await volumes.stop();
+  });
+
+  const { signal } = new AbortController();
+  const metadata = (name: string) => ({ name, finalizers: ['topolvm.io/logicalvolume'] });
+  const spec = (name: string, deviceClass: string) => ({ name, nodeName: 'a', size: '1', deviceClass });
+  const names = Array.from({ length: 200 }, (_, i) => `old-${i}`);
+  for (const name of names) {
+    const status = { volumeID: name, currentSize: '1' };
+    await api.create(logicalVolumes, { metadata: metadata(name), spec: spec(name, 'shred'), status });
+    await api.delete(logicalVolumes, name);
+  }
+  await api.create(logicalVolumes, { metadata: metadata('new'), spec: spec('new', 'ssd') });
+  await volumes.until('new', (volume) => Boolean(volume?.status?.volumeID), signal);
+  assert.equal(erasing, 200);
+  assert.equal(volumes.size, 201, 'none is released before its data is destroyed');
+
+  erased.resolve();
+  for (const name of names) await volumes.until(name, (volume) => volume === undefined, signal);
+});

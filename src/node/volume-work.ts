@@ -18,7 +18,7 @@ interface Collaborators {
   readonly random: () => number;
 }
 
-/** Many, as pools themselves put in order what must be; a removal whose data is destroyed first can take hours. */
+/** So many write to the API server at once. Pools put in order what must be, and what they do is waited for aside. */
 const volumesAtOnce = 64;
 /** A burst of changes is one more try. */
 const burstMs = 500;
@@ -28,7 +28,7 @@ export function volumeWork(collaborators: Collaborators): KeyedQueue {
   const { volumes, pools, clock, log, random } = collaborators;
   const reconciler = new LogicalVolumeReconciler(collaborators);
   const queue = new KeyedQueue({
-    reconcile: (name, signal) => reconciler.reconcile(name, signal),
+    reconcile: (name, signal, aside) => reconciler.reconcile(name, signal, aside),
     concurrency: volumesAtOnce,
     clock,
     log,
