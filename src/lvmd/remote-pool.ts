@@ -3,6 +3,7 @@ import type { Log } from '../base/log.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import { mustNotBeBound } from '../storage/bound-device.ts';
 import { ChangeListeners } from '../storage/change-listeners.ts';
 import { NotMadeHere, VolumeExists, VolumeNotFound } from '../storage/errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../storage/pool.ts';
@@ -144,6 +145,8 @@ export class RemotePool implements Pool {
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+    const known = this.get(id);
+    if (known) await mustNotBeBound(id, known.devicePath); // lvmd may not see the mounts that we see
     let wasThere = true;
     try {
       await this.#lvmd.volumes.removeLV({ name: id, deviceClass: this.name }, { timeoutMs, signal });

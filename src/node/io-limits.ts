@@ -5,7 +5,8 @@ import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
 import type { IoLimits } from '../csi/io-limits.ts';
-import { blockDeviceAt, type MountedDevice, mountedDevices } from './mounted-devices.ts';
+import { blockDeviceAt } from '../storage/device-number.ts';
+import { type MountedDevice, mountedDevices } from './mounted-devices.ts';
 import { findPodCgroup, ioMaxOf, setIoMax } from './pod-cgroup.ts';
 
 interface Collaborators {

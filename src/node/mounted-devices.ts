@@ -1,5 +1,5 @@
-import { readFile, stat } from 'node:fs/promises';
-import { deviceNumber } from '../storage/device-number.ts';
+import { readFile } from 'node:fs/promises';
+import { blockDeviceAt } from '../storage/device-number.ts';
 import { type Mount, parseMountInfo } from '../storage/mountinfo.ts';
 
 /** A device that the kubelet had mounted, or bound as a raw one. */
@@ -18,17 +18,6 @@ export async function mountedDevices(kubeletDir: string): Promise<readonly Mount
   const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
   const ofPods = mounts.filter(({ target }) => target.startsWith(`${kubeletDir}/`));
   return (await Promise.all(ofPods.map(mountedDevice))).filter((found) => found !== undefined);
-}
-
-/** `major:minor` of a block device; undefined if there is none at that path. */
-export async function blockDeviceAt(path: string): Promise<string | undefined> {
-  try {
-    const found = await stat(path, { bigint: true });
-    return found.isBlockDevice() ? deviceNumber(found.rdev) : undefined;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }
 
 /** Never looks into a filesystem, which could be on a server that does not answer. */

@@ -2,9 +2,10 @@ import { statfs } from 'node:fs/promises';
 import type { Clock } from '../base/clock.ts';
 import type { Labels, Metric, Sample } from '../metrics/metric.ts';
 import { claimName, metrics } from '../names.ts';
+import { blockDeviceAt } from '../storage/device-number.ts';
 import type { Volume } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
-import { blockDeviceAt, mountedDevices } from './mounted-devices.ts';
+import { mountedDevices } from './mounted-devices.ts';
 
 interface Collaborators {
   readonly nodeName: string;

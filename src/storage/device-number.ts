@@ -1,3 +1,5 @@
+import { stat } from 'node:fs/promises';
+
 /** What the kernel calls a device. */
 export interface DeviceNumber {
   readonly major: number;
@@ -16,4 +18,15 @@ export function splitDeviceNumber(device: bigint): DeviceNumber {
 export function deviceNumber(device: bigint): string {
   const { major, minor } = splitDeviceNumber(device);
   return `${major}:${minor}`;
+}
+
+/** `major:minor` of a block device; undefined if there is none at that path. */
+export async function blockDeviceAt(path: string): Promise<string | undefined> {
+  try {
+    const found = await stat(path, { bigint: true });
+    return found.isBlockDevice() ? deviceNumber(found.rdev) : undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
 }

@@ -7,6 +7,7 @@ import { silentLog } from '../../src/base/log.ts';
 import type { PreparedUse, Publication } from '../../src/csi/node-volumes.ts';
 import { EphemeralVolumes } from '../../src/node/ephemeral-volumes.ts';
 import { publishing } from '../../src/node/publishing.ts';
+import type { ErasePolicy } from '../../src/storage/device-classes.ts';
 import { type Filesystem, filesystems } from '../../src/storage/filesystem.ts';
 import { Mounts } from '../../src/storage/mounts.ts';
 import { Pools } from '../../src/storage/pools.ts';
@@ -25,11 +26,11 @@ function mounted(filesystem: Filesystem) {
 }
 
 /** A node with a thick and a thin class, and the programs that it has run. */
-async function node(t: TestContext) {
+async function node(t: TestContext, erase: ErasePolicy = { kind: 'none' }) {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 2) });
   await command('lvcreate', '--yes', '--type', 'thin-pool', '--name', 'pool', '--size', '2g', vg);
   const engine = new Engine(t);
-  const [thick, thin] = [await engine.open(thickClass(vg)), await engine.open(thinClass(vg))];
+  const [thick, thin] = [await engine.open(thickClass(vg, { erase })), await engine.open(thinClass(vg, { erase }))];
   const programs: string[] = [];
   const counted: Run = (command, options) => {
     programs.push(command[0]);
@@ -176,6 +177,26 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
     await volumes.unpublish(id, published.targetPath, signal);
   });
 });
+
+for (const kind of ['none', 'zero'] as const) {
+  test(`with erase: ${kind}, a published raw volume is not removed, though nobody has it open`, async (t) => {
+    const { thick, thin, volumes, publication } = await node(t, { kind });
+    for (const [id, pool] of [
+      ['thick', thick],
+      ['thin', thin],
+    ] as const) {
+      const { devicePath } = await pool.create({ id, sizeBytes: 8n * mebibyte, tags: [] }, signal);
+      const published = publication(id, block);
+      await volumes.publish(published, signal);
+      const { rdev } = await stat(devicePath);
+      await assert.rejects(pool.remove(id, signal), { name: 'VolumeInUse', message: new RegExp(published.targetPath) });
+      assert.ok(pool.get(id));
+      assert.equal((await stat(published.targetPath)).rdev, rdev, 'still its own device');
+      await volumes.unpublish(id, published.targetPath, signal);
+      assert.equal(await pool.remove(id, signal), true);
+    }
+  });
+}
 
 test('a volume that is suspended or gone is told to be abnormal', async (t) => {
   const { vg, thick, volumes, publication, ran } = await node(t);

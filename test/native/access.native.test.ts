@@ -2,10 +2,15 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
 import { exists } from '../../src/base/exists.ts';
+import { silentLog } from '../../src/base/log.ts';
 import type { PreparedUse, Publication } from '../../src/csi/node-volumes.ts';
+import { RemotePools } from '../../src/lvmd/remote-pools.ts';
+import { servingEngine } from '../../src/lvmd/serving-engine.ts';
+import { InMemoryPool } from '../../src/node/in-memory-pool.ts';
 import { mebibyte, mounted, mounts, node, signal, sizeBytes } from './node-of-test.ts';
-import { sh, whyNotRoot } from './scratch.ts';
+import { openFilePool, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 const block: PreparedUse = { kind: 'block' };
@@ -58,6 +63,34 @@ test('a raw volume is its device at the path, as large as it has grown', native,
   await volumes.unstage(data, stagingPath, signal);
   const refused = volumes.publish(publication(mounted('ext4')), signal);
   await assert.rejects(refused, { name: 'DeviceUnreadable' }, 'what was written raw is never formatted');
+});
+
+test(
+  'a raw volume that is published is not removed, though nobody has it open, nor after a restart',
+  native,
+  async (t) => {
+    const { data, directory, pool, start, targetPath, publication } = await node(t);
+    await start().publish(publication(block), signal);
+    const inUse = { name: 'VolumeInUse', message: new RegExp(targetPath) };
+    await assert.rejects(pool.remove(data, signal), inUse);
+    const reopened = await openFilePool(join(directory, 'pool'), { erase: { kind: 'zero' } });
+    await assert.rejects(reopened.remove(data, signal), inUse);
+    assert.ok(reopened.get(data));
+    await start().unpublish(data, targetPath, signal);
+    assert.equal(await reopened.remove(data, signal), true);
+  },
+);
+
+test('an agent keeps what it has published from an lvmd that does not see its mounts', native, async (t) => {
+  const { data, pool, start, targetPath, publication } = await node(t);
+  await start().publish(publication(block), signal);
+  const blind = new InMemoryPool('files', pool.capacity().sizeBytes);
+  blind.list = () => pool.list();
+  const { socketPath } = await servingEngine(t, [blind]);
+  const remote = await RemotePools.connect({ socketPath, clock: systemClock, log: silentLog, random: () => 0 }, signal);
+  t.after(() => remote.stop());
+  const removal = remote.pools.get('files').remove(data, signal);
+  await assert.rejects(removal, { name: 'VolumeInUse', message: new RegExp(targetPath) });
 });
 
 test('an inline ephemeral volume comes with its pod and goes with it', native, async (t) => {

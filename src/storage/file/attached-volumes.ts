@@ -1,3 +1,4 @@
+import { mustNotBeBound } from '../bound-device.ts';
 import { erasureIn } from '../erasure.ts';
 import * as errors from '../errors.ts';
 import type { Volume, VolumeId } from '../pool.ts';
@@ -64,6 +65,7 @@ export class AttachedVolumes {
     const device = await this.#deviceOf(id, signal);
     if (!device) return;
     if (await this.#loops.isHeld(device)) throw new errors.VolumeInUse(id, device);
+    await mustNotBeBound(id, device);
     await this.#loops.detach(device, signal);
     const kept = await this.#keptOn(id, signal);
     if (!kept) return;

@@ -1,3 +1,4 @@
+import { mustNotBeBound } from '../bound-device.ts';
 import type { ErasePolicy } from '../device-classes.ts';
 import { mustBeErasable } from '../eraser.ts';
 import { ErasureCalledOff, erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from '../erasure.ts';
@@ -21,6 +22,7 @@ export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, 
     );
     group.mustHaveNoSnapshots(volume.name);
     if (volume.attr.charAt(5) === 'o') throw new VolumeInUse(volume.name, volume.path);
+    await mustNotBeBound(volume.name, volume.path);
     const add = erasureTags(policy);
     const remove = volume.tags.filter((tag) => isErasureTag(tag) && !add.includes(tag));
     await changeTags(group, volume, { add: add.filter((tag) => !volume.tags.includes(tag)), remove });

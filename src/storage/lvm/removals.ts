@@ -1,4 +1,5 @@
 import { CommandFailed } from '../../base/exec.ts';
+import { mustNotBeBound } from '../bound-device.ts';
 import { VolumeInUse } from '../errors.ts';
 import { isHeld } from './block-device.ts';
 import { askLvm, type Effect } from './effect.ts';
@@ -80,6 +81,7 @@ export class Removals {
     this.#group.mustHaveNoSnapshots(name); // LVM would remove them too, and nobody has asked for that
     // LVM would try for seconds, and everybody else would wait.
     if (await isHeld(volume.path)) throw new VolumeInUse(name, volume.path);
+    await mustNotBeBound(name, volume.path);
     return true;
   }
 
