@@ -5,7 +5,7 @@
 export const programs: Readonly<Record<string, readonly string[]>> = {
   // For the script that starts Moorage, and for what Moorage itself asks of a shell.
   dash: ['sh'],
-  coreutils: ['basename', 'cp', 'dirname', 'readlink'],
+  coreutils: ['basename', 'cp', 'dirname', 'head', 'readlink', 'tail'],
 
   // Used where the node's own LVM is not (lvm-command-prefix). LVM calls thin_check when it activates a thin pool.
   lvm2: ['lvm'],

@@ -34,7 +34,7 @@ export class FilesystemGrower {
   async grow(volume: Volume, filesystem: Filesystem, mountedAt: string, signal: AbortSignal): Promise<void> {
     const { devicePath, sizeBytes } = volume;
     const found = await this.#superblock(devicePath, filesystem, signal);
-    if (found && found.sizeBytes >= sizeBytes) return;
+    if (found && found !== 'busy' && found.sizeBytes >= sizeBytes) return;
     await this.#run(growth(filesystem, devicePath, mountedAt), { timeoutMs, signal });
   }
 }

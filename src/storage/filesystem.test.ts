@@ -4,7 +4,7 @@ import type { Run } from '../base/exec.ts';
 import { decideFormat, Formatter, filesystems, filesystemUuid } from './filesystem.ts';
 import type { Pool, Volume } from './pool.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
-import type { ReadSuperblock } from './superblock.ts';
+import { type ReadSuperblock, superblockReader } from './superblock.ts';
 import { createdTag, filesystemTag, rawTag } from './tags.ts';
 
 const signal = new AbortController().signal;
@@ -156,6 +156,28 @@ test('a volume whose superblock cannot be read is left alone', async () => {
   const { pool, story, formatter } = bench(formatted, holds('ext4'), { superblock });
   await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), { name: 'DeviceUnreadable', message: /EIO/ });
   assert.deepEqual(story, []);
+});
+
+test('while disks that hang hold up all reads of superblocks, nothing is decided that depends on one', async () => {
+  const never = new AbortController();
+  const hung = Promise.withResolvers<Uint8Array>();
+  const superblock = superblockReader(() => hung.promise);
+  const asked = [1, 2].map(() => superblock('/dev/hung', 'xfs', never.signal));
+  const own: Probe = { kind: 'found', filesystem: 'xfs', uuid: filesystemUuid('v') };
+
+  const half = bench({ ...fresh, tags: [createdTag] }, own, { superblock }); // or whole: nobody knows
+  await assert.rejects(half.formatter.ensure(half.pool, 'v', 'xfs', signal), {
+    name: 'SuperblockBusy',
+    code: 'Unavailable',
+  });
+  assert.deepEqual(half.story, ['probe']);
+
+  const whole = bench({ ...fresh, tags: [createdTag, filesystemTag('xfs')] }, own, { superblock });
+  await whole.formatter.ensure(whole.pool, 'v', 'xfs', signal); // its tag says that it was finished
+  assert.deepEqual(whole.story, ['probe']);
+
+  never.abort(new Error('deadline'));
+  for (const one of asked) await assert.rejects(one, /deadline/);
 });
 
 test('options of mkfs come after our own, and add to what we say to ext4', async () => {

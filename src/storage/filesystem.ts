@@ -115,7 +115,9 @@ export class Formatter {
     if (!volume) throw new VolumeNotFound(pool.name, id);
     if (await this.#isStillThere(volume, wanted, signal)) return volume;
     const probe = await this.#probe(volume.devicePath, signal);
-    const superblock = probe.kind === 'found' ? await this.#superblockOf(volume, wanted, signal) : undefined;
+    const mayBeHalfMade = probe.kind === 'found' && !volume.tags.some(tellsOfUse);
+    const superblock = mayBeHalfMade ? await this.#superblockOf(volume, wanted, signal) : undefined;
+    if (superblock === 'busy') throw new SuperblockBusy(id);
     const decision = decideFormat(volume, probe, wanted, superblock);
     if (decision !== 'mount') {
       // Even if the caller leaves: half a filesystem helps nobody.
@@ -129,10 +131,12 @@ export class Formatter {
 
   /** What we made is known again by itself. Anything else, and whatever may lead to a format, is for the probe to judge. */
   async #isStillThere(volume: Volume, wanted: Filesystem, signal: AbortSignal): Promise<boolean> {
-    return formattedAs(volume) === wanted && (await this.#superblockOf(volume, wanted, signal)) !== undefined;
+    if (formattedAs(volume) !== wanted) return false;
+    const found = await this.#superblockOf(volume, wanted, signal);
+    return found !== undefined && found !== 'busy';
   }
 
-  async #superblockOf(volume: Volume, wanted: Filesystem, signal: AbortSignal): Promise<Superblock | undefined> {
+  async #superblockOf(volume: Volume, wanted: Filesystem, signal: AbortSignal): ReturnType<ReadSuperblock> {
     try {
       return await this.#superblock(volume.devicePath, wanted, signal);
     } catch (error) {
@@ -160,6 +164,18 @@ export class DeviceUnreadable extends MoorageError {
     super(
       `it cannot be told what volume ${id} holds, so it is left alone: ${reason}; ` +
         'check its disk, or wipe the volume yourself if its content is not needed',
+    );
+  }
+}
+
+/** Other disks hang, and hold up the look at this one. */
+export class SuperblockBusy extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(id: VolumeId) {
+    super(
+      `whether the filesystem on volume ${id} was ever finished cannot be determined while other disks do not answer; ` +
+        'it is tried again; look for a slow or failing disk',
     );
   }
 }

@@ -15,17 +15,28 @@ const nothingFound = 2;
 /** Where new volumes are zeroed, and where most who write to a raw device begin. */
 const headBytes = 4096;
 
-/** Looks at the device itself, never at a cache. */
+/**
+ * blkid gives up without a word, as if it had found nothing, when something that it wants to see cannot be read, be it
+ * the mark of a RAID at the end of the device. So all that it may read is read first: no more than 4.1 MiB at the head
+ * and 1.6 MiB at the end. The device stays open until blkid is done, so that this stays in memory and blkid gets the same.
+ */
+const readThenProbe = [
+  'exec 3<"$1"',
+  'head --bytes=8M "$1" >/dev/null',
+  'tail --bytes=2M "$1" >/dev/null',
+  'exec blkid --probe --output export "$1"',
+].join(' && ');
+
+/** Looks at the device itself, never at what somebody remembers of it. */
 export function blkid(run: Run): ProbeDevice {
   return async (devicePath, signal) => {
     try {
-      const { stdout } = await run(['blkid', '--probe', '--output', 'export', devicePath], { timeoutMs, signal });
+      const { stdout } = await run(['sh', '-c', readThenProbe, 'probe', devicePath], { timeoutMs, signal });
       return parseBlkid(stdout);
     } catch (error) {
       if (!(error instanceof CommandFailed)) throw error;
       const foundNothing = error.exitCode === nothingFound && error.stdout === '' && error.stderr === '';
       if (!foundNothing) return { kind: 'unknown', reason: error.message }; // whoever complains has not looked
-      // The same exit code stands for a device that is missing or cannot be read, so that must be ruled out.
       return headOf(devicePath);
     }
   };

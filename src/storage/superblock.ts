@@ -11,12 +11,15 @@ export interface Superblock {
   readonly isUnfinished: boolean;
 }
 
-/** Undefined if no such filesystem is there, or it cannot be told now; that says nothing of what else may be. */
+/**
+ * Undefined if no such filesystem is there, which says nothing of what else may be. Busy if others hold up all reads now,
+ * which says nothing at all: nobody may decide on it.
+ */
 export type ReadSuperblock = (
   devicePath: string,
   filesystem: Filesystem,
   signal: AbortSignal,
-) => Promise<Superblock | undefined>;
+) => Promise<Superblock | 'busy' | undefined>;
 
 interface Layout {
   readonly offsetBytes: number;
@@ -58,8 +61,8 @@ const layouts: Readonly<Record<Filesystem, Layout>> = {
 };
 
 /**
- * Reads of disks that hang hold threads which all file work of the process shares; there are four. Beyond this many a
- * superblock is taken as not to be had, and a command does what is needed.
+ * Reads of disks that hang hold threads which all file work of the process shares; there are four. Beyond this many the
+ * answer is `busy`: a command does what is needed, or the caller tries again.
  */
 const readsAtOnce = 2;
 
@@ -70,7 +73,7 @@ const readsAtOnce = 2;
 export function superblockReader(read: ReadBlock = readBlock): ReadSuperblock {
   let underWay = 0;
   return async (devicePath, filesystem, signal) => {
-    if (underWay >= readsAtOnce) return undefined;
+    if (underWay >= readsAtOnce) return 'busy';
     underWay += 1;
     const reading = read(devicePath, layouts[filesystem].offsetBytes).finally(() => {
       underWay -= 1;

@@ -77,7 +77,7 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
       ran();
       await volumes.stage(staging, signal);
       await volumes.publish(published, signal);
-      assert.deepEqual(ran(), ['blkid', `mkfs.${filesystem}`, 'mount', 'mount']);
+      assert.deepEqual(ran(), ['sh', `mkfs.${filesystem}`, 'mount', 'mount']);
       const before = await totalBytes(targetPath);
       {
         await using file = await open(join(targetPath, 'file'), 'w');
@@ -223,4 +223,29 @@ test('a volume that is suspended or gone is told to be abnormal', async (t) => {
   await thick.refresh(signal);
   assert.match((await condition('lost')).message, /no device class of this node has volume lost any more/);
   assert.deepEqual(ran(), []);
+});
+
+/** What blkid asks for there is no filesystem's, but of RAID and the like; it gives up without a word if that cannot be read. */
+test('a volume whose end cannot be read is never formatted, whatever it holds', async (t) => {
+  const { vg, thick, volumes, directory, ran } = await node(t);
+  const device = `/dev/${vg}/old`;
+  await command('lvcreate', '--yes', '--name', 'old', '--size', '320m', vg); // untagged, as TopoLVM makes them
+  await command('mkfs.btrfs', '-q', device);
+  const [, sectors = '', , disk, offset] = (await command('dmsetup', 'table', device)).split(' ');
+  const readable = Number(sectors) - 128;
+  const tables = [`0 ${readable} linear ${disk} ${offset}`, `${readable} 128 error`];
+  await command('sh', '-c', `printf '${tables.join('\\n')}' | dmsetup load ${device}`);
+  await command('dmsetup', 'suspend', device);
+  await command('dmsetup', 'resume', device);
+  const content = () => command('sh', '-c', `head -c 64M ${device} | sha256sum`);
+  const before = await content();
+  await thick.refresh(signal);
+
+  for (const filesystem of filesystems) {
+    const staging = { volumeId: 'old', stagingPath: join(directory, filesystem), use: mounted(filesystem) };
+    await mkdir(staging.stagingPath);
+    await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceUnreadable' }, filesystem);
+    assert.ok(!ran().some((program) => program.startsWith('mkfs')));
+  }
+  assert.equal(await content(), before);
 });
