@@ -12,6 +12,7 @@ import { Erasures } from '../../src/storage/erasures.ts';
 import { deviceNamesIn } from '../../src/storage/lvm/activation-changes.ts';
 import { Lvm } from '../../src/storage/lvm/lvm.ts';
 import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
+import { MetadataAreas } from '../../src/storage/lvm/metadata-area.ts';
 import { parseReport, reportArguments } from '../../src/storage/lvm/report.ts';
 import { ThickPool } from '../../src/storage/lvm/thick-pool.ts';
 import { VolumeGroup } from '../../src/storage/lvm/volume-group.ts';
@@ -240,7 +241,13 @@ test('a disk that hangs makes one request fail at its deadline; when it answers 
   const figures = newLvmFigures();
   const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 4_000, ...its });
   undoAfter(t, async () => lvm.close());
-  const sequenceNumberOf = async () => undefined;
+  const areas = new MetadataAreas();
+  let hangs = false;
+  let lastRead: number | undefined;
+  const sequenceNumberOf = async (devices: readonly string[]) => {
+    if (!hangs) lastRead = await areas.sequenceNumberOf(vg, devices); // it hangs just after it was read
+    return lastRead;
+  };
   const deviceNames = () => deviceNamesIn(`/dev/${vg}`);
   const group = new VolumeGroup({ name: vg, lvm, sequenceNumberOf, deviceNames, isWatched: () => false, ...its });
   const erasures = new Erasures({ eraser: new Eraser(run), ...its });
@@ -250,10 +257,12 @@ test('a disk that hangs makes one request fail at its deadline; when it answers 
   );
   await pool.create(newVolume('before'), signal);
 
+  hangs = true;
   await disk.breakNow();
   await assert.rejects(pool.create(newVolume('during'), signal), { name: 'CommandTimedOut', code: 'DeadlineExceeded' });
   assert.ok(pool.get('before'), 'what is known stays known');
   await disk.heal();
+  hangs = false;
 
   await pool.create(newVolume('during'), signal);
   assert.deepEqual(

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createdTag, sourceTag } from '../../src/storage/tags.ts';
-import { command } from '../worlds/lvm/inside.ts';
+import { faults } from '../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
-import { onNewGroup, truth } from './thick-pools.ts';
+import { onNewGroup, openPool, truth } from './thick-pools.ts';
 
 test('copy-on-write snapshots keep what was, never overflow, and are not taken away with their origin', async (t) => {
   const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
@@ -53,6 +54,20 @@ test('a copy-on-write snapshot is restored into a volume of its own, which outli
   await pool.grow('restored', 32n * mebibyte, signal);
   assert.equal((await command('sh', '-c', `head -c 16M ${restored.devicePath} | sha256sum`)).split(' ')[0], before);
   await truth(opened);
+});
+
+test('a snapshot that others made is not taken along, though the disk answers too late to tell of it', async (t) => {
+  const disk = await faults.delay(t, disks()[0] ?? '', 3_000);
+  const vg = await volumeGroup(t, { disks: [disk.path] });
+  const { pool, engine } = await openPool(t, vg);
+  await pool.create({ id: 'source', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await engine.groups.stop(); // nobody is told of what others do, as when that is told a moment too late
+  await command('lvcreate', '-y', '-s', '-n', 'theirs', '-L', '4m', `${vg}/source`);
+  await disk.breakNow();
+  await assert.rejects(pool.remove('source', signal), { name: 'VolumeHasSnapshots', message: /theirs/ });
+  await assert.rejects(pool.grow('source', 16n * mebibyte, signal), { name: 'VolumeHasSnapshots' });
+  await disk.heal();
+  assert.match(await command('lvs', '--noheadings', '-o', 'lv_name', vg), /source\s+theirs/);
 });
 
 test('a volume that thin volumes read from is not removed from under them', async (t) => {

@@ -40,10 +40,7 @@ export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolu
     if (!record || uuid === undefined) continue;
     const mustBeSame = (found: LogicalVolume | undefined) => mustBeMarked(id, uuid, found);
     const knowing = <T>(signal: AbortSignal, work: (same: LogicalVolume) => Promise<T>) =>
-      group.changeSurely(signal, async () => {
-        if (!group.isSure) await group.ask();
-        return work(mustBeSame(group.get(id)));
-      });
+      group.changeSurely(signal, async () => work(mustBeSame(group.get(id))));
     erasures.add({
       ...record,
       id,

@@ -8,12 +8,10 @@ import type { LogicalVolume } from './report.ts';
 /** What removals need of a volume group; see there. */
 interface Group {
   readonly name: string;
-  readonly isSure: boolean;
   get(name: string): LogicalVolume | undefined;
   mustHaveNoSnapshots(name: string): void;
   changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
   execute(args: readonly string[], effect: Effect | typeof askLvm): Promise<void>;
-  ask(): Promise<void>;
   drop(volume: LogicalVolume): void;
 }
 
@@ -21,46 +19,76 @@ interface Removal {
   readonly name: string;
   /** Whether the volume that has the name now is the caller's to remove; throws if it is another than was meant. */
   readonly isMine: (volume: LogicalVolume) => boolean;
-  readonly signal: AbortSignal;
   readonly done: PromiseWithResolvers<void>;
 }
 
 /** As many as LVM's shell takes in one command. */
 const maxTogether = 50;
 
-/** Removes volumes of one group: those that wait at the same time go in one command. */
+/**
+ * Removes volumes of one group: those that wait at the same time go in one command. Nobody who waits is forgotten: when
+ * LVM cannot be asked, all of them are told. When one command for several failed, each of them is removed by its own.
+ */
 export class Removals {
   readonly #group: Group;
   readonly #waiting: Removal[] = [];
+  /** Volumes that could not be removed together with others. */
+  readonly #alone = new Set<string>();
+  #isRunning = false;
 
   constructor(group: Group) {
     this.#group = group;
   }
 
-  /** One that is not there is removed already. */
+  /** One that is not there is removed already. A caller may leave until the removal has begun. */
   async remove(name: string, isMine: Removal['isMine'], signal: AbortSignal): Promise<void> {
-    const removal: Removal = { name, isMine, signal, done: Promise.withResolvers() };
-    removal.done.promise.catch(() => undefined); // its caller may have left
+    signal.throwIfAborted();
+    const removal: Removal = { name, isMine, done: Promise.withResolvers() };
+    const leave = () => {
+      const at = this.#waiting.indexOf(removal);
+      if (at < 0) return;
+      this.#waiting.splice(at, 1);
+      removal.done.reject(signal.reason);
+    };
+    signal.addEventListener('abort', leave, { once: true });
     this.#waiting.push(removal);
+    if (!this.#isRunning) void this.#run();
     try {
-      await this.#group.changeSurely(signal, async () => {
-        if (this.#waiting.includes(removal)) await this.#removeTogether(this.#waiting.splice(0, maxTogether));
-      });
       await removal.done.promise;
     } finally {
-      const at = this.#waiting.indexOf(removal);
-      if (at >= 0) this.#waiting.splice(at, 1);
+      signal.removeEventListener('abort', leave);
     }
   }
 
+  /** For as long as somebody waits; the group may do other things between two commands. */
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    while (this.#waiting.length > 0) {
+      try {
+        await this.#group.changeSurely(neverAborted, () => this.#removeTogether(this.#next()));
+      } catch (error) {
+        for (const { done } of this.#waiting.splice(0)) done.reject(error); // the next one would wait as long for the same
+      }
+    }
+    this.#isRunning = false;
+  }
+
+  #next(): Removal[] {
+    const isAlone = ({ name }: Removal) => this.#alone.has(name);
+    const [first] = this.#waiting;
+    if (first && isAlone(first)) return this.#waiting.splice(0, 1);
+    const together = this.#waiting.filter((removal) => !isAlone(removal)).slice(0, maxTogether);
+    for (const removal of together) this.#waiting.splice(this.#waiting.indexOf(removal), 1);
+    return together;
+  }
+
+  /** Each of them gets its answer, or waits again. */
   async #removeTogether(removals: readonly Removal[]): Promise<void> {
-    // "Not there" is a promise that its space is free again: memory alone is not enough to give it.
-    if (!this.#group.isSure && removals.some(({ name }) => !this.#group.get(name))) await this.#group.ask();
     const doomed: Removal[] = [];
-    for (const removal of removals.filter(({ signal }) => !signal.aborted)) {
+    for (const removal of removals) {
       try {
         if (await this.#canBeRemoved(removal)) doomed.push(removal);
-        else removal.done.resolve();
+        else this.#removed(removal);
       } catch (error) {
         removal.done.reject(error);
       }
@@ -68,9 +96,26 @@ export class Removals {
     if (doomed.length === 0) return;
     try {
       await this.#lvremove(doomed.map(({ name }) => name));
-      for (const { done } of doomed) done.resolve();
+      for (const removal of doomed) this.#removed(removal);
     } catch (error) {
-      await this.#sortOut(doomed, error);
+      if (doomed.length === 1) return this.#refuse(doomed, error);
+      for (const { name } of doomed) this.#alone.add(name);
+      // What LVM refused it answers soon. What it did not answer in time, each caller decides whether to ask for again.
+      if (error instanceof CommandFailed) this.#waiting.push(...doomed);
+      else this.#refuse(doomed, error);
+    }
+  }
+
+  #removed({ name, done }: Removal): void {
+    this.#alone.delete(name);
+    done.resolve();
+  }
+
+  #refuse(doomed: readonly Removal[], error: unknown): void {
+    const inUse = error instanceof CommandFailed && / in use|is used by/.test(error.stderr);
+    for (const { name, done } of doomed) {
+      const volume = this.#group.get(name);
+      done.reject(inUse && volume ? new VolumeInUse(name, volume.path, { cause: error }) : error);
     }
   }
 
@@ -83,21 +128,6 @@ export class Removals {
     if (await isHeld(volume.path)) throw new VolumeInUse(name, volume.path);
     await mustNotBeBound(name, volume.path);
     return true;
-  }
-
-  /** One that cannot be removed must not keep the others: each is tried alone, and gets its own answer. */
-  async #sortOut(doomed: readonly Removal[], error: unknown): Promise<void> {
-    for (const { name, done } of doomed) {
-      const volume = this.#group.get(name);
-      try {
-        if (volume && doomed.length === 1) throw error;
-        if (volume) await this.#lvremove([name]);
-        done.resolve();
-      } catch (reason) {
-        const inUse = reason instanceof CommandFailed && / in use|is used by/.test(reason.stderr);
-        done.reject(inUse && volume ? new VolumeInUse(name, volume.path, { cause: reason }) : reason);
-      }
-    }
   }
 
   async #lvremove(names: readonly string[]): Promise<void> {
@@ -116,3 +146,6 @@ function effectOfRemoving(volumes: readonly LogicalVolume[], apply: () => void):
   if (volumes.every(({ attr, pool }) => pool === undefined && attr.startsWith('-'))) return { steps: 1, apply };
   return askLvm;
 }
+
+/** A command goes on whoever leaves; the deadline of each LVM command bounds it. */
+const neverAborted = new AbortController().signal;

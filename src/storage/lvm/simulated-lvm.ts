@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { type Command, CommandCancelled, CommandFailed, type Output, type Run } from '../../base/exec.ts';
+import {
+  type Command,
+  CommandCancelled,
+  CommandFailed,
+  CommandTimedOut,
+  type Output,
+  type Run,
+} from '../../base/exec.ts';
 
 interface SimulatedVolume {
   extents: number;
@@ -21,12 +28,14 @@ export class SimulatedLvm {
   /** The names of volumes without a device. */
   readonly inactive = new Set<string>();
   readonly commands: string[] = [];
-  /** Set to make commands go wrong: before they have done anything, or after. */
-  fails: (subcommand: string) => 'before' | 'after' | undefined = () => undefined;
+  /** Set to make commands go wrong: before they have done anything, or after; or to be killed without an answer. */
+  fails: (subcommand: string, args: readonly string[]) => 'before' | 'after' | 'hangs' | undefined = () => undefined;
   /** How full the thin pool is. */
   usage = { dataPercent: 0, metadataPercent: 0 };
   /** As on the disk, for whoever wants to know whether something has changed. */
   sequenceNumber = 1;
+  /** What the disks tell of it; set to have them tell nothing. */
+  numberOnDisks: () => number | undefined = () => this.sequenceNumber;
   readonly #uuids = new WeakMap<SimulatedVolume, string>();
   readonly #extents: number;
   readonly #thinPool: { readonly name: string; readonly extents: number } | undefined;
@@ -40,7 +49,8 @@ export class SimulatedLvm {
     await Promise.resolve(); // so that commands which should wait for each other would mix if they did not
     const [, subcommand = '', ...args] = command;
     this.commands.push(subcommand);
-    const failure = this.fails(subcommand);
+    const failure = this.fails(subcommand, args);
+    if (failure === 'hangs') throw new CommandTimedOut(command, 60_000);
     if (failure === 'before') throw failed(command, 'failed as told');
     const stdout = this.#execute(command, subcommand, args);
     await Promise.resolve();

@@ -23,7 +23,7 @@ function newGroup(simulated: SimulatedLvm, clock: ManualClock) {
     log: silentLog,
     figures: newLvmFigures(),
   });
-  const sequenceNumberOf = async () => simulated.sequenceNumber;
+  const sequenceNumberOf = async () => simulated.numberOnDisks();
   const { deviceNames } = simulated;
   const isWatched = () => false;
   const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, deviceNames, isWatched, clock, log: silentLog });

@@ -9,7 +9,7 @@ import { VolumeGroup } from './volume-group.ts';
 
 const signal = new AbortController().signal;
 
-async function open(simulated: SimulatedLvm, onDisk: () => number) {
+async function open(simulated: SimulatedLvm, onDisk: () => number | undefined) {
   const its = { clock: new ManualClock(), log: silentLog };
   const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, figures: newLvmFigures(), ...its });
   const { deviceNames } = simulated;
@@ -30,12 +30,11 @@ test('disks that say something else than LVM does are no reason to ask it again 
   let onDisk: number | undefined = 900;
   const { group, asked } = await open(simulated, () => onDisk ?? simulated.sequenceNumber);
   assert.deepEqual([await asked(), await asked(), await asked()], [1, 0, 0]);
-  assert.equal(group.isSure, false);
 
   onDisk = undefined; // it tells the truth again
   simulated.addForeign('theirs', 1);
   assert.deepEqual([await asked(), await asked()], [1, 0]);
-  assert.ok(group.isSure && group.get('theirs'));
+  assert.ok(group.get('theirs'));
 
   // What the disks said last is no less a reason when LVM agreed with it then.
   onDisk = simulated.sequenceNumber;
@@ -43,6 +42,42 @@ test('disks that say something else than LVM does are no reason to ask it again 
     group.execute(['lvchange', '--activate', 'y'], { steps: 1, apply: () => undefined }),
   );
   assert.equal(await asked(), 1);
+});
+
+test('disks that say nothing, or something else than LVM, are doubted: LVM is asked before each change', async () => {
+  for (const onDisk of [undefined, 900]) {
+    const simulated = new SimulatedLvm(100);
+    const { group, asked } = await open(simulated, () => onDisk);
+    assert.deepEqual(
+      [await asked(), await asked(), await asked()],
+      [1, 0, 0],
+      'but not each time that LVM was at work',
+    );
+    for (const name of ['one', 'two']) {
+      simulated.commands.length = 0;
+      simulated.addForeign(name, 1);
+      group.touch();
+      await group.change(signal, async () => assert.ok(group.get(name)));
+      assert.deepEqual(simulated.commands, ['fullreport']);
+    }
+  }
+});
+
+test('those who wait while LVM does not answer get its error, and do not ask one after the other', async () => {
+  const simulated = new SimulatedLvm(100);
+  const { group } = await open(simulated, () => undefined);
+  group.touch();
+  simulated.fails = () => 'before';
+  simulated.commands.length = 0;
+  const change = () => group.change(signal, async () => undefined);
+  const outcomes = await Promise.allSettled([change(), change(), change()]);
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['rejected', 'rejected', 'rejected'],
+  );
+  assert.deepEqual(simulated.commands, ['fullreport']);
+  await assert.rejects(change());
+  assert.deepEqual(simulated.commands, ['fullreport', 'fullreport'], 'who comes later asks again');
 });
 
 test('what others activate and deactivate is asked about once, though the disks say nothing of it', async () => {

@@ -31,10 +31,14 @@ export interface VolumeGroupOptions {
   readonly log: Log;
 }
 
+/** What the disks told when they were read: a sequence number, or nothing. */
+type OnDisks = number | 'nothing';
+
 /**
  * A volume group as LVM knows it, in memory: read once, then kept by our own changes, one at a time. The sequence number
  * that LVM writes with each change tells whether somebody else has changed something; then, and after a command that
- * failed, LVM is asked again before the next change. Device classes in the same group share it.
+ * failed, and where the disks do not tell, LVM is asked again before the next change. Device classes in the same group
+ * share it.
  */
 export class VolumeGroup {
   readonly name: string;
@@ -51,11 +55,13 @@ export class VolumeGroup {
   /** As our own changes make it; if the disks say something else, somebody else was there. */
   #sequenceNumber = 0;
   /** What the disks said when LVM was asked for that and said something else: that is nothing to ask again for. */
-  #askedAbout: number | undefined;
-  /** Memory is not what LVM has, or we do not know. */
+  #askedAbout: OnDisks | undefined;
+  /** Memory is not what LVM has: it is read as soon as that is seen. */
   #inDoubt = true;
-  /** The disks have told that memory is what LVM has. */
+  /** LVM, or since then the disks, have told that memory is what LVM has. Else LVM is asked before a change. */
   #isSure = false;
+  /** LVM was asked last and did not answer. */
+  #failure: { readonly error: unknown } | undefined;
   /** Others may have worked on the group since it was last compared. */
   #touched = true;
   /** The comparison after our last change; nobody need wait for it but the next change. */
@@ -90,11 +96,6 @@ export class VolumeGroup {
     return this.#isChanging;
   }
 
-  /** Within `changeSurely`: whether the disks could be read. */
-  get isSure(): boolean {
-    return this.#isSure;
-  }
-
   volumes(): LogicalVolume[] {
     return [...this.#volumes.values()];
   }
@@ -117,9 +118,13 @@ export class VolumeGroup {
     this.#touched = true;
   }
 
-  /** Asks LVM if somebody has changed something. */
+  /**
+   * Asks LVM if somebody has changed something. To ask is itself seen as somebody at work on the group, so where the
+   * disks do not tell it is done once, and then before each change.
+   */
   async lookAgain(signal: AbortSignal): Promise<void> {
-    await this.changeSurely(signal, async () => {
+    const isKnown = () => !this.#inDoubt;
+    await this.#changeOn({ mustCompare: () => true, isKnown }, signal, async () => {
       if (!(await this.#activations.areNew(this.volumes()))) return;
       await this.#survey(signal);
       this.#activations.confirm(this.volumes());
@@ -128,19 +133,31 @@ export class VolumeGroup {
 
   /** One change at a time, on what is known to be so. */
   async change<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    return this.#changeOn(() => this.#touched || !this.#isWatched(), signal, work);
+    const mustCompare = () => this.#touched || !this.#isWatched();
+    const isKnown = () => !this.#inDoubt && this.#isSure;
+    return this.#changeOn({ mustCompare, isKnown }, signal, work);
   }
 
   /** The same for what must not be done on memory that is a moment old: it is compared with the disks in any case. */
   async changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    return this.#changeOn(() => true, signal, work);
+    const isKnown = () => !this.#inDoubt && this.#isSure;
+    return this.#changeOn({ mustCompare: () => true, isKnown }, signal, work);
   }
 
-  async #changeOn<T>(mustCompare: () => boolean, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  async #changeOn<T>(
+    { mustCompare, isKnown }: { readonly mustCompare: () => boolean; readonly isKnown: () => boolean },
+    signal: AbortSignal,
+    work: () => Promise<T>,
+  ): Promise<T> {
+    const before = this.#failure;
     return this.#lock.run(this.name, signal, async () => {
       await this.#comparison;
       if (!this.#inDoubt && mustCompare()) await this.#compare();
-      if (this.#inDoubt) await this.#survey(signal);
+      if (!isKnown()) {
+        // LVM that did not answer while we waited would let everybody in line wait as long, one after the other.
+        if (this.#failure && this.#failure !== before) throw this.#failure.error;
+        await this.#survey(signal);
+      }
       this.#isChanging = true;
       try {
         return await work();
@@ -221,10 +238,9 @@ export class VolumeGroup {
 
   /** Whether the metadata on the disks is what we know. */
   async #compare(): Promise<void> {
-    const now = await this.#numberOnDisks.read(this.#devices);
-    this.#touched = false;
+    this.#touched = false; // and what is done while the disks are read counts again
+    const now = (await this.#numberOnDisks.read(this.#devices)) ?? 'nothing';
     this.#isSure = now === this.#sequenceNumber;
-    if (now === undefined) return;
     if (!this.#isSure && now !== this.#askedAbout) this.#inDoubt = true;
     this.#askedAbout = this.#isSure ? undefined : now;
   }
@@ -248,10 +264,15 @@ export class VolumeGroup {
 
   async #survey(signal: AbortSignal): Promise<void> {
     this.#inDoubt = true;
-    const report = parseReport(await this.#reportOf(signal));
+    const report = parseReport(await this.#reportOf(signal).catch((error: unknown) => this.#failed(error, signal)));
     this.#devices = report.devices.map((device) => `${this.lvm.root}${device}`);
     this.lvm.useDisks(report);
     this.#take(report);
+  }
+
+  #failed(error: unknown, signal: AbortSignal): never {
+    if (!signal.aborted) this.#failure = { error }; // else it is the caller who did not wait
+    throw error;
   }
 
   async #reportOf(signal: AbortSignal): Promise<string> {
@@ -276,6 +297,7 @@ export class VolumeGroup {
     for (const volume of report.volumes) this.#volumes.set(volume.name, theSame(known.get(volume.name), volume));
     this.#inDoubt = false;
     this.#isSure = true;
+    this.#failure = undefined;
     this.#listeners.notify();
   }
 }
