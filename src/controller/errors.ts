@@ -101,3 +101,16 @@ export class WatchBehind extends MoorageError {
     );
   }
 }
+
+/** Which of them has the data, nobody but a person can say. */
+export class AmbiguousVolume extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string, volumes: readonly StoredLogicalVolume[]) {
+    const names = volumes.map(({ metadata, spec }) => `${metadata.name} on node ${spec.nodeName}`).join(', ');
+    super(
+      `volume ID ${id} is claimed by several LogicalVolumes: ${names}; ` +
+        'find out which node has the volume, and delete the LogicalVolume that has not',
+    );
+  }
+}

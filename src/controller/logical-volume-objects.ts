@@ -16,7 +16,7 @@ import {
   volumeIdOf,
 } from '../logical-volume/logical-volume.ts';
 import { numberOf } from '../rpc/status.ts';
-import { ClassNotThere, NodeRefused, VolumeNotMade, VolumeNotRemoved, WatchBehind } from './errors.ts';
+import { AmbiguousVolume, ClassNotThere, NodeRefused, VolumeNotMade, VolumeNotRemoved, WatchBehind } from './errors.ts';
 
 export interface LogicalVolumeCollaborators {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete'>;
@@ -54,15 +54,22 @@ export class LogicalVolumeObjects {
     throw creationRefused(made, failure);
   }
 
-  /** A volume that our cache does not hold may be younger than the cache; only the API server itself can say no. */
+  /**
+   * A volume that our cache does not hold may be younger than the cache; only the API server itself can say no. An ID that
+   * two objects have is an error: to read, grow or remove the wrong one would be somebody's data.
+   */
   async find(id: string, signal: AbortSignal): Promise<StoredLogicalVolume | undefined> {
     if (id === '') return undefined; // it would find all that are not made yet
-    const cached = this.#watched.list().find((volume) => volumeIdOf(volume) === id);
+    const cached = onlyOne(
+      id,
+      this.#watched.list().filter((volume) => volumeIdOf(volume) === id),
+    );
     if (cached) return cached;
     const fieldSelector = `status.volumeID=${id.replaceAll(/[\\,=]/g, '\\$&')}`;
     const { items } = await this.#client.list(logicalVolumes, { fieldSelector, signal });
-    if (items[0]) await this.#untilWatched(items[0], signal);
-    return items[0];
+    const found = onlyOne(id, items);
+    if (found) await this.#untilWatched(found, signal);
+    return found;
   }
 
   /** Those that the nodes have made. */
@@ -185,6 +192,11 @@ export function objectName(name: string): string {
 function creationRefused({ spec }: StoredLogicalVolume, failure: Failure): MoorageError {
   const isForClass = !spec.source && failure.code === numberOf('NotFound');
   return isForClass ? new ClassNotThere(spec.nodeName, failure) : new NodeRefused(spec.nodeName, failure);
+}
+
+function onlyOne(id: string, volumes: readonly StoredLogicalVolume[]): StoredLogicalVolume | undefined {
+  if (volumes.length > 1) throw new AmbiguousVolume(id, volumes);
+  return volumes[0];
 }
 
 function answered(volume: StoredLogicalVolume): boolean {

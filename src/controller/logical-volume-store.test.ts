@@ -190,3 +190,26 @@ test('a volume that the cache does not hold yet is asked for at the API server',
   assert.equal(await api.get(logicalVolumes, 'pvc-a'), undefined);
   assert.ok(await api.get(logicalVolumes, 'other'));
 });
+
+test('a volume ID that two objects have stands for neither, in the cache or at the API server', async (t) => {
+  const { cluster, clock, api, store } = storeOf(t);
+  cluster.nodesAnswer();
+  const { id } = await store.create(wanted, never);
+  await store.create({ ...wanted, name: 'thief', nodeNames: ['b'] }, never);
+  const body = { status: { volumeID: id } };
+  await api.patch(logicalVolumes, 'thief', { type: 'merge', body }, { subresource: 'status' });
+  await cluster.watched.until('thief', (current) => current?.status?.volumeID === id, never);
+
+  const another = new LogicalVolumeStore({ objects: cluster.replica().objects, clock });
+  for (const replica of [store, another]) {
+    const ambiguous = {
+      code: 'FailedPrecondition',
+      message: /^volume ID uid-1 is claimed by several LogicalVolumes: pvc-a on node a, thief on node b; find out/,
+    };
+    await assert.rejects(replica.find(id, never), ambiguous);
+    await assert.rejects(replica.grow(id, 2n * gibi, never), ambiguous);
+    await assert.rejects(replica.remove(id, never), ambiguous);
+  }
+  const copy: WantedVolume = { ...wanted, name: 'copy', source: { kind: 'volume', id } };
+  await assert.rejects(store.create(copy, never), { code: 'FailedPrecondition' });
+});

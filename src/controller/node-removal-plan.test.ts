@@ -15,7 +15,7 @@ const persistent = (handle: string, its: Partial<OurVolume> = {}): OurVolume => 
   name: `pv-${handle}`,
   handle,
   isRetained: false,
-  nodeNames: [],
+  nodeNames: undefined,
   ...its,
 });
 const claim = (name: string, its: Partial<Claim>): Claim => ({
@@ -57,6 +57,18 @@ test('claims go whose volumes are on the node, by the LogicalVolume or by what t
   ]);
 });
 
+test('a volume that says where it is stays there, whatever a LogicalVolume of the node has for its volume ID', () => {
+  const stolen = { ...logicalVolume('own'), status: { volumeID: 'victim' } };
+  const persistentVolumes = [
+    persistent('victim', { nodeNames: ['b'] }),
+    persistent('own', { nodeNames: ['a'] }),
+    persistent('by-other-labels', { nodeNames: [] }),
+  ];
+  const claims = ['victim', 'own', 'by-other-labels'].map((name) => claim(name, { volumeName: `pv-${name}` }));
+  const logicalVolumes = [stolen, logicalVolume('by-other-labels')];
+  assert.deepEqual(plan({ logicalVolumes, persistentVolumes, claims })[0], ['own']);
+});
+
 test('a claim that waits for a volume on the node goes too, if the volume would be ours', () => {
   const claims = [
     claim('waiting', { selectedNode: 'a' }),
@@ -89,6 +101,7 @@ test('a PersistentVolume tells whose it is, whether it is retained, and where it
     nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions }] } },
   };
   assert.deepEqual(ourVolume({ metadata, spec }), persistent('1', { isRetained: true, nodeNames: ['a'] }));
+  assert.equal(ourVolume({ metadata, spec: { csi: spec.csi } })?.nodeNames, undefined);
   assert.equal(ourVolume({ metadata, spec: { ...spec, csi: { ...spec.csi, driver: 'other' } } }), undefined);
   assert.equal(ourVolume({ metadata, spec: {} }), undefined);
 });

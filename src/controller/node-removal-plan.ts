@@ -8,8 +8,8 @@ export interface OurVolume {
   /** CSI's volume ID. */
   readonly handle: string;
   readonly isRetained: boolean;
-  /** Where it can be used, as far as it says so itself. */
-  readonly nodeNames: readonly string[];
+  /** The nodes that its node affinity names; undefined if it has none. */
+  readonly nodeNames: readonly string[] | undefined;
 }
 
 /** What we keep of a claim. */
@@ -48,9 +48,10 @@ export interface RemovalPlan {
 export function planRemoval(nodeName: string, belongings: Belongings): RemovalPlan {
   const { logicalVolumes, persistentVolumes, claims, ourStorageClasses, retainedSnapshots } = belongings;
   const ids = new Set(logicalVolumes.map(volumeIdOf));
-  const here = persistentVolumes.filter(({ handle, nodeNames }) => ids.has(handle) || nodeNames.includes(nodeName));
-  const namesHere = new Set(here.map(({ name }) => name));
-  const retained = new Set(here.filter(({ isRetained }) => isRetained).map(({ handle }) => handle));
+  // A PersistentVolume that says where it is is believed; the volume ID of a LogicalVolume is only what its node says.
+  const isHere = ({ handle, nodeNames }: OurVolume) => nodeNames?.includes(nodeName) ?? ids.has(handle);
+  const namesHere = new Set(persistentVolumes.filter(isHere).map(({ name }) => name));
+  const retained = new Set(persistentVolumes.filter(({ isRetained }) => isRetained).map(({ handle }) => handle));
   // Where a claim is bound, its volume says where it is; the scheduler's choice may have been another one before.
   const belongs = ({ volumeName, selectedNode, storageClass }: Claim) =>
     volumeName === '' ? selectedNode === nodeName && ourStorageClasses.has(storageClass) : namesHere.has(volumeName);
@@ -64,14 +65,14 @@ export function planRemoval(nodeName: string, belongings: Belongings): RemovalPl
 /** Undefined for a volume of another driver. */
 export function ourVolume({ metadata, spec }: Stored<PersistentVolume>): OurVolume | undefined {
   if (spec?.csi?.driver !== driverName) return undefined;
-  const terms = spec.nodeAffinity?.required?.nodeSelectorTerms ?? [];
-  const expressions = terms.flatMap(({ matchExpressions = [] }) => matchExpressions);
+  const terms = spec.nodeAffinity?.required?.nodeSelectorTerms;
+  const expressions = terms?.flatMap(({ matchExpressions = [] }) => matchExpressions);
   return {
     name: metadata.name,
     handle: spec.csi.volumeHandle,
     isRetained: spec.persistentVolumeReclaimPolicy === 'Retain',
     nodeNames: expressions
-      .filter(({ key, operator }) => key === topologyKey && operator === 'In')
+      ?.filter(({ key, operator }) => key === topologyKey && operator === 'In')
       .flatMap(({ values = [] }) => values),
   };
 }

@@ -23,6 +23,17 @@ function versionsOf(crd: Rendered): readonly Version[] {
   return (crd['spec'] as { versions: readonly Version[] }).versions;
 }
 
+/** The messages of rules that are new and were thought about: each with why it harms no object, and no agent of before. */
+const harmlessRules: ReadonlySet<string> = new Set([
+  // It compares with what was there, and no version of Moorage or TopoLVM has ever changed or removed it.
+  'volumeID cannot be changed once it is set; it says which volume this is',
+]);
+
+function withoutHarmlessRules(schema: Schema): Schema {
+  const rules = schema['x-kubernetes-validations'] as readonly { readonly message: string }[];
+  return { ...schema, 'x-kubernetes-validations': rules.filter(({ message }) => !harmlessRules.has(message)) };
+}
+
 test('LogicalVolumes of the version before can be read, answered and changed, and lose nothing', async () => {
   const previous = parse(await read('crd.yaml')) as Rendered;
   const current = find(await render(), 'CustomResourceDefinition', previous.metadata.name);
@@ -35,7 +46,7 @@ test('LogicalVolumes of the version before can be read, answered and changed, an
         field.jsonPath,
       );
     }
-    assert.deepEqual(harmfulChanges(schema.openAPIV3Schema, now.schema.openAPIV3Schema), []);
+    assert.deepEqual(harmfulChanges(schema.openAPIV3Schema, withoutHarmlessRules(now.schema.openAPIV3Schema)), []);
   }
   const stored = (crd: Rendered) => versionsOf(crd).find(({ storage }) => storage)?.name;
   assert.equal(stored(current), stored(previous), 'after a rollback, what was stored has to be readable');

@@ -1,65 +1,35 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { test } from 'node:test';
 import { stringify } from 'yaml';
 import { codeOf } from '../../src/base/errors.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import { connect, startApiServer, withToken } from '../kube/api-server.ts';
-import { eventually } from '../worlds/host/eventually.ts';
-import { find, namespace, render, renderText } from './chart.ts';
+import { find, namespace, render } from './chart.ts';
+import { InstalledChart } from './installed-chart.ts';
 
-const api = await startApiServer();
+const chart = await InstalledChart.start('scheduler.enabled=true');
+const { api } = chart;
 const { kubectl } = api.cluster;
-const dir = await mkdtemp(join(tmpdir(), 'moorage-chart-'));
-after(() => rm(dir, { recursive: true }));
-
-async function apply(name: string, manifest: string, ...words: readonly string[]): Promise<void> {
-  const file = join(dir, `${name}.yaml`);
-  await writeFile(file, manifest);
-  await kubectl('apply', '--server-side', `--filename=${file}`, ...words);
-}
-
-await kubectl('create', 'namespace', namespace);
-await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=privileged');
-await apply('chart', await renderText(['scheduler.enabled=true'], '--no-hooks'));
 await api.cluster.registerNodes(2);
 const [own, other] = ['registered-0', 'registered-1'] as const;
+const uids = new Map<string, string>();
 for (const nodeName of [own, other]) {
-  await api.admin.create(logicalVolumes, {
+  const made = await api.admin.create(logicalVolumes, {
     metadata: { name: `on-${nodeName}`, finalizers: ['topolvm.io/logicalvolume'] },
     spec: { name: `on-${nodeName}`, nodeName, size: '1Gi' },
   });
+  uids.set(nodeName, made.metadata.uid);
 }
 
 /** What a thief has: the token of the agent's pod on one node. */
-const thief = await agentOf(own);
-
-async function agentOf(nodeName: string): Promise<KubeClient> {
-  const name = `agent-of-${nodeName}`;
-  const pod = {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name, namespace },
-    spec: { nodeName, serviceAccountName: 'moorage-node', containers: [{ name: 'node', image: 'moorage' }] },
-  };
-  await apply(name, stringify(pod));
-  return agentWith('--bound-object-kind=Pod', `--bound-object-name=${name}`);
-}
-
-async function agentWith(...bound: readonly string[]): Promise<KubeClient> {
-  const token = await kubectl('--namespace', namespace, 'create', 'token', 'moorage-node', ...bound);
-  return connect({ after }, await withToken(api.connection, token.trim()));
-}
+const thief = await chart.agentOf(own);
 
 const answer = (client: KubeClient, nodeName: string) =>
   client.patch(
     logicalVolumes,
     `on-${nodeName}`,
-    { type: 'merge', body: { status: { volumeID: 'a', code: 0 } } },
+    { type: 'merge', body: { status: { volumeID: uids.get(nodeName), code: 0 } } },
     {
       subresource: 'status',
     },
@@ -78,18 +48,10 @@ async function assertRefused(request: Promise<unknown>, reason: RegExp): Promise
   });
 }
 
-const isRefused = (request: Promise<unknown>, words: RegExp) =>
-  request.then(
-    () => false,
-    (error: Error) => words.test(error.message),
-  );
-await eventually('the policy about LogicalVolumes is in force', () =>
-  isRefused(thief.patch(logicalVolumes, `on-${other}`, { type: 'merge', body: {} }), /own node only/),
-);
-await eventually('the policy about Nodes is in force', () => isRefused(patchNode(thief, other, {}), /own Node only/));
-
 test('an agent does its work on its own node: it answers, tells its room, and marks its Node', async () => {
   await answer(thief, own);
+  const heldBy = { metadata: { annotations: { 'moorage.dev/held-by': 'ssd' } } };
+  await thief.patch(logicalVolumes, `on-${own}`, { type: 'merge', body: heldBy });
   await patchNode(thief, own, room('1000'));
   await patchNode(thief, own, { metadata: { annotations: { 'moorage.dev/io-limits': 'true' } } });
   await patchNode(thief, own, { metadata: { finalizers: ['topolvm.cybozu.com/node'] } });
@@ -143,13 +105,14 @@ test('a stolen token can reach nothing else: no claim, no secret, no pod', async
 });
 
 test('a token that belongs to no node is worth nothing', async () => {
-  const anybody = await agentWith();
+  const anybody = await chart.clientOf('moorage-node');
   await assertRefused(answer(anybody, own), /belongs to no node/);
   await assertRefused(patchNode(anybody, own, room('0')), /belongs to no node/);
 });
 
 test('a token that is bound to the Node itself serves as well', async () => {
-  await patchNode(await agentWith('--bound-object-kind=Node', `--bound-object-name=${own}`), own, room('2000'));
+  const bound = await chart.clientOf('moorage-node', '--bound-object-kind=Node', `--bound-object-name=${own}`);
+  await patchNode(bound, own, room('2000'));
 });
 
 test('the pods that need no right on their node are admitted where only restricted pods are', async () => {
@@ -166,9 +129,9 @@ test('the pods that need no right on their node are admitted where only restrict
     asPod('Deployment', 'moorage-scheduler'),
     asPod('Job', 'moorage-uninstall-check'),
   ];
-  for (const [index, pod] of restricted.entries()) await apply(`restricted-${index}`, pod, '--dry-run=server');
+  for (const [index, pod] of restricted.entries()) await chart.apply(`restricted-${index}`, pod, '--dry-run=server');
   await assert.rejects(
-    apply('privileged', asPod('DaemonSet', 'moorage-node'), '--dry-run=server'),
+    chart.apply('privileged', asPod('DaemonSet', 'moorage-node'), '--dry-run=server'),
     /violates PodSecurity/,
   );
 });

@@ -166,3 +166,15 @@ test('a node lists its own volumes only, and a volume is found by its id', async
   assert.deepEqual(await names('spec.nodeName=c'), ['on-c']);
   assert.deepEqual(await names('status.volumeID=odd\\\\\\,\\=id'), ['on-c']);
 });
+
+test('the volume that an object stands for is named once', async () => {
+  const fixed = { code: 'InvalidArgument', message: /status.volumeID: .*cannot be changed once it is set/ };
+  await stored({ metadata: { name: 'named' }, spec, status: { volumeID: '' } });
+  await answer('named', { volumeID: 'x', currentSize: '1Gi' });
+  for (const volumeID of ['y', '']) await assert.rejects(answer('named', { volumeID }), fixed);
+  const put = (status: object | null) =>
+    admin.patch(logicalVolumes, 'named', { type: 'merge', body: { status } }, { subresource: 'status' });
+  await assert.rejects(put({ volumeID: null }), fixed);
+  await assert.rejects(put(null), fixed);
+  await answer('named', { volumeID: 'x', code: 8, message: 'no room to grow' });
+});

@@ -1,0 +1,85 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after } from 'node:test';
+import { stringify } from 'yaml';
+import type { KubeClient } from '../../src/kube/client.ts';
+import { nodes } from '../../src/kube/resource.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { type ApiServer, connect, startApiServer, withToken } from '../kube/api-server.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { namespace, renderText, type Value } from './chart.ts';
+
+/** The chart's objects on a real API server, with no program running, and whoever has the token of one of its accounts. */
+export class InstalledChart {
+  readonly api: ApiServer;
+  readonly #dir: string;
+
+  private constructor(api: ApiServer, dir: string) {
+    this.api = api;
+    this.#dir = dir;
+  }
+
+  /** One for all tests of a file: to be called at its top. */
+  static async start(...values: readonly Value[]): Promise<InstalledChart> {
+    const api = await startApiServer();
+    const dir = await mkdtemp(join(tmpdir(), 'moorage-chart-'));
+    after(() => rm(dir, { recursive: true }));
+    const installed = new InstalledChart(api, dir);
+    const { kubectl } = api.cluster;
+    await kubectl('create', 'namespace', namespace);
+    await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=privileged');
+    await installed.apply('chart', await renderText(values, '--no-hooks'));
+    await kubectl('wait', '--for=condition=Established', 'crd/logicalvolumes.topolvm.io');
+    return installed;
+  }
+
+  async apply(name: string, manifest: string, ...words: readonly string[]): Promise<void> {
+    const file = join(this.#dir, `${name}.yaml`);
+    await writeFile(file, manifest);
+    await this.api.cluster.kubectl('apply', '--server-side', `--filename=${file}`, ...words);
+  }
+
+  /** With the token of the agent's pod on a node; the policies are in force from then on. */
+  async agentOf(nodeName: string): Promise<KubeClient> {
+    const name = `agent-of-${nodeName}`;
+    const pod = {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name, namespace },
+      spec: { nodeName, serviceAccountName: 'moorage-node', containers: [{ name: 'node', image: 'moorage' }] },
+    };
+    await this.apply(name, stringify(pod));
+    const agent = await this.clientOf('moorage-node', '--bound-object-kind=Pod', `--bound-object-name=${name}`);
+    await this.#inForce(agent);
+    return agent;
+  }
+
+  async clientOf(account: string, ...bound: readonly string[]): Promise<KubeClient> {
+    const token = await this.api.cluster.kubectl('--namespace', namespace, 'create', 'token', account, ...bound);
+    return connect({ after }, await withToken(this.api.connection, token.trim()));
+  }
+
+  /** The API server learns of policies by a watch of its own. */
+  async #inForce(agent: KubeClient): Promise<void> {
+    const { admin } = this.api;
+    const isRefused = (request: Promise<unknown>, words: RegExp) =>
+      request.then(
+        () => false,
+        (error: Error) => words.test(error.message),
+      );
+    const empty = { type: 'merge', body: {} } as const;
+    const elsewhere = 'policy-probe';
+    const spec = { name: elsewhere, nodeName: elsewhere, size: '1Gi' };
+    await admin.create(logicalVolumes, { metadata: { name: elsewhere }, spec });
+    await admin.create(nodes, { metadata: { name: elsewhere } });
+    await eventually('the policy about LogicalVolumes is in force', () =>
+      isRefused(agent.patch(logicalVolumes, elsewhere, empty), /own node only/),
+    );
+    await eventually('the policy about Nodes is in force', () =>
+      isRefused(agent.patch(nodes, elsewhere, empty), /own Node only/),
+    );
+    await admin.delete(logicalVolumes, elsewhere);
+    await admin.delete(nodes, elsewhere);
+  }
+}

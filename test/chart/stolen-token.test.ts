@@ -1,0 +1,291 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { LogicalVolumeObjects } from '../../src/controller/logical-volume-objects.ts';
+import { NodeRemoval } from '../../src/controller/node-removal.ts';
+import { ApiError } from '../../src/kube/api-error.ts';
+import type { KubeClient, Patch } from '../../src/kube/client.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import {
+  configMaps,
+  type KubeObject,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  type Resource,
+  type Stored,
+} from '../../src/kube/resource.ts';
+import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { driverName, logicalVolume, nodeFinalizer, topologyKey } from '../../src/names.ts';
+import { rightsOf, spell } from '../cluster/rights.ts';
+import { newNamespace } from '../kube/api-server.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { find, render } from './chart.ts';
+import { InstalledChart } from './installed-chart.ts';
+
+const chart = await InstalledChart.start();
+const { admin, cluster } = chart.api;
+const theirFinalizer = 'example.com/theirs';
+const forever = new AbortController().signal;
+
+/** Whose token is stolen, whom the thief is after, and a node that is given up. */
+const [own, other, doomed] = ['node-of-the-thief', 'node-of-the-victim', 'doomed'] as const;
+for (const name of [own, other, doomed]) {
+  const labels = { 'kubernetes.io/hostname': name };
+  const metadata = { name, labels, finalizers: [nodeFinalizer, theirFinalizer] };
+  await admin.create(nodes, { metadata, spec: { unschedulable: true } });
+}
+const shop = await newNamespace(chart.api, 'shop');
+const victim = await volume('pvc-db', other);
+await volume('pvc-loot', own);
+await volume('pvc-of-the-doomed', doomed);
+const finalizers = [logicalVolume.finalizer, theirFinalizer];
+await admin.create(logicalVolumes, {
+  metadata: { name: 'pvc-not-made', finalizers },
+  spec: { name: 'pvc-not-made', nodeName: own, size: '1Gi' },
+});
+const thief = await chart.agentOf(own);
+
+/** A claim with its volume, as provisioner, scheduler and agent leave them; returns the volume ID. */
+async function volume(name: string, nodeName: string): Promise<string> {
+  const spec = { name, nodeName, size: '1Gi' };
+  const made = await admin.create(logicalVolumes, { metadata: { name, finalizers: [logicalVolume.finalizer] }, spec });
+  const volumeID = made.metadata.uid;
+  const status = { volumeID, currentSize: '1Gi', code: 0 };
+  await admin.patch(logicalVolumes, name, { type: 'merge', body: { status } }, { subresource: 'status' });
+  const storage = '1Gi';
+  const claim = await admin.create(persistentVolumeClaims, {
+    metadata: { name, namespace: shop },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: 'local',
+      volumeName: name,
+      resources: { requests: { storage } },
+    },
+  });
+  const matchExpressions = [{ key: topologyKey, operator: 'In', values: [nodeName] }];
+  await admin.create(persistentVolumes, {
+    metadata: { name },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      capacity: { storage },
+      storageClassName: 'local',
+      persistentVolumeReclaimPolicy: 'Delete',
+      csi: { driver: driverName, volumeHandle: volumeID },
+      claimRef: { namespace: shop, name, uid: claim.metadata.uid },
+      nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions }] } },
+    },
+  });
+  return volumeID;
+}
+
+const doors = ([nodes, logicalVolumes] as readonly Resource<KubeObject>[]).flatMap((resource) =>
+  ([undefined, 'status'] as const).map((subresource) => ({ resource, subresource })),
+);
+
+/** Tries a change by every write that there is, on every Node and LogicalVolume. */
+async function attempt(by: KubeClient, change: object): Promise<void> {
+  for (const { resource, subresource } of doors) {
+    const { items } = await admin.list(resource);
+    for (const { metadata } of items) {
+      const tries: readonly Patch[] = [
+        { type: 'merge', body: change },
+        { type: 'apply', body: change, fieldManager: 'thief', force: true },
+      ];
+      for (const patch of tries)
+        await refusedOrNot(by.patch(resource, metadata.name, patch, { ...(subresource && { subresource }) }));
+    }
+  }
+}
+
+/** Whether it was accepted does not matter, only what has become of the cluster; but it must have been judged. */
+async function refusedOrNot(request: Promise<unknown>): Promise<void> {
+  try {
+    await request;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  }
+}
+
+/** All that anybody's data depends on: not what Kubernetes' own controllers write meanwhile, nor what a Node says of itself. */
+async function world(): Promise<Readonly<Record<string, unknown>>> {
+  const all: Record<string, unknown> = {};
+  const note = <T extends KubeObject>(
+    kind: string,
+    items: readonly Stored<T>[],
+    its: (object: Stored<T>) => unknown,
+  ) => {
+    for (const object of items) {
+      const { managedFields: _, resourceVersion: __, annotations, ...metadata } = object.metadata;
+      const theirs = Object.entries(annotations ?? {}).filter(
+        ([key]) => !/^((pv|node\.alpha)\.kubernetes\.io|moorage\.dev)\//.test(key) || kind === 'LogicalVolume',
+      );
+      all[`${kind} ${metadata.name}`] = { metadata, annotations: theirs, its: its(object) };
+    }
+  };
+  note('LogicalVolume', (await admin.list(logicalVolumes)).items, ({ spec, status }) => ({
+    spec,
+    volumeID: status?.volumeID ?? '',
+  }));
+  note('Node', (await admin.list(nodes)).items, ({ spec, status }) => ({
+    spec: { ...spec, taints: spec?.taints?.filter(({ key }) => !key.startsWith('node.kubernetes.io/')) ?? [] },
+    allocatable: status?.allocatable,
+    addresses: status?.addresses,
+  }));
+  note('Claim', (await admin.list(persistentVolumeClaims)).items, ({ spec }) => spec);
+  note('PersistentVolume', (await admin.list(persistentVolumes)).items, ({ spec }) => spec);
+  return all;
+}
+
+await eventually('all claims are bound', async () =>
+  (await admin.list(persistentVolumeClaims)).items.every(({ status }) => status?.phase === 'Bound'),
+);
+
+const owner = (name: string, uid: string, its: object = {}) => ({
+  metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid, ...its }] },
+});
+const annotated = (annotations: object) => ({ metadata: { annotations } });
+
+/** What a thief wants, and what they would write for it. */
+const goals: Readonly<Record<string, readonly object[]>> = {
+  "read another tenant's data, by a volume that passes for theirs": [
+    { status: { volumeID: victim } },
+    { status: { volumeID: victim, currentSize: '1Gi', code: 0 } },
+    annotated({ 'moorage.dev/content-source': `volume/${victim}` }),
+    annotated({ 'moorage.dev/claim': 'shop/pvc-db' }),
+    { spec: { source: 'pvc-db', accessType: 'rw' } },
+    { spec: { name: 'pvc-db' } },
+  ],
+  "have another tenant's volume made or kept on the thief's node": [
+    { spec: { nodeName: own } },
+    { metadata: { labels: { [topologyKey]: other } } },
+    { metadata: { labels: { 'kubernetes.io/hostname': other, 'node-role.kubernetes.io/control-plane': '' } } },
+  ],
+  'have volumes or their Node deleted by the garbage collector': [
+    owner('not-there', randomUUID()),
+    owner(other, randomUUID(), { blockOwnerDeletion: true, controller: true }),
+  ],
+  'have a volume forgotten, so that it is made again or left on the disks': [
+    { status: { volumeID: '' } },
+    { status: { volumeID: null } },
+    { status: null },
+    { status: { volumeID: 'another' } },
+    annotated({ 'topolvm.io/pendingdeletion': 'true' }),
+    annotated({ 'topolvm.io/resize-requested-at': 'now' }),
+  ],
+  'have objects deleted or kept by whoever goes by labels, annotations and finalizers': [
+    { metadata: { labels: { 'app.kubernetes.io/instance': 'pruned' } } },
+    annotated({ 'argocd.argoproj.io/tracking-id': 'pruned' }),
+    annotated({ 'kubectl.kubernetes.io/last-applied-configuration': '{}' }),
+    { metadata: { finalizers: [nodeFinalizer, logicalVolume.finalizer, 'example.com/kept'] } },
+    { metadata: { finalizers: [nodeFinalizer, logicalVolume.finalizer] } },
+  ],
+  'attract pods, or drive them away': [
+    { spec: { unschedulable: false } },
+    { spec: { taints: [] } },
+    { spec: { taints: [{ key: 'a', effect: 'NoExecute' }] } },
+    { spec: { podCIDR: '10.0.0.0/8', providerID: 'stolen' } },
+    { status: { allocatable: { memory: '1Ti' } } },
+    { status: { addresses: [{ type: 'InternalIP', address: '10.0.0.1' }] } },
+    annotated({ 'cluster-autoscaler.kubernetes.io/scale-down-disabled': 'true' }),
+  ],
+  'get more space, or less for others': [{ spec: { size: '2Gi' } }, { spec: { deviceClass: 'other' } }],
+};
+
+test('these are all the writes that a token can try', async () => {
+  const rights = rightsOf(find(await render(), 'ClusterRole', 'moorage-node'));
+  const writes = rights.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).map(spell);
+  assert.deepEqual(writes, [
+    'patch logicalvolumes.topolvm.io',
+    'patch logicalvolumes/status.topolvm.io',
+    'patch nodes',
+  ]);
+});
+
+for (const [goal, changes] of Object.entries(goals)) {
+  test(`a stolen token does not help to ${goal}`, async () => {
+    const before = await world();
+    for (const change of changes) {
+      await attempt(thief, change);
+      assert.deepEqual(await world(), before, JSON.stringify(change));
+    }
+  });
+}
+
+test('a stolen token changes nothing else that the metadata of an object can hold', async () => {
+  const before = await world();
+  const fields = await metadataFields();
+  assert.ok(fields.has('ownerReferences') && fields.has('labels'));
+  for (const [name, value] of fields) {
+    if (name === 'annotations' || name === 'finalizers') continue; // some of those are the agent's own
+    await attempt(thief, { metadata: { [name]: value } });
+    assert.deepEqual(await world(), before, name);
+  }
+});
+
+test("whatever a thief has tried, another's volume is found where it is", async (t) => {
+  const watched = new Informer({ client: admin, resource: logicalVolumes, clock: systemClock, log: silentLog });
+  watched.start();
+  t.after(() => watched.stop());
+  await watched.whenSynced(forever);
+  const found = await new LogicalVolumeObjects({ client: admin, watched }).find(victim, forever);
+  assert.deepEqual([found?.metadata.name, found?.spec.nodeName], ['pvc-db', other]);
+});
+
+test('whatever a thief has tried, the garbage collector deletes none of it', async () => {
+  const before = Object.keys(await world());
+  const name = 'canary';
+  const { ownerReferences } = owner('not-there', randomUUID()).metadata;
+  await admin.create(configMaps, { metadata: { name, namespace: shop, ownerReferences } });
+  await eventually(
+    'it deletes what has no owner',
+    async () => (await admin.get(configMaps, name, { namespace: shop })) === undefined,
+  );
+  const after = await world();
+  assert.deepEqual(Object.keys(after), before);
+  const deleted = Object.values(after as Record<string, Stored<KubeObject>>).filter(
+    ({ metadata }) => metadata.deletionTimestamp,
+  );
+  assert.deepEqual(deleted, []);
+});
+
+test("a thief whose Node is deleted takes nobody else's claim along", async () => {
+  const agent = await chart.agentOf(doomed);
+  await attempt(agent, { status: { volumeID: victim } });
+  await attempt(agent, { spec: { nodeName: other } });
+  await admin.delete(nodes, doomed);
+  await new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: false }).reconcile(doomed, forever);
+  const { items } = await admin.list(persistentVolumeClaims);
+  const kept = items.filter(({ metadata }) => !metadata.deletionTimestamp).map(({ metadata }) => metadata.name);
+  assert.deepEqual(kept.sort(), ['pvc-db', 'pvc-loot']);
+});
+
+/** What the API server takes as metadata, by its own description, with a value of the right kind for each. */
+async function metadataFields(): Promise<ReadonlyMap<string, unknown>> {
+  interface Schema {
+    readonly type?: string;
+    readonly $ref?: string;
+    readonly allOf?: readonly Schema[];
+    readonly format?: string;
+    readonly items?: Schema;
+    readonly properties?: Readonly<Record<string, Schema>>;
+  }
+  const { components } = JSON.parse(await cluster.kubectl('get', '--raw', '/openapi/v3/api/v1')) as {
+    components: { schemas: Record<string, Schema> };
+  };
+  const sample = (schema: Schema): unknown => {
+    const { type, $ref, allOf, format, items, properties } = schema;
+    if (allOf?.[0]) return sample(allOf[0]);
+    if ($ref) return sample(components.schemas[$ref.split('/').at(-1) ?? ''] ?? assert.fail($ref));
+    if (type === 'string') return format === 'date-time' ? '2026-01-01T00:00:00Z' : 'thief';
+    if (type === 'integer') return 7;
+    if (type === 'boolean') return true;
+    if (type === 'array') return [sample(items ?? {})];
+    if (properties) return Object.fromEntries(Object.entries(properties).map(([name, its]) => [name, sample(its)]));
+    return { thief: 'thief' };
+  };
+  const { properties = {} } = components.schemas['io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta'] ?? {};
+  return new Map(Object.entries(properties).map(([name, schema]) => [name, sample(schema)]));
+}
