@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { systemClock } from './base/clock.ts';
-import { duration, type Flags, type FlagValues, oneOf, onOff, parseFlags, text } from './base/flags.ts';
+import { duration, type Flags, type FlagValues, list, oneOf, onOff, parseFlags, quantity, text } from './base/flags.ts';
 import { Launcher } from './base/launcher.ts';
 import { createLog, logLevels } from './base/log.ts';
 import type { Commands } from './cli/command.ts';
@@ -61,6 +61,24 @@ const nodeFlags = {
     type: text,
     default: '/var/lib/kubelet',
     description: "The kubelet's root directory, where the driver makes itself known",
+  },
+  inlineVolumes: {
+    name: 'inline-volumes',
+    type: onOff,
+    default: true,
+    description: 'Create the inline ephemeral volumes that pods request; false refuses new ones',
+  },
+  inlineDeviceClasses: {
+    name: 'inline-device-classes',
+    type: list,
+    default: [],
+    description: 'Device classes that inline volumes may use besides the default one, separated by commas',
+  },
+  inlineMaxSize: {
+    name: 'inline-max-size',
+    type: quantity,
+    default: 10n * 1024n ** 3n,
+    description: 'Maximum size of an inline volume',
   },
   metricsAddress,
   kubeconfig,
@@ -181,12 +199,17 @@ export const commands: Commands = {
     flags: nodeFlags,
     async run(args, { env, version, signal }) {
       const flags: FlagValues<typeof nodeFlags> = parseFlags(nodeFlags, args, env);
+      const inlineLimits = {
+        enabled: flags.inlineVolumes,
+        deviceClasses: flags.inlineDeviceClasses,
+        maxSizeBytes: flags.inlineMaxSize,
+      };
       using launcher = new Launcher({ env, clock: systemClock });
       const its = { run: launcher.run, env, clock: systemClock, log: createLog('node', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { runNode } = await import('./node/node-process.ts');
       await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
-        runNode({ ...flags, configFile: flags.config, version }, { ...its, client }, signal),
+        runNode({ ...flags, configFile: flags.config, inlineLimits, version }, { ...its, client }, signal),
       );
     },
   },

@@ -6,10 +6,12 @@ import {
   duration,
   flag,
   integer,
+  list,
   oneOf,
   onOff,
   parseCommandLine,
   parseFlags,
+  quantity,
   text,
 } from './flags.ts';
 
@@ -124,4 +126,24 @@ test('a time is written as Go writes it', () => {
   for (const wrong of ['', '15', 's', '-1s', '1.5s', '15s ', '1d']) assert.throws(() => duration.parse(wrong), wrong);
   const lease = flag({ name: 'lease', type: duration, default: 15_000, description: 'How long.' });
   assert.match(describeFlags({ lease }), /--lease <duration>\n +How long\. \(default 15s\)/);
+});
+
+test('a quantity and a list are read, and shown as they are written', () => {
+  const sized = {
+    size: flag({ name: 'size', type: quantity, default: 3n * 2n ** 29n, description: 'Size' }),
+    names: flag({ name: 'names', type: list, default: ['a'], description: 'Names' }),
+  };
+  assert.deepEqual(parseFlags(sized, ['--size=10Gi', '--names=a, b,'], {}), {
+    size: 10n * 2n ** 30n,
+    names: ['a', 'b'],
+  });
+  assert.deepEqual(parseFlags(sized, ['--names='], {}), { size: 3n * 2n ** 29n, names: [] });
+  assert.throws(
+    () => parseFlags(sized, ['--size=big'], {}),
+    /^InvalidInput: --size cannot be "big": "big" is not a quantity/,
+  );
+  assert.match(
+    describeFlags(sized),
+    /--size <quantity>\n +Size \(default 1536Mi\)\n +--names <list>\n +Names \(default "a"\)/,
+  );
 });

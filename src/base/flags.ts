@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { InvalidInput, messageOf } from './errors.ts';
+import { parseQuantity, toQuantity } from './quantity.ts';
 
 /** How a flag's text becomes a value. */
 export interface FlagType<T> {
@@ -66,6 +67,20 @@ export const onOff: FlagType<boolean> = {
     if (/^(false|0)$/i.test(value)) return false;
     throw new InvalidInput('write true or false');
   },
+};
+
+/** A Kubernetes quantity, such as `10Gi`; in bytes. */
+export const quantity: FlagType<bigint> = { placeholder: 'quantity', parse: parseQuantity, show: toQuantity };
+
+/** Separated by commas. */
+export const list: FlagType<readonly string[]> = {
+  placeholder: 'list',
+  parse: (value) =>
+    value
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== ''),
+  show: (values) => JSON.stringify(values.join(',')),
 };
 
 export function oneOf<const T extends string>(choices: readonly T[]): FlagType<T> {

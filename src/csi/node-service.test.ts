@@ -132,7 +132,28 @@ test('what the kubelet tells of the pod goes along', async (t) => {
   };
   await calls.nodePublishVolume({ ...request, volumeContext }, { timeoutMs });
   const { ephemeral } = volumes.published[0] ?? {};
-  assert.deepEqual(ephemeral, { sizeBytes: 3n * gibi, deviceClass: 'fast', podUid: 'p' });
+  assert.deepEqual(ephemeral, { sizeBytes: 3n * gibi, deviceClass: 'fast', podUid: 'p', forClassesOnly: [] });
+});
+
+test('a pod does not choose how the filesystem of its inline volume is made, nor whom it belongs to', async (t) => {
+  const { volumes, calls } = await node(t);
+  const settings = {
+    'moorage.dev/mkfs-options': '-N 4000000000',
+    'moorage.dev/root-mode': '1777',
+    'moorage.dev/root-owner': '1000:1000',
+  };
+  const volumeContext = { 'csi.storage.k8s.io/ephemeral': 'true', ...settings };
+  await calls.nodePublishVolume({ ...request, volumeContext }, { timeoutMs });
+  await calls.nodePublishVolume({ ...request, volumeContext: settings }, { timeoutMs });
+  const [inline, claim] = volumes.published;
+  const settingsOf = ({ use }: Publication) => (use.kind === 'filesystem' ? use.settings : undefined);
+  assert.deepEqual(inline && settingsOf(inline), { mkfsOptions: [], rootMode: 0o1777, rootOwner: { uid: 0, gid: 0 } });
+  assert.deepEqual(inline?.ephemeral?.forClassesOnly, ['moorage.dev/mkfs-options', 'moorage.dev/root-owner']);
+  assert.deepEqual(claim && settingsOf(claim), {
+    mkfsOptions: ['-N', '4000000000'],
+    rootMode: 0o1777,
+    rootOwner: { uid: 1000, gid: 1000 },
+  });
 });
 
 test('a request without its fields is refused by name', async (t) => {

@@ -11,7 +11,7 @@ import type { Implementation } from '../rpc/server.ts';
 import type { NodeVolumes, PreparedUse, Usage } from './node-volumes.ts';
 import { optionalPath, required, requiredPath } from './required.ts';
 import { topologyOf } from './topology.ts';
-import { ephemeralVolume, filesystemSettings, type VolumeContext } from './volume-context.ts';
+import { ephemeralVolume, filesystemSettings, type VolumeContext, withoutClassSettings } from './volume-context.ts';
 import { hasFlag, isExclusive, isForReading, volumeUse } from './volume-use.ts';
 
 const capabilities = [
@@ -52,7 +52,8 @@ export function nodeService({
       const volumeId = required(request.volumeId, 'volume_id');
       const targetPath = requiredPath(request.targetPath, 'target_path');
       const capability = required(request.volumeCapability, 'volume_capability');
-      const use = preparedUse(capability, volumeContext);
+      const ephemeral = ephemeralVolume(volumeContext);
+      const use = preparedUse(capability, ephemeral ? withoutClassSettings(volumeContext) : volumeContext);
       const readOnly = request.readonly || isForReading(capability);
       if (readOnly && use.kind === 'filesystem' && hasFlag(use.mountFlags, 'rw')) {
         throw new InvalidInput(
@@ -67,7 +68,7 @@ export function nodeService({
           readOnly,
           exclusive: isExclusive(capability),
           use,
-          ephemeral: ephemeralVolume(volumeContext),
+          ephemeral,
         },
         signal,
       );

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { contextFor, ephemeralVolume, filesystemSettings } from './volume-context.ts';
+import { contextFor, ephemeralVolume, filesystemSettings, withoutClassSettings } from './volume-context.ts';
 import type { VolumeUse } from './volume-use.ts';
 
 const gibi = 1024n ** 3n;
@@ -46,7 +46,7 @@ test('a volume of a claim is not ephemeral', () => {
 });
 
 test('an inline volume has the GiB that its pod asks for, by the new name or the old, or one', () => {
-  assert.deepEqual(ephemeralVolume(inline), { sizeBytes: gibi, deviceClass: '', podUid: 'p' });
+  assert.deepEqual(ephemeralVolume(inline), { sizeBytes: gibi, deviceClass: '', podUid: 'p', forClassesOnly: [] });
   assert.equal(ephemeralVolume({ ...inline, 'topolvm.cybozu.com/size': '5' })?.sizeBytes, 5n * gibi);
   const both = { ...inline, 'topolvm.cybozu.com/size': '5', 'topolvm.io/size': '7' };
   assert.equal(ephemeralVolume(both)?.sizeBytes, 7n * gibi);
@@ -61,4 +61,11 @@ test('an inline volume has the GiB that its pod asks for, by the new name or the
 test('a mistyped attribute of an inline volume is refused, those of others are left alone', () => {
   assert.throws(() => ephemeralVolume({ ...inline, 'topolvm.io/sise': '2' }), /"topolvm.io\/sise", which is unknown/);
   assert.ok(ephemeralVolume({ ...inline, 'example.com/colour': 'red' }));
+});
+
+test('what only a class may set is known, so that the refusal of an inline volume can say so', () => {
+  const settings = { 'moorage.dev/root-owner': 'x', 'moorage.dev/mkfs-options': '-F', 'moorage.dev/root-mode': '750' };
+  const { forClassesOnly } = ephemeralVolume({ ...inline, ...settings }) ?? {};
+  assert.deepEqual(forClassesOnly, ['moorage.dev/mkfs-options', 'moorage.dev/root-owner']);
+  assert.deepEqual(withoutClassSettings(settings), { 'moorage.dev/root-mode': '750' });
 });

@@ -21,9 +21,12 @@ export interface EphemeralVolume {
   /** Empty for the node's default. */
   readonly deviceClass: string;
   readonly podUid: string;
+  /** Attributes that the pod has set and that only a StorageClass may: they are ignored, and no new volume is created with them. */
+  readonly forClassesOnly: readonly string[];
 }
 
 const settingNames = [parameters.mkfsOptions, parameters.rootMode, parameters.rootOwner] as const;
+const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters.rootOwner];
 const gibi = 1024n ** 3n;
 
 /** What of a StorageClass's parameters goes with the volume; throws if the node could not follow it. */
@@ -41,21 +44,28 @@ export function filesystemSettings(context: VolumeContext, filesystem: Filesyste
   };
 }
 
+/** The context without what the pod cannot decide: for an inline volume the context is written by whoever creates the pod. */
+export function withoutClassSettings(context: VolumeContext): VolumeContext {
+  return Object.fromEntries(Object.entries(context).filter(([name]) => !classSettingNames.includes(name)));
+}
+
 /** Undefined for a volume that exists by itself, such as one of a claim. */
 export function ephemeralVolume(context: VolumeContext): EphemeralVolume | undefined {
   if (context[publishContext.ephemeral] !== 'true') return undefined;
-  const known: readonly string[] = [...settingNames, parameters.deviceClass, ...ephemeralSizeAttributes];
+  const offered: readonly string[] = [parameters.rootMode, parameters.deviceClass, ...ephemeralSizeAttributes];
+  const known = new Set([...offered, ...classSettingNames]);
   const isOurs = (name: string) => parameterPrefixes.some((prefix) => name.startsWith(prefix));
-  const unknown = Object.keys(context).find((name) => isOurs(name) && !known.includes(name));
+  const unknown = Object.keys(context).find((name) => isOurs(name) && !known.has(name));
   if (unknown !== undefined) {
     throw new InvalidInput(
-      `the pod's volume attributes hold ${JSON.stringify(unknown)}, which is unknown; use ${known.join(', ')}`,
+      `the pod's volume attributes hold ${JSON.stringify(unknown)}, which is unknown; use ${offered.join(', ')}`,
     );
   }
   return {
     sizeBytes: ephemeralSize(context),
     deviceClass: context[parameters.deviceClass] ?? '',
     podUid: context[publishContext.podUid] ?? '',
+    forClassesOnly: classSettingNames.filter((name) => context[name] !== undefined),
   };
 }
 

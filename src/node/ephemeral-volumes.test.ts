@@ -5,34 +5,105 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { silentLog } from '../base/log.ts';
+import type { EphemeralVolume } from '../csi/volume-context.ts';
 import { VolumeInUse } from '../storage/errors.ts';
 import { Pools } from '../storage/pools.ts';
-import { EphemeralVolumes } from './ephemeral-volumes.ts';
+import { EphemeralVolumes, type InlineLimits } from './ephemeral-volumes.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
 
 const never = new AbortController().signal;
 
-function node() {
-  const ssd = new InMemoryPool('ssd', 4096n);
-  const hdd = new InMemoryPool('hdd', 4096n);
-  return { ssd, hdd, volumes: new EphemeralVolumes({ pools: new Pools([ssd, hdd], 'ssd'), log: silentLog }) };
+const gibi = 1024n ** 3n;
+const strict: InlineLimits = { enabled: true, deviceClasses: [], maxSizeBytes: 10n * gibi };
+const request: EphemeralVolume = { sizeBytes: gibi, deviceClass: '', podUid: 'p', forClassesOnly: [] };
+
+function node(limits?: InlineLimits) {
+  const ssd = new InMemoryPool('ssd', 100n * gibi);
+  const hdd = new InMemoryPool('hdd', 100n * gibi);
+  const pools = new Pools([ssd, hdd], 'ssd');
+  return { ssd, hdd, volumes: new EphemeralVolumes({ pools, limits, log: silentLog }) };
 }
 
-test('a volume is made in the class that its pod names', async () => {
+test('without limits a volume is made in any class that is named', async () => {
   const { volumes, ssd, hdd } = node();
-  await volumes.make('a', { sizeBytes: 1n, deviceClass: '', podUid: 'p' }, never);
-  await volumes.make('b', { sizeBytes: 1n, deviceClass: 'hdd', podUid: '' }, never);
+  await volumes.make('a', request, never);
+  await volumes.make('b', { ...request, deviceClass: 'hdd', podUid: '', sizeBytes: 50n * gibi }, never);
   assert.deepEqual(ssd.get('a')?.tags, ['ephemeral', 'moorage.dev/pod=p']);
   assert.deepEqual(hdd.get('b')?.tags, ['ephemeral']);
-  await assert.rejects(volumes.make('c', { sizeBytes: 1n, deviceClass: 'none', podUid: '' }, never), {
-    code: 'NotFound',
-  });
+  await assert.rejects(volumes.make('c', { ...request, deviceClass: 'none' }, never), { code: 'NotFound' });
+});
+
+test('a pod gets inline volumes of the default class, by its name or without, up to the limit', async () => {
+  const { volumes, ssd } = node(strict);
+  await volumes.make('a', { ...request, sizeBytes: 10n * gibi }, never);
+  await volumes.make('b', { ...request, deviceClass: 'ssd' }, never);
+  assert.deepEqual(
+    ssd.list().map(({ id }) => id),
+    ['a', 'b'],
+  );
+});
+
+test('what a pod may not have inline is refused with the limit and the value to change, and nothing is made', async () => {
+  const refusals: [Partial<EphemeralVolume>, Partial<InlineLimits>, string][] = [
+    [
+      { sizeBytes: 11n * gibi },
+      {},
+      'an inline volume of 11 GiB is requested (topolvm.io/size), and 10 GiB is the limit; request less, use a generic ephemeral volume, or raise node.inlineVolumes.maxSize (--inline-max-size)',
+    ],
+    [
+      { deviceClass: 'hdd' },
+      {},
+      'device class "hdd" is requested for an inline volume (topolvm.io/device-class), and the default class alone is allowed; leave it out, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)',
+    ],
+    [
+      { deviceClass: 'none' },
+      { deviceClasses: ['hdd', 'nvme'] },
+      'device class "none" is requested for an inline volume (topolvm.io/device-class), and the default class, hdd, nvme are allowed; name one of them, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)',
+    ],
+    [
+      { forClassesOnly: ['moorage.dev/mkfs-options', 'moorage.dev/root-owner'] },
+      {},
+      "the pod's volume attributes hold moorage.dev/mkfs-options, moorage.dev/root-owner, which only a StorageClass may set; leave them out, or use a generic ephemeral volume of such a class",
+    ],
+    [
+      {},
+      { enabled: false },
+      'inline volumes are switched off; use a generic ephemeral volume, or set node.inlineVolumes.enabled (--inline-volumes)',
+    ],
+  ];
+  for (const [wanted, limits, message] of refusals) {
+    const { volumes, ssd, hdd } = node({ ...strict, ...limits });
+    await assert.rejects(volumes.make('a', { ...request, ...wanted }, never), { code: 'PermissionDenied', message });
+    assert.deepEqual([...ssd.list(), ...hdd.list()], []);
+  }
+});
+
+test('further classes are allowed by name', async () => {
+  const { volumes, hdd } = node({ ...strict, deviceClasses: ['hdd'] });
+  await volumes.make('a', { ...request, deviceClass: 'hdd' }, never);
+  assert.ok(hdd.get('a'));
+});
+
+test('a volume that a pod has already is kept and shown again, whatever the limits have become', async () => {
+  for (const limits of [strict, { ...strict, enabled: false }]) {
+    const { volumes, hdd } = node(limits);
+    await hdd.create({ id: 'a', sizeBytes: 50n * gibi, tags: ['ephemeral', 'moorage.dev/pod=p'] });
+    const wanted = {
+      ...request,
+      sizeBytes: 50n * gibi,
+      deviceClass: 'hdd',
+      forClassesOnly: ['moorage.dev/mkfs-options'],
+    };
+    assert.equal(await volumes.make('a', wanted, never), false);
+    await volumes.removeIfEphemeral('a', never);
+    assert.equal(hdd.get('a'), undefined);
+  }
 });
 
 test("a claim's volume is never taken for an ephemeral one", async () => {
   const { volumes, ssd } = node();
   await ssd.create({ id: 'a', sizeBytes: 1n, tags: ['moorage.dev/claim=shop/db', 'not-ephemeral'] });
-  await assert.rejects(volumes.make('a', { sizeBytes: 1n, deviceClass: '', podUid: 'p' }, never), {
+  await assert.rejects(volumes.make('a', request, never), {
     code: 'AlreadyExists',
     message: /^volume a exists and is not ephemeral/,
   });

@@ -3,14 +3,29 @@ import { join } from 'node:path';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import { exists } from '../base/exists.ts';
 import type { Log } from '../base/log.ts';
+import { formatBytes } from '../base/quantity.ts';
 import type { EphemeralVolume } from '../csi/volume-context.ts';
-import { ephemeralTag, podTag } from '../names.ts';
+import { ephemeralSizeAttributes, ephemeralTag, parameters, podTag } from '../names.ts';
 import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { poolHolding } from './pool-holding.ts';
 
+/**
+ * What pods may request inline. Whoever may create pods may request these volumes, no administrator's StorageClass stands
+ * between, and ResourceQuota does not count them.
+ */
+export interface InlineLimits {
+  readonly enabled: boolean;
+  /** Allowed besides the default one. */
+  readonly deviceClasses: readonly string[];
+  /** Of one volume. */
+  readonly maxSizeBytes: bigint;
+}
+
 interface Collaborators {
-  readonly pools: Pick<Pools, 'all' | 'get'>;
+  readonly pools: Pick<Pools, 'all' | 'get' | 'default'>;
+  /** Undefined where only an administrator can request volumes. */
+  readonly limits?: InlineLimits | undefined;
   readonly log: Log;
 }
 
@@ -20,23 +35,59 @@ interface Collaborators {
  */
 export class EphemeralVolumes {
   readonly #pools: Collaborators['pools'];
+  readonly #limits: InlineLimits | undefined;
   readonly #log: Log;
 
-  constructor({ pools, log }: Collaborators) {
+  constructor({ pools, limits, log }: Collaborators) {
     this.#pools = pools;
+    this.#limits = limits;
     this.#log = log;
   }
 
-  /** Whether it was made now: false if it is there already. */
+  /**
+   * Whether it was made now: false if it is there already. Limits are for new volumes: a pod that has its volume keeps it, also
+   * when its node restarts.
+   */
   async make(id: VolumeId, wanted: EphemeralVolume, signal: AbortSignal): Promise<boolean> {
     const existing = poolHolding(this.#pools, id)?.get(id);
     if (existing && !isEphemeral(existing)) throw new NotEphemeral(id);
     if (existing) return false;
+    this.#mustBeAllowed(wanted);
     const { sizeBytes, deviceClass, podUid } = wanted;
     const tags = [ephemeralTag, ...(podUid ? [`${podTag}=${podUid}`] : [])];
     await this.#pools.get(deviceClass).create({ id, sizeBytes, tags }, signal);
     this.#log.info({ volume: id, pod: podUid, sizeBytes: String(sizeBytes) }, 'ephemeral volume made');
     return true;
+  }
+
+  #mustBeAllowed({ sizeBytes, deviceClass, forClassesOnly }: EphemeralVolume): void {
+    if (forClassesOnly.length > 0) {
+      throw new NotAllowedInline(
+        `the pod's volume attributes hold ${forClassesOnly.join(', ')}, which only a StorageClass may set; leave them out, or use a generic ephemeral volume of such a class`,
+      );
+    }
+    if (!this.#limits) return;
+    const { enabled, deviceClasses, maxSizeBytes } = this.#limits;
+    if (!enabled) {
+      throw new NotAllowedInline(
+        'inline volumes are switched off; use a generic ephemeral volume, or set node.inlineVolumes.enabled (--inline-volumes)',
+      );
+    }
+    const isDefault = deviceClass === '' || deviceClass === this.#pools.default?.name;
+    if (!isDefault && !deviceClasses.includes(deviceClass)) {
+      const [allowed, remedy] =
+        deviceClasses.length === 0
+          ? ['the default class alone is', 'leave it out']
+          : [`the default class, ${deviceClasses.join(', ')} are`, 'name one of them'];
+      throw new NotAllowedInline(
+        `device class ${JSON.stringify(deviceClass)} is requested for an inline volume (${parameters.deviceClass}), and ${allowed} allowed; ${remedy}, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)`,
+      );
+    }
+    if (sizeBytes > maxSizeBytes) {
+      throw new NotAllowedInline(
+        `an inline volume of ${formatBytes(sizeBytes)} is requested (${ephemeralSizeAttributes[0]}), and ${formatBytes(maxSizeBytes)} is the limit; request less, use a generic ephemeral volume, or raise node.inlineVolumes.maxSize (--inline-max-size)`,
+      );
+    }
   }
 
   /** If, and only if, the volume carries the tag. */
@@ -97,6 +148,11 @@ export class NotEphemeral extends MoorageError {
   constructor(id: VolumeId) {
     super(`volume ${id} exists and is not ephemeral, so no pod may have it inline; use the claim that it belongs to`);
   }
+}
+
+/** The kubelet shows its message as an Event of the pod, so it names the value of the chart and the flag behind it. */
+export class NotAllowedInline extends MoorageError {
+  readonly code = 'PermissionDenied';
 }
 
 class PodUnknown extends MoorageError {

@@ -25,7 +25,7 @@ import { RpcServer } from '../rpc/server.ts';
 import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
 import { AgentTurn } from './agent-turn.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
-import { EphemeralVolumes } from './ephemeral-volumes.ts';
+import { EphemeralVolumes, type InlineLimits } from './ephemeral-volumes.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { nodeFactsOf } from './node-facts.ts';
@@ -45,6 +45,7 @@ export interface NodeOptions {
   readonly lvmdSocket: string;
   readonly kubeletDir: string;
   readonly configFile: string;
+  readonly inlineLimits: InlineLimits;
   readonly metricsAddress: string;
   readonly version: string;
 }
@@ -151,7 +152,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   );
   if (!standsBy) await metrics.listen();
 
-  const ephemeral = new EphemeralVolumes({ pools, log });
+  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
   const published = publishing({ pools, ephemeral, run, onPublished: (volumeId) => limits.published(volumeId) });
   const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))

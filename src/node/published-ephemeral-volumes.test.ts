@@ -11,7 +11,7 @@ const inlineOf = (publication: Publication, sizeBytes = 1n): Publication => ({
   ...publication,
   volumeId: 'csi-1',
   stagingPath: undefined,
-  ephemeral: { sizeBytes, deviceClass: '', podUid: 'p' },
+  ephemeral: { sizeBytes, deviceClass: '', podUid: 'p', forClassesOnly: [] },
 });
 
 test('an inline ephemeral volume is there from publishing to unpublishing', async (t) => {

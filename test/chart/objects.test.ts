@@ -115,6 +115,27 @@ test('the next agent is started beside the one that serves, unless there is no r
   assert.deepEqual(await strategy('node.maxUnavailable=20%'), { maxSurge: 0, maxUnavailable: '20%' });
 });
 
+test('the limits of inline volumes reach every agent, and the kubelet knows when there are none', async () => {
+  const limitsAndModes = async (...values: readonly Value[]) => {
+    const objects = await render(...values);
+    const { args = [] } = podOf(find(objects, 'DaemonSet', 'moorage-node')).containers[0] ?? {};
+    const { volumeLifecycleModes } = find(objects, 'CSIDriver', 'topolvm.io')['spec'] as Record<string, unknown>;
+    return [args.filter((word) => word.startsWith('--inline')), volumeLifecycleModes];
+  };
+  assert.deepEqual(await limitsAndModes(), [
+    ['--inline-volumes=true', '--inline-device-classes=', '--inline-max-size=10Gi'],
+    ['Persistent', 'Ephemeral'],
+  ]);
+  assert.deepEqual(
+    await limitsAndModes(
+      'node.inlineVolumes.enabled=false',
+      'node.inlineVolumes.deviceClasses={hdd,nvme}',
+      'node.inlineVolumes.maxSize=1Ti',
+    ),
+    [['--inline-volumes=false', '--inline-device-classes=hdd,nvme', '--inline-max-size=1Ti'], ['Persistent']],
+  );
+});
+
 test('the directory of a class of files is the same in the pod as on the node', async () => {
   const objects = await render(
     'lvmd.deviceClasses[0].name=files',

@@ -87,6 +87,7 @@ const bad: Record<string, { readonly values: readonly Value[]; readonly says: Re
     values: ['node.maxSurge=0%'],
     says: /set node\.maxSurge, or node\.maxUnavailable/,
   },
+  'a size that is none': { values: ['node.inlineVolumes.maxSize=large'], says: /maxSize/ },
   'a log level that there is not': { values: ['node.logLevel=loud'], says: /logLevel/ },
   'a certificate that nobody trusts': {
     values: ['webhook.podMutatingWebhook.enabled=true', 'webhook.secretName=own'],

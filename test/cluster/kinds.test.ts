@@ -106,6 +106,20 @@ describe('every kind of volume', () => {
       await its.empty();
     });
 
+    test('a pod that requests too much inline is told what to change', async () => {
+      const its = await TestNamespace.create(cluster, 'greedy');
+      const refusals = [
+        [{ 'topolvm.io/size': '11' }, /11 GiB .*10 GiB is the limit.*node\.inlineVolumes\.maxSize/],
+        [{ 'topolvm.io/device-class': 'thin' }, /"thin" .*node\.inlineVolumes\.deviceClasses/],
+        [{ 'moorage.dev/mkfs-options': '-i 1024' }, /mkfs-options, which only a StorageClass may set/],
+      ] as const;
+      for (const [i, [volumeAttributes]] of refusals.entries()) {
+        await its.pod(`greedy-${i}`, { inline: { '/data': { driver: driverName, volumeAttributes } } });
+      }
+      for (const [i, [, says]] of refusals.entries()) await its.event(`Pod/greedy-${i}`, says);
+      await its.empty();
+    });
+
     test('a generic ephemeral volume lives as long as its pod', async () => {
       const its = await TestNamespace.create(cluster, 'generic');
       await its.pod('first', { generic: { '/data': { spec: claimSpec({ size: '64Mi' }) } } });

@@ -160,7 +160,7 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
 
   await t.test('an inline volume goes with its pod; one that is mounted is never removed', async () => {
     const id = `csi-${'0123456789abcdef'.repeat(4)}`;
-    const wish = { sizeBytes: 64n * mebibyte, deviceClass: 'thin', podUid: 'gone' };
+    const wish = { sizeBytes: 64n * mebibyte, deviceClass: 'thin', podUid: 'gone', forClassesOnly: [] };
     const published = { ...publication(id, mounted('ext4')), stagingPath: undefined, ephemeral: wish };
     await volumes.publish(published, signal);
     const { tags = [] } = thin.get(id) ?? {};

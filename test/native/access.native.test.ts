@@ -100,7 +100,7 @@ test('an inline ephemeral volume comes with its pod and goes with it', native, a
     ...publication(use),
     volumeId: `csi-${'0123456789abcdef'.repeat(4)}`,
     stagingPath: undefined,
-    ephemeral: { sizeBytes: 64n * mebibyte, deviceClass: '', podUid: 'gone' },
+    ephemeral: { sizeBytes: 64n * mebibyte, deviceClass: '', podUid: 'gone', forClassesOnly: [] },
   };
   const volumes = start();
   for (let i = 0; i < 2; i++) await volumes.publish(inline, signal);

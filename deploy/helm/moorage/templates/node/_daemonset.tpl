@@ -89,6 +89,11 @@ spec:
             {{- if not .config }}
             - --embed-lvmd=false
             {{- end }}
+            {{- with $node.inlineVolumes }}
+            - --inline-volumes={{ .enabled }}
+            - --inline-device-classes={{ join "," .deviceClasses }}
+            - --inline-max-size={{ .maxSize }}
+            {{- end }}
             - --metrics-addr=:8080
             - --log-level={{ $node.logLevel }}
           env:

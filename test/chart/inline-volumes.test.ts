@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startApiServer } from '../kube/api-server.ts';
+import { chartDir, helm, namespace } from './chart.ts';
+
+const { cluster } = await startApiServer();
+const { kubectl } = cluster;
+const off = '--set=node.inlineVolumes.enabled=false';
+
+const manage = (...words: readonly string[]) =>
+  helm(...words, `--kubeconfig=${cluster.kubeconfig}`, `--namespace=${namespace}`);
+const modes = async () =>
+  JSON.parse(await kubectl('get', 'csidriver', 'topolvm.io', '--output=jsonpath={.spec.volumeLifecycleModes}'));
+
+test('inline volumes are switched off by an upgrade that says what Kubernetes needs before it changes anything', async () => {
+  await manage('install', 'moorage', chartDir, '--create-namespace');
+  await manage('upgrade', 'moorage', chartDir, '--set=node.inlineVolumes.maxSize=1Gi');
+  assert.deepEqual(await modes(), ['Persistent', 'Ephemeral']);
+
+  await assert.rejects(manage('upgrade', 'moorage', chartDir, off), /run kubectl delete csidriver topolvm\.io/);
+  assert.match(await manage('history', 'moorage', '--max=1'), /^2 .*deployed/m);
+
+  await kubectl('delete', 'csidriver', 'topolvm.io');
+  await manage('upgrade', 'moorage', chartDir, off);
+  assert.deepEqual(await modes(), ['Persistent']);
+});
