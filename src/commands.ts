@@ -19,7 +19,7 @@ const metricsAddress = {
   aliases: ['metrics-bind-address'],
   type: text,
   default: ':8080',
-  description: 'Address on which /metrics and /healthz are served',
+  description: 'Address on which /metrics, /healthz and /readyz are served',
 } as const;
 const kubeconfig = {
   name: 'kubeconfig',

@@ -82,12 +82,18 @@ export async function runController(
     calls.metric,
     ...processMetrics(),
   ];
-  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
+  const ready = () => volumes.synced && annotatedNodes.synced;
+  let webhooks: WebhookServer | undefined;
+  const unready = () => {
+    if (signal.aborted) return 'this process is ending';
+    if (!ready()) return 'LogicalVolumes and Nodes have not been read yet';
+    return options.enableWebhooks && !webhooks ? 'webhooks are not served yet' : webhooks?.unready();
+  };
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, unready, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
   const objects = new LogicalVolumeObjects({ client, watched: volumes });
-  const ready = () => volumes.synced && annotatedNodes.synced;
   const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready }))
     .add(Health, healthService(ready))
@@ -104,7 +110,7 @@ export async function runController(
   parts.defer(() => csi.stop(graceMs));
 
   if (options.enableWebhooks) {
-    const webhooks = await WebhookServer.start(
+    const started = await WebhookServer.start(
       {
         address: options.webhookAddress,
         certDir: options.certDir,
@@ -113,7 +119,8 @@ export async function runController(
       },
       { client, clock, log, random: Math.random },
     );
-    parts.defer(() => webhooks.stop());
+    webhooks = started;
+    parts.defer(() => started.stop());
   }
 
   const lead = async (term: AbortSignal) => {

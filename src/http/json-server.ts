@@ -30,6 +30,7 @@ export class JsonServer {
   readonly #address: string;
   readonly #answers: ReadonlyMap<string, Answer>;
   readonly #log: Log;
+  #isLeaving = false;
 
   constructor({ server, address, answers, log }: Collaborators) {
     this.#server = server;
@@ -49,12 +50,18 @@ export class JsonServer {
     return this.#server.address() as AddressInfo;
   }
 
+  /** From now on a connection ends with its answer: whoever keeps one, asks another server next. */
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
   /** Takes no new questions, and ends when the last answer is given; a request that never ends is cut off by its timeout. */
   async stop(): Promise<void> {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.#isLeaving) response.setHeader('connection', 'close');
     try {
       const answer = this.#answers.get(new URL(request.url ?? '', 'http://localhost').pathname);
       if (!answer) throw new NoSuchPath([...this.#answers.keys()]);

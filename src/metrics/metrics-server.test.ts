@@ -19,6 +19,21 @@ test('figures and health are there to be asked for', async (t) => {
   assert.equal((await get('/'))[0], 404);
 });
 
+test('a process that is not ready says why, and is healthy all the same', async (t) => {
+  let reason: string | undefined = 'not trusted yet';
+  const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [], unready: () => reason, log: silentLog });
+  const { port } = await server.listen();
+  t.after(() => server.stop());
+  const get = async (path: string) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`);
+    return [response.status, await response.text()];
+  };
+  assert.deepEqual(await get('/readyz'), [503, 'not trusted yet\n']);
+  assert.deepEqual(await get('/healthz'), [200, 'ok\n']);
+  reason = undefined;
+  assert.deepEqual(await get('/readyz'), [200, 'ok\n']);
+});
+
 test('a figure that cannot be read fails the scrape, and nothing else', async (t) => {
   const complaints: string[] = [];
   const log = createLog('test', 'error', (line) => complaints.push(JSON.parse(line).msg));

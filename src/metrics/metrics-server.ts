@@ -11,10 +11,12 @@ interface Collaborators {
   /** `host:port`; without a host, on every address. */
   readonly address: string;
   readonly metrics: readonly Metric[];
+  /** Why others should not call this process now; undefined if they may. */
+  readonly unready?: () => string | undefined;
   readonly log: Log;
 }
 
-/** `/metrics` for Prometheus and `/healthz` for the kubelet's probes. */
+/** `/metrics` for Prometheus; `/healthz` and `/readyz` for the kubelet's probes. */
 export class MetricsServer {
   readonly #collaborators: Collaborators;
   readonly #server: Server;
@@ -39,15 +41,18 @@ export class MetricsServer {
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { metrics, log } = this.#collaborators;
+    const { metrics, unready, log } = this.#collaborators;
     try {
       if (request.url === '/metrics') {
         const text = await exposition(metrics);
         response.setHeader('content-type', contentType).end(text);
       } else if (request.url === '/healthz') {
         response.end('ok\n'); // that it comes at all is the answer: a process that hangs gives none
+      } else if (request.url === '/readyz') {
+        const reason = unready?.();
+        response.writeHead(reason === undefined ? 200 : 503).end(`${reason ?? 'ok'}\n`);
       } else {
-        response.writeHead(404).end('try /metrics or /healthz\n');
+        response.writeHead(404).end('try /metrics, /healthz or /readyz\n');
       }
     } catch (error) {
       log.error({ err: error }, messageOf(error));

@@ -4,11 +4,11 @@ import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
 import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
-import { Informer } from '../kube/informer.ts';
 import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations, type Stored } from '../kube/resource.ts';
 import { webhookConfigurationName } from '../names.ts';
 import type { Certificate } from './certificates.ts';
 import { selfSigned } from './self-signed.ts';
+import { bundleOf, certificatesIn, type WebhookConfigurations } from './trust.ts';
 
 const dayMs = 24 * 60 * 60_000;
 const validForMs = 7 * dayMs;
@@ -25,6 +25,7 @@ export interface OwnCertificatesOptions {
 
 export interface OwnCertificatesCollaborators {
   readonly client: KubeClient;
+  readonly configurations: WebhookConfigurations;
   readonly clock: Clock;
   readonly log: Log;
   readonly random: () => number;
@@ -44,33 +45,27 @@ export class OwnCertificates {
   readonly #client: KubeClient;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #configurations: Informer<MutatingWebhookConfiguration>;
+  readonly #configurations: WebhookConfigurations;
   readonly #queue: KeyedQueue;
   #current: Made;
   /** Published, but not used yet. */
   #next: Made | undefined;
   #onRenewed: (renewed: Certificate) => void = () => {};
 
-  private constructor(options: OwnCertificatesOptions, { client, clock, log, random }: OwnCertificatesCollaborators) {
+  private constructor(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators) {
+    const { clock, log, random } = its;
     this.#options = options;
-    this.#client = client;
+    this.#client = its.client;
+    this.#configurations = its.configurations;
     this.#clock = clock;
     this.#log = log;
     this.#current = this.#make();
-    this.#configurations = new Informer({
-      client,
-      resource: mutatingWebhookConfigurations,
-      fieldSelector: `metadata.name=${webhookConfigurationName}`,
-      clock,
-      log,
-    });
     this.#queue = new KeyedQueue({ reconcile: () => this.#reconcile(), concurrency: 1, clock, log, random });
   }
 
   static start(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators): OwnCertificates {
     const certificates = new OwnCertificates(options, its);
-    certificates.#configurations.onChange(({ object }) => certificates.#queue.add(object.metadata.name));
-    certificates.#configurations.start();
+    its.configurations.onChange(({ object }) => certificates.#queue.add(object.metadata.name));
     return certificates;
   }
 
@@ -84,7 +79,6 @@ export class OwnCertificates {
 
   async close(): Promise<void> {
     await this.#queue.stop(0);
-    await this.#configurations.stop();
   }
 
   async #reconcile(): Promise<Requeue> {
@@ -109,7 +103,7 @@ export class OwnCertificates {
     const own = [this.#current, ...(this.#next ? [this.#next] : [])].map(({ cert }) => cert);
     const steps = webhooks.flatMap(({ clientConfig }, index): JsonPatchStep[] => {
       const { identity } = this.#options;
-      const trusted = Buffer.from(clientConfig.caBundle ?? '', 'base64').toString();
+      const trusted = bundleOf(clientConfig);
       const wanted = trustedWith(own, trusted, { identity, nowMs: this.#clock.now() });
       if (wanted === trusted) return [];
       const value = Buffer.from(wanted).toString('base64');
@@ -142,8 +136,7 @@ interface Trust {
  * that replicas which each see to their own do not go on correcting each other.
  */
 export function trustedWith(own: readonly string[], trusted: string, { identity, nowMs }: Trust): string {
-  const found = trusted.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  const present = found.map((pem) => `${pem}\n`);
+  const present = certificatesIn(trusted);
   const kept = present.filter((pem) => {
     if (own.includes(pem)) return true;
     const { validTo, subject } = new X509Certificate(pem);

@@ -7,6 +7,13 @@ import type { KubeClient } from '../kube/client.ts';
 import { type Certificate, Certificates } from './certificates.ts';
 import { OwnCertificates } from './own-certificates.ts';
 import { PodWebhook } from './pod-webhook.ts';
+import { untrusted, type WebhookConfigurations, watchWebhookConfiguration } from './trust.ts';
+
+/**
+ * How long webhooks are served after the process was told to stop: the API server goes on calling a replica until it has
+ * heard that the replica is no longer an endpoint of the Service. It is part of the 30 s that the kubelet gives in all.
+ */
+const leaveMs = 5000;
 
 export interface WebhookOptions {
   /** `host:port`; without a host, on every address. */
@@ -33,23 +40,29 @@ interface ServingCertificates {
   close(): Promise<void> | void;
 }
 
+interface Parts {
+  readonly server: JsonServer;
+  readonly certificates: ServingCertificates;
+  readonly configurations: WebhookConfigurations;
+  readonly clock: Clock;
+}
+
 /** The admission webhooks on a port of their own, with the certificate that the API server was told to trust. */
 export class WebhookServer {
   readonly address: AddressInfo;
-  readonly #server: JsonServer;
-  readonly #certificates: ServingCertificates;
+  readonly #parts: Parts;
 
-  private constructor(address: AddressInfo, server: JsonServer, certificates: ServingCertificates) {
+  private constructor(address: AddressInfo, parts: Parts) {
     this.address = address;
-    this.#server = server;
-    this.#certificates = certificates;
+    this.#parts = parts;
   }
 
   static async start(options: WebhookOptions, its: WebhookCollaborators): Promise<WebhookServer> {
     const { address, service, certDir, identity } = options;
     const { client, clock, log } = its;
+    const configurations = watchWebhookConfiguration(its);
     const certificates: ServingCertificates = service
-      ? OwnCertificates.start({ dnsName: service, identity }, its)
+      ? OwnCertificates.start({ dnsName: service, identity }, { ...its, configurations })
       : await Certificates.open({ dir: certDir, clock, log });
     const https = createServer(certificates.current);
     certificates.onRenewed((renewed) => {
@@ -62,15 +75,27 @@ export class WebhookServer {
     try {
       const listening = await server.listen();
       log.info({ address: listening.address, port: listening.port }, 'serving webhooks');
-      return new WebhookServer(listening, server, certificates);
+      configurations.start();
+      return new WebhookServer(listening, { server, certificates, configurations, clock });
     } catch (error) {
       await certificates.close();
       throw error;
     }
   }
 
+  /** Why the API server cannot use this replica; undefined if it can. */
+  unready(): string | undefined {
+    const { configurations, certificates } = this.#parts;
+    return untrusted(configurations, certificates.current.cert);
+  }
+
+  /** Serves on for a moment, for those who have not heard of it yet, and ends when the last answer is given. */
   async stop(): Promise<void> {
-    await this.#server.stop();
-    await this.#certificates.close();
+    const { server, certificates, configurations, clock } = this.#parts;
+    server.leave();
+    await new Promise<void>((resolve) => clock.setTimer(resolve, leaveMs));
+    await server.stop();
+    await certificates.close();
+    await configurations.stop();
   }
 }

@@ -83,6 +83,32 @@ test("the key of the webhook is mounted into the controller's container alone", 
   );
 });
 
+test('whose pods wait for the webhook can be limited, and never to those that it needs itself', async () => {
+  const on = 'webhook.podMutatingWebhook.enabled=true';
+  const selectors = async (...values: readonly Value[]) => {
+    const { webhooks } = find(await render(on, ...values), 'MutatingWebhookConfiguration', 'moorage') as unknown as {
+      webhooks: [
+        { namespaceSelector: { matchExpressions: { key: string; values: string[] }[] }; objectSelector?: object },
+      ];
+    };
+    const { namespaceSelector, objectSelector } = webhooks[0];
+    const byName = namespaceSelector.matchExpressions.find(({ key }) => key === 'kubernetes.io/metadata.name');
+    return { ignored: byName?.values, objectSelector };
+  };
+  assert.deepEqual(await selectors(), {
+    ignored: ['kube-system', 'topolvm-system', 'moorage-system'],
+    objectSelector: undefined,
+  });
+  const limited: readonly Value[] = [
+    'webhook.podMutatingWebhook.ignoreNamespaces={ci}',
+    'webhook.podMutatingWebhook.objectSelector.storage=local',
+  ];
+  assert.deepEqual(await selectors(...limited), {
+    ignored: ['ci', 'moorage-system'],
+    objectSelector: { matchLabels: { storage: 'local' } },
+  });
+});
+
 test("the node's processes are seen only where its own LVM is used, its semaphores only where it is not", async () => {
   const agent = async (...values: readonly Value[]) => {
     const { hostPID = false, hostIPC = false } = podOf(find(await render(...values), 'DaemonSet', 'moorage-node'));

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request } from 'node:https';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { connect } from 'node:tls';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { systemClock } from '../../src/base/clock.ts';
-import { createLog } from '../../src/base/log.ts';
+import { createLog, silentLog } from '../../src/base/log.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
+import { runController } from '../../src/controller/controller-process.ts';
 import { namespaces, nodes, type Pod, persistentVolumeClaims, pods } from '../../src/kube/resource.ts';
 import { WebhookServer } from '../../src/webhook/webhook-server.ts';
 import { Component } from '../worlds/cluster/component.ts';
@@ -22,6 +26,7 @@ const logs = join(cluster.dir, 'logs');
 
 /** The API server, the scheduler and our programs share one network, so they meet on its loopback address. */
 const webhookAddress = '127.0.0.1:9443';
+let controller: Component;
 
 before(async () => {
   await cluster.kubectl('apply', ...['namespace', 'crd', 'rbac', 'storageclass'].map((name) => `-f${deploy(name)}`));
@@ -93,13 +98,86 @@ test('a renewed certificate is taken up, and one without its key is not', async 
   assert.notEqual(first, second);
 });
 
+test('while no controller answers, pods with claims are refused and all others are made', async () => {
+  const namespace = await newNamespace(api, 'unanswered');
+  await controller.kill();
+  const make = (name: string, volumes: NonNullable<NonNullable<Pod['spec']>['volumes']>) =>
+    admin.create(pods, { metadata: { name, namespace }, spec: { ...podSpec([]), volumes } });
+  await eventually('a pod without volumes is made', () => make('plain', []));
+  await make('scratch', [{ name: 'scratch', emptyDir: {} }]);
+
+  const refused = /failed calling webhook "pod-hook.topolvm.io"/;
+  await assert.rejects(make('claim', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]), refused);
+  const volumeClaimTemplate = {
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: 'moorage',
+      resources: { requests: { storage: '1Gi' } },
+    },
+  };
+  await assert.rejects(make('ephemeral', [{ name: 'data', ephemeral: { volumeClaimTemplate } }]), refused);
+});
+
+test('a controller that is told to stop is no longer ready, and answers for a while', async () => {
+  const certDir = join(cluster.dir, 'stopping');
+  await issue(certDir, 'stopping');
+  const clock = new ManualClock(Date.now());
+  const stop = new AbortController();
+  // An address of this process alone.
+  const host = `127.66.${(process.pid >> 8) & 255}.${process.pid & 255}`;
+  const ended = runController(
+    {
+      csiSocket: join(cluster.dir, 'stopping.sock'),
+      metricsAddress: `${host}:8080`,
+      enableWebhooks: true,
+      webhookAddress: `${host}:9443`,
+      certDir,
+      webhookService: '',
+      skipNodeFinalize: false,
+      leaderElection: false,
+      leaderElectionId: '',
+      leaderElectionNamespace: '',
+      leaseDurationMs: 0,
+      renewDeadlineMs: 0,
+      retryPeriodMs: 0,
+      version: 'test',
+    },
+    { client: admin, clock, log: silentLog },
+    stop.signal,
+  );
+  const readiness = async () => (await fetch(`http://${host}:8080/readyz`)).status;
+  await eventually('it is ready', async () => (await readiness()) === 200);
+
+  stop.abort();
+  assert.equal(await readiness(), 503);
+  const answer = await review(host);
+  assert.equal(answer.statusCode, 200);
+  assert.equal(answer.headers.connection, 'close', 'the API server shall call another one next');
+
+  clock.advance(5000);
+  await ended;
+  await assert.rejects(review(host), { code: 'ECONNREFUSED' });
+});
+
+/** Asks the webhook as the API server does. */
+async function review(host: string): Promise<IncomingMessage> {
+  const ca = await readFile(authority.certificate);
+  const checkServerIdentity = () => undefined; // the certificate is of another address
+  const agent = new Agent({ keepAlive: true });
+  const asked = request({ host, port: 9443, path: '/pod/mutate', method: 'POST', ca, checkServerIdentity, agent });
+  asked.end(JSON.stringify({ request: { uid: '1', object: {} } }));
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+  answer.resume();
+  return answer;
+}
+
 /** With its own rights, and no more. */
 async function startController(): Promise<void> {
   const certDir = join(cluster.dir, 'certs');
   await issue(certDir, 'webhook');
   const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
   await cluster.kubectl('apply', '-f', await webhookRights());
-  const controller = new Component(cluster.namespaces, logs, 'moorage-controller', [
+  controller = new Component(cluster.namespaces, logs, 'moorage-controller', [
     join(home, 'bin', 'moorage'),
     'controller',
     `--csi-socket=${join(cluster.dir, 'csi.sock')}`,

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { promisify } from 'node:util';
 import { parseAllDocuments, stringify } from 'yaml';
 import { silentLog } from '../../src/base/log.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { mutatingWebhookConfigurations, pods } from '../../src/kube/resource.ts';
 import { OwnCertificates } from '../../src/webhook/own-certificates.ts';
+import { watchWebhookConfiguration } from '../../src/webhook/trust.ts';
 import { Component } from '../worlds/cluster/component.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
@@ -64,13 +67,33 @@ test('what somebody takes away is put back', async () => {
   await podsCanBeMade('third');
 });
 
+test('a replica is ready only while the API server trusts its certificate', async () => {
+  await controller.kill();
+  const write = await forbidChanges();
+  controller.start();
+  const reason = await eventually('it says why not', async () => /^503 (.*caBundle.*)$/.exec(await readiness())?.[1], {
+    explain: () => controller.tail(),
+  });
+  assert.match(reason, /MutatingWebhookConfiguration moorage does not trust the certificate of this process/);
+  await write();
+  await eventually('it is ready', async () => (await readiness()) === '200 ok', {
+    explain: () => controller.tail(),
+  });
+  await podsCanBeMade('fourth');
+});
+
 test('it is renewed long before it ends: first trusted, then used, and then the old one goes', async (t) => {
   await controller.kill();
   const clock = new ManualClock(Date.now());
   const identity = 'renewing';
   const its = { client: admin, clock, log: silentLog, random: () => 0 };
-  const certificates = OwnCertificates.start({ dnsName: service, identity }, its);
-  t.after(() => certificates.close());
+  const configurations = watchWebhookConfiguration(its);
+  const certificates = OwnCertificates.start({ dnsName: service, identity }, { ...its, configurations });
+  configurations.start();
+  t.after(async () => {
+    await certificates.close();
+    await configurations.stop();
+  });
   const first = certificates.current.cert;
   const used: string[] = [];
   certificates.onRenewed(({ cert }) => used.push(cert));
@@ -92,10 +115,34 @@ test('it is renewed long before it ends: first trusted, then used, and then the 
   assert.equal((await own())[0]?.toString(), certificates.current.cert);
 });
 
+/** The right to change the configuration is gone until the returned function is called. */
+async function forbidChanges(): Promise<() => Promise<void>> {
+  const place = ['clusterrole', 'moorage-webhook'] as const;
+  const { rules } = JSON.parse(await cluster.kubectl('get', ...place, '-ojson')) as {
+    rules: { resources: string[]; verbs: string[] }[];
+  };
+  const set = async (to: typeof rules) =>
+    void (await cluster.kubectl('patch', ...place, '--type=merge', `--patch=${JSON.stringify({ rules: to })}`));
+  await set(rules.map(({ verbs, ...rule }) => ({ ...rule, verbs: verbs.filter((verb) => verb !== 'patch') })));
+  return () => set(rules);
+}
+
+/** What the kubelet's probe would see. */
+async function readiness(): Promise<string> {
+  const script = "const it = await fetch('http://127.0.0.1:8080/readyz'); console.log(it.status, await it.text())";
+  const words = [...cluster.namespaces.enter, process.execPath, '--input-type=module', '--eval', script] as const;
+  const { stdout } = await promisify(execFile)(words[0], words.slice(1));
+  return stdout.trim();
+}
+
 async function podsCanBeMade(namespace: string): Promise<void> {
   await newNamespace(api, namespace);
   await cluster.kubectl('--namespace', namespace, 'create', 'serviceaccount', 'default').catch(() => undefined);
-  const spec = { containers: [{ name: 'a', image: 'a' }], automountServiceAccountToken: false };
+  const spec = {
+    containers: [{ name: 'a', image: 'a' }],
+    automountServiceAccountToken: false,
+    volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'later' } }], // or the webhook would not be asked
+  };
   await eventually(
     'the API server gets an answer from the webhook',
     async () => admin.create(pods, { metadata: { name: 'pod', namespace }, spec }),

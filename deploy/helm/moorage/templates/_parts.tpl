@@ -82,7 +82,7 @@ livenessProbe:
   failureThreshold: 6
 readinessProbe:
   httpGet:
-    path: /healthz
+    path: /readyz
     port: metrics
   periodSeconds: 5
   timeoutSeconds: 5
