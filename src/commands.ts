@@ -21,6 +21,12 @@ const metricsAddress = {
   default: ':8080',
   description: 'Address on which /metrics, /healthz and /readyz are served',
 } as const;
+const stateDirectory = {
+  name: 'state-dir',
+  type: text,
+  default: '/var/lib/moorage-state',
+  description: "Directory on the machine's own disk that remembers which directories hold volumes",
+} as const;
 const kubeconfig = {
   name: 'kubeconfig',
   type: text,
@@ -80,12 +86,13 @@ const nodeFlags = {
     default: 10n * 1024n ** 3n,
     description: 'Maximum size of an inline volume',
   },
+  stateDirectory,
   metricsAddress,
   kubeconfig,
   logLevel,
 } as const satisfies Flags;
 
-const lvmdFlags = { config: configFlag, metricsAddress, logLevel } as const satisfies Flags;
+const lvmdFlags = { config: configFlag, stateDirectory, metricsAddress, logLevel } as const satisfies Flags;
 
 const controllerFlags = {
   csiSocket,
@@ -186,6 +193,7 @@ const standaloneFlags = {
     env: 'NODE_NAME',
     description: "Name of this machine in the topology of its volumes; empty for the machine's own",
   },
+  stateDirectory,
   logLevel,
 } as const satisfies Flags;
 

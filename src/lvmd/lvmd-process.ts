@@ -14,6 +14,7 @@ import { mustBeOnlyLvmd, serveLvmd } from './lvmd-server.ts';
 
 export interface LvmdOptions {
   readonly configFile: string;
+  readonly stateDirectory: string;
   readonly metricsAddress: string;
 }
 
@@ -36,10 +37,7 @@ export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, sign
   await mustBeOnlyLvmd(socketPath);
   const calls = callLatency();
   const operations = operationLatency();
-  const engine = await StorageEngine.start(
-    { configFile: options.configFile, run, env, onDone: operations.observe, clock, log },
-    signal,
-  );
+  const engine = await StorageEngine.start({ ...options, run, env, onDone: operations.observe, clock, log }, signal);
   parts.defer(() => engine.stop());
 
   const figures = [

@@ -8,7 +8,14 @@ import { InMemoryPool } from './in-memory-pool.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 
 const { signal } = new AbortController();
-const its = { run, env: {}, onAnswered: () => undefined, clock: systemClock, log: silentLog };
+const its = {
+  stateDirectory: '/nowhere',
+  run,
+  env: {},
+  onAnswered: () => undefined,
+  clock: systemClock,
+  log: silentLog,
+};
 
 test("an lvmd elsewhere gives its classes' room, and that of its default once more", async (t) => {
   const { socketPath } = await servingEngine(t, [new InMemoryPool('ssd', 1000n), new InMemoryPool('hdd', 50n)]);

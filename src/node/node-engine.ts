@@ -15,6 +15,7 @@ import { capacityAnnotations } from './capacity-annotations.ts';
 
 export interface NodeEngineOptions {
   readonly configFile: string;
+  readonly stateDirectory: string;
   /** Where lvmd is to be reached: this process, if the engine runs in it, else another one. */
   readonly lvmdSocket: string;
   readonly run: Run;

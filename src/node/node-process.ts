@@ -46,6 +46,7 @@ export interface NodeOptions {
   readonly kubeletDir: string;
   readonly configFile: string;
   readonly inlineLimits: InlineLimits;
+  readonly stateDirectory: string;
   readonly metricsAddress: string;
   readonly version: string;
 }

@@ -2,7 +2,11 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
 import type { RpcServer } from '../rpc/server.ts';
 import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
-import { StorageEngine, type StorageEngineCollaborators } from '../storage/storage-engine.ts';
+import {
+  StorageEngine,
+  type StorageEngineCollaborators,
+  type StorageEngineOptions,
+} from '../storage/storage-engine.ts';
 
 /** Where volumes are kept as files if no configuration says otherwise. */
 export const defaultDirectory = '/var/lib/moorage';
@@ -24,10 +28,11 @@ export interface StandaloneEngine {
 
 /** The storage engine as the file says, or with files in the default directory where none is named. */
 export async function startEngine(
-  configFile: string,
-  its: StorageEngineCollaborators,
+  { configFile, stateDirectory }: Pick<StorageEngineOptions, 'configFile' | 'stateDirectory'>,
+  collaborators: Omit<StorageEngineCollaborators, 'stateDirectory'>,
   signal: AbortSignal,
 ): Promise<StandaloneEngine> {
+  const its = { ...collaborators, stateDirectory };
   const config = parseStorageConfig(configFile ? await readFile(configFile, 'utf8') : defaultConfig);
   const { socketPath } = config;
   await mustBeOnlyLvmd(socketPath);

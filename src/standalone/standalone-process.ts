@@ -22,6 +22,7 @@ export interface StandaloneOptions {
   readonly csiSocket: string;
   /** Empty for volumes as files in a directory of their own. */
   readonly configFile: string;
+  readonly stateDirectory: string;
   readonly version: string;
 }
 
@@ -46,7 +47,7 @@ export async function runStandalone(
   const { run, clock, log } = its;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
 
-  const { engine, server } = await startEngine(options.configFile, its, signal);
+  const { engine, server } = await startEngine(options, its, signal);
   parts.defer(() => engine.stop());
   parts.defer(() => server.stop(graceMs));
   const { pools } = engine;

@@ -11,16 +11,17 @@ import type { OpenPool } from './served-pool.ts';
 
 export interface PoolCollaborators {
   readonly groups: VolumeGroups;
+  readonly stateDirectory: string;
   readonly run: Run;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Opens pools of all kinds; those in one volume group share what is known of it, and take turns. */
-export function poolOpener({ groups, run, clock, log }: PoolCollaborators): OpenPool {
+export function poolOpener({ groups, stateDirectory, run, clock, log }: PoolCollaborators): OpenPool {
   return async ({ deviceClass, optionClasses }, signal) => {
     const erasures = new Erasures({ eraser: new Eraser(run), clock, log });
-    if (deviceClass.type === 'file') return FilePool.open({ deviceClass, erasures, run, log }, signal);
+    if (deviceClass.type === 'file') return FilePool.open({ deviceClass, erasures, stateDirectory, run, log }, signal);
     const shared = { optionClasses, group: await groups.open(deviceClass.volumeGroup, signal), erasures, log };
     return deviceClass.type === 'thick'
       ? ThickPool.open({ ...shared, deviceClass }, signal)

@@ -18,6 +18,8 @@ export interface StorageEngineOptions extends StorageEngineCollaborators {
 }
 
 export interface StorageEngineCollaborators {
+  /** On the node's own disk: what must be remembered across reboots and is not on the disks of volumes. */
+  readonly stateDirectory: string;
   readonly run: Run;
   /** The environment that LVM commands inherit. */
   readonly env: NodeJS.ProcessEnv;

@@ -38,7 +38,7 @@ test('a volume group that is made later is served, and changes of the file are f
   const two = `{name: two, volume-group: ${late}, spare-gb: 0}`;
   await configure(one, two);
   const engine = await StorageEngine.start(
-    { configFile, run, env: process.env, clock: systemClock, log: silentLog },
+    { configFile, stateDirectory: '/nowhere', run, env: process.env, clock: systemClock, log: silentLog },
     signal,
   );
   undoAfter(t, () => engine.stop());

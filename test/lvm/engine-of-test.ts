@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
@@ -23,6 +23,8 @@ export async function engineOfTest(t: TestContext, settings = '', runs: Run = ru
   await command('lvcreate', '--yes', '--type', 'thin-pool', '--name', 'pool', '--size', '256m', vg);
   const directory = await filesystemOn(t, second);
   const configFile = `/tmp/${deviceName('lvmd.yaml')}`;
+  const stateDirectory = await mkdtemp('/tmp/moorage-state-');
+  undoAfter(t, () => rm(stateDirectory, { recursive: true }));
   let engine: StorageEngine | undefined;
   undoAfter(t, async () => engine?.stop());
 
@@ -36,7 +38,7 @@ export async function engineOfTest(t: TestContext, settings = '', runs: Run = ru
     ];
     await writeFile(configFile, `lvm-command-prefix: [lvm]\ndevice-classes:\n${classes.join('\n')}\n`);
     engine = await StorageEngine.start(
-      { configFile, run: runs, env: process.env, clock: systemClock, log: silentLog },
+      { configFile, stateDirectory, run: runs, env: process.env, clock: systemClock, log: silentLog },
       signal,
     );
     return engine;

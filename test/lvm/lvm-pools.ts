@@ -50,7 +50,13 @@ export class Engine {
   }
 
   async open(deviceClass: LvmClass): Promise<ServedPool> {
-    const open = poolOpener({ groups: this.groups, run, clock: systemClock, log: silentLog });
+    const open = poolOpener({
+      groups: this.groups,
+      stateDirectory: '/nowhere',
+      run,
+      clock: systemClock,
+      log: silentLog,
+    });
     return open({ deviceClass, optionClasses: this.optionClasses }, signal);
   }
 }

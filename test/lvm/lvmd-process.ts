@@ -33,7 +33,16 @@ export class LvmdProcess {
     this.directory = directory;
     this.configFile = join(directory, 'lvmd.yaml');
     this.socketPath = join(directory, 'lvmd.sock');
-    const command = [main, 'lvmd', '--config', this.configFile, '--metrics-addr', '127.0.0.1:0'];
+    const command = [
+      main,
+      'lvmd',
+      '--config',
+      this.configFile,
+      '--state-dir',
+      directory,
+      '--metrics-addr',
+      '127.0.0.1:0',
+    ];
     this.#child = spawn(process.execPath, command, { env, stdio: ['ignore', 'ignore', 'pipe'] });
   }
 

@@ -47,6 +47,7 @@ export class AgentPlace {
       ...['node', '--nodename=here', `--config=${config}`, `--kubeconfig=${join(this.directory, 'kubeconfig')}`],
       ...[`--csi-socket=${this.csiSocket}`, `--lvmd-socket=${join(this.directory, 'lvmd.sock')}`],
       ...[`--kubelet-dir=${join(this.directory, 'kubelet')}`, '--metrics-addr=127.0.0.1:0'],
+      `--state-dir=${this.directory}`,
     ]);
     t.after(() => agent.end('SIGKILL'));
     return agent;

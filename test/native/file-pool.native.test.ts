@@ -156,7 +156,13 @@ test('a crash during creation leaves nothing that counts, and the next start cle
     pool.list().map((volume) => volume.id),
     ['losetup'],
   ); // whole, only not attached
-  assert.deepEqual((await readdir(path)).sort(), ['losetup.img', 'losetup.json', 'notes.json', 'notes.new']);
+  assert.deepEqual((await readdir(path)).sort(), [
+    '.moorage-pool',
+    'losetup.img',
+    'losetup.json',
+    'notes.json',
+    'notes.new',
+  ]);
   for (const id of ['fallocate', 'losetup']) await pool.create({ id, sizeBytes: mebibyte, tags: ['a'] }, signal);
 });
 

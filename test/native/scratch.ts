@@ -1,3 +1,4 @@
+import { mkdtempSync, rmSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -45,6 +46,10 @@ interface FilePoolOfTest {
   readonly runs?: Run;
 }
 
+/** As on a node's own disk: of all pools of this process. */
+export const stateDirectory = mkdtempSync(join(tmpdir(), 'moorage-state-'));
+process.on('exit', () => rmSync(stateDirectory, { recursive: true }));
+
 /** They hold their devices. */
 const openPools = new Map<string, FilePool>();
 
@@ -54,7 +59,10 @@ export async function openFilePool(path: string, options: FilePoolOfTest = {}): 
   const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes, path, erase } as const;
   const erasures = new Erasures({ eraser: new Eraser(runs), clock: systemClock, log: silentLog });
   await openPools.get(path)?.stop(0);
-  const pool = await FilePool.open({ deviceClass, erasures, run: runs, log: silentLog }, new AbortController().signal);
+  const pool = await FilePool.open(
+    { deviceClass, erasures, stateDirectory, run: runs, log: silentLog },
+    new AbortController().signal,
+  );
   openPools.set(path, pool);
   return pool;
 }

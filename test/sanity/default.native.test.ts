@@ -31,8 +31,8 @@ test('without a configuration, volumes are files in a directory that only root c
     { timeoutMs },
   );
   const volumeId = volume?.volumeId ?? '';
-  assert.deepEqual((await readdir(directory)).sort(), [`${volumeId}.img`, `${volumeId}.json`]);
+  assert.deepEqual((await readdir(directory)).sort(), ['.moorage-pool', `${volumeId}.img`, `${volumeId}.json`]);
   assert.deepEqual(volume?.accessibleTopology[0]?.segments, { 'topology.topolvm.io/node': 'here' });
   await controller.deleteVolume({ volumeId }, { timeoutMs });
-  assert.deepEqual(await readdir(directory), []);
+  assert.deepEqual(await readdir(directory), ['.moorage-pool']);
 });

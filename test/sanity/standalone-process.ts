@@ -42,7 +42,7 @@ export class StandaloneProcess {
       'device-classes': await prepare(),
     };
     await writeFile(configFile, stringify(config));
-    standalone.#command = [...standalone.#program, `--config=${configFile}`];
+    standalone.#command = [...standalone.#program, `--config=${configFile}`, `--state-dir=${standalone.directory}`];
     await standalone.restart();
     return standalone;
   }

@@ -17,12 +17,15 @@ import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
 import { DirectorySpace } from './directory-space.ts';
 import { FileErasure } from './file-erasure.ts';
 import { LoopDevices } from './loop-devices.ts';
+import { PoolMarker } from './pool-marker.ts';
 import { reflink } from './reflink.ts';
 import { type Label, VolumeFiles } from './volume-files.ts';
 
 export interface FilePoolOptions {
   readonly deviceClass: FileClass;
   readonly erasures: Erasures;
+  /** On the node's own disk, where it is remembered that the directory was used. */
+  readonly stateDirectory: string;
   readonly run: Run;
   readonly log: Log;
 }
@@ -36,6 +39,7 @@ const granuleBytes = 4096n;
  */
 export class FilePool implements ServedPool {
   readonly name: string;
+  readonly #marker: PoolMarker;
   readonly #files: VolumeFiles;
   readonly #loops: LoopDevices;
   readonly #erasures: Erasures;
@@ -50,10 +54,13 @@ export class FilePool implements ServedPool {
   /** The directory may have another pool now. */
   #isStopped = false;
   #isChanging = false;
+  /** It was at the last look: what is at its path now is another one. */
+  #isMissing = false;
 
-  private constructor({ deviceClass, erasures, run, log }: FilePoolOptions) {
+  private constructor({ deviceClass, erasures, stateDirectory, run, log }: FilePoolOptions) {
     this.name = deviceClass.name;
     this.#class = deviceClass;
+    this.#marker = new PoolMarker(deviceClass.path, stateDirectory);
     this.#files = new VolumeFiles(deviceClass.path, run);
     this.#loops = new LoopDevices(run);
     this.#volumes = new AttachedVolumes(this.#files, this.#loops);
@@ -74,8 +81,10 @@ export class FilePool implements ServedPool {
     const pool = new FilePool(options);
     const { path, name, erase } = options.deviceClass;
     try {
+      await pool.#marker.prove();
       await pool.#files.removeUnfinished();
     } catch (cause) {
+      if (cause instanceof errors.PoolMissing) throw cause;
       throw new errors.PoolMissing(
         `directory ${path} of device class ${name} cannot be read (${messageOf(cause)}); create it, or correct path`,
         { cause },
@@ -101,6 +110,7 @@ export class FilePool implements ServedPool {
 
   capacity(): Capacity {
     const { sizeBytes, freeBytes } = this.#space.measured;
+    if (this.#isMissing) return { sizeBytes, freeBytes: 0n };
     const unspared = freeBytes - this.#class.spareBytes;
     return { sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
   }
@@ -239,6 +249,7 @@ export class FilePool implements ServedPool {
   async #alone<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     return this.#lock.run('directory', signal, async () => {
       if (this.#isStopped) throw new errors.PoolStopped(this.name);
+      await this.#mustBeThere();
       try {
         return await work();
       } finally {
@@ -246,6 +257,17 @@ export class FilePool implements ServedPool {
         this.#listeners.notify();
       }
     });
+  }
+
+  async #mustBeThere(): Promise<void> {
+    const wasMissing = this.#isMissing;
+    this.#isMissing = true; // until the opposite is known
+    try {
+      await this.#marker.mustBeThere();
+      this.#isMissing = false;
+    } finally {
+      if (this.#isMissing !== wasMissing) this.#listeners.notify();
+    }
   }
 
   async #copy(original: FileVolume, wanted: NewSnapshot, sizeBytes: bigint, signal: AbortSignal): Promise<void> {

@@ -6,7 +6,14 @@ import { StorageEngine } from '../../../src/storage/storage-engine.ts';
 
 /** The storage engine as a process has it. Throws unless every class of the configuration can be served. */
 export async function openEngine(configFile: string): Promise<Pools> {
-  const its = { configFile, run, env: process.env, clock: systemClock, log: silentLog };
+  const its = {
+    configFile,
+    stateDirectory: `${configFile}-state`,
+    run,
+    env: process.env,
+    clock: systemClock,
+    log: silentLog,
+  };
   const engine = await StorageEngine.start(its, new AbortController().signal);
   for (const { name } of engine.deviceClasses()) engine.pools.get(name);
   return engine.pools;

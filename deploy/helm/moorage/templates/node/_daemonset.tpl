@@ -94,6 +94,9 @@ spec:
             - --inline-device-classes={{ join "," .deviceClasses }}
             - --inline-max-size={{ .maxSize }}
             {{- end }}
+            {{- if $directories }}
+            - --state-dir={{ $pluginDir }}
+            {{- end }}
             - --metrics-addr=:8080
             - --log-level={{ $node.logLevel }}
           env:
@@ -149,6 +152,8 @@ spec:
             # A device class of files.
             - name: files-{{ $index }}
               mountPath: {{ $path }}
+              # A disk that is mounted there later is seen without a restart.
+              mountPropagation: HostToContainer
             {{- end }}
             {{- if $usesLvmOfImage }}
             # What udev knows of devices.

@@ -1,0 +1,71 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { messageOf } from '../../base/errors.ts';
+import { PoolMissing } from '../errors.ts';
+import { replaceFile } from './durable.ts';
+
+const markerName = '.moorage-pool';
+
+/**
+ * Proves that a directory is the one that the pool has used before, and not the empty mount point of a disk that is not
+ * mounted. The marker in the directory and the record on the node's own disk hold the same id. The marker is written first:
+ * a crash between the two leaves a marker without a record, which is taken for what it is.
+ */
+export class PoolMarker {
+  readonly #directory: string;
+  readonly #marker: string;
+  readonly #record: string;
+  #id: string | undefined;
+
+  constructor(directory: string, stateDirectory: string) {
+    this.#directory = directory;
+    this.#marker = join(directory, markerName);
+    this.#record = join(stateDirectory, 'file-pools', encodeURIComponent(resolve(directory)));
+  }
+
+  /** Before anything else is done in the directory. Only one that was never used, or not since there are markers, is marked. */
+  async prove(): Promise<void> {
+    const [found, recorded] = [await read(this.#marker), await read(this.#record)];
+    if (recorded !== undefined && found !== recorded) throw this.#missing(found);
+    this.#id = found ?? randomUUID();
+    if (found === undefined) await replaceFile(this.#marker, `${this.#id}\n`);
+    if (recorded === undefined) await this.#remember(this.#id);
+  }
+
+  /** Before each change, as a disk can be unmounted while nothing on it is in use. */
+  async mustBeThere(): Promise<void> {
+    const found = await read(this.#marker);
+    if (found === undefined || found !== this.#id) throw this.#missing(found);
+  }
+
+  async #remember(id: string): Promise<void> {
+    try {
+      await mkdir(join(this.#record, '..'), { recursive: true, mode: 0o700 });
+      await replaceFile(this.#record, `${id}\n`);
+    } catch (cause) {
+      throw new PoolMissing(
+        `directory ${this.#directory} is not used, as ${this.#record} cannot be written (${messageOf(cause)}), and a reboot ` +
+          'without its disk would go unnoticed; set --state-dir to a directory on a disk of the node',
+        { cause },
+      );
+    }
+  }
+
+  #missing(found: string | undefined): PoolMissing {
+    const what = found === undefined ? `${this.#marker} is missing` : `${this.#marker} is that of another pool`;
+    return new PoolMissing(
+      `directory ${this.#directory} is not the one that held the volumes: ${what}; mount its disk, or if the volumes are ` +
+        `lost and it shall begin anew, remove ${this.#record}`,
+    );
+  }
+}
+
+async function read(path: string): Promise<string | undefined> {
+  try {
+    return (await readFile(path, 'utf8')).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
