@@ -56,9 +56,9 @@ test('what a pod may not have inline is refused with the limit and the value to 
       'device class "hdd" is requested for an inline volume (topolvm.io/device-class), and the default class alone is allowed; leave it out, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)',
     ],
     [
-      { deviceClass: 'none' },
-      { deviceClasses: ['hdd', 'nvme'] },
-      'device class "none" is requested for an inline volume (topolvm.io/device-class), and the default class, hdd, nvme are allowed; name one of them, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)',
+      { deviceClass: 'hdd' },
+      { deviceClasses: ['nvme', 'tape'] },
+      'device class "hdd" is requested for an inline volume (topolvm.io/device-class), and the default class, nvme, tape are allowed; name one of them, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)',
     ],
     [
       { forClassesOnly: ['moorage.dev/mkfs-options', 'moorage.dev/root-owner'] },
@@ -76,6 +76,13 @@ test('what a pod may not have inline is refused with the limit and the value to 
     await assert.rejects(volumes.make('a', { ...request, ...wanted }, never), { code: 'PermissionDenied', message });
     assert.deepEqual([...ssd.list(), ...hdd.list()], []);
   }
+});
+
+test('a pod whose volume is in a class that cannot be served now is not told that it may not have it', async () => {
+  const pools = new Pools();
+  pools.become({ pools: [], defaultClass: 'ssd', unavailable: new Map([['hdd', new Error('no disk')]]) });
+  const volumes = new EphemeralVolumes({ pools, limits: strict, log: silentLog });
+  await assert.rejects(volumes.make('a', { ...request, deviceClass: 'hdd' }, never), { code: 'Unavailable' });
 });
 
 test('further classes are allowed by name', async () => {

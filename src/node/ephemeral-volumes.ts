@@ -52,10 +52,11 @@ export class EphemeralVolumes {
     const existing = poolHolding(this.#pools, id)?.get(id);
     if (existing && !isEphemeral(existing)) throw new NotEphemeral(id);
     if (existing) return false;
-    this.#mustBeAllowed(wanted);
     const { sizeBytes, deviceClass, podUid } = wanted;
+    const pool = this.#pools.get(deviceClass); // first, as a class that cannot be served now may have the volume
+    this.#mustBeAllowed(wanted);
     const tags = [ephemeralTag, ...(podUid ? [`${podTag}=${podUid}`] : [])];
-    await this.#pools.get(deviceClass).create({ id, sizeBytes, tags }, signal);
+    await pool.create({ id, sizeBytes, tags }, signal);
     this.#log.info({ volume: id, pod: podUid, sizeBytes: String(sizeBytes) }, 'ephemeral volume made');
     return true;
   }
