@@ -27,7 +27,7 @@ export const healthCommand: Command = {
     using engine = await EngineClient.connect(socketPath);
     const { status, reason } = await engine.health.check({}, { timeoutMs, signal });
     if (status !== Status.SERVING) throw new Unhealthy(reason);
-    print('healthy');
+    print(reason ? `healthy; ${reason}` : 'healthy');
   },
 };
 

@@ -10,7 +10,7 @@ import {
 } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { create } from '../rpc/protobuf/create.ts';
 import { PoolMissing } from '../storage/errors.ts';
-import { Pools } from '../storage/pools.ts';
+import { BeingOpened, Pools } from '../storage/pools.ts';
 import { engineHealth } from './engine-health.ts';
 
 const { signal } = new AbortController();
@@ -93,6 +93,15 @@ test('a class that could not be opened counts, unless LVM has said that its volu
   const answer = await check();
   assert.equal(answer?.status, Status.NOT_SERVING);
   assert.match(answer.reason ?? '', /^device class ssd: lvm fullreport took longer than 60 s/);
+});
+
+test('a class that is still being opened is named, and is no reason for a restart', async () => {
+  const pools = new Pools();
+  pools.become({ pools: [], defaultClass: undefined, unavailable: new Map([['thin', new BeingOpened()]]) });
+  const health = engineHealth(pools, new ManualClock());
+  const answer = await health.check?.(create(HealthCheckRequestSchema, {}), { signal, log: silentLog });
+  assert.equal(answer?.status, Status.SERVING);
+  assert.match(answer.reason ?? '', /^device class thin: it is still being opened/);
 });
 
 test('who asks at the same time shares one answer, and the next asks anew', async () => {

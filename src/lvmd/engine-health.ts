@@ -4,7 +4,7 @@ import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
 import { type Health, HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 import type { Pool } from '../storage/pool.ts';
-import type { Pools } from '../storage/pools.ts';
+import { BeingOpened, type Pools } from '../storage/pools.ts';
 
 /** Longer than LVM waits for its own slowest change, shorter than a prober's patience. */
 const patienceMs = 10_000;
@@ -18,10 +18,11 @@ const answered: ReadonlySet<ErrorCode> = new Set(['FailedPrecondition', 'NotFoun
 /**
  * Healthy is an engine whose pools still answer: each is asked to read its state anew, LVM by a real command. One that is
  * busy with a change cannot be asked: a restart would only cut that short, so it counts as well for as long as a change may
- * take. Whoever asks while others do shares their answer.
+ * take. A class that is still being opened is named, and counts as well: a restart would begin that again from the start.
+ * Whoever asks while others do shares their answer.
  */
 export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: Clock): Implementation<typeof Health> {
-  let asking: Promise<string> | undefined;
+  let asking: Promise<readonly string[]> | undefined;
   const answeredAtMs = new WeakMap<Pool, number>();
   const startedAtMs = clock.now();
   const isBusy = (pool: Pool) =>
@@ -41,18 +42,19 @@ export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: C
       asking ??= whatIsWrong(pools, clock, askPool).finally(() => {
         asking = undefined;
       });
-      const reason = await asking;
-      return { status: reason ? Status.NOT_SERVING : Status.SERVING, reason };
+      const wrong = await asking;
+      const reason = [...wrong, ...notYetServed(pools)].join('; ');
+      return { status: wrong.length > 0 ? Status.NOT_SERVING : Status.SERVING, reason };
     },
   };
 }
 
-/** One sentence a pool; empty if all is well. */
+/** One sentence a pool that does not work. */
 async function whatIsWrong(
   pools: Pick<Pools, 'all' | 'unavailable'>,
   clock: Clock,
   ask: (pool: Pool, signal: AbortSignal, tooLate: Promise<never>) => Promise<string>,
-): Promise<string> {
+): Promise<readonly string[]> {
   const abort = new AbortController();
   const { signal } = abort;
   const tooLate = pause(clock, patienceMs, signal).then(() => {
@@ -61,7 +63,7 @@ async function whatIsWrong(
   const asked = pools.all().map((pool) => ask(pool, signal, tooLate));
   try {
     const unavailable = [...pools.unavailable()].map(([name, error]) => complaint(name, error));
-    return [...(await Promise.all(asked)), ...unavailable].filter((words) => words !== '').join('; ');
+    return [...(await Promise.all(asked)), ...unavailable].filter((words) => words !== '');
   } finally {
     abort.abort();
     tooLate.catch(() => undefined);
@@ -75,5 +77,13 @@ class NoAnswer extends Error {
 }
 
 function complaint(deviceClass: string, error: unknown): string {
-  return answered.has(codeOf(error)) ? '' : `device class ${deviceClass}: ${messageOf(error)}`;
+  if (error instanceof BeingOpened || answered.has(codeOf(error))) return '';
+  return `device class ${deviceClass}: ${messageOf(error)}`;
+}
+
+/** One sentence a class that is served later. */
+export function notYetServed(pools: Pick<Pools, 'unavailable'>): readonly string[] {
+  return [...pools.unavailable()]
+    .filter(([, error]) => error instanceof BeingOpened)
+    .map(([name, error]) => `device class ${name}: ${messageOf(error)}`);
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { abortable } from '../base/abortable.ts';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
 import { ConfiguredPools } from './configured-pools.ts';
@@ -15,8 +16,10 @@ function setUp() {
   const clock = new ManualClock();
   const present = new Set(['vg1', 'vg2', 'vg3']);
   const events: string[] = [];
-  const open: OpenPool = async ({ deviceClass }) => {
+  const slow = new Map<string, Promise<void>>();
+  const open: OpenPool = async ({ deviceClass }, signal) => {
     await Promise.resolve();
+    await abortable(slow.get(deviceClass.name) ?? Promise.resolve(), signal);
     const { name } = deviceClass;
     if (deviceClass.type === 'file' || !present.has(deviceClass.volumeGroup)) throw new PoolMissing(`no ${name} here`);
     events.push(`open ${name}`);
@@ -32,7 +35,7 @@ function setUp() {
   const apply = (classes: string) => configured.apply(parseStorageConfig(`device-classes: [${classes}]`), signal);
   const served = () => configured.pools.all().map((pool) => pool.name);
   const news = () => events.splice(0);
-  return { clock, present, configured, apply, served, news };
+  return { clock, present, slow, configured, apply, served, news };
 }
 
 const a = '{name: a, volume-group: vg1, default: true}';
@@ -102,6 +105,78 @@ test('a class without its volume group keeps nobody waiting, and is served when 
   assert.ok(news().includes('open b'));
   await configured.stop();
   assert.equal(clock.timers, 0);
+});
+
+test('a class that takes long to open keeps nobody waiting, and says so until it is served', async () => {
+  const { clock, slow, configured, apply, served } = setUp();
+  const activated = Promise.withResolvers<void>();
+  slow.set('a', activated.promise);
+  const applied = apply(`${a}, ${b}`);
+  await passes(clock, 0);
+  assert.deepEqual(served(), ['b']);
+  await passes(clock, 10_000);
+  await applied;
+  assert.throws(() => configured.pools.get('a'), { code: 'Unavailable', message: /still being opened/ });
+
+  await apply(`${a}, {name: b, volume-group: vg2, spare-gb: 3}, {name: c, volume-group: vg3}`);
+  await passes(clock, 24 * 3600_000);
+  assert.deepEqual(served(), ['b', 'c'], 'nobody calls it off');
+  activated.resolve();
+  await passes(clock, 0);
+  assert.deepEqual(served(), ['a', 'b', 'c']);
+  await configured.stop();
+  assert.equal(clock.timers, 0);
+});
+
+test('a class that leaves while it is being opened is opened no further', async () => {
+  const { clock, slow, configured, apply, served } = setUp();
+  slow.set('a', new Promise(() => undefined));
+  const applied = apply(`${a}, ${b}`);
+  await passes(clock, 0);
+  await passes(clock, 10_000);
+  await applied;
+  await apply(`${b}, {name: c, volume-group: vg1}`);
+  assert.deepEqual(served(), ['b', 'c']);
+  await configured.stop();
+});
+
+test('a class that leaves and does not stop keeps only those waiting that stand where it does', async () => {
+  const { clock, configured, apply, served } = setUp();
+  await apply(`${a}, ${b}`);
+  const stopped = Promise.withResolvers<void>();
+  (configured.pools.get('b') as ServedPool).stop = () => stopped.promise;
+  const applied = apply('{name: b, volume-group: vg3, default: true}, {name: c, volume-group: vg2}');
+  await passes(clock, 0);
+  await passes(clock, 10_000);
+  await applied;
+  assert.deepEqual(served(), ['b']);
+  stopped.resolve();
+  await passes(clock, 0);
+  assert.deepEqual(served(), ['b', 'c']);
+  await configured.stop();
+});
+
+test('classes that hang when they are read anew are in the way of no other, nor of themselves elsewhere', async () => {
+  const { clock, configured, apply, served, news } = setUp();
+  const hanging = ['b', 'c', 'd', 'e', 'f'];
+  await apply(
+    [
+      ...hanging.map(
+        (name) => `{name: ${name}, volume-group: vg2, type: thin, thin-pool: {name: ${name}, overprovision-ratio: 1}}`,
+      ),
+      a,
+    ].join(),
+  );
+  for (const name of hanging) {
+    (configured.pools.get(name) as ServedPool).refresh = () => new Promise(() => undefined);
+  }
+  news();
+  await passes(clock, 600_000);
+  await passes(clock, 600_000);
+  assert.deepEqual(news(), ['refresh a', 'refresh a']);
+  assert.deepEqual(configured.slowest, { key: 'b on vg2', forMs: 600_000 });
+  await apply(`${a}, {name: b, volume-group: vg3}`);
+  assert.deepEqual(served(), ['a', 'b']);
 });
 
 test('a hint that something appeared is followed at once', async () => {

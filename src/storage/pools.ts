@@ -76,3 +76,14 @@ export class DeviceClassUnavailable extends MoorageError {
     super(`device class ${deviceClass} cannot be served now: ${messageOf(cause)}`, { cause });
   }
 }
+
+/** Nothing is wrong with the engine, and no restart would make it faster. */
+export class BeingOpened extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor() {
+    super(
+      'it is still being opened: its volumes are given their devices, after LVM has checked their thin pool; wait, or look for a slow or hung disk',
+    );
+  }
+}

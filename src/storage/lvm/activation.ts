@@ -28,30 +28,44 @@ export class Activation {
     return !active && this.#ghosts.has(name);
   }
 
-  /** Within `change`: all that should have a device, by the node's own rules; and our own in any case. */
-  async activateAll(owned: () => readonly LogicalVolume[]): Promise<void> {
+  /**
+   * Within `change`: all that should have a device, by the node's own rules; and our own in any case. Where LVM checks a
+   * thin pool first, that takes long.
+   */
+  async activateAll(owned: () => readonly LogicalVolume[], signal: AbortSignal): Promise<void> {
     const inactive = () => owned().filter(({ active, attr }) => !active && attr.charAt(9) !== 'k'); // k: told to be without
-    if (inactive().length === 0) return;
+    const count = inactive().length;
+    if (count === 0) return;
+    this.#log.info(`activating volume group ${this.#group.name}: ${count} volumes have no device`);
     try {
-      await this.#group.execute(['vgchange', '--yes', '--activate', 'ay', this.#group.name], askLvm);
+      await this.#group.activate(['vgchange', '--yes', '--activate', 'ay', this.#group.name], signal);
     } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error;
       this.#log.warn({ err: error }, `not every volume could be activated: ${messageOf(error)}`);
     }
     for (const volume of inactive().filter(({ tags }) => tags.includes(createdTag))) {
       try {
-        await this.activate(volume);
+        await this.#activate(volume, (words) => this.#group.activate(words, signal));
       } catch (error) {
+        signal.throwIfAborted();
         // One without a device (a disk is gone, say) must not keep all the others from being served.
         this.#log.error({ err: error, volume: volume.name }, `a volume cannot be used: ${messageOf(error)}`);
       }
     }
   }
 
-  /** Within `change`. */
-  async activate({ name, pool, tags }: LogicalVolume): Promise<'active' | 'ghost'> {
+  /** Within `change`, for somebody who waits. */
+  async activate(volume: LogicalVolume): Promise<'active' | 'ghost'> {
+    return this.#activate(volume, (words) => this.#group.execute(words, askLvm));
+  }
+
+  async #activate(
+    { name, pool, tags }: LogicalVolume,
+    execute: (words: readonly string[]) => Promise<void>,
+  ): Promise<'active' | 'ghost'> {
     this.#ghosts.delete(name);
     try {
-      await this.#group.execute(['lvchange', '--yes', '--activate', 'y', `${this.#group.name}/${name}`], askLvm);
+      await execute(['lvchange', '--yes', '--activate', 'y', `${this.#group.name}/${name}`]);
       return 'active';
     } catch (error) {
       const isUnknown = pool !== undefined && error instanceof CommandFailed && /No data available/.test(error.stderr);

@@ -68,7 +68,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   /** Activates what a reboot left inactive, and goes on erasing what a crash interrupted. */
   protected async resume(signal: AbortSignal): Promise<void> {
     await this.group.change(signal, async () => {
-      await this.#activation.activateAll(() => this.#owned());
+      await this.#activation.activateAll(() => this.#owned(), signal);
       for (const volume of this.#owned().filter((volume) => !this.isWhole(volume))) this.#tellOfHalf(volume);
     });
     this.#resumeErasures();

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
-import type { Command, Run } from '../../base/exec.ts';
+import { type Command, CommandFailed, type Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { LvmFigures } from './lvm-figures.ts';
 import { LvmShell } from './lvm-shell.ts';
@@ -9,6 +9,8 @@ import { NodeConfiguration } from './node-configuration.ts';
 import { type Disks, plainReports, rootOf, writeShellSettings } from './shell-settings.ts';
 
 const defaultCommandTimeoutMs = 60_000;
+/** LVM reads all of a thin pool's metadata, up to 16 GiB, before it is active; cut short, it would begin again from the start. */
+const activationTimeoutMs = 12 * 3600_000;
 const shellStartTimeoutMs = 10_000;
 /** How long commands run as processes of their own after a shell did not start. */
 const shellPauseMs = 60_000;
@@ -88,6 +90,24 @@ export class Lvm {
     return this.#process(args, signal);
   }
 
+  /** Runs a command that gives volumes their devices, however long their thin pool is checked before. It can be called off. */
+  async activate(args: readonly string[], signal: AbortSignal): Promise<void> {
+    const deactivated: string[] = [];
+    for (;;) {
+      try {
+        await this.#process(args, signal, activationTimeoutMs);
+        return;
+      } catch (error) {
+        const parts = partsLeftActive(error).filter((part) => !deactivated.includes(part));
+        if (parts.length === 0) throw error;
+        const isWhat = `${parts.join(', ')} was left active when the check of its thin pool was cut short`;
+        this.#log.warn({ err: error }, `${isWhat}; it is deactivated, and the check begins again`);
+        await this.#process(['lvchange', '--yes', '--activate', 'n', ...parts], signal); // fails if somebody uses it
+        deactivated.push(...parts);
+      }
+    }
+  }
+
   /** Runs a tool that is installed beside lvm. */
   async tool(name: string, args: readonly string[]): Promise<string> {
     const command = [...this.#command.slice(0, -1), (this.#command.at(-1) ?? '').replace(/lvm$/, name), ...args];
@@ -102,9 +122,13 @@ export class Lvm {
     this.#shell = undefined;
   }
 
-  async #process([subcommand = '', ...words]: readonly string[], signal?: AbortSignal): Promise<string> {
+  async #process(
+    [subcommand = '', ...words]: readonly string[],
+    signal?: AbortSignal,
+    timeoutMs = this.#commandTimeoutMs,
+  ): Promise<string> {
     this.#figures.commands.exec++;
-    const options = { timeoutMs: this.#commandTimeoutMs, env: this.#env, ...(signal && { signal }) };
+    const options = { timeoutMs, env: this.#env, ...(signal && { signal }) };
     // LVM takes one --config, and a device class may have its own among its options for lvcreate.
     const config = words.some((word) => /^--config(=|$)/.test(word)) ? [] : ['--config', plainReports];
     return (await this.#run([...this.#command, subcommand, ...config, ...words], options)).stdout;
@@ -146,4 +170,11 @@ export class Lvm {
     this.#figures.shellRestarts++;
     this.#log.warn('the lvm shell was lost; the next command starts another');
   }
+}
+
+/** LVM activates the parts of a thin pool for the check, and while one of them is active it does not activate the pool. */
+function partsLeftActive(error: unknown): readonly string[] {
+  if (!(error instanceof CommandFailed)) return [];
+  const found = error.stderr.matchAll(/prohibited while logical volume (\S+) is active/g);
+  return [...new Set([...found].map(([, part = '']) => part))];
 }

@@ -109,7 +109,7 @@ export class ThinPool extends LvmPool<ThinClass> {
   async #prepare(signal: AbortSignal): Promise<void> {
     await this.group.change(signal, async () => {
       const { name, active } = this.#pool();
-      if (!active) await this.group.lvm.execute(['lvchange', '--yes', '--activate', 'y', this.path(name)]);
+      if (!active) await this.group.lvm.activate(['lvchange', '--yes', '--activate', 'y', this.path(name)], signal);
       for (const volume of this.group.volumes().filter((volume) => this.owns(volume) && volume.active)) {
         try {
           await this.#stretch(volume);

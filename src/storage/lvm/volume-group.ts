@@ -172,8 +172,17 @@ export class VolumeGroup {
    * volumes that are made but not yet wiped.
    */
   async execute(args: readonly string[], effect: Effect | typeof askLvm): Promise<void> {
+    await this.#carryOut(() => this.lvm.execute(args), effect);
+  }
+
+  /** Within `change`: the same for a command that gives volumes their devices, however long that takes. It can be called off. */
+  async activate(args: readonly string[], signal: AbortSignal): Promise<void> {
+    await this.#carryOut(() => this.lvm.activate(args, signal), askLvm);
+  }
+
+  async #carryOut(command: () => Promise<unknown>, effect: Effect | typeof askLvm): Promise<void> {
     try {
-      await this.lvm.execute(args);
+      await command();
     } catch (error) {
       this.#inDoubt = true;
       // LVM that did not answer at all would not answer this either: its caller shall not wait for it again.
