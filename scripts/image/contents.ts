@@ -22,7 +22,7 @@ export const programs: Readonly<Record<string, readonly string[]>> = {
 
   // Mounts, loop devices, probing, erasing, freezing, and the way to the node's own LVM.
   mount: ['losetup', 'mount', 'umount'],
-  'util-linux': ['blkdiscard', 'blkid', 'fallocate', 'fsfreeze', 'nsenter', 'wipefs'],
+  'util-linux': ['blkdiscard', 'blkid', 'fallocate', 'flock', 'fsfreeze', 'nsenter', 'wipefs'],
 };
 
 /** Node is no Debian package, but linked with libraries of these; the first says to scanners what release it is. */

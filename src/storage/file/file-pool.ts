@@ -18,7 +18,7 @@ import { DirectorySpace } from './directory-space.ts';
 import { FileErasure } from './file-erasure.ts';
 import { LoopDevices } from './loop-devices.ts';
 import { PoolMarker } from './pool-marker.ts';
-import { reflink } from './reflink.ts';
+import { reflink, thaw } from './reflink.ts';
 import { type Label, VolumeFiles } from './volume-files.ts';
 
 export interface FilePoolOptions {
@@ -76,7 +76,7 @@ export class FilePool implements ServedPool {
     this.#log = log.child({ deviceClass: deviceClass.name, path: deviceClass.path });
   }
 
-  /** Reads the directory, clears away what a crash left half-made, attaches what a reboot detached, and goes on erasing. */
+  /** Reads the directory, clears away what a crash left half-made, attaches what a reboot detached, thaws, and goes on erasing. */
   static async open(options: FilePoolOptions, signal: AbortSignal): Promise<FilePool> {
     const pool = new FilePool(options);
     const { path, name, erase } = options.deviceClass;
@@ -92,6 +92,7 @@ export class FilePool implements ServedPool {
     }
     await mustBeErasable({ kind: 'file', path }, erase);
     await pool.refresh(signal);
+    await pool.#thawAll();
     return pool;
   }
 
@@ -279,9 +280,19 @@ export class FilePool implements ServedPool {
       family,
     };
     await this.#loops.flush(devicePath);
-    const copy = (draft: string) =>
-      reflink(this.#run, this.#files.imagePath(id), draft, [devicePath, luksDevicePath(id)]);
+    const [source, frozenNote] = [this.#files.imagePath(id), this.#files.frozenNote(id)];
+    const copy = (target: string) =>
+      reflink(this.#run, { source, target, frozenNote, devices: [devicePath, luksDevicePath(id)] });
     await this.#files.makeCopy(wanted.id, sizeBytes, label, copy, signal);
+  }
+
+  /** If an agent before this one was killed while it copied. */
+  async #thawAll(): Promise<void> {
+    for (const id of await this.#files.listFrozen()) {
+      const volume = this.#volumes.get(id);
+      this.#log.warn({ volume: id }, `the filesystem on volume ${id} was left frozen by a copy and is thawed`);
+      await thaw(this.#run, this.#files.frozenNote(id), volume ? [volume.devicePath, luksDevicePath(id)] : []);
+    }
   }
 
   /** The volume by this name, which may be there from an earlier call: then it must be what is asked for now. */

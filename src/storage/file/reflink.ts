@@ -1,43 +1,70 @@
-import { readFile } from 'node:fs/promises';
-import { CommandFailed, CommandTimedOut, type Run } from '../../base/exec.ts';
+import { readFile, rm } from 'node:fs/promises';
+import { CommandFailed, type Run } from '../../base/exec.ts';
 import { SnapshotUnsupported } from '../errors.ts';
 import { parseMountInfo } from '../mountinfo.ts';
 
 const timeoutMs = 60_000;
 
-/**
- * One process does it all, so that it comes to its end even if we are killed meanwhile: nobody else would thaw what it
- * has frozen. Its own language, as we read what it says.
- */
+/** One process does it all, so that it usually comes to its end even if we are killed. Its own language, as we read what it says. */
 const copyFrozen = `
 export LC_ALL=C
 [ -z "$3" ] || fsfreeze --freeze "$3" || exit
 cp --reflink=always "$1" "$2"
 status=$?
-[ -z "$3" ] || fsfreeze --unfreeze "$3"
+[ -z "$3" ] || fsfreeze --unfreeze "$3" || exit
 exit $status`;
 
+export interface ReflinkRequest {
+  readonly source: string;
+  readonly target: string;
+  /** Where it is noted that the filesystem is frozen: not on that filesystem itself. */
+  readonly frozenNote: string;
+  /** What the filesystem may be mounted from. */
+  readonly devices: readonly string[];
+}
+
 /**
- * Copies a file at one moment and without copying data: both share their blocks until one of them is written.
- * A filesystem that is mounted from one of the devices stands still meanwhile, so that the copy of it is whole.
+ * Copies a file at one moment and without copying data: both share their blocks until one of them is written. A filesystem
+ * that is mounted from one of the devices stands still meanwhile, so that the copy of it is whole.
  */
-export async function reflink(run: Run, source: string, target: string, devices: readonly string[]): Promise<void> {
-  const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
-  const mountpoint = mounts.find((mount) => devices.includes(mount.source))?.target ?? '';
+export async function reflink(run: Run, { source, target, frozenNote, devices }: ReflinkRequest): Promise<void> {
+  const mountpoint = await mountpointOf(devices);
+  const alone = mountpoint === undefined ? [] : ['flock', frozenNote]; // makes the note, and holds it to the end
+  const [program = '', ...words] = [...alone, 'sh', '-c', copyFrozen, 'copy', source, target, mountpoint ?? ''];
   try {
-    await run(['sh', '-c', copyFrozen, 'copy', source, target, mountpoint], { timeoutMs });
+    await run([program, ...words], { timeoutMs });
+    await rm(frozenNote, { force: true });
   } catch (error) {
-    if (error instanceof CommandTimedOut && mountpoint)
-      await run(['fsfreeze', '--unfreeze', mountpoint], { timeoutMs });
-    if (
-      !(error instanceof CommandFailed) ||
-      !/failed to clone .*: (Operation not supported|Invalid)/.test(error.stderr)
-    )
-      throw error;
+    if (mountpoint !== undefined) await thaw(run, frozenNote, devices);
+    const isRefused = error instanceof CommandFailed && cannotShare.test(error.stderr);
+    if (!isRefused) throw error;
     throw new SnapshotUnsupported(
       `the filesystem that holds ${source} cannot share blocks between files, so there are no snapshots or clones; ` +
         'use a directory on xfs or btrfs, or a thin device class',
       { cause: error },
     );
   }
+}
+
+const cannotShare = /failed to clone .*: (Operation not supported|Invalid)/;
+
+/**
+ * Thaws what the note says was frozen and may still be, if whoever froze it was killed with all its processes. One that has
+ * outlived its agent holds the note, and is waited for. Without a note nothing is thawed: others freeze filesystems too.
+ */
+export async function thaw(run: Run, frozenNote: string, devices: readonly string[]): Promise<void> {
+  const mountpoint = await mountpointOf(devices);
+  if (mountpoint !== undefined) {
+    const script = 'LC_ALL=C exec fsfreeze --unfreeze "$1"';
+    await run(['flock', frozenNote, 'sh', '-c', script, 'thaw', mountpoint], { timeoutMs }).catch((error: unknown) => {
+      const wasNotFrozen = error instanceof CommandFailed && /Invalid argument/.test(error.stderr);
+      if (!wasNotFrozen) throw error;
+    });
+  }
+  await rm(frozenNote, { force: true });
+}
+
+async function mountpointOf(devices: readonly string[]): Promise<string | undefined> {
+  const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
+  return mounts.find(({ source }) => devices.includes(source))?.target;
 }

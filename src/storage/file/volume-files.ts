@@ -30,6 +30,7 @@ export class LabelUnreadable extends MoorageError {
 
 const imageSuffix = '.img';
 const labelSuffix = '.json';
+const frozenSuffix = '.img.frozen';
 /** Our own names only: whatever else lies in the directory is not ours to clear away. */
 const unfinished = /\.(img|json)\.new$/;
 const bytesPerBlock = 512n; // as stat counts, on any filesystem
@@ -112,6 +113,17 @@ export class VolumeFiles {
       const isLeft = unfinished.test(name) || (id !== undefined && !images.has(id) && (await this.#isLabel(name)));
       if (isLeft) await rm(join(this.directory, name), { force: true });
     }
+  }
+
+  /** There while the filesystem on the volume may be frozen, for a copy of it. */
+  frozenNote(id: VolumeId): string {
+    return join(this.directory, `${id}${frozenSuffix}`);
+  }
+
+  /** The volumes whose filesystems a crash may have left frozen. */
+  async listFrozen(): Promise<VolumeId[]> {
+    const names = await readdir(this.directory);
+    return names.filter((name) => name.endsWith(frozenSuffix)).map((name) => name.slice(0, -frozenSuffix.length));
   }
 
   /** How large it is, and how much of that is on the disk. */

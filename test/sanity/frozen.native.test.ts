@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { RpcClient } from '../../src/rpc/client.ts';
+import { Controller, VolumeCapability_AccessMode_Mode as Mode, Node } from '../../src/rpc/gen/csi/v1/csi_pb.ts';
+import { scratchDirectory, sh, whyNotRoot } from '../native/scratch.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { StandaloneProcess } from './standalone-process.ts';
+
+const timeoutMs = 120_000;
+
+/** A frozen filesystem lets nobody write, and whoever tries cannot even be killed. */
+test('a filesystem that was frozen for a copy is thawed by the next agent, if this one dies with all its processes', {
+  skip: whyNotRoot,
+}, async (t) => {
+  const programs = await scratchDirectory(t);
+  const copying = join(programs, 'copying');
+  const path = process.env['PATH'] ?? '';
+  process.env['PATH'] = `${programs}:${path}`;
+  t.after(() => void (process.env['PATH'] = path));
+  const standalone = await StandaloneProcess.onFiles(t);
+  using controllerClient = new RpcClient(Controller, standalone.socket);
+  using nodeClient = new RpcClient(Node, standalone.socket);
+  const [controller, node] = [controllerClient.methods, nodeClient.methods];
+  const volumeCapability = {
+    accessMode: { mode: Mode.SINGLE_NODE_WRITER },
+    accessType: { case: 'mount' as const, value: { fsType: 'ext4' } },
+  };
+  const { volume } = await controller.createVolume(
+    { name: 'data', capacityRange: { requiredBytes: 48n * 1024n ** 2n }, volumeCapabilities: [volumeCapability] },
+    { timeoutMs },
+  );
+  const volumeId = volume?.volumeId ?? '';
+  const stagingTargetPath = join(programs, 'staging');
+  await mkdir(stagingTargetPath);
+  await node.nodeStageVolume({ volumeId, stagingTargetPath, volumeCapability }, { timeoutMs });
+
+  await writeFile(join(programs, 'cp'), `#!/bin/sh\necho $$ >${copying}\nexec sleep 600\n`);
+  await chmod(join(programs, 'cp'), 0o755);
+  const lost = assert.rejects(controller.createSnapshot({ name: 'night', sourceVolumeId: volumeId }, { timeoutMs }));
+  const group = await eventually('the copy is under way', async () => {
+    const pid = (await readFile(copying, 'utf8')).trim();
+    return pid !== '' && Number(await sh(`ps -o pgid= -p ${pid}`));
+  });
+  assert.ok(group > 1);
+  await standalone.end('SIGKILL');
+  process.kill(-group, 'SIGKILL'); // as all processes of a container are
+  await lost;
+  await rm(join(programs, 'cp'));
+
+  await standalone.restart();
+  await assert.rejects(
+    sh(`LC_ALL=C fsfreeze --unfreeze ${stagingTargetPath}`),
+    { message: /Invalid argument/ },
+    'frozen',
+  );
+  const { snapshot } = await controller.createSnapshot({ name: 'night', sourceVolumeId: volumeId }, { timeoutMs });
+  assert.ok(snapshot?.readyToUse);
+});
