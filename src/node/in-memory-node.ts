@@ -84,6 +84,14 @@ export async function node(t: TestContext) {
   };
   const told: string[] = [];
   const onPublished = (id: string) => told.push(id);
-  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, onPublished });
+  const volumes = new PublishedVolumes({
+    pools,
+    filesystems: mounts,
+    grower: mounts,
+    mounts,
+    ephemeral,
+    onPublished,
+    hold: async () => new AsyncDisposableStack(),
+  });
   return { volumes, publication, directory, stagingPath, targetPath, mounts, pool, told };
 }

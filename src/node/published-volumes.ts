@@ -5,6 +5,7 @@ import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from '
 import type { EphemeralVolume } from '../csi/volume-context.ts';
 import { filesystems } from '../storage/filesystem.ts';
 import type { FilesystemGrower } from '../storage/filesystem-growth.ts';
+import { holdDevice } from '../storage/held-device.ts';
 import { makeMountDirectory, makeMountFile, removeMountPoint } from '../storage/mount-point.ts';
 import type { Mounts } from '../storage/mounts.ts';
 import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
@@ -25,7 +26,11 @@ interface Collaborators {
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
   /** How to see how full a volume is. */
   readonly look?: typeof volumeStats;
+  /** How to keep a volume's device while it is made ready. */
+  readonly hold?: Hold;
 }
+
+type Hold = (volume: Volume) => Promise<AsyncDisposable>;
 
 /** Shows this node's volumes to its pods. What happens to a volume happens one after the other; volumes do not wait for each other. */
 export class PublishedVolumes implements NodeVolumes {
@@ -36,25 +41,28 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #ephemeral: Collaborators['ephemeral'];
   readonly #onPublished: Collaborators['onPublished'];
   readonly #look: typeof volumeStats;
+  readonly #hold: Hold;
   readonly #lock = new KeyedLock();
   /** Since this process has started: what was published earlier is not known. */
   readonly #targets = new Map<VolumeId, Set<string>>();
   /** Looks under way, by path. */
   readonly #looks = new Map<string, Promise<VolumeStats>>();
 
-  constructor({ pools, filesystems, grower, mounts, ephemeral, onPublished, look = volumeStats }: Collaborators) {
+  constructor({ pools, filesystems, grower, mounts, ephemeral, onPublished, ...ways }: Collaborators) {
     this.#pools = pools;
     this.#filesystems = filesystems;
     this.#grower = grower;
     this.#mounts = mounts;
     this.#ephemeral = ephemeral;
     this.#onPublished = onPublished;
-    this.#look = look;
+    this.#look = ways.look ?? volumeStats;
+    this.#hold = ways.hold ?? holdDevice;
   }
 
   async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, async () => {
-      const { pool } = this.#find(volumeId);
+      const { pool, volume } = this.#find(volumeId);
+      await using _ = await this.#hold(volume);
       // A raw device is bound for each pod directly; that it is there is all there is to say.
       if (use.kind === 'filesystem') await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
     });
@@ -135,6 +143,7 @@ export class PublishedVolumes implements NodeVolumes {
   async #show(publication: Publication, signal: AbortSignal): Promise<void> {
     const { volumeId, targetPath: target, stagingPath, readOnly, use } = publication;
     const { pool, volume } = this.#find(volumeId);
+    await using _ = await this.#hold(volume);
     if (use.kind === 'block') {
       if (!volume.tags.includes(rawTag)) await pool.addTags(volumeId, [rawTag], signal);
       await makeMountFile(target);

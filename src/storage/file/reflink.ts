@@ -30,7 +30,7 @@ export interface ReflinkRequest {
 export async function reflink(run: Run, { source, target, frozenNote, devices }: ReflinkRequest): Promise<void> {
   const mountpoint = await mountpointOf(devices);
   const alone = mountpoint === undefined ? [] : ['flock', frozenNote]; // makes the note, and holds it to the end
-  const [program = '', ...words] = [...alone, 'sh', '-c', copyFrozen, 'copy', source, target, mountpoint ?? ''];
+  const [program, ...words] = [...alone, 'sh', '-c', copyFrozen, 'copy', source, target, mountpoint ?? ''];
   try {
     await run([program, ...words], { timeoutMs });
     await rm(frozenNote, { force: true });

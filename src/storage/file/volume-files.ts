@@ -43,6 +43,11 @@ const labelSchema = v.object({
   family: v.optional(v.string()),
 });
 
+/** The file that holds the data of a volume. */
+export function imageName(id: VolumeId): string {
+  return `${id}${imageSuffix}`;
+}
+
 /**
  * The directory of a file pool. A volume `v` is `v.img`, which holds its data, and `v.json`, which is its label.
  * It exists as soon as `v.img` has its name, and that comes last; it is gone as soon as `v.img` is, and that comes first.
@@ -57,7 +62,7 @@ export class VolumeFiles {
   }
 
   imagePath(id: VolumeId): string {
-    return join(this.directory, `${id}${imageSuffix}`);
+    return join(this.directory, imageName(id));
   }
 
   async list(): Promise<VolumeId[]> {

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type Run, run } from '../../src/base/exec.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { EphemeralVolumes } from '../../src/node/ephemeral-volumes.ts';
+import { publishing } from '../../src/node/publishing.ts';
+import { Pools } from '../../src/storage/pools.ts';
+import { mebibyte, mounted, mounts, signal } from './node-of-test.ts';
+import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
+
+const native = { skip: whyNotRoot };
+const sizeBytes = 32n * mebibyte;
+
+test('a volume that is being staged cannot be removed, so that its loop device goes to no other', native, async (t) => {
+  const directory = await scratchDirectory(t);
+  const path = join(directory, 'pool');
+  await mkdir(path);
+  const pool = await openFilePool(path);
+  const { devicePath } = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);
+  const removals: unknown[] = [];
+  const meanwhile: Run = async (command, options) => {
+    if (command[0] === 'mkfs.ext4') {
+      removals.push(await pool.remove('staged', signal).catch((error: unknown) => error));
+      await pool.create({ id: 'other', sizeBytes, tags: [] }, signal);
+    }
+    return run(command, options);
+  };
+  const pools = new Pools([pool], 'files');
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const stagingPath = join(directory, 'staging');
+  await publishing({ pools, ephemeral, run: meanwhile }).stage(
+    { volumeId: 'staged', stagingPath, use: mounted('ext4') },
+    signal,
+  );
+  assert.match(String(removals), /^VolumeInUse:/);
+  assert.equal((await mounts.at(stagingPath))?.source, pool.get('staged')?.devicePath);
+  assert.equal(pool.get('staged')?.devicePath, devicePath);
+  const other = pool.get('other')?.devicePath;
+  assert.equal(await sh(`head -c 65536 ${other} | tr -d '\\0' | wc -c`), '0', 'the other one was not touched');
+});
+
+test('a loop device that is no longer that of the volume is not used', native, async (t) => {
+  const directory = await scratchDirectory(t);
+  const pool = await openFilePool(directory);
+  const volume = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);
+  const { devicePath } = await pool.create({ id: 'other', sizeBytes, tags: [] }, signal);
+  t.mock.method(pool, 'get', () => ({ ...volume, devicePath })); // as somebody knew it just before
+  const pools = new Pools([pool], 'files');
+  const volumes = publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
+  const stagingPath = join(directory, 'staging');
+  const staging = { volumeId: 'staged', stagingPath, use: mounted('ext4') };
+  await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceTakenAway', code: 'Unavailable' });
+  const publication = { ...staging, targetPath: join(directory, 'target'), readOnly: false, exclusive: false };
+  await assert.rejects(volumes.publish({ ...publication, use: { kind: 'block' }, ephemeral: undefined }, signal), {
+    name: 'DeviceTakenAway',
+  });
+  assert.equal(await sh(`head -c 65536 ${devicePath} | tr -d '\\0' | wc -c`), '0');
+});
