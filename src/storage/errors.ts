@@ -141,6 +141,18 @@ export class VolumeHasSnapshots extends MoorageError {
   }
 }
 
+/** LVM would write down the disk as lost with any change of the group, and not take it back when it returns. */
+export class DiskMissing extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(group: string) {
+    super(
+      `a disk of volume group ${group} cannot be found, so nothing is changed in it; bring the disk back, ` +
+        `or if it is lost remove it with vgreduce --removemissing ${group}`,
+    );
+  }
+}
+
 /** The volume is known, but has no device that could be opened; somebody must act before trying again can help. */
 export class VolumeInactive extends MoorageError {
   readonly code = 'FailedPrecondition';

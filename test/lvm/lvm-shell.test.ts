@@ -13,7 +13,7 @@ import { deviceNamesIn } from '../../src/storage/lvm/activation-changes.ts';
 import { Lvm } from '../../src/storage/lvm/lvm.ts';
 import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
 import { MetadataAreas } from '../../src/storage/lvm/metadata-area.ts';
-import { parseReport, reportArguments } from '../../src/storage/lvm/report.ts';
+import { type Disk, parseReport, reportArguments } from '../../src/storage/lvm/report.ts';
 import { ThickPool } from '../../src/storage/lvm/thick-pool.ts';
 import { VolumeGroup } from '../../src/storage/lvm/volume-group.ts';
 import { eventually } from '../worlds/host/eventually.ts';
@@ -241,11 +241,11 @@ test('a disk that hangs makes one request fail at its deadline; when it answers 
   const figures = newLvmFigures();
   const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 4_000, ...its });
   undoAfter(t, async () => lvm.close());
-  const areas = new MetadataAreas();
+  const areas = new MetadataAreas(vg);
   let hangs = false;
   let lastRead: number | undefined;
-  const sequenceNumberOf = async (devices: readonly string[]) => {
-    if (!hangs) lastRead = await areas.sequenceNumberOf(vg, devices); // it hangs just after it was read
+  const sequenceNumberOf = async (disks: readonly Disk[]) => {
+    if (!hangs) lastRead = await areas.sequenceNumberOf(disks); // it hangs just after it was read
     return lastRead;
   };
   const deviceNames = () => deviceNamesIn(`/dev/${vg}`);

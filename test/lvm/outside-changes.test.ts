@@ -5,8 +5,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { MetadataAreas } from '../../src/storage/lvm/metadata-area.ts';
 import { VolumeGroups } from '../../src/storage/lvm/volume-groups.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
+import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { undoAfter } from '../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
@@ -95,6 +97,25 @@ test('a disk that is added is used, and one that is taken away is not waited for
   await command('vgreduce', vg, second);
   await seen(pool, () => pool.capacity().freeBytes === before);
   await pool.create({ id: 'small', sizeBytes: 4n * mebibyte, tags: [] }, signal);
+});
+
+test('what is read of the disks while others write is not kept as what they have written', async (t) => {
+  const disk = await faults.slowWrites(t, disks()[0] ?? '', 300);
+  const vg = await volumeGroup(t, { disks: [disk.path] });
+  await command('lvcreate', '-y', '-n', 'data', '-L', '4m', vg); // so that the kernel keeps what it has of the disk
+  await disk.breakNow();
+  const field = (report: string, name: string) => command(report, '--noheadings', '-o', name, vg);
+  const own = [{ path: disk.path, uuid: (await field('vgs', 'pv_uuid')).replaceAll('-', '') }];
+  const areas = new MetadataAreas(vg);
+  for (const tag of ['one', 'two']) {
+    const done = new AbortController();
+    const reading = (async () => {
+      while (!done.signal.aborted) await areas.sequenceNumberOf(own);
+    })();
+    await command('lvchange', '-y', '--addtag', tag, `${vg}/data`).finally(() => done.abort());
+    await reading;
+    assert.equal(await areas.sequenceNumberOf(own), Number(await field('vgs', 'vg_seqno')));
+  }
 });
 
 test('a disk whose metadata LVM ignores is not listened to either', async (t) => {

@@ -124,7 +124,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 
   async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
     checkAddedTags(tags);
-    return this.group.change(signal, async () => {
+    return this.group.changeSurely(signal, async () => {
       const volume = this.mustHave(id);
       const missing = tags.filter((tag) => !volume.tags.includes(tag));
       if (missing.length > 0) await changeTags(this.group, volume, { add: missing, remove: [] });

@@ -63,9 +63,8 @@ export class Lvm {
     return rootOf(this.#command);
   }
 
-  /** The disks of the group. Without any there is no shell. */
-  useDisks({ devices, metadataAreaBytes }: Disks): void {
-    const disks = { devices, metadataAreaBytes };
+  /** The disks of the group. Without any, as when not all of them are known, there is no shell. */
+  useDisks(disks: Disks): void {
     if (isDeepStrictEqual(disks, this.#disks)) return;
     this.#disks = disks;
     this.close();

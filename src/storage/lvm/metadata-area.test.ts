@@ -1,19 +1,21 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import * as fc from 'fast-check';
-import { findMetadataArea, MetadataAreas, readSequenceNumber } from './metadata-area.ts';
+import { findLabel, MetadataAreas, readSequenceNumber } from './metadata-area.ts';
 
 const areaAt = 4096;
 const textAt = 8192;
+const uuid = 'WydrbHS1lGWydrbHS1lGWydrbHS1lGWy';
 
 /** The beginning of a physical volume, as LVM writes it. */
 function physicalVolume(sequenceNumber: number): Buffer {
   const disk = Buffer.alloc(areaAt + textAt + 4096);
   disk.write('LABELONE', 512, 'latin1');
   disk.writeUInt32LE(32, 512 + 20);
+  disk.write(uuid, 512 + 32, 'latin1');
   const areas = 512 + 32 + 40;
   disk.writeBigUInt64LE(1048576n, areas); // one data area, which reaches to the end
   disk.writeBigUInt64LE(BigInt(areaAt), areas + 32);
@@ -24,39 +26,62 @@ function physicalVolume(sequenceNumber: number): Buffer {
   return disk;
 }
 
-async function device(t: TestContext, content: Buffer): Promise<string> {
+async function newDisk(t: TestContext, content: Buffer) {
   const dir = await mkdtemp(join(tmpdir(), 'moorage-'));
   t.after(() => rm(dir, { recursive: true }));
-  await writeFile(join(dir, 'device'), content);
-  return join(dir, 'device');
+  const path = join(dir, 'device');
+  await writeFile(path, content);
+  return { path, uuid };
 }
 
-test('the sequence number is read from the devices that have one, and each change is seen', async (t) => {
-  const areas = new MetadataAreas();
-  const first = await device(t, Buffer.alloc(8192));
-  const second = await device(t, physicalVolume(624));
-  const devices = ['/no/such/device', first, second];
-  assert.equal(await areas.sequenceNumberOf('vg-1.x', devices), 624);
-  await writeFile(second, physicalVolume(625));
-  assert.equal(await areas.sequenceNumberOf('vg-1.x', devices), 625);
-  await writeFile(second, Buffer.alloc(8192));
-  assert.equal(await areas.sequenceNumberOf('vg-1.x', devices), undefined);
+/** A disk of the group that LVM keeps no metadata on. */
+function withoutArea(): Buffer {
+  const disk = physicalVolume(900);
+  disk.fill(0, 512 + 32 + 40 + 32, 512 + 32 + 40 + 48);
+  return disk;
+}
+
+test('the sequence number is read from the disks that have one, and each change is seen', async (t) => {
+  const areas = new MetadataAreas('vg-1.x');
+  const disks = [await newDisk(t, withoutArea()), await newDisk(t, physicalVolume(624))] as const;
+  assert.equal(await areas.sequenceNumberOf(disks), 624);
+  await writeFile(disks[1].path, physicalVolume(625));
+  assert.equal(await areas.sequenceNumberOf(disks), 625);
+  assert.equal(await new MetadataAreas('vg-1').sequenceNumberOf(disks), undefined);
 });
 
-test('the newest metadata of the group counts; ignored, old and foreign areas do not', async (t) => {
-  const areas = new MetadataAreas();
+test('a disk that is gone, or is another one by now, makes all of them tell nothing', async (t) => {
+  const areas = new MetadataAreas('vg-1.x');
+  const disks = [await newDisk(t, physicalVolume(7)), await newDisk(t, withoutArea())] as const;
+  assert.equal(await areas.sequenceNumberOf(disks), 7);
+  for (const { path } of disks) {
+    const content = await readFile(path);
+    const other = Buffer.from(content);
+    other.write('another', 512 + 32, 'latin1');
+    other.fill(0, areaAt);
+    for (const replaced of [Buffer.alloc(16384), Buffer.alloc(0), other]) {
+      await writeFile(path, replaced);
+      assert.equal(await areas.sequenceNumberOf(disks), undefined);
+    }
+    await rm(path);
+    assert.equal(await areas.sequenceNumberOf(disks), undefined);
+    await writeFile(path, content);
+    assert.equal(await areas.sequenceNumberOf(disks), 7);
+  }
+});
+
+test('the newest metadata of the group counts; ignored and old areas do not', async (t) => {
   const ignored = physicalVolume(900);
   ignored.writeUInt32LE(1, areaAt + 60);
-  const devices = await Promise.all([ignored, physicalVolume(3), physicalVolume(7)].map((disk) => device(t, disk)));
-  assert.equal(await areas.sequenceNumberOf('vg-1.x', devices), 7);
-  assert.equal(await areas.sequenceNumberOf('vg-1', devices), undefined);
+  const disks = await Promise.all([ignored, physicalVolume(3), physicalVolume(7)].map((disk) => newDisk(t, disk)));
+  assert.equal(await new MetadataAreas('vg-1.x').sequenceNumberOf(disks), 7);
 });
 
 test('a device without metadata, or with another content, tells nothing and harms nothing', async () => {
   const disk = physicalVolume(7);
   const readAt = (content: Buffer) => async (position: number, length: number) =>
     content.subarray(position, position + length);
-  assert.equal(findMetadataArea(disk.subarray(0, 2048)), areaAt);
+  assert.deepEqual(findLabel(disk.subarray(0, 2048)), { uuid, areaAt });
   assert.equal(await readSequenceNumber(readAt(disk), areaAt, 'vg-1.x'), 7);
   const change = fc.record({ at: fc.nat(disk.length - 1), bytes: fc.uint8Array({ minLength: 1, maxLength: 16 }) });
   await fc.assert(
@@ -64,7 +89,7 @@ test('a device without metadata, or with another content, tells nothing and harm
       const broken = Buffer.from(disk);
       for (const { at, bytes } of changes) broken.set(bytes.subarray(0, disk.length - at), at);
       const cut = broken.subarray(0, length);
-      const found = findMetadataArea(cut.subarray(0, 2048));
+      const found = findLabel(cut.subarray(0, 2048))?.areaAt;
       if (found === undefined) return;
       const sequenceNumber = await readSequenceNumber(readAt(cut), found, 'vg-1.x');
       assert.ok(sequenceNumber === undefined || Number.isSafeInteger(sequenceNumber));

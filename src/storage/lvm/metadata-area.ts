@@ -1,4 +1,6 @@
-import { open } from 'node:fs/promises';
+import { constants, open } from 'node:fs/promises';
+import { MoorageError } from '../../base/errors.ts';
+import type { Disk } from './report.ts';
 
 const sectorBytes = 512;
 const labelId = 'LABELONE';
@@ -32,24 +34,35 @@ export async function readSequenceNumber(readAt: ReadAt, areaAt: number, group: 
   return match?.[1] === group ? Number(match[2]) : undefined;
 }
 
-/** Where the first metadata area begins, as the label says. */
-export function findMetadataArea(start: Buffer): number | undefined {
+/** What LVM has written to the beginning of a disk. */
+export interface Label {
+  readonly uuid: string;
+  /** Where its first metadata area begins; a disk need not have one. */
+  readonly areaAt: number | undefined;
+}
+
+export function findLabel(start: Buffer): Label | undefined {
   for (let sector = 0; sector < labelSectors; sector++) {
     const label = start.subarray(sector * sectorBytes, (sector + 1) * sectorBytes);
-    if (label.length === sectorBytes && label.toString('latin1', 0, 8) === labelId) return metadataAreaIn(label);
+    if (label.length < sectorBytes || label.toString('latin1', 0, labelId.length) !== labelId) continue;
+    const headerAt = label.readUInt32LE(headerOffsetAt);
+    return {
+      uuid: label.toString('latin1', headerAt, headerAt + uuidBytes),
+      areaAt: metadataAreaIn(label, headerAt + areasAt),
+    };
   }
   return undefined;
 }
 
 const headerOffsetAt = 20;
+const uuidBytes = 32;
 const areasAt = 40; // after the uuid and the size of the device
 const areaBytes = 16;
 
 /** The header lists data areas, an empty one, metadata areas, and an empty one; each is an offset and a size. */
-function metadataAreaIn(label: Buffer): number | undefined {
-  let at = label.readUInt32LE(headerOffsetAt) + areasAt;
+function metadataAreaIn(label: Buffer, areasAt: number): number | undefined {
   let lists = 0;
-  for (; at + areaBytes <= label.length; at += areaBytes) {
+  for (let at = areasAt; at + areaBytes <= label.length; at += areaBytes) {
     const offset = label.readBigUInt64LE(at);
     if (offset === 0n) lists++;
     else if (lists === 1) return offset < maxAreaBytes ? Number(offset) : undefined;
@@ -58,34 +71,78 @@ function metadataAreaIn(label: Buffer): number | undefined {
   return undefined;
 }
 
-/** Reads the metadata of volume groups, and remembers where on each device it is. */
+/** Reads the metadata of one volume group, one reader at a time, and remembers where on each disk it is. */
 export class MetadataAreas {
+  readonly #group: string;
   readonly #areaAt = new Map<string, number>();
+  readonly #buffer = alignedBuffer();
 
-  /** The highest of its devices: one that was away for a while has an old one, which LVM does not go by either. */
-  async sequenceNumberOf(group: string, devices: readonly string[]): Promise<number | undefined> {
-    let highest: number | undefined;
-    for (const device of devices) {
-      try {
-        const sequenceNumber = await this.#read(device, group);
-        if (sequenceNumber !== undefined) highest = Math.max(sequenceNumber, highest ?? 0);
-      } catch {
-        // Another device may tell; if none does, LVM is asked.
-      }
-    }
-    return highest;
+  constructor(group: string) {
+    this.#group = group;
   }
 
-  async #read(device: string, group: string): Promise<number | undefined> {
-    await using file = await open(device, 'r');
+  /**
+   * The highest of its disks: one that was away for a while has an old one, which LVM does not go by either. Undefined
+   * if one of them cannot be read, or is another disk by now: then only LVM can tell what the group is made of.
+   */
+  async sequenceNumberOf(disks: readonly Disk[]): Promise<number | undefined> {
+    let highest: number | undefined;
+    try {
+      for (const disk of disks) {
+        const sequenceNumber = await this.#read(disk);
+        if (sequenceNumber !== undefined) highest = Math.max(sequenceNumber, highest ?? 0);
+      }
+      return highest;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async #read({ path, uuid }: Disk): Promise<number | undefined> {
+    await using file = await open(path, constants.O_RDONLY | constants.O_DIRECT);
     const readAt: ReadAt = async (position, length) => {
-      const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, position);
-      return buffer.subarray(0, bytesRead);
+      const before = position % blockBytes;
+      const blocks = Math.ceil((before + length) / blockBytes);
+      const { bytesRead } = await file.read(this.#buffer, 0, blocks * blockBytes, position - before);
+      return Buffer.from(this.#buffer.subarray(before, Math.min(before + length, bytesRead)));
     };
-    const areaAt = this.#areaAt.get(device) ?? findMetadataArea(await readAt(0, labelSectors * sectorBytes));
-    const sequenceNumber = areaAt === undefined ? undefined : await readSequenceNumber(readAt, areaAt, group);
-    if (sequenceNumber === undefined || areaAt === undefined) this.#areaAt.delete(device);
-    else this.#areaAt.set(device, areaAt);
-    return sequenceNumber;
+    const knownAt = this.#areaAt.get(path);
+    const known = knownAt && (await readSequenceNumber(readAt, knownAt, this.#group));
+    if (known !== undefined) return known;
+    this.#areaAt.delete(path);
+    const label = findLabel(await readAt(0, labelSectors * sectorBytes));
+    if (label?.uuid !== uuid) throw new AnotherDisk(path);
+    if (label.areaAt === undefined) return undefined;
+    this.#areaAt.set(path, label.areaAt);
+    return await readSequenceNumber(readAt, label.areaAt, this.#group);
+  }
+}
+
+/** What can be read at once, and where, without the kernel's cache: a multiple of what any disk reads. */
+const blockBytes = 4096;
+
+/**
+ * LVM writes past the kernel's cache, which does not always hear of it: what was read into the cache while LVM wrote can
+ * stay there, old, until LVM writes again. Reads past the cache want memory that begins with a page, as this kind does.
+ */
+function alignedBuffer(): Uint8Array {
+  return new Uint8Array(new WebAssembly.Memory({ initial: 1, maximum: 1 }).buffer);
+}
+
+/** Node has it; its types only know the name. */
+declare global {
+  namespace WebAssembly {
+    const Memory: new (size: {
+      readonly initial: number;
+      readonly maximum: number;
+    }) => { readonly buffer: ArrayBuffer };
+  }
+}
+
+class AnotherDisk extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor(path: string) {
+    super(`${path} is not the disk of the volume group that it was`);
   }
 }

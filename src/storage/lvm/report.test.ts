@@ -14,8 +14,8 @@ function report(volumes: readonly Record<string, string>[], group: Record<string
     ...group,
   };
   const pv = [
-    { pv_name: '/dev/sdb', pv_mda_size: '1044480' },
-    { pv_name: '[unknown]', pv_mda_size: '0' },
+    { pv_name: '/dev/sdb', pv_uuid: 'Wydr-bH', pv_mda_size: '1044480' },
+    { pv_name: '[unknown]', pv_uuid: 'xxxx-xx', pv_mda_size: '0' },
   ];
   return JSON.stringify({ report: [{ vg: [vg], pv, lv: volumes, pvseg: [], seg: [] }] });
 }
@@ -69,7 +69,8 @@ test('sizes, tags and devices are read; a device that is missing has no path', (
     extentBytes: extent,
     extents: 1023n,
     freeExtents: 1000n,
-    devices: ['/dev/sdb'],
+    disks: [{ path: '/dev/sdb', uuid: 'WydrbH' }],
+    isPartial: true,
     metadataAreaBytes: 1044480n,
     volumes: [data, { ...data, name: 'idle', active: false, tags: [] }],
   });

@@ -8,11 +8,21 @@ export interface GroupReport {
   readonly extentBytes: bigint;
   readonly extents: bigint;
   readonly freeExtents: bigint;
-  /** The paths of its devices; of one that is missing there is none. */
-  readonly devices: readonly string[];
+  /** Those that LVM has found. */
+  readonly disks: readonly Disk[];
+  /** LVM has not found all of its disks. */
+  readonly isPartial: boolean;
   /** The largest area on them that LVM keeps the group's metadata in. */
   readonly metadataAreaBytes: bigint;
   readonly volumes: readonly LogicalVolume[];
+}
+
+/** A disk of a volume group. */
+export interface Disk {
+  /** As LVM names it now. */
+  readonly path: string;
+  /** LVM's own name for it, as its label has it. */
+  readonly uuid: string;
 }
 
 /** A logical volume of any kind that has a name of its own; LVM's own parts are left out. */
@@ -64,7 +74,7 @@ export function reportArguments(volumeGroup: string): string[] {
     ...['--reportformat', 'json', '--units', 'b', '--nosuffix'],
     ...['--configreport', 'vg', '-o', groupFields.join(',')],
     ...['--configreport', 'lv', '-o', volumeFields.join(',')],
-    ...['--configreport', 'pv', '-o', 'pv_name,pv_mda_size'],
+    ...['--configreport', 'pv', '-o', 'pv_name,pv_uuid,pv_mda_size'],
     ...['--configreport', 'seg', '-o', 'lv_name,stripes'],
     ...['--configreport', 'pvseg', '-o', 'pv_uuid'], // it comes in any case; one field keeps it small
     volumeGroup,
@@ -116,7 +126,7 @@ const fullReportSchema = v.object({
   report: v.tuple([
     v.object({
       vg: v.tuple([groupSchema]),
-      pv: v.array(v.object({ pv_name: v.string(), pv_mda_size: count })),
+      pv: v.array(v.object({ pv_name: v.string(), pv_uuid: v.string(), pv_mda_size: count })),
       lv: v.array(volumeSchema),
       seg: v.array(
         v.object({ lv_name: v.string(), stripes: v.pipe(v.string(), v.regex(/^\d{1,5}$/), v.transform(Number)) }),
@@ -140,6 +150,7 @@ const layoutSchema = v.object({
 
 export function parseReport(json: string): GroupReport {
   const [{ vg, pv, lv, seg }] = parse(fullReportSchema, json).report;
+  const found = pv.filter((row) => row.pv_name.startsWith('/')); // a disk that is missing has no path
   const stripesOf = new Map<string, Set<number>>();
   for (const { lv_name: name, stripes } of seg) stripesOf.set(name, (stripesOf.get(name) ?? new Set()).add(stripes));
   return {
@@ -147,7 +158,8 @@ export function parseReport(json: string): GroupReport {
     extentBytes: vg[0].vg_extent_size,
     extents: vg[0].vg_extent_count,
     freeExtents: vg[0].vg_free_count,
-    devices: pv.map((row) => row.pv_name).filter((path) => path.startsWith('/')),
+    disks: found.map((row) => ({ path: row.pv_name, uuid: row.pv_uuid.replaceAll('-', '') })),
+    isPartial: found.length < pv.length,
     metadataAreaBytes: pv.reduce((most, { pv_mda_size: size }) => (size > most ? size : most), 0n),
     volumes: lv
       .filter((row) => !row.lv_name.startsWith('['))

@@ -1,7 +1,8 @@
 import type { Clock } from '../../base/clock.ts';
+import type { Disk } from './report.ts';
 
-/** Of the metadata on these devices, without asking LVM; undefined if they do not tell. */
-export type SequenceNumberOf = (devices: readonly string[]) => Promise<number | undefined>;
+/** Of the metadata on these disks, without asking LVM; undefined if they do not tell. */
+export type SequenceNumberOf = (disks: readonly Disk[]) => Promise<number | undefined>;
 
 /** A device that does not answer within this time tells nothing; LVM has deadlines of its own. */
 const readTimeoutMs = 2_000;
@@ -17,10 +18,10 @@ export class SequenceNumber {
     this.#clock = clock;
   }
 
-  async read(devices: readonly string[]): Promise<number | undefined> {
+  async read(disks: readonly Disk[]): Promise<number | undefined> {
     if (this.#reading) return undefined; // a read that hangs must not be followed by more that hang
     this.#reading = true;
-    const reading = this.#sequenceNumberOf(devices).finally(() => {
+    const reading = this.#sequenceNumberOf(disks).finally(() => {
       this.#reading = false;
     });
     const late = Promise.withResolvers<undefined>();

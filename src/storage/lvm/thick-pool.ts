@@ -187,7 +187,7 @@ export class ThickPool extends LvmPool<ThickClass> {
     const { path } = this.mustHave(id);
     this.#copies.begin(id, source.name, async (signal) => {
       await this.#copyDevice(source.path, path, signal);
-      await this.group.change(signal, () =>
+      await this.group.changeSurely(signal, () =>
         changeTags(this.group, this.mustHave(id), { add: [copiedTag], remove: [] }),
       );
     });

@@ -61,7 +61,7 @@ export class ThinPool extends LvmPool<ThinClass> {
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     mustAllowThinSnapshots(this.name, this.deviceClass.erase);
-    return this.group.change(signal, async () => {
+    return this.group.changeSurely(signal, async () => {
       if (!(await this.madeSnapshot(source, wanted))) await this.#makeSnapshot(source, wanted);
       const snapshot = this.mustHave(wanted.id);
       await this.#growTo(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // also what was made at another size before

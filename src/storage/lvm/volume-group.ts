@@ -5,12 +5,13 @@ import { CommandFailed } from '../../base/exec.ts';
 import { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
-import { PoolMissing, VolumeHasSnapshots } from '../errors.ts';
+import { DiskMissing, PoolMissing, VolumeHasSnapshots } from '../errors.ts';
 import { ActivationChanges, type DeviceNames } from './activation-changes.ts';
 import { askLvm, type Effect } from './effect.ts';
 import type { Lvm } from './lvm.ts';
 import { Removals } from './removals.ts';
 import {
+  type Disk,
   type GroupReport,
   type LogicalVolume,
   parseReport,
@@ -51,7 +52,9 @@ export class VolumeGroup {
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
   readonly #volumes = new Map<string, LogicalVolume>();
-  #devices: readonly string[] = [];
+  #disks: readonly Disk[] = [];
+  /** LVM has not found all disks. One that comes back changes nothing on the others, so LVM is asked before each change. */
+  #isPartial = false;
   /** As our own changes make it; if the disks say something else, somebody else was there. */
   #sequenceNumber = 0;
   /** What the disks said when LVM was asked for that and said something else: that is nothing to ask again for. */
@@ -138,7 +141,10 @@ export class VolumeGroup {
     return this.#changeOn({ mustCompare, isKnown }, signal, work);
   }
 
-  /** The same for what must not be done on memory that is a moment old: it is compared with the disks in any case. */
+  /**
+   * The same for what must not be done on memory that is a moment old, such as what LVM does even if a disk is missing: it
+   * is compared with the disks in any case.
+   */
   async changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const isKnown = () => !this.#inDoubt && this.#isSure;
     return this.#changeOn({ mustCompare: () => true, isKnown }, signal, work);
@@ -169,9 +175,10 @@ export class VolumeGroup {
 
   /**
    * Within `change`: runs a command to its end, whether or not its caller still waits. LVM killed half-way leaves
-   * volumes that are made but not yet wiped.
+   * volumes that are made but not yet wiped. Without one of its disks a group is only activated, and never written to.
    */
   async execute(args: readonly string[], effect: Effect | typeof askLvm): Promise<void> {
+    if (this.#isPartial && !args.includes('--activate')) throw new DiskMissing(this.name);
     await this.#carryOut(() => this.lvm.execute(args), effect);
   }
 
@@ -248,10 +255,11 @@ export class VolumeGroup {
   /** Whether the metadata on the disks is what we know. */
   async #compare(): Promise<void> {
     this.#touched = false; // and what is done while the disks are read counts again
-    const now = (await this.#numberOnDisks.read(this.#devices)) ?? 'nothing';
-    this.#isSure = now === this.#sequenceNumber;
-    if (!this.#isSure && now !== this.#askedAbout) this.#inDoubt = true;
-    this.#askedAbout = this.#isSure ? undefined : now;
+    const now = (await this.#numberOnDisks.read(this.#disks)) ?? 'nothing';
+    const agrees = now === this.#sequenceNumber;
+    if (!agrees && now !== this.#askedAbout) this.#inDoubt = true;
+    this.#askedAbout = agrees ? undefined : now;
+    this.#isSure = agrees && !this.#isPartial;
   }
 
   /** Finds out what is so now, whether or not the caller still waits; if that fails, before the next change. */
@@ -274,8 +282,9 @@ export class VolumeGroup {
   async #survey(signal: AbortSignal): Promise<void> {
     this.#inDoubt = true;
     const report = parseReport(await this.#reportOf(signal).catch((error: unknown) => this.#failed(error, signal)));
-    this.#devices = report.devices.map((device) => `${this.lvm.root}${device}`);
-    this.lvm.useDisks(report);
+    this.#disks = report.disks.map(({ path, uuid }) => ({ path: `${this.lvm.root}${path}`, uuid }));
+    const { metadataAreaBytes } = report;
+    this.lvm.useDisks({ devices: report.isPartial ? [] : report.disks.map(({ path }) => path), metadataAreaBytes });
     this.#take(report);
   }
 
@@ -304,8 +313,9 @@ export class VolumeGroup {
     const known = new Map(this.#volumes);
     this.#volumes.clear();
     for (const volume of report.volumes) this.#volumes.set(volume.name, theSame(known.get(volume.name), volume));
+    this.#isPartial = report.isPartial;
     this.#inDoubt = false;
-    this.#isSure = true;
+    this.#isSure = !report.isPartial;
     this.#failure = undefined;
     this.#listeners.notify();
   }

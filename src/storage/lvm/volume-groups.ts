@@ -8,6 +8,7 @@ import { deviceNamesIn } from './activation-changes.ts';
 import { Lvm } from './lvm.ts';
 import { type LvmFigures, newLvmFigures } from './lvm-figures.ts';
 import { MetadataAreas } from './metadata-area.ts';
+import type { SequenceNumberOf } from './sequence-number.ts';
 import { rootOf } from './shell-settings.ts';
 import { VolumeGroup } from './volume-group.ts';
 
@@ -32,7 +33,6 @@ const watchAgainMs = 5_000;
 export class VolumeGroups {
   readonly figures: LvmFigures = newLvmFigures();
   readonly #options: VolumeGroupsOptions;
-  readonly #metadata = new MetadataAreas();
   readonly #groups = new Map<string, VolumeGroup>();
   readonly #opening = new Map<string, Promise<VolumeGroup>>();
   readonly #pending = new Map<string, Timer>();
@@ -83,7 +83,8 @@ export class VolumeGroups {
   #newGroup(name: string): VolumeGroup {
     const { command, run, env, clock, log } = this.#options;
     const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
-    const sequenceNumberOf = (devices: readonly string[]) => this.#metadata.sequenceNumberOf(name, devices);
+    const metadata = new MetadataAreas(name);
+    const sequenceNumberOf: SequenceNumberOf = (disks) => metadata.sequenceNumberOf(disks);
     const deviceNames = () => deviceNamesIn(`${lvm.root}/dev/${name}`);
     const isWatched = () => this.#isWatching;
     return new VolumeGroup({ name, lvm, sequenceNumberOf, deviceNames, isWatched, clock, log });

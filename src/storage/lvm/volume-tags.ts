@@ -1,7 +1,7 @@
 import type { LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
-/** Within `change`: adds and removes tags of a volume in one command. */
+/** Within `changeSurely`, as LVM changes tags even if a disk is missing: adds and removes tags of a volume in one command. */
 export async function changeTags(
   group: VolumeGroup,
   volume: LogicalVolume,

@@ -26,6 +26,12 @@ export const faults = {
   /** Broken, every read and write takes this much longer. */
   delay: (t: TestContext, disk: string, delayMs: number) =>
     faultyDisk(t, disk, (sectors) => `0 ${sectors} delay ${disk} ${offsetSectors} ${delayMs}`),
+
+  /** Broken, it reads as before, and every write takes this much longer. */
+  slowWrites: (t: TestContext, disk: string, delayMs: number) => {
+    const part = `${disk} ${offsetSectors}`;
+    return faultyDisk(t, disk, (sectors) => `0 ${sectors} delay ${part} 0 ${part} ${delayMs}`);
+  },
 };
 
 let made = 0;

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { basename } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { faults } from '../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
+import { mebibyte, signal } from './lvm-pools.ts';
+import { openPool } from './thick-pools.ts';
+
+const newVolume = (id: string) => ({ id, sizeBytes: 4n * mebibyte, tags: [] });
+
+/** A group on a disk that stays and one that can go away. */
+async function onTwoDisks(t: TestContext) {
+  const [first = '', second = ''] = disks();
+  const disk = await faults.error(t, second);
+  const vg = await volumeGroup(t, { disks: [first, disk.path] });
+  await command('lvcreate', '-y', '-n', 'far', '-L', '4m', vg, disk.path); // what LVM marks is a disk that is used
+  const { pool, engine } = await openPool(t, vg);
+  for (const id of ['a', 'b']) await pool.create(newVolume(id), signal);
+  const markedMissing = () => command('vgs', '--noheadings', '-o', 'vg_missing_pv_count', vg);
+  return { vg, pool, engine, disk, markedMissing };
+}
+
+test('a disk that was away and is back is used again, and our commands do not mark it as missing', async (t) => {
+  const { pool, disk, markedMissing } = await onTwoDisks(t);
+  await disk.breakNow();
+  await pool.refresh(signal);
+  await disk.heal();
+  await pool.addTags('a', ['hello'], signal);
+  await pool.remove('b', signal);
+  assert.equal(await markedMissing(), '0');
+  await pool.create(newVolume('c'), signal);
+});
+
+test('while a disk is away nothing is written that would shut it out, and the reason is told', async (t) => {
+  const { vg, pool, disk, markedMissing } = await onTwoDisks(t);
+  await disk.breakNow(); // and nobody tells us
+  const refusal = { name: 'DiskMissing', code: 'Unavailable', message: new RegExp(`${vg}.*vgreduce --removemissing`) };
+  await assert.rejects(pool.addTags('a', ['hello'], signal), refusal);
+  await assert.rejects(pool.remove('b', signal), refusal);
+  await assert.rejects(pool.create(newVolume('c'), signal), refusal);
+  assert.equal(pool.list().length, 3, 'what is there is served');
+  await disk.heal();
+  assert.equal(await markedMissing(), '0');
+  await pool.create(newVolume('c'), signal);
+  await pool.remove('b', signal);
+  assert.equal(await markedMissing(), '0');
+});
+
+test('a disk that has got another name is found, and not marked as missing', async (t) => {
+  const { pool, engine, disk, markedMissing } = await onTwoDisks(t);
+  const name = basename(disk.path);
+  await command('dmsetup', 'rename', name, `${name}other`);
+  undoAfter(t, () => command('dmsetup', 'rename', `${name}other`, name));
+  await pool.addTags('a', ['hello'], signal);
+  await pool.remove('b', signal);
+  assert.equal(await markedMissing(), '0');
+  assert.equal(engine.groups.figures.shellRestarts, 0);
+});
