@@ -56,7 +56,7 @@ export class PoolMarker {
     const what = found === undefined ? `${this.#marker} is missing` : `${this.#marker} is that of another pool`;
     return new PoolMissing(
       `directory ${this.#directory} is not the one that held the volumes: ${what}; mount its disk, or if the volumes are ` +
-        `lost and it shall begin anew, remove ${this.#record}`,
+        `lost and the directory may be used as a new one, remove ${this.#record}`,
     );
   }
 }
