@@ -139,3 +139,22 @@ test('a filesystem is thawed even where the copy fails', native, async (t) => {
   });
   await sh(`timeout 10 sh -c 'echo written >${target}/file; sync ${target}/file'`);
 });
+
+test('a filesystem that somebody else has frozen is not thawed by a copy of it that is refused', native, async (t) => {
+  const path = await scratchDirectory(t);
+  const pool = await openFilePool(path);
+  const { devicePath } = await pool.create({ id: 'source', sizeBytes: 48n * mebibyte, tags: [] }, signal);
+  const mountpoint = join(path, 'mounted');
+  await sh(`mkfs.ext4 -q ${devicePath} && mkdir ${mountpoint} && mount ${devicePath} ${mountpoint}`);
+  await sh(`fsfreeze --freeze ${mountpoint}`); // as a backup does
+
+  const copy = pool.snapshot('source', { id: 'copy', tags: [], access: 'ro' }, signal);
+  const refusal = assert.rejects(copy, /freeze failed/);
+  await Promise.allSettled([refusal]);
+  await sh(`fsfreeze --unfreeze ${mountpoint}`); // fails if it is not frozen any more
+  await refusal;
+  assert.ok(
+    !(await readdir(path)).some((name) => name.includes('frozen')),
+    'nothing is noted for the next agent to thaw',
+  );
+});

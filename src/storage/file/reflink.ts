@@ -35,8 +35,10 @@ export async function reflink(run: Run, { source, target, frozenNote, devices }:
     await run([program, ...words], { timeoutMs });
     await rm(frozenNote, { force: true });
   } catch (error) {
-    if (mountpoint !== undefined) await thaw(run, frozenNote, devices);
-    const isRefused = error instanceof CommandFailed && cannotShare.test(error.stderr);
+    const stderr = error instanceof CommandFailed ? error.stderr : '';
+    if (isFrozenByOthers.test(stderr)) await rm(frozenNote, { force: true });
+    else if (mountpoint !== undefined) await thaw(run, frozenNote, devices);
+    const isRefused = cannotShare.test(stderr);
     if (!isRefused) throw error;
     throw new SnapshotUnsupported(
       `the filesystem that holds ${source} cannot share blocks between files, so there are no snapshots or clones; ` +
@@ -46,6 +48,8 @@ export async function reflink(run: Run, { source, target, frozenNote, devices }:
   }
 }
 
+/** A filesystem can be frozen once only, and is then thawed by whoever did. */
+const isFrozenByOthers = /: freeze failed:/;
 const cannotShare = /failed to clone .*: (Operation not supported|Invalid)/;
 
 /**
