@@ -12,6 +12,7 @@ import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { callLatency } from '../metrics/latency.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
+import { blindIn, stuckIn } from '../metrics/progress.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
 import { watchMetrics } from '../metrics/watch-metrics.ts';
 import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
@@ -76,20 +77,19 @@ export async function runController(
   const refused = refusedVolumes({ client, volumes, clock, log, random: Math.random });
 
   const calls = callLatency();
-  const figures = [
-    ...watchMetrics({ logicalvolumes: volumes, nodes: annotatedNodes }, clock),
-    queueMetric({ 'node-removals': removals, 'refused-volumes': refused }),
-    calls.metric,
-    ...processMetrics(),
-  ];
+  const watches = { logicalvolumes: volumes, nodes: annotatedNodes };
+  const queues = { 'node-removals': removals, 'refused-volumes': refused };
+  const figures = [...watchMetrics(watches, clock), queueMetric(queues), calls.metric, ...processMetrics()];
   const ready = () => volumes.synced && annotatedNodes.synced;
   let webhooks: WebhookServer | undefined;
   const unready = () => {
     if (signal.aborted) return 'this process is ending';
-    if (!ready()) return 'LogicalVolumes and Nodes have not been read yet';
+    const problems = [...blindIn(watches, clock), ...stuckIn(queues)];
+    if (problems.length > 0) return problems.join('; ');
     return options.enableWebhooks && !webhooks ? 'webhooks are not served yet' : webhooks?.unready();
   };
-  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, unready, log });
+  const stuck = () => stuckIn(queues).join('; ') || undefined;
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, unready, stuck, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 

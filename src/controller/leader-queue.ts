@@ -19,6 +19,10 @@ export class LeaderQueue {
     return this.#queue?.depth ?? { waiting: 0, running: 0, failing: 0 };
   }
 
+  get slowest(): KeyedQueue['slowest'] {
+    return this.#queue?.slowest;
+  }
+
   /** Until the signal aborts. What is under way then is called off: whoever runs next begins it anew. */
   async run(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;

@@ -11,7 +11,7 @@ import {
 import { create } from '../rpc/protobuf/create.ts';
 import { PoolMissing } from '../storage/errors.ts';
 import { BeingOpened, Pools } from '../storage/pools.ts';
-import { engineHealth } from './engine-health.ts';
+import { engineHealth, engineProblems } from './engine-health.ts';
 
 const { signal } = new AbortController();
 
@@ -102,6 +102,22 @@ test('a class that is still being opened is named, and is no reason for a restar
   const answer = await health.check?.(create(HealthCheckRequestSchema, {}), { signal, log: silentLog });
   assert.equal(answer?.status, Status.SERVING);
   assert.match(answer.reason ?? '', /^device class thin: it is still being opened/);
+});
+
+test('an engine tells of classes that are not served, and of one that has not answered for long', () => {
+  const pools = new Pools();
+  const unavailable = new Map<string, Error>([
+    ['thin', new BeingOpened()],
+    ['none', new PoolMissing('volume group vg is not on this node; create it')],
+    ['hdd', new CommandTimedOut(['lvm', 'fullreport'], 60_000)],
+  ]);
+  pools.become({ pools: [], defaultClass: undefined, unavailable });
+  const slowest = { key: 'ssd on vg0', forMs: 20 * 60_000 };
+  const problems = engineProblems({ pools, slowest });
+  assert.equal(problems.length, 3);
+  assert.match(problems.join('; '), /^device class thin: .*; device class hdd: lvm .*ssd on vg0 has made no progress/);
+  pools.become({ pools: [], defaultClass: undefined, unavailable: new Map() });
+  assert.deepEqual(engineProblems({ pools, slowest: undefined }), []);
 });
 
 test('who asks at the same time shares one answer, and the next asks anew', async () => {

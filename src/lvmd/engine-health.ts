@@ -1,6 +1,8 @@
 import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
+import type { KeyedQueue } from '../base/keyed-queue.ts';
+import { stuckIn } from '../metrics/progress.ts';
 import { type Health, HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 import type { Pool } from '../storage/pool.ts';
@@ -43,7 +45,7 @@ export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: C
         asking = undefined;
       });
       const wrong = await asking;
-      const reason = [...wrong, ...notYetServed(pools)].join('; ');
+      const reason = [...wrong, ...notServed(pools, isBeingOpened)].join('; ');
       return { status: wrong.length > 0 ? Status.NOT_SERVING : Status.SERVING, reason };
     },
   };
@@ -62,8 +64,8 @@ async function whatIsWrong(
   });
   const asked = pools.all().map((pool) => ask(pool, signal, tooLate));
   try {
-    const unavailable = [...pools.unavailable()].map(([name, error]) => complaint(name, error));
-    return [...(await Promise.all(asked)), ...unavailable].filter((words) => words !== '');
+    const unavailable = notServed(pools, (error) => !isBeingOpened(error));
+    return [...(await Promise.all(asked)).filter((words) => words !== ''), ...unavailable];
   } finally {
     abort.abort();
     tooLate.catch(() => undefined);
@@ -77,13 +79,28 @@ class NoAnswer extends Error {
 }
 
 function complaint(deviceClass: string, error: unknown): string {
-  if (error instanceof BeingOpened || answered.has(codeOf(error))) return '';
-  return `device class ${deviceClass}: ${messageOf(error)}`;
+  return answered.has(codeOf(error)) ? '' : `device class ${deviceClass}: ${messageOf(error)}`;
 }
 
-/** One sentence a class that is served later. */
-export function notYetServed(pools: Pick<Pools, 'unavailable'>): readonly string[] {
+/** What of an engine in this process does not work now, one sentence each, without asking LVM. */
+export function engineProblems(engine: {
+  readonly pools: Pick<Pools, 'unavailable'>;
+  readonly slowest: KeyedQueue['slowest'];
+}): readonly string[] {
+  return [...notServed(engine.pools), ...stuckIn({ 'device-classes': engine })];
+}
+
+/** One sentence a class that should be served now and is not; LVM may have answered that there is nothing to serve. */
+function notServed(
+  pools: Pick<Pools, 'unavailable'>,
+  isMeant: (error: unknown) => boolean = () => true,
+): readonly string[] {
   return [...pools.unavailable()]
-    .filter(([, error]) => error instanceof BeingOpened)
-    .map(([name, error]) => `device class ${name}: ${messageOf(error)}`);
+    .filter(([, error]) => isMeant(error))
+    .map(([name, error]) => complaint(name, error))
+    .filter((words) => words !== '');
+}
+
+function isBeingOpened(error: unknown): boolean {
+  return error instanceof BeingOpened;
 }

@@ -10,6 +10,7 @@ import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
 import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
 import { StorageEngine } from '../storage/storage-engine.ts';
+import { engineProblems } from './engine-health.ts';
 import { mustBeOnlyLvmd, serveLvmd } from './lvmd-server.ts';
 
 export interface LvmdOptions {
@@ -47,7 +48,8 @@ export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, sign
     calls.metric,
     operations.metric,
   ];
-  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
+  const unready = () => engineProblems(engine).join('; ') || undefined;
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, unready, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 

@@ -3,13 +3,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { systemClock } from '../base/clock.ts';
 import { MoorageError } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
 import { InMemoryPool } from '../node/in-memory-pool.ts';
 import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { RpcServer } from '../rpc/server.ts';
-import { Pools } from '../storage/pools.ts';
+import { BeingOpened, Pools } from '../storage/pools.ts';
 import { createdTag } from '../storage/tags.ts';
 import { DeviceNumbers } from './device-numbers.ts';
 import { lvService } from './lv-service.ts';
@@ -136,23 +137,42 @@ test('tags that are added later are kept by ours, and missing with a word in the
   assert.ok(!(await throughTheirs.addTags('data', ['later'], signal)).tags.includes('later'));
 });
 
+test('a class that lvmd cannot serve now is unavailable, and not unknown, until it is served', async (t) => {
+  const served = new Pools();
+  const become = (...names: string[]) => {
+    const unavailable = names.map((name) => [name, new BeingOpened()] as const);
+    served.become({ pools: [new InMemoryPool('ssd', 10n)], defaultClass: 'ssd', unavailable: new Map(unavailable) });
+  };
+  become('thin');
+  const pools = await connect(t, await serveOurs(t, served));
+  assert.throws(() => pools.get('thin'), { code: 'Unavailable', message: /still being opened/ });
+  assert.throws(() => pools.get('fast'), { code: 'NotFound' });
+  become();
+  await until(pools, () => pools.unavailable().size === 0);
+});
+
 test('while lvmd is away memory answers and changes fail; when it is back all is heard again', async (t) => {
   const there = new InMemoryPool('ssd', 1000n);
   const served = new Pools([there]);
   const socketPath = await socket(t);
   const serve = () => serveLvmd({ socketPath, pools: served, clock: systemClock, log: silentLog });
   const first = await serve();
-  const pools = await connect(t, socketPath);
+  const remote = await RemotePools.connect({ socketPath, clock: systemClock, log: silentLog, random: () => 0 }, signal);
+  t.after(() => remote.stop());
+  const { pools } = remote;
   const pool = pools.get('ssd');
   await pool.create(volume('data'), signal);
+  assert.equal(remote.isAway, false);
   await first.stop(0);
 
   assert.ok(pool.get('data'));
   await assert.rejects(pool.create(volume('more'), signal), { code: 'Unavailable' });
+  while (!remote.isAway) await setImmediate();
   await there.create(volume('theirs'));
   const second = await serve();
   t.after(() => second.stop(0));
   await until(pools, () => pool.get('theirs') !== undefined);
+  while (remote.isAway) await setImmediate();
 });
 
 test('who connects before lvmd is there waits for it, and can stop waiting', async (t) => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { abortable } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { codeOf, MoorageError } from '../base/errors.ts';
@@ -17,6 +18,8 @@ interface Collaborators {
   readonly random: () => number;
 }
 
+/** lvmd answers it from memory. */
+const listTimeoutMs = 10_000;
 /** lvmd was there and has gone, most likely to come back at once. */
 const returnsWithinMs = 1000;
 
@@ -35,6 +38,7 @@ export class RemotePools {
   readonly #known = new Map<string, RemotePool>();
   readonly #watch: KeyedQueue;
   readonly #loaded = Promise.withResolvers<void>();
+  #isAway = true;
 
   private constructor({ socketPath, clock, log, random }: Collaborators) {
     this.#socketPath = socketPath;
@@ -61,6 +65,11 @@ export class RemotePools {
     return remote;
   }
 
+  /** Whether lvmd does not answer now. */
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
   async stop(): Promise<void> {
     await this.#watch.stop(0);
     this.#clients.dispose();
@@ -73,10 +82,12 @@ export class RemotePools {
       for await (const state of this.#lvmd.groups.watch({}, { signal })) {
         await this.#take(state, signal);
         heard = true;
+        this.#isAway = false;
         this.#loaded.resolve();
       }
     } catch (error) {
       if (signal.aborted) return Requeue.never;
+      this.#isAway = true;
       if (!heard) throw codeOf(error) === 'Unavailable' ? new LvmdAway(this.#socketPath, error) : error;
       this.#log.warn({ err: error }, 'lvmd has gone; what it had is kept in memory until it is back');
     }
@@ -91,9 +102,25 @@ export class RemotePools {
     });
     await Promise.all(named.map((pool) => pool.refresh(signal)));
     const pools = [...named, ...(await this.#default(freeBytes, signal))];
+    const unavailable = await this.#unavailable(signal);
     const known = this.pools.all();
-    const isNews = pools.length !== known.length || pools.some((pool, i) => pool !== known[i]);
-    if (isNews) this.pools.become({ pools, defaultClass: '', unavailable: new Map() });
+    const isNews =
+      pools.length !== known.length ||
+      pools.some((pool, i) => pool !== known[i]) ||
+      !isDeepStrictEqual([...unavailable], [...this.pools.unavailable()]);
+    if (isNews) this.pools.become({ pools, defaultClass: '', unavailable });
+  }
+
+  /** Classes that lvmd has but cannot serve now, and why: nobody may conclude that they are not there. TopoLVM's does not tell. */
+  async #unavailable(signal: AbortSignal): Promise<ReadonlyMap<string, unknown>> {
+    try {
+      const { pools } = await this.#lvmd.engine.listPools({}, { timeoutMs: listTimeoutMs, signal });
+      const missing = pools.filter(({ unavailable }) => unavailable !== '');
+      return new Map(missing.map(({ deviceClass, unavailable }) => [deviceClass, new NotServedByLvmd(unavailable)]));
+    } catch (error) {
+      if (codeOf(error) === 'Unimplemented') return new Map();
+      throw error;
+    }
   }
 
   /** The pool of the empty name, where lvmd has a default class. Its size is not told, only what is free. */
@@ -124,4 +151,8 @@ export class LvmdAway extends MoorageError {
       cause,
     });
   }
+}
+
+class NotServedByLvmd extends MoorageError {
+  readonly code = 'Unavailable';
 }

@@ -34,6 +34,15 @@ test('a process that is not ready says why, and is healthy all the same', async 
   assert.deepEqual(await get('/readyz'), [200, 'ok\n']);
 });
 
+test('a process of which a part does not move any more is not healthy', async (t) => {
+  const stuck = () => 'queue volumes: pvc-1 has made no progress for 16 min';
+  const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [], stuck, log: silentLog });
+  const { port } = await server.listen();
+  t.after(() => server.stop());
+  const response = await fetch(`http://127.0.0.1:${port}/healthz`);
+  assert.deepEqual([response.status, await response.text()], [503, `${stuck()}\n`]);
+});
+
 test('a figure that cannot be read fails the scrape, and nothing else', async (t) => {
   const complaints: string[] = [];
   const log = createLog('test', 'error', (line) => complaints.push(JSON.parse(line).msg));

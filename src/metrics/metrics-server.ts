@@ -13,6 +13,8 @@ interface Collaborators {
   readonly metrics: readonly Metric[];
   /** Why others should not call this process now; undefined if they may. */
   readonly unready?: () => string | undefined;
+  /** What in this process does not move any more, and would after a restart; undefined if all does. */
+  readonly stuck?: () => string | undefined;
   readonly log: Log;
 }
 
@@ -41,16 +43,15 @@ export class MetricsServer {
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { metrics, unready, log } = this.#collaborators;
+    const { metrics, unready, stuck, log } = this.#collaborators;
     try {
       if (request.url === '/metrics') {
         const text = await exposition(metrics);
         response.setHeader('content-type', contentType).end(text);
       } else if (request.url === '/healthz') {
-        response.end('ok\n'); // that it comes at all is the answer: a process that hangs gives none
+        answer(response, stuck?.()); // that it comes at all is most of the answer: a process that hangs gives none
       } else if (request.url === '/readyz') {
-        const reason = unready?.();
-        response.writeHead(reason === undefined ? 200 : 503).end(`${reason ?? 'ok'}\n`);
+        answer(response, unready?.());
       } else {
         response.writeHead(404).end('try /metrics, /healthz or /readyz\n');
       }
@@ -59,4 +60,8 @@ export class MetricsServer {
       response.writeHead(500).end();
     }
   }
+}
+
+function answer(response: ServerResponse, reason: string | undefined): void {
+  response.writeHead(reason === undefined ? 200 : 503).end(`${reason ?? 'ok'}\n`);
 }

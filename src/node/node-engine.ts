@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
+import { engineProblems } from '../lvmd/engine-health.ts';
 import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
 import { RemotePools } from '../lvmd/remote-pools.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
@@ -33,6 +34,8 @@ export interface NodeEngine {
   /** What the Node's capacity annotations should be now. */
   annotations(): ReadonlyMap<string, string>;
   readonly metrics: readonly Metric[];
+  /** What of it does not work now, one sentence each. */
+  readonly problems: () => readonly string[];
   /** Others can call it no more; those who have called get as long. */
   stopServing(graceMs: number): Promise<void>;
   stop(): Promise<void>;
@@ -58,6 +61,7 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
       return capacityAnnotations(engine.deviceClasses(), (name) => free.get(name) ?? 0n);
     },
     metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmFigures), operations.metric],
+    problems: () => engineProblems(engine),
     stopServing: (graceMs) => server.stop(graceMs),
     stop: () => engine.stop(),
   };
@@ -78,6 +82,7 @@ export async function remoteEngine(options: NodeEngineOptions, signal: AbortSign
         }),
       ),
     metrics: [],
+    problems: () => (remote.isAway ? [`no lvmd answers on ${lvmdSocket}; what it had is kept in memory`] : []),
     stopServing: async () => undefined,
     stop: () => remote.stop(),
   };

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
+import type { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { identityService } from '../csi/identity-service.ts';
 import { nodeService } from '../csi/node-service.ts';
@@ -14,6 +15,7 @@ import { callLatency } from '../metrics/latency.ts';
 import type { Metric } from '../metrics/metric.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
+import { blindIn, stuckIn } from '../metrics/progress.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
 import { watchMetrics } from '../metrics/watch-metrics.ts';
 import { ioLimitsAnnotation } from '../names.ts';
@@ -95,13 +97,16 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   });
   parts.defer(() => node.stop());
 
+  const watches = { logicalvolumes: volumes, node };
+  const queues: Record<string, KeyedQueue> = {}; // their keys wait for disks aside, so a restart mends one that is stuck
+  let standsBy = false;
+  let engineProblems = (): readonly string[] => (standsBy ? [] : ['the storage engine has not started yet']);
+  const stuck = () => stuckIn(queues).join('; ') || undefined;
+  const unready = () => [...blindIn(watches, clock), ...stuckIn(queues), ...engineProblems()].join('; ') || undefined;
+
   const calls = callLatency();
-  const figures: Metric[] = [
-    ...watchMetrics({ logicalvolumes: volumes, node }, clock),
-    calls.metric,
-    ...processMetrics(),
-  ];
-  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, log });
+  const figures: Metric[] = [...watchMetrics(watches, clock), calls.metric, ...processMetrics()];
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, unready, stuck, log });
   parts.defer(() => metrics.stop());
 
   const turn = await AgentTurn.take(options.csiSocket, clock, signal);
@@ -109,21 +114,23 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     log.info('stopped');
     turn.end();
   });
-  const standsBy = !turn.isFirst;
+  standsBy = !turn.isFirst;
+  // One that would not start must not look ready: it is then that an upgrade ends the agent before it.
+  if (standsBy && options.embedLvmd) parseStorageConfig(await readFile(options.configFile, 'utf8'));
+  await metrics.listen();
   if (standsBy) {
-    // One that would not start must not look healthy: it is then that an upgrade ends the agent before it.
-    if (options.embedLvmd) parseStorageConfig(await readFile(options.configFile, 'utf8'));
     volumes.start();
     node.start();
-    await metrics.listen();
     log.info('another agent serves this node; standing by until it has ended');
     await turn.comes(signal);
+    standsBy = false;
     log.info('taking over');
   }
 
   const start = options.embedLvmd ? embeddedEngine : remoteEngine;
   const engine = await start({ ...options, run, env, onAnswered: calls.observe, clock, log }, signal);
   parts.defer(() => engine.stop());
+  engineProblems = engine.problems;
   const { pools } = engine;
 
   // All of these are told at the same moment: they share one grace, and nothing new begins after it.
@@ -144,14 +151,14 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     random,
   });
   atWork.push(work, limits, publisher);
+  Object.assign(queues, { logicalvolumes: work, node: publisher.queue });
 
   figures.push(
     ...capacityMetrics(nodeName, pools),
     ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
     ...engine.metrics,
-    queueMetric({ logicalvolumes: work, 'io-limits': limits.queue, node: publisher.queue }),
+    queueMetric({ ...queues, 'io-limits': limits.queue }),
   );
-  if (!standsBy) await metrics.listen();
 
   const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
   const published = publishing({ pools, ephemeral, run, onPublished: (volumeId) => limits.published(volumeId) });

@@ -99,6 +99,11 @@ export class StorageEngine {
     return this.#configured.deviceClasses();
   }
 
+  /** The class that has not answered for longest, if any has not. */
+  get slowest(): ConfiguredPools['slowest'] {
+    return this.#configured.slowest;
+  }
+
   /** What LVM had to do since the start. */
   get lvmFigures(): LvmFigures {
     return this.#groups.figures;

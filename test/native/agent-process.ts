@@ -39,14 +39,18 @@ export class AgentPlace {
   }
 
   /** Resolves as soon as its process is there. */
-  async start(t: TestContext, deviceClasses?: readonly object[]): Promise<AgentProcess> {
+  async start(
+    t: TestContext,
+    deviceClasses?: readonly object[],
+    metricsAddress = '127.0.0.1:0',
+  ): Promise<AgentProcess> {
     const files = [{ name: 'files', type: 'file', path: join(this.directory, 'files'), default: true, 'spare-gb': 0 }];
     const config = join(this.directory, 'lvmd.yaml');
     await writeFile(config, stringify({ 'device-classes': deviceClasses ?? files }));
     const agent = new AgentProcess([
       ...['node', '--nodename=here', `--config=${config}`, `--kubeconfig=${join(this.directory, 'kubeconfig')}`],
       ...[`--csi-socket=${this.csiSocket}`, `--lvmd-socket=${join(this.directory, 'lvmd.sock')}`],
-      ...[`--kubelet-dir=${join(this.directory, 'kubelet')}`, '--metrics-addr=127.0.0.1:0'],
+      ...[`--kubelet-dir=${join(this.directory, 'kubelet')}`, `--metrics-addr=${metricsAddress}`],
       `--state-dir=${this.directory}`,
     ]);
     t.after(() => agent.end('SIGKILL'));

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { nobodyListens } from '../../src/rpc/socket-answers.ts';
 import { AgentPlace, type AgentProcess } from './agent-process.ts';
@@ -58,3 +60,27 @@ test('one whose configuration is no good fails at once, and the other serves on'
   assert.doesNotMatch(second.words, standingBy, 'it never looked healthy');
   assert.equal(await nobodyListens(place.csiSocket), false, 'the first one serves');
 });
+
+test('one that cannot read from the API server serves, is alive, and says that it is not ready', native, async (t) => {
+  const place = await AgentPlace.create(t);
+  const address = `127.0.0.1:${await freePort()}`;
+  const agent = await place.start(t, undefined, address);
+  await agent.said(serving);
+  const get = async (path: string) => {
+    const response = await fetch(`http://${address}${path}`);
+    return { status: response.status, text: await response.text() };
+  };
+  assert.deepEqual(await get('/healthz'), { status: 200, text: 'ok\n' });
+  const { status, text } = await get('/readyz');
+  assert.equal(status, 503);
+  assert.match(text, /^watch logicalvolumes: nothing was read [^;]*; watch node: nothing was read [^;]*\n$/);
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

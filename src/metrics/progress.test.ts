@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ManualClock } from '../base/manual-clock.ts';
+import { blindIn, stuckIn } from './progress.ts';
+
+const minuteMs = 60_000;
+
+test('a queue is stuck if one of its keys has held its place for longer than any deadline', () => {
+  const queue = (forMs: number) => ({ slowest: { key: 'pvc-1', forMs } });
+  assert.deepEqual(stuckIn({ volumes: queue(10 * minuteMs), idle: { slowest: undefined } }), []);
+  assert.deepEqual(stuckIn({ volumes: queue(16 * minuteMs) }), [
+    'queue volumes: pvc-1 has made no progress for 16 min',
+  ]);
+});
+
+test('a watch is blind before its first list, and when it has heard nothing for long', () => {
+  const clock = new ManualClock(10 * minuteMs);
+  const watch = (synced: boolean, heardMs?: number) => ({ synced, lastEventAtMs: heardMs });
+  assert.deepEqual(blindIn({ node: watch(true, 6 * minuteMs) }, clock), []);
+  assert.match(blindIn({ node: watch(false) }, clock).join(), /^watch node: nothing was read from the API server yet/);
+  assert.deepEqual(blindIn({ node: watch(true, 4 * minuteMs) }, clock), [
+    'watch node: the API server has said nothing for 6 min',
+  ]);
+});
