@@ -27,6 +27,13 @@ const stateDirectory = {
   default: '/var/lib/moorage-state',
   description: "Directory on the machine's own disk that remembers which directories hold volumes",
 } as const;
+const secureMetricsServer = {
+  name: 'secure-metrics-server',
+  type: onOff,
+  default: false,
+  description:
+    'Serve that address with TLS, and /metrics only to tokens whose owner may get the nonResourceURL /metrics',
+} as const;
 const kubeconfig = {
   name: 'kubeconfig',
   type: text,
@@ -88,6 +95,7 @@ const nodeFlags = {
   },
   stateDirectory,
   metricsAddress,
+  secureMetricsServer,
   kubeconfig,
   logLevel,
 } as const satisfies Flags;
@@ -165,6 +173,7 @@ const controllerFlags = {
     description: 'How long between two tries',
   },
   metricsAddress,
+  secureMetricsServer,
   kubeconfig,
   logLevel,
 } as const satisfies Flags;

@@ -14,6 +14,7 @@ import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
 import { blindIn, stuckIn } from '../metrics/progress.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
+import { securedBy } from '../metrics/secured.ts';
 import { watchMetrics } from '../metrics/watch-metrics.ts';
 import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
@@ -32,6 +33,7 @@ import { refusedVolumes } from './refused-volumes.ts';
 export interface ControllerOptions {
   readonly csiSocket: string;
   readonly metricsAddress: string;
+  readonly secureMetricsServer: boolean;
   readonly enableWebhooks: boolean;
   readonly webhookAddress: string;
   readonly certDir: string;
@@ -89,7 +91,9 @@ export async function runController(
     return options.enableWebhooks && !webhooks ? 'webhooks are not served yet' : webhooks?.unready();
   };
   const stuck = () => stuckIn(queues).join('; ') || undefined;
-  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, unready, stuck, log });
+  const secured = options.secureMetricsServer ? securedBy(its) : undefined;
+  const address = options.metricsAddress;
+  const metrics = new MetricsServer({ address, metrics: figures, unready, stuck, secured, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 

@@ -10,7 +10,7 @@ import type { TLSSocket } from 'node:tls';
 import { stringify } from 'yaml';
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
-import { selfSigned } from '../webhook/self-signed.ts';
+import { selfSigned } from '../http/self-signed.ts';
 import { connectionFromKubeconfig } from './credentials.ts';
 import { Transport } from './transport.ts';
 

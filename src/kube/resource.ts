@@ -10,6 +10,8 @@ import type {
   V1PersistentVolumeClaim,
   V1Pod,
   V1StorageClass,
+  V1SubjectAccessReview,
+  V1TokenReview,
 } from '@kubernetes/client-node';
 
 declare const objectType: unique symbol;
@@ -63,6 +65,8 @@ export type PersistentVolume = Wire<V1PersistentVolume>;
 export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
 export type Pod = Wire<V1Pod>;
 export type StorageClass = Wire<V1StorageClass>;
+export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
+export type TokenReview = Wire<V1TokenReview>;
 
 export const configMaps: Resource<ConfigMap> = {
   group: '',
@@ -132,6 +136,21 @@ export const mutatingWebhookConfigurations: Resource<MutatingWebhookConfiguratio
   version: 'v1',
   plural: 'mutatingwebhookconfigurations',
   kind: 'MutatingWebhookConfiguration',
+  namespaced: false,
+};
+
+export const subjectAccessReviews: Resource<SubjectAccessReview> = {
+  group: 'authorization.k8s.io',
+  version: 'v1',
+  plural: 'subjectaccessreviews',
+  kind: 'SubjectAccessReview',
+  namespaced: false,
+};
+export const tokenReviews: Resource<TokenReview> = {
+  group: 'authentication.k8s.io',
+  version: 'v1',
+  plural: 'tokenreviews',
+  kind: 'TokenReview',
   namespaced: false,
 };
 

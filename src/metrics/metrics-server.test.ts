@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { createLog, silentLog } from '../base/log.ts';
+import { selfSigned } from '../http/self-signed.ts';
+import type { Decision } from '../kube/token-reviews.ts';
 import { MetricsServer } from './metrics-server.ts';
 
 test('figures and health are there to be asked for', async (t) => {
@@ -41,6 +47,37 @@ test('a process of which a part does not move any more is not healthy', async (t
   t.after(() => server.stop());
   const response = await fetch(`http://127.0.0.1:${port}/healthz`);
   assert.deepEqual([response.status, await response.text()], [503, `${stuck()}\n`]);
+});
+
+test('secured metrics are encrypted and for those who may read them; probes need no token', async (t) => {
+  const certificate = selfSigned({ commonName: 'a', dnsName: 'localhost', nowMs: Date.now(), validForMs: 60_000 });
+  const reviewed: string[] = [];
+  const mayGet = async (token: string, path: string): Promise<Decision> => {
+    reviewed.push(`${token} ${path}`);
+    return token === 'good' ? 'allowed' : token === 'late' ? 'busy' : 'forbidden';
+  };
+  const answer = { name: 'answer', help: 'All of it.', type: 'gauge', read: () => [{ value: 42 }] } as const;
+  const secured = { certificate, mayGet };
+  const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [answer], secured, log: silentLog });
+  const { port } = await server.listen();
+  t.after(() => server.stop());
+  const get = async (path: string, authorization?: string) => {
+    const headers = authorization === undefined ? {} : { authorization };
+    const asked = request({ host: '127.0.0.1', port, path, headers, ca: certificate.cert, servername: 'localhost' });
+    asked.end();
+    const [response] = (await once(asked, 'response')) as [IncomingMessage];
+    return { status: response.statusCode, body: await text(response), headers: response.headers };
+  };
+  assert.match((await get('/metrics', 'Bearer good')).body, /^answer 42$/m);
+  assert.equal((await get('/metrics', 'Bearer bad')).status, 403);
+  assert.equal((await get('/metrics', 'Bearer late')).status, 503);
+  for (const none of [undefined, '', 'good', 'Basic good', 'Bearer ', 'Bearer good bad']) {
+    const { status, headers, body } = await get('/metrics', none);
+    assert.deepEqual([status, headers['www-authenticate'], body.includes('answer')], [401, 'Bearer', false], `${none}`);
+  }
+  assert.deepEqual(reviewed, ['good /metrics', 'bad /metrics', 'late /metrics']);
+  for (const probe of ['/healthz', '/readyz']) assert.equal((await get(probe)).status, 200);
+  await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
 });
 
 test('a figure that cannot be read fails the scrape, and nothing else', async (t) => {

@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -6,6 +7,7 @@ import { createServer } from '../base/node-http.ts';
 import { parseAddress } from '../http/address.ts';
 import { contentType, exposition } from './exposition.ts';
 import type { Metric } from './metric.ts';
+import type { Secured } from './secured.ts';
 
 interface Collaborators {
   /** `host:port`; without a host, on every address. */
@@ -15,6 +17,8 @@ interface Collaborators {
   readonly unready?: () => string | undefined;
   /** What in this process does not move any more, and would after a restart; undefined if all does. */
   readonly stuck?: () => string | undefined;
+  /** Without it, everybody may read metrics, and nothing is encrypted. */
+  readonly secured?: Secured | undefined;
   readonly log: Log;
 }
 
@@ -25,7 +29,9 @@ export class MetricsServer {
 
   constructor(collaborators: Collaborators) {
     this.#collaborators = collaborators;
-    this.#server = createServer((request, response) => void this.#respond(request, response));
+    const respond = (request: IncomingMessage, response: ServerResponse) => void this.#respond(request, response);
+    const { secured } = collaborators;
+    this.#server = secured ? createHttpsServer(secured.certificate, respond) : createServer(respond);
   }
 
   async listen(): Promise<AddressInfo> {
@@ -46,6 +52,7 @@ export class MetricsServer {
     const { metrics, unready, stuck, log } = this.#collaborators;
     try {
       if (request.url === '/metrics') {
+        if (!(await this.#admit(request, response))) return;
         const text = await exposition(metrics);
         response.setHeader('content-type', contentType).end(text);
       } else if (request.url === '/healthz') {
@@ -60,8 +67,30 @@ export class MetricsServer {
       response.writeHead(500).end();
     }
   }
+
+  /** Answers those who may not. */
+  async #admit({ headers }: IncomingMessage, response: ServerResponse): Promise<boolean> {
+    const { secured } = this.#collaborators;
+    if (!secured) return true;
+    const [, token] = /^Bearer (\S+)$/i.exec(headers.authorization ?? '') ?? [];
+    const decision = token === undefined ? 'unauthenticated' : await secured.mayGet(token, '/metrics');
+    if (decision === 'allowed') return true;
+    const { status, reason } = refusals[decision];
+    if (status === 401) response.setHeader('www-authenticate', 'Bearer');
+    response.writeHead(status).end(`${reason}\n`);
+    return false;
+  }
 }
 
 function answer(response: ServerResponse, reason: string | undefined): void {
   response.writeHead(reason === undefined ? 200 : 503).end(`${reason ?? 'ok'}\n`);
 }
+
+const refusals = {
+  unauthenticated: { status: 401, reason: 'no token that the API server knows; send Authorization: Bearer <token>' },
+  forbidden: {
+    status: 403,
+    reason: 'not allowed; give the owner of the token the right to get the nonResourceURL /metrics',
+  },
+  busy: { status: 503, reason: 'too many tokens to review at once; try again' },
+} as const;

@@ -17,6 +17,7 @@ import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
 import { blindIn, stuckIn } from '../metrics/progress.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
+import { securedBy } from '../metrics/secured.ts';
 import { watchMetrics } from '../metrics/watch-metrics.ts';
 import { ioLimitsAnnotation } from '../names.ts';
 import { Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
@@ -50,6 +51,7 @@ export interface NodeOptions {
   readonly inlineLimits: InlineLimits;
   readonly stateDirectory: string;
   readonly metricsAddress: string;
+  readonly secureMetricsServer: boolean;
   readonly version: string;
 }
 
@@ -106,7 +108,9 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
 
   const calls = callLatency();
   const figures: Metric[] = [...watchMetrics(watches, clock), calls.metric, ...processMetrics()];
-  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, unready, stuck, log });
+  const secured = options.secureMetricsServer ? securedBy(its) : undefined;
+  const address = options.metricsAddress;
+  const metrics = new MetricsServer({ address, metrics: figures, unready, stuck, secured, log });
   parts.defer(() => metrics.stop());
 
   const turn = await AgentTurn.take(options.csiSocket, clock, signal);

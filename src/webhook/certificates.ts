@@ -5,11 +5,7 @@ import { join } from 'node:path';
 import type { Clock, Timer } from '../base/clock.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-
-export interface Certificate {
-  readonly cert: string;
-  readonly key: string;
-}
+import type { Certificate } from '../http/self-signed.ts';
 
 export interface CertificatesOptions {
   /** Holds `tls.crt` and `tls.key`, as a mounted Secret does. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { selfSigned } from '../http/self-signed.ts';
 import { trustedWith } from './own-certificates.ts';
-import { selfSigned } from './self-signed.ts';
 
 const dayMs = 24 * 60 * 60_000;
 const nowMs = Date.now();

@@ -3,11 +3,10 @@ import type { Clock } from '../base/clock.ts';
 import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
+import { type Certificate, selfSigned } from '../http/self-signed.ts';
 import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
 import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations, type Stored } from '../kube/resource.ts';
 import { webhookConfigurationName } from '../names.ts';
-import type { Certificate } from './certificates.ts';
-import { selfSigned } from './self-signed.ts';
 import { bundleOf, certificatesIn, type WebhookConfigurations } from './trust.ts';
 
 const dayMs = 24 * 60 * 60_000;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { selfSigned } from './self-signed.ts';
+import { selfSigned } from '../http/self-signed.ts';
 import { isTrusted } from './trust.ts';
 
 const read = (name: string) => readFileSync(join(import.meta.dirname, 'testdata', 'chain', `${name}.pem`), 'utf8');

@@ -109,6 +109,47 @@ test('whose pods wait for the webhook can be limited, and never to those that it
   });
 });
 
+test('secure metrics: TLS for probes and Prometheus, and the right to review tokens, all only then', async () => {
+  const rights = (objects: readonly Rendered[], name: string) =>
+    (find(objects, 'ClusterRole', name)['rules'] as { resources: string[] }[])
+      .flatMap(({ resources }) => resources)
+      .filter((resource) => resource.endsWith('reviews'));
+  const schemes = (container: Container | undefined) => {
+    const probes = container as unknown as Record<string, { httpGet: { scheme: string } }>;
+    return ['startupProbe', 'livenessProbe', 'readinessProbe'].map((probe) => probes[probe]?.httpGet.scheme);
+  };
+  const secure = await render(
+    'metrics.secure=true',
+    'prometheus.podMonitor.enabled=true',
+    'prometheus.podMonitor.authorization.credentials.name=prometheus-token',
+    'prometheus.podMonitor.authorization.credentials.key=token',
+  );
+  const plain = await render('prometheus.podMonitor.enabled=true');
+  for (const [kind, name] of [
+    ['Deployment', 'moorage-controller'],
+    ['DaemonSet', 'moorage-node'],
+  ] as const) {
+    const [ours] = podOf(find(secure, kind, name)).containers;
+    assert.ok(ours?.args?.includes('--secure-metrics-server'));
+    assert.deepEqual(schemes(ours), ['HTTPS', 'HTTPS', 'HTTPS']);
+    assert.deepEqual(rights(secure, name), ['tokenreviews', 'subjectaccessreviews']);
+    const [before] = podOf(find(plain, kind, name)).containers;
+    assert.ok(!before?.args?.includes('--secure-metrics-server'));
+    assert.deepEqual(schemes(before), ['HTTP', 'HTTP', 'HTTP']);
+    assert.deepEqual(rights(plain, name), []);
+  }
+  const endpoint = (objects: readonly Rendered[]) =>
+    (find(objects, 'PodMonitor', 'moorage')['spec'] as { podMetricsEndpoints: object[] }).podMetricsEndpoints[0];
+  assert.deepEqual(endpoint(plain), { port: 'metrics', interval: '30s' });
+  assert.deepEqual(endpoint(secure), {
+    port: 'metrics',
+    interval: '30s',
+    scheme: 'https',
+    tlsConfig: { insecureSkipVerify: true },
+    authorization: { credentials: { name: 'prometheus-token', key: 'token' } },
+  });
+});
+
 test("the node's processes are seen only where its own LVM is used, its semaphores only where it is not", async () => {
   const agent = async (...values: readonly Value[]) => {
     const { hostPID = false, hostIPC = false } = podOf(find(await render(...values), 'DaemonSet', 'moorage-node'));

@@ -35,6 +35,12 @@ const good: Record<string, readonly Value[]> = {
     'prometheus.podMonitor.enabled=true',
     'prometheus.rules.enabled=true',
   ],
+  'metrics for those who may read them': [
+    'metrics.secure=true',
+    'prometheus.podMonitor.enabled=true',
+    'prometheus.podMonitor.authorization.credentials.name=prometheus-token',
+    'prometheus.podMonitor.authorization.credentials.key=token',
+  ],
   'the extender with cert-manager': [
     'scheduler.enabled=true',
     'webhook.podMutatingWebhook.enabled=true',
@@ -88,6 +94,11 @@ const bad: Record<string, { readonly values: readonly Value[]; readonly says: Re
     says: /set node\.maxSurge, or node\.maxUnavailable/,
   },
   'a size that is none': { values: ['node.inlineVolumes.maxSize=large'], says: /maxSize/ },
+  'metrics for which Prometheus has no token': {
+    values: ['metrics.secure=true', 'prometheus.podMonitor.enabled=true'],
+    says: /set prometheus\.podMonitor\.authorization/,
+  },
+  'an address without its length': { values: ['networkPolicy.apiServerCIDRs={10.0.0.1}'], says: /apiServerCIDRs/ },
   'a log level that there is not': { values: ['node.logLevel=loud'], says: /logLevel/ },
   'a certificate that nobody trusts': {
     values: ['webhook.podMutatingWebhook.enabled=true', 'webhook.secretName=own'],

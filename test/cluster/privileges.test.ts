@@ -6,6 +6,7 @@ import { find, namespace, type Rendered, render } from '../chart/chart.ts';
 import { AuditLog } from '../worlds/cluster/audit-log.ts';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { type ClusterNode, thin, volumeGroup } from '../worlds/cluster/cluster-node.ts';
+import { fetchInside } from '../worlds/cluster/fetch-inside.ts';
 import { Moorage } from '../worlds/cluster/moorage.ts';
 import { values } from '../worlds/cluster/values.ts';
 import { eventually } from '../worlds/host/eventually.ts';
@@ -16,7 +17,11 @@ import { takeSnapshot } from './snapshot.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 /** What the chart renders with all that can be switched on. */
-const rendered = await render('snapshot.enabled=true', 'webhook.podMutatingWebhook.enabled=true');
+const rendered = await render(
+  'snapshot.enabled=true',
+  'webhook.podMutatingWebhook.enabled=true',
+  'metrics.secure=true',
+);
 const roles = rendered.filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole');
 
 /** The programs of the controller's pod share an account, and say who they are. */
@@ -51,6 +56,7 @@ describe('two controllers, and everything that Moorage can do', () => {
         ...values,
         controller: { replicaCount: 2 },
         webhook: { podMutatingWebhook: { enabled: true } },
+        metrics: { secure: true },
       },
     });
     its = await TestNamespace.create(cluster, 'everything');
@@ -122,6 +128,18 @@ describe('two controllers, and everything that Moorage can do', () => {
     const made = await eventually('the webhook is trusted', () => cluster.kube.create(pods, pod));
     assert.equal(made.metadata.annotations?.['capacity.topolvm.io/00default'], String(100 * 1024 ** 2));
     await asking.empty();
+  });
+
+  test('metrics are shown to those who may read them', async () => {
+    await its.kubectl('create', 'serviceaccount', 'prometheus');
+    await cluster.kubectl('create', 'clusterrole', 'metrics-reader', '--verb=get', '--non-resource-url=/metrics');
+    const account = `--serviceaccount=${its.name}:prometheus`;
+    await cluster.kubectl('create', 'clusterrolebinding', 'prometheus', '--clusterrole=metrics-reader', account);
+    const token = (await its.kubectl('create', 'token', 'prometheus')).trim();
+    for (const { status } of (await cluster.kube.list(pods, { namespace })).items) {
+      const shown = () => fetchInside(cluster.namespaces, `https://${status?.podIP}:8080/metrics`, token);
+      await eventually('metrics are shown', async () => (await shown()).startsWith('200 '));
+    }
   });
 
   test('a leader whose lease somebody else has changed looks whether it still leads', async () => {

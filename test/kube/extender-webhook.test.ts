@@ -129,6 +129,7 @@ test('a controller that is told to stop is no longer ready, and answers for a wh
     {
       csiSocket: join(cluster.dir, 'stopping.sock'),
       metricsAddress: `${host}:8080`,
+      secureMetricsServer: false,
       enableWebhooks: true,
       webhookAddress: `${host}:9443`,
       certDir,

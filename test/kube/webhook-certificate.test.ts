@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { promisify } from 'node:util';
 import { parseAllDocuments, stringify } from 'yaml';
 import { silentLog } from '../../src/base/log.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
@@ -12,6 +10,7 @@ import { mutatingWebhookConfigurations, pods } from '../../src/kube/resource.ts'
 import { OwnCertificates } from '../../src/webhook/own-certificates.ts';
 import { watchWebhookConfiguration } from '../../src/webhook/trust.ts';
 import { Component } from '../worlds/cluster/component.ts';
+import { fetchInside } from '../worlds/cluster/fetch-inside.ts';
 import { eventually } from '../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
@@ -128,11 +127,8 @@ async function forbidChanges(): Promise<() => Promise<void>> {
 }
 
 /** What the kubelet's probe would see. */
-async function readiness(): Promise<string> {
-  const script = "const it = await fetch('http://127.0.0.1:8080/readyz'); console.log(it.status, await it.text())";
-  const words = [...cluster.namespaces.enter, process.execPath, '--input-type=module', '--eval', script] as const;
-  const { stdout } = await promisify(execFile)(words[0], words.slice(1));
-  return stdout.trim();
+function readiness(): Promise<string> {
+  return fetchInside(cluster.namespaces, 'http://127.0.0.1:8080/readyz');
 }
 
 async function podsCanBeMade(namespace: string): Promise<void> {

@@ -64,6 +64,10 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{- define "moorage.probeScheme" -}}
+scheme: {{ .Values.metrics.secure | ternary "HTTPS" "HTTP" }}
+{{- end }}
+
 {{/* The agent serves them itself, beside its metrics. */}}
 {{- define "moorage.probes" -}}
 # However slow the machine is: until it has started, nothing is wrong.
@@ -71,12 +75,14 @@ startupProbe:
   httpGet:
     path: /healthz
     port: metrics
+    {{- include "moorage.probeScheme" . | nindent 4 }}
   periodSeconds: 1
   failureThreshold: 300
 livenessProbe:
   httpGet:
     path: /healthz
     port: metrics
+    {{- include "moorage.probeScheme" . | nindent 4 }}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
@@ -84,6 +90,19 @@ readinessProbe:
   httpGet:
     path: /readyz
     port: metrics
+    {{- include "moorage.probeScheme" . | nindent 4 }}
   periodSeconds: 5
   timeoutSeconds: 5
+{{- end }}
+
+{{/* To ask the API server whose token it is that comes with a request for metrics, and what its owner may. */}}
+{{- define "moorage.tokenReviewRules" -}}
+{{- if .Values.metrics.secure }}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
 {{- end }}

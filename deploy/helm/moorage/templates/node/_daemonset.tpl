@@ -98,6 +98,9 @@ spec:
             - --state-dir={{ $pluginDir }}
             {{- end }}
             - --metrics-addr=:8080
+            {{- if $.Values.metrics.secure }}
+            - --secure-metrics-server
+            {{- end }}
             - --log-level={{ $node.logLevel }}
           env:
             - name: NODE_NAME

@@ -1,5 +1,4 @@
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
-import type { Certificate } from './certificates.ts';
 import {
   bitString,
   integer,
@@ -25,6 +24,12 @@ const identifiers = {
 
 /** Clocks differ a little. */
 const skewMs = 60 * 60_000;
+
+/** What a server is known by, and the key that proves it; both in PEM. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
 
 export interface SelfSigned {
   /** Who serves with it. */

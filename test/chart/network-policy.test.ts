@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { find, render, type Value } from './chart.ts';
+
+interface Rule {
+  readonly ports: readonly { readonly port: string | number }[];
+  readonly from?: readonly object[];
+  readonly to?: readonly object[];
+}
+
+async function policyOf(component: string, ...values: readonly Value[]) {
+  const { spec } = find(await render(...values), 'NetworkPolicy', `moorage-${component}`) as unknown as {
+    spec: { ingress: readonly Rule[]; egress: readonly Rule[] };
+  };
+  const shown = ({ ports, ...peers }: Rule) => ({ ports: ports.map(({ port }) => port), ...peers });
+  return { ingress: spec.ingress.map(shown), egress: spec.egress.map(shown) };
+}
+
+const metricsFrom = 'networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring';
+const monitoring = [{ namespaceSelector: { matchLabels: { name: 'monitoring' } } }];
+const sidecars = ['metrics', 'provisioner', 'resizer', 'snapshotter'];
+
+test('pods call the ports of the API server, at any address unless its addresses are named', async () => {
+  const ports = [443, 6443, 16443];
+  for (const component of ['controller', 'node']) {
+    assert.deepEqual((await policyOf(component)).egress, [{ ports }]);
+    const named: readonly Value[] = ['networkPolicy.apiServerCIDRs={10.0.0.10/32,fd00::/64}'];
+    const to = [{ ipBlock: { cidr: '10.0.0.10/32' } }, { ipBlock: { cidr: 'fd00::/64' } }];
+    assert.deepEqual((await policyOf(component, ...named)).egress, [{ ports, to }]);
+  }
+  assert.deepEqual((await policyOf('scheduler', 'scheduler.enabled=true')).egress, []);
+});
+
+test('metrics are for everybody, unless it is said who may ask', async () => {
+  assert.deepEqual((await policyOf('node')).ingress, [{ ports: ['metrics'] }]);
+  assert.deepEqual((await policyOf('controller')).ingress, [{ ports: sidecars }]);
+  assert.deepEqual((await policyOf('node', metricsFrom)).ingress, [{ ports: ['metrics'], from: monitoring }]);
+});
+
+test('whoever may ask for metrics, the webhook and the extender can be called', async () => {
+  const webhook = 'webhook.podMutatingWebhook.enabled=true';
+  assert.deepEqual((await policyOf('controller', webhook, metricsFrom)).ingress, [
+    { ports: sidecars, from: monitoring },
+    { ports: ['webhook'] },
+  ]);
+  assert.deepEqual((await policyOf('scheduler', 'scheduler.enabled=true', metricsFrom)).ingress, [
+    { ports: ['extender'] },
+  ]);
+});

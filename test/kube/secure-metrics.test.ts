@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { namespace, renderText } from '../chart/chart.ts';
+import { Component } from '../worlds/cluster/component.ts';
+import { fetchInside } from '../worlds/cluster/fetch-inside.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { startApiServer } from './api-server.ts';
+
+const home = join(import.meta.dirname, '..', '..');
+const { cluster } = await startApiServer();
+const { kubectl } = cluster;
+const { authority, url } = cluster.controlPlane;
+let controller: Component;
+
+/** With the rights that the chart gives it, and no more. */
+before(async () => {
+  await kubectl('create', 'namespace', namespace);
+  const chart = join(cluster.dir, 'chart.yaml');
+  await writeFile(chart, await renderText(['metrics.secure=true'], '--no-hooks'));
+  await kubectl('apply', '--server-side', `--filename=${chart}`);
+  for (const account of ['prometheus', 'somebody']) await kubectl('create', 'serviceaccount', account);
+  await kubectl('create', 'clusterrole', 'metrics-reader', '--verb=get', '--non-resource-url=/metrics');
+  await kubectl(
+    ...['create', 'clusterrolebinding', 'prometheus', '--clusterrole=metrics-reader'],
+    '--serviceaccount=default:prometheus',
+  );
+  const account = `/O=system:serviceaccounts/CN=system:serviceaccount:${namespace}:moorage-controller`;
+  controller = new Component(cluster.namespaces, join(cluster.dir, 'logs'), 'moorage-controller', [
+    join(home, 'bin', 'moorage'),
+    'controller',
+    `--csi-socket=${join(cluster.dir, 'csi.sock')}`,
+    `--kubeconfig=${await authority.kubeconfig('moorage-controller', account, url)}`,
+    '--metrics-addr=127.0.0.1:8080',
+    '--secure-metrics-server',
+  ]);
+  cluster.components.push(controller);
+  controller.start();
+  await eventually('it serves', async () => (await get('/healthz')).startsWith('200'), {
+    explain: () => controller.tail(),
+  });
+});
+
+test('metrics are for those who may read them', async () => {
+  assert.match(await get('/metrics', await tokenOf('prometheus')), /^200 [^]*^moorage_watch_synced/m);
+  assert.match(await get('/metrics', await tokenOf('somebody')), /^403 not allowed; give .* nonResourceURL \/metrics$/);
+  assert.match(await get('/metrics', 'invented'), /^401 /);
+  assert.match(await get('/metrics'), /^401 /);
+});
+
+test('the probes of the kubelet bring no token', async () => {
+  assert.equal(await get('/healthz'), '200 ok');
+  await eventually('it is ready', async () => (await get('/readyz')) === '200 ok');
+});
+
+test('nothing is served without TLS', async () => {
+  await assert.rejects(get('/healthz', '', 'http'), /fetch failed/);
+});
+
+async function tokenOf(account: string): Promise<string> {
+  return (await kubectl('create', 'token', account)).trim();
+}
+
+function get(path: string, token = '', scheme = 'https'): Promise<string> {
+  return fetchInside(cluster.namespaces, `${scheme}://127.0.0.1:8080${path}`, token);
+}
