@@ -20,7 +20,7 @@ export const programs: Readonly<Record<string, readonly string[]>> = {
   // Encrypted volumes.
   'cryptsetup-bin': ['cryptsetup'],
 
-  // Mounts, loop devices, probing, erasing, freezing, and the way to the node's own LVM.
+  // Mounts, loop devices, probing, erasing, freezing, locking, and the way to the node's own LVM.
   mount: ['losetup', 'mount', 'umount'],
   'util-linux': ['blkdiscard', 'blkid', 'fallocate', 'flock', 'fsfreeze', 'nsenter', 'wipefs'],
 };

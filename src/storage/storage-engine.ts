@@ -6,7 +6,9 @@ import type { Log } from '../base/log.ts';
 import { ConfigFile } from './config-file.ts';
 import { ConfiguredPools } from './configured-pools.ts';
 import type { DeviceClass, StorageConfig } from './device-classes.ts';
+import { EngineLocks } from './engine-locks.ts';
 import type { LvmFigures } from './lvm/lvm-figures.ts';
+import { rootOf } from './lvm/shell-settings.ts';
 import { UnservedVolumes } from './lvm/unserved-volumes.ts';
 import { VolumeGroups } from './lvm/volume-groups.ts';
 import { type OnDone, observed } from './observed-pool.ts';
@@ -74,7 +76,7 @@ export class StorageEngine {
     signal: AbortSignal,
   ): Promise<StorageEngine> {
     const groups = new VolumeGroups({ ...its, command: config.lvmCommand });
-    const open = poolOpener({ ...its, groups });
+    const open = new EngineLocks(rootOf(config.lvmCommand)).guard(poolOpener({ ...its, groups }));
     const configured = new ConfiguredPools({ ...its, open: its.onDone ? observed(open, its.clock, its.onDone) : open });
     groups.onStranger(() => configured.lookAgain()); // a volume group may just have been made
     const deviceClasses = () => configured.deviceClasses();

@@ -70,3 +70,44 @@ test('a volume group that is made later is served, and changes of the file are f
   assert.ok(pools.get('one').capacity().freeBytes > 0n);
   assert.ok(!(await withoutClass()).includes(`${late}/other`));
 });
+
+test('two engines do not serve the same volume group: the other one gets it when no class of the first is in it', async (t) => {
+  const [first = '', second = ''] = disks();
+  const [shared, own] = [await volumeGroup(t, { disks: [first] }), await volumeGroup(t, { disks: [second] })];
+  const engineWith = async (name: string, classes: readonly string[]) => {
+    const configFile = `/tmp/${deviceName(name)}.yaml`;
+    const configure = (...classes: readonly string[]) =>
+      writeFile(configFile, `lvm-command-prefix: [lvm]\ndevice-classes: [${classes.join(', ')}]\n`);
+    await configure(...classes);
+    const its = { configFile, stateDirectory: '/nowhere', run, env: process.env, clock: systemClock, log: silentLog };
+    const engine = await StorageEngine.start(its, signal);
+    undoAfter(t, () => engine.stop());
+    const served = () => engine.pools.all().map((pool) => pool.name);
+    return { pools: engine.pools, served, configure };
+  };
+  const one = `{name: one, volume-group: ${shared}, spare-gb: 0, default: true}`;
+  await command('lvcreate', '-y', '-T', '-L', '100m', '-n', 'pool', shared);
+  const two = `{name: two, volume-group: ${shared}, type: thin, thin-pool: {name: pool, overprovision-ratio: 2}}`;
+  const three = `{name: three, volume-group: ${own}, spare-gb: 0, default: true}`;
+  const holder = await engineWith('holder', [one, two]);
+  assert.deepEqual(holder.served(), ['one', 'two']);
+
+  const other = await engineWith('other', [two, three]);
+  assert.deepEqual(other.served(), ['three']);
+  const reason = new RegExp(
+    `volume group ${shared} is served by another engine.*fuser -v /run/lock/lvm/moorage:${shared}`,
+  );
+  assert.throws(() => other.pools.get('two'), { code: 'Unavailable', message: reason });
+
+  await holder.configure(one); // one class is left, and keeps the group
+  await becomes(holder.pools, () => holder.served().length === 1);
+  await other.configure(two);
+  await becomes(other.pools, () => other.served().length === 0);
+  await other.configure(three, two);
+  await becomes(other.pools, () => other.served().includes('three'));
+  assert.deepEqual(other.served(), ['three']);
+
+  await holder.configure(`{name: one, volume-group: ${own}-gone, default: true}`);
+  await becomes(other.pools, () => other.served().includes('two'));
+  await other.pools.get('two').create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+});

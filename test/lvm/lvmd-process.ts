@@ -10,6 +10,7 @@ import { messageOf } from '../../src/base/errors.ts';
 import { runCommand } from '../../src/cli/command.ts';
 import { exitCodeOf } from '../../src/cli/exit-code.ts';
 import { commands } from '../../src/commands.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
 
 /** A machine is slow to compile: what one process has compiled, the next need not. */
 const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
@@ -56,7 +57,7 @@ export class LvmdProcess {
     };
     await writeFile(join(directory, 'lvmd.yaml'), stringify(config));
     const lvmd = new LvmdProcess(directory);
-    t.after(async () => {
+    undoAfter(t, async () => {
       await lvmd.stop();
       await rm(directory, { recursive: true });
     });

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CommandNotFound, run } from '../../src/base/exec.ts';
 import { LvmdProcess } from '../lvm/lvmd-process.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { scratchDirectory, scratchFilesystem, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot, timeout: 300_000 };
@@ -34,6 +35,34 @@ test('a class whose directory comes later is served without a restart', native, 
   while (made.code !== 0) made = await lvmd.moorage('volume', 'create', 'data', '1Mi');
   await lvmd.moorage('volume', 'rm', 'data');
 });
+
+test(
+  'engines with different sockets do not serve the same directory; the next one does when the other is killed',
+  native,
+  async (t) => {
+    const directory = await scratchDirectory(t);
+    const [shared, own, link] = [join(directory, 'shared'), join(directory, 'own'), join(directory, 'link')];
+    for (const path of [shared, own]) await mkdir(path);
+    await symlink(shared, link);
+    const first = await LvmdProcess.start(t, [fileClass(shared)]);
+    const second = await LvmdProcess.start(t, [fileClass(link), { ...fileClass(own), name: 'own', default: false }]);
+    await first.moorage('volume', 'create', 'data', '1Mi');
+
+    const refused = await second.moorage('volume', 'create', 'data', '1Mi');
+    assert.match(
+      refused.stderr,
+      /^device class files cannot be served now: directory .*link is served by another engine; stop that/,
+    );
+    const made = await second.moorage('volume', 'create', 'mine', '1Mi', '--device-class', 'own');
+    assert.equal(made.code, 0, made.stderr);
+
+    process.kill(first.pid, 'SIGKILL');
+    await eventually('the other serves it', async () =>
+      /^data +files/m.test((await second.moorage('volume', 'ls')).stdout),
+    );
+    for (const id of ['data', 'mine']) await second.moorage('volume', 'rm', id);
+  },
+);
 
 test('systemd understands every line of the unit', async (t) => {
   // Only the program is not installed where the unit expects it.

@@ -11,16 +11,17 @@ import { Eraser } from '../../src/storage/eraser.ts';
 import { Erasures } from '../../src/storage/erasures.ts';
 import { FilePool } from '../../src/storage/file/file-pool.ts';
 import { parseMountInfo } from '../../src/storage/mountinfo.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
 
 const timeoutMs = 180_000;
 
 /** For the `skip` option of a test. */
 export const whyNotRoot = process.getuid?.() === 0 ? false : 'needs root, for loop devices and mounts';
 
-/** A directory for one test; afterwards all that was mounted or attached below it is gone. */
+/** A directory for one test; afterwards, and after what was made later is undone, all that was mounted or attached below it is gone. */
 export async function scratchDirectory(t: TestContext): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-native-'));
-  t.after(async () => {
+  undoAfter(t, async () => {
     await release(directory);
     await rm(directory, { recursive: true });
   });
