@@ -34,8 +34,9 @@ export class StandaloneVolumes implements VolumeStore {
     const id = idFor('volume', wanted.name);
     return this.#recorded.alone(id, signal, async () => {
       const existing = this.#recorded.find('volume', id);
-      if (existing) refuseIfDifferent(existing, wanted);
-      return this.#stored(existing ?? (await this.#make(id, wanted, signal)));
+      if (!existing) return this.#stored(await this.#make(id, wanted, signal));
+      refuseIfDifferent(existing, wanted);
+      return this.#stored(await this.#completed(existing, signal));
     });
   }
 
@@ -83,6 +84,14 @@ export class StandaloneVolumes implements VolumeStore {
     const pool = this.#pools.get(deviceClass);
     const optionClass = lvcreateOptionClass ? { optionClass: lvcreateOptionClass } : {};
     return { pool, record, volume: await pool.create({ id, sizeBytes, tags, ...optionClass }, signal) };
+  }
+
+  /** What an engine that crashed has left half-way, its pool makes again. */
+  async #completed({ pool, record, volume }: RecordedVolume, signal: AbortSignal): Promise<RecordedVolume> {
+    if (record.source) return { pool, record, volume };
+    const { id, sizeBytes } = volume; // it may have grown since
+    const optionClass = record.lvcreateOptionClass ? { optionClass: record.lvcreateOptionClass } : {};
+    return { pool, record, volume: await pool.create({ id, sizeBytes, tags: tagsOf(record), ...optionClass }, signal) };
   }
 
   #poolOf(source: ContentSource): Pool {

@@ -5,8 +5,11 @@ const ownPrefix = 'moorage.dev/';
 const filesystemPrefix = 'moorage.dev/filesystem=';
 const encryptedPrefix = 'moorage.dev/encrypted=';
 const sourcePrefix = 'moorage.dev/source=';
-/** Whose data it is: told by the caller, and of no meaning to a pool. */
-const ownerPrefixes = ['moorage.dev/claim=', 'moorage.dev/volume=', 'moorage.dev/pod='];
+/** Whose data it is, as the caller tells. Only callers tell it that set another tag before a volume is used at all. */
+const ownerPrefixes = [
+  ...['moorage.dev/claim=', 'moorage.dev/volume=', 'moorage.dev/pod='],
+  'standalone.moorage.dev/volume=',
+];
 
 /** Set by the pool that made the volume: what is found on it is known to be ours, or known not to be. */
 export const createdTag = 'moorage.dev/created';
@@ -62,6 +65,12 @@ export function isForAnyVolume(tag: string): boolean {
 /** Whether somebody may have written data to the volume that carries it, or to the one that it is a copy of. */
 export function tellsOfUse(tag: string): boolean {
   return tag === rawTag || tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
+}
+
+/** Whether nobody can have written data to the volume: it was made here for a caller that tells of the first use, and none is told. */
+export function wasNeverUsed(tags: readonly string[]): boolean {
+  const hasOwner = tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
+  return hasOwner && tags.includes(createdTag) && !tags.some(tellsOfUse);
 }
 
 /** What a copy of a volume takes over from it: the tags that tell what is on its device. */

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { open, stat } from 'node:fs/promises';
+import { constants, open, stat } from 'node:fs/promises';
 import { test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import { Formatter } from '../../src/storage/filesystem.ts';
 import { blkid } from '../../src/storage/probe.ts';
 import { superblockReader } from '../../src/storage/superblock.ts';
-import { createdTag } from '../../src/storage/tags.ts';
+import { createdTag, filesystemTag, rawTag } from '../../src/storage/tags.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
@@ -147,6 +147,54 @@ test('a creation that was killed before it wiped is found out: the old filesyste
   await command('lvcreate', '-y', '-n', 'new', '-L', '32m', '-W', 'n', '-Z', 'n', '--addtag', createdTag, vg);
   await pool.refresh(signal);
   await assert.rejects(formatter.ensure(pool, 'new', 'ext4', signal), { name: 'FilesystemForeign' });
+});
+
+test('a creation that was killed before it wiped is done again, where nobody can have used the volume', async (t) => {
+  const { pool, vg, restart } = await onNewGroup(t);
+  const owner = 'moorage.dev/volume=pvc-1';
+  const old = await pool.create({ id: 'old', sizeBytes: 64n * mebibyte, tags: [] }, signal);
+  await command(
+    'sh',
+    '-c',
+    `tr '\\0' x </dev/zero | dd of=${old.devicePath} bs=1M count=64 iflag=fullblock conv=fsync`,
+  );
+  await pool.remove('old', signal);
+  const tags = {
+    unused: [createdTag, owner],
+    raw: [createdTag, owner, rawTag],
+    formatted: [createdTag, owner, filesystemTag('ext4')],
+    theirs: [createdTag], // by a caller who sets no tag before it uses a volume
+    copied: [createdTag, owner],
+    held: [createdTag, owner],
+  };
+  for (const [name, its] of Object.entries(tags)) {
+    await command(
+      'lvcreate',
+      '-y',
+      '-n',
+      name,
+      '-L',
+      '4m',
+      '-Wn',
+      '-Zn',
+      ...its.flatMap((tag) => ['--addtag', tag]),
+      vg,
+    );
+  }
+  await command('lvcreate', '-y', '-s', '-n', 'copy', '-L', '4m', `${vg}/copied`);
+  await using _ = await open(`/dev/${vg}/held`, constants.O_RDONLY | constants.O_EXCL);
+
+  const restarted = await restart();
+  const first = async (id: string) => {
+    const request = { id, sizeBytes: 4n * mebibyte, tags: id === 'theirs' ? [] : [owner] };
+    const { devicePath } = await restarted.create(request, signal);
+    await command('blockdev', '--flushbufs', devicePath);
+    return command('sh', '-c', `head -c 1 ${devicePath} | tr '\\0' 0`);
+  };
+  assert.equal(await first('unused'), '0');
+  for (const kept of ['raw', 'formatted', 'theirs', 'copied', 'held']) assert.equal(await first(kept), 'x', kept);
+  await command('sh', '-c', `printf y | dd of=/dev/${vg}/unused conv=fsync`);
+  assert.equal(await first('unused'), 'y', 'what this engine has wiped, it need not wipe again');
 });
 
 test('a device on a broken disk is unknown, never empty, and is not formatted', async (t) => {

@@ -15,7 +15,7 @@ import {
 } from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
-import { contentTags, createdTag, isMadeHere, sourceIn, sourceTag, tellsOfUse } from '../tags.ts';
+import { contentTags, createdTag, isMadeHere, sourceIn, sourceTag, tellsOfUse, wasNeverUsed } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { Activation } from './activation.ts';
 import { isHeld } from './block-device.ts';
@@ -43,6 +43,8 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   #optionClasses: readonly OptionClass[];
   readonly #erasures: Erasures;
   readonly #activation: Activation;
+  /** Volumes that LVM has made and wiped for this process. */
+  readonly #wiped = new Set<VolumeId>();
 
   protected constructor({ deviceClass, optionClasses, group, erasures, log }: LvmPoolOptions<Class>) {
     this.name = deviceClass.name;
@@ -116,6 +118,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return this.group.change(signal, async () => {
       if (!(await this.#usable(wanted, undefined)))
         await this.make(wanted, [...wanted.tags, createdTag]).catch((error) => this.#mustBeThere(wanted, error));
+      this.#wiped.add(wanted.id);
       const volume = this.mustHave(wanted.id);
       if (volume.sizeBytes >= wanted.sizeBytes) return toVolume(volume);
       throw new VolumeExists(this.name, wanted.id, volume.sizeBytes, wanted.sizeBytes);
@@ -134,6 +137,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
     checkVolumeId(id); // it becomes part of the path that is removed
+    this.#wiped.delete(id);
     let wasThere = false;
     if (this.deviceClass.erase.kind === 'none' && !this.#isBeingErased(id)) {
       const isMine = () => {
@@ -265,17 +269,34 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     if (sourceOf(volume) !== source) throw new NameTaken(this.name, id, source);
     this.#mustBeOurs(volume, tags);
     const isThere = volume.active || (await this.#activation.activate(volume)) === 'active';
-    if (this.isWhole(volume) && isThere) return this.mustHave(id);
-    await this.#mustBeUnused(volume, source);
+    if (this.isWhole(volume) && isThere) {
+      if (!(await this.#mayBeUnwiped(volume))) return this.mustHave(id);
+      await this.group.ask(); // somebody may have begun to use it
+      if (!(await this.#mayBeUnwiped(this.mustHave(id)))) return this.mustHave(id);
+    } else {
+      await this.#mustBeUnused(volume, source);
+    }
     this.log.warn({ volume: id }, `volume ${id} was never finished before a crash; it is made anew`);
     await this.group.execute(['lvremove', '--yes', '--force', this.path(id)], askLvm);
     return this.#activation.forget(id);
+  }
+
+  /**
+   * LVM commits a new volume before it wipes it. One that an engine before this one has made may thus show what an earlier
+   * volume left at its place on the disk. It is made again only if nobody can have used it.
+   */
+  async #mayBeUnwiped({ name, path, pool, tags }: LogicalVolume): Promise<boolean> {
+    if (pool !== undefined || sourceIn(tags) !== undefined || this.#wiped.has(name) || !wasNeverUsed(tags))
+      return false;
+    const hasSnapshots = this.group.volumes().some(({ origin }) => origin === name);
+    return !hasSnapshots && !(await isHeld(path));
   }
 
   /** A copy carries what tells of the use of its source from the beginning: that tells nothing of the copy itself. */
   async #mustBeUnused({ name, path, tags }: LogicalVolume, source: VolumeId | undefined): Promise<void> {
     const inherited = source === undefined ? [] : (this.group.get(source)?.tags ?? []);
     if (tags.some((tag) => tellsOfUse(tag) && !inherited.includes(tag))) throw new NameTaken(this.name, name, source);
+    this.group.mustHaveNoSnapshots(name);
     if (await isHeld(path)) throw new VolumeInUse(name, path);
   }
 
