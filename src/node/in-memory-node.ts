@@ -93,5 +93,5 @@ export async function node(t: TestContext) {
     onPublished,
     hold: async () => new AsyncDisposableStack(),
   });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pool, told };
+  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, told };
 }

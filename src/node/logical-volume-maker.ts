@@ -5,10 +5,10 @@ import { bytesOf, type LogicalVolume, type StoredLogicalVolume, volumeIdOf } fro
 import { claimName, volumeTag } from '../names.ts';
 import type { Volume } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
-import { poolHolding, VolumeNotHere } from './pool-holding.ts';
+import { mustHold, poolHolding } from './pool-holding.ts';
 
 interface Ground {
-  readonly pools: Pick<Pools, 'get' | 'all'>;
+  readonly pools: Pick<Pools, 'get' | 'all' | 'unavailable'>;
   /** The LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list'>;
 }
@@ -40,8 +40,7 @@ async function copy(
 ): Promise<Volume> {
   const { size, accessType } = wish.spec;
   const sourceId = sourceIdOf(wish, volumes);
-  const pool = poolHolding(pools, wanted.id) ?? poolHolding(pools, sourceId);
-  if (!pool) throw new VolumeNotHere(sourceId);
+  const pool = poolHolding(pools, wanted.id) ?? mustHold(pools, sourceId).pool;
   // A snapshot is as large as its source at that moment, which may have grown since it was asked for.
   if (accessType === 'ro') return pool.snapshot(sourceId, { ...wanted, access: 'ro' }, signal);
   return pool.snapshot(sourceId, { ...wanted, access: 'rw', sizeBytes: bytesOf(size) }, signal);

@@ -20,7 +20,7 @@ import type { Pools } from '../storage/pools.ts';
 import { makeVolume } from './logical-volume-maker.ts';
 import { LogicalVolumeWriter } from './logical-volume-writer.ts';
 import { nextStep } from './next-step.ts';
-import { poolHolding, VolumeNotHere } from './pool-holding.ts';
+import { mustHold } from './pool-holding.ts';
 import { classOf, poolsToClear } from './pools-to-clear.ts';
 
 interface Collaborators {
@@ -105,7 +105,7 @@ export class LogicalVolumeReconciler {
   }
 
   async #measure(volume: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
-    const found = this.#mustHave(volumeIdOf(volume)).volume;
+    const found = mustHold(this.#pools, volumeIdOf(volume)).volume;
     const status = { ...volume.status, currentSize: toQuantity(found.sizeBytes) };
     await this.#writer.answer(volume, status, signal);
     const measured = { ...volume, status };
@@ -115,7 +115,7 @@ export class LogicalVolumeReconciler {
   async #grow(volume: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
     const id = volumeIdOf(volume);
     const grown = await this.#attempt(volume, 'volume grown', () =>
-      aside(this.#mustHave(id).pool.grow(id, bytesOf(volume.spec.size), signal)),
+      aside(mustHold(this.#pools, id).pool.grow(id, bytesOf(volume.spec.size), signal)),
     );
     const request = resizeRequest(volume);
     const isAnswered = volume.status?.answeredResize === request && Boolean(volume.status?.code);
@@ -156,13 +156,6 @@ export class LogicalVolumeReconciler {
       this.#log.warn({ name, code: codeOf(error) }, messageOf(error));
       return { kind: 'failed', failure: failureFrom(error) };
     }
-  }
-
-  #mustHave(id: string) {
-    const pool = poolHolding(this.#pools, id);
-    const volume = pool?.get(id);
-    if (!pool || !volume) throw new VolumeNotHere(id);
-    return { pool, volume };
   }
 }
 

@@ -33,11 +33,29 @@ test('a volume whose class has left is not forgotten because today another class
   pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map() });
   await api.delete(logicalVolumes, 'pvc-1');
   const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
-  assert.match(volume?.status?.message ?? '', /no device class of this node has volume uid-1/);
+  assert.match(
+    volume?.status?.message ?? '',
+    /no device class that this node serves has volume uid-1, .* not known: put a class/,
+  );
   await settled();
   assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
 
   pools.become({ pools: [hdd, ssd], defaultClass: 'hdd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a volume of a class that cannot be served now is not forgotten, and whoever asks is told to wait', async (t) => {
+  const { api, clock, ssd, hdd, pools, volumes, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  pools.become({ pools: [hdd], defaultClass: 'ssd', unavailable: new Map([['ssd', new Error('being checked')]]) });
+  await api.delete(logicalVolumes, 'pvc-1');
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
+  assert.match(volume?.status?.message ?? '', /not known: wait until ssd can be served, put a class/);
+
+  pools.become({ pools: [hdd, ssd], defaultClass: 'ssd', unavailable: new Map() });
   clock.advance(60_000);
   await gone();
   assert.deepEqual(ssd.list(), []);

@@ -1,11 +1,23 @@
-import { MoorageError } from '../base/errors.ts';
+import { codeOf, type ErrorCode, MoorageError, messageOf } from '../base/errors.ts';
 import { heldByAnnotation } from '../names.ts';
-import type { Pool, VolumeId } from '../storage/pool.ts';
+import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 
 /** The pool that has the volume. A volume's id is unique on its node, and its class may have been renamed since. */
 export function poolHolding(pools: Pick<Pools, 'all'>, id: VolumeId): Pool | undefined {
   return pools.all().find((pool) => pool.get(id) !== undefined);
+}
+
+/** The volume and its pool. As long as a class cannot be served, it may have a volume that no other has. */
+export function mustHold(
+  pools: Pick<Pools, 'all' | 'unavailable'>,
+  id: VolumeId,
+): { readonly pool: Pool; readonly volume: Volume } {
+  const pool = poolHolding(pools, id);
+  const volume = pool?.get(id);
+  if (pool && volume) return { pool, volume };
+  for (const [name, error] of pools.unavailable()) throw new HolderUnavailable(id, name, error);
+  throw new VolumeNotHere(id);
 }
 
 /** The pool that must remove the volume: it has it, or has begun to destroy its data. */
@@ -14,14 +26,27 @@ export function poolToRemoveFrom(pools: Pick<Pools, 'all'>, id: VolumeId): Pool 
   return poolHolding(pools, id) ?? pools.all().find(isErasing);
 }
 
+/** Whether that passes by itself depends on why the class cannot be served. */
+export class HolderUnavailable extends MoorageError {
+  readonly code: ErrorCode;
+
+  constructor(id: VolumeId, deviceClass: string, cause: unknown) {
+    super(`volume ${id} may be in device class ${deviceClass}, which cannot be served now: ${messageOf(cause)}`, {
+      cause,
+    });
+    this.code = codeOf(cause);
+  }
+}
+
 /** A class may have left the configuration with the volume in it. */
 export class HolderNotKnown extends MoorageError {
   readonly code = 'FailedPrecondition';
 
-  constructor(name: string, volumeId: VolumeId) {
+  constructor(name: string, volumeId: VolumeId, unavailable: readonly string[]) {
+    const wait = unavailable.length > 0 ? `wait until ${unavailable.join(', ')} can be served, ` : '';
     super(
-      `no device class of this node has volume ${volumeId}, and which one had it is not known: put a class that left ` +
-        `back into the configuration, or name the class with kubectl annotate logicalvolume ${name} ${heldByAnnotation}=<class>`,
+      `no device class that this node serves has volume ${volumeId}, and which one had it is not known: ${wait}put a class that ` +
+        `left back into the configuration, or name the class with kubectl annotate logicalvolume ${name} ${heldByAnnotation}=<class>`,
     );
   }
 }

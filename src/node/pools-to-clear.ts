@@ -17,7 +17,9 @@ export function poolsToClear(pools: NodePools, volume: StoredLogicalVolume): rea
   const holder = poolToRemoveFrom(pools, volumeIdOf(volume));
   if (holder) return [holder];
   const deviceClass = classOf(volume);
-  if (deviceClass === '' && status?.volumeID) throw new HolderNotKnown(metadata.name, status.volumeID);
+  if (deviceClass === '' && status?.volumeID) {
+    throw new HolderNotKnown(metadata.name, status.volumeID, [...pools.unavailable().keys()]);
+  }
   if (deviceClass === '') return allOf(pools);
   try {
     return [pools.get(deviceClass)];

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { exists } from '../base/exists.ts';
 import { silentLog } from '../base/log.ts';
 import type { Expansion, PreparedUse, VolumeStats } from '../csi/node-volumes.ts';
-import { Pools } from '../storage/pools.ts';
+import { BeingOpened, Pools } from '../storage/pools.ts';
 import { rawTag } from '../storage/tags.ts';
 import { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { ext4, node } from './in-memory-node.ts';
@@ -214,4 +214,19 @@ test('a disk that hangs is asked once, by however many, and each of them may lea
   assert.equal(await patient, found);
   await volumes.stats('v', '/v', never);
   assert.equal(looks, 2);
+});
+
+test('a volume that no served class has may be in one that cannot be served now, so nobody says that it is not there', async (t) => {
+  const { volumes, pools, pool, stagingPath } = await node(t);
+  const staging = { volumeId: 'elsewhere', stagingPath, use: ext4 };
+  await assert.rejects(volumes.stage(staging, never), {
+    code: 'NotFound',
+    message: /^this node has no volume elsewhere/,
+  });
+  pools.become({ pools: [pool], defaultClass: 'ssd', unavailable: new Map([['thin', new BeingOpened()]]) });
+  await assert.rejects(volumes.stage(staging, never), {
+    code: 'Unavailable',
+    message: /^volume elsewhere may be in device class thin, which cannot be served now: it is still being opened/,
+  });
+  await volumes.stage({ ...staging, volumeId: 'v' }, never);
 });

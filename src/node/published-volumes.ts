@@ -8,16 +8,16 @@ import type { FilesystemGrower } from '../storage/filesystem-growth.ts';
 import { holdDevice } from '../storage/held-device.ts';
 import { makeMountDirectory, makeMountFile, removeMountPoint } from '../storage/mount-point.ts';
 import type { Mounts } from '../storage/mounts.ts';
-import type { Pool, Volume, VolumeId } from '../storage/pool.ts';
+import type { Volume, VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { rawTag } from '../storage/tags.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
-import { poolHolding, VolumeNotHere } from './pool-holding.ts';
+import { mustHold, poolHolding } from './pool-holding.ts';
 import type { PreparedFilesystems } from './prepared-filesystems.ts';
 import { kindOfPlace, NotAtPath, volumeStats } from './volume-stats.ts';
 
 interface Collaborators {
-  readonly pools: Pick<Pools, 'all'>;
+  readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   readonly filesystems: Pick<PreparedFilesystems, 'isAt' | 'mountAt'>;
   readonly grower: Pick<FilesystemGrower, 'grow'>;
   readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
@@ -61,7 +61,7 @@ export class PublishedVolumes implements NodeVolumes {
 
   async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, async () => {
-      const { pool, volume } = this.#find(volumeId);
+      const { pool, volume } = mustHold(this.#pools, volumeId);
       await using _ = await this.#hold(volume);
       // A raw device is bound for each pod directly; that it is there is all there is to say.
       if (use.kind === 'filesystem') await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
@@ -105,7 +105,7 @@ export class PublishedVolumes implements NodeVolumes {
   async expand(expansion: Expansion, signal: AbortSignal): Promise<bigint> {
     const { volumeId, isBlock } = expansion;
     return this.#lock.run(volumeId, signal, async () => {
-      const { volume } = this.#find(volumeId);
+      const { volume } = mustHold(this.#pools, volumeId);
       if (!isBlock) await this.#growFilesystem(volume, expansion, signal);
       return volume.sizeBytes;
     });
@@ -142,7 +142,7 @@ export class PublishedVolumes implements NodeVolumes {
   /** Publishing what was not staged, or was unmounted since, stages it first: the caller may not know. */
   async #show(publication: Publication, signal: AbortSignal): Promise<void> {
     const { volumeId, targetPath: target, stagingPath, readOnly, use } = publication;
-    const { pool, volume } = this.#find(volumeId);
+    const { pool, volume } = mustHold(this.#pools, volumeId);
     await using _ = await this.#hold(volume);
     if (use.kind === 'block') {
       if (!volume.tags.includes(rawTag)) await pool.addTags(volumeId, [rawTag], signal);
@@ -181,13 +181,6 @@ export class PublishedVolumes implements NodeVolumes {
     const targets = this.#targets.get(volumeId);
     targets?.delete(targetPath);
     if (targets?.size === 0) this.#targets.delete(volumeId);
-  }
-
-  #find(volumeId: VolumeId): { readonly pool: Pool; readonly volume: Volume } {
-    const pool = poolHolding(this.#pools, volumeId);
-    const volume = pool?.get(volumeId);
-    if (!pool || !volume) throw new VolumeNotHere(volumeId);
-    return { pool, volume };
   }
 }
 

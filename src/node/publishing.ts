@@ -17,7 +17,7 @@ export function publishing({
   run,
   onPublished,
 }: {
-  readonly pools: Pick<Pools, 'all'>;
+  readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   readonly ephemeral: EphemeralVolumes;
   readonly run: Run;
   readonly onPublished?: (id: VolumeId) => void;
