@@ -153,3 +153,21 @@ test('where no pods are to be seen, none is taken for gone', async () => {
   await volumes.removeLeftovers('/no/such/directory', never);
   assert.ok(ssd.get('a'));
 });
+
+test('leftovers in a class that is served long after the start are removed then', async () => {
+  await using pods = await mkdtempDisposable(join(tmpdir(), 'moorage-pods-'));
+  const [ssd, thin] = [new InMemoryPool('ssd', gibi), new InMemoryPool('thin', gibi)];
+  for (const pool of [ssd, thin]) {
+    await pool.create({ id: `in-${pool.name}`, sizeBytes: 1n, tags: ['ephemeral', 'moorage.dev/pod=gone'] });
+  }
+  const pools = new Pools([ssd], 'ssd');
+  const leftovers = new EphemeralVolumes({ pools, log: silentLog }).removeLeftoversOnceServed(pods.path, never);
+  pools.become({ pools: [ssd, thin], defaultClass: 'ssd', unavailable: new Map() });
+  await thin.create({ id: 'young', sizeBytes: 1n, tags: ['ephemeral', 'moorage.dev/pod=starting'] });
+  await leftovers.stop();
+  assert.deepEqual(
+    [...ssd.list(), ...thin.list()].map(({ id }) => id),
+    ['young'],
+    'what is made later is looked at by the kubelet',
+  );
+});

@@ -23,7 +23,7 @@ export interface InlineLimits {
 }
 
 interface Collaborators {
-  readonly pools: Pick<Pools, 'all' | 'get' | 'default'>;
+  readonly pools: Pick<Pools, 'all' | 'get' | 'default' | 'onChange'>;
   /** Undefined where only an administrator can request volumes. */
   readonly limits?: InlineLimits | undefined;
   readonly log: Log;
@@ -105,17 +105,40 @@ export class EphemeralVolumes {
    * unpublish its volumes; a volume that is mounted, the pool itself refuses to remove. What cannot be removed is
    * told in the log and stays.
    */
-  async removeLeftovers(podsDirectory: string, signal: AbortSignal): Promise<void> {
+  async removeLeftovers(podsDirectory: string, signal: AbortSignal, pools = this.#pools.all()): Promise<void> {
+    const left = pools.flatMap((pool) =>
+      pool
+        .list()
+        .filter(isEphemeral)
+        .map((volume) => ({ pool, volume })),
+    );
     if (!(await this.#canTellPods(podsDirectory))) return;
-    for (const pool of this.#pools.all()) {
-      for (const volume of pool.list().filter(isEphemeral)) {
-        try {
-          await this.#removeLeftover(pool, volume, podsDirectory, signal);
-        } catch (error) {
-          this.#log.warn({ volume: volume.id }, `an ephemeral volume that was left stays: ${messageOf(error)}`);
-        }
+    for (const { pool, volume } of left) {
+      try {
+        await this.#removeLeftover(pool, volume, podsDirectory, signal);
+      } catch (error) {
+        this.#log.warn({ volume: volume.id }, `an ephemeral volume that was left stays: ${messageOf(error)}`);
       }
     }
+  }
+
+  /** The same for each pool as soon as it is served, which may be long after the start. */
+  removeLeftoversOnceServed(podsDirectory: string, signal: AbortSignal): { stop(): Promise<void> } {
+    const seen = new WeakSet<Pool>();
+    const searches: Promise<void>[] = [];
+    const search = () => {
+      const unseen = this.#pools.all().filter((pool) => !seen.has(pool));
+      for (const pool of unseen) seen.add(pool);
+      if (unseen.length > 0) searches.push(this.removeLeftovers(podsDirectory, signal, unseen));
+    };
+    const unsubscribe = this.#pools.onChange(search);
+    search();
+    return {
+      async stop() {
+        unsubscribe();
+        await Promise.all(searches);
+      },
+    };
   }
 
   /** Where their directories are not to be seen, no pod can be said to be gone. */

@@ -183,8 +183,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   await registration.listen();
   atWork.push(registration);
 
-  const leftovers = ephemeral.removeLeftovers(join(kubeletDir, 'pods'), signal);
-  atWork.push({ stop: () => leftovers });
+  atWork.push(ephemeral.removeLeftoversOnceServed(join(kubeletDir, 'pods'), signal));
   volumes.start();
   node.start();
   if (!signal.aborted) await once(signal, 'abort');

@@ -1,7 +1,8 @@
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { MoorageError } from '../base/errors.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
 import { deviceNumber, splitDeviceNumber } from './device-number.ts';
+import { VolumeInactive } from './errors.ts';
 import { imageName } from './file/volume-files.ts';
 import type { Volume } from './pool.ts';
 
@@ -14,7 +15,9 @@ const loopMajor = 7;
  * The names of LVM's devices are those of their volumes, and reach no other.
  */
 export async function holdDevice({ id, devicePath }: Volume): Promise<FileHandle> {
-  const device = await open(devicePath, 'r');
+  const device = await open(devicePath, 'r').catch((cause: unknown) => {
+    throw new VolumeInactive(id, messageOf(cause), { cause });
+  });
   try {
     const { rdev } = await device.stat({ bigint: true });
     if (splitDeviceNumber(rdev).major === loopMajor) await mustBeOf(id, devicePath, deviceNumber(rdev));

@@ -58,3 +58,17 @@ test('a loop device that is no longer that of the volume is not used', native, a
   });
   assert.equal(await sh(`head -c 65536 ${devicePath} | tr -d '\\0' | wc -c`), '0');
 });
+
+test('a volume without a device is named, with what to look for', native, async (t) => {
+  const directory = await scratchDirectory(t);
+  const pool = await openFilePool(directory);
+  const volume = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);
+  t.mock.method(pool, 'get', () => ({ ...volume, devicePath: join(directory, 'gone') }));
+  const pools = new Pools([pool], 'files');
+  const volumes = publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
+  const staging = { volumeId: 'staged', stagingPath: join(directory, 'staging'), use: mounted('ext4') };
+  await assert.rejects(volumes.stage(staging, signal), {
+    name: 'VolumeInactive',
+    message: /^volume staged has no device: ENOENT.*; look for a missing disk/,
+  });
+});
