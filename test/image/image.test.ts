@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { arch, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { zstdDecompressSync } from 'node:zlib';
 import { buildImage } from '../../scripts/image/build-image.ts';
 import { programs } from '../../scripts/image/contents.ts';
 
+const home = join(import.meta.dirname, '..', '..');
 const dir = await mkdtemp(join(tmpdir(), 'moorage-image-'));
 after(() => rm(dir, { recursive: true }));
 const image = await buildImage(join(dir, 'first'), () => {});
@@ -65,9 +66,7 @@ test('nothing gains rights by being run, and there is nothing that could install
 });
 
 test('the list of contents has every Debian package, Node, and what is bundled, but no tool of ours', () => {
-  const sbom = JSON.parse(readFileSync(image.sbom, 'utf8')) as {
-    packages: { name: string; externalRefs: [Locator] }[];
-  };
+  const sbom = JSON.parse(readFileSync(image.sbom, 'utf8')) as Sbom;
   const listed = sbom.packages.map(({ externalRefs: [{ referenceLocator }] }) => referenceLocator);
   const present = readdirSync(join(root, 'var/lib/dpkg/status.d'));
   assert.ok(present.includes('lvm2') && present.includes('libc6'));
@@ -77,15 +76,57 @@ test('the list of contents has every Debian package, Node, and what is bundled, 
   assert.ok(!has('pkg:npm/esbuild@') && !has('pkg:npm/typescript@'));
 });
 
+test('Node comes from a package that the lock file pins by its digest, and not from a script that fetches it', () => {
+  const { packages } = JSON.parse(readFileSync(join(home, 'package-lock.json'), 'utf8')) as { packages: Locked };
+  const dir = `node_modules/node-linux-${arch()}`;
+  const { version, integrity = '', hasInstallScript } = packages[dir] ?? {};
+  assert.match(integrity, /^sha512-/);
+  assert.equal(inside('node', '--version').trim(), `v${version}`);
+  assert.ok(readFileSync(join(root, 'usr/bin/node')).equals(readFileSync(join(home, dir, 'bin/node'))));
+  const versions = ['x64', 'arm64'].map((kind) => packages[`node_modules/node-linux-${kind}`]?.version);
+  assert.deepEqual(versions, [version, version], 'all machines have the same');
+  assert.equal(hasInstallScript, undefined);
+});
+
+test('the licence of everything that is bundled is there, and whose protocols Moorage speaks', () => {
+  const doc = join(root, 'usr/share/doc/moorage');
+  assert.match(readFileSync(join(doc, 'copyright'), 'utf8'), /Apache License/);
+  const { packages } = JSON.parse(readFileSync(image.sbom, 'utf8')) as Sbom;
+  const bundled = packages.filter(({ externalRefs: [{ referenceLocator }] }) =>
+    referenceLocator.startsWith('pkg:npm/'),
+  );
+  assert.ok(bundled.length > 0);
+  for (const { name } of bundled) {
+    assert.match(
+      readFileSync(join(doc, 'licenses', name.replace('/', '+')), 'utf8'),
+      /Copyright|Permission to use/,
+      name,
+    );
+  }
+  assert.equal(readdirSync(join(doc, 'licenses')).length, bundled.length);
+
+  const notice = readFileSync(join(doc, 'NOTICE'), 'utf8');
+  const protocols = readdirSync(join(home, 'proto'), { recursive: true, encoding: 'utf8' }).filter(
+    (file) => file.endsWith('.proto') && !file.startsWith('moorage/'),
+  );
+  assert.ok(protocols.length > 3);
+  for (const protocol of protocols) assert.ok(notice.includes(`proto/${protocol}`), protocol);
+});
+
 test('the Containerfile installs the same packages', () => {
-  const containerfile = readFileSync(join(import.meta.dirname, '../../deploy/image/Containerfile'), 'utf8');
+  const containerfile = readFileSync(join(home, 'deploy/image/Containerfile'), 'utf8');
   const words = containerfile.slice(containerfile.lastIndexOf('FROM')).split(/\s+/);
   for (const name of Object.keys(programs)) assert.ok(words.includes(name), name);
 });
 
-interface Locator {
-  readonly referenceLocator: string;
+interface Sbom {
+  readonly packages: readonly {
+    readonly name: string;
+    readonly externalRefs: [{ readonly referenceLocator: string }];
+  }[];
 }
+
+type Locked = Readonly<Record<string, { version?: string; integrity?: string; hasInstallScript?: boolean }>>;
 
 interface Manifest {
   readonly layers: readonly { readonly digest: string }[];
