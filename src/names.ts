@@ -56,6 +56,9 @@ export const capacityResource = 'topolvm.io/capacity';
 export const nodeFinalizer = 'topolvm.cybozu.com/node';
 export const otherNodeFinalizer = 'topolvm.io/node';
 
+/** What TopoLVM 0.18 to 0.39 has put on claims, and has removed itself. */
+export const oldClaimFinalizers = ['topolvm.io/pvc', 'topolvm.cybozu.com/pvc'] as const;
+
 /** The LogicalVolume resource. */
 export const logicalVolume = {
   group: 'topolvm.io',

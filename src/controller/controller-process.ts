@@ -7,7 +7,7 @@ import { identityService } from '../csi/identity-service.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
 import { LeaderElection } from '../kube/leader-election.ts';
-import { nodes } from '../kube/resource.ts';
+import { nodes, persistentVolumeClaims } from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { callLatency } from '../metrics/latency.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
@@ -23,6 +23,7 @@ import { RpcServer } from '../rpc/server.ts';
 import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
 import { ClaimScheduling } from './claim-scheduling.ts';
+import { heldClaim, heldClaims } from './held-claims.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
@@ -71,16 +72,20 @@ export async function runController(
   parts.defer(() => volumes.stop());
   const annotatedNodes = new Informer({ client, resource: nodes, project: annotatedNode, clock, log });
   parts.defer(() => annotatedNodes.stop());
+  const claims = new Informer({ client, resource: persistentVolumeClaims, project: heldClaim, clock, log });
+  parts.defer(() => claims.stop());
   volumes.start();
   annotatedNodes.start();
+  claims.start();
 
   const removal = new NodeRemoval({ client, log, onlyLetGo: options.skipNodeFinalize });
   const removals = nodeRemovals({ nodes: annotatedNodes, removal, clock, log, random: Math.random });
   const refused = refusedVolumes({ client, volumes, clock, log, random: Math.random });
+  const held = heldClaims({ client, claims, clock, log, random: Math.random });
 
   const calls = callLatency();
-  const watches = { logicalvolumes: volumes, nodes: annotatedNodes };
-  const queues = { 'node-removals': removals, 'refused-volumes': refused };
+  const watches = { logicalvolumes: volumes, nodes: annotatedNodes, persistentvolumeclaims: claims };
+  const queues = { 'node-removals': removals, 'refused-volumes': refused, 'held-claims': held };
   const figures = [...watchMetrics(watches, clock), queueMetric(queues), calls.metric, ...processMetrics()];
   const ready = () => volumes.synced && annotatedNodes.synced;
   let webhooks: WebhookServer | undefined;
@@ -128,7 +133,7 @@ export async function runController(
   }
 
   const lead = async (term: AbortSignal) => {
-    await Promise.all([removals.run(term), refused.run(term)]);
+    await Promise.all([removals.run(term), refused.run(term), held.run(term)]);
   };
   if (options.leaderElection) await elections(options, its).run(lead, signal);
   else await lead(signal);

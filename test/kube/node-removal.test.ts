@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { annotatedNode } from '../../src/controller/annotated-capacities.ts';
+import { heldClaim, heldClaims } from '../../src/controller/held-claims.ts';
 import { NodeRemoval } from '../../src/controller/node-removal.ts';
 import { nodeRemovals } from '../../src/controller/node-removals.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
@@ -11,6 +13,7 @@ import { Informer } from '../../src/kube/informer.ts';
 import { nodes, persistentVolumeClaims, persistentVolumes, pods, storageClasses } from '../../src/kube/resource.ts';
 import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { driverName, logicalVolume, nodeFinalizer, otherNodeFinalizer, topologyKey } from '../../src/names.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();
@@ -23,17 +26,19 @@ interface Volume {
   readonly node: string;
   readonly namespace: string;
   readonly policy?: 'Delete' | 'Retain';
+  /** Of its claim. */
+  readonly finalizers?: readonly string[];
 }
 
 /** A claim with its volume on a node and a pod that uses it, as provisioner, scheduler and kubelet would leave them. */
-async function volume(name: string, { node, namespace, policy = 'Delete' }: Volume): Promise<void> {
+async function volume(name: string, { node, namespace, policy = 'Delete', finalizers = [] }: Volume): Promise<void> {
   const made = await admin.create(logicalVolumes, {
     metadata: { name, finalizers: [logicalVolume.finalizer] },
     spec: { name, nodeName: node, size: '1Gi' },
   });
   const resources = { requests: { storage: '1Gi' } };
   const claim = await admin.create(persistentVolumeClaims, {
-    metadata: { name, namespace },
+    metadata: { name, namespace, finalizers: [...finalizers] },
     spec: { accessModes: ['ReadWriteOnce'], storageClassName: 'local', volumeName: name, resources },
   });
   const expression = { key: topologyKey, operator: 'In', values: [node] };
@@ -169,4 +174,51 @@ test('told to only let go, it leaves all as it is; it hears of the Node by its w
   const isDeleted = (await admin.get(nodes, 'd'))?.metadata.deletionTimestamp !== undefined;
   assert.ok(isDeleted, 'it is still being deleted, and we hold it no more');
   assert.deepEqual(await left('untouched', namespace), ['claim', 'pod', 'volume', 'logicalVolume']);
+});
+
+test("a claim that TopoLVM's finalizer holds goes when it is deleted, by a person or with its Node", async (t) => {
+  const namespace = await newNamespace(api, 'from-topolvm');
+  const theirs = 'example.com/theirs';
+  await node('e');
+  await volume('by-node', { node: 'e', namespace, finalizers: ['topolvm.io/pvc'] });
+  const waiting = async (name: string, finalizers: readonly string[]) =>
+    admin.create(persistentVolumeClaims, {
+      metadata: { name, namespace, finalizers: [...finalizers] },
+      spec: { accessModes: ['ReadWriteOnce'], storageClassName: 'none', resources: { requests: { storage: '1Gi' } } },
+    });
+  await waiting('by-hand', ['topolvm.cybozu.com/pvc', 'topolvm.io/pvc']);
+  await waiting('also-held-by-others', ['topolvm.io/pvc', theirs]);
+  await waiting('not-deleted', ['topolvm.io/pvc']);
+
+  const claims = new Informer({
+    client: admin,
+    resource: persistentVolumeClaims,
+    project: heldClaim,
+    clock: systemClock,
+    log: silentLog,
+  });
+  claims.start();
+  t.after(() => claims.stop());
+  const held = heldClaims({ client: admin, claims, clock: systemClock, log: silentLog, random: Math.random });
+  const stop = new AbortController();
+  const running = held.run(stop.signal);
+  t.after(async () => {
+    stop.abort();
+    await running;
+  });
+
+  await admin.delete(nodes, 'e');
+  await new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: false }).reconcile('e', signal);
+  await admin.delete(pods, 'by-node', { namespace, gracePeriodSeconds: 0 }); // there is no kubelet that would end it
+  for (const name of ['by-hand', 'also-held-by-others'])
+    await admin.delete(persistentVolumeClaims, name, { namespace });
+
+  const found = (name: string) => admin.get(persistentVolumeClaims, name, { namespace });
+  for (const name of ['by-node', 'by-hand'])
+    await eventually(`${name} is gone`, async () => (await found(name)) === undefined);
+  await eventually('only others hold it', async () =>
+    isDeepStrictEqual((await found('also-held-by-others'))?.metadata.finalizers, [theirs]),
+  );
+  const kept = await found('not-deleted');
+  assert.ok(kept?.metadata.finalizers?.includes('topolvm.io/pvc'), 'TopoLVM may take over again');
 });

@@ -1,0 +1,63 @@
+import type { Clock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import { Requeue } from '../base/requeue.ts';
+import { isConflict, isNotFound } from '../kube/api-error.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { Informer } from '../kube/informer.ts';
+import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../kube/resource.ts';
+import { oldClaimFinalizers } from '../names.ts';
+import { LeaderQueue } from './leader-queue.ts';
+
+/** A claim that is being deleted and waits for nobody: TopoLVM's finalizer holds it, and TopoLVM is gone. */
+export interface HeldClaim {
+  readonly namespace: string;
+  readonly name: string;
+  readonly resourceVersion: string;
+  /** Those of others. */
+  readonly finalizers: readonly string[];
+}
+
+/** What is kept of a claim: of most, nothing. */
+export function heldClaim({ metadata }: Stored<PersistentVolumeClaim>): HeldClaim | undefined {
+  const { namespace = '', name, resourceVersion, deletionTimestamp, finalizers = [] } = metadata;
+  if (deletionTimestamp === undefined || !finalizers.some(isOld)) return undefined;
+  return { namespace, name, resourceVersion, finalizers: finalizers.filter((finalizer) => !isOld(finalizer)) };
+}
+
+interface Collaborators {
+  readonly client: Pick<KubeClient, 'patch'>;
+  /** The claims of all namespaces. */
+  readonly claims: Pick<Informer<PersistentVolumeClaim, HeldClaim | undefined>, 'get' | 'onChange'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly random: () => number;
+}
+
+/**
+ * Removes the finalizers that TopoLVM 0.18 to 0.39 has put on claims from those that are being deleted. On others they stay,
+ * for a TopoLVM that may take over again.
+ */
+export function heldClaims({ client, claims, clock, log, random }: Collaborators): LeaderQueue {
+  const watch = (add: (key: string) => void) =>
+    claims.onChange(({ kind, key, object }) => {
+      if (kind !== 'deleted' && object) add(key);
+    });
+  const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
+    const held = claims.get(key);
+    if (!held) return Requeue.never;
+    const { namespace, name, resourceVersion, finalizers } = held;
+    const body = { metadata: { resourceVersion, finalizers } };
+    try {
+      await client.patch(persistentVolumeClaims, name, { type: 'merge', body }, { namespace, signal });
+      log.info({ namespace, name }, "removed TopoLVM's finalizer from a claim that is being deleted");
+    } catch (error) {
+      if (!isConflict(error) && !isNotFound(error)) throw error; // it has changed since: the watch tells
+    }
+    return Requeue.never;
+  };
+  return new LeaderQueue({ watch, reconcile, clock, log, random });
+}
+
+function isOld(finalizer: string): boolean {
+  return oldClaimFinalizers.some((old) => old === finalizer);
+}
