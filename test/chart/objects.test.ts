@@ -9,6 +9,7 @@ import { commands } from '../../src/commands.ts';
 import { metrics } from '../../src/names.ts';
 import { parseSchedulerConfig } from '../../src/scheduler/scheduler-config.ts';
 import { parseStorageConfig } from '../../src/storage/device-classes-yaml.ts';
+import { rightsOf, spell } from '../cluster/rights.ts';
 import { chartDir, find, type Rendered, render, type Value } from './chart.ts';
 
 interface Container {
@@ -247,4 +248,42 @@ test('alerts ask for figures that there are', () => {
   for (const { alert, expr } of rules) {
     for (const [name] of expr.matchAll(/\b(moorage|topolvm)_\w+/g)) assert.ok(known.has(name), `${alert}: ${name}`);
   }
+});
+
+/** What the controller's ServiceAccount may do, by all roles that it has. */
+async function controllerRights(...values: readonly Value[]): Promise<readonly string[]> {
+  const objects = await render(...values);
+  const rights = objects
+    .filter(({ kind }) => kind === 'ClusterRole' || kind === 'Role')
+    .filter(({ kind, metadata }) => {
+      const { subjects } = find(objects, `${kind}Binding`, metadata.name) as unknown as {
+        subjects: { name: string }[];
+      };
+      return subjects.some(({ name }) => name === 'moorage-controller');
+    })
+    .flatMap(rightsOf);
+  return [...new Set(rights.map(spell))].sort();
+}
+
+test('the controller may change its webhook configuration only where it makes its certificates itself', async () => {
+  const webhook: readonly Value[] = ['webhook.podMutatingWebhook.enabled=true'];
+  const ofConfigurations = async (...values: readonly Value[]) =>
+    (await controllerRights(...values)).filter((right) => right.includes('mutatingwebhookconfigurations'));
+  const its = 'mutatingwebhookconfigurations.admissionregistration.k8s.io moorage';
+  assert.deepEqual(await ofConfigurations(...webhook), [`list ${its}`, `patch ${its}`, `watch ${its}`]);
+  const seen = [`list ${its}`, `watch ${its}`];
+  assert.deepEqual(await ofConfigurations(...webhook, 'webhook.certManager.enabled=true'), seen);
+  assert.deepEqual(await ofConfigurations(...webhook, 'webhook.secretName=own', 'webhook.caBundle=Q0E='), seen);
+  assert.deepEqual(await ofConfigurations(), []);
+});
+
+test('a controller that only takes finalizers off Nodes can delete no claim and no pod', async () => {
+  const skipping = new Set(await controllerRights('controller.nodeFinalize.skipped=true'));
+  const spared = (await controllerRights()).filter((right) => !skipping.has(right));
+  assert.deepEqual(spared, [
+    'delete persistentvolumeclaims',
+    'delete pods',
+    'list pods',
+    'list volumesnapshotcontents.snapshot.storage.k8s.io',
+  ]);
 });

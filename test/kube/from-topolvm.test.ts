@@ -39,11 +39,26 @@ test('the documented commands replace one chart by the other, there and back, an
   await stays();
 });
 
+test('without Helm, the documented command applies the rights and the policies that limit them', async () => {
+  const [preparations = ''] = blocksIn(there);
+  await sh(preparations);
+  const [, command] =
+    /```sh without Helm\n([^]*?)```/.exec(there) ?? assert.fail('the documentation has no such command');
+  await sh(command ?? '');
+  const bindings = await sh('kubectl get validatingadmissionpolicybindings -oname');
+  for (const name of ['moorage-node', 'moorage-controller']) assert.match(bindings, new RegExp(`/${name}$`, 'm'));
+  assert.match(await sh('kubectl get clusterroles -oname'), /moorage-node/);
+});
+
 /** What is to be typed, with the files of this test. */
 function commandsIn(text: string): string {
-  const blocks = [...text.matchAll(/```sh\n([^]*?)```/g)].map(([, commands = '']) => commands);
+  const blocks = blocksIn(text);
   assert.notEqual(blocks.length, 0);
   return blocks.join('').replaceAll(' values.yaml', ` ${join(cluster.dir, 'values.yaml')}`);
+}
+
+function blocksIn(text: string): readonly string[] {
+  return [...text.matchAll(/```sh\n([^]*?)```/g)].map(([, commands = '']) => commands);
 }
 
 async function sh(script: string): Promise<string> {

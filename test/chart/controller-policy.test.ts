@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { codeOf } from '../../src/base/errors.ts';
+import { selfSigned } from '../../src/http/self-signed.ts';
+import type { Patch } from '../../src/kube/client.ts';
+import {
+  type KubeObject,
+  mutatingWebhookConfigurations,
+  nodes,
+  persistentVolumeClaims,
+  type Resource,
+} from '../../src/kube/resource.ts';
+import { newNamespace } from '../kube/api-server.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { InstalledChart } from './installed-chart.ts';
+
+const chart = await InstalledChart.start('webhook.podMutatingWebhook.enabled=true');
+const { admin } = chart.api;
+const { kubectl } = chart.api.cluster;
+const controller = await chart.clientOf('moorage-controller');
+const namespace = await newNamespace(chart.api, 'shop');
+const theirs = 'example.com/theirs';
+await admin.create(nodes, {
+  metadata: { name: 'a', finalizers: ['topolvm.cybozu.com/node', 'topolvm.io/node', theirs] },
+});
+await claim('data', ['topolvm.io/pvc', 'topolvm.cybozu.com/pvc', theirs]);
+
+async function claim(name: string, finalizers: readonly string[]): Promise<void> {
+  await admin.create(persistentVolumeClaims, {
+    metadata: { name, namespace, finalizers: [...finalizers], annotations: { 'example.com/owner': 'shop' } },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      storageClassName: 'none',
+      resources: { requests: { storage: '1Gi' } },
+    },
+  });
+}
+
+type Body = Patch['body'];
+const patchOf = (body: Body): Patch => (Array.isArray(body) ? { type: 'json', body } : { type: 'merge', body });
+const ofNode = (body: Body) => controller.patch(nodes, 'a', patchOf(body));
+const ofClaim = (body: Body) => controller.patch(persistentVolumeClaims, 'data', patchOf(body), { namespace });
+const ofClaimStatus = (body: Body) =>
+  controller.patch(persistentVolumeClaims, 'data', patchOf(body), { namespace, subresource: 'status' });
+const ofWebhook = (body: Body) => controller.patch(mutatingWebhookConfigurations, 'moorage', patchOf(body));
+
+async function refused(request: Promise<unknown>, reason: RegExp): Promise<void> {
+  await assert.rejects(request, (error: Error) => {
+    assert.equal(codeOf(error), 'PermissionDenied');
+    assert.match(error.message, reason);
+    return true;
+  });
+}
+
+async function finalizersOf<T extends KubeObject>(resource: Resource<T>, name: string): Promise<readonly string[]> {
+  const its = resource.namespaced ? { namespace } : {};
+  return (await admin.get(resource, name, its))?.metadata.finalizers ?? [];
+}
+
+await eventually('the policy is in force', () =>
+  ofNode({ metadata: { labels: { policy: 'probe' } } }).then(
+    () => false,
+    (error: Error) => /finalizers only/.test(error.message),
+  ),
+);
+await admin.patch(nodes, 'a', { type: 'merge', body: { metadata: { labels: null } } });
+
+await eventually('the policy about webhooks is in force', () =>
+  ofWebhook({ metadata: { labels: { policy: 'probe' } } }).then(
+    () => false,
+    (error: Error) => /caBundle only/.test(error.message),
+  ),
+);
+
+test('the API server understands every rule of the policies', async () => {
+  for (const name of ['moorage-controller', 'moorage-webhook', 'moorage-node']) {
+    const status = await eventually('it has checked them', async () => {
+      const text = await kubectl('get', 'validatingadmissionpolicy', name, '-ojson');
+      const found = JSON.parse(text) as { status?: { observedGeneration?: number; typeChecking?: object } };
+      return found.status?.observedGeneration === undefined ? undefined : found.status;
+    });
+    assert.deepEqual(status.typeChecking, {}, name);
+  }
+});
+
+test('the controller tells the API server whom to trust, and nothing else of its webhook', async () => {
+  const { cert } = selfSigned({ commonName: 'a', dnsName: 'a', nowMs: Date.now(), validForMs: 60_000 });
+  const caBundle = Buffer.from(cert).toString('base64');
+  const path = '/webhooks/0/clientConfig/caBundle';
+  for (const step of [
+    { op: 'add', path, value: caBundle },
+    { op: 'remove', path },
+  ] as const) {
+    await ofWebhook([step]);
+  }
+  const onlyTrust = /of its webhook configuration, the controller may change caBundle only/;
+  for (const step of [
+    { op: 'replace', path: '/webhooks/0/clientConfig', value: { url: 'https://thief.example.com', caBundle } },
+    { op: 'replace', path: '/webhooks/0/clientConfig/service/name', value: 'thief' },
+    { op: 'replace', path: '/webhooks/0/clientConfig/service/path', value: '/thief' },
+    { op: 'replace', path: '/webhooks/0/rules/0/resources', value: ['*'] },
+    { op: 'replace', path: '/webhooks/0/failurePolicy', value: 'Ignore' },
+    { op: 'replace', path: '/webhooks/0/reinvocationPolicy', value: 'IfNeeded' },
+    { op: 'remove', path: '/webhooks/0/namespaceSelector' },
+    { op: 'add', path: '/webhooks/0/objectSelector', value: { matchLabels: { a: 'b' } } },
+    { op: 'add', path: '/webhooks/0/matchConditions', value: [{ name: 'never', expression: 'false' }] },
+    { op: 'remove', path: '/webhooks/0' },
+  ] as const) {
+    await refused(ofWebhook([step]), onlyTrust);
+  }
+  await refused(ofWebhook({ metadata: { labels: { app: 'pruned' } } }), onlyTrust);
+  const { webhooks = [] } = (await admin.get(mutatingWebhookConfigurations, 'moorage')) ?? {};
+  const second = { ...webhooks[0], name: 'second.topolvm.io' };
+  await refused(ofWebhook([{ op: 'add', path: '/webhooks/-', value: second }]), onlyTrust);
+});
+
+test('the controller takes finalizers off Nodes, and changes nothing else of them', async () => {
+  await ofNode({ metadata: { finalizers: ['topolvm.io/node', theirs] } });
+  await ofNode({ metadata: { finalizers: [theirs] } });
+  await refused(ofNode({ metadata: { finalizers: [] } }), /own finalizers only/);
+  await refused(ofNode({ metadata: { finalizers: [theirs, 'example.com/kept'] } }), /own finalizers only/);
+  assert.deepEqual(await finalizersOf(nodes, 'a'), [theirs]);
+  for (const body of [
+    { spec: { unschedulable: true } },
+    { spec: { taints: [{ key: 'a', effect: 'NoExecute' }] } },
+    { metadata: { labels: { role: 'trusted' } } },
+    { metadata: { annotations: { 'capacity.topolvm.io/00default': '0' } } },
+    { metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'gone', uid: 'gone' }] } },
+  ]) {
+    await refused(ofNode(body), /finalizers only/);
+  }
+});
+
+test('of a claim, the controller changes the chosen node and finalizers that are its business', async () => {
+  const chosen = (name: string | null) => ({
+    metadata: { annotations: { 'volume.kubernetes.io/selected-node': name } },
+  });
+  await ofClaim(chosen('a'));
+  await ofClaim(chosen(null));
+  const cloning = 'provisioner.storage.kubernetes.io/cloning-protection';
+  const found = await finalizersOf(persistentVolumeClaims, 'data');
+  const left = [theirs, 'kubernetes.io/pvc-protection'];
+  assert.deepEqual(found, ['topolvm.io/pvc', 'topolvm.cybozu.com/pvc', ...left]);
+  await ofClaim({ metadata: { finalizers: [...found, cloning] } });
+  await ofClaim({ metadata: { finalizers: left } });
+  for (const write of [ofClaim, ofClaimStatus]) {
+    await refused(write({ metadata: { finalizers: [theirs] } }), /own finalizers only/);
+    await refused(write({ metadata: { finalizers: [...left, 'example.com/kept'] } }), /own finalizers only/);
+    await refused(write({ metadata: { annotations: { 'example.com/owner': 'thief' } } }), /node that was chosen/);
+    await refused(write({ metadata: { annotations: { 'example.com/owner': null } } }), /node that was chosen/);
+    await refused(write({ metadata: { labels: { app: 'pruned' } } }), /finalizers only/);
+    const owners = [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'gone', uid: 'gone' }];
+    await refused(write({ metadata: { ownerReferences: owners } }), /finalizers only/);
+  }
+  await refused(ofClaim({ spec: { volumeName: 'stolen' } }), /spec/);
+  assert.deepEqual(await finalizersOf(persistentVolumeClaims, 'data'), left);
+});
