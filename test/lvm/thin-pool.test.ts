@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict';
 import { open, stat } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
-import { CommandFailed } from '../../src/base/exec.ts';
+import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { ManualClock } from '../../src/base/manual-clock.ts';
 import type { ThinClass } from '../../src/storage/device-classes.ts';
 import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
 import { removedThinOrphan } from '../../src/storage/lvm/thin-orphan.ts';
+import { VolumeGroups } from '../../src/storage/lvm/volume-groups.ts';
+import { poolOpener } from '../../src/storage/pool-opener.ts';
 import type { ServedPool } from '../../src/storage/served-pool.ts';
 import { filesystemTag, unfinishedTag } from '../../src/storage/tags.ts';
 import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { undoAfter } from '../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thinClass } from './lvm-pools.ts';
 
 async function newThinPool(t: TestContext, settings: Partial<ThinClass> = {}, poolSize = '256m') {
@@ -44,6 +48,49 @@ async function read(path: string, length: number, position = 0) {
   await using device = await open(path, 'r');
   return (await device.read(Buffer.alloc(length), 0, length, position)).buffer.toString();
 }
+
+test('a pool that is filling is measured without LVM, and says what LVM says', async (t) => {
+  const { vg } = await newThinPool(t);
+  const clock = new ManualClock();
+  const programs: string[] = [];
+  const counted: Run = (argv, options) => {
+    programs.push(argv.slice(0, 2).join(' '));
+    return run(argv, options);
+  };
+  const shared = { run: counted, clock, log: silentLog };
+  const groups = new VolumeGroups({ ...shared, command: ['lvm'], env: process.env });
+  undoAfter(t, () => groups.stop());
+  const open = poolOpener({ ...shared, groups, stateDirectory: '/nowhere' });
+  const pool = await open({ deviceClass: thinClass(vg), optionClasses: [] }, signal);
+  undoAfter(t, () => pool.stop(0));
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 240n * mebibyte, tags: [] }, signal);
+  const writes = (fromMb: number, count: number) =>
+    command(
+      'dd',
+      'if=/dev/zero',
+      `of=${devicePath}`,
+      'bs=1M',
+      `seek=${fromMb}`,
+      `count=${count}`,
+      'conv=fsync',
+      'status=none',
+    );
+  await writes(0, 128);
+  await pool.refresh(signal);
+  assert.equal(pool.capacity().thin?.dataPercent, 50);
+
+  await writes(128, 110);
+  const heard = Promise.withResolvers<void>();
+  pool.onChange(heard.resolve);
+  programs.length = 0;
+  clock.advance(25_000);
+  await heard.promise;
+  assert.deepEqual(programs, ['dmsetup status']);
+  const { thin, freeBytes } = pool.capacity();
+  const told = await command('lvs', '--noheadings', '-o', 'data_percent,metadata_percent', `${vg}/pool`);
+  assert.deepEqual([thin?.dataPercent, thin?.metadataPercent], told.split(/\s+/).map(Number));
+  assert.equal(freeBytes, 0n, 'above max-data-percent');
+});
 
 test('a thin volume is made, grown, tagged and removed, and memory is what LVM has', async (t) => {
   const { pool, restart, vg, engine } = await newThinPool(t);

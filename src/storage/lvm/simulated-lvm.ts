@@ -47,7 +47,8 @@ export class SimulatedLvm {
 
   readonly run: Run = async (command, { signal }) => {
     await Promise.resolve(); // so that commands which should wait for each other would mix if they did not
-    const [, subcommand = '', ...args] = command;
+    const [program, word = '', ...args] = command;
+    const subcommand = program === 'dmsetup' ? program : word;
     this.commands.push(subcommand);
     const failure = this.fails(subcommand, args);
     if (failure === 'hangs') throw new CommandTimedOut(command, 60_000);
@@ -79,6 +80,8 @@ export class SimulatedLvm {
         return this.#report();
       case 'lvs':
         return JSON.stringify({ report: [{ lv: [this.#usage()] }] });
+      case 'dmsetup':
+        return this.#thinPoolStatus();
       case 'lvcreate':
         this.#create(command, args);
         return '';
@@ -159,6 +162,11 @@ export class SimulatedLvm {
     const uuid = this.#uuids.get(volume) ?? randomUUID();
     this.#uuids.set(volume, uuid);
     return uuid;
+  }
+
+  #thinPoolStatus(): string {
+    const { dataPercent, metadataPercent } = this.usage;
+    return `0 819200 thin-pool 1 ${Math.round(metadataPercent * 100)}/10000 ${Math.round(dataPercent * 100)}/10000 - rw \n`;
   }
 
   #usage() {

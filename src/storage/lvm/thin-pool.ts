@@ -1,9 +1,10 @@
-import type { Clock } from '../../base/clock.ts';
+import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { ThinClass } from '../device-classes.ts';
 import { mustAllowThinSnapshots } from '../eraser.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, ThinFigures, Volume, VolumeId } from '../pool.ts';
+import type { PoolSettings } from '../served-pool.ts';
 import { unfinishedTag } from '../tags.ts';
 import { deviceSizeBytes } from './block-device.ts';
 import { askLvm, type Effect } from './effect.ts';
@@ -23,6 +24,8 @@ export interface ThinPoolOptions extends LvmPoolOptions<ThinClass> {
 
 /** A pool fills by what its volumes write: what was measured longer ago than this is measured again before it counts. */
 const usageAgeMs = 5_000;
+/** A pool that is half-way to where it promises nothing more is measured so often that what is known is never 30 s old. */
+const watchEveryMs = 25_000;
 
 /**
  * Volumes that take space from a thin pool as they are written. The pool promises no more than its ratio allows, and
@@ -32,6 +35,9 @@ export class ThinPool extends LvmPool<ThinClass> {
   readonly #clock: Clock;
   readonly #deviceSize: typeof deviceSizeBytes;
   #measuredAtMs = Number.NEGATIVE_INFINITY;
+  #nextMeasurement: Timer | undefined;
+  #forgetChanges: (() => void) | undefined;
+  #isStopped = false;
 
   private constructor({ clock, deviceSize, ...options }: ThinPoolOptions) {
     super(options);
@@ -43,6 +49,8 @@ export class ThinPool extends LvmPool<ThinClass> {
     const pool = new ThinPool(options);
     await pool.resume(signal);
     await pool.#prepare(signal);
+    pool.#forgetChanges = pool.group.onChange(() => pool.#watchUsage());
+    pool.#watchUsage();
     return pool;
   }
 
@@ -50,6 +58,18 @@ export class ThinPool extends LvmPool<ThinClass> {
     const thin = this.#figures();
     const freeBytes = this.#danger(thin) ? 0n : thin.overprovisionBytes;
     return { sizeBytes: thin.sizeBytes, freeBytes, thin };
+  }
+
+  override reconfigure(settings: PoolSettings): void {
+    super.reconfigure(settings);
+    this.#watchUsage(); // the limits may be others
+  }
+
+  override async stop(graceMs: number): Promise<void> {
+    this.#isStopped = true;
+    this.#forgetChanges?.();
+    this.#nextMeasurement?.cancel();
+    await super.stop(graceMs);
   }
 
   async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
@@ -156,6 +176,26 @@ export class ThinPool extends LvmPool<ThinClass> {
       return new ThinPoolFilling(path, 'metadata', metadataPercent, maxMetadataPercent);
     }
     return undefined;
+  }
+
+  /** Whoever shows how full the pool is, or where there is room, must hear of it well before it is too late. */
+  #watchUsage(): void {
+    const { maxDataPercent, maxMetadataPercent } = this.deviceClass.thinPool;
+    const { dataPercent, metadataPercent } = this.#figures();
+    const isFilling = dataPercent > maxDataPercent / 2 || metadataPercent > maxMetadataPercent / 2;
+    if (!isFilling || this.#nextMeasurement || this.#isStopped) return;
+    this.#nextMeasurement = this.#clock.setTimer(() => void this.#measureAgain(), watchEveryMs);
+  }
+
+  async #measureAgain(): Promise<void> {
+    try {
+      await this.group.measureByKernel(this.deviceClass.thinPool.name);
+      this.#measuredAtMs = this.#clock.now();
+    } catch (error) {
+      this.log.warn({ err: error }, `how full the thin pool is cannot be seen by dmsetup: ${messageOf(error)}`);
+    }
+    this.#nextMeasurement = undefined;
+    this.#watchUsage();
   }
 
   async #mustBeAbleToPromise(sizeBytes: bigint): Promise<void> {

@@ -20,6 +20,7 @@ import {
   thinUsageArguments,
 } from './report.ts';
 import { SequenceNumber, type SequenceNumberOf } from './sequence-number.ts';
+import { thinPoolUsage } from './thin-device.ts';
 
 export interface VolumeGroupOptions {
   readonly name: string;
@@ -231,6 +232,15 @@ export class VolumeGroup {
     this.#volumes.set(pool.name, measured);
     this.#listeners.notify();
     return measured;
+  }
+
+  /** The same, as the kernel counts: it waits for no change that LVM is at. The pool must have volumes. */
+  async measureByKernel(pool: string): Promise<void> {
+    const usage = await thinPoolUsage(this.lvm, this.name, pool);
+    const known = this.get(pool);
+    if (!known || isDeepStrictEqual({ ...known, ...usage }, known)) return;
+    this.#volumes.set(pool, { ...known, ...usage });
+    this.#listeners.notify();
   }
 
   /** Thin snapshots in the pool of their origin stand alone. All others read from it, and LVM takes them along with it. */
