@@ -82,7 +82,8 @@ export async function mustBeErasable(
   );
 }
 
-async function canDiscard(devicePath: string): Promise<boolean> {
+/** Whether all disks below a device take discards. */
+export async function canDiscard(devicePath: string): Promise<boolean> {
   const { rdev } = await stat(devicePath, { bigint: true });
   const limit = await readFile(`/sys/dev/block/${deviceNumber(rdev)}/queue/discard_max_bytes`, 'utf8');
   return Number(limit) > 0;

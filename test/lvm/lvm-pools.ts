@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { run } from '../../src/base/exec.ts';
+import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { LvmClass, OptionClass, ThickClass, ThinClass } from '../../src/storage/device-classes.ts';
 import { VolumeGroups } from '../../src/storage/lvm/volume-groups.ts';
@@ -37,12 +37,20 @@ export class Engine {
   readonly groups: VolumeGroups;
   readonly optionClasses: readonly OptionClass[];
 
-  constructor(t: TestContext, optionClasses: readonly OptionClass[] = [], command: readonly string[] = ['lvm']) {
+  readonly #run: Run;
+
+  constructor(
+    t: TestContext,
+    optionClasses: readonly OptionClass[] = [],
+    command: readonly string[] = ['lvm'],
+    its: { readonly run: Run; readonly env: NodeJS.ProcessEnv } = { run, env: process.env },
+  ) {
     this.optionClasses = optionClasses;
+    this.#run = its.run;
     this.groups = new VolumeGroups({
       command: command as [string, ...string[]],
-      run,
-      env: process.env,
+      run: its.run,
+      env: its.env,
       clock: systemClock,
       log: silentLog,
     });
@@ -53,7 +61,7 @@ export class Engine {
     const open = poolOpener({
       groups: this.groups,
       stateDirectory: '/nowhere',
-      run,
+      run: this.#run,
       clock: systemClock,
       log: silentLog,
     });

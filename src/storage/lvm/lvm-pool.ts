@@ -1,6 +1,8 @@
 import { CommandFailed } from '../../base/exec.ts';
+import { exists } from '../../base/exists.ts';
 import type { Log } from '../../base/log.ts';
-import type { LvmClass, OptionClass } from '../device-classes.ts';
+import type { ErasePolicy, LvmClass, OptionClass } from '../device-classes.ts';
+import { canDiscard } from '../eraser.ts';
 import { erasureIn } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import {
@@ -139,20 +141,23 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     checkVolumeId(id); // it becomes part of the path that is removed
     this.#wiped.delete(id);
     let wasThere = false;
-    if (this.deviceClass.erase.kind === 'none' && !this.#isBeingErased(id)) {
-      const isMine = () => {
+    let erase: ErasePolicy = this.deviceClass.erase;
+    if (erase.kind === 'none' && !this.#isBeingErased(id)) {
+      const isMine = async () => {
         wasThere = this.find(id) !== undefined;
-        if (wasThere) this.mustHave(id); // it may be about to be erased since we looked
-        return wasThere;
+        if (!wasThere) return false;
+        const volume = this.mustHave(id); // it may be about to be erased since we looked
+        if (await this.#mustDiscard(volume)) erase = { kind: 'discard' };
+        return erase.kind === 'none';
       };
       await this.group.removals.remove(id, isMine, signal);
-      return wasThere;
+      if (erase.kind === 'none') return wasThere;
     }
     await this.group.change(signal, async () => {
       await this.group.ask(); // memory does not tell whether somebody has it open, nor just which volume it is
       const volume = this.find(id);
       wasThere = volume !== undefined || this.#erasures.has(id);
-      if (volume) await this.#beginErasure(volume);
+      if (volume) await this.#beginErasure(volume, erase);
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
@@ -238,15 +243,21 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return this.group.volumes().filter((volume) => this.owns(volume));
   }
 
+  /** Within `change`: whether LVM is configured to discard what a removal gives back, and the disks take it. */
+  async #mustDiscard({ path, pool }: LogicalVolume): Promise<boolean> {
+    if (pool !== undefined || !(await exists(path))) return false;
+    return (await canDiscard(path)) && this.group.lvm.issuesDiscards();
+  }
+
   /** Within `change`. A ghost holds nothing that could be erased, and has no device to do that with. */
-  async #beginErasure(volume: LogicalVolume): Promise<void> {
+  async #beginErasure(volume: LogicalVolume, policy: ErasePolicy): Promise<void> {
     const { name, active } = volume;
     if (!active && (await this.#activation.activate(volume)) === 'ghost') {
       await this.group.execute(['lvremove', '--yes', this.path(name)], askLvm);
       return this.#activation.forget(name);
     }
     const present = this.find(name);
-    if (present) await markForErasure(this.group, present, this.deviceClass.erase);
+    if (present) await markForErasure(this.group, present, policy);
   }
 
   #resumeErasures(): void {

@@ -6,7 +6,7 @@ import type { Log } from '../../base/log.ts';
 import type { LvmFigures } from './lvm-figures.ts';
 import { LvmShell } from './lvm-shell.ts';
 import { NodeConfiguration } from './node-configuration.ts';
-import { type Disks, plainReports, rootOf, writeShellSettings } from './shell-settings.ts';
+import { type Disks, issuesDiscards, processSettings, rootOf, writeShellSettings } from './shell-settings.ts';
 
 const defaultCommandTimeoutMs = 60_000;
 /** LVM reads all of a thin pool's metadata, up to 16 GiB, before it is active; cut short, it would begin again from the start. */
@@ -45,6 +45,7 @@ export class Lvm {
   #disks: Disks = { devices: [], metadataAreaBytes: 0n };
   #shell: LvmShell | undefined;
   #noShellUntilMs = 0;
+  #issuesDiscards = false;
   #idle: Timer | undefined;
 
   constructor({ command, run, env, clock, log, figures, commandTimeoutMs }: LvmOptions) {
@@ -70,6 +71,18 @@ export class Lvm {
     this.close();
   }
 
+  /**
+   * Whether the node is configured to tell disks of the space that a removal gives back; our commands leave that to us. Like
+   * `execute`, for one caller at a time: a shell that was started knows, and the removal will need one anyway.
+   */
+  async issuesDiscards(): Promise<boolean> {
+    this.#idle?.cancel();
+    const shell = await this.#shellFor([]);
+    if (shell) this.#rest();
+    else await this.#configured();
+    return this.#issuesDiscards;
+  }
+
   /** Runs a command and returns its report. One caller at a time; once begun it comes to its end, or to its deadline. */
   async execute(args: readonly string[]): Promise<string> {
     this.#idle?.cancel();
@@ -79,7 +92,7 @@ export class Lvm {
       this.#figures.commands.shell++;
       return await shell.run(args, this.#commandTimeoutMs);
     } finally {
-      if (this.#shell?.alive) this.#idle = this.#clock.setTimer(() => this.close(), shellIdleMs);
+      if (this.#shell?.alive) this.#rest();
       else if (this.#shell) this.#lose();
     }
   }
@@ -129,7 +142,7 @@ export class Lvm {
     this.#figures.commands.exec++;
     const options = { timeoutMs, env: this.#env, ...(signal && { signal }) };
     // LVM takes one --config, and a device class may have its own among its options for lvcreate.
-    const config = words.some((word) => /^--config(=|$)/.test(word)) ? [] : ['--config', plainReports];
+    const config = words.some((word) => /^--config(=|$)/.test(word)) ? [] : ['--config', processSettings];
     return (await this.#run([...this.#command, subcommand, ...config, ...words], options)).stdout;
   }
 
@@ -153,7 +166,7 @@ export class Lvm {
   }
 
   async #started(): Promise<LvmShell> {
-    const systemDir = await writeShellSettings(this.root, await this.#configuration.merged(), this.#disks);
+    const systemDir = await writeShellSettings(this.root, await this.#configured(), this.#disks);
     const shell = new LvmShell({ command: this.#command, env: this.#env, systemDir });
     try {
       await shell.run(['version'], shellStartTimeoutMs); // it answers, in the way that we understand
@@ -162,6 +175,16 @@ export class Lvm {
       shell.close();
       throw error;
     }
+  }
+
+  #rest(): void {
+    this.#idle = this.#clock.setTimer(() => this.close(), shellIdleMs);
+  }
+
+  async #configured(): Promise<string> {
+    const merged = await this.#configuration.merged();
+    this.#issuesDiscards = issuesDiscards(merged);
+    return merged;
   }
 
   #lose(): void {

@@ -18,7 +18,7 @@ interface Group {
 interface Removal {
   readonly name: string;
   /** Whether the volume that has the name now is the caller's to remove; throws if it is another than was meant. */
-  readonly isMine: (volume: LogicalVolume) => boolean;
+  readonly isMine: (volume: LogicalVolume) => boolean | Promise<boolean>;
   readonly done: PromiseWithResolvers<void>;
 }
 
@@ -122,7 +122,7 @@ export class Removals {
   /** Throws what would stand against it. */
   async #canBeRemoved({ name, isMine }: Removal): Promise<boolean> {
     const volume = this.#group.get(name);
-    if (!volume || !isMine(volume)) return false;
+    if (!volume || !(await isMine(volume))) return false;
     this.#group.mustHaveNoSnapshots(name); // LVM would remove them too, and nobody has asked for that
     // LVM would try for seconds, and everybody else would wait.
     if (await isHeld(volume.path)) throw new VolumeInUse(name, volume.path);

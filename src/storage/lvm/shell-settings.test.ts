@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, readlink, rm, writeFile } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { rootOf, writeShellSettings } from './shell-settings.ts';
+import { issuesDiscards, rootOf, writeShellSettings } from './shell-settings.ts';
 
 const mebibyte = 1024n ** 2n;
 
@@ -48,6 +48,18 @@ test('LVM speaks to the bus of the system only where there is one', async (t) =>
   await mkdir(join(root, 'run/dbus'));
   await writeFile(join(root, 'run/dbus/system_bus_socket'), '');
   assert.equal(await written(), '1');
+});
+
+test('LVM discards nothing itself, and it is known whether it should', async (t) => {
+  const root = await mkdtemp(join(tmpdir(), 'moorage-'));
+  t.after(() => rm(root, { recursive: true }));
+  for (const wanted of [0, 1]) {
+    const configuration = `devices {\n\tissue_discards=${wanted}\n}\n`;
+    const disks = { devices: ['/dev/sdb'], metadataAreaBytes: mebibyte };
+    const dir = await writeShellSettings(root, configuration, disks);
+    assert.match(await readFile(join(root, dir, 'lvm.conf'), 'utf8'), /issue_discards=0\n/);
+    assert.equal(issuesDiscards(configuration), wanted === 1);
+  }
 });
 
 test("LVM's files are where its command enters", () => {

@@ -7,8 +7,15 @@ import { exists } from '../../base/exists.ts';
 /** Stands for the directory of devices until it is known where that will be. */
 const devicesDirMark = '@devices@';
 
-/** Whatever an administrator likes to see of LVM, its reports come to us alone and as they are. */
-export const plainReports = 'log { report_command_log=0 prefix="  " command_names=0 } report { prefixes=0 }';
+/**
+ * For commands that are processes: whatever an administrator likes to see of LVM, its reports come to us alone and as they
+ * are. And it discards nothing: before a removal is committed it would do that under its lock, for as long as it takes, and
+ * from the beginning if it is killed meanwhile. We do it ourselves before, see `issuesDiscards`.
+ */
+export const processSettings = [
+  'log { report_command_log=0 prefix="  " command_names=0 } report { prefixes=0 }',
+  'devices { issue_discards=0 }',
+].join(' ');
 
 /**
  * Makes the shell answer in JSON, tell how each command ended, and look at nothing but the devices given.
@@ -36,6 +43,11 @@ export interface Disks {
   readonly metadataAreaBytes: bigint;
 }
 
+/** Whether LVM, by the node's own configuration, tells disks of the space that a removal gives back. */
+export function issuesDiscards(mergedConfiguration: string): boolean {
+  return /^\s*issue_discards=1$/m.test(mergedConfiguration);
+}
+
 /** Prints the node's own configuration with ours merged into it by LVM itself. */
 export const mergedConfiguration: readonly string[] = [
   ...['dumpconfig', '--type', 'full', '--mergedconfig'],
@@ -56,7 +68,7 @@ export async function writeShellSettings(
 ): Promise<string> {
   const hasBus = await exists(`${root}${systemBus}`);
   const isSmall = metadataAreaBytes <= smallMetadataBytes;
-  const configuration = lean(mergedConfiguration, { hasBus, isSmall });
+  const configuration = lean(mergedConfiguration, { hasBus, isSmall }).replace(/^(\s*issue_discards)=1$/m, '$1=0');
   const hash = createHash('sha256').update(JSON.stringify([configuration, devices]));
   const dir = join('/run/moorage/lvm', hash.digest('hex').slice(0, 16));
   const path = `${root}${dir}`;
