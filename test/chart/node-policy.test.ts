@@ -59,6 +59,16 @@ test('an agent does its work on its own node: it answers, tells its room, and ma
   await letGo(thief, own);
 });
 
+test('an agent answers also for a volume that has another name than its object, and gives none of its own choice', async () => {
+  const name = 'rebuilt';
+  await api.admin.create(logicalVolumes, { metadata: { name }, spec: { name, nodeName: own, size: '1Gi' } });
+  const status = (client: KubeClient, body: object) =>
+    client.patch(logicalVolumes, name, { type: 'merge', body: { status: body } }, { subresource: 'status' });
+  await assertRefused(status(thief, { volumeID: 'from-tags' }), /by the uid of its LogicalVolume/);
+  await status(api.admin, { volumeID: 'from-tags' });
+  await status(thief, { volumeID: 'from-tags', currentSize: '1Gi', code: 0, message: '' });
+});
+
 test("a stolen token cannot touch another node's LogicalVolume", async () => {
   await assertRefused(answer(thief, other), /LogicalVolumes of its own node only/);
   await assertRefused(letGo(thief, other), /LogicalVolumes of its own node only/);
