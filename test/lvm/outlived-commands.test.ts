@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict';
+import { readdir, readFile } from 'node:fs/promises';
+import { after, test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { CommandTimedOut, type Run, run } from '../../src/base/exec.ts';
+import { Launcher } from '../../src/base/launcher.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { askLvm } from '../../src/storage/lvm/effect.ts';
+import { Lvm } from '../../src/storage/lvm/lvm.ts';
+import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
+import { VolumeGroup } from '../../src/storage/lvm/volume-group.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { faults } from '../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+
+const signal = new AbortController().signal;
+/** It starts the command in a process of its own and waits for it, as it enters a namespace of processes. */
+const nsenter = ['nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1'] as const;
+const its = { clock: systemClock, log: silentLog };
+
+async function processes(word: string): Promise<number[]> {
+  const found: number[] = [];
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
+    if (words.includes(word)) found.push(Number(pid));
+  }
+  return found;
+}
+
+const launcher = new Launcher({ env: process.env, clock: systemClock });
+after(() => launcher[Symbol.dispose]());
+
+for (const [how, runs] of [
+  ['directly', run],
+  ['by a launcher', launcher.run],
+] as const satisfies readonly (readonly [string, Run])[]) {
+  test(`what runs behind nsenter, started ${how}, is killed with it at its deadline`, async () => {
+    const naptime = how === 'directly' ? '100001' : '100002';
+    await assert.rejects(runs([...nsenter, 'sleep', naptime], { timeoutMs: 1_000 }), CommandTimedOut);
+    await eventually('it is gone', async () => (await processes(naptime)).length === 0);
+  });
+}
+
+test('LVM behind nsenter that is killed while it writes is waited for, by its own lock, before the group is read', async (t) => {
+  const disk = await faults.slowWrites(t, disks()[0] ?? '', 1_000);
+  const vg = await volumeGroup(t, { disks: [disk.path] });
+  await command('lvcreate', '-y', '-n', 'data', '-L', '4m', vg);
+  for (const deadlineMs of [1_500, 2_000, 2_500, 3_000]) {
+    // A shell would be called without a command: then this ends at once, so each command is a process.
+    const asProcesses = [...nsenter, 'sh', '-c', '[ $# -gt 0 ] && exec lvm "$@"', 'lvm'] as const;
+    const killing: Run = (words, options) =>
+      launcher.run(words, { ...options, timeoutMs: words.includes('lvchange') ? deadlineMs : options.timeoutMs });
+    const lvm = new Lvm({ command: asProcesses, run: killing, env: process.env, figures: newLvmFigures(), ...its });
+    const group = new VolumeGroup({
+      ...{ name: vg, lvm, isWatched: () => false, ...its },
+      sequenceNumberOf: async () => undefined,
+      deviceNames: async () => [],
+    });
+    await group.refresh(signal);
+    await disk.breakNow();
+    const tag = `t${deadlineMs}`;
+    const change = group.change(signal, () =>
+      group.execute(['lvchange', '--yes', '--addtag', tag, `${vg}/data`], askLvm),
+    );
+    await change.catch((error: unknown) => assert.ok(error instanceof CommandTimedOut, String(error)));
+    await group.refresh(signal);
+    const known = group.get('data')?.tags.includes(tag);
+    await disk.heal();
+    const tags = await command('lvs', '--noheadings', '-o', 'lv_tags', `${vg}/data`);
+    assert.equal(known, tags.split(',').includes(tag), `killed after ${deadlineMs} ms`);
+  }
+});
