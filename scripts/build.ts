@@ -6,8 +6,10 @@ import { build } from 'esbuild';
 const home = join(import.meta.dirname, '..');
 const dist = join(home, 'dist');
 
-const [, flags] = /^flags='(.*)'$/m.exec(await readFile(join(home, 'bin', 'moorage'), 'utf8')) ?? [];
-if (!flags) throw new Error("bin/moorage has no line with Node's flags any more; read them from where they are now");
+const launcher = await readFile(join(home, 'bin', 'moorage'), 'utf8');
+const [, flags] = /^flags='(.*)'$/m.exec(launcher) ?? [];
+const exports = launcher.match(/^export .*$/gm)?.join('\n');
+if (!flags || !exports) throw new Error("bin/moorage has no line with Node's flags any more; read them from where they are now");
 
 /** As bin/moorage, for a directory that holds the bundle and has Node on its PATH. */
 const startScript = `#!/bin/sh
@@ -15,7 +17,7 @@ name=\${0##*/}
 [ "$name" = moorage ] || set -- "$name" "$@"
 self=$0
 [ -h "$self" ] && self=$(readlink -f -- "$self")
-export MALLOC_ARENA_MAX=1
+${exports}
 exec node ${flags} "\${self%/*}/moorage.mjs" "$@"
 `;
 

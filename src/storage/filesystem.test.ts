@@ -158,11 +158,11 @@ test('a volume whose superblock cannot be read is left alone', async () => {
   assert.deepEqual(story, []);
 });
 
-test('while disks that hang hold up all reads of superblocks, nothing is decided that depends on one', async () => {
+test('while a disk that hangs holds up reads of superblocks, nothing is decided that depends on one', async () => {
   const never = new AbortController();
   const hung = Promise.withResolvers<Uint8Array>();
   const superblock = superblockReader(() => hung.promise);
-  const asked = [1, 2].map(() => superblock('/dev/hung', 'xfs', never.signal));
+  const asked = superblock(fresh.devicePath, 'xfs', never.signal);
   const own: Probe = { kind: 'found', filesystem: 'xfs', uuid: filesystemUuid('v') };
 
   const half = bench({ ...fresh, tags: [createdTag] }, own, { superblock }); // or whole: nobody knows
@@ -177,7 +177,7 @@ test('while disks that hang hold up all reads of superblocks, nothing is decided
   assert.deepEqual(whole.story, ['probe']);
 
   never.abort(new Error('deadline'));
-  for (const one of asked) await assert.rejects(one, /deadline/);
+  await assert.rejects(asked, /deadline/);
 });
 
 test('options of mkfs come after our own, and add to what we say to ext4', async () => {

@@ -71,20 +71,30 @@ test('another filesystem, zeros and chance are none', () => {
 });
 
 test('disks that hang hold up nobody but those who ask for them', async () => {
-  const never = new AbortController();
+  const leaving = new AbortController();
   const hanging = Promise.withResolvers<Uint8Array>();
   const read = superblockReader((devicePath) =>
-    devicePath === 'hung' ? hanging.promise : Promise.resolve(written.xfs),
+    devicePath.startsWith('/dev/hung/') ? hanging.promise : Promise.resolve(written.xfs),
   );
-  const asked = [read('hung', 'xfs', never.signal), read('hung', 'xfs', never.signal)];
-  assert.equal(await read('sound', 'xfs', never.signal), 'busy', 'not to be had now');
-
-  never.abort(new Error('deadline'));
-  for (const one of asked) await assert.rejects(one, /deadline/);
   const { signal } = new AbortController();
-  assert.equal(await read('sound', 'xfs', signal), 'busy', 'the disks hang as before');
+  const asked = Array.from({ length: 8 }, (_, i) => read(`/dev/hung/${i}`, 'xfs', leaving.signal));
+  leaving.abort(new Error('deadline'));
+  for (const one of asked) await assert.rejects(one, /deadline/);
+  assert.equal(await read('/dev/hung/9', 'xfs', signal), 'busy', 'no more threads than these wait for its disk');
+  assert.notEqual(await read('/dev/sound/0', 'xfs', signal), 'busy');
+
   hanging.resolve(written.xfs);
   await hanging.promise;
   await new Promise(setImmediate);
-  assert.notEqual(await read('sound', 'xfs', signal), 'busy');
+  assert.notEqual(await read('/dev/hung/9', 'xfs', signal), 'busy');
+});
+
+test('a device that hangs is not asked again before it has answered', async () => {
+  const hanging = Promise.withResolvers<Uint8Array>();
+  const read = superblockReader(() => hanging.promise);
+  const { signal } = new AbortController();
+  const first = read('/dev/mapper/luks', 'xfs', signal);
+  assert.equal(await read('/dev/mapper/luks', 'xfs', signal), 'busy');
+  hanging.resolve(written.xfs);
+  assert.notEqual(await first, 'busy');
 });

@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { abortable } from '../base/abortable.ts';
 import type { Filesystem } from './filesystem.ts';
 
@@ -61,23 +62,23 @@ const layouts: Readonly<Record<Filesystem, Layout>> = {
 };
 
 /**
- * Reads of disks that hang hold threads which all file work of the process shares; there are four. Beyond this many the
- * answer is `busy`: a command does what is needed, or the caller tries again.
+ * Reads of disks that hang hold threads, which all file work of the process shares. So a device is read once at a time,
+ * and so many at once of those whose names are in one directory: a volume group's, or all loop or LUKS devices. Beyond that
+ * the answer is `busy`: a command does what is needed, or the caller tries again.
  */
-const readsAtOnce = 2;
+const readsAtOnce = 8;
 
 /**
  * Looks at the device itself and runs no command. For one's own work, to know it again: whether a device is empty is
  * for a probe to say, which knows everything that could be there.
  */
 export function superblockReader(read: ReadBlock = readBlock): ReadSuperblock {
-  let underWay = 0;
+  const underWay = new Set<string>();
   return async (devicePath, filesystem, signal) => {
-    if (underWay >= readsAtOnce) return 'busy';
-    underWay += 1;
-    const reading = read(devicePath, layouts[filesystem].offsetBytes).finally(() => {
-      underWay -= 1;
-    });
+    const beside = [...underWay].filter((path) => dirname(path) === dirname(devicePath));
+    if (beside.includes(devicePath) || beside.length >= readsAtOnce) return 'busy';
+    underWay.add(devicePath);
+    const reading = read(devicePath, layouts[filesystem].offsetBytes).finally(() => underWay.delete(devicePath));
     const bytes = await abortable(reading, signal);
     return bytes && parseSuperblock(filesystem, bytes);
   };

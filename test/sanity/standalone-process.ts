@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
 import { scratchFilesystem } from '../native/scratch.ts';
 
-const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
+const moorage = join(import.meta.dirname, '..', '..', 'bin', 'moorage');
 
 /** Runs a command that finds `$0` as /var/lib, and nothing in /run. */
 const withOwnVarLib = [
@@ -73,7 +73,7 @@ export class StandaloneProcess {
   }
 
   get #program(): readonly string[] {
-    return [process.execPath, main, 'standalone', `--csi-socket=${this.socket}`, '--nodename=here'];
+    return [moorage, 'standalone', `--csi-socket=${this.socket}`, '--nodename=here'];
   }
 
   /** As after a crash: nothing is remembered but what is on the disks. */

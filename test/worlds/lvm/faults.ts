@@ -27,6 +27,16 @@ export const faults = {
   delay: (t: TestContext, disk: string, delayMs: number) =>
     faultyDisk(t, disk, (sectors) => `0 ${sectors} delay ${disk} ${offsetSectors} ${delayMs}`),
 
+  /** Broken, no read and no write ends before it heals: a controller or a path that hangs. */
+  hang: async (t: TestContext, disk: string): Promise<FaultyDisk> => {
+    const { path, heal } = await faultyDisk(t, disk, (sectors) => `0 ${sectors} error`);
+    const breakNow = async () => {
+      undoAfter(t, heal);
+      await command('dmsetup', 'suspend', '--noflush', '--nolockfs', path);
+    };
+    return { path, heal, breakNow };
+  },
+
   /** Broken, it reads as before, and every write takes this much longer. */
   slowWrites: (t: TestContext, disk: string, delayMs: number) => {
     const part = `${disk} ${offsetSectors}`;
