@@ -20,7 +20,7 @@ test('options of the class reach lvcreate, and what they cost is known after', a
   const opened = await onNewGroup(t, { lvcreateOptions: ['--type', 'raid1', '--mirrors', '1', '--nosync'] }, 2);
   const before = opened.pool.capacity().freeBytes;
   await opened.pool.create({ id: 'safe', sizeBytes: 8n * mebibyte, tags: [] }, signal);
-  assert.ok(before - opened.pool.capacity().freeBytes > 16n * mebibyte, 'both legs and their metadata');
+  assert.equal(before - opened.pool.capacity().freeBytes, 12n * mebibyte, 'a leg and its state, as of the other');
   await truth(opened);
 });
 
@@ -71,4 +71,37 @@ test('free space on too few disks is told as that', async (t) => {
     message: /with its mirrors and stripes does not fit on the disks/,
   });
   await truth(opened);
+});
+
+for (const [name, lvcreateOptions, diskCount, ofParts] of [
+  ['two mirrors', ['--type', 'raid1', '--nosync'], 2, 1n],
+  ['-m1', ['-m1', '--nosync'], 2, 1n],
+  ['three mirrors', ['--type=raid1', '--mirrors=2', '--nosync'], 3, 1n],
+  ['old mirrors', ['--type', 'mirror', '--mirrors', '1', '--mirrorlog', 'core', '--nosync'], 2, 1n],
+  ['parity', ['--type', 'raid5'], 3, 2n],
+  ['parity over three', ['--type', 'raid5', '--stripes', '3'], 4, 3n],
+  ['mirrored stripes', ['--type', 'raid10', '--nosync'], 4, 2n],
+] as const) {
+  test(`with ${name}, the capacity of a class is the largest volume that it can make`, async (t) => {
+    const vg = await volumeGroup(t, { disks: disks().slice(0, diskCount) });
+    const { freeBytes } = (await openPool(t, vg)).pool.capacity();
+    const partBytes = 20n * 4n * mebibyte;
+    const spareBytes = freeBytes - BigInt(diskCount) * partBytes;
+    const { pool } = await openPool(t, vg, { lvcreateOptions, spareBytes });
+    const largest = ofParts * (partBytes - 4n * mebibyte); // each part has an extent of its own state
+    assert.equal(pool.capacity().freeBytes, largest);
+    await assert.rejects(pool.create({ id: 'more', sizeBytes: largest + 1n, tags: [] }, signal), { name: 'PoolFull' });
+    const made = await pool.create({ id: 'largest', sizeBytes: largest, tags: [] }, signal);
+    assert.equal(made.sizeBytes, largest);
+    assert.equal(pool.capacity().freeBytes, 0n);
+  });
+}
+
+test('where options hide what a volume takes, all that is free counts, and LVM decides', async (t) => {
+  const { pool } = await onNewGroup(t, { lvcreateOptions: ['--typ', 'raid1', '--nosync'] }, 2);
+  const { freeBytes, sizeBytes } = pool.capacity();
+  assert.equal(freeBytes, sizeBytes);
+  await assert.rejects(pool.create({ id: 'more', sizeBytes: freeBytes, tags: [] }, signal), {
+    code: 'ResourceExhausted',
+  });
 });

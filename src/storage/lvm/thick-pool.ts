@@ -3,9 +3,11 @@ import { CommandFailed } from '../../base/exec.ts';
 import type { ThickClass } from '../device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
+import type { PoolSettings } from '../served-pool.ts';
 import { contentTags, copiedTag, sourceIn, sourceTag } from '../tags.ts';
 import { askLvm, type Effect } from './effect.ts';
 import { extentsFor } from './extents.ts';
+import { layoutOf, plainLayout, usableExtents } from './layout.ts';
 import { LvmPool, type LvmPoolOptions } from './lvm-pool.ts';
 import { isReadOnly, type LogicalVolume, layoutArguments, parseLayout } from './report.ts';
 import { toVolume } from './to-volume.ts';
@@ -30,12 +32,18 @@ export class ThickPool extends LvmPool<ThickClass> {
   static async open(options: ThickPoolOptions, signal: AbortSignal): Promise<ThickPool> {
     const pool = new ThickPool(options);
     await pool.resume(signal);
+    pool.#tellIfLayoutUnknown();
     return pool;
   }
 
+  /** What is free is what one volume with the mirrors or parity of the class can have of it. */
   capacity(): Capacity {
-    const unspared = this.group.freeBytes - this.deviceClass.spareBytes;
-    return { sizeBytes: this.group.sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
+    return { sizeBytes: this.group.sizeBytes, freeBytes: this.#freeBytes(this.#options()) };
+  }
+
+  override reconfigure(settings: PoolSettings): void {
+    super.reconfigure(settings);
+    this.#tellIfLayoutUnknown();
   }
 
   async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
@@ -87,14 +95,10 @@ export class ThickPool extends LvmPool<ThickClass> {
 
   protected async make(wanted: NewVolume, tags: readonly string[]): Promise<void> {
     const ownOptions = this.optionsFor(wanted);
-    const { stripes, stripeSize, lvcreateOptions } = this.deviceClass;
-    const options = ownOptions ?? [
-      ...(stripes > 0 ? ['--stripes', String(stripes)] : []),
-      ...(stripes > 0 && stripeSize ? ['--stripesize', stripeSize] : []),
-      ...lvcreateOptions,
-    ];
+    const { stripes, lvcreateOptions } = this.deviceClass;
+    const options = ownOptions ?? this.#options();
     const extents = extentsFor(wanted.sizeBytes, this.group.extentBytes, ownOptions ? 1 : stripes);
-    this.#mustFit(extents);
+    this.#mustFit(extents, options);
     const words = [
       'lvcreate',
       '--yes', // whatever LVM would ask, nobody is there to answer
@@ -106,8 +110,9 @@ export class ThickPool extends LvmPool<ThickClass> {
     ];
     // With mirrors or other options of its own, only LVM knows what a volume takes.
     const isPlain = ownOptions === undefined && lvcreateOptions.length === 0;
-    if (isPlain) return this.#place(words, { steps: 1, apply: () => this.#put(wanted.id, extents, tags) }, extents);
-    await this.#place(words, askLvm, extents);
+    if (isPlain)
+      return this.#place(words, { steps: 1, apply: () => this.#put(wanted.id, extents, tags) }, extents, options);
+    await this.#place(words, askLvm, extents, options);
     await this.#giveBackIfSpareIsTouched(wanted);
   }
 
@@ -142,15 +147,20 @@ export class ThickPool extends LvmPool<ThickClass> {
   }
 
   /** Free extents may lie on too few disks for stripes and mirrors, or somebody else was faster: only LVM sees that. */
-  async #place(words: readonly string[], effect: Effect | typeof askLvm, extents: bigint): Promise<void> {
+  async #place(
+    words: readonly string[],
+    effect: Effect | typeof askLvm,
+    extents: bigint,
+    options: readonly string[] = [],
+  ): Promise<void> {
     try {
       await this.group.execute(words, effect);
     } catch (error) {
       const isFull = error instanceof CommandFailed && /insufficient|not enough/i.test(error.stderr);
       if (!isFull) throw error;
-      const { freeBytes } = this.capacity();
-      this.#mustFit(extents);
-      throw new NoRoomForLayout(this.name, extents * this.group.extentBytes, freeBytes, { cause: error });
+      this.#mustFit(extents, options);
+      const wantedBytes = extents * this.group.extentBytes;
+      throw new NoRoomForLayout(this.name, wantedBytes, this.#freeBytes(options), { cause: error });
     }
   }
 
@@ -199,10 +209,39 @@ export class ThickPool extends LvmPool<ThickClass> {
     return extentsFor(sizeBytes, extentBytes, this.deviceClass.stripes) * extentBytes;
   }
 
-  #mustFit(extents: bigint): void {
-    const { freeBytes } = this.capacity();
+  /** Extents of a volume that these options make; without any, extents on the disks. */
+  #mustFit(extents: bigint, options: readonly string[] = []): void {
+    const freeBytes = this.#freeBytes(options);
     const wantedBytes = extents * this.group.extentBytes;
     if (wantedBytes > freeBytes) throw new PoolFull(this.name, wantedBytes, freeBytes);
+  }
+
+  /** What the class adds to lvcreate. */
+  #options(): readonly string[] {
+    const { stripes, stripeSize, lvcreateOptions } = this.deviceClass;
+    return [
+      ...(stripes > 0 ? ['--stripes', String(stripes)] : []),
+      ...(stripes > 0 && stripeSize ? ['--stripesize', stripeSize] : []),
+      ...lvcreateOptions,
+    ];
+  }
+
+  /** The largest volume that these options could make, if the free extents lie on the right disks. */
+  #freeBytes(options: readonly string[]): bigint {
+    const { freeBytes, extentBytes } = this.group;
+    const unspared = freeBytes - this.deviceClass.spareBytes;
+    if (unspared <= 0n) return 0n;
+    const layout = layoutOf(options) ?? plainLayout;
+    return layout === plainLayout ? unspared : usableExtents(layout, unspared / extentBytes) * extentBytes;
+  }
+
+  #tellIfLayoutUnknown(): void {
+    if (layoutOf(this.#options())) return;
+    this.log.warn(
+      { lvcreateOptions: this.deviceClass.lvcreateOptions },
+      `what mirrors or parity take from device class ${this.name} is unknown: all that is free counts as its capacity; ` +
+        'write --type, --mirrors and --stripes in full',
+    );
   }
 
   #put(id: VolumeId, extents: bigint, tags: readonly string[]): void {

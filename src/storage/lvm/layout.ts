@@ -1,0 +1,74 @@
+/** How a volume with redundancy lies on the disks. */
+export interface Layout {
+  /** How many parts it has, each of which takes as many extents. */
+  readonly images: bigint;
+  /** How many parts' worth of data they hold together; the rest are copies and parity. */
+  readonly dataImages: bigint;
+}
+
+export const plainLayout: Layout = { images: 1n, dataImages: 1n };
+
+/** LVM keeps state of its own beside each part. */
+const metadataExtents = 1n;
+
+/** The largest volume of a layout that fits into so many free extents, if these lie on as many disks as it needs. */
+export function usableExtents({ images, dataImages }: Layout, freeExtents: bigint): bigint {
+  if (images === dataImages) return freeExtents;
+  const perImage = freeExtents / images - metadataExtents;
+  return perImage > 0n ? perImage * dataImages : 0n;
+}
+
+/**
+ * The layout that lvcreate makes by its options; undefined where only LVM can say. Without --stripes LVM takes as many as are
+ * assumed here, or more where lvm.conf says so, which wastes less.
+ */
+export function layoutOf(options: readonly string[]): Layout | undefined {
+  const found = wordsOf(options);
+  if (!found) return undefined;
+  const { stripes } = found;
+  const mirrors = found.mirrors ?? 1n;
+  const type = found.type ?? (found.mirrors ? (stripes && stripes > 1n ? 'raid10' : 'raid1') : 'linear');
+  if (/^(linear|striped|raid0|raid0_meta)$/.test(type)) return plainLayout;
+  if (/^(raid1|mirror)$/.test(type)) return { images: mirrors + 1n, dataImages: 1n };
+  if (/^raid10(_|$)/.test(type)) return withImages(stripes ?? 2n, (data) => data * (mirrors + 1n));
+  if (/^raid[45](_|$)/.test(type)) return withImages(stripes ?? 2n, (data) => data + 1n);
+  if (/^raid6(_|$)/.test(type)) return withImages(stripes ?? 3n, (data) => data + 2n);
+  return undefined;
+}
+
+function withImages(dataImages: bigint, images: (dataImages: bigint) => bigint): Layout | undefined {
+  return dataImages > 0n ? { images: images(dataImages), dataImages } : undefined;
+}
+
+interface LayoutWords {
+  type?: string;
+  mirrors?: bigint;
+  stripes?: bigint;
+}
+
+const meaning: Readonly<Record<string, keyof LayoutWords>> = {
+  ...{ '--type': 'type', '--mirrors': 'mirrors', '-m': 'mirrors', '--stripes': 'stripes', '-i': 'stripes' },
+};
+/** What makes something else than is understood here, whatever its type. */
+const others = /^(--(thin|thinpool|virtualsize|snapshot|cache|cachepool|cachevol|vdo|vdopool|raidintegrity)|-[THVs])$/;
+
+/** Undefined if a word could have to do with the layout and is not understood: LVM also takes short forms of long words. */
+function wordsOf(options: readonly string[]): LayoutWords | undefined {
+  const found: LayoutWords = {};
+  for (const [index, option] of options.entries()) {
+    const [, name = '', inline] = /^(--[a-z][a-z-]*|-[a-zA-Z])(?:=?(.+))?$/.exec(option) ?? [];
+    if (name === '') continue; // a value, or a disk
+    const known = meaning[name];
+    if (!known) {
+      const isShortForm = Object.keys(meaning).some((word) => name.startsWith('--') && word.startsWith(name));
+      const hidesAnother = !name.startsWith('--') && /[miTHVs]/.test(inline ?? '');
+      if (isShortForm || hidesAnother || others.test(name)) return undefined;
+      continue;
+    }
+    const value = inline ?? options[index + 1] ?? '';
+    if (known === 'type') found.type = value;
+    else if (/^\d{1,3}$/.test(value)) found[known] = BigInt(value);
+    else return undefined;
+  }
+  return found;
+}
