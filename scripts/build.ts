@@ -9,7 +9,8 @@ const dist = join(home, 'dist');
 const launcher = await readFile(join(home, 'bin', 'moorage'), 'utf8');
 const [, flags] = /^flags='(.*)'$/m.exec(launcher) ?? [];
 const exports = launcher.match(/^export .*$/gm)?.join('\n');
-if (!flags || !exports) throw new Error("bin/moorage has no line with Node's flags any more; read them from where they are now");
+if (!flags || !exports)
+  throw new Error("bin/moorage has no line with Node's flags any more; read them from where they are now");
 
 /** As bin/moorage, for a directory that holds the bundle and has Node on its PATH. */
 const startScript = `#!/bin/sh

@@ -29,12 +29,12 @@ export const faults = {
 
   /** Broken, no read and no write ends before it heals: a controller or a path that hangs. */
   hang: async (t: TestContext, disk: string): Promise<FaultyDisk> => {
-    const { path, heal } = await faultyDisk(t, disk, (sectors) => `0 ${sectors} error`);
+    const whole = await faultyDisk(t, disk, (sectors) => `0 ${sectors} error`);
     const breakNow = async () => {
-      undoAfter(t, heal);
-      await command('dmsetup', 'suspend', '--noflush', '--nolockfs', path);
+      undoAfter(t, () => whole.heal());
+      await command('dmsetup', 'suspend', '--noflush', '--nolockfs', whole.path);
     };
-    return { path, heal, breakNow };
+    return { ...whole, breakNow };
   },
 
   /** Broken, it reads as before, and every write takes this much longer. */
