@@ -70,3 +70,13 @@ test('between removals that LVM refused together and then does one by one, other
   assert.equal(together, 'lvremove');
   assert.equal(later[0], 'lvcreate');
 });
+
+test('a volume that LVM has removed although it failed is removed', async () => {
+  const { pool, lvm } = await withVolumes();
+  lvm.fails = (subcommand) => (subcommand === 'lvremove' ? 'after' : undefined);
+  assert.deepEqual(await Promise.all(ids.map((id) => pool.remove(id, signal))), [true, true, true]);
+  assert.deepEqual(lvm.commands, ['lvremove', 'fullreport']);
+
+  await pool.create(volume('d'), signal);
+  assert.equal(await pool.remove('d', signal), true);
+});

@@ -98,12 +98,19 @@ export class Removals {
       await this.#lvremove(doomed.map(({ name }) => name));
       for (const removal of doomed) this.#removed(removal);
     } catch (error) {
-      if (doomed.length === 1) return this.#refuse(doomed, error);
-      for (const { name } of doomed) this.#alone.add(name);
-      // What LVM refused it answers soon. What it did not answer in time, each caller decides whether to ask for again.
-      if (error instanceof CommandFailed) this.#waiting.push(...doomed);
-      else this.#refuse(doomed, error);
+      const isThere = ({ name }: Removal) => this.#group.get(name) !== undefined; // as LVM said after it failed
+      for (const removal of doomed.filter((removal) => !isThere(removal))) this.#removed(removal);
+      this.#tryAlone(doomed.filter(isThere), doomed.length === 1, error);
     }
+  }
+
+  /** One that cannot be removed must not keep the others. */
+  #tryAlone(doomed: readonly Removal[], wasAlone: boolean, error: unknown): void {
+    if (wasAlone) return this.#refuse(doomed, error);
+    for (const { name } of doomed) this.#alone.add(name);
+    // What LVM refused it answers soon. What it did not answer in time, each caller decides whether to ask for again.
+    if (error instanceof CommandFailed) this.#waiting.push(...doomed);
+    else this.#refuse(doomed, error);
   }
 
   #removed({ name, done }: Removal): void {
