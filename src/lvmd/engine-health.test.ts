@@ -104,7 +104,7 @@ test('a class that is still being opened is named, and is no reason for a restar
   assert.match(answer.reason ?? '', /^device class thin: it is still being opened/);
 });
 
-test('an engine tells of classes that are not served, and of one that has not answered for long', () => {
+test('an engine reports classes that are not served, and one that has not answered for long', () => {
   const pools = new Pools();
   const unavailable = new Map<string, Error>([
     ['thin', new BeingOpened()],

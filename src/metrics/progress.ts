@@ -3,7 +3,7 @@ import type { KeyedQueue } from '../base/keyed-queue.ts';
 
 /** A step is a few requests, each with a deadline, of five minutes at most: what takes longer than this does not move. */
 const stuckMs = 15 * 60_000;
-/** The API server says something every minute, and a watch that hears nothing is begun anew. */
+/** The API server says something every minute, and a watch that hears nothing is started again. */
 const silentMs = 5 * 60_000;
 
 /** One sentence a queue with a key that does not move. What its key waits for aside is not counted. */
@@ -15,7 +15,7 @@ export function stuckIn(queues: Readonly<Record<string, Pick<KeyedQueue, 'slowes
   );
 }
 
-/** What an informer tells of itself. */
+/** What an informer reports. */
 interface Watch {
   readonly synced: boolean;
   readonly lastEventAtMs: number | undefined;

@@ -156,7 +156,7 @@ test('a class that leaves and does not stop keeps only those waiting that stand 
   await configured.stop();
 });
 
-test('classes that hang when they are read anew are in the way of no other, nor of themselves elsewhere', async () => {
+test('classes that hang when they are read again are in the way of no other, nor of themselves elsewhere', async () => {
   const { clock, configured, apply, served, news } = setUp();
   const hanging = ['b', 'c', 'd', 'e', 'f'];
   await apply(

@@ -152,7 +152,7 @@ export class ConfiguredPools {
     this.#log.info({ deviceClass: deviceClass.name }, `device class ${deviceClass.name} is served`);
   }
 
-  /** LVM checks a thin pool from end to end before its volumes get their devices: whoever waits shall know. */
+  /** LVM checks a thin pool from end to end before its volumes get their devices: whoever waits must know. */
   #reportWhileOpening(entry: Entry): Disposable {
     const { name } = entry.settings.deviceClass;
     const startedMs = this.#clock.now();

@@ -67,7 +67,7 @@ export function tellsOfUse(tag: string): boolean {
   return tag === rawTag || tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
 }
 
-/** Whether nobody can have written data to the volume: it was made here for a caller that tells of the first use, and none is told. */
+/** Whether nobody can have written data to the volume: it was made here for a caller that records the first use, and none is recorded. */
 export function wasNeverUsed(tags: readonly string[]): boolean {
   const hasOwner = tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
   return hasOwner && tags.includes(createdTag) && !tags.some(tellsOfUse);

@@ -153,7 +153,7 @@ test('a controller that is told to stop is no longer ready, and answers for a wh
   assert.equal(await readiness(), 503);
   const answer = await review(host);
   assert.equal(answer.statusCode, 200);
-  assert.equal(answer.headers.connection, 'close', 'the API server shall call another one next');
+  assert.equal(answer.headers.connection, 'close', 'the API server must call another one next');
 
   clock.advance(5000);
   await ended;

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
@@ -7,25 +6,13 @@ import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { ownerArguments, parseOwners } from '../../src/storage/lvm/report.ts';
 import { unserved } from '../../src/storage/lvm/unserved-volumes.ts';
-import type { Pools } from '../../src/storage/pools.ts';
 import { StorageEngine } from '../../src/storage/storage-engine.ts';
 import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { undoAfter } from '../worlds/lvm/undo.ts';
+import { becomes } from './becomes.ts';
 
 const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
-
-/** Waits for a change of the pools after which it is so, for two minutes at most. */
-async function becomes(pools: Pools, isSo: () => boolean): Promise<void> {
-  const deadline = AbortSignal.timeout(120_000);
-  const target = new EventTarget();
-  const stop = pools.onChange(() => target.dispatchEvent(new Event('change')));
-  try {
-    while (!isSo()) await once(target, 'change', { signal: deadline });
-  } finally {
-    stop();
-  }
-}
 
 test('a volume group that is made later is served, and changes of the file are followed', async (t) => {
   const configFile = `/tmp/${deviceName('lvmd.yaml')}`;

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { Pools } from '../../src/storage/pools.ts';
 import { StorageEngine } from '../../src/storage/storage-engine.ts';
 import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { undoAfter } from '../worlds/lvm/undo.ts';
+import { becomes } from './becomes.ts';
 
 const { signal } = new AbortController();
 const mebibyte = 1024n ** 2n;
@@ -26,17 +25,6 @@ async function slowThinCheck(t: TestContext) {
   await writeFile(`${directory}/lvm.conf`, settings);
   undoAfter(t, () => command('rm', '-r', directory));
   return { env: { ...process.env, LVM_SYSTEM_DIR: directory }, end: () => writeFile(gate, 'done\n') };
-}
-
-async function becomes(pools: Pools, isSo: () => boolean): Promise<void> {
-  const deadline = AbortSignal.timeout(120_000);
-  const target = new EventTarget();
-  const stop = pools.onChange(() => target.dispatchEvent(new Event('change')));
-  try {
-    while (!isSo()) await once(target, 'change', { signal: deadline });
-  } finally {
-    stop();
-  }
 }
 
 test('a thin pool that LVM checks for longer than any command may take delays no other class, and is served in the end', async (t) => {
