@@ -106,6 +106,19 @@ export class VolumeBeingCopied extends MoorageError {
   }
 }
 
+/** Where a copy has to be read in full, nobody may write to its source meanwhile. */
+export class CopyNeedsRest extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string, options?: ErrorOptions) {
+    super(
+      `volume ${id} cannot be copied while it is in use, as the filesystem of its device class cannot share blocks between files; ` +
+        'stop the pods that use it and try again, or use a directory on xfs or btrfs, or a thin device class',
+      options,
+    );
+  }
+}
+
 /** The pool cannot copy volumes, or not this one. */
 export class SnapshotUnsupported extends MoorageError {
   readonly code = 'Unimplemented';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { type Log, silentLog } from '../../src/base/log.ts';
 import type { ErasePolicy } from '../../src/storage/device-classes.ts';
 import { Eraser } from '../../src/storage/eraser.ts';
 import { Erasures } from '../../src/storage/erasures.ts';
@@ -45,6 +45,7 @@ interface FilePoolOfTest {
   readonly spareBytes?: bigint;
   readonly erase?: ErasePolicy;
   readonly runs?: Run;
+  readonly log?: Log;
 }
 
 /** As on a node's own disk: of all pools of this process. */
@@ -56,12 +57,12 @@ const openPools = new Map<string, FilePool>();
 
 /** As a restart does: the pool that had the directory before is stopped. */
 export async function openFilePool(path: string, options: FilePoolOfTest = {}): Promise<FilePool> {
-  const { spareBytes = 0n, erase = { kind: 'none' }, runs = run } = options;
+  const { spareBytes = 0n, erase = { kind: 'none' }, runs = run, log = silentLog } = options;
   const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes, path, erase } as const;
   const erasures = new Erasures({ eraser: new Eraser(runs), clock: systemClock, log: silentLog });
   await openPools.get(path)?.stop(0);
   const pool = await FilePool.open(
-    { deviceClass, erasures, stateDirectory, run: runs, log: silentLog },
+    { deviceClass, erasures, stateDirectory, run: runs, log },
     new AbortController().signal,
   );
   openPools.set(path, pool);

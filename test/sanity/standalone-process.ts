@@ -47,10 +47,10 @@ export class StandaloneProcess {
     return standalone;
   }
 
-  /** On a directory of files that can be shared by copies. */
-  static async onFiles(t: TestContext): Promise<StandaloneProcess> {
+  /** On a directory of files; xfs and btrfs share blocks between copies, ext4 does not. */
+  static async onFiles(t: TestContext, filesystem = 'xfs'): Promise<StandaloneProcess> {
     return StandaloneProcess.start(t, async () => {
-      const path = await scratchFilesystem(t, 'xfs', 2048);
+      const path = await scratchFilesystem(t, filesystem, 2048);
       return [{ name: 'files', type: 'file', path, default: true, 'spare-gb': 0 }];
     });
   }

@@ -8,9 +8,17 @@ import { StandaloneProcess } from './standalone-process.ts';
 const native = { skip: whyNotRoot };
 const program = await ensureCsiSanity();
 
-for (const accessType of ['mount', 'block'] as const) {
-  test(`csi-sanity passes on a directory of files, as ${accessType}`, native, async (t) => {
-    const { socket: endpoint, directory } = await StandaloneProcess.onFiles(t);
+/** Each filesystem, and each way of use, once where copies share blocks and once where they do not. */
+const matrix = [
+  ['ext4', 'mount'],
+  ['ext4', 'block'],
+  ['xfs', 'mount'],
+  ['btrfs', 'block'],
+] as const;
+
+for (const [filesystem, accessType] of matrix) {
+  test(`csi-sanity passes on a directory of files on ${filesystem}, as ${accessType}`, native, async (t) => {
+    const { socket: endpoint, directory } = await StandaloneProcess.onFiles(t, filesystem);
     const dir = join(directory, 'sanity');
     await mustBeSane({ program, endpoint, dir, accessType }, [...neverOffered, ...notWithoutKubernetes]);
   });

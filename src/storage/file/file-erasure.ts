@@ -39,6 +39,23 @@ export class FileErasure {
     await this.resume(id, marked);
   }
 
+  /** At the start: a crash may have left copies half-made, whose data must be destroyed where the class says so. */
+  async markDrafts(erase: ErasePolicy): Promise<void> {
+    if (erase.kind === 'none') return;
+    const tags = erasureTags(erase);
+    for (const id of await this.#files.listDrafts()) {
+      if (!(await this.#files.has(id))) await this.#files.name(id, { tags, readOnly: false, family: id });
+    }
+  }
+
+  /** A draft that may hold somebody's data goes the way of a volume. */
+  async discard(id: VolumeId, label: Label, erase: ErasePolicy): Promise<void> {
+    if (erase.kind === 'none') return this.#files.discard(id);
+    const marked = { ...label, tags: erasureTags(erase) };
+    await this.#files.name(id, marked);
+    await this.resume(id, marked);
+  }
+
   /** Goes on as the label says. */
   async resume(id: VolumeId, label: Label): Promise<void> {
     const record = erasureIn(label.tags);

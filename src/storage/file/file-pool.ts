@@ -8,18 +8,17 @@ import { mustBeErasable } from '../eraser.ts';
 import { erasureIn } from '../erasure.ts';
 import type { Erasures } from '../erasures.ts';
 import * as errors from '../errors.ts';
-import { luksDevicePath } from '../luks.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
-import { contentTags, createdTag, sourceTag } from '../tags.ts';
+import { createdTag } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
 import { DirectorySpace } from './directory-space.ts';
+import { FileCopies } from './file-copies.ts';
 import { FileErasure } from './file-erasure.ts';
 import { LoopDevices } from './loop-devices.ts';
 import { PoolMarker } from './pool-marker.ts';
-import { reflink, thaw } from './reflink.ts';
-import { type Label, VolumeFiles } from './volume-files.ts';
+import { VolumeFiles } from './volume-files.ts';
 
 export interface FilePoolOptions {
   readonly deviceClass: FileClass;
@@ -43,19 +42,17 @@ export class FilePool implements ServedPool {
   readonly #files: VolumeFiles;
   readonly #loops: LoopDevices;
   readonly #erasures: Erasures;
-  readonly #run: Run;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
   readonly #volumes: AttachedVolumes;
   readonly #space: DirectorySpace;
   readonly #erasure: FileErasure;
+  readonly #copies: FileCopies;
   #class: FileClass;
   /** The directory may have another pool now. */
   #isStopped = false;
   #isChanging = false;
-  /** It was at the last look: what is at its path now is another one. */
-  #isMissing = false;
 
   private constructor({ deviceClass, erasures, stateDirectory, run, log }: FilePoolOptions) {
     this.name = deviceClass.name;
@@ -72,8 +69,16 @@ export class FilePool implements ServedPool {
       erasures,
       remove: (id) => this.#change(neverAborted, () => this.#files.remove(id)),
     });
-    this.#run = run;
     this.#log = log.child({ deviceClass: deviceClass.name, path: deviceClass.path });
+    this.#copies = new FileCopies({
+      files: this.#files,
+      loops: this.#loops,
+      volumes: this.#volumes,
+      change: (signal, change) => this.#change(signal, change),
+      discard: (id, label) => this.#erasure.discard(id, label, this.#class.erase),
+      run,
+      log: this.#log,
+    });
   }
 
   /** Reads the directory, clears away what a crash left half-made, attaches what a reboot detached, thaws, and goes on erasing. */
@@ -82,6 +87,7 @@ export class FilePool implements ServedPool {
     const { path, name, erase } = options.deviceClass;
     try {
       await pool.#marker.prove();
+      await pool.#erasure.markDrafts(erase);
       await pool.#files.removeUnfinished();
     } catch (cause) {
       if (cause instanceof errors.PoolMissing) throw cause;
@@ -92,7 +98,7 @@ export class FilePool implements ServedPool {
     }
     await mustBeErasable({ kind: 'file', path }, erase);
     await pool.refresh(signal);
-    await pool.#thawAll();
+    await pool.#copies.thawAll();
     return pool;
   }
 
@@ -106,12 +112,13 @@ export class FilePool implements ServedPool {
     await this.#lock.run('directory', neverAborted, async () => {
       this.#isStopped = true;
     });
+    await this.#copies.underWay.stop();
     await this.#loops.releaseAll();
   }
 
   capacity(): Capacity {
     const { sizeBytes, freeBytes } = this.#space.measured;
-    if (this.#isMissing) return { sizeBytes, freeBytes: 0n };
+    if (this.#marker.isMissing) return { sizeBytes, freeBytes: 0n };
     const unspared = freeBytes - this.#class.spareBytes;
     return { sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
   }
@@ -163,6 +170,7 @@ export class FilePool implements ServedPool {
     checkNewVolume(wanted);
     return this.#change(signal, async () => {
       this.#mustNotBeErased(wanted.id);
+      if (this.#copies.underWay.get(wanted.id)) throw new errors.NameTaken(this.name, wanted.id, undefined);
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
@@ -200,26 +208,34 @@ export class FilePool implements ServedPool {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
-    return this.#change(signal, async () => {
+    const made = await this.#change(signal, async () => {
       this.#mustNotBeErased(wanted.id);
       const original = this.#mustHave(source);
       const sizeBytes = roundUp(wanted.sizeBytes ?? original.sizeBytes);
-      if (!(await this.#files.has(wanted.id))) {
+      if (!this.#copies.underWay.get(wanted.id) && !(await this.#files.has(wanted.id))) {
         if (sizeBytes < original.sizeBytes) throw new errors.SnapshotTooSmall(wanted.id, original.sizeBytes, sizeBytes);
         await this.#mustFit(sizeBytes);
-        await this.#copy(original, wanted, sizeBytes, signal);
+        await this.#copies.make(original, wanted, sizeBytes, signal);
       }
-      return this.#mustBe(wanted.id, sizeBytes, source, signal);
+      return this.#copies.underWay.get(wanted.id) ?? (await this.#mustBe(wanted.id, sizeBytes, source, signal));
     });
+    if (!('whole' in made)) return made;
+    if (made.source !== source) throw new errors.NameTaken(this.name, wanted.id, source);
+    await this.#copies.underWay.join(made, signal);
+    return this.#change(signal, () => this.#mustBe(wanted.id, roundUp(wanted.sizeBytes ?? 0n), source, signal));
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
     checkVolumeId(id); // it becomes the name of the file that is removed
+    const wasBegun = await this.#copies.underWay.cancel(id);
     let wasThere = this.#erasures.has(id);
     if (!wasThere) {
       await this.#change(signal, async () => {
-        wasThere = await this.#files.has(id);
-        if (wasThere) await this.#volumes.detach(id, signal);
+        const reader = this.#copies.underWay.readerOf(id);
+        if (reader !== undefined) throw new errors.VolumeBeingCopied(id, reader);
+        const isThere = await this.#files.has(id);
+        wasThere = wasBegun || isThere;
+        if (isThere) await this.#volumes.detach(id, signal);
         try {
           if (this.#class.erase.kind === 'none') await this.#files.remove(id);
           else if (await this.#files.has(id)) await this.#erasure.begin(id, this.#class.erase);
@@ -250,49 +266,14 @@ export class FilePool implements ServedPool {
   async #alone<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     return this.#lock.run('directory', signal, async () => {
       if (this.#isStopped) throw new errors.PoolStopped(this.name);
-      await this.#mustBeThere();
       try {
+        await this.#marker.mustBeThere();
         return await work();
       } finally {
-        await this.#space.measure(this.#volumes.list());
+        if (!this.#marker.isMissing) await this.#space.measure(this.#volumes.list());
         this.#listeners.notify();
       }
     });
-  }
-
-  async #mustBeThere(): Promise<void> {
-    const wasMissing = this.#isMissing;
-    this.#isMissing = true; // until the opposite is known
-    try {
-      await this.#marker.mustBeThere();
-      this.#isMissing = false;
-    } finally {
-      if (this.#isMissing !== wasMissing) this.#listeners.notify();
-    }
-  }
-
-  async #copy(original: FileVolume, wanted: NewSnapshot, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
-    const { id, devicePath, family } = original;
-    const label: Label = {
-      tags: [...new Set([...wanted.tags, ...contentTags(original.tags), sourceTag(id)])],
-      readOnly: wanted.access === 'ro',
-      origin: id,
-      family,
-    };
-    await this.#loops.flush(devicePath);
-    const [source, frozenNote] = [this.#files.imagePath(id), this.#files.frozenNote(id)];
-    const copy = (target: string) =>
-      reflink(this.#run, { source, target, frozenNote, devices: [devicePath, luksDevicePath(id)] });
-    await this.#files.makeCopy(wanted.id, sizeBytes, label, copy, signal);
-  }
-
-  /** If an agent before this one was killed while it copied. */
-  async #thawAll(): Promise<void> {
-    for (const id of await this.#files.listFrozen()) {
-      const volume = this.#volumes.get(id);
-      this.#log.warn({ volume: id }, `the filesystem on volume ${id} was left frozen by a copy and is thawed`);
-      await thaw(this.#run, this.#files.frozenNote(id), volume ? [volume.devicePath, luksDevicePath(id)] : []);
-    }
   }
 
   /** The volume by this name, which may be there from an earlier call: then it must be what is asked for now. */

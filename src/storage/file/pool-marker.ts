@@ -17,11 +17,17 @@ export class PoolMarker {
   readonly #marker: string;
   readonly #record: string;
   #id: string | undefined;
+  #isMissing = false;
 
   constructor(directory: string, stateDirectory: string) {
     this.#directory = directory;
     this.#marker = join(directory, markerName);
     this.#record = join(stateDirectory, 'file-pools', encodeURIComponent(resolve(directory)));
+  }
+
+  /** As of the last look. */
+  get isMissing(): boolean {
+    return this.#isMissing;
   }
 
   /** Before anything else is done in the directory. Only one that was never used, or not since there are markers, is marked. */
@@ -35,8 +41,10 @@ export class PoolMarker {
 
   /** Before each change, as a disk can be unmounted while nothing on it is in use. */
   async mustBeThere(): Promise<void> {
+    this.#isMissing = true; // until the opposite is known
     const found = await read(this.#marker);
     if (found === undefined || found !== this.#id) throw this.#missing(found);
+    this.#isMissing = false;
   }
 
   async #remember(id: string): Promise<void> {

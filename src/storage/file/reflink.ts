@@ -1,6 +1,6 @@
 import { readFile, rm } from 'node:fs/promises';
+import { MoorageError } from '../../base/errors.ts';
 import { CommandFailed, type Run } from '../../base/exec.ts';
-import { SnapshotUnsupported } from '../errors.ts';
 import { parseMountInfo } from '../mountinfo.ts';
 
 const timeoutMs = 60_000;
@@ -40,11 +40,16 @@ export async function reflink(run: Run, { source, target, frozenNote, devices }:
     else if (mountpoint !== undefined) await thaw(run, frozenNote, devices);
     const isRefused = cannotShare.test(stderr);
     if (!isRefused) throw error;
-    throw new SnapshotUnsupported(
-      `the filesystem that holds ${source} cannot share blocks between files, so there are no snapshots or clones; ` +
-        'use a directory on xfs or btrfs, or a thin device class',
-      { cause: error },
-    );
+    throw new BlocksNotShared(source, { cause: error });
+  }
+}
+
+/** A copy has to be read and written in full. */
+export class BlocksNotShared extends MoorageError {
+  readonly code = 'Unimplemented';
+
+  constructor(source: string, options: ErrorOptions) {
+    super(`the filesystem that holds ${source} cannot share blocks between files; use xfs or btrfs`, options);
   }
 }
 

@@ -30,6 +30,7 @@ export class LabelUnreadable extends MoorageError {
 
 const imageSuffix = '.img';
 const labelSuffix = '.json';
+const draftSuffix = '.img.new';
 const frozenSuffix = '.img.frozen';
 /** Our own names only: whatever else lies in the directory is not ours to clear away. */
 const unfinished = /\.(img|json)\.new$/;
@@ -79,6 +80,30 @@ export class VolumeFiles {
     await this.#give(id, label, (draft) => this.#allocate(draft, 0n, sizeBytes, signal));
   }
 
+  /** Room under another name, to be filled. It becomes the volume with `name`, or goes with `discard`. */
+  async draft(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<string> {
+    const draft = this.#draftPath(id);
+    await rm(draft, { force: true });
+    try {
+      await this.#allocate(draft, 0n, sizeBytes, signal);
+      return draft;
+    } catch (error) {
+      await this.discard(id);
+      throw error;
+    }
+  }
+
+  /** The draft is whole, and is the volume from here on. */
+  async name(id: VolumeId, label: Label): Promise<void> {
+    await this.writeLabel(id, label);
+    await rename(this.#draftPath(id), this.imagePath(id));
+    await syncDirectory(this.directory);
+  }
+
+  async discard(id: VolumeId): Promise<void> {
+    await rm(this.#draftPath(id), { force: true });
+  }
+
   /** `copy` makes the copy at the path it is given; it is then made as large as wanted. */
   async makeCopy(
     id: VolumeId,
@@ -120,6 +145,11 @@ export class VolumeFiles {
     }
   }
 
+  async listDrafts(): Promise<VolumeId[]> {
+    const names = await readdir(this.directory);
+    return names.filter((name) => name.endsWith(draftSuffix)).map((name) => name.slice(0, -draftSuffix.length));
+  }
+
   /** There while the filesystem on the volume may be frozen, for a copy of it. */
   frozenNote(id: VolumeId): string {
     return join(this.directory, `${id}${frozenSuffix}`);
@@ -158,17 +188,15 @@ export class VolumeFiles {
 
   /** Makes the image under another name, then the label, and gives the image its name last. */
   async #give(id: VolumeId, label: Label, make: (draft: string) => Promise<void>): Promise<void> {
-    const draft = `${this.imagePath(id)}.new`;
+    const draft = this.#draftPath(id);
     await rm(draft, { force: true });
     try {
       await make(draft);
-      await this.writeLabel(id, label);
-      await rename(draft, this.imagePath(id));
+      await this.name(id, label);
     } catch (error) {
-      await rm(draft, { force: true });
+      await this.discard(id);
       throw error;
     }
-    await syncDirectory(this.directory);
   }
 
   /** Only what is added: where a copy has a hole, it was promised room and need not take it yet. */
@@ -179,6 +207,10 @@ export class VolumeFiles {
     }
     await using file = await open(path, 'r');
     await file.sync();
+  }
+
+  #draftPath(id: VolumeId): string {
+    return `${this.imagePath(id)}.new`;
   }
 
   #labelPath(id: VolumeId): string {

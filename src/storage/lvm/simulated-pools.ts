@@ -3,12 +3,12 @@ import { ManualClock } from '../../base/manual-clock.ts';
 import type { ThickClass, ThinClass } from '../device-classes.ts';
 import { Eraser } from '../eraser.ts';
 import { Erasures } from '../erasures.ts';
+import type { CopyDevice } from '../volume-copies.ts';
 import { Lvm } from './lvm.ts';
 import { newLvmFigures } from './lvm-figures.ts';
 import { SimulatedLvm } from './simulated-lvm.ts';
 import { ThickPool } from './thick-pool.ts';
 import { ThinPool } from './thin-pool.ts';
-import type { CopyDevice } from './volume-copies.ts';
 import { VolumeGroup } from './volume-group.ts';
 
 export const signal = new AbortController().signal;

@@ -1,17 +1,16 @@
-import { abortable } from '../../base/abortable.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { ThickClass } from '../device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings } from '../served-pool.ts';
 import { contentTags, copiedTag, sourceIn, sourceTag } from '../tags.ts';
+import { type CopyDevice, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import { askLvm, type Effect } from './effect.ts';
 import { extentsFor } from './extents.ts';
 import { layoutOf, plainLayout, usableExtents } from './layout.ts';
 import { LvmPool, type LvmPoolOptions } from './lvm-pool.ts';
 import { isReadOnly, type LogicalVolume, layoutArguments, parseLayout } from './report.ts';
 import { toVolume } from './to-volume.ts';
-import { type CopyDevice, copyDevice, VolumeCopies } from './volume-copies.ts';
 import { changeTags } from './volume-tags.ts';
 
 export interface ThickPoolOptions extends LvmPoolOptions<ThickClass> {
@@ -61,7 +60,7 @@ export class ThickPool extends LvmPool<ThickClass> {
       return { copy: this.#copies.get(wanted.id), made: toVolume(this.mustHave(wanted.id)) };
     });
     if (!copy) return made;
-    await abortable(copy.whole, signal);
+    await this.#copies.join(copy, signal);
     return this.group.change(signal, async () => {
       await this.madeSnapshot(source, wanted); // what was joined may be a copy of something else
       return toVolume(this.mustHave(wanted.id));
@@ -195,9 +194,9 @@ export class ThickPool extends LvmPool<ThickClass> {
     const all = [...new Set([...tags, ...contentTags(source.tags), sourceTag(source.name)])];
     await this.make({ id, sizeBytes, tags }, all);
     const { path } = this.mustHave(id);
-    this.#copies.begin(id, source.name, async (signal) => {
-      await this.#copyDevice(source.path, path, signal);
-      await this.group.changeSurely(signal, () =>
+    this.#copies.begin({ id, source: source.name, sizeBytes: source.sizeBytes }, async (options) => {
+      await this.#copyDevice(source.path, path, options);
+      await this.group.changeSurely(options.signal, () =>
         changeTags(this.group, this.mustHave(id), { add: [copiedTag], remove: [] }),
       );
     });

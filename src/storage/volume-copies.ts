@@ -1,0 +1,167 @@
+import { constants, open } from 'node:fs/promises';
+import { abortable } from '../base/abortable.ts';
+import { codeOf, type ErrorCode, MoorageError, messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { formatBytes } from '../base/quantity.ts';
+import type { VolumeId } from './pool.ts';
+
+const pieceBytes = 4 * 1024 ** 2;
+const zeros = Buffer.alloc(pieceBytes);
+
+export interface CopyOptions {
+  readonly signal: AbortSignal;
+  /** The target reads as zeros already: zeros of the source need not be written. */
+  readonly isZeroed?: boolean;
+  /** Called after each piece with how much is copied by then; if it throws, the copy ends. */
+  readonly onCopied: (copiedBytes: bigint) => void | Promise<void>;
+}
+
+/** Reads all of one device or file into another, which has at least its size; on return it is on the disk. */
+export type CopyDevice = (from: string, to: string, options: CopyOptions) => Promise<void>;
+
+export const copyDevice: CopyDevice = async (from, to, { signal, isZeroed = false, onCopied }) => {
+  await using source = await open(from, 'r');
+  await using target = await open(to, constants.O_WRONLY | constants.O_EXCL); // nobody may use a device meanwhile
+  const piece = Buffer.alloc(pieceBytes);
+  for (let position = 0; ; ) {
+    signal.throwIfAborted();
+    const { bytesRead } = await source.read(piece, 0, pieceBytes, position);
+    if (bytesRead === 0) break;
+    const isThere = isZeroed && zeros.compare(piece, 0, bytesRead, 0, bytesRead) === 0;
+    for (let written = isThere ? bytesRead : 0; written < bytesRead; ) {
+      const { bytesWritten } = await target.write(piece, written, bytesRead - written, position + written);
+      written += bytesWritten;
+    }
+    position += bytesRead;
+    await onCopied(BigInt(position));
+  }
+  await target.sync();
+};
+
+/** Two at once let a small one pass a large one. Each piece holds one of the threads that all file work shares. */
+const atOnce = 2;
+/** Each is a line of the log. */
+const reportsPerCopy = 10n;
+
+export interface NewCopy {
+  readonly id: VolumeId;
+  readonly source: VolumeId;
+  readonly sizeBytes: bigint;
+}
+
+/** A copy under way; whoever waits for it may leave. */
+export interface Copy extends NewCopy {
+  readonly copiedBytes: bigint;
+  /** Resolves when all is copied; rejects if it cannot be. */
+  readonly whole: Promise<void>;
+}
+
+interface Entry extends Copy {
+  copiedBytes: bigint;
+  reportedBytes: bigint;
+  readonly abort: AbortController;
+}
+
+/**
+ * The volumes of one pool that are being filled with what another one holds. A copy takes longer than most callers have,
+ * so it goes on without them, and a repeated call joins it. After a crash it begins anew.
+ */
+export class VolumeCopies {
+  readonly #log: Log;
+  readonly #copies = new Map<VolumeId, Entry>();
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  get(id: VolumeId): Copy | undefined {
+    return this.#copies.get(id);
+  }
+
+  /** The volume that is being filled with what this one holds, if any is. */
+  readerOf(source: VolumeId): VolumeId | undefined {
+    return this.#copies.values().find((copy) => copy.source === source)?.id;
+  }
+
+  begin(copy: NewCopy, work: (options: CopyOptions) => Promise<void>): void {
+    const { id } = copy;
+    const abort = new AbortController();
+    const { promise: whole, resolve, reject } = Promise.withResolvers<void>();
+    const entry: Entry = { ...copy, copiedBytes: 0n, reportedBytes: 0n, abort, whole };
+    this.#copies.set(id, entry);
+    whole.catch((error: unknown) => {
+      this.#log.error({ err: error, volume: id }, `volume ${id} could not be copied: ${messageOf(error)}`);
+    });
+    const options = { signal: abort.signal, onCopied: (copiedBytes: bigint) => this.#report(entry, copiedBytes) };
+    void this.#inTurn(() => work(options))
+      .finally(() => this.#copies.delete(id))
+      .then(resolve, reject);
+  }
+
+  /** Waits until the copy is whole; a caller that has to leave learns how far it is. */
+  async join(copy: Copy, signal: AbortSignal): Promise<void> {
+    try {
+      await abortable(copy.whole, signal);
+    } catch (error) {
+      throw signal.aborted ? new CopyUnderWay(copy, signal.reason) : error;
+    }
+  }
+
+  /** Whether there was one. */
+  async cancel(id: VolumeId): Promise<boolean> {
+    const copy = this.#copies.get(id);
+    copy?.abort.abort(new CopyCancelled(id));
+    await copy?.whole.catch(() => undefined); // that it ends is all that is asked
+    return copy !== undefined;
+  }
+
+  /** What is not whole by then is made anew when it is asked for again. */
+  async stop(): Promise<void> {
+    await Promise.all([...this.#copies.keys()].map((id) => this.cancel(id)));
+  }
+
+  #report(entry: Entry, copiedBytes: bigint): void {
+    const { id, source, sizeBytes, reportedBytes } = entry;
+    entry.copiedBytes = copiedBytes;
+    if (copiedBytes - reportedBytes < sizeBytes / reportsPerCopy) return;
+    entry.reportedBytes = copiedBytes;
+    const progress = `${formatBytes(copiedBytes)} of ${formatBytes(sizeBytes)}`;
+    this.#log.info({ volume: id, source }, `copying volume ${source} into ${id}: ${progress}`);
+  }
+
+  async #inTurn(copy: () => Promise<void>): Promise<void> {
+    if (this.#running >= atOnce) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#running += 1;
+    try {
+      await copy();
+    } finally {
+      const next = this.#waiting.shift(); // takes our place
+      if (next) next();
+      else this.#running -= 1;
+    }
+  }
+}
+
+/** The caller could not wait until the end; the copy goes on. */
+export class CopyUnderWay extends MoorageError {
+  readonly code: ErrorCode;
+
+  constructor({ id, source, copiedBytes, sizeBytes }: Copy, reason: unknown) {
+    super(
+      `volume ${source} is being copied into ${id}, ${formatBytes(copiedBytes)} of ${formatBytes(sizeBytes)} so far; ` +
+        'repeat the request to wait for the rest',
+      { cause: reason },
+    );
+    this.code = codeOf(reason) === 'DeadlineExceeded' ? 'DeadlineExceeded' : 'Cancelled';
+  }
+}
+
+export class CopyCancelled extends MoorageError {
+  readonly code = 'Aborted';
+
+  constructor(id: VolumeId) {
+    super(`the copy into volume ${id} was cancelled before it was whole; repeat the request to begin it again`);
+  }
+}
