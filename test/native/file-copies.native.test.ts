@@ -121,9 +121,9 @@ test('a copy that a crash cut short is made again when it is repeated', native, 
 });
 
 test('a filesystem is thawed even where the copy fails', native, async (t) => {
+  const pool = await openFilePool(await scratchFilesystem(t, 'ext4'));
   const target = join(await scratchDirectory(t), 'mounted');
   await mkdir(target);
-  const pool = await openFilePool(await scratchFilesystem(t, 'ext4'));
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 32n * mebibyte, tags: [] }, signal);
   await formatter.ensure(pool, 'data', 'ext4', signal);
   await mounts.mount({ source: devicePath, target, filesystem: 'ext4', options: [] }, signal);

@@ -57,8 +57,8 @@ test('where blocks cannot be shared, a volume that nobody uses is copied in full
 });
 
 test('there, a volume that is mounted or published raw is not copied, and the reason is told', native, async (t) => {
-  const place = await scratchDirectory(t); // first, as it is emptied first
   const { path, pool, devicePath, drafts } = await poolOnExt4(t);
+  const place = await scratchDirectory(t);
   const refusal = { name: 'CopyNeedsRest', code: 'FailedPrecondition', message: /while it is in use.*xfs or btrfs/ };
   await pool.create({ id: 'mounted', sizeBytes, tags: [] }, signal);
   const volume = await formatter.ensure(pool, 'mounted', 'ext4', signal);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtempDisposable, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { RpcClient } from '../../src/rpc/client.ts';
@@ -14,7 +15,8 @@ const timeoutMs = 120_000;
 test('a filesystem that was frozen for a copy is thawed by the next agent, if this one dies with all its processes', {
   skip: whyNotRoot,
 }, async (t) => {
-  const programs = await scratchDirectory(t);
+  await using temporary = await mkdtempDisposable(join(tmpdir(), 'moorage-programs-'));
+  const programs = temporary.path;
   const copying = join(programs, 'copying');
   const path = process.env['PATH'] ?? '';
   process.env['PATH'] = `${programs}:${path}`;
@@ -32,7 +34,7 @@ test('a filesystem that was frozen for a copy is thawed by the next agent, if th
     { timeoutMs },
   );
   const volumeId = volume?.volumeId ?? '';
-  const stagingTargetPath = join(programs, 'staging');
+  const stagingTargetPath = join(await scratchDirectory(t), 'staging');
   await mkdir(stagingTargetPath);
   await node.nodeStageVolume({ volumeId, stagingTargetPath, volumeCapability }, { timeoutMs });
 
