@@ -7,11 +7,11 @@ import type { Log } from '../../base/log.ts';
 import { ChangeListeners } from '../change-listeners.ts';
 import { DiskMissing, PoolMissing, VolumeHasSnapshots } from '../errors.ts';
 import { ActivationChanges, type DeviceNames } from './activation-changes.ts';
+import { Confirmation, type SequenceNumberOf } from './confirmation.ts';
 import { askLvm, type Effect } from './effect.ts';
 import type { Lvm } from './lvm.ts';
 import { Removals } from './removals.ts';
 import {
-  type Disk,
   type GroupReport,
   type LogicalVolume,
   parseReport,
@@ -19,7 +19,6 @@ import {
   reportArguments,
   thinUsageArguments,
 } from './report.ts';
-import { SequenceNumber, type SequenceNumberOf } from './sequence-number.ts';
 import { thinPoolUsage } from './thin-device.ts';
 
 export interface VolumeGroupOptions {
@@ -33,41 +32,24 @@ export interface VolumeGroupOptions {
   readonly log: Log;
 }
 
-/** What the disks told when they were read: a sequence number, or nothing. */
-type OnDisks = number | 'nothing';
-
 /**
- * A volume group as LVM knows it, in memory: read once, then kept by our own changes, one at a time. The sequence number
- * that LVM writes with each change tells whether somebody else has changed something; then, and after a command that
- * failed, and where the disks do not tell, LVM is asked again before the next change. Device classes in the same group
+ * A volume group as LVM knows it, in memory: read once, then kept by our own changes, one at a time. Where the disks do not
+ * confirm it, and after a command that failed, LVM is asked again before the next change. Device classes in the same group
  * share it.
  */
 export class VolumeGroup {
   readonly name: string;
   readonly lvm: Lvm;
   readonly removals = new Removals(this);
-  readonly #numberOnDisks: SequenceNumber;
+  readonly #confirmation: Confirmation;
   readonly #activations: ActivationChanges;
   readonly #isWatched: () => boolean;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
   readonly #volumes = new Map<string, LogicalVolume>();
-  #disks: readonly Disk[] = [];
-  /** LVM has not found all disks. One that comes back changes nothing on the others, so LVM is asked before each change. */
-  #isPartial = false;
-  /** As our own changes make it; if the disks say something else, somebody else was there. */
-  #sequenceNumber = 0;
-  /** What the disks said when LVM was asked for that and said something else: that is nothing to ask again for. */
-  #askedAbout: OnDisks | undefined;
-  /** Memory is not what LVM has: it is read as soon as that is seen. */
-  #inDoubt = true;
-  /** LVM, or since then the disks, have told that memory is what LVM has. Else LVM is asked before a change. */
-  #isSure = false;
   /** LVM was asked last and did not answer. */
   #failure: { readonly error: unknown } | undefined;
-  /** Others may have worked on the group since it was last compared. */
-  #touched = true;
   /** The comparison after our last change; nobody need wait for it but the next change. */
   #comparison = Promise.resolve();
   #isChanging = false;
@@ -78,7 +60,7 @@ export class VolumeGroup {
   constructor({ name, lvm, sequenceNumberOf, deviceNames, isWatched, clock, log }: VolumeGroupOptions) {
     this.name = name;
     this.lvm = lvm;
-    this.#numberOnDisks = new SequenceNumber(sequenceNumberOf, clock);
+    this.#confirmation = new Confirmation(sequenceNumberOf, clock);
     this.#activations = new ActivationChanges(deviceNames);
     this.#isWatched = isWatched;
     this.#log = log.child({ volumeGroup: name });
@@ -119,7 +101,7 @@ export class VolumeGroup {
 
   /** Somebody works on the group, perhaps only we ourselves. */
   touch(): void {
-    this.#touched = true;
+    this.#confirmation.touch();
   }
 
   /**
@@ -127,7 +109,7 @@ export class VolumeGroup {
    * disks do not tell it is done once, and then before each change.
    */
   async lookAgain(signal: AbortSignal): Promise<void> {
-    const isKnown = () => !this.#inDoubt;
+    const isKnown = () => !this.#confirmation.inDoubt;
     await this.#changeOn({ mustCompare: () => true, isKnown }, signal, async () => {
       if (!(await this.#activations.areNew(this.volumes()))) return;
       await this.#survey(signal);
@@ -137,8 +119,8 @@ export class VolumeGroup {
 
   /** One change at a time, on what is known to be so. */
   async change<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const mustCompare = () => this.#touched || !this.#isWatched();
-    const isKnown = () => !this.#inDoubt && this.#isSure;
+    const mustCompare = () => this.#confirmation.touched || !this.#isWatched();
+    const isKnown = () => this.#confirmation.isSure;
     return this.#changeOn({ mustCompare, isKnown }, signal, work);
   }
 
@@ -147,7 +129,7 @@ export class VolumeGroup {
    * is compared with the disks in any case.
    */
   async changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const isKnown = () => !this.#inDoubt && this.#isSure;
+    const isKnown = () => this.#confirmation.isSure;
     return this.#changeOn({ mustCompare: () => true, isKnown }, signal, work);
   }
 
@@ -159,7 +141,7 @@ export class VolumeGroup {
     const before = this.#failure;
     return this.#lock.run(this.name, signal, async () => {
       await this.#comparison;
-      if (!this.#inDoubt && mustCompare()) await this.#compare();
+      if (!this.#confirmation.inDoubt && mustCompare()) await this.#confirmation.compare();
       if (!isKnown()) {
         // LVM that did not answer while we waited would let everybody in line wait as long, one after the other.
         if (this.#failure && this.#failure !== before) throw this.#failure.error;
@@ -179,7 +161,7 @@ export class VolumeGroup {
    * volumes that are made but not yet wiped. Without one of its disks a group is only activated, and never written to.
    */
   async execute(args: readonly string[], effect: Effect | typeof askLvm): Promise<void> {
-    if (this.#isPartial && !args.includes('--activate')) throw new DiskMissing(this.name);
+    if (this.#confirmation.isPartial && !args.includes('--activate')) throw new DiskMissing(this.name);
     await this.#carryOut(() => this.lvm.execute(args), effect);
   }
 
@@ -192,13 +174,13 @@ export class VolumeGroup {
     try {
       await command();
     } catch (error) {
-      this.#inDoubt = true;
+      this.#confirmation.doubt();
       // LVM that did not answer at all would not answer this either: its caller shall not wait for it again.
       if (error instanceof CommandFailed) await this.#settleDoubt();
       throw error;
     }
     if (effect === askLvm) return this.ask();
-    this.#sequenceNumber += effect.steps;
+    this.#confirmation.follow(effect.steps);
     effect.apply();
     this.#listeners.notify();
     this.#comparison = this.#compareLater();
@@ -221,7 +203,7 @@ export class VolumeGroup {
 
   /** Within `change`: what LVM has now, through the shell. */
   async ask(): Promise<void> {
-    this.#inDoubt = true;
+    this.#confirmation.doubt();
     this.#take(parseReport(await this.lvm.execute(reportArguments(this.name))));
   }
 
@@ -257,24 +239,14 @@ export class VolumeGroup {
 
   /** Our caller has its answer; if somebody was there between, that is read as soon as it is seen. */
   async #compareLater(): Promise<void> {
-    await this.#compare();
-    if (!this.#inDoubt) return;
+    await this.#confirmation.compare();
+    if (!this.#confirmation.inDoubt) return;
     this.lookAgain(neverAborted).catch((error: unknown) => this.#tellUnread(error));
-  }
-
-  /** Whether the metadata on the disks is what we know. */
-  async #compare(): Promise<void> {
-    this.#touched = false; // and what is done while the disks are read counts again
-    const now = (await this.#numberOnDisks.read(this.#disks)) ?? 'nothing';
-    const agrees = now === this.#sequenceNumber;
-    if (!agrees && now !== this.#askedAbout) this.#inDoubt = true;
-    this.#askedAbout = agrees ? undefined : now;
-    this.#isSure = agrees && !this.#isPartial;
   }
 
   /** Finds out what is so now, whether or not the caller still waits; if that fails, before the next change. */
   async #settleDoubt(): Promise<void> {
-    this.#inDoubt = true;
+    this.#confirmation.doubt();
     try {
       await this.#survey(neverAborted);
     } catch (error) {
@@ -290,9 +262,9 @@ export class VolumeGroup {
   }
 
   async #survey(signal: AbortSignal): Promise<void> {
-    this.#inDoubt = true;
+    this.#confirmation.doubt();
     const report = parseReport(await this.#reportOf(signal).catch((error: unknown) => this.#failed(error, signal)));
-    this.#disks = report.disks.map(({ path, uuid }) => ({ path: `${this.lvm.root}${path}`, uuid }));
+    this.#confirmation.use(report.disks.map(({ path, uuid }) => ({ path: `${this.lvm.root}${path}`, uuid })));
     const { metadataAreaBytes } = report;
     this.lvm.useDisks({ devices: report.isPartial ? [] : report.disks.map(({ path }) => path), metadataAreaBytes });
     this.#take(report);
@@ -315,17 +287,13 @@ export class VolumeGroup {
   }
 
   #take(report: GroupReport): void {
-    this.#sequenceNumber = report.sequenceNumber;
-    if (this.#askedAbout === report.sequenceNumber) this.#askedAbout = undefined;
+    this.#confirmation.confirm(report);
     this.#extentBytes = report.extentBytes;
     this.#extents = report.extents;
     this.#freeExtents = report.freeExtents;
     const known = new Map(this.#volumes);
     this.#volumes.clear();
     for (const volume of report.volumes) this.#volumes.set(volume.name, theSame(known.get(volume.name), volume));
-    this.#isPartial = report.isPartial;
-    this.#inDoubt = false;
-    this.#isSure = !report.isPartial;
     this.#failure = undefined;
     this.#listeners.notify();
   }

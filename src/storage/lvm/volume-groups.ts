@@ -5,10 +5,10 @@ import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { deviceNamesIn } from './activation-changes.ts';
+import type { SequenceNumberOf } from './confirmation.ts';
 import { Lvm } from './lvm.ts';
 import { type LvmFigures, newLvmFigures } from './lvm-figures.ts';
 import { MetadataAreas } from './metadata-area.ts';
-import type { SequenceNumberOf } from './sequence-number.ts';
 import { rootOf } from './shell-settings.ts';
 import { VolumeGroup } from './volume-group.ts';
 
