@@ -6,7 +6,14 @@ import type { Log } from '../../base/log.ts';
 import type { LvmFigures } from './lvm-figures.ts';
 import { LvmShell } from './lvm-shell.ts';
 import { NodeConfiguration } from './node-configuration.ts';
-import { type Disks, issuesDiscards, processSettings, rootOf, writeShellSettings } from './shell-settings.ts';
+import {
+  type Disks,
+  issuesDiscards,
+  processSettings,
+  rootOf,
+  settingsForDisks,
+  writeShellSettings,
+} from './shell-settings.ts';
 
 const defaultCommandTimeoutMs = 60_000;
 /** LVM reads all of a thin pool's metadata, up to 16 GiB, before it is active; cut short, it would begin again from the start. */
@@ -97,6 +104,13 @@ export class Lvm {
     }
   }
 
+  /** Runs a command that sees the known disks of the group only: disks of others may hang. Undefined if none are known. */
+  async surveyDisks(args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
+    const { devices } = this.#disks;
+    if (devices.length === 0) return undefined;
+    return this.#process(args, signal, this.#commandTimeoutMs, settingsForDisks(devices));
+  }
+
   /** Runs a command that sees all that the node's own configuration lets LVM see. */
   async survey(args: readonly string[], signal: AbortSignal): Promise<string> {
     return this.#process(args, signal);
@@ -138,11 +152,12 @@ export class Lvm {
     [subcommand = '', ...words]: readonly string[],
     signal?: AbortSignal,
     timeoutMs = this.#commandTimeoutMs,
+    settings = processSettings,
   ): Promise<string> {
     this.#figures.commands.exec++;
     const options = { timeoutMs, env: this.#env, ...(signal && { signal }) };
     // LVM takes one --config, and a device class may have its own among its options for lvcreate.
-    const config = words.some((word) => /^--config(=|$)/.test(word)) ? [] : ['--config', processSettings];
+    const config = words.some((word) => /^--config(=|$)/.test(word)) ? [] : ['--config', settings];
     return (await this.#run([...this.#command, subcommand, ...config, ...words], options)).stdout;
   }
 

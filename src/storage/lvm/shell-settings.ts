@@ -12,10 +12,18 @@ const devicesDirMark = '@devices@';
  * are. And it discards nothing: before a removal is committed it would do that under its lock, for as long as it takes, and
  * from the beginning if it is killed meanwhile. We do it ourselves before, see `issuesDiscards`.
  */
-export const processSettings = [
-  'log { report_command_log=0 prefix="  " command_names=0 } report { prefixes=0 }',
-  'devices { issue_discards=0 }',
-].join(' ');
+export const processSettings = settingsForProcesses('');
+
+/** The same, and LVM looks at nothing but these disks; one whose name means something else in a pattern is not found. */
+export function settingsForDisks(devices: readonly string[]): string {
+  const filter = `[${devices.map((device) => `"a|^${device}$|"`).join(',')},"r|.*|"]`;
+  return settingsForProcesses(`filter=${filter} global_filter=${filter} hints="none"`);
+}
+
+function settingsForProcesses(ofDevices: string): string {
+  const plain = 'log { report_command_log=0 prefix="  " command_names=0 } report { prefixes=0 }';
+  return `${plain} devices { issue_discards=0 ${ofDevices}}`;
+}
 
 /**
  * Makes the shell answer in JSON, tell how each command ended, and look at nothing but the devices given.

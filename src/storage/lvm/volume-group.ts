@@ -263,7 +263,7 @@ export class VolumeGroup {
 
   async #survey(signal: AbortSignal): Promise<void> {
     this.#confirmation.doubt();
-    const report = parseReport(await this.#reportOf(signal).catch((error: unknown) => this.#failed(error, signal)));
+    const report = await this.#reportOf(signal).catch((error: unknown) => this.#failed(error, signal));
     this.#confirmation.use(report.disks.map(({ path, uuid }) => ({ path: `${this.lvm.root}${path}`, uuid })));
     const { metadataAreaBytes } = report;
     this.lvm.useDisks({ devices: report.isPartial ? [] : report.disks.map(({ path }) => path), metadataAreaBytes });
@@ -275,7 +275,26 @@ export class VolumeGroup {
     throw error;
   }
 
-  async #reportOf(signal: AbortSignal): Promise<string> {
+  /**
+   * Its own disks are enough as long as the group is whole on them. Then LVM looks at no others, which may be many, and
+   * may hang.
+   */
+  async #reportOf(signal: AbortSignal): Promise<GroupReport> {
+    return (await this.#reportOfKnownDisks(signal)) ?? parseReport(await this.#reportOfAll(signal));
+  }
+
+  async #reportOfKnownDisks(signal: AbortSignal): Promise<GroupReport | undefined> {
+    try {
+      const text = await this.lvm.surveyDisks(reportArguments(this.name), signal);
+      const report = text === undefined ? undefined : parseReport(text);
+      return report?.isPartial ? undefined : report;
+    } catch (error) {
+      if (error instanceof CommandFailed) return undefined; // it is not there any more, or elsewhere
+      throw error;
+    }
+  }
+
+  async #reportOfAll(signal: AbortSignal): Promise<string> {
     try {
       return await this.lvm.survey(reportArguments(this.name), signal);
     } catch (error) {
