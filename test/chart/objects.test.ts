@@ -17,7 +17,11 @@ interface Container {
   readonly image: string;
   readonly args?: readonly string[];
   readonly securityContext: Readonly<Record<string, unknown>>;
-  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly volumeMounts?: readonly {
+    readonly name: string;
+    readonly mountPath: string;
+    readonly mountPropagation?: string;
+  }[];
 }
 
 interface PodSpec {
@@ -213,8 +217,19 @@ test('the directory of a class of files is the same in the pod as on the node', 
   const agent = find(objects, 'DaemonSet', 'moorage-node');
   const mount = podOf(agent).containers[0]?.volumeMounts?.find(({ mountPath }) => mountPath === '/srv/volumes');
   assert.ok(mount);
+  assert.equal(mount.mountPropagation, 'HostToContainer', 'a disk that is mounted there later is seen');
   const { volumes } = podOf(agent) as unknown as { volumes: { name: string; hostPath?: { path: string } }[] };
   assert.equal(volumes.find(({ name }) => name === mount.name)?.hostPath?.path, '/srv/volumes');
+
+  const { args = [], volumeMounts = [] } = podOf(agent).containers[0] ?? assert.fail();
+  const stateDirectory = args.find((arg) => arg.startsWith('--state-dir='))?.slice('--state-dir='.length);
+  const { name } = volumeMounts.find(({ mountPath }) => mountPath === stateDirectory) ?? assert.fail();
+  const kept = volumes.find((volume) => volume.name === name);
+  assert.equal(
+    kept?.hostPath?.path,
+    stateDirectory,
+    "what is remembered of it outlives the pod, on the node's own disk",
+  );
 });
 
 test('other nodes, other disks: each configuration has agents of its own', async () => {
