@@ -249,7 +249,15 @@ test('a disk that hangs makes one request fail at its deadline; when it answers 
     return lastRead;
   };
   const deviceNames = () => deviceNamesIn(`/dev/${vg}`);
-  const group = new VolumeGroup({ name: vg, lvm, sequenceNumberOf, deviceNames, isWatched: () => false, ...its });
+  const group = new VolumeGroup({
+    name: vg,
+    lvm,
+    sequenceNumberOf,
+    deviceNames,
+    isWatched: () => false,
+    isLocked: async () => false,
+    ...its,
+  });
   const erasures = new Erasures({ eraser: new Eraser(run), ...its });
   const pool = await ThickPool.open(
     { deviceClass: thickClass(vg), optionClasses: [], group, erasures, log: silentLog },

@@ -52,7 +52,7 @@ test('LVM behind nsenter that is killed while it writes is waited for, by its ow
       launcher.run(words, { ...options, timeoutMs: words.includes('lvchange') ? deadlineMs : options.timeoutMs });
     const lvm = new Lvm({ command: asProcesses, run: killing, env: process.env, figures: newLvmFigures(), ...its });
     const group = new VolumeGroup({
-      ...{ name: vg, lvm, isWatched: () => false, ...its },
+      ...{ name: vg, lvm, isWatched: () => false, isLocked: async () => false, ...its },
       sequenceNumberOf: async () => undefined,
       deviceNames: async () => [],
     });

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { exists } from '../../src/base/exists.ts';
 import { createdTag, sourceTag } from '../../src/storage/tags.ts';
+import { eventually } from '../worlds/host/eventually.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
@@ -66,6 +68,20 @@ test('a snapshot that others made is not taken along, though the disk answers to
   await disk.breakNow();
   await assert.rejects(pool.remove('source', signal), { name: 'VolumeHasSnapshots', message: /theirs/ });
   await assert.rejects(pool.grow('source', 16n * mebibyte, signal), { name: 'VolumeHasSnapshots' });
+  await disk.heal();
+  assert.match(await command('lvs', '--noheadings', '-o', 'lv_name', vg), /source\s+theirs/);
+});
+
+test('a snapshot that others are just making is not taken along with its origin', async (t) => {
+  const disk = await faults.slowWrites(t, disks()[0] ?? '', 500);
+  const vg = await volumeGroup(t, { disks: [disk.path] });
+  const { pool } = await openPool(t, vg);
+  await pool.create({ id: 'source', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await disk.breakNow();
+  const snapshot = command('lvcreate', '-y', '-s', '-n', 'theirs', '-L', '4m', `${vg}/source`);
+  await eventually('LVM has locked the group', () => exists(`/run/lock/lvm/V_${vg}`));
+  await assert.rejects(pool.remove('source', signal), { name: 'VolumeHasSnapshots', message: /theirs/ });
+  await snapshot;
   await disk.heal();
   assert.match(await command('lvs', '--noheadings', '-o', 'lv_name', vg), /source\s+theirs/);
 });

@@ -24,7 +24,16 @@ async function open(erase: Eraser['erase']) {
   const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, clock, log, figures: newLvmFigures() });
   const sequenceNumberOf = async () => simulated.sequenceNumber;
   const { deviceNames } = simulated;
-  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, deviceNames, isWatched: () => false, clock, log });
+  const group = new VolumeGroup({
+    name: 'vg',
+    lvm,
+    sequenceNumberOf,
+    deviceNames,
+    isWatched: () => false,
+    isLocked: async () => false,
+    clock,
+    log,
+  });
   const erasures = new Erasures({ eraser: { erase }, clock, log });
   const deviceClass: ThickClass = {
     type: 'thick',

@@ -26,7 +26,17 @@ function newGroup(simulated: SimulatedLvm, clock: ManualClock) {
   const sequenceNumberOf = async () => simulated.numberOnDisks();
   const { deviceNames } = simulated;
   const isWatched = () => false;
-  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, deviceNames, isWatched, clock, log: silentLog });
+  const isLocked = async () => false;
+  const group = new VolumeGroup({
+    name: 'vg',
+    lvm,
+    sequenceNumberOf,
+    deviceNames,
+    isWatched,
+    isLocked,
+    clock,
+    log: silentLog,
+  });
   const erasures = new Erasures({ eraser: new Eraser(simulated.run), clock, log: silentLog });
   return { group, erasures, log: silentLog };
 }

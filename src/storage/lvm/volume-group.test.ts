@@ -14,7 +14,15 @@ async function open(simulated: SimulatedLvm, onDisk: () => number | undefined) {
   const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, figures: newLvmFigures(), ...its });
   const { deviceNames } = simulated;
   const sequenceNumberOf = async () => onDisk();
-  const group = new VolumeGroup({ name: 'vg', lvm, sequenceNumberOf, deviceNames, isWatched: () => true, ...its });
+  const group = new VolumeGroup({
+    name: 'vg',
+    lvm,
+    sequenceNumberOf,
+    deviceNames,
+    isWatched: () => true,
+    isLocked: async () => false,
+    ...its,
+  });
   await group.refresh(signal);
   const asked = async () => {
     simulated.commands.length = 0;

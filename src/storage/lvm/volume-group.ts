@@ -28,6 +28,8 @@ export interface VolumeGroupOptions {
   readonly deviceNames: DeviceNames;
   /** Whether somebody calls `touch` when others work on the group. */
   readonly isWatched: () => boolean;
+  /** Whether somebody, who may be about to change the group, holds LVM's own lock on it. */
+  readonly isLocked: () => Promise<boolean>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -44,6 +46,7 @@ export class VolumeGroup {
   readonly #confirmation: Confirmation;
   readonly #activations: ActivationChanges;
   readonly #isWatched: () => boolean;
+  readonly #isLocked: () => Promise<boolean>;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new ChangeListeners();
@@ -57,12 +60,13 @@ export class VolumeGroup {
   #extents = 0n;
   #freeExtents = 0n;
 
-  constructor({ name, lvm, sequenceNumberOf, deviceNames, isWatched, clock, log }: VolumeGroupOptions) {
+  constructor({ name, lvm, sequenceNumberOf, deviceNames, isWatched, isLocked, clock, log }: VolumeGroupOptions) {
     this.name = name;
     this.lvm = lvm;
     this.#confirmation = new Confirmation(sequenceNumberOf, clock);
     this.#activations = new ActivationChanges(deviceNames);
     this.#isWatched = isWatched;
+    this.#isLocked = isLocked;
     this.#log = log.child({ volumeGroup: name });
   }
 
@@ -109,7 +113,7 @@ export class VolumeGroup {
    * disks do not tell it is done once, and then before each change.
    */
   async lookAgain(signal: AbortSignal): Promise<void> {
-    const isKnown = () => !this.#confirmation.inDoubt;
+    const isKnown = async () => !this.#confirmation.inDoubt;
     await this.#changeOn({ mustCompare: () => true, isKnown }, signal, async () => {
       if (!(await this.#activations.areNew(this.volumes()))) return;
       await this.#survey(signal);
@@ -120,21 +124,21 @@ export class VolumeGroup {
   /** One change at a time, on what is known to be so. */
   async change<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const mustCompare = () => this.#confirmation.touched || !this.#isWatched();
-    const isKnown = () => this.#confirmation.isSure;
+    const isKnown = async () => this.#confirmation.isSure;
     return this.#changeOn({ mustCompare, isKnown }, signal, work);
   }
 
   /**
    * The same for what must not be done on memory that is a moment old, such as what LVM does even if a disk is missing: it
-   * is compared with the disks in any case.
+   * is compared with the disks in any case. While somebody else is at work, only LVM itself can tell, when that is done.
    */
   async changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const isKnown = () => this.#confirmation.isSure;
+    const isKnown = async () => this.#confirmation.isSure && !(await this.#isLocked());
     return this.#changeOn({ mustCompare: () => true, isKnown }, signal, work);
   }
 
   async #changeOn<T>(
-    { mustCompare, isKnown }: { readonly mustCompare: () => boolean; readonly isKnown: () => boolean },
+    { mustCompare, isKnown }: { readonly mustCompare: () => boolean; readonly isKnown: () => Promise<boolean> },
     signal: AbortSignal,
     work: () => Promise<T>,
   ): Promise<T> {
@@ -142,7 +146,7 @@ export class VolumeGroup {
     return this.#lock.run(this.name, signal, async () => {
       await this.#comparison;
       if (!this.#confirmation.inDoubt && mustCompare()) await this.#confirmation.compare();
-      if (!isKnown()) {
+      if (!(await isKnown())) {
         // LVM that did not answer while we waited would let everybody in line wait as long, one after the other.
         if (this.#failure && this.#failure !== before) throw this.#failure.error;
         await this.#survey(signal);

@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
+import { exists } from '../../base/exists.ts';
 import type { Log } from '../../base/log.ts';
 import { deviceNamesIn } from './activation-changes.ts';
 import type { SequenceNumberOf } from './confirmation.ts';
@@ -38,6 +39,7 @@ export class VolumeGroups {
   readonly #pending = new Map<string, Timer>();
   readonly #strangers = new Set<(name: string) => void>();
   readonly #stopped = new AbortController();
+  #locksDir = '/run/lock/lvm';
   #isWatching = false;
   #watching: Promise<FSWatcher | undefined> | undefined;
   #watchAgain: Timer | undefined;
@@ -87,7 +89,8 @@ export class VolumeGroups {
     const sequenceNumberOf: SequenceNumberOf = (disks) => metadata.sequenceNumberOf(disks);
     const deviceNames = () => deviceNamesIn(`${lvm.root}/dev/${name}`);
     const isWatched = () => this.#isWatching;
-    return new VolumeGroup({ name, lvm, sequenceNumberOf, deviceNames, isWatched, clock, log });
+    const isLocked = () => exists(`${lvm.root}${this.#locksDir}/V_${name}`); // LVM removes it with the lock
+    return new VolumeGroup({ name, lvm, sequenceNumberOf, deviceNames, isWatched, isLocked, clock, log });
   }
 
   /**
@@ -111,7 +114,8 @@ export class VolumeGroups {
     try {
       const words = [...command, 'dumpconfig', '--type', 'full', 'global/locking_dir'] as const;
       const { stdout } = await run(words, { timeoutMs: quickMs, env, signal });
-      const dir = /^locking_dir="(\/[^"]*)"/.exec(stdout.trim())?.[1] ?? '/run/lock/lvm';
+      const dir = /^locking_dir="(\/[^"]*)"/.exec(stdout.trim())?.[1] ?? this.#locksDir;
+      this.#locksDir = dir;
       const watcher = watch(`${rootOf(command)}${dir}`, { persistent: false }, (event, file) => {
         if (event === 'rename' && file === basename(dir)) this.#lose(watcher, new Error('their directory was removed'));
         else this.#seen(file);

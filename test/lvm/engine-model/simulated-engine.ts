@@ -47,7 +47,15 @@ export class SimulatedEngine implements Engine {
     const lvm = new Lvm({ command: ['lvm'], run, env: {}, figures: newLvmFigures(), ...its });
     const sequenceNumberOf = async () => simulated.sequenceNumber;
     const { deviceNames } = simulated;
-    this.#group = new VolumeGroup({ name: 'vg', lvm, isWatched: () => false, sequenceNumberOf, deviceNames, ...its });
+    this.#group = new VolumeGroup({
+      name: 'vg',
+      lvm,
+      isWatched: () => false,
+      isLocked: async () => false,
+      sequenceNumberOf,
+      deviceNames,
+      ...its,
+    });
     this.#died.promise.catch(() => undefined); // nobody need wait for an answer
   }
 
