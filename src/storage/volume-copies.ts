@@ -95,7 +95,7 @@ export class VolumeCopies {
       this.#log.error({ err: error, volume: id }, `volume ${id} could not be copied: ${messageOf(error)}`);
     });
     const options = { signal: abort.signal, onCopied: (copiedBytes: bigint) => this.#report(entry, copiedBytes) };
-    void this.#inTurn(() => work(options))
+    void this.#inTurn(() => work(options), abort.signal)
       .finally(() => this.#copies.delete(id))
       .then(resolve, reject);
   }
@@ -131,16 +131,33 @@ export class VolumeCopies {
     this.#log.info({ volume: id, source }, `copying volume ${source} into ${id}: ${progress}`);
   }
 
-  async #inTurn(copy: () => Promise<void>): Promise<void> {
-    if (this.#running >= atOnce) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#running += 1;
+  async #inTurn(copy: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    const hasTurn = await this.#turn(signal);
     try {
       await copy();
     } finally {
-      const next = this.#waiting.shift(); // takes our place
+      const next = hasTurn ? this.#waiting.shift() : undefined; // takes our place
       if (next) next();
-      else this.#running -= 1;
+      else if (hasTurn) this.#running -= 1;
     }
+  }
+
+  /** False for a copy that is cancelled while it waits: it has nothing to do but to clear up. */
+  async #turn(signal: AbortSignal): Promise<boolean> {
+    if (this.#running < atOnce) {
+      this.#running += 1;
+      return true;
+    }
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const take = () => resolve(true);
+    this.#waiting.push(take);
+    signal.addEventListener('abort', () => {
+      const at = this.#waiting.indexOf(take);
+      if (at < 0) return; // it has its turn
+      this.#waiting.splice(at, 1);
+      resolve(false);
+    });
+    return promise;
   }
 }
 
