@@ -38,6 +38,7 @@ export class Engine {
   readonly optionClasses: readonly OptionClass[];
 
   readonly #run: Run;
+  readonly #opened: ServedPool[] = [];
 
   constructor(
     t: TestContext,
@@ -54,7 +55,10 @@ export class Engine {
       clock: systemClock,
       log: silentLog,
     });
-    undoAfter(t, () => this.groups.stop());
+    undoAfter(t, async () => {
+      for (const pool of this.#opened) await pool.stop(0); // a thin pool that fills is measured until then
+      await this.groups.stop();
+    });
   }
 
   async open(deviceClass: LvmClass): Promise<ServedPool> {
@@ -65,6 +69,8 @@ export class Engine {
       clock: systemClock,
       log: silentLog,
     });
-    return open({ deviceClass, optionClasses: this.optionClasses }, signal);
+    const pool = await open({ deviceClass, optionClasses: this.optionClasses }, signal);
+    this.#opened.push(pool);
+    return pool;
   }
 }
