@@ -5,7 +5,7 @@ const ownPrefix = 'moorage.dev/';
 const filesystemPrefix = 'moorage.dev/filesystem=';
 const encryptedPrefix = 'moorage.dev/encrypted=';
 const sourcePrefix = 'moorage.dev/source=';
-/** Whose data it is, as the caller tells. Only callers tell it that set another tag before a volume is used at all. */
+/** Whose data it is, as the caller tells. Such callers set another tag before a volume is used for the first time. */
 const ownerPrefixes = [
   ...['moorage.dev/claim=', 'moorage.dev/volume=', 'moorage.dev/pod='],
   'standalone.moorage.dev/volume=',
@@ -25,6 +25,12 @@ export function sourceIn(tags: readonly string[]): string | undefined {
 
 /** A copy carries it until it is handed out for the first time: what still has it after a crash was never used. */
 export const unfinishedTag = 'moorage.dev/unfinished';
+
+/**
+ * A volume carries it from its creation by an engine that removes it together with the first tag that tells of use, and only
+ * if its caller sets such a tag: what still has it was never used.
+ */
+export const unusedTag = 'moorage.dev/unused';
 
 /** Set on a copy of its own, once all of its source has been read into it. */
 export const copiedTag = 'moorage.dev/copied';
@@ -67,10 +73,9 @@ export function tellsOfUse(tag: string): boolean {
   return tag === rawTag || tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
 }
 
-/** Whether nobody can have written data to the volume: it was made here for a caller that records the first use, and none is recorded. */
-export function wasNeverUsed(tags: readonly string[]): boolean {
-  const hasOwner = tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
-  return hasOwner && tags.includes(createdTag) && !tags.some(tellsOfUse);
+/** Whether the caller for whom a volume is created records its first use by a tag. */
+export function recordsUse(tags: readonly string[]): boolean {
+  return tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
 }
 
 /** What a copy of a volume takes over from it: the tags that tell what is on its device. */

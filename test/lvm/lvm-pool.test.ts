@@ -5,7 +5,7 @@ import { run } from '../../src/base/exec.ts';
 import { Formatter } from '../../src/storage/filesystem.ts';
 import { blkid } from '../../src/storage/probe.ts';
 import { superblockReader } from '../../src/storage/superblock.ts';
-import { createdTag, filesystemTag, rawTag } from '../../src/storage/tags.ts';
+import { createdTag, filesystemTag, rawTag, unusedTag } from '../../src/storage/tags.ts';
 import { faults } from '../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
@@ -160,12 +160,13 @@ test('a creation that was killed before it wiped is done again, where nobody can
   );
   await pool.remove('old', signal);
   const tags = {
-    unused: [createdTag, owner],
+    unused: [createdTag, owner, unusedTag],
+    viaTopolvm: [createdTag, owner], // by its lvmd, which cannot add a tag when the volume is used
     raw: [createdTag, owner, rawTag],
     formatted: [createdTag, owner, filesystemTag('ext4')],
     theirs: [createdTag], // by a caller who sets no tag before it uses a volume
-    copied: [createdTag, owner],
-    held: [createdTag, owner],
+    copied: [createdTag, owner, unusedTag],
+    held: [createdTag, owner, unusedTag],
   };
   for (const [name, its] of Object.entries(tags)) {
     await command(
@@ -192,7 +193,8 @@ test('a creation that was killed before it wiped is done again, where nobody can
     return command('sh', '-c', `head -c 1 ${devicePath} | tr '\\0' 0`);
   };
   assert.equal(await first('unused'), '0');
-  for (const kept of ['raw', 'formatted', 'theirs', 'copied', 'held']) assert.equal(await first(kept), 'x', kept);
+  for (const kept of ['viaTopolvm', 'raw', 'formatted', 'theirs', 'copied', 'held'])
+    assert.equal(await first(kept), 'x', kept);
   await command('sh', '-c', `printf y | dd of=/dev/${vg}/unused conv=fsync`);
   assert.equal(await first('unused'), 'y', 'what this engine has wiped, it need not wipe again');
 });

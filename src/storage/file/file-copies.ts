@@ -63,6 +63,7 @@ export class FileCopies {
     const { files, volumes, run, log } = this.#its;
     for (const id of await files.listFrozen()) {
       const volume = volumes.get(id);
+      if (!volume && (await files.has(id))) continue; // it cannot be attached now: the note waits until it can
       log.warn({ volume: id }, `the filesystem on volume ${id} was left frozen by a copy and is thawed`);
       await thaw(run, files.frozenNote(id), volume ? devicesOf(volume) : []);
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CommandFailed } from '../../base/exec.ts';
-import { createdTag, sourceTag } from '../tags.ts';
+import { createdTag, rawTag, sourceTag, unusedTag } from '../tags.ts';
 import { extent, openThick, signal, volume } from './simulated-pools.ts';
 
 test('a creation and a removal are one command each, and memory follows', async () => {
@@ -160,6 +160,18 @@ test('tags are added once', async () => {
   assert.deepEqual(lvm.commands, ['lvcreate', 'lvchange']);
   assert.deepEqual(lvm.volumes.get('a')?.tags, ['one', createdTag, 'two']);
   await assert.rejects(pool.addTags('b', ['one'], signal), { name: 'VolumeNotFound' });
+});
+
+test('that a volume is unused is told until its first use, in the same commands, and only for callers that tell of it', async () => {
+  const { pool, lvm } = await openThick();
+  const owner = 'moorage.dev/volume=pvc-1';
+  const created = await pool.create({ ...volume('a'), tags: [owner] }, signal);
+  assert.deepEqual(created.tags, [owner, createdTag, unusedTag]);
+  assert.deepEqual((await pool.addTags('a', ['other'], signal)).tags, [owner, createdTag, unusedTag, 'other']);
+  lvm.commands.length = 0;
+  assert.deepEqual((await pool.addTags('a', [rawTag], signal)).tags, [owner, createdTag, 'other', rawTag]);
+  assert.deepEqual(lvm.commands, ['lvchange']);
+  assert.ok(!(await pool.create(volume('b'), signal)).tags.includes(unusedTag));
 });
 
 test('names that LVM would not take never reach it', async () => {

@@ -17,7 +17,7 @@ import {
 } from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings, ServedPool } from '../served-pool.ts';
-import { contentTags, createdTag, isMadeHere, sourceIn, sourceTag, tellsOfUse, wasNeverUsed } from '../tags.ts';
+import { contentTags, createdTag, isMadeHere, sourceIn, sourceTag, tellsOfUse, unusedTag } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { Activation } from './activation.ts';
 import { isHeld } from './block-device.ts';
@@ -132,7 +132,10 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return this.group.changeSurely(signal, async () => {
       const volume = this.mustHave(id);
       const missing = tags.filter((tag) => !volume.tags.includes(tag));
-      if (missing.length > 0) await changeTags(this.group, volume, { add: missing, remove: [] });
+      if (missing.length > 0) {
+        const remove = missing.some(tellsOfUse) && volume.tags.includes(unusedTag) ? [unusedTag] : [];
+        await changeTags(this.group, volume, { add: missing, remove });
+      }
       return toVolume(this.mustHave(id));
     });
   }
@@ -297,8 +300,9 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
    * volume left at its place on the disk. It is made again only if nobody can have used it.
    */
   async #mayBeUnwiped({ name, path, pool, tags }: LogicalVolume): Promise<boolean> {
-    if (pool !== undefined || sourceIn(tags) !== undefined || this.#wiped.has(name) || !wasNeverUsed(tags))
+    if (pool !== undefined || sourceIn(tags) !== undefined || this.#wiped.has(name) || !tags.includes(unusedTag)) {
       return false;
+    }
     const hasSnapshots = this.group.volumes().some(({ origin }) => origin === name);
     return !hasSnapshots && !(await isHeld(path));
   }

@@ -3,7 +3,7 @@ import type { ThickClass } from '../device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
 import type { Capacity, NewSnapshot, NewVolume, Volume, VolumeId } from '../pool.ts';
 import type { PoolSettings } from '../served-pool.ts';
-import { contentTags, copiedTag, sourceIn, sourceTag } from '../tags.ts';
+import { contentTags, copiedTag, recordsUse, sourceIn, sourceTag, unusedTag } from '../tags.ts';
 import { type CopyDevice, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import { askLvm, type Effect } from './effect.ts';
 import { extentsFor } from './extents.ts';
@@ -92,7 +92,9 @@ export class ThickPool extends LvmPool<ThickClass> {
     return sourceIn(tags) === undefined || origin !== undefined || tags.includes(copiedTag);
   }
 
-  protected async make(wanted: NewVolume, tags: readonly string[]): Promise<void> {
+  protected async make(wanted: NewVolume, requested: readonly string[]): Promise<void> {
+    const isNew = sourceIn(requested) === undefined && recordsUse(requested);
+    const tags = isNew ? [...requested, unusedTag] : requested;
     const ownOptions = this.optionsFor(wanted);
     const { stripes, lvcreateOptions } = this.deviceClass;
     const options = ownOptions ?? this.#options();
