@@ -1,13 +1,12 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { GetLVListResponseSchema } from '../../src/rpc/gen/lvmd/lvmd_pb.ts';
-import { decode } from '../../src/rpc/protobuf/decode.ts';
-import { encode } from '../../src/rpc/protobuf/encode.ts';
 import type { Place, Side } from './side.ts';
 
 /** The client is what we measure with: the time its code takes to get going must not count. */
 export function warmUpClient(): void {
   const volume = { name: 'other', sizeBytes: 2n ** 32n, tags: ['tag'], path: '/dev/group/other', attr: '-wi-a-----' };
-  const list = { volumes: Array.from({ length: 200 }, () => volume) };
-  for (let i = 0; i < 100; i++) decode(GetLVListResponseSchema, encode(GetLVListResponseSchema, list));
+  const list = create(GetLVListResponseSchema, { volumes: Array.from({ length: 200 }, () => volume) });
+  for (let i = 0; i < 100; i++) fromBinary(GetLVListResponseSchema, toBinary(GetLVListResponseSchema, list));
 }
 
 /** A daemon is asked for lists all day long; the first ones of its life tell little about the others. */

@@ -1,3 +1,4 @@
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { Controller } from '../rpc/gen/csi/v1/csi_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 import { pageOf } from './paging.ts';
@@ -50,19 +51,12 @@ async function matching(
   return found && isOfSource(found) ? [found] : [];
 }
 
-/** As Protobuf's Timestamp. */
-function timestamp(date: Date) {
-  const ms = date.getTime();
-  const seconds = Math.floor(ms / 1000);
-  return { seconds: BigInt(seconds), nanos: (ms - seconds * 1000) * 1_000_000 };
-}
-
 function snapshotMessage({ id, sourceId, sizeBytes, createdAt, isReady }: StoredSnapshot) {
   return {
     snapshotId: id,
     sourceVolumeId: sourceId,
     sizeBytes,
-    creationTime: timestamp(createdAt),
+    creationTime: timestampFromDate(createdAt),
     readyToUse: isReady,
   };
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   type CreateVolumeRequestSchema,
   VolumeCapability_AccessMode_Mode as Mode,
   type VolumeCapabilitySchema,
 } from '../rpc/gen/csi/v1/csi_pb.ts';
-import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
 import { servedController } from './in-memory-stores.ts';
 
 const timeoutMs = 10_000;
@@ -19,7 +19,7 @@ const block = { ...mounted, accessType: { case: 'block', value: {} } } as const;
 const manyNodes = { ...mounted, accessMode: { mode: Mode.MULTI_NODE_MULTI_WRITER } };
 
 /** A request as a plain object, some fields set. */
-type Wish = MessageInitShape<typeof CreateVolumeRequestSchema>;
+type Wish = Extract<MessageInitShape<typeof CreateVolumeRequestSchema>, { $typeName?: never }>;
 
 function request(changes: Wish): Wish {
   return {

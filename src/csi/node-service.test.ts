@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import {
   VolumeCapability_AccessMode_Mode as Mode,
   Node,
@@ -7,7 +8,6 @@ import {
   NodeServiceCapability_RPC_Type as RpcType,
   VolumeUsage_Unit as Unit,
 } from '../rpc/gen/csi/v1/csi_pb.ts';
-import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
 import { serving } from '../rpc/serving.ts';
 import { healthy } from '../storage/volume-health.ts';
 import { nodeService } from './node-service.ts';

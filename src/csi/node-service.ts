@@ -1,3 +1,4 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
 import {
   type Node,
@@ -6,7 +7,6 @@ import {
   type VolumeCapability,
   type VolumeUsageSchema,
 } from '../rpc/gen/csi/v1/csi_pb.ts';
-import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
 import type { Implementation } from '../rpc/server.ts';
 import type { NodeVolumes, PreparedUse, Usage } from './node-volumes.ts';
 import { optionalPath, required, requiredPath } from './required.ts';

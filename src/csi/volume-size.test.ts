@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
 import * as fc from 'fast-check';
 import { InvalidInput } from '../base/errors.ts';
 import { CapacityRangeSchema } from '../rpc/gen/csi/v1/csi_pb.ts';
-import { create } from '../rpc/protobuf/create.ts';
 import { grownSize, volumeSize } from './volume-size.ts';
 import type { VolumeUse } from './volume-use.ts';
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
 import { CommandTimedOut } from '../base/exec.ts';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
@@ -8,7 +9,6 @@ import {
   HealthCheckRequestSchema,
   HealthCheckResponse_ServingStatus as Status,
 } from '../rpc/gen/grpc/health/v1/health_pb.ts';
-import { create } from '../rpc/protobuf/create.ts';
 import { PoolMissing } from '../storage/errors.ts';
 import { BeingOpened, Pools } from '../storage/pools.ts';
 import { engineHealth, engineProblems } from './engine-health.ts';

@@ -1,8 +1,8 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { EngineService, ErasureSchema, PoolSchema } from '../rpc/gen/moorage/v1/engine_pb.ts';
-import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
 import type { Implementation } from '../rpc/server.ts';
 import type { Erasure, Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
+import { WireType } from '@bufbuild/protobuf/wire';
 import * as fc from 'fast-check';
 import { codeOf, messageOf } from '../base/errors.ts';
 import { CommandTimedOut } from '../base/exec.ts';
 import { InMemoryPool } from '../node/in-memory-pool.ts';
 import { RpcClient } from '../rpc/client.ts';
-import { LVService } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { WireWriter } from '../rpc/protobuf/wire-writer.ts';
+import { CreateLVRequestSchema, LVService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { servingEngine } from './serving-engine.ts';
 
 const options = { timeoutMs: 10_000 };
@@ -59,7 +60,8 @@ for (const [what, field] of Object.entries(invalid)) {
 
 test('a field that is not known here is refused: it may have mattered', async (t) => {
   const { lvm, pool } = await start(t);
-  const request = { name: 'data', sizeBytes: mebibyte, $encoded: new WireWriter().tag(99, 0).uint32(1).finish() };
+  const request = create(CreateLVRequestSchema, { name: 'data', sizeBytes: mebibyte });
+  request.$unknown = [{ no: 99, wireType: WireType.Varint, data: new Uint8Array([1]) }];
   await assert.rejects(lvm.createLV(request, options), { code: 'InvalidArgument', message: /field 99/ });
   assert.deepEqual(pool.list(), []);
 });

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { create } from '@bufbuild/protobuf';
 import { MoorageError } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
 import {
@@ -8,8 +10,6 @@ import {
   type LogicalVolumeSchema,
   ResizeLVResponseSchema,
 } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { create } from '../rpc/protobuf/create.ts';
-import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
 import type { NewSnapshot } from '../storage/pool.ts';
 import { type Lvmd, RemotePool } from './remote-pool.ts';
 

@@ -1,5 +1,5 @@
+import type { Message } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
-import type { Message } from '../rpc/protobuf/schema.ts';
 import { createdTag } from '../storage/tags.ts';
 import { checkAddedTags, checkNewTags } from '../storage/volume-id.ts';
 
@@ -14,9 +14,9 @@ const bytesPerGb = 1024n ** 3n;
 /** What a caller asks for in words that we do not know might matter to it: better no volume than the wrong one. */
 export function refuseUnknownFields(request: Message): void {
   const [unknown] = request.$unknown ?? [];
-  if (unknown === undefined) return;
+  if (!unknown) return;
   throw new InvalidInput(
-    `the request has a field ${unknown}, which is not known here; update Moorage, or leave it out`,
+    `the request has a field ${unknown.no}, which is not known here; update Moorage, or leave it out`,
   );
 }
 

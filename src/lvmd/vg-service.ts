@@ -1,5 +1,5 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { VGService, WatchItemSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
 import type { Implementation } from '../rpc/server.ts';
 import type { Pool } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';

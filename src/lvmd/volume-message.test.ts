@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { fromBinary } from '@bufbuild/protobuf';
 import { silentLog } from '../base/log.ts';
 import { GetLVListResponseSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { decode } from '../rpc/protobuf/decode.ts';
-import { encode } from '../rpc/protobuf/encode.ts';
+import { encode } from '../rpc/service-definition.ts';
 import type { Volume } from '../storage/pool.ts';
 import { DeviceNumbers } from './device-numbers.ts';
 import { VolumeMessages } from './volume-message.ts';
@@ -31,7 +31,7 @@ test('a list has each volume as it is now, also when its device was made anew', 
   );
   const volumes = [volume('one'), volume('two')];
   const listed = async () =>
-    decode(GetLVListResponseSchema, encode(GetLVListResponseSchema, await messages.list(volumes))).volumes.map(
+    fromBinary(GetLVListResponseSchema, encode(GetLVListResponseSchema, await messages.list(volumes))).volumes.map(
       ({ name, sizeGb, devMajor, devMinor, tags }) => [name, sizeGb, devMajor, devMinor, ...tags],
     );
   const expected = () => ['one', 'two'].map((name) => [name, 3n, 253, Number(minor), 'a', 'b']);

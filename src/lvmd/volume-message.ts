@@ -1,8 +1,7 @@
-import { type GetLVListResponseSchema, LogicalVolumeSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { encode } from '../rpc/protobuf/encode.ts';
-import type { MessageInitShape } from '../rpc/protobuf/schema.ts';
-import { wireType } from '../rpc/protobuf/wire-reader.ts';
-import { WireWriter } from '../rpc/protobuf/wire-writer.ts';
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import { GetLVListResponseSchema, LogicalVolumeSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import { encodedMessage } from '../rpc/service-definition.ts';
 import type { DeviceNumber } from '../storage/device-number.ts';
 import type { Volume } from '../storage/pool.ts';
 import type { DeviceNumbers } from './device-numbers.ts';
@@ -21,8 +20,6 @@ interface List {
   readonly message: ListMessage;
 }
 
-/** The number of `volumes` in a GetLVListResponse. */
-const volumesField = 1;
 const noDevice: DeviceNumber = { major: 0, minor: 0 };
 
 /**
@@ -53,7 +50,7 @@ export class VolumeMessages {
     if (known?.entries.length === entries.length && entries.every((entry, i) => entry === known.entries[i])) {
       return known.message;
     }
-    const message = { $encoded: encoded(entries) };
+    const message = encoded(entries);
     this.#lists.set(first, { entries, message });
     return message;
   }
@@ -61,17 +58,18 @@ export class VolumeMessages {
   #entry(volume: Volume, device: DeviceNumber): Entry {
     const known = this.#entries.get(volume);
     if (known?.device.major === device.major && known.device.minor === device.minor) return known;
-    const bytes = encode(LogicalVolumeSchema, messageOf(volume, device));
+    const bytes = toBinary(LogicalVolumeSchema, create(LogicalVolumeSchema, messageOf(volume, device)));
     const entry = { device, bytes };
     this.#entries.set(volume, entry);
     return entry;
   }
 }
 
-function encoded(entries: readonly Entry[]): Uint8Array {
-  const writer = new WireWriter();
-  for (const { bytes } of entries) writer.tag(volumesField, wireType.counted).nested(() => writer.raw(bytes));
-  return writer.finish();
+function encoded(entries: readonly Entry[]): ListMessage {
+  const writer = new BinaryWriter();
+  const { number } = GetLVListResponseSchema.field.volumes;
+  for (const { bytes } of entries) writer.tag(number, WireType.LengthDelimited).bytes(bytes);
+  return encodedMessage(GetLVListResponseSchema, writer.finish());
 }
 
 function messageOf(volume: Volume, { major, minor }: DeviceNumber): VolumeMessage {

@@ -1,10 +1,10 @@
 import { type ClientHttp2Session, connect } from 'node:http2';
 import { connect as connectSocket } from 'node:net';
+import type { DescMethod, DescService } from '@bufbuild/protobuf';
 import { ClientCall } from './client-call.ts';
-import { decode } from './protobuf/decode.ts';
-import { encode } from './protobuf/encode.ts';
-import type { MethodSchema, ServiceSchema } from './protobuf/schema.ts';
 import {
+  decode,
+  encode,
   type PlainMessage,
   pathOf,
   type Received,
@@ -25,7 +25,7 @@ export interface StreamOptions {
   readonly signal: AbortSignal;
 }
 
-export type Methods<S extends ServiceSchema> = {
+export type Methods<S extends DescService> = {
   readonly [K in UnaryMethod<S>]: (
     request: Sent<S, K, 'input'>,
     options: CallOptions,
@@ -38,7 +38,7 @@ export type Methods<S extends ServiceSchema> = {
 };
 
 /** Calls one service on a unix socket. It connects at the first call and again whenever the connection is lost. */
-export class RpcClient<S extends ServiceSchema> implements Disposable {
+export class RpcClient<S extends DescService> implements Disposable {
   readonly #socketPath: string;
   #session: ClientHttp2Session | undefined;
   readonly methods: Methods<S>;
@@ -59,19 +59,19 @@ export class RpcClient<S extends ServiceSchema> implements Disposable {
     this.#session?.close();
   }
 
-  async #call(method: MethodSchema, request: PlainMessage, { timeoutMs, signal }: CallOptions): Promise<object> {
+  async #call(method: DescMethod, request: PlainMessage, { timeoutMs, signal }: CallOptions): Promise<object> {
     signal?.throwIfAborted();
     using call = this.#start(method, request, signal, timeoutMs);
     return decode(method.output, await call.answer());
   }
 
-  async *#stream(method: MethodSchema, request: PlainMessage, { signal }: StreamOptions): AsyncGenerator<object> {
+  async *#stream(method: DescMethod, request: PlainMessage, { signal }: StreamOptions): AsyncGenerator<object> {
     signal.throwIfAborted();
     using call = this.#start(method, request, signal);
     for await (const message of call.answers()) yield decode(method.output, message);
   }
 
-  #start(method: MethodSchema, request: PlainMessage, signal?: AbortSignal, timeoutMs?: number): ClientCall {
+  #start(method: DescMethod, request: PlainMessage, signal?: AbortSignal, timeoutMs?: number): ClientCall {
     const message = encode(method.input, request);
     return new ClientCall(this.#connected(), { path: pathOf(method), message, signal, timeoutMs });
   }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { create } from '@bufbuild/protobuf';
 import { CreateVolumeRequestSchema } from './gen/csi/v1/csi_pb.ts';
 import { loggable } from './loggable.ts';
-import { create } from './protobuf/create.ts';
 
 test('a request is logged without its secrets', () => {
   const request = create(CreateVolumeRequestSchema, {

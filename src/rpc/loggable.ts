@@ -1,34 +1,23 @@
-import type { Field, FieldType, Message, MessageSchema } from './protobuf/schema.ts';
+import { clone, type DescMessage, getOption, type JsonValue, type MessageShape, toJson } from '@bufbuild/protobuf';
+import { type ReflectMessage, reflect } from '@bufbuild/protobuf/reflect';
+import { csi_secret } from './gen/csi/v1/csi_pb.ts';
 
-/** A message for the log: without the fields that are marked as secret, at any depth, and without those that say nothing. */
-export function loggable(schema: MessageSchema, message: Message): Readonly<Record<string, unknown>> {
-  const values = message as unknown as Readonly<Record<string, unknown>>;
-  const shown: Record<string, unknown> = {};
-  for (const field of schema.fields) {
-    const value = valueOf(values, field);
-    if (!field.isSecret && !saysNothing(value)) shown[field.name] = readable(field, value);
+/** A message without the fields that are marked as secret, at any depth. The message itself is left as it is. */
+export function loggable<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): JsonValue {
+  const copy = clone(schema, message);
+  dropSecrets(reflect(schema, copy));
+  return toJson(schema, copy);
+}
+
+function dropSecrets(message: ReflectMessage): void {
+  for (const field of message.fields) {
+    if (!message.isSet(field)) continue;
+    if (getOption(field, csi_secret)) message.clear(field);
+    else if (field.fieldKind === 'message') dropSecrets(message.get(field));
+    else if (field.fieldKind === 'list' && field.listKind === 'message') {
+      for (const item of message.get(field)) dropSecrets(item as ReflectMessage);
+    } else if (field.fieldKind === 'map' && field.mapKind === 'message') {
+      for (const item of message.get(field).values()) dropSecrets(item as ReflectMessage);
+    }
   }
-  return shown;
-}
-
-function valueOf(values: Readonly<Record<string, unknown>>, { name, oneof }: Field): unknown {
-  if (oneof === undefined) return values[name];
-  const choice = values[oneof] as { readonly case: string | undefined; readonly value?: unknown };
-  return choice.case === name ? choice.value : undefined;
-}
-
-function saysNothing(value: unknown): boolean {
-  if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0;
-  return value === undefined || value === '' || value === false || value === 0 || value === 0n;
-}
-
-function readable({ type, isMap, isList }: Field, value: unknown): unknown {
-  if (isMap) return value;
-  return isList ? (value as readonly unknown[]).map((item) => one(type, item)) : one(type, value);
-}
-
-function one(type: FieldType, value: unknown): unknown {
-  if (type.kind === 'message') return loggable(type.schema, value as Message);
-  if (type.kind === 'enum') return type.names().get(value as number) ?? value;
-  return typeof value === 'bigint' ? String(value) : value;
 }

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
+import { fromBinary } from '@bufbuild/protobuf';
 import { systemClock } from '../base/clock.ts';
 import { InvalidInput } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
@@ -13,7 +14,6 @@ import { ManualClock } from '../base/manual-clock.ts';
 import { CallFailed, RpcClient } from './client.ts';
 import { frameOf } from './frames.ts';
 import { GetPluginInfoResponseSchema, Identity } from './gen/csi/v1/csi_pb.ts';
-import { decode } from './protobuf/decode.ts';
 import { type AnsweredCall, type Implementation, RpcServer, type RpcServerOptions } from './server.ts';
 
 const timeoutMs = 10_000;
@@ -188,7 +188,7 @@ test('the percent-encoded authority of a Go client is accepted', async (t) => {
   const { socketPath } = await serve(t, { getPluginInfo: async () => ({ name: 'topolvm.io' }) });
   const { body, status } = await post(t, socketPath, emptyMessage, { ':authority': encodeURIComponent(socketPath) });
   assert.equal(status['grpc-status'], '0');
-  assert.equal(decode(GetPluginInfoResponseSchema, body.subarray(5)).name, 'topolvm.io');
+  assert.equal(fromBinary(GetPluginInfoResponseSchema, body.subarray(5)).name, 'topolvm.io');
 });
 
 test('what is no proper call is refused, and the next one is answered', async (t) => {

@@ -8,18 +8,18 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import { basename, dirname, join } from 'node:path';
+import type { DescMethod, DescService, Message } from '@bufbuild/protobuf';
 import type { Clock, Timer } from '../base/clock.ts';
 import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { type CallKind, CallSignal } from './call-signal.ts';
 import { loggable } from './loggable.ts';
-import { encode } from './protobuf/encode.ts';
-import type { Message, MethodSchema, ServiceSchema } from './protobuf/schema.ts';
 import { ServerCall } from './server-call.ts';
 import {
+  decode,
+  encode,
   pathOf,
   type Received,
-  received,
   type Sent,
   type StreamMethod,
   type UnaryMethod,
@@ -34,7 +34,7 @@ export interface Call {
 }
 
 /** A service as plain async functions and generators. A method that is missing answers Unimplemented. */
-export type Implementation<S extends ServiceSchema> = {
+export type Implementation<S extends DescService> = {
   readonly [K in UnaryMethod<S>]?: (request: Received<S, K, 'input'>, call: Call) => Promise<Sent<S, K, 'output'>>;
 } & {
   readonly [K in StreamMethod<S>]?: (
@@ -45,7 +45,7 @@ export type Implementation<S extends ServiceSchema> = {
 
 /** A method that is served. */
 interface Served {
-  readonly method: MethodSchema;
+  readonly method: DescMethod;
   readonly kind: CallKind;
   /** Returns a promise of the answer, or an iterable of the answers. */
   readonly run: (request: Message, call: Call) => Promise<object> | AsyncIterable<object>;
@@ -109,7 +109,7 @@ export class RpcServer {
     this.#server.on('stream', (stream: ServerHttp2Stream, headers) => void this.#take(stream, headers));
   }
 
-  add<S extends ServiceSchema>(service: S, implementation: Implementation<S>): this {
+  add<S extends DescService>(service: S, implementation: Implementation<S>): this {
     const runs = implementation as Readonly<Record<string, Served['run'] | undefined>>;
     for (const method of service.methods) {
       const run = runs[method.localName]?.bind(implementation);
@@ -221,14 +221,14 @@ export class RpcServer {
       callSignal?.release();
       if (callSignal) this.#calls.delete(callSignal);
       this.#hangUpOnceIdle();
-      this.#onAnswered({ service: method.service, method: method.name, code, durationMs: durationMs() });
+      this.#onAnswered({ service: method.parent.typeName, method: method.name, code, durationMs: durationMs() });
     }
   }
 
   async #answer({ method, run, log }: Served, call: ServerCall, callSignal: CallSignal): Promise<void> {
     const { signal } = callSignal;
     call.onceClosed(() => callSignal.callerLeft());
-    const request = received(method.input, await call.request(this.#maxRequestBytes, signal));
+    const request = decode(method.input, await call.request(this.#maxRequestBytes, signal));
     if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, request) }, 'called');
     const answers = run(request, { signal, log });
     if (!(Symbol.asyncIterator in answers)) {

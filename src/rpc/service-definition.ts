@@ -1,50 +1,68 @@
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  fromBinary,
+  type Message,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
 import { InvalidInput, messageOf } from '../base/errors.ts';
-import { decode } from './protobuf/decode.ts';
-import type {
-  Message,
-  MessageInitShape,
-  MessageSchema,
-  MessageShape,
-  MethodKind,
-  MethodSchema,
-  ServiceSchema,
-} from './protobuf/schema.ts';
 
-type MethodsOf<S extends ServiceSchema> = NonNullable<S['$methods']>;
-type MethodsOfKind<S extends ServiceSchema, Kind extends MethodKind> = {
-  [K in keyof MethodsOf<S>]: MethodsOf<S>[K]['methodKind'] extends Kind ? K : never;
-}[keyof MethodsOf<S>];
+type MethodsOfKind<S extends DescService, Kind extends DescMethod['methodKind']> = {
+  [K in keyof S['method']]: S['method'][K]['methodKind'] extends Kind ? K : never;
+}[keyof S['method']];
 
 /** The names of a service's methods that take one message and return one. */
-export type UnaryMethod<S extends ServiceSchema> = MethodsOfKind<S, 'unary'>;
+export type UnaryMethod<S extends DescService> = MethodsOfKind<S, 'unary'>;
 
 /** The names of those that take one message and return many. */
-export type StreamMethod<S extends ServiceSchema> = MethodsOfKind<S, 'server_streaming'>;
+export type StreamMethod<S extends DescService> = MethodsOfKind<S, 'server_streaming'>;
 
 export type Received<
-  S extends ServiceSchema,
-  K extends keyof MethodsOf<S>,
+  S extends DescService,
+  K extends keyof S['method'],
   Side extends 'input' | 'output',
-> = MessageShape<MethodsOf<S>[K][Side]>;
+> = MessageShape<S['method'][K][Side]>;
 
-/** Messages are sent as plain objects: what is left out has its default. */
+/** Messages are sent as plain objects: a missing field has its default. */
 export type Sent<
-  S extends ServiceSchema,
-  K extends keyof MethodsOf<S>,
+  S extends DescService,
+  K extends keyof S['method'],
   Side extends 'input' | 'output',
-> = MessageInitShape<MethodsOf<S>[K][Side]>;
+> = MessageInitShape<S['method'][K][Side]>;
+
+/** A message that is encoded once because it is sent again and again. It can only be sent: it has no fields. */
+export function encodedMessage<Desc extends DescMessage>(_schema: Desc, bytes: Uint8Array): MessageInitShape<Desc> {
+  return new EncodedMessage(bytes) as object as MessageInitShape<Desc>;
+}
+
+class EncodedMessage {
+  readonly bytes: Uint8Array;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+  }
+}
 
 /** Any message as a plain object, where its type is known at run time only. */
 export type PlainMessage = Record<string, unknown>;
 
-export function pathOf({ service, name }: MethodSchema): string {
-  return `/${service}/${name}`;
+export function pathOf({ parent, name }: DescMethod): string {
+  return `/${parent.typeName}/${name}`;
 }
 
-export function received(schema: MessageSchema, bytes: Uint8Array): Message {
+export function encode(schema: DescMessage, message: object): Uint8Array {
+  if (message instanceof EncodedMessage) return message.bytes;
+  return toBinary(schema, create(schema, message as PlainMessage));
+}
+
+export function decode(schema: DescMessage, bytes: Uint8Array): Message {
   try {
-    return decode(schema, bytes);
+    return fromBinary(schema, bytes);
   } catch (cause) {
-    throw new InvalidInput(`these bytes are no ${schema.typeName} (${messageOf(cause)}); send one`, { cause });
+    throw new InvalidInput(`cannot decode message as ${schema.typeName}: ${messageOf(cause)}`, { cause });
   }
 }

@@ -2,19 +2,19 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import type { DescService } from '@bufbuild/protobuf';
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
 import { type Methods, RpcClient } from './client.ts';
-import type { ServiceSchema } from './protobuf/schema.ts';
 import { type Implementation, RpcServer } from './server.ts';
 
-interface Serving<S extends ServiceSchema> {
+interface Serving<S extends DescService> {
   readonly methods: Methods<S>;
   readonly server: RpcServer;
 }
 
 /** For tests: serves an implementation on a real socket for as long as the test runs, and calls it. */
-export async function serving<S extends ServiceSchema>(
+export async function serving<S extends DescService>(
   t: TestContext,
   service: S,
   implementation: Implementation<S>,
@@ -23,7 +23,7 @@ export async function serving<S extends ServiceSchema>(
 }
 
 /** The same, for tests that stop the server themselves. */
-export async function startServing<S extends ServiceSchema>(
+export async function startServing<S extends DescService>(
   t: TestContext,
   service: S,
   implementation: Implementation<S>,

@@ -5,9 +5,9 @@
 // @generated from file lvmd/lvmd.proto (package proto, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "../../protobuf/generated.ts";
-import { fileDesc, messageDesc, serviceDesc } from "../../protobuf/generated.ts";
-import type { Message } from "../../protobuf/generated.ts";
+import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file lvmd/lvmd.proto.

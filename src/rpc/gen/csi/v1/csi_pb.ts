@@ -5,11 +5,11 @@
 // @generated from file csi/v1/csi.proto (package csi.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenEnum, GenExtension, GenFile, GenMessage, GenService } from "../../../protobuf/generated.ts";
-import { enumDesc, extDesc, fileDesc, messageDesc, serviceDesc } from "../../../protobuf/generated.ts";
-import type { FieldOptions, Timestamp } from "../../../protobuf/generated.ts";
-import { file_google_protobuf_descriptor, file_google_protobuf_timestamp, file_google_protobuf_wrappers } from "../../../protobuf/generated.ts";
-import type { Message, UnknownEnum } from "../../../protobuf/generated.ts";
+import type { GenEnum, GenExtension, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, extDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { FieldOptions, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_descriptor, file_google_protobuf_timestamp, file_google_protobuf_wrappers } from "@bufbuild/protobuf/wkt";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file csi/v1/csi.proto.

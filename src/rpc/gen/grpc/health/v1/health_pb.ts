@@ -4,9 +4,9 @@
 // @generated from file grpc/health/v1/health.proto (package grpc.health.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenEnum, GenFile, GenMessage, GenService } from "../../../../protobuf/generated.ts";
-import { enumDesc, fileDesc, messageDesc, serviceDesc } from "../../../../protobuf/generated.ts";
-import type { Message, UnknownEnum } from "../../../../protobuf/generated.ts";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file grpc/health/v1/health.proto.
