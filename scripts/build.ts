@@ -36,6 +36,9 @@ const { outputFiles, metafile } = await build({
   platform: 'node',
   target: 'node26',
   format: 'esm',
+  // Some dependencies are CommonJS and ask for Node's own modules with require().
+  banner: { js: "import { createRequire } from 'node:module';const require = createRequire(import.meta.url);" },
+  external: ['@grpc/proto-loader'], // grpc-js loads it to serve its own statistics, which we do not
   alias: { yaml: join(home, 'node_modules', 'yaml', 'browser', 'index.js') }, // as modules; for Node it has CommonJS only
   minifySyntax: true,
   minifyWhitespace: true, // the less there is to read, the sooner a process is up

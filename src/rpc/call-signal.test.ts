@@ -43,7 +43,7 @@ test('a call that was answered is not given up any more', () => {
 
 test('a stream lives as long as its caller listens', () => {
   const clock = new ManualClock();
-  const call = new CallSignal('stream', undefined, clock);
+  const call = new CallSignal('stream', Number.POSITIVE_INFINITY, clock);
   assert.equal(clock.timers, 0);
   call.callerLeft();
   assert.equal(codeOf(call.signal.reason), 'Cancelled');

@@ -18,10 +18,10 @@ export class CallSignal {
   readonly #deadline: Timer | undefined;
   #released = false;
 
-  /** A stream whose caller has set no deadline lives as long as that listens. */
-  constructor(kind: CallKind, timeoutMs: number | undefined, clock: Clock) {
+  /** A stream whose caller has set no deadline (`Infinity`) lives as long as that listens. */
+  constructor(kind: CallKind, timeoutMs: number, clock: Clock) {
     const longestMs = kind === 'unary' ? longestCallMs : Number.POSITIVE_INFINITY;
-    const remainingMs = Math.min(longestMs, timeoutMs ?? longestMs);
+    const remainingMs = Math.min(longestMs, timeoutMs);
     this.kind = kind;
     this.#clock = clock;
     this.#endsAtMs = clock.now() + remainingMs;

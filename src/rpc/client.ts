@@ -1,7 +1,7 @@
-import { type ClientHttp2Session, connect } from 'node:http2';
-import { connect as connectSocket } from 'node:net';
 import type { DescMethod, DescService } from '@bufbuild/protobuf';
-import { ClientCall } from './client-call.ts';
+import { connectivityState, credentials, Client as GrpcClient, type ServiceError } from '@grpc/grpc-js';
+import { type ErrorCode, MoorageError } from '../base/errors.ts';
+import { addressOf, asIs } from './grpc.ts';
 import {
   decode,
   encode,
@@ -12,8 +12,10 @@ import {
   type StreamMethod,
   type UnaryMethod,
 } from './service-definition.ts';
+import { codeOfNumber } from './status.ts';
 
-export { CallFailed } from './client-call.ts';
+/** Room for a list of many thousand volumes. */
+const maxResponseBytes = 64 * 1024 * 1024;
 
 export interface CallOptions {
   readonly timeoutMs: number;
@@ -40,7 +42,7 @@ export type Methods<S extends DescService> = {
 /** Calls one service on a unix socket. It connects at the first call and again whenever the connection is lost. */
 export class RpcClient<S extends DescService> implements Disposable {
   readonly #socketPath: string;
-  #session: ClientHttp2Session | undefined;
+  #connection: GrpcClient | undefined;
   readonly methods: Methods<S>;
 
   constructor(service: S, socketPath: string) {
@@ -56,31 +58,62 @@ export class RpcClient<S extends DescService> implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#session?.close();
+    this.#connection?.close();
   }
 
   async #call(method: DescMethod, request: PlainMessage, { timeoutMs, signal }: CallOptions): Promise<object> {
     signal?.throwIfAborted();
-    using call = this.#start(method, request, signal, timeoutMs);
-    return decode(method.output, await call.answer());
+    const bytes = await new Promise<Buffer>((resolve, reject) => {
+      const message = encode(method.input, request);
+      const options = { deadline: Date.now() + timeoutMs };
+      const call = this.#connected().makeUnaryRequest(pathOf(method), asIs, asIs, message, options, (error, answer) => {
+        signal?.removeEventListener('abort', cancel);
+        if (answer) resolve(answer);
+        else reject(signal?.aborted ? signal.reason : new CallFailed(error));
+      });
+      const cancel = () => call.cancel();
+      signal?.addEventListener('abort', cancel, { once: true });
+    });
+    return decode(method.output, bytes);
   }
 
   async *#stream(method: DescMethod, request: PlainMessage, { signal }: StreamOptions): AsyncGenerator<object> {
     signal.throwIfAborted();
-    using call = this.#start(method, request, signal);
-    for await (const message of call.answers()) yield decode(method.output, message);
-  }
-
-  #start(method: DescMethod, request: PlainMessage, signal?: AbortSignal, timeoutMs?: number): ClientCall {
     const message = encode(method.input, request);
-    return new ClientCall(this.#connected(), { path: pathOf(method), message, signal, timeoutMs });
+    const call = this.#connected().makeServerStreamRequest(pathOf(method), asIs, asIs, message);
+    call.on('error', () => undefined); // a reader gets it thrown below; nobody else needs it
+    const cancel = () => call.cancel();
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      for await (const bytes of call) yield decode(method.output, bytes as Buffer);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof MoorageError ? error : new CallFailed(error as ServiceError);
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      cancel();
+    }
   }
 
-  #connected(): ClientHttp2Session {
-    if (!this.#session || this.#session.closed || this.#session.destroyed) {
-      this.#session = connect('http://localhost', { createConnection: () => connectSocket(this.#socketPath) });
-      this.#session.on('error', () => undefined); // each call under way hears of it, and tells its caller
-    }
-    return this.#session;
+  /** A connection that failed would not be tried again for a second and more; a new one is tried at once. */
+  #connected(): GrpcClient {
+    const state = this.#connection?.getChannel().getConnectivityState(false);
+    if (this.#connection && state !== connectivityState.TRANSIENT_FAILURE) return this.#connection;
+    this.#connection?.close();
+    this.#connection = new GrpcClient(addressOf(this.#socketPath), credentials.createInsecure(), {
+      'grpc.max_receive_message_length': maxResponseBytes,
+      'grpc.use_local_subchannel_pool': 1,
+    });
+    return this.#connection;
+  }
+}
+
+/** The error of the other side, or of the connection to it. */
+export class CallFailed extends MoorageError {
+  readonly code: ErrorCode;
+
+  constructor(error: ServiceError | null) {
+    super(error?.details ?? 'the call succeeded without an answer', { cause: error });
+    this.code = codeOfNumber(error?.code);
   }
 }

@@ -9,12 +9,12 @@ import { type TestContext, test } from 'node:test';
 import { fromBinary } from '@bufbuild/protobuf';
 import { systemClock } from '../base/clock.ts';
 import { InvalidInput } from '../base/errors.ts';
-import { silentLog } from '../base/log.ts';
+import { createLog, silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
 import { CallFailed, RpcClient } from './client.ts';
-import { frameOf } from './frames.ts';
-import { GetPluginInfoResponseSchema, Identity } from './gen/csi/v1/csi_pb.ts';
+import { Controller, GetPluginInfoResponseSchema, Identity } from './gen/csi/v1/csi_pb.ts';
 import { type AnsweredCall, type Implementation, RpcServer, type RpcServerOptions } from './server.ts';
+import { serving } from './serving.ts';
 
 const timeoutMs = 10_000;
 
@@ -81,6 +81,33 @@ test('an error reaches the caller as code and sentence', async (t) => {
     code: 'InvalidArgument',
     message: 'volume_id is empty; name a volume — ünïcode survives',
   });
+});
+
+test('whatever is thrown, the caller gets a status', async (t) => {
+  const thrown: unknown[] = [new TypeError('x is not a function'), 'half of a character \ud800', 'x'.repeat(1_000_000)];
+  const { identity } = await serve(t, {
+    probe: async () => {
+      throw thrown.shift();
+    },
+  });
+  const probe = () => identity.probe({}, { timeoutMs });
+  await assert.rejects(probe, { code: 'Internal', message: 'x is not a function' });
+  await assert.rejects(probe, { code: 'Internal', message: 'half of a character \ufffd' });
+  await assert.rejects(probe, { code: 'Internal', message: /^x{4096}$/ });
+});
+
+test('an answer that cannot be encoded is an internal error', async (t) => {
+  const controller = await serving(t, Controller, { getCapacity: async () => ({ availableCapacity: 2n ** 64n }) });
+  await assert.rejects(controller.getCapacity({}, { timeoutMs }), { code: 'Internal', message: /18446744073709551616/ });
+});
+
+test('no secret of a request is logged', async (t) => {
+  const lines: string[] = [];
+  const log = createLog('test', 'debug', (line) => void lines.push(line));
+  const controller = await serving(t, Controller, { createVolume: async () => ({}) }, log);
+  await controller.createVolume({ name: 'pvc-1', secrets: { passphrase: 'open sesame' } }, { timeoutMs });
+  assert.match(lines.join(''), /pvc-1/);
+  assert.doesNotMatch(lines.join(''), /sesame/);
 });
 
 test('a method without implementation is Unimplemented', async (t) => {
@@ -181,6 +208,13 @@ async function post(t: TestContext, socketPath: string, body: Buffer, headers: h
   return { body: await buffer(request), status };
 }
 
+/** A message as gRPC sends it: whether it is compressed, its length, its bytes. */
+function frameOf(message: Uint8Array): Buffer {
+  const prefix = Buffer.alloc(5);
+  prefix.writeUInt32BE(message.length, 1);
+  return Buffer.concat([prefix, message]);
+}
+
 const emptyMessage = frameOf(Buffer.alloc(0));
 
 // A Go client that dials a path through a dialer of its own, as the kubelet does, sends the path as authority.
@@ -200,12 +234,13 @@ test('what is no proper call is refused, and the next one is answered', async (t
   const grpcStatus = async (body: Buffer, headers?: http2.OutgoingHttpHeaders) =>
     (await post(t, socketPath, body, headers)).status['grpc-status'];
   assert.equal(await grpcStatus(frameOf(Buffer.alloc(100_000))), '8', 'longer than it may be');
-  assert.equal(await grpcStatus(Buffer.alloc(0)), '3', 'no message');
-  assert.equal(await grpcStatus(Buffer.concat([emptyMessage, emptyMessage])), '3', 'two messages');
-  assert.equal(await grpcStatus(emptyMessage.subarray(0, 3)), '3', 'part of a message');
+  assert.equal(await grpcStatus(Buffer.alloc(0)), '12', 'no message');
+  assert.equal(await grpcStatus(Buffer.concat([emptyMessage, emptyMessage])), '12', 'two messages');
+  assert.equal(await grpcStatus(emptyMessage.subarray(0, 3)), '12', 'part of a message');
   assert.equal(await grpcStatus(frameOf(Buffer.from([0xff]))), '3', 'not of the type of the request');
-  assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0])), '12', 'compressed');
-  assert.equal(await grpcStatus(emptyMessage, { 'grpc-timeout': 'soon' }), '3', 'an odd timeout');
+  assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0]), { 'grpc-encoding': 'br' }), '12', 'oddly compressed');
+  assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0]), { 'grpc-encoding': 'gzip' }), '13', 'no gzip at all');
+  assert.equal(await grpcStatus(emptyMessage, { 'grpc-timeout': 'soon' }), '13', 'an odd timeout');
   assert.equal(await grpcStatus(emptyMessage, { ':path': '/csi.v1.Identity/Nothing' }), '12', 'no such method');
   const { status } = await post(t, socketPath, emptyMessage, { 'content-type': 'text/plain' });
   assert.equal(status[':status'], 415);
@@ -215,6 +250,7 @@ test('what is no proper call is refused, and the next one is answered', async (t
 test('stopping does not wait for a caller that never ends its request', async (t) => {
   const { socketPath, server } = await serve(t, { probe: async () => ({}) });
   const session = http2.connect('http://localhost', { createConnection: () => net.connect(socketPath) });
+  session.on('error', () => undefined); // the server ends the connection
   t.after(() => session.destroy());
   const headers = { ':method': 'POST', ':path': '/csi.v1.Identity/Probe', 'content-type': 'application/grpc' };
   const request = session.request(headers, { endStream: false });
@@ -234,6 +270,7 @@ test('stopping does not wait for a caller that never reads its answer', async (t
     createConnection: () => net.connect(socketPath),
     settings: { initialWindowSize: 0 },
   });
+  session.on('error', () => undefined); // the server ends the connection
   t.after(() => session.destroy());
   const headers = { ':method': 'POST', ':path': '/csi.v1.Identity/GetPluginInfo', 'content-type': 'application/grpc' };
   session

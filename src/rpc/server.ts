@@ -1,20 +1,21 @@
+import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { chmod, chown, mkdir, rename, rm, stat } from 'node:fs/promises';
-import {
-  createServer,
-  type Http2Server,
-  type IncomingHttpHeaders,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from 'node:http2';
 import { basename, dirname, join } from 'node:path';
 import type { DescMethod, DescService, Message } from '@bufbuild/protobuf';
+import {
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+} from '@grpc/grpc-js';
 import type { Clock, Timer } from '../base/clock.ts';
 import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { type CallKind, CallSignal } from './call-signal.ts';
+import { CallSignal } from './call-signal.ts';
+import { addressOf, asIs } from './grpc.ts';
 import { loggable } from './loggable.ts';
-import { ServerCall } from './server-call.ts';
 import {
   decode,
   encode,
@@ -24,7 +25,7 @@ import {
   type StreamMethod,
   type UnaryMethod,
 } from './service-definition.ts';
-import { timeoutOf } from './timeout.ts';
+import { detailsOf, numberOf } from './status.ts';
 
 /** What an implementation knows of the call besides its request. */
 export interface Call {
@@ -43,13 +44,14 @@ export type Implementation<S extends DescService> = {
   ) => AsyncIterable<Sent<S, K, 'output'>>;
 };
 
-/** A method that is served. */
-interface Served {
-  readonly method: DescMethod;
-  readonly kind: CallKind;
-  /** Returns a promise of the answer, or an iterable of the answers. */
-  readonly run: (request: Message, call: Call) => Promise<object> | AsyncIterable<object>;
-  readonly log: Log;
+type UnaryRun = (request: Message, call: Call) => Promise<object>;
+type StreamRun = (request: Message, call: Call) => AsyncIterable<object>;
+type GrpcCall = Pick<ServerUnaryCall<Buffer, Uint8Array>, 'request' | 'getDeadline'> & NodeJS.EventEmitter;
+
+/** How a call is answered, or else refused. */
+interface Replies {
+  readonly answer: (request: Message, call: Call) => Promise<void>;
+  readonly refuse: (status: { readonly code: number; readonly details: string }) => void;
 }
 
 /** How a call went, for those who count. */
@@ -67,11 +69,12 @@ export interface RpcServerOptions {
   readonly log: Log;
   /** A longer request is refused unread. */
   readonly maxRequestBytes?: number;
-  /** Told of every call once. */
+  /** Told once of every call that reaches its implementation. */
   readonly onAnswered?: (call: AnsweredCall) => void;
 }
 
 const defaultMaxRequestBytes = 4 * 1024 * 1024;
+const unlimited = -1;
 
 /** How long the last answers may take to be read when the server has no grace left. */
 const lastWordMs = 500;
@@ -84,11 +87,8 @@ export class RpcServer {
   readonly #socketPath: string;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #maxRequestBytes: number;
   readonly #onAnswered: (call: AnsweredCall) => void;
-  readonly #server: Http2Server;
-  readonly #methods = new Map<string, Served>();
-  readonly #sessions = new Set<ServerHttp2Session>();
+  readonly #server: Server;
   readonly #calls = new Set<CallSignal>();
   #isOutOfGrace = false;
   #hangUp: Timer | undefined;
@@ -98,23 +98,23 @@ export class RpcServer {
     this.#socketPath = socketPath;
     this.#clock = clock;
     this.#log = log;
-    this.#maxRequestBytes = maxRequestBytes ?? defaultMaxRequestBytes;
     this.#onAnswered = onAnswered ?? (() => undefined);
-    this.#server = createServer();
-    this.#server.on('session', (session) => {
-      this.#sessions.add(session);
-      session.once('close', () => this.#sessions.delete(session));
+    this.#server = new Server({
+      'grpc.max_receive_message_length': maxRequestBytes ?? defaultMaxRequestBytes,
+      'grpc.max_send_message_length': unlimited,
     });
-    this.#server.on('sessionError', (error) => log.debug({ error: messageOf(error) }, 'a connection was lost'));
-    this.#server.on('stream', (stream: ServerHttp2Stream, headers) => void this.#take(stream, headers));
   }
 
   add<S extends DescService>(service: S, implementation: Implementation<S>): this {
-    const runs = implementation as Readonly<Record<string, Served['run'] | undefined>>;
+    const runs = implementation as Readonly<Record<string, (UnaryRun & StreamRun) | undefined>>;
     for (const method of service.methods) {
       const run = runs[method.localName]?.bind(implementation);
-      const kind = method.methodKind === 'server_streaming' ? 'stream' : 'unary';
-      if (run) this.#methods.set(pathOf(method), { method, kind, run, log: this.#log.child({ method: method.name }) });
+      if (!run) continue;
+      if (method.methodKind === 'server_streaming') {
+        this.#server.register(pathOf(method), this.#streamHandler(method, run), asIs, asIs, 'serverStream');
+      } else {
+        this.#server.register(pathOf(method), this.#unaryHandler(method, run), asIs, asIs, 'unary');
+      }
     }
     return this;
   }
@@ -148,9 +148,8 @@ export class RpcServer {
       cancel(this.#calls);
       this.#hangUpOnceIdle();
     }, graceMs);
-    await new Promise((resolve) => {
-      this.#server.close(resolve);
-      for (const session of this.#sessions) session.close(); // when its last call has ended
+    await new Promise<void>((resolve, reject) => {
+      this.#server.tryShutdown((error) => (error ? reject(error) : resolve()));
     });
     grace.cancel();
     this.#hangUp?.cancel();
@@ -158,9 +157,7 @@ export class RpcServer {
 
   #hangUpOnceIdle(): void {
     if (!this.#isOutOfGrace || this.#calls.size > 0) return;
-    this.#hangUp = this.#clock.setTimer(() => {
-      for (const session of this.#sessions) session.destroy();
-    }, lastWordMs);
+    this.#hangUp = this.#clock.setTimer(() => this.#server.forceShutdown(), lastWordMs);
   }
 
   /** A directory may hand its group on to what is made in it. */
@@ -175,71 +172,64 @@ export class RpcServer {
     if (present && present.ino === this.#inode) await rm(this.#socketPath, { force: true });
   }
 
-  #bind(path: string): Promise<void> {
+  #bind(path: string): Promise<number> {
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(path, () => {
-        this.#server.off('error', reject);
-        resolve();
-      });
+      this.#server.bindAsync(addressOf(path), ServerCredentials.createInsecure(), (error, port) =>
+        error ? reject(error) : resolve(port),
+      );
     });
   }
 
-  async #take(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): Promise<void> {
-    if (!headers['content-type']?.startsWith('application/grpc')) {
-      stream.respond({ ':status': 415 }, { endStream: true });
-      return;
-    }
-    const call = new ServerCall(stream);
-    const served = this.#methods.get(headers[':path'] ?? '');
-    if (served) await this.#serve(served, call, headers);
-    else call.refuse('Unimplemented', `${headers[':path']} is not served here; see whether versions fit together`);
+  #unaryHandler(method: DescMethod, run: UnaryRun): handleUnaryCall<Buffer, Uint8Array> {
+    return (call, respond) => {
+      const answer: Replies['answer'] = async (request, context) =>
+        respond(null, encode(method.output, await run(request, context)));
+      void this.#serve(method, call, 'unary', { answer, refuse: respond });
+    };
   }
 
-  async #serve(served: Served, call: ServerCall, headers: IncomingHttpHeaders): Promise<void> {
-    const { method, kind, log } = served;
+  #streamHandler(method: DescMethod, run: StreamRun): handleServerStreamingCall<Buffer, Uint8Array> {
+    return (call) => {
+      const answer: Replies['answer'] = async (request, context) => {
+        for await (const message of run(request, context)) {
+          context.signal.throwIfAborted();
+          // A caller that does not read makes nobody but itself wait.
+          if (!call.write(encode(method.output, message))) await once(call, 'drain', { signal: context.signal });
+        }
+        call.end();
+      };
+      void this.#serve(method, call, 'stream', { answer, refuse: (status) => void call.emit('error', status) });
+    };
+  }
+
+  async #serve(method: DescMethod, call: GrpcCall, kind: CallSignal['kind'], replies: Replies): Promise<void> {
     const startedMs = this.#clock.now();
     const durationMs = () => this.#clock.now() - startedMs;
-    let callSignal: CallSignal | undefined;
+    const log = this.#log.child({ method: method.name });
+    const callSignal = new CallSignal(kind, Number(call.getDeadline()) - Date.now(), this.#clock);
+    const { signal } = callSignal;
     let code: AnsweredCall['code'] = 'OK';
+    this.#calls.add(callSignal);
+    call.once('cancelled', () => callSignal.callerLeft());
     try {
-      callSignal = new CallSignal(kind, timeoutOf(one(headers['grpc-timeout'])), this.#clock);
-      this.#calls.add(callSignal);
-      await this.#answer(served, call, callSignal);
+      const request = decode(method.input, call.request);
+      if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, request) }, 'called');
+      await replies.answer(request, { signal, log });
       log.debug({ durationMs: durationMs(), code }, 'answered');
     } catch (caught) {
-      // What a stream waited for only says "aborted".
-      const error = kind === 'stream' && callSignal?.signal.aborted ? callSignal.signal.reason : caught;
+      const error = kind === 'stream' && signal.aborted ? signal.reason : caught; // what it waited for only says "aborted"
       code = codeOf(error);
       const facts = { durationMs: durationMs(), code };
       // Somebody else's mistake or misfortune is told in one sentence; our own needs the stack to be found.
       if (code === 'Internal') log.error({ ...facts, err: error }, messageOf(error));
       else if (kind === 'stream' && code === 'Cancelled') log.debug(facts, messageOf(error));
       else log.warn(facts, messageOf(error));
-      call.refuse(code, messageOf(error));
+      replies.refuse({ code: numberOf(code), details: detailsOf(messageOf(error)) });
     } finally {
-      callSignal?.release();
-      if (callSignal) this.#calls.delete(callSignal);
+      callSignal.release();
+      this.#calls.delete(callSignal);
       this.#hangUpOnceIdle();
       this.#onAnswered({ service: method.parent.typeName, method: method.name, code, durationMs: durationMs() });
     }
   }
-
-  async #answer({ method, run, log }: Served, call: ServerCall, callSignal: CallSignal): Promise<void> {
-    const { signal } = callSignal;
-    call.onceClosed(() => callSignal.callerLeft());
-    const request = decode(method.input, await call.request(this.#maxRequestBytes, signal));
-    if (log.isLevelEnabled('debug')) log.debug({ request: loggable(method.input, request) }, 'called');
-    const answers = run(request, { signal, log });
-    if (!(Symbol.asyncIterator in answers)) {
-      call.answer(encode(method.output, await answers));
-      return;
-    }
-    for await (const message of answers) await call.write(encode(method.output, message), signal);
-    call.end();
-  }
-}
-
-function one(header: string | string[] | undefined): string | undefined {
-  return Array.isArray(header) ? header[0] : header;
 }

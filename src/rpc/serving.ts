@@ -18,8 +18,9 @@ export async function serving<S extends DescService>(
   t: TestContext,
   service: S,
   implementation: Implementation<S>,
+  log = silentLog,
 ): Promise<Methods<S>> {
-  return (await startServing(t, service, implementation)).methods;
+  return (await startServing(t, service, implementation, log)).methods;
 }
 
 /** The same, for tests that stop the server themselves. */
@@ -27,10 +28,11 @@ export async function startServing<S extends DescService>(
   t: TestContext,
   service: S,
   implementation: Implementation<S>,
+  log = silentLog,
 ): Promise<Serving<S>> {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-'));
   const socketPath = join(directory, 'csi.sock');
-  const server = new RpcServer({ socketPath, clock: systemClock, log: silentLog }).add(service, implementation);
+  const server = new RpcServer({ socketPath, clock: systemClock, log }).add(service, implementation);
   await server.listen();
   const client = new RpcClient(service, socketPath);
   t.after(async () => {

@@ -1,8 +1,5 @@
 import type { ErrorCode } from '../base/errors.ts';
 
-/** gRPC's number for success. */
-export const ok = 0;
-
 const numbers: Readonly<Record<ErrorCode, number>> = {
   Cancelled: 1,
   InvalidArgument: 3,
@@ -27,26 +24,14 @@ export function numberOf(code: ErrorCode): number {
 }
 
 /** The code behind a number that somebody else has sent. Those that we never send ourselves tell no more than Internal. */
-export function codeOfNumber(number: number): ErrorCode {
-  return codes.get(number) ?? 'Internal';
+export function codeOfNumber(number: number | undefined): ErrorCode {
+  return codes.get(number ?? 0) ?? 'Internal';
 }
 
 /** Headers have little room, and nobody reads so long a sentence. */
-const longestMessage = 4096;
+const longestDetails = 4096;
 
-/** A sentence as a header carries it: printable ASCII, all else byte by byte as %XX. */
-export function encodeMessage(message: string): string {
-  return message
-    .slice(0, longestMessage)
-    .toWellFormed()
-    .replaceAll(/[^ -$&-~]+/gu, encodeURIComponent);
-}
-
-/** What is not encoded properly is told as it came. */
-export function decodeMessage(header: string): string {
-  try {
-    return decodeURIComponent(header);
-  } catch {
-    return header;
-  }
+/** A sentence that a header can carry, however it came about: grpc-js throws at half of a character. */
+export function detailsOf(message: string): string {
+  return message.slice(0, longestDetails).toWellFormed();
 }
