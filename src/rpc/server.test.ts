@@ -98,7 +98,10 @@ test('whatever is thrown, the caller gets a status', async (t) => {
 
 test('an answer that cannot be encoded is an internal error', async (t) => {
   const controller = await serving(t, Controller, { getCapacity: async () => ({ availableCapacity: 2n ** 64n }) });
-  await assert.rejects(controller.getCapacity({}, { timeoutMs }), { code: 'Internal', message: /18446744073709551616/ });
+  await assert.rejects(controller.getCapacity({}, { timeoutMs }), {
+    code: 'Internal',
+    message: /18446744073709551616/,
+  });
 });
 
 test('no secret of a request is logged', async (t) => {
