@@ -1,8 +1,8 @@
 import { type Flags, flag, oneOf, text } from '../base/flags.ts';
-import { RpcClient } from '../rpc/client.ts';
-import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
-import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import type { Methods } from '../rpc/client.ts';
+import type { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
+import type { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import type { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { whyNoAnswer } from '../rpc/socket-answers.ts';
 import { EngineUnreachable } from './exit-code.ts';
 
@@ -25,29 +25,42 @@ export const engineFlags = {
 
 /** The services of the engine on its socket. */
 export class EngineClient implements Disposable {
-  readonly #clients = new DisposableStack();
-  readonly volumes;
-  readonly groups;
-  readonly engine;
-  readonly health;
-
-  private constructor(socketPath: string) {
-    this.volumes = this.#clients.use(new RpcClient(LVService, socketPath)).methods;
-    this.groups = this.#clients.use(new RpcClient(VGService, socketPath)).methods;
-    this.engine = this.#clients.use(new RpcClient(EngineService, socketPath)).methods;
-    this.health = this.#clients.use(new RpcClient(Health, socketPath)).methods;
-  }
+  readonly #connections: Disposable;
+  readonly volumes: Methods<typeof LVService>;
+  readonly groups: Methods<typeof VGService>;
+  readonly engine: Methods<typeof EngineService>;
+  readonly health: Methods<typeof Health>;
 
   /** Finds out first whether anybody is there: gRPC would only say that it could not connect. */
   static async connect(socketPath: string): Promise<EngineClient> {
     const obstacle = await whyNoAnswer(socketPath);
     if (obstacle) throw new EngineUnreachable(explain(obstacle, socketPath));
-    return new EngineClient(socketPath);
+    return new EngineClient(socketPath, await loadServices());
+  }
+
+  private constructor(socketPath: string, loaded: Awaited<ReturnType<typeof loadServices>>) {
+    const { RpcClient, LVService, VGService, EngineService, Health } = loaded;
+    const connections = new DisposableStack();
+    this.#connections = connections;
+    this.volumes = connections.use(new RpcClient(LVService, socketPath)).methods;
+    this.groups = connections.use(new RpcClient(VGService, socketPath)).methods;
+    this.engine = connections.use(new RpcClient(EngineService, socketPath)).methods;
+    this.health = connections.use(new RpcClient(Health, socketPath)).methods;
   }
 
   [Symbol.dispose](): void {
-    this.#clients.dispose();
+    this.#connections[Symbol.dispose]();
   }
+}
+
+/** gRPC takes a moment to load: only a command that calls the engine waits for it. */
+async function loadServices() {
+  return {
+    ...(await import('../rpc/client.ts')),
+    ...(await import('../rpc/gen/lvmd/lvmd_pb.ts')),
+    ...(await import('../rpc/gen/moorage/v1/engine_pb.ts')),
+    ...(await import('../rpc/gen/grpc/health/v1/health_pb.ts')),
+  };
 }
 
 function explain(obstacle: string, socketPath: string): string {

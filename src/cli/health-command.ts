@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { MoorageError } from '../base/errors.ts';
 import { type Flags, flag, parseFlags, text } from '../base/flags.ts';
-import { HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
 import type { Command } from './command.ts';
 import { EngineClient } from './engine-client.ts';
@@ -25,6 +24,7 @@ export const healthCommand: Command = {
     const { config } = parseFlags(flags, args, env);
     const { socketPath } = parseStorageConfig(await readFile(config, 'utf8'));
     using engine = await EngineClient.connect(socketPath);
+    const { HealthCheckResponse_ServingStatus: Status } = await import('../rpc/gen/grpc/health/v1/health_pb.ts');
     const { status, reason } = await engine.health.check({}, { timeoutMs, signal });
     if (status !== Status.SERVING) throw new Unhealthy(reason);
     print(reason ? `healthy; ${reason}` : 'healthy');
