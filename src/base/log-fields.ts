@@ -1,32 +1,34 @@
 import { MoorageError } from './errors.ts';
 
+type Fields = Readonly<Record<string, unknown>>;
+
 /** Far more than anybody reads, and far less than would trouble a process. */
 const longestValue = 1_000_000;
 
-/** Fields as members of a JSON object, each with a comma before it. Never throws: what cannot be written says so instead. */
-export function written(fields: Readonly<Record<string, unknown>>): string {
-  let members = '';
-  for (const name of Object.keys(fields)) {
-    const value = valueOf(fields, name);
-    if (value !== undefined) members += `,${JSON.stringify(name)}:${value}`;
-  }
-  return members;
+/** Fields as JSON can say them. Never throws: what cannot be written says so instead. */
+export function writable(fields: Fields): Fields {
+  return Object.fromEntries(Object.keys(fields).map((name) => [name, valueOf(fields, name)]));
 }
 
-/** Undefined for what JSON has no word for. */
-function valueOf(fields: Readonly<Record<string, unknown>>, name: string): string | undefined {
+function valueOf(fields: Fields, name: string): unknown {
   try {
-    const value = JSON.stringify(fields[name], inWordsOfJson) as string | undefined;
-    return value !== undefined && value.length > longestValue
-      ? JSON.stringify(`${value.slice(0, longestValue)}... and more`)
-      : value;
+    const value = fields[name];
+    if (typeof value === 'string') return cut(value);
+    if (typeof value === 'bigint') return String(value); // as a number, most readers would round it
+    if (typeof value !== 'object' || value === null) return value;
+    const json = JSON.stringify(value, inWordsOfJson) as string | undefined;
+    return json !== undefined && json.length <= longestValue ? JSON.parse(json) : cut(json);
   } catch {
-    return '"cannot be written as JSON"'; // it holds itself, has no end, or throws when it is read
+    return 'cannot be written as JSON'; // it holds itself, has no end, or throws when it is read
   }
+}
+
+function cut(text: string | undefined): string | undefined {
+  return text !== undefined && text.length > longestValue ? `${text.slice(0, longestValue)}... and more` : text;
 }
 
 function inWordsOfJson(_name: string, value: unknown): unknown {
-  if (typeof value === 'bigint') return String(value); // as a number, most readers would round it
+  if (typeof value === 'bigint') return String(value);
   return value instanceof Error ? describe(value) : value;
 }
 
@@ -38,13 +40,14 @@ function describe(error: Error): unknown {
 function detailsOf(error: Error, outer: readonly Error[]): unknown {
   if (outer.includes(error)) return 'as above';
   const inner = (cause: unknown) => (cause instanceof Error ? detailsOf(cause, [...outer, error]) : undefined);
+  // Such as code and syscall of one of Node's. Objects may be large, or hold a secret: a request has its headers.
   const facts = Object.entries(error).filter(([, value]) => /^(string|number|boolean)$/.test(typeof value));
   return {
     type: error.constructor.name,
     message: error.message,
     stack: error.stack,
     ...(error instanceof AggregateError && { aggregateErrors: error.errors.map(inner) }),
-    ...Object.fromEntries(facts), // such as code and syscall of one of Node's
+    ...Object.fromEntries(facts),
     cause: inner(error.cause),
   };
 }

@@ -1,30 +1,43 @@
-import { writeSync } from 'node:fs';
+import { destination } from 'pino';
 
-const standardError = 2;
-const retryMs = 10;
+/** Pauses of 100 ms that a slow reader is waited for, before it counts as one that stands still. */
+const patience = 10;
+const retryMs = 1000;
+const mostWaitingBytes = 4 * 1024 * 1024;
 
 /**
- * Returns when all of it is written, so that the last words of a process that crashes are there too. A reader who is slow is
- * waited for; without one, or with a disk that is full, there is nobody left to tell, and the work goes on.
+ * Standard error, written at once, so that the last words of a process that crashes are there too. A slow reader is waited
+ * for. For one that stands still, lines wait in memory and are lost when there are too many; the work goes on. The same is
+ * true of a disk that is full. If the reader is gone, there is nobody to tell.
  */
-export function writeToStandardError(text: string): void {
-  let rest = Buffer.from(text);
-  while (rest.length > 0) {
-    try {
-      rest = rest.subarray(writeSync(standardError, rest));
-    } catch (error) {
-      if (!isFull(error)) return;
-      pause();
-    }
-  }
-}
-
-/** A pipe that does not block, as Node and whoever shares it with us may have made it, cannot take more right now. */
-function isFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
-}
-
-/** Node can neither poll a descriptor nor sleep; to wait for a change that nobody makes is the same. */
-function pause(): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, retryMs);
+export function standardErrorOutput(): (line: string) => void {
+  let pauses = 0;
+  let lostLines = 0;
+  let retry: NodeJS.Timeout | undefined;
+  const output = destination({
+    dest: process.stderr.fd, // Node opens a pipe so that a write to it never blocks
+    sync: true,
+    maxLength: mostWaitingBytes,
+    retryEAGAIN: () => pauses++ < patience,
+  });
+  output.on('drop', () => {
+    lostLines++;
+  });
+  output.on('write', (bytes: number) => {
+    if (bytes === 0) return;
+    pauses = 0;
+    if (lostLines === 0) return;
+    const [time, msg] = [new Date().toISOString(), `${lostLines} log lines are lost: their reader stood still`];
+    lostLines = 0;
+    queueMicrotask(() => output.write(`${JSON.stringify({ level: 'warn', time, msg })}\n`));
+  });
+  const tryAgain = () => {
+    retry = undefined;
+    output.write('');
+  };
+  output.on('error', () => {
+    retry ??= setTimeout(tryAgain, retryMs).unref();
+  });
+  process.once('exit', tryAgain);
+  return (line) => void output.write(line);
 }
