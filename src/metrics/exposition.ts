@@ -1,37 +1,11 @@
-import type { Labels, Metric, Sample } from './metric.ts';
+import { type Metric, Registry } from 'prom-client';
 
 /** Prometheus' text format, which every version of it reads. */
-export const contentType = 'text/plain; version=0.0.4; charset=utf-8';
+export const contentType: string = Registry.PROMETHEUS_CONTENT_TYPE;
 
-export async function exposition(metrics: readonly Metric[]): Promise<string> {
-  const told = await Promise.all(metrics.map(tell));
-  return `${told.join('\n\n')}\n`;
-}
-
-async function tell(metric: Metric): Promise<string> {
-  const { name, help, type } = metric;
-  const samples = await metric.read();
-  return [
-    `# HELP ${name} ${escape(help)}`,
-    `# TYPE ${name} ${type}`,
-    ...samples.map((sample) => `${name}${line(sample)}`),
-  ].join('\n');
-}
-
-function line({ suffix, labels = {}, value }: Sample): string {
-  return `${suffix ?? ''}${labelsInBraces(labels)} ${number(value)}`;
-}
-
-function labelsInBraces(labels: Labels): string {
-  const each = Object.entries(labels).map(([name, value]) => `${name}="${escape(value).replaceAll('"', '\\"')}"`);
-  return each.length === 0 ? '' : `{${each.join(',')}}`;
-}
-
-function escape(text: string): string {
-  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
-}
-
-function number(value: number): string {
-  if (Number.isFinite(value) || Number.isNaN(value)) return String(value);
-  return value > 0 ? '+Inf' : '-Inf';
+/** A registry of its own each time: a process adds metrics when it has begun to serve, and nothing is kept for nobody. */
+export function exposition(metrics: readonly Metric[]): Promise<string> {
+  const registry = new Registry();
+  for (const metric of metrics) registry.registerMetric(metric);
+  return registry.metrics();
 }

@@ -1,18 +1,20 @@
+import { Histogram } from 'prom-client';
 import { metrics } from '../names.ts';
 import type { AnsweredCall } from '../rpc/server.ts';
 import type { DoneOperation } from '../storage/observed-pool.ts';
-import { Histogram } from './histogram.ts';
 import type { Metric } from './metric.ts';
 
 /** Few, as each costs a number a label: what comes from memory, one LVM command, a mkfs, an erasure. */
-const bounds = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
+const buckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
 
 /** How long calls took, and how they ended. */
 export function callLatency(): { readonly metric: Metric; readonly observe: (call: AnsweredCall) => void } {
   const metric = new Histogram({
     name: metrics.callSeconds,
     help: 'How long gRPC calls took, by service, method and code.',
-    bounds,
+    labelNames: ['service', 'method', 'code'],
+    buckets,
+    registers: [],
   });
   return {
     metric,
@@ -25,7 +27,9 @@ export function operationLatency(): { readonly metric: Metric; readonly observe:
   const metric = new Histogram({
     name: metrics.poolOperationSeconds,
     help: 'How long changes of a pool took, by device class, operation and code.',
-    bounds,
+    labelNames: ['device_class', 'operation', 'code'],
+    buckets,
+    registers: [],
   });
   return {
     metric,

@@ -1,27 +1,25 @@
 import { metrics } from '../names.ts';
 import type { LvmFigures } from '../storage/lvm/lvm-figures.ts';
-import type { Metric } from './metric.ts';
+import { counter, type Metric } from './metric.ts';
 
 /** What LVM had to do, and how well: a node whose commands do not go through a shell is slow, and should be looked at. */
 export function lvmMetrics(figures: () => LvmFigures): readonly Metric[] {
   return [
-    {
+    counter({
       name: metrics.lvmCommands,
       help: 'LVM commands by the way they went: shell, or exec, which costs a process each.',
-      type: 'counter',
+      labelNames: ['way'],
       read: () => Object.entries(figures().commands).map(([way, value]) => ({ labels: { way }, value })),
-    },
-    {
+    }),
+    counter({
       name: metrics.lvmShellRestarts,
       help: 'LVM shells that misbehaved and were replaced.',
-      type: 'counter',
       read: () => [{ value: figures().shellRestarts }],
-    },
-    {
+    }),
+    counter({
       name: metrics.lvmShellFailures,
       help: 'Times that no LVM shell could be started.',
-      type: 'counter',
       read: () => [{ value: figures().shellFailures }],
-    },
+    }),
   ];
 }

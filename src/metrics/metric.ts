@@ -1,19 +1,43 @@
-export type Labels = Readonly<Record<string, string>>;
+import { Counter, Gauge } from 'prom-client';
 
-/** One figure of a metric. No two of a metric have the same labels, and all have labels of the same names. */
-export interface Sample {
-  readonly labels?: Labels;
+export type { Metric } from 'prom-client';
+
+/** One value of a metric. No two of a metric have the same labels. */
+export interface Sample<Label extends string = string> {
+  readonly labels?: Readonly<Record<Label, string>>;
   readonly value: number;
-  /** What stands behind the metric's name: a histogram's figures are of several kinds. */
-  readonly suffix?: '_bucket' | '_sum' | '_count';
 }
 
-/** Something that can be asked for its figures. Their names are for ever: people have dashboards and alerts on them. */
-export interface Metric {
+/** A metric that is read when somebody asks. Its name is for ever: people have dashboards and alerts on it. */
+interface Declaration<Label extends string> {
   readonly name: string;
   readonly help: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly labelNames?: readonly Label[];
+  /** The values of this moment. */
+  readonly read: () => readonly Sample<Label>[] | Promise<readonly Sample<Label>[]>;
+}
 
-  /** The figures of this moment. */
-  read(): readonly Sample[] | Promise<readonly Sample[]>;
+export function gauge<Label extends string = never>({ read, ...declared }: Declaration<Label>): Gauge {
+  return new Gauge({
+    ...declared,
+    registers: [],
+    async collect() {
+      const samples = await read();
+      this.reset();
+      if (!declared.labelNames) this.remove(); // the 0 that a metric without labels begins with
+      for (const { labels, value } of samples) this.set({ ...labels }, value);
+    },
+  });
+}
+
+export function counter<Label extends string = never>({ read, ...declared }: Declaration<Label>): Counter {
+  return new Counter({
+    ...declared,
+    registers: [],
+    async collect() {
+      const samples = await read();
+      this.reset();
+      for (const { labels, value } of samples) this.inc({ ...labels }, value);
+    },
+  });
 }

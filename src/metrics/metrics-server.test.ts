@@ -7,10 +7,11 @@ import { test } from 'node:test';
 import { createLog, silentLog } from '../base/log.ts';
 import { selfSigned } from '../http/self-signed.ts';
 import type { Decision } from '../kube/token-reviews.ts';
+import { gauge } from './metric.ts';
 import { MetricsServer } from './metrics-server.ts';
 
 test('figures and health are there to be asked for', async (t) => {
-  const answer = { name: 'answer', help: 'All of it.', type: 'gauge', read: () => [{ value: 42 }] } as const;
+  const answer = gauge({ name: 'answer', help: 'All of it.', read: () => [{ value: 42 }] });
   const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [answer], log: silentLog });
   const { port } = await server.listen();
   t.after(() => server.stop());
@@ -56,7 +57,7 @@ test('secured metrics are encrypted and for those who may read them; probes need
     reviewed.push(`${token} ${path}`);
     return token === 'good' ? 'allowed' : token === 'late' ? 'busy' : 'forbidden';
   };
-  const answer = { name: 'answer', help: 'All of it.', type: 'gauge', read: () => [{ value: 42 }] } as const;
+  const answer = gauge({ name: 'answer', help: 'All of it.', read: () => [{ value: 42 }] });
   const secured = { certificate, mayGet };
   const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [answer], secured, log: silentLog });
   const { port } = await server.listen();
@@ -83,7 +84,7 @@ test('secured metrics are encrypted and for those who may read them; probes need
 test('a figure that cannot be read fails the scrape, and nothing else', async (t) => {
   const complaints: string[] = [];
   const log = createLog('test', 'error', (line) => complaints.push(JSON.parse(line).msg));
-  const broken = { name: 'broken', help: '', type: 'gauge', read: () => Promise.reject(new Error('no disk')) } as const;
+  const broken = gauge({ name: 'broken', help: 'x', read: () => Promise.reject(new Error('no disk')) });
   const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [broken], log });
   const { port } = await server.listen();
   t.after(() => server.stop());

@@ -1,28 +1,25 @@
-import type { Metric } from './metric.ts';
+import { counter, gauge, type Metric } from './metric.ts';
 
 /** What the process itself takes, under the names that every Prometheus client uses. */
 export function processMetrics(): readonly Metric[] {
   return [
-    {
+    gauge({
       name: 'process_resident_memory_bytes',
       help: 'Resident memory size in bytes.',
-      type: 'gauge',
       read: () => [{ value: process.memoryUsage.rss() }],
-    },
-    {
+    }),
+    counter({
       name: 'process_cpu_seconds_total',
       help: 'Total user and system CPU time spent in seconds.',
-      type: 'counter',
       read() {
         const { user, system } = process.cpuUsage();
         return [{ value: (user + system) / 1e6 }];
       },
-    },
-    {
+    }),
+    gauge({
       name: 'process_start_time_seconds',
       help: 'Start time of the process since unix epoch in seconds.',
-      type: 'gauge',
       read: () => [{ value: Math.round(Date.now() / 1000 - process.uptime()) }],
-    },
+    }),
   ];
 }

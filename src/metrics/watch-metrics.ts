@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts';
 import { metrics } from '../names.ts';
-import type { Metric } from './metric.ts';
+import { counter, gauge, type Metric } from './metric.ts';
 
 /** What an informer tells of its health. */
 interface Watch {
@@ -13,25 +13,23 @@ interface Watch {
 
 /** Whether we see what the API server has: a watch that has heard nothing for minutes, not even a bookmark, does not. */
 export function watchMetrics(watches: Readonly<Record<string, Watch>>, clock: Clock): readonly Metric[] {
-  const metric =
-    (type: Metric['type']) => (name: string, help: string, read: (watch: Watch) => number | undefined) => ({
-      name,
-      help,
-      type,
-      read: () =>
-        Object.entries(watches).flatMap(([watch, its]) => {
-          const value = read(its);
-          return value === undefined ? [] : [{ labels: { watch }, value }];
-        }),
-    });
-  const [gauge, counter] = [metric('gauge'), metric('counter')];
+  const byWatch = (name: string, help: string, read: (watch: Watch) => number | undefined) => ({
+    name,
+    help,
+    labelNames: ['watch'] as const,
+    read: () =>
+      Object.entries(watches).flatMap(([watch, its]) => {
+        const value = read(its);
+        return value === undefined ? [] : [{ labels: { watch }, value }];
+      }),
+  });
   const ageSeconds = ({ lastEventAtMs }: Watch) =>
     lastEventAtMs === undefined ? undefined : (clock.now() - lastEventAtMs) / 1000;
   return [
-    gauge(metrics.watchSynced, '1 once the whole state was read, by watch.', ({ synced }) => Number(synced)),
-    gauge(metrics.watchObjects, 'Objects in memory, by watch.', ({ size }) => size),
-    gauge(metrics.watchLastEventAgeSeconds, 'Seconds since the API server last said anything.', ageSeconds),
-    counter(metrics.watchReconnects, 'Times that a watch was begun anew.', ({ reconnects }) => reconnects),
-    counter(metrics.watchRelists, 'Times that the whole state was read anew.', ({ relists }) => relists),
+    gauge(byWatch(metrics.watchSynced, '1 once the whole state was read, by watch.', ({ synced }) => Number(synced))),
+    gauge(byWatch(metrics.watchObjects, 'Objects in memory, by watch.', ({ size }) => size)),
+    gauge(byWatch(metrics.watchLastEventAgeSeconds, 'Seconds since the API server last said anything.', ageSeconds)),
+    counter(byWatch(metrics.watchReconnects, 'Times that a watch was begun anew.', ({ reconnects }) => reconnects)),
+    counter(byWatch(metrics.watchRelists, 'Times that the whole state was read anew.', ({ relists }) => relists)),
   ];
 }

@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../base/clock.ts';
-import type { Labels, Metric, Sample } from '../metrics/metric.ts';
+import { gauge, type Metric, type Sample } from '../metrics/metric.ts';
 import { claimName, metrics } from '../names.ts';
 import { blockDeviceAt } from '../storage/device-number.ts';
 import type { Volume } from '../storage/pool.ts';
@@ -13,6 +13,9 @@ interface Collaborators {
   readonly kubeletDir: string;
   readonly clock: Clock;
 }
+
+const labelNames = ['node', 'device_class', 'volume', 'claim'] as const;
+type Label = (typeof labelNames)[number];
 
 const answerWithinMs = 1000;
 /** Each holds a thread that all file work of the process shares; there are four. */
@@ -27,19 +30,19 @@ export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborat
       .filter(({ name }) => name !== '') // what lvmd elsewhere calls its default is there by its own name too
       .flatMap((pool) => pool.list().map((volume) => ({ volume, labels: labelsOf(nodeName, pool.name, volume) })));
   return [
-    {
+    gauge({
       name: metrics.volumeSizeBytes,
       help: 'Bytes of each volume.',
-      type: 'gauge',
+      labelNames,
       read: () => volumes().map(({ volume, labels }) => ({ labels, value: Number(volume.sizeBytes) })),
-    },
-    {
+    }),
+    gauge({
       name: metrics.volumeUsedBytes,
       help: 'Bytes that the filesystem of each mounted volume has in use.',
-      type: 'gauge',
+      labelNames,
       async read() {
         const targets = await targetsByDevice(kubeletDir);
-        const used: Sample[] = [];
+        const used: Sample<Label>[] = [];
         for (const { volume, labels } of volumes()) {
           const target = targets.get((await blockDeviceAt(volume.devicePath)) ?? '');
           const value = target === undefined ? undefined : await usage.usedBytes(target);
@@ -47,7 +50,7 @@ export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborat
         }
         return used;
       },
-    },
+    }),
   ];
 }
 
@@ -56,7 +59,7 @@ async function targetsByDevice(kubeletDir: string): Promise<ReadonlyMap<string, 
   return new Map(mounted.filter(({ isBlock }) => !isBlock).map(({ device, target }) => [device, target]));
 }
 
-function labelsOf(node: string, deviceClass: string, { id, tags }: Volume): Labels {
+function labelsOf(node: string, deviceClass: string, { id, tags }: Volume): Readonly<Record<Label, string>> {
   const prefix = `${claimName}=`;
   const claim = tags.find((tag) => tag.startsWith(prefix))?.slice(prefix.length) ?? '';
   return { node, device_class: deviceClass, volume: id, claim };
