@@ -96,7 +96,7 @@ export async function runController(
     return options.enableWebhooks && !webhooks ? 'webhooks are not served yet' : webhooks?.unready();
   };
   const stuck = () => stuckIn(queues).join('; ') || undefined;
-  const secured = options.secureMetricsServer ? securedBy(its) : undefined;
+  const secured = options.secureMetricsServer ? await securedBy(its) : undefined;
   const address = options.metricsAddress;
   const metrics = new MetricsServer({ address, metrics: figures, unready, stuck, secured, log });
   await metrics.listen();

@@ -10,8 +10,8 @@ const dayMs = 24 * 60 * 60_000;
 const dnsName = 'moorage-controller.moorage-system.svc';
 const made = () => selfSigned({ commonName: 'pod-1', dnsName, nowMs: Date.now(), validForMs: 7 * dayMs });
 
-test('it is valid for its name and its time, and signed by its own key', () => {
-  const { cert, key } = made();
+test('it is valid for its name and its time, and signed by its own key', async () => {
+  const { cert, key } = await made();
   const read = new X509Certificate(cert);
   assert.equal(read.checkHost(dnsName), dnsName);
   assert.equal(read.checkHost('elsewhere.svc'), undefined);
@@ -24,14 +24,14 @@ test('it is valid for its name and its time, and signed by its own key', () => {
   assert.ok(days > 6.9 && days <= 7, `${days} days`);
 });
 
-test('no two are the same', () => {
-  const [one, other] = [new X509Certificate(made().cert), new X509Certificate(made().cert)];
+test('no two are the same', async () => {
+  const [one, other] = [new X509Certificate((await made()).cert), new X509Certificate((await made()).cert)];
   assert.notEqual(one.serialNumber, other.serialNumber);
   assert.ok(!one.publicKey.equals(other.publicKey));
 });
 
 test('who trusts it and nothing else can speak with its server, and others cannot', async (t) => {
-  const served = made();
+  const served = await made();
   const server = createServer(served, (socket) => socket.end('hello'));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -43,5 +43,5 @@ test('who trusts it and nothing else can speak with its server, and others canno
     socket.destroy();
   };
   await speak(served.cert);
-  await assert.rejects(speak(made().cert));
+  await assert.rejects(speak((await made()).cert));
 });

@@ -1,26 +1,16 @@
-import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
+import { KeyObject, webcrypto, X509Certificate } from 'node:crypto';
+import 'reflect-metadata'; // the next one needs it to be there first
 import {
-  bitString,
-  integer,
-  objectIdentifier,
-  octetString,
-  sequence,
-  set,
-  tagged,
-  time,
-  utf8String,
-  yes,
-} from './der.ts';
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectAlternativeNameExtension,
+  X509CertificateGenerator,
+} from '@peculiar/x509';
 
-const identifiers = {
-  ecdsaWithSha256: '1.2.840.10045.4.3.2',
-  commonName: '2.5.4.3',
-  keyUsage: '2.5.29.15',
-  subjectAlternativeName: '2.5.29.17',
-  basicConstraints: '2.5.29.19',
-  extendedKeyUsage: '2.5.29.37',
-  serverAuthentication: '1.3.6.1.5.5.7.3.1',
-} as const;
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
 /** Clocks differ a little. */
 const skewMs = 60 * 60_000;
@@ -40,44 +30,30 @@ export interface SelfSigned {
   readonly validForMs: number;
 }
 
-/** A new key with a certificate (X.509, RFC 5280) that vouches for itself, and for nothing else: no other is signed with it. */
-export function selfSigned({ commonName, dnsName, nowMs, validForMs }: SelfSigned): Certificate {
-  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const algorithm = sequence(objectIdentifier(identifiers.ecdsaWithSha256));
-  const name = sequence(set(sequence(objectIdentifier(identifiers.commonName), utf8String(commonName))));
-  const serial = randomBytes(16);
-  serial.writeUInt8((serial.readUInt8(0) & 0x7f) | 0x40, 0); // positive, and never shorter
-  const toBeSigned = sequence(
-    tagged(0, integer(Buffer.of(2)), 'constructed'), // version 3
-    integer(serial),
-    algorithm,
-    name,
-    sequence(time(nowMs - skewMs), time(nowMs + validForMs)),
-    name,
-    publicKey.export({ type: 'spki', format: 'der' }),
-    tagged(3, sequence(...extensions(dnsName)), 'constructed'),
+/**
+ * A new key with a certificate that vouches for itself, and for nothing else: no other is signed with it.
+ * This file is imported where a certificate is made, and not before: its library takes memory and time to load.
+ */
+export async function selfSigned({ commonName, dnsName, nowMs, validForMs }: SelfSigned): Promise<Certificate> {
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const certificate = await X509CertificateGenerator.createSelfSigned(
+    {
+      name: [{ CN: [commonName] }],
+      notBefore: new Date(nowMs - skewMs),
+      notAfter: new Date(nowMs + validForMs),
+      signingAlgorithm: algorithm,
+      keys,
+      extensions: [
+        new BasicConstraintsExtension(false, undefined, true),
+        new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
+        new SubjectAlternativeNameExtension([{ type: 'dns', value: dnsName }]),
+      ],
+    },
+    webcrypto,
   );
-  const certificate = sequence(toBeSigned, algorithm, bitString(sign('sha256', toBeSigned, privateKey)));
   return {
-    cert: pem('CERTIFICATE', certificate),
-    key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    cert: new X509Certificate(Buffer.from(certificate.rawData)).toString(),
+    key: KeyObject.from(keys.privateKey).export({ type: 'pkcs8', format: 'pem' }),
   };
-}
-
-function extensions(dnsName: string): Buffer[] {
-  const { basicConstraints, keyUsage, extendedKeyUsage, subjectAlternativeName, serverAuthentication } = identifiers;
-  const critical = (identifier: string, value: Buffer) =>
-    sequence(objectIdentifier(identifier), yes(), octetString(value));
-  const plain = (identifier: string, value: Buffer) => sequence(objectIdentifier(identifier), octetString(value));
-  return [
-    critical(basicConstraints, sequence()), // no authority
-    critical(keyUsage, Buffer.of(0x03, 0x02, 0x07, 0x80)), // the first of its bits: digital signature
-    plain(extendedKeyUsage, sequence(objectIdentifier(serverAuthentication))),
-    plain(subjectAlternativeName, sequence(tagged(2, Buffer.from(dnsName), 'primitive'))),
-  ];
-}
-
-function pem(label: string, der: Buffer): string {
-  const lines = der.toString('base64').match(/.{1,64}/g) ?? [];
-  return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`;
 }

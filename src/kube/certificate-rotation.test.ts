@@ -20,7 +20,7 @@ const get = { method: 'GET', path: '/version' } as const;
 
 /** Answers with the name in the client's certificate, unless that is refused. */
 async function startServer(t: TestContext) {
-  const its = certificate('first');
+  const its = await certificate('first');
   const refused = new Set<string>();
   const server = createServer({ ...its, requestCert: true, rejectUnauthorized: false }, (request, response) => {
     const { subject } = (request.socket as TLSSocket).getPeerCertificate();
@@ -34,7 +34,7 @@ async function startServer(t: TestContext) {
     server.close();
   });
   const { port } = server.address() as AddressInfo;
-  const rotate = (to: ReturnType<typeof certificate>) => {
+  const rotate = (to: Awaited<ReturnType<typeof certificate>>) => {
     server.setSecureContext(to);
     server.closeAllConnections();
   };
@@ -75,7 +75,7 @@ test('a server with a certificate of a new authority is refused, until the file 
   const transport = await transportBy(t, dir);
   await transport.call(get);
 
-  const second = certificate('second');
+  const second = await certificate('second');
   rotate(second);
   await assert.rejects(transport.call(get), { code: 'Unavailable', message: /certificate/ });
   await writeFile(join(dir, 'second.crt'), ca + second.cert);
@@ -88,15 +88,15 @@ test('a client certificate that is renewed is used once the server refuses the o
   const { port, ca, refused } = await startServer(t);
   const dir = await writeKubeconfig(t, port, { 'client-certificate': 'me.crt', 'client-key': 'me.key' });
   await writeFile(join(dir, 'ca.crt'), ca);
-  const become = async ({ cert, key }: ReturnType<typeof certificate>) => {
+  const become = async ({ cert, key }: Awaited<ReturnType<typeof certificate>>) => {
     await writeFile(join(dir, 'me.crt'), cert);
     await writeFile(join(dir, 'me.key'), key);
   };
-  await become(certificate('old me'));
+  await become(await certificate('old me'));
   const transport = await transportBy(t, dir);
   assert.equal(await transport.call(get), 'old me');
 
-  await become(certificate('new me'));
+  await become(await certificate('new me'));
   refused.add('old me');
   assert.equal(await transport.call(get), 'new me');
 });

@@ -51,7 +51,12 @@ test('a process of which a part does not move any more is not healthy', async (t
 });
 
 test('secured metrics are encrypted and for those who may read them; probes need no token', async (t) => {
-  const certificate = selfSigned({ commonName: 'a', dnsName: 'localhost', nowMs: Date.now(), validForMs: 60_000 });
+  const certificate = await selfSigned({
+    commonName: 'a',
+    dnsName: 'localhost',
+    nowMs: Date.now(),
+    validForMs: 60_000,
+  });
   const reviewed: string[] = [];
   const mayGet = async (token: string, path: string): Promise<Decision> => {
     reviewed.push(`${token} ${path}`);

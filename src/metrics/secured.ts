@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Clock } from '../base/clock.ts';
-import { type Certificate, selfSigned } from '../http/self-signed.ts';
+import type { Certificate } from '../http/self-signed.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Decision, TokenReviews } from '../kube/token-reviews.ts';
 
@@ -14,11 +14,18 @@ export interface Secured {
 const validForMs = 365 * 24 * 60 * 60_000;
 
 /** As TopoLVM's --secure-metrics-server does. */
-export function securedBy({ client, clock }: { readonly client: KubeClient; readonly clock: Clock }): Secured {
+export async function securedBy({
+  client,
+  clock,
+}: {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+}): Promise<Secured> {
+  const { selfSigned } = await import('../http/self-signed.ts');
   const reviews = new TokenReviews({ client, clock });
   const name = hostname();
   return {
-    certificate: selfSigned({ commonName: name, dnsName: name, nowMs: clock.now(), validForMs }),
+    certificate: await selfSigned({ commonName: name, dnsName: name, nowMs: clock.now(), validForMs }),
     mayGet: (token, path) => reviews.mayGet(token, path),
   };
 }

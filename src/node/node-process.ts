@@ -108,7 +108,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
 
   const calls = callLatency();
   const figures: Metric[] = [...watchMetrics(watches, clock), calls.metric, ...processMetrics()];
-  const secured = options.secureMetricsServer ? securedBy(its) : undefined;
+  const secured = options.secureMetricsServer ? await securedBy(its) : undefined;
   const address = options.metricsAddress;
   const metrics = new MetricsServer({ address, metrics: figures, unready, stuck, secured, log });
   parts.defer(() => metrics.stop());

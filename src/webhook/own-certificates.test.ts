@@ -5,31 +5,31 @@ import { trustedWith } from './own-certificates.ts';
 
 const dayMs = 24 * 60 * 60_000;
 const nowMs = Date.now();
-const cert = (commonName: string, validForMs = 7 * dayMs) =>
-  selfSigned({ commonName, dnsName: 'moorage.svc', nowMs, validForMs }).cert;
+const cert = async (commonName: string, validForMs = 7 * dayMs) =>
+  (await selfSigned({ commonName, dnsName: 'moorage.svc', nowMs, validForMs })).cert;
 
-test('ours is added to what is trusted, once', () => {
-  const [own, other] = [cert('a'), cert('b')];
+test('ours is added to what is trusted, once', async () => {
+  const [own, other] = [await cert('a'), await cert('b')];
   const trusted = trustedWith([own], other, { identity: 'a', nowMs });
   assert.equal(trusted, other + own);
   assert.equal(trustedWith([own], trusted, { identity: 'a', nowMs }), trusted);
 });
 
-test('replicas leave each other in peace', () => {
-  const [a, b] = [cert('a'), cert('b')];
+test('replicas leave each other in peace', async () => {
+  const [a, b] = [await cert('a'), await cert('b')];
   const settled = trustedWith([b], trustedWith([a], '', { identity: 'a', nowMs }), { identity: 'b', nowMs });
   assert.equal(trustedWith([a], settled, { identity: 'a', nowMs }), settled);
   assert.equal(trustedWith([b], settled, { identity: 'b', nowMs }), settled);
 });
 
-test('what was ours before a restart goes, and so does what has ended', () => {
-  const [before, now, ended, other] = [cert('a'), cert('a'), cert('gone', dayMs), cert('b')];
+test('what was ours before a restart goes, and so does what has ended', async () => {
+  const [before, now, ended, other] = [await cert('a'), await cert('a'), await cert('gone', dayMs), await cert('b')];
   const trusted = trustedWith([now], before + ended + other, { identity: 'a', nowMs: nowMs + 2 * dayMs });
   assert.equal(trusted, other + now);
 });
 
-test('while it is renewed, the old one and the new one are trusted', () => {
-  const [old, next] = [cert('a'), cert('a')];
+test('while it is renewed, the old one and the new one are trusted', async () => {
+  const [old, next] = [await cert('a'), await cert('a')];
   const both = trustedWith([old, next], old, { identity: 'a', nowMs });
   assert.equal(both, old + next);
   assert.equal(trustedWith([next], both, { identity: 'a', nowMs }), next);

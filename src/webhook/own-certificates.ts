@@ -3,7 +3,7 @@ import type { Clock } from '../base/clock.ts';
 import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
-import { type Certificate, selfSigned } from '../http/self-signed.ts';
+import type { Certificate } from '../http/self-signed.ts';
 import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
 import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations, type Stored } from '../kube/resource.ts';
 import { webhookConfigurationName } from '../names.ts';
@@ -51,19 +51,19 @@ export class OwnCertificates {
   #next: Made | undefined;
   #onRenewed: (renewed: Certificate) => void = () => {};
 
-  private constructor(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators) {
+  private constructor(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators, first: Made) {
     const { clock, log, random } = its;
     this.#options = options;
     this.#client = its.client;
     this.#configurations = its.configurations;
     this.#clock = clock;
     this.#log = log;
-    this.#current = this.#make();
+    this.#current = first;
     this.#queue = new KeyedQueue({ reconcile: () => this.#reconcile(), concurrency: 1, clock, log, random });
   }
 
-  static start(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators): OwnCertificates {
-    const certificates = new OwnCertificates(options, its);
+  static async start(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators): Promise<OwnCertificates> {
+    const certificates = new OwnCertificates(options, its, await make(options, its.clock.now()));
     its.configurations.onChange(({ object }) => certificates.#queue.add(object.metadata.name));
     return certificates;
   }
@@ -85,7 +85,7 @@ export class OwnCertificates {
     if (!configuration) return Requeue.never; // nobody calls us, so nobody has to trust us
     const nowMs = this.#clock.now();
     const renewAtMs = this.#current.madeAtMs + renewAfterMs;
-    if (nowMs >= renewAtMs) this.#next ??= this.#make();
+    if (nowMs >= renewAtMs) this.#next ??= await make(this.#options, nowMs);
     if (await this.#publish(configuration)) return Requeue.never; // the watch brings us back
     if (!this.#next) return Requeue.after(renewAtMs - nowMs);
 
@@ -117,12 +117,11 @@ export class OwnCertificates {
     this.#log.info('the API server is told to trust the certificate of this process');
     return true;
   }
+}
 
-  #make(): Made {
-    const { dnsName, identity: commonName } = this.#options;
-    const madeAtMs = this.#clock.now();
-    return { ...selfSigned({ commonName, dnsName, nowMs: madeAtMs, validForMs }), madeAtMs };
-  }
+async function make({ dnsName, identity }: OwnCertificatesOptions, madeAtMs: number): Promise<Made> {
+  const { selfSigned } = await import('../http/self-signed.ts');
+  return { ...(await selfSigned({ commonName: identity, dnsName, nowMs: madeAtMs, validForMs })), madeAtMs };
 }
 
 interface Trust {

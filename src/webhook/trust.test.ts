@@ -7,17 +7,17 @@ import { isTrusted } from './trust.ts';
 
 const read = (name: string) => readFileSync(join(import.meta.dirname, 'testdata', 'chain', `${name}.pem`), 'utf8');
 const [root, intermediate, leaf] = [read('root'), read('intermediate'), read('leaf')];
-const own = (commonName: string) =>
-  selfSigned({ commonName, dnsName: 'moorage.svc', nowMs: Date.now(), validForMs: 1000 }).cert;
+const own = async (commonName: string) =>
+  (await selfSigned({ commonName, dnsName: 'moorage.svc', nowMs: Date.now(), validForMs: 1000 })).cert;
 
 for (const [what, chain, bundle, trusted] of [
   ['its own certificate', leaf, leaf, true],
   ['its authority', leaf, intermediate, true],
-  ['its authority, among others', leaf, own('a') + intermediate, true],
+  ['its authority, among others', leaf, (await own('a')) + intermediate, true],
   ['the authority of the one that it sends along', leaf + intermediate, root, true],
   ['the authority of one that it does not send along', leaf, root, false],
-  ['somebody else', leaf + intermediate, own('a'), false],
-  ['somebody of the same name', own('a'), own('a'), false],
+  ['somebody else', leaf + intermediate, await own('a'), false],
+  ['somebody of the same name', await own('a'), await own('a'), false],
   ['nobody', leaf, '', false],
 ] as const) {
   test(`a server is ${trusted ? '' : 'not '}trusted by whoever trusts ${what}`, () => {

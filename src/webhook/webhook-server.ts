@@ -63,7 +63,7 @@ export class WebhookServer {
     const { client, clock, log } = its;
     const configurations = watchWebhookConfiguration(its);
     const certificates: ServingCertificates = service
-      ? OwnCertificates.start({ dnsName: service, identity }, { ...its, configurations })
+      ? await OwnCertificates.start({ dnsName: service, identity }, { ...its, configurations })
       : await Certificates.open({ dir: certDir, clock, log });
     const https = createServer(certificates.current);
     certificates.onRenewed((renewed) => {

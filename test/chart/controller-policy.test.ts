@@ -84,7 +84,7 @@ test('the API server understands every rule of the policies', async () => {
 });
 
 test('the controller tells the API server whom to trust, and nothing else of its webhook', async () => {
-  const { cert } = selfSigned({ commonName: 'a', dnsName: 'a', nowMs: Date.now(), validForMs: 60_000 });
+  const { cert } = await selfSigned({ commonName: 'a', dnsName: 'a', nowMs: Date.now(), validForMs: 60_000 });
   const caBundle = Buffer.from(cert).toString('base64');
   const path = '/webhooks/0/clientConfig/caBundle';
   for (const step of [

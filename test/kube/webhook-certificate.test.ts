@@ -87,7 +87,7 @@ test('it is renewed long before it ends: first trusted, then used, and then the 
   const identity = 'renewing';
   const its = { client: admin, clock, log: silentLog, random: () => 0 };
   const configurations = watchWebhookConfiguration(its);
-  const certificates = OwnCertificates.start({ dnsName: service, identity }, { ...its, configurations });
+  const certificates = await OwnCertificates.start({ dnsName: service, identity }, { ...its, configurations });
   configurations.start();
   t.after(async () => {
     await certificates.close();
