@@ -46,6 +46,11 @@ const { outputFiles, metafile } = await build({
   legalComments: 'eof',
   logLevel: 'warning',
 });
+/** Packages that have their licences at the head of files only; the terms of one are those of our own LICENSE, Apache 2.0. */
+const licensedInSources: Readonly<Record<string, readonly string[]>> = {
+  '@bufbuild/protobuf': ['dist/esm/index.js', 'dist/esm/wire/varint.js'],
+};
+
 // What a part holds is in its name, and what asks for the parts is replaced after them: whoever starts meanwhile has all
 // of the old bundle or all of the new one.
 const partsDir = join(dist, 'parts');
@@ -67,14 +72,17 @@ function bundledPackages(): Set<string> {
   const taken = Object.values(metafile.outputs).flatMap(({ inputs }) =>
     Object.entries(inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0),
   );
-  return new Set(taken.flatMap(([path]) => /node_modules\/((@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []));
+  return new Set(taken.flatMap(([path]) => /.*node_modules\/((@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []));
 }
 
-async function licenseOf(name: string): Promise<Buffer> {
+async function licenseOf(name: string): Promise<string> {
   const dir = join(home, 'node_modules', name);
   const file = (await readdir(dir)).find((file) => /^licen[cs]e(\.|$)/i.test(file));
-  if (!file) throw new Error(`${name} has no file with its licence; see under which terms it may be bundled`);
-  return readFile(join(dir, file));
+  if (file) return readFile(join(dir, file), 'utf8');
+  const sources = licensedInSources[name];
+  if (!sources) throw new Error(`${name} has no file with its licence; see under which terms it may be bundled`);
+  const notices = sources.map(async (source) => /^(\/\/.*\n)+/.exec(await readFile(join(dir, source), 'utf8'))?.[0]);
+  return [...(await Promise.all(notices)), await readFile(join(home, 'LICENSE'), 'utf8')].join('\n');
 }
 
 async function keepOnly(dir: string, files: ReadonlySet<string>): Promise<void> {

@@ -106,7 +106,8 @@ test('the licence of everything that is bundled is there, and whose protocols Mo
       name,
     );
   }
-  assert.equal(readdirSync(join(doc, 'licenses')).length, bundled.length);
+  const names = new Set(bundled.map(({ name }) => name)); // one may be there in two versions
+  assert.equal(readdirSync(join(doc, 'licenses')).length, names.size);
 
   const notice = readFileSync(join(doc, 'NOTICE'), 'utf8');
   const protocols = readdirSync(join(home, 'proto'), { recursive: true, encoding: 'utf8' }).filter(
