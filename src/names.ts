@@ -49,6 +49,9 @@ export const podTag = 'moorage.dev/pod';
 export const capacityAnnotationPrefix = 'capacity.topolvm.io/';
 export const defaultCapacityAnnotation = `${capacityAnnotationPrefix}00default`;
 
+/** Who manages the CSIStorageCapacity objects that we write, in Kubernetes' label for that. */
+export const capacityManager = 'moorage-controller';
+
 /** What a container asks for, one of it, so that kube-scheduler asks the extender about its pod. */
 export const capacityResource = 'topolvm.io/capacity';
 

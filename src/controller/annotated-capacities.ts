@@ -27,6 +27,12 @@ export function annotatedNode(node: Stored<Node>): AnnotatedNode {
   };
 }
 
+/** What a new volume may take on a node; undefined if the node does not have the device class. Empty: its default class. */
+export function freeBytesOf(node: AnnotatedNode | undefined, deviceClass: string): bigint | undefined {
+  const annotation = deviceClass === '' ? defaultCapacityAnnotation : `${capacityAnnotationPrefix}${deviceClass}`;
+  return node?.freeBytes.get(annotation);
+}
+
 /** The room that the nodes have and what they can do, as they last wrote it on themselves. */
 export class AnnotatedCapacities implements NodeCapacities {
   readonly #nodes: Pick<Informer<Node, AnnotatedNode>, 'list'>;
@@ -36,10 +42,9 @@ export class AnnotatedCapacities implements NodeCapacities {
   }
 
   freeBytes(deviceClass: string): ReadonlyMap<string, bigint> {
-    const annotation = deviceClass === '' ? defaultCapacityAnnotation : `${capacityAnnotationPrefix}${deviceClass}`;
     const free = new Map<string, bigint>();
     for (const node of this.#nodes.list()) {
-      const bytes = node.freeBytes.get(annotation);
+      const bytes = freeBytesOf(node, deviceClass);
       if (bytes !== undefined) free.set(node.name, bytes);
     }
     return free;

@@ -3,11 +3,11 @@ import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
+import { RateLimit } from '../base/rate-limit.ts';
 import { Requeue } from '../base/requeue.ts';
 import { isAlreadyExists, isNotFound } from './api-error.ts';
 import type { KubeClient } from './client.ts';
 import { microTime } from './micro-time.ts';
-import { RateLimit } from './rate-limit.ts';
 import { apiVersionOf, type Event, events, type KubeObject, type Resource, type Stored } from './resource.ts';
 
 /** Something to tell people about an object. It must not hold a secret. */

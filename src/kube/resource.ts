@@ -1,6 +1,9 @@
 import type {
   EventsV1Event,
   V1ConfigMap,
+  V1CSIDriver,
+  V1CSINode,
+  V1CSIStorageCapacity,
   V1Lease,
   V1MutatingWebhookConfiguration,
   V1Namespace,
@@ -56,6 +59,9 @@ export type Wire<T> = T extends Date
       : T;
 
 export type ConfigMap = Wire<V1ConfigMap>;
+export type CsiDriver = Wire<V1CSIDriver>;
+export type CsiNode = Wire<V1CSINode>;
+export type CsiStorageCapacity = Wire<V1CSIStorageCapacity>;
 export type Event = Wire<EventsV1Event>;
 export type Lease = Wire<V1Lease>;
 export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
@@ -116,6 +122,27 @@ export const storageClasses: Resource<StorageClass> = {
   plural: 'storageclasses',
   kind: 'StorageClass',
   namespaced: false,
+};
+export const csiDrivers: Resource<CsiDriver> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csidrivers',
+  kind: 'CSIDriver',
+  namespaced: false,
+};
+export const csiNodes: Resource<CsiNode> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csinodes',
+  kind: 'CSINode',
+  namespaced: false,
+};
+export const csiStorageCapacities: Resource<CsiStorageCapacity> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csistoragecapacities',
+  kind: 'CSIStorageCapacity',
+  namespaced: true,
 };
 export const events: Resource<Event> = {
   group: 'events.k8s.io',

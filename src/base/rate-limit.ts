@@ -1,5 +1,5 @@
-import { pause } from '../base/abortable.ts';
-import type { Clock } from '../base/clock.ts';
+import { pause } from './abortable.ts';
+import type { Clock } from './clock.ts';
 
 /** So many at once, then so many a second. */
 export class RateLimit {
@@ -17,7 +17,7 @@ export class RateLimit {
     this.#countedAtMs = clock.now();
   }
 
-  /** For one caller at a time. */
+  /** Callers that come together wait one after the other. */
   async take(signal: AbortSignal): Promise<void> {
     this.#refill();
     this.#left -= 1;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../base/manual-clock.ts';
+import { ManualClock } from './manual-clock.ts';
 import { RateLimit } from './rate-limit.ts';
 
 test('a burst passes at once, then it goes at the rate', async () => {

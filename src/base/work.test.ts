@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLog } from './log.ts';
+import { ManualClock } from './manual-clock.ts';
+import { Requeue } from './requeue.ts';
+import { type Work, Workers, type WorkQueue } from './work.ts';
+
+/** A reconciler whose watch the test moves. */
+function recorded(name: string, more: Partial<Work> = {}) {
+  const seen: string[] = [];
+  const watching = new Set<WorkQueue>();
+  const work: Work = {
+    name,
+    concurrency: 1,
+    watch: (queue) => {
+      watching.add(queue);
+      queue.add('present');
+      return () => void watching.delete(queue);
+    },
+    reconcile: async (key) => {
+      seen.push(key);
+      return Requeue.never;
+    },
+    ...more,
+  };
+  const change = (key: string) => {
+    for (const queue of watching) queue.add(key);
+  };
+  return { work, seen, watching, change };
+}
+
+const workers = (...work: Work[]) => new Workers(work, { clock: new ManualClock(), log: silentLog, random: () => 0 });
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+test('work of every replica sees what is there and what changes, until it is stopped', async () => {
+  const volumes = recorded('volumes');
+  const all = workers(volumes.work);
+  all.start();
+  await settled();
+  volumes.change('new');
+  await settled();
+  assert.deepEqual(volumes.seen, ['present', 'new']);
+
+  await all.stop(0);
+  assert.equal(volumes.watching.size, 0, 'it still watches');
+});
+
+test('work of the leader runs while this replica leads, and again when it leads again', async () => {
+  const removals = recorded('removals', { leaderOnly: true });
+  const all = workers(removals.work);
+  all.start();
+  await settled();
+  assert.deepEqual(removals.seen, [], 'nobody leads yet');
+
+  const term = new AbortController();
+  const leading = all.lead(term.signal);
+  await settled();
+  term.abort();
+  await leading;
+  removals.change('while another leads');
+  await settled();
+  assert.deepEqual(removals.seen, ['present']);
+
+  const next = new AbortController();
+  const leadingAgain = all.lead(next.signal);
+  await settled();
+  next.abort();
+  await leadingAgain;
+  assert.deepEqual(removals.seen, ['present', 'present']);
+});
+
+test('what is under way when leadership is lost is aborted', async () => {
+  let aborted = false;
+  const slow = recorded('slow', {
+    leaderOnly: true,
+    reconcile: (_, signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => {
+          aborted = true;
+          resolve(Requeue.never);
+        });
+      }),
+  });
+  const clock = new ManualClock();
+  const all = new Workers([slow.work], { clock, log: silentLog, random: () => 0 });
+  const term = new AbortController();
+  const leading = all.lead(term.signal);
+  await settled();
+  assert.deepEqual(all.queues().get('slow'), { waiting: 0, running: 1, failing: 0 });
+  term.abort();
+  await settled();
+  clock.advance(0);
+  await leading;
+  assert.ok(aborted);
+  assert.deepEqual(all.queues().get('slow'), { waiting: 0, running: 0, failing: 0 });
+});

@@ -1,0 +1,87 @@
+import { once } from 'node:events';
+import type { Clock } from './clock.ts';
+import { KeyedQueue, type Reconcile } from './keyed-queue.ts';
+import type { Log } from './log.ts';
+
+/** Where a watch puts the keys that need a look, now or after a while. */
+export type WorkQueue = Pick<KeyedQueue, 'add' | 'addAfter'>;
+
+/** One reconciler: what wakes it, and what it does for a key. */
+export interface Work {
+  /** In logs and metrics. */
+  readonly name: string;
+  /** Adds what there is to do, now and on each change, until the returned function is called. */
+  readonly watch: (queue: WorkQueue) => () => void;
+  readonly reconcile: Reconcile;
+  readonly concurrency: number;
+  /** Runs on the leader only. When leadership is lost, what is under way is aborted: the next leader begins it again. */
+  readonly leaderOnly?: boolean;
+}
+
+interface Options {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly random: () => number;
+}
+
+interface Running {
+  readonly queue: KeyedQueue;
+  readonly stopWatching: () => void;
+}
+
+/**
+ * Runs the reconcilers of a process. Queues, metrics, leadership and stopping follow from the list of them, so a new
+ * reconciler is one more entry.
+ */
+export class Workers {
+  readonly #work: readonly Work[];
+  readonly #options: Options;
+  readonly #running = new Map<string, Running>();
+
+  constructor(work: readonly Work[], options: Options) {
+    this.#work = work;
+    this.#options = options;
+  }
+
+  /** The queue of each reconciler; one that does not run has nothing to do. */
+  queues(): ReadonlyMap<string, KeyedQueue['depth']> {
+    const idle = { waiting: 0, running: 0, failing: 0 };
+    return new Map(this.#work.map(({ name }) => [name, this.#running.get(name)?.queue.depth ?? idle]));
+  }
+
+  /** Starts what every replica does. */
+  start(): void {
+    for (const work of this.#work) if (!work.leaderOnly) this.#start(work);
+  }
+
+  /** Does what only the leader may, until the signal aborts. */
+  async lead(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return;
+    const work = this.#work.filter(({ leaderOnly }) => leaderOnly);
+    for (const each of work) this.#start(each);
+    await once(signal, 'abort');
+    await Promise.all(work.map(({ name }) => this.#stop(name, 0)));
+  }
+
+  /** Starts nothing more, and gives what is under way so long to end. */
+  async stop(graceMs: number): Promise<void> {
+    await Promise.all([...this.#running.keys()].map((name) => this.#stop(name, graceMs)));
+  }
+
+  #start({ name, watch, reconcile, concurrency }: Work): void {
+    const queue = new KeyedQueue({
+      ...this.#options,
+      log: this.#options.log.child({ work: name }),
+      reconcile,
+      concurrency,
+    });
+    this.#running.set(name, { queue, stopWatching: watch(queue) });
+  }
+
+  async #stop(name: string, graceMs: number): Promise<void> {
+    const running = this.#running.get(name);
+    running?.stopWatching();
+    await running?.queue.stop(graceMs);
+    if (this.#running.get(name) === running) this.#running.delete(name);
+  }
+}

@@ -1,0 +1,185 @@
+import type { Clock } from '../../base/clock.ts';
+import { RateLimit } from '../../base/rate-limit.ts';
+import { Requeue } from '../../base/requeue.ts';
+import type { Work, WorkQueue } from '../../base/work.ts';
+import { isAlreadyExists, isConflict, isNotFound } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { Informer } from '../../kube/informer.ts';
+import {
+  type CsiDriver,
+  type CsiNode,
+  type CsiStorageCapacity,
+  csiStorageCapacities,
+  type Node,
+  type StorageClass,
+  type Stored,
+} from '../../kube/resource.ts';
+import { driverName, parameters } from '../../names.ts';
+import { type AnnotatedNode, freeBytesOf } from '../annotated-capacities.ts';
+import {
+  type CapacityStep,
+  nextCapacityStep,
+  type PublishedCapacity,
+  toCapacityObject,
+  toCapacityPatch,
+  type WantedCapacity,
+} from './plan.ts';
+
+/** The StorageClasses of our driver whose volumes wait for a pod, and so for the scheduler. */
+export interface ScheduledClass {
+  readonly name: string;
+  /** Undefined where the scheduler has no say: other drivers, and volumes that are created at once. */
+  readonly deviceClass: string | undefined;
+}
+
+export interface RegisteredNode {
+  readonly name: string;
+  readonly hasDriver: boolean;
+}
+
+export interface TrackingDriver {
+  readonly uid: string;
+  /** Whether the scheduler asks for capacity at all. */
+  readonly tracksCapacity: boolean;
+}
+
+type Watched<T extends object, P> = Pick<Informer<T, P>, 'get' | 'list' | 'onChange' | 'whenSynced'>;
+
+interface Collaborators {
+  readonly namespace: string;
+  readonly client: Pick<KubeClient, 'create' | 'patch' | 'delete'>;
+  readonly nodes: Watched<Node, AnnotatedNode>;
+  readonly csiNodes: Watched<CsiNode, RegisteredNode>;
+  readonly classes: Watched<StorageClass, ScheduledClass>;
+  readonly driver: Watched<CsiDriver, TrackingDriver>;
+  /** The CSIStorageCapacity objects of our driver in the namespace, whoever wrote them. */
+  readonly published: Watched<CsiStorageCapacity, PublishedCapacity>;
+  readonly clock: Clock;
+}
+
+/** An object that changes all the time is written once a second; one that did not change for a second, at once. */
+const updateEveryMs = 1000;
+/** For all objects together: what an API server takes beside its other work. */
+const writes = { burst: 200, perSecond: 200 };
+const writesAtOnce = 16;
+
+/**
+ * Tells kube-scheduler how much room each node has, in one CSIStorageCapacity object per node and StorageClass. It is woken
+ * by changes of Nodes, CSINodes, StorageClasses, the CSIDriver and the objects themselves, and never asks.
+ */
+export function storageCapacities(collaborators: Collaborators): Work {
+  const { nodes, csiNodes, classes, driver, published, clock } = collaborators;
+  const publishedOf = new Map<string, Map<string, PublishedCapacity>>();
+  const writtenAtMs = new Map<string, number>();
+  const rate = new RateLimit({ clock, ...writes });
+
+  const watch = (queue: WorkQueue) => {
+    const addNode = (nodeName: string) => {
+      for (const { name } of classes.list()) queue.add(keyOf(nodeName, name));
+    };
+    const addClass = (className: string) => {
+      for (const { name } of nodes.list()) queue.add(keyOf(name, className));
+    };
+    publishedOf.clear();
+    const stops = [
+      published.onChange(({ kind, object }) => {
+        const key = keyOf(object.nodeName, object.storageClass); // neither can change in the API
+        const objects = publishedOf.get(key) ?? new Map<string, PublishedCapacity>();
+        if (kind === 'deleted') objects.delete(object.name);
+        else objects.set(object.name, object);
+        if (objects.size > 0) publishedOf.set(key, objects);
+        else publishedOf.delete(key);
+        queue.add(key);
+      }),
+      nodes.onChange(({ kind, object, previous }) => {
+        if (kind !== 'updated' || !haveSameRoom(object, previous)) addNode(object.name);
+      }),
+      csiNodes.onChange(({ kind, object, previous }) => {
+        if (kind !== 'updated' || object.hasDriver !== previous.hasDriver) addNode(object.name);
+      }),
+      classes.onChange(({ object }) => addClass(object.name)),
+      driver.onChange(() => {
+        for (const { name } of classes.list()) addClass(name);
+      }),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  };
+
+  const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
+    // Before all of these are known, what is merely not known yet would look stale.
+    await Promise.all([nodes, csiNodes, classes, driver, published].map((watched) => watched.whenSynced(signal)));
+    const step = nextCapacityStep(wantedFor(key, collaborators), [...(publishedOf.get(key)?.values() ?? [])]);
+    if (step.kind === 'nothing') return Requeue.never;
+    const waitMs = step.kind === 'update' ? (writtenAtMs.get(key) ?? -updateEveryMs) + updateEveryMs - clock.now() : 0;
+    if (waitMs > 0) return Requeue.after(waitMs);
+    await rate.take(signal);
+    await carryOut(step, collaborators, signal);
+    if (step.kind === 'delete') writtenAtMs.delete(key);
+    else writtenAtMs.set(key, clock.now());
+    return Requeue.never; // the watch brings what was written, and with it the next step
+  };
+
+  return { name: 'storage-capacities', watch, reconcile, concurrency: writesAtOnce, leaderOnly: true };
+}
+
+/** Undefined where the scheduler must find no room: the node cannot serve volumes of the class. */
+function wantedFor(
+  key: string,
+  { nodes, csiNodes, classes, driver }: Pick<Collaborators, 'nodes' | 'csiNodes' | 'classes' | 'driver'>,
+): WantedCapacity | undefined {
+  const [nodeName = '', storageClass = ''] = key.split(' ');
+  const owner = driver.get(driverName);
+  const deviceClass = classes.get(storageClass)?.deviceClass;
+  if (!owner?.tracksCapacity || deviceClass === undefined || !csiNodes.get(nodeName)?.hasDriver) return undefined;
+  const freeBytes = freeBytesOf(nodes.get(nodeName), deviceClass);
+  return freeBytes === undefined ? undefined : { nodeName, storageClass, freeBytes, ownerUid: owner.uid };
+}
+
+/** What somebody else did in between is seen by the watch, which brings the key again. */
+async function carryOut(step: CapacityStep, { client, namespace }: Collaborators, signal: AbortSignal): Promise<void> {
+  try {
+    switch (step.kind) {
+      case 'create':
+        await client.create(csiStorageCapacities, toCapacityObject(step.wanted, namespace), { signal });
+        break;
+      case 'update': {
+        const patch = { type: 'merge', body: toCapacityPatch(step.wanted) } as const;
+        await client.patch(csiStorageCapacities, step.name, patch, { namespace, signal });
+        break;
+      }
+      case 'delete': {
+        const { name, uid } = step.object;
+        await client.delete(csiStorageCapacities, name, { namespace, preconditions: { uid }, signal });
+        break;
+      }
+      case 'nothing':
+        break;
+    }
+  } catch (error) {
+    if (!isAlreadyExists(error) && !isNotFound(error) && !isConflict(error)) throw error;
+  }
+}
+
+/** Names of nodes and classes contain no blanks. */
+function keyOf(nodeName: string, storageClass: string): string {
+  return `${nodeName} ${storageClass}`;
+}
+
+function haveSameRoom({ freeBytes }: AnnotatedNode, { freeBytes: previous }: AnnotatedNode): boolean {
+  return freeBytes.size === previous.size && [...freeBytes].every(([key, bytes]) => previous.get(key) === bytes);
+}
+
+export function scheduledClass({ metadata, provisioner, volumeBindingMode, parameters: given }: Stored<StorageClass>) {
+  const isScheduled = provisioner === driverName && volumeBindingMode === 'WaitForFirstConsumer';
+  return { name: metadata.name, deviceClass: isScheduled ? (given?.[parameters.deviceClass] ?? '') : undefined };
+}
+
+export function registeredNode({ metadata, spec }: Stored<CsiNode>): RegisteredNode {
+  return { name: metadata.name, hasDriver: spec.drivers.some(({ name }) => name === driverName) };
+}
+
+export function trackingDriver({ metadata, spec }: Stored<CsiDriver>): TrackingDriver {
+  return { uid: metadata.uid, tracksCapacity: spec.storageCapacity === true };
+}

@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { Workers } from '../../src/base/work.ts';
+import { annotatedNode } from '../../src/controller/annotated-capacities.ts';
+import { publishedCapacity } from '../../src/controller/capacity/plan.ts';
+import {
+  registeredNode,
+  scheduledClass,
+  storageCapacities,
+  trackingDriver,
+} from '../../src/controller/capacity/storage-capacities.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import {
+  type CsiStorageCapacity,
+  csiDrivers,
+  csiNodes,
+  csiStorageCapacities,
+  nodes,
+  storageClasses,
+} from '../../src/kube/resource.ts';
+import { driverName, topologyKey } from '../../src/names.ts';
+import { eventually } from '../worlds/host/eventually.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+
+const api = await startApiServer();
+const { admin } = api;
+const namespace = await newNamespace(api, 'moorage-system');
+const labels = { 'csi.storage.k8s.io/drivername': driverName };
+
+await admin.create(csiDrivers, { metadata: { name: driverName }, spec: { storageCapacity: true } });
+await storageClass('fast', { 'topolvm.io/device-class': 'ssd' });
+for (const name of ['a', 'b']) await node(name, { ssd: '1073741824' });
+await admin.create(csiStorageCapacities, ofProvisioner('csisc-old', 'a', 'fast'));
+await admin.create(csiStorageCapacities, ofProvisioner('csisc-stale', 'gone', 'fast'));
+
+const parts = { client: admin, clock: systemClock, log: silentLog };
+const watched = {
+  nodes: new Informer({ ...parts, resource: nodes, project: annotatedNode }),
+  csiNodes: new Informer({ ...parts, resource: csiNodes, project: registeredNode }),
+  classes: new Informer({ ...parts, resource: storageClasses, project: scheduledClass }),
+  driver: new Informer({ ...parts, resource: csiDrivers, project: trackingDriver }),
+  published: new Informer({ ...parts, resource: csiStorageCapacities, namespace, project: publishedCapacity }),
+};
+for (const informer of Object.values(watched)) informer.start();
+const workers = new Workers([storageCapacities({ namespace, client: admin, ...watched, clock: systemClock })], {
+  ...parts,
+  random: Math.random,
+});
+const term = new AbortController();
+const leading = workers.lead(term.signal);
+test.after(async () => {
+  term.abort();
+  await leading;
+  for (const informer of Object.values(watched)) await informer.stop();
+});
+
+test('each node with room has one object per class, and those of an earlier installation go', async () => {
+  await becomes({ 'a fast': '1Gi', 'b fast': '1Gi' });
+  const [object] = (await admin.list(csiStorageCapacities, { namespace })).items;
+  assert.equal(object?.metadata.labels?.['csi.storage.k8s.io/managed-by'], 'moorage-controller');
+  assert.equal(object?.metadata.ownerReferences?.[0]?.kind, 'CSIDriver', 'it would stay when the driver goes');
+});
+
+test('room that was taken is published, and a node that is full says so', async () => {
+  await annotate('a', { ssd: '536870912' });
+  await annotate('b', { ssd: '0' });
+  await becomes({ 'a fast': '512Mi', 'b fast': '0' });
+});
+
+test('a new class is published at once, on the nodes that have its device class', async () => {
+  await annotate('b', { ssd: '0', hdd: '2147483648' });
+  await storageClass('slow', { 'topolvm.io/device-class': 'hdd' });
+  await storageClass('immediate', { 'topolvm.io/device-class': 'hdd' }, 'Immediate');
+  await becomes({ 'a fast': '512Mi', 'b fast': '0', 'b slow': '2Gi' });
+  await admin.delete(storageClasses, 'slow');
+  await becomes({ 'a fast': '512Mi', 'b fast': '0' });
+});
+
+test('what somebody else deletes or changes is put right', async () => {
+  const [object] = (await admin.list(csiStorageCapacities, { namespace })).items;
+  const name = object?.metadata.name ?? '';
+  await admin.delete(csiStorageCapacities, name, { namespace });
+  await becomes({ 'a fast': '512Mi', 'b fast': '0' });
+  await admin.patch(csiStorageCapacities, name, { type: 'merge', body: { capacity: '7Gi' } }, { namespace });
+  await becomes({ 'a fast': '512Mi', 'b fast': '0' });
+});
+
+test('a node whose driver is not registered, or that is removed, has no room', async () => {
+  await admin.delete(csiNodes, 'a');
+  await becomes({ 'b fast': '0' });
+  await admin.delete(nodes, 'b');
+  await becomes({});
+});
+
+test('where the CSIDriver tracks no capacity, nothing is published', async () => {
+  await node('c', { ssd: '1073741824' });
+  await becomes({ 'c fast': '1Gi' });
+  await admin.patch(csiDrivers, driverName, { type: 'merge', body: { spec: { storageCapacity: false } } });
+  await becomes({});
+});
+
+async function becomes(expected: Readonly<Record<string, string>>): Promise<void> {
+  await eventually('the objects are as expected', async () => {
+    const { items } = await admin.list(csiStorageCapacities, { namespace });
+    const found = items.map(({ nodeTopology, storageClassName, capacity }) => [
+      `${nodeTopology?.matchLabels?.[topologyKey]} ${storageClassName}`,
+      capacity,
+    ]);
+    assert.equal(found.length, Object.keys(expected).length);
+    assert.deepEqual(Object.fromEntries(found), expected);
+    return true;
+  });
+}
+
+async function node(name: string, free: Readonly<Record<string, string>>): Promise<void> {
+  await admin.create(nodes, { metadata: { name, annotations: roomOf(free) } });
+  const drivers = [{ name: driverName, nodeID: name, topologyKeys: [topologyKey] }];
+  await admin.create(csiNodes, { metadata: { name }, spec: { drivers } });
+}
+
+async function annotate(name: string, free: Readonly<Record<string, string>>): Promise<void> {
+  await admin.patch(nodes, name, { type: 'merge', body: { metadata: { annotations: roomOf(free) } } });
+}
+
+function roomOf(free: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(free).map(([name, bytes]) => [`capacity.topolvm.io/${name}`, bytes]));
+}
+
+async function storageClass(
+  name: string,
+  parameters: Record<string, string>,
+  volumeBindingMode = 'WaitForFirstConsumer',
+): Promise<void> {
+  await admin.create(storageClasses, { metadata: { name }, provisioner: driverName, parameters, volumeBindingMode });
+}
+
+/** As csi-provisioner of an earlier installation wrote it. */
+function ofProvisioner(name: string, nodeName: string, storageClassName: string): CsiStorageCapacity {
+  return {
+    metadata: { name, namespace, labels: { ...labels, 'csi.storage.k8s.io/managed-by': 'external-provisioner' } },
+    nodeTopology: { matchLabels: { [topologyKey]: nodeName } },
+    storageClassName,
+    capacity: '9Gi',
+  };
+}
