@@ -152,7 +152,7 @@ const controllerFlags = {
     type: text,
     default: 'moorage-system',
     env: 'POD_NAMESPACE',
-    description: 'Namespace of that Lease',
+    description: 'Namespace of the leader-election Lease and of the CSIStorageCapacity objects',
   },
   leaseDurationMs: {
     name: 'leader-election-lease-duration',

@@ -86,11 +86,11 @@ test('what is under way when leadership is lost is aborted', async () => {
   const term = new AbortController();
   const leading = all.lead(term.signal);
   await settled();
-  assert.deepEqual(all.queues().get('slow'), { waiting: 0, running: 1, failing: 0 });
+  assert.deepEqual(all.queues['slow']?.depth, { waiting: 0, running: 1, failing: 0 });
   term.abort();
   await settled();
   clock.advance(0);
   await leading;
   assert.ok(aborted);
-  assert.deepEqual(all.queues().get('slow'), { waiting: 0, running: 0, failing: 0 });
+  assert.deepEqual(all.queues['slow']?.depth, { waiting: 0, running: 0, failing: 0 });
 });

@@ -6,6 +6,8 @@ import type { Log } from './log.ts';
 /** Where a watch puts the keys that need a look, now or after a while. */
 export type WorkQueue = Pick<KeyedQueue, 'add' | 'addAfter'>;
 
+export type QueueState = Pick<KeyedQueue, 'depth' | 'slowest'>;
+
 /** One reconciler: what wakes it, and what it does for a key. */
 export interface Work {
   /** In logs and metrics. */
@@ -37,16 +39,13 @@ export class Workers {
   readonly #work: readonly Work[];
   readonly #options: Options;
   readonly #running = new Map<string, Running>();
+  /** By name, for metrics and health. A reconciler that does not run has nothing to do. */
+  readonly queues: Readonly<Record<string, QueueState>>;
 
   constructor(work: readonly Work[], options: Options) {
     this.#work = work;
     this.#options = options;
-  }
-
-  /** The queue of each reconciler; one that does not run has nothing to do. */
-  queues(): ReadonlyMap<string, KeyedQueue['depth']> {
-    const idle = { waiting: 0, running: 0, failing: 0 };
-    return new Map(this.#work.map(({ name }) => [name, this.#running.get(name)?.queue.depth ?? idle]));
+    this.queues = Object.fromEntries(work.map(({ name }) => [name, this.#stateOf(name)]));
   }
 
   /** Starts what every replica does. */
@@ -66,6 +65,18 @@ export class Workers {
   /** Starts nothing more, and gives what is under way so long to end. */
   async stop(graceMs: number): Promise<void> {
     await Promise.all([...this.#running.keys()].map((name) => this.#stop(name, graceMs)));
+  }
+
+  #stateOf(name: string): QueueState {
+    const queue = () => this.#running.get(name)?.queue;
+    return {
+      get depth() {
+        return queue()?.depth ?? { waiting: 0, running: 0, failing: 0 };
+      },
+      get slowest() {
+        return queue()?.slowest;
+      },
+    };
   }
 
   #start({ name, watch, reconcile, concurrency }: Work): void {

@@ -2,12 +2,20 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
+import { type Work, Workers } from '../base/work.ts';
 import { controllerService } from '../csi/controller-service.ts';
 import { identityService } from '../csi/identity-service.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
 import { LeaderElection } from '../kube/leader-election.ts';
-import { nodes, persistentVolumeClaims } from '../kube/resource.ts';
+import {
+  csiDrivers,
+  csiNodes,
+  csiStorageCapacities,
+  nodes,
+  persistentVolumeClaims,
+  storageClasses,
+} from '../kube/resource.ts';
 import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { callLatency } from '../metrics/latency.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
@@ -16,12 +24,15 @@ import { blindIn, stuckIn } from '../metrics/progress.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
 import { securedBy } from '../metrics/secured.ts';
 import { watchMetrics } from '../metrics/watch-metrics.ts';
+import { driverName } from '../names.ts';
 import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
+import { publishedCapacity } from './capacity/plan.ts';
+import { registeredNode, scheduledClass, storageCapacities, trackingDriver } from './capacity/storage-capacities.ts';
 import { ClaimScheduling } from './claim-scheduling.ts';
 import { heldClaim, heldClaims } from './held-claims.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
@@ -68,26 +79,18 @@ export async function runController(
   const { client, clock, log } = its;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the watches
 
-  const volumes = new Informer({ client, resource: logicalVolumes, clock, log });
-  parts.defer(() => volumes.stop());
-  const annotatedNodes = new Informer({ client, resource: nodes, project: annotatedNode, clock, log });
-  parts.defer(() => annotatedNodes.stop());
-  const claims = new Informer({ client, resource: persistentVolumeClaims, project: heldClaim, clock, log });
-  parts.defer(() => claims.stop());
-  volumes.start();
-  annotatedNodes.start();
-  claims.start();
-
-  const removal = new NodeRemoval({ client, log, onlyLetGo: options.skipNodeFinalize });
-  const removals = nodeRemovals({ nodes: annotatedNodes, removal, clock, log, random: Math.random });
-  const refused = refusedVolumes({ client, volumes, clock, log, random: Math.random });
-  const held = heldClaims({ client, claims, clock, log, random: Math.random });
+  const watches = controllerWatches(options.leaderElectionNamespace, its);
+  const { logicalvolumes: volumes, nodes } = watches;
+  for (const informer of Object.values(watches)) {
+    parts.defer(() => informer.stop());
+    informer.start();
+  }
+  const workers = new Workers(controllerWork(options, its, watches), { clock, log, random: Math.random });
 
   const calls = callLatency();
-  const watches = { logicalvolumes: volumes, nodes: annotatedNodes, persistentvolumeclaims: claims };
-  const queues = { 'node-removals': removals, 'refused-volumes': refused, 'held-claims': held };
+  const { queues } = workers;
   const figures = [...watchMetrics(watches, clock), queueMetric(queues), calls.metric, ...processMetrics()];
-  const ready = () => volumes.synced && annotatedNodes.synced;
+  const ready = () => volumes.synced && nodes.synced;
   let webhooks: WebhookServer | undefined;
   const unready = () => {
     if (signal.aborted) return 'this process is ending';
@@ -111,7 +114,7 @@ export async function runController(
       controllerService({
         volumes: new LogicalVolumeStore({ objects, clock }),
         snapshots: new LogicalVolumeSnapshots(objects),
-        capacities: new AnnotatedCapacities(annotatedNodes),
+        capacities: new AnnotatedCapacities(nodes),
         scheduling: new ClaimScheduling(client),
       }),
     );
@@ -132,12 +135,59 @@ export async function runController(
     parts.defer(() => started.stop());
   }
 
-  const lead = async (term: AbortSignal) => {
-    await Promise.all([removals.run(term), refused.run(term), held.run(term)]);
-  };
+  const lead = (term: AbortSignal) => workers.lead(term);
   if (options.leaderElection) await elections(options, its).run(lead, signal);
   else await lead(signal);
   log.info('stopping');
+}
+
+/** What the controller sees of the cluster, in memory; by the names of the resources, for metrics and health. */
+function controllerWatches(namespace: string, its: ControllerCollaborators) {
+  return {
+    logicalvolumes: new Informer({ ...its, resource: logicalVolumes }),
+    nodes: new Informer({ ...its, resource: nodes, project: annotatedNode }),
+    persistentvolumeclaims: new Informer({ ...its, resource: persistentVolumeClaims, project: heldClaim }),
+    csinodes: new Informer({ ...its, resource: csiNodes, project: registeredNode }),
+    storageclasses: new Informer({ ...its, resource: storageClasses, project: scheduledClass }),
+    csidrivers: new Informer({
+      ...its,
+      resource: csiDrivers,
+      fieldSelector: `metadata.name=${driverName}`,
+      project: trackingDriver,
+    }),
+    csistoragecapacities: new Informer({
+      ...its,
+      resource: csiStorageCapacities,
+      namespace,
+      labelSelector: `csi.storage.k8s.io/drivername=${driverName}`,
+      project: publishedCapacity,
+    }),
+  };
+}
+
+/** All that the leader does by itself, without being called. */
+function controllerWork(
+  options: ControllerOptions,
+  { client, clock, log }: ControllerCollaborators,
+  watches: ReturnType<typeof controllerWatches>,
+): readonly Work[] {
+  const { logicalvolumes: volumes, nodes } = watches;
+  const removal = new NodeRemoval({ client, log, onlyLetGo: options.skipNodeFinalize });
+  return [
+    nodeRemovals({ nodes, removal }),
+    refusedVolumes({ client, volumes, clock, log }),
+    heldClaims({ client, claims: watches.persistentvolumeclaims, log }),
+    storageCapacities({
+      namespace: options.leaderElectionNamespace,
+      client,
+      nodes,
+      csiNodes: watches.csinodes,
+      classes: watches.storageclasses,
+      driver: watches.csidrivers,
+      published: watches.csistoragecapacities,
+      clock,
+    }),
+  ];
 }
 
 /** By TopoLVM's Lease: where its controller still runs in this namespace, the two do not both lead. */

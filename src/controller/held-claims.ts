@@ -1,12 +1,11 @@
-import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
+import type { Work } from '../base/work.ts';
 import { isConflict, isNotFound } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Informer } from '../kube/informer.ts';
 import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../kube/resource.ts';
 import { oldClaimFinalizers } from '../names.ts';
-import { LeaderQueue } from './leader-queue.ts';
 
 /** A claim that is being deleted and waits for nobody: TopoLVM's finalizer holds it, and TopoLVM is gone. */
 export interface HeldClaim {
@@ -28,19 +27,17 @@ interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
   /** The claims of all namespaces. */
   readonly claims: Pick<Informer<PersistentVolumeClaim, HeldClaim | undefined>, 'get' | 'onChange'>;
-  readonly clock: Clock;
   readonly log: Log;
-  readonly random: () => number;
 }
 
 /**
  * Removes the finalizers that TopoLVM 0.18 to 0.39 has put on claims from those that are being deleted. On others they stay,
  * for a TopoLVM that may take over again.
  */
-export function heldClaims({ client, claims, clock, log, random }: Collaborators): LeaderQueue {
-  const watch = (add: (key: string) => void) =>
+export function heldClaims({ client, claims, log }: Collaborators): Work {
+  const watch: Work['watch'] = (queue) =>
     claims.onChange(({ kind, key, object }) => {
-      if (kind !== 'deleted' && object) add(key);
+      if (kind !== 'deleted' && object) queue.add(key);
     });
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
     const held = claims.get(key);
@@ -55,7 +52,7 @@ export function heldClaims({ client, claims, clock, log, random }: Collaborators
     }
     return Requeue.never;
   };
-  return new LeaderQueue({ watch, reconcile, clock, log, random });
+  return { name: 'held-claims', watch, reconcile, concurrency: 1, leaderOnly: true };
 }
 
 function isOld(finalizer: string): boolean {

@@ -3,6 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
+import { Workers } from '../base/work.ts';
 import type { Informer } from '../kube/informer.ts';
 import { type LogicalVolume, type LogicalVolumeStatus, logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { logicalVolume } from '../names.ts';
@@ -30,7 +31,8 @@ function run(t: TestContext, cluster: InMemoryCluster, watched: Pick<Informer<Lo
   const clock = new ManualClock(madeAtMs);
   const { client } = cluster.api;
   const stop = new AbortController();
-  const running = refusedVolumes({ client, volumes: watched, clock, log: silentLog, random: () => 0 }).run(stop.signal);
+  const work = refusedVolumes({ client, volumes: watched, clock, log: silentLog });
+  const running = new Workers([work], { clock, log: silentLog, random: () => 0 }).lead(stop.signal);
   t.after(async () => {
     stop.abort();
     await running;

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
+import type { Work } from '../base/work.ts';
 import { isConflict } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Informer } from '../kube/informer.ts';
@@ -11,7 +12,6 @@ import {
   logicalVolumes,
   type StoredLogicalVolume,
 } from '../logical-volume/logical-volume.ts';
-import { LeaderQueue } from './leader-queue.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'delete'>;
@@ -19,7 +19,6 @@ interface Collaborators {
   readonly volumes: Pick<Informer<LogicalVolume>, 'get' | 'onChange'>;
   readonly clock: Clock;
   readonly log: Log;
-  readonly random: () => number;
 }
 
 /** Longer than anybody who has asked for a volume waits before asking again, if ever. */
@@ -32,10 +31,10 @@ const patienceMs = 10 * 60_000;
  * the claim be deleted before the call is repeated. There is no volume behind such an object; should somebody ask for it
  * after all, it is made anew.
  */
-export function refusedVolumes({ client, volumes, clock, log, random }: Collaborators): LeaderQueue {
-  const watch = (add: (name: string) => void) =>
+export function refusedVolumes({ client, volumes, clock, log }: Collaborators): Work {
+  const watch: Work['watch'] = (queue) =>
     volumes.onChange(({ kind, object }) => {
-      if (kind !== 'deleted' && isRefused(object)) add(object.metadata.name);
+      if (kind !== 'deleted' && isRefused(object)) queue.add(object.metadata.name);
     });
   const reconcile = async (name: string, signal: AbortSignal): Promise<Requeue> => {
     const volume = volumes.get(name);
@@ -54,7 +53,7 @@ export function refusedVolumes({ client, volumes, clock, log, random }: Collabor
     }
     return Requeue.never;
   };
-  return new LeaderQueue({ watch, reconcile, clock, log, random });
+  return { name: 'refused-volumes', watch, reconcile, concurrency: 1, leaderOnly: true };
 }
 
 function isRefused(volume: StoredLogicalVolume): boolean {

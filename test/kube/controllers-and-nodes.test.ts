@@ -4,6 +4,7 @@ import { after, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
+import { Workers } from '../../src/base/work.ts';
 import { LogicalVolumeObjects } from '../../src/controller/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from '../../src/controller/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from '../../src/controller/logical-volume-store.ts';
@@ -171,7 +172,8 @@ test('what a node has refused, and nobody waits for, goes by itself', async (t) 
 
   const clock = new ManualClock(Date.now() + 11 * 60_000);
   const stop = new AbortController();
-  const running = refusedVolumes({ client, volumes, clock, log: silentLog, random: Math.random }).run(stop.signal);
+  const work = [refusedVolumes({ client, volumes, clock, log: silentLog })];
+  const running = new Workers(work, { clock, log: silentLog, random: Math.random }).lead(stop.signal);
   t.after(async () => {
     stop.abort();
     await running;

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { type Work, Workers } from '../../src/base/work.ts';
 import { annotatedNode } from '../../src/controller/annotated-capacities.ts';
 import { heldClaim, heldClaims } from '../../src/controller/held-claims.ts';
 import { NodeRemoval } from '../../src/controller/node-removal.ts';
@@ -67,6 +68,17 @@ async function volume(name: string, { node, namespace, policy = 'Delete', finali
 
 const node = (name: string) =>
   admin.create(nodes, { metadata: { name, finalizers: [otherNodeFinalizer, nodeFinalizer, 'example.com/theirs'] } });
+
+/** Does the leader's work until the test ends. */
+function lead(t: TestContext, work: Work): void {
+  const term = new AbortController();
+  const workers = new Workers([work], { clock: systemClock, log: silentLog, random: Math.random });
+  const leading = workers.lead(term.signal);
+  t.after(async () => {
+    term.abort();
+    await leading;
+  });
+}
 
 /** Which of the objects of a name are there and stay. */
 async function left(name: string, namespace: string): Promise<readonly string[]> {
@@ -154,19 +166,7 @@ test('told to only let go, it leaves all as it is; it hears of the Node by its w
   watched.start();
   t.after(() => watched.stop());
   const removal = new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: true });
-  const removals = nodeRemovals({
-    nodes: watched,
-    removal,
-    clock: systemClock,
-    log: silentLog,
-    random: Math.random,
-  });
-  const stop = new AbortController();
-  const running = removals.run(stop.signal);
-  t.after(async () => {
-    stop.abort();
-    await running;
-  });
+  lead(t, nodeRemovals({ nodes: watched, removal }));
 
   await admin.delete(nodes, 'd');
   await watched.until('d', (found) => found !== undefined && !found.isLeaving, AbortSignal.timeout(120_000));
@@ -199,13 +199,7 @@ test("a claim that TopoLVM's finalizer holds goes when it is deleted, by a perso
   });
   claims.start();
   t.after(() => claims.stop());
-  const held = heldClaims({ client: admin, claims, clock: systemClock, log: silentLog, random: Math.random });
-  const stop = new AbortController();
-  const running = held.run(stop.signal);
-  t.after(async () => {
-    stop.abort();
-    await running;
-  });
+  lead(t, heldClaims({ client: admin, claims, log: silentLog }));
 
   await admin.delete(nodes, 'e');
   await new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: false }).reconcile('e', signal);
