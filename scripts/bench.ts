@@ -1,5 +1,7 @@
-// npm run bench -- engine|provision|install [--json]: how fast Moorage is, beside LVM's own commands and TopoLVM, and what it holds.
+// npm run bench -- engine|provision|install|capacity [--json]: how fast Moorage is, beside LVM's own commands and TopoLVM, and what it holds.
 import { parseArgs } from 'node:util';
+import { measureCapacity } from '../bench/capacity/capacity-bench.ts';
+import { capacityTables } from '../bench/capacity/results.ts';
 import { measureEngine } from '../bench/engine/engine-bench.ts';
 import { engineTables } from '../bench/engine/tables.ts';
 import { measureInstallation } from '../bench/install/install-bench.ts';
@@ -11,6 +13,7 @@ import { messageOf } from '../src/base/errors.ts';
 const usage = `npm run bench -- engine      measure the storage engine
 npm run bench -- provision   measure CSI calls, from the controller to the mounted volume
 npm run bench -- install     measure what the pods of the chart hold, and how soon an agent is back
+npm run bench -- capacity    measure how soon the scheduler can know of room, with 3 and 1,000 nodes
 --json                       in addition, one JSON object as the last line`;
 
 async function measure(what: string | undefined): Promise<{ readonly tables: string; readonly results: object }> {
@@ -25,6 +28,10 @@ async function measure(what: string | undefined): Promise<{ readonly tables: str
   if (what === 'install') {
     const results = await measureInstallation();
     return { tables: installTables(results), results };
+  }
+  if (what === 'capacity') {
+    const results = await measureCapacity();
+    return { tables: capacityTables(results), results };
   }
   throw new Error(`say what to measure:\n${usage}`);
 }

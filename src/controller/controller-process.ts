@@ -35,6 +35,7 @@ import { publishedCapacity } from './capacity/plan.ts';
 import { registeredNode, scheduledClass, storageCapacities, trackingDriver } from './capacity/storage-capacities.ts';
 import { ClaimScheduling } from './claim-scheduling.ts';
 import { heldClaim, heldClaims } from './held-claims.ts';
+import { volumeEvents } from './events/volume-events.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
@@ -177,6 +178,7 @@ function controllerWork(
     nodeRemovals({ nodes, removal }),
     refusedVolumes({ client, volumes, clock, log }),
     heldClaims({ client, claims: watches.persistentvolumeclaims, log }),
+    volumeEvents({ client, volumes, reporter: { controller: driverName, instance: hostname() }, clock }),
     storageCapacities({
       namespace: options.leaderElectionNamespace,
       client,

@@ -26,6 +26,11 @@ describe('one volume all the way through', () => {
       new RegExp(`${id} +100.00m`),
     );
     assert.match(await cluster.kubectl('exec', 'first-0', '--', 'grep', ' /data ', '/proc/mounts'), / ext4 /);
+    await eventually('its claim says what happened', async () =>
+      /VolumeCreated .*created a volume of 100Mi on node node-/.test(
+        await cluster.kubectl('describe', 'pvc', 'data-first-0'),
+      ),
+    );
 
     await set.delete();
     await moorage.whenNoVolumes();

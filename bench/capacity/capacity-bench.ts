@@ -1,0 +1,112 @@
+import { csiDrivers, csiNodes, namespaces, nodes, storageClasses } from '../../src/kube/resource.ts';
+import { driverName, topologyKey } from '../../src/names.ts';
+import { Cluster } from '../../test/worlds/cluster/cluster.ts';
+import { stage } from '../../test/worlds/host/progress.ts';
+import { figureOf } from '../figure.ts';
+import type { CapacityResults, SideResults } from './results.ts';
+import { Side, type SideName } from './side.ts';
+
+const namespace = 'moorage-system';
+const nodeCounts = [3, 1000];
+const limitMs = 60_000;
+const changes = 20;
+const idleMs = 20_000;
+const requestsAtOnce = 16;
+
+/** How soon the scheduler can know of room, published by Moorage's controller and by csi-provisioner, on Node objects. */
+export async function measureCapacity(): Promise<CapacityResults> {
+  const cluster = await Cluster.start({ nodes: 0 });
+  try {
+    await cluster.kubectl('apply', '-fdeploy/crd.yaml');
+    await cluster.kube.create(namespaces, { metadata: { name: namespace } });
+    await cluster.kube.create(csiDrivers, { metadata: { name: driverName }, spec: { storageCapacity: true } });
+    const results: SideResults[] = [];
+    for (const count of nodeCounts) {
+      await stage(`${count} nodes`, () => createNodes(cluster, count));
+      for (const name of ['Moorage', 'csi-provisioner'] as const) {
+        results.push(await stage(`${name}, ${count} nodes`, (say) => measureSide(cluster, name, count, say)));
+      }
+    }
+    return { sides: results };
+  } finally {
+    await cluster.stop();
+  }
+}
+
+async function measureSide(
+  cluster: Cluster,
+  name: SideName,
+  nodeCount: number,
+  say: (detail: string) => void,
+): Promise<SideResults> {
+  const side = await Side.start(cluster, name, namespace);
+  const storageClass = `class-${name.toLowerCase()}-${nodeCount}`;
+  try {
+    say('a new class');
+    await side.until(() => false, 5000); // until it has read what is there
+    await cluster.kube.create(storageClasses, {
+      metadata: { name: storageClass },
+      provisioner: driverName,
+      volumeBindingMode: 'WaitForFirstConsumer',
+      parameters: { 'topolvm.io/device-class': 'ssd' },
+    });
+    const all = side.until(() => side.count(storageClass) === nodeCount, limitMs);
+    const firstMs = await side.until(() => side.count(storageClass) > 0, limitMs);
+    const allMs = await all;
+    const afterLimit = side.count(storageClass);
+
+    say('idle');
+    const idleCpuPercent = await side.cpuPercent(idleMs);
+
+    say('single changes');
+    const delays: number[] = [];
+    for (let i = 1; i <= changes && allMs !== undefined; i++) {
+      const free = i * 2 ** 20;
+      await setRoom(cluster, 'bench-0', free);
+      delays.push((await side.until(() => side.count(storageClass, `${i}Mi`) === 1, limitMs)) ?? limitMs);
+    }
+
+    say('a change on every node');
+    const writes = side.countWrites();
+    const started = performance.now();
+    await onEach(nodeCount, (i) => setRoom(cluster, `bench-${i}`, 7 * 2 ** 30));
+    const patchedMs = performance.now() - started;
+    const settledMs = await side.until(() => side.count(storageClass, '7Gi') === nodeCount, limitMs);
+    const seconds = (performance.now() - started) / 1000;
+    return {
+      side: name,
+      nodes: nodeCount,
+      newClass: { firstMs, allMs, objects: afterLimit },
+      idleCpuPercent,
+      change: delays.length > 0 ? figureOf(delays) : undefined,
+      everyNode: { patchedMs, settledMs, writesPerSecond: writes() / seconds },
+    };
+  } finally {
+    await cluster.kube.delete(storageClasses, storageClass);
+    await side.stop();
+  }
+}
+
+async function createNodes(cluster: Cluster, count: number): Promise<void> {
+  await onEach(count, async (i) => {
+    const name = `bench-${i}`;
+    if (await cluster.kube.get(nodes, name)) return;
+    await cluster.kube.create(nodes, { metadata: { name, labels: { [topologyKey]: name } } });
+    const drivers = [{ name: driverName, nodeID: name, topologyKeys: [topologyKey] }];
+    await cluster.kube.create(csiNodes, { metadata: { name }, spec: { drivers } });
+    await setRoom(cluster, name, 2 ** 30);
+  });
+}
+
+async function setRoom(cluster: Cluster, name: string, bytes: number): Promise<void> {
+  const metadata = { annotations: { 'capacity.topolvm.io/ssd': String(bytes) } };
+  await cluster.kube.patch(nodes, name, { type: 'merge', body: { metadata } });
+}
+
+async function onEach(count: number, work: (i: number) => Promise<void>): Promise<void> {
+  const numbers = Array.from({ length: count }, (_, i) => i).values();
+  const worker = async () => {
+    for (const i of numbers) await work(i);
+  };
+  await Promise.all(Array.from({ length: requestsAtOnce }, worker));
+}

@@ -1,0 +1,125 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { type PublishedCapacity, publishedCapacity } from '../../src/controller/capacity/plan.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import { type CsiStorageCapacity, csiDrivers, csiStorageCapacities } from '../../src/kube/resource.ts';
+import { driverName } from '../../src/names.ts';
+import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
+import { Component } from '../../test/worlds/cluster/component.ts';
+
+const home = join(import.meta.dirname, '..', '..');
+const ticksPerSecond = 100;
+
+export type SideName = 'Moorage' | 'csi-provisioner';
+
+/** Who publishes capacity: Moorage's controller, or csi-provisioner beside it. */
+export class Side {
+  readonly #components: readonly Component[];
+  readonly #published: Informer<CsiStorageCapacity, PublishedCapacity>;
+  readonly #cluster: Cluster;
+  readonly #namespace: string;
+
+  private constructor(
+    cluster: Cluster,
+    namespace: string,
+    components: readonly Component[],
+    published: Informer<CsiStorageCapacity, PublishedCapacity>,
+  ) {
+    this.#cluster = cluster;
+    this.#namespace = namespace;
+    this.#components = components;
+    this.#published = published;
+  }
+
+  static async start(cluster: Cluster, name: SideName, namespace: string): Promise<Side> {
+    // Where the CSIDriver does not track capacity, the controller answers csi-provisioner and publishes nothing.
+    const spec = { storageCapacity: name === 'Moorage' };
+    await cluster.kube.patch(csiDrivers, driverName, { type: 'merge', body: { spec } });
+    const socket = join(cluster.dir, 'csi.sock');
+    const controller = [
+      ...[process.execPath, join(home, 'src', 'main.ts'), 'controller'],
+      ...[`--csi-socket=${socket}`, `--kubeconfig=${cluster.kubeconfig}`, '--metrics-addr=127.0.0.1:8079'],
+      ...['--leader-election=false', `--leader-election-namespace=${namespace}`],
+    ];
+    const provisioner = [
+      ...[
+        cluster.binaries.sidecars['csi-provisioner'],
+        `--csi-address=${socket}`,
+        `--kubeconfig=${cluster.kubeconfig}`,
+      ],
+      ...['--feature-gates=Topology=true', '--strict-topology', '--leader-election=false'],
+      ...['--enable-capacity', '--capacity-poll-interval=1s', '--capacity-ownerref-level=-1'],
+    ];
+    const component = (program: string, argv: readonly string[]) =>
+      new Component(cluster.namespaces, join(cluster.dir, 'logs'), program, argv, { NAMESPACE: namespace });
+    const components = [
+      component('controller', controller),
+      ...(name === 'Moorage' ? [] : [component('csi-provisioner', provisioner)]),
+    ];
+    for (const each of components) each.start();
+    const published = new Informer({
+      client: cluster.kube,
+      resource: csiStorageCapacities,
+      namespace,
+      project: publishedCapacity,
+      clock: systemClock,
+      log: silentLog,
+    });
+    published.start();
+    return new Side(cluster, namespace, components, published);
+  }
+
+  async stop(): Promise<void> {
+    for (const component of this.#components) await component.kill('SIGTERM');
+    await this.#published.stop();
+    await this.#cluster.kubectl('-n', this.#namespace, 'delete', 'csistoragecapacities', '--all');
+  }
+
+  /** How many objects a class has, and of those the ones that say so much. */
+  count(storageClass: string, capacity?: string): number {
+    const isCounted = (object: PublishedCapacity) =>
+      object.storageClass === storageClass && (capacity === undefined || object.capacity === capacity);
+    return this.#published.list().filter(isCounted).length;
+  }
+
+  /** How many writes of objects are seen until the returned function is called. */
+  countWrites(): () => number {
+    let writes = 0;
+    const present = this.#published.size;
+    const stop = this.#published.onChange(() => writes++);
+    return () => {
+      stop();
+      return writes - present; // what was there is told first
+    };
+  }
+
+  /** Milliseconds until so many objects say so; undefined if that takes longer than the limit. */
+  async until(isSo: () => boolean, limitMs: number): Promise<number | undefined> {
+    const started = performance.now();
+    while (performance.now() - started < limitMs) {
+      if (isSo()) return performance.now() - started;
+      await delay(5);
+    }
+    return undefined;
+  }
+
+  /** Of one core, in percent, over so long. */
+  async cpuPercent(periodMs: number): Promise<number> {
+    const before = await this.#cpuSeconds();
+    await delay(periodMs);
+    return ((await this.#cpuSeconds()) - before) / (periodMs / 100_000);
+  }
+
+  async #cpuSeconds(): Promise<number> {
+    let ticks = 0;
+    for (const component of this.#components) {
+      const stat = await readFile(`/proc/${await component.pid()}/stat`, 'utf8');
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      ticks += Number(fields[11]) + Number(fields[12]); // utime and stime
+    }
+    return ticks / ticksPerSecond;
+  }
+}

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../logical-volume/logical-volume.ts';
+import { pendingDeletionAnnotation, resizeRequestedAnnotation } from '../../names.ts';
+import { happeningIn } from './happening.ts';
+
+function volume(status: LogicalVolumeStatus, metadata: Partial<StoredLogicalVolume['metadata']> = {}) {
+  const meta = { name: 'pvc-1', uid: '1', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+  return {
+    metadata: { ...meta, ...metadata },
+    spec: { name: 'pvc-1', nodeName: 'a', size: '1Gi', deviceClass: 'ssd' },
+    status,
+  } satisfies StoredLogicalVolume;
+}
+
+const wanted = volume({});
+const created = volume({ volumeID: '1', currentSize: '1Gi' });
+const refused = volume({ code: 8, message: 'device class ssd has 12Mi free; free space' });
+const grown = volume({ volumeID: '1', currentSize: '2Gi' });
+const resizing = { annotations: { [resizeRequestedAnnotation]: 'now' } };
+const tooLarge = volume({ ...created.status, code: 8, message: 'no room', answeredResize: 'now' }, resizing);
+const inUse = volume({ ...created.status, code: 9, message: 'in use' }, { deletionTimestamp: '2026-01-02T00:00:00Z' });
+const givenUp = volume({ volumeID: '1' }, { annotations: { [pendingDeletionAnnotation]: 'true' } });
+
+const key = 'pvc-1';
+const update = (previous: StoredLogicalVolume, object: StoredLogicalVolume) =>
+  happeningIn({ kind: 'updated', key, previous, object });
+
+test('what happens to a volume is told once, in one sentence', () => {
+  const told = [
+    update(wanted, created),
+    update(wanted, refused),
+    update(created, grown),
+    update(created, tooLarge),
+    update(created, inUse),
+    happeningIn({ kind: 'deleted', key, object: created, previous: created }),
+    happeningIn({ kind: 'deleted', key, object: givenUp, previous: created }),
+  ];
+  assert.deepEqual(
+    told.map((happening) => happening && `${happening.type} ${happening.reason}: ${happening.message}`),
+    [
+      'Normal VolumeCreated: created a volume of 1Gi on node a, device class ssd',
+      'Warning VolumeRefused: node a cannot create the volume: device class ssd has 12Mi free; free space',
+      'Normal VolumeGrown: grew the volume on node a from 1Gi to 2Gi',
+      'Warning GrowthRefused: node a cannot grow the volume: no room',
+      'Warning RemovalRefused: node a cannot remove the volume: in use',
+      'Normal VolumeRemoved: removed the volume from node a',
+      'Warning VolumeGivenUp: gave the volume up, as node a was removed; its data is on the disks of that machine',
+    ],
+  );
+});
+
+test('what is no news is not told', () => {
+  assert.equal(update(refused, { ...refused, metadata: { ...refused.metadata, resourceVersion: '2' } }), undefined);
+  assert.equal(update(created, created), undefined);
+  assert.equal(happeningIn({ kind: 'deleted', key, object: refused, previous: refused }), undefined);
+});
+
+test('a leader that sees a volume for the first time tells what is wrong with it, and nothing of its past', () => {
+  assert.equal(happeningIn({ kind: 'added', key, object: created, previous: undefined }), undefined);
+  assert.equal(happeningIn({ kind: 'added', key, object: refused, previous: undefined })?.reason, 'VolumeRefused');
+});

@@ -1,0 +1,66 @@
+import { toQuantity } from '../../base/quantity.ts';
+import type { Happening } from '../../kube/events.ts';
+import type { Change } from '../../kube/object-cache.ts';
+import {
+  currentBytes,
+  failureOf,
+  growthFailureOf,
+  removalFailureOf,
+  type StoredLogicalVolume,
+} from '../../logical-volume/logical-volume.ts';
+import { pendingDeletionAnnotation } from '../../names.ts';
+
+/**
+ * What a change of a LogicalVolume means to the people who look at its claim; undefined if it is no news. An object that is
+ * seen for the first time says only what is wrong with it now: its past was reported by whoever saw it.
+ */
+export function happeningIn(change: Change<StoredLogicalVolume>): Happening | undefined {
+  const { kind, object, previous } = change;
+  const { nodeName } = object.spec;
+  if (kind === 'deleted') return removed(object);
+  const refusal = refusalOf(object);
+  if (refusal) return refusal.message === (previous && refusalOf(previous)?.message) ? undefined : refusal;
+  if (!previous) return undefined;
+  const size = toQuantity(currentBytes(object));
+  if (object.status?.volumeID && !previous.status?.volumeID) {
+    return normal('VolumeCreated', 'Creating', `created a volume of ${size} on node ${nodeName}${classOf(object)}`);
+  }
+  const grew = previous.status?.currentSize && currentBytes(object) > currentBytes(previous);
+  if (!grew) return undefined;
+  const before = toQuantity(currentBytes(previous));
+  return normal('VolumeGrown', 'Growing', `grew the volume on node ${nodeName} from ${before} to ${size}`);
+}
+
+function refusalOf(volume: StoredLogicalVolume): Happening | undefined {
+  const { nodeName } = volume.spec;
+  const warning = (reason: string, action: string, message: string): Happening => ({
+    type: 'Warning',
+    reason,
+    action,
+    message: `node ${nodeName} ${message}`,
+  });
+  const creation = failureOf(volume);
+  if (creation) return warning('VolumeRefused', 'Creating', `cannot create the volume: ${creation.message}`);
+  const removal = removalFailureOf(volume);
+  if (removal) return warning('RemovalRefused', 'Removing', `cannot remove the volume: ${removal.message}`);
+  const growth = growthFailureOf(volume);
+  return growth && warning('GrowthRefused', 'Growing', `cannot grow the volume: ${growth.message}`);
+}
+
+/** The node has removed the volume, and erased it if its class says so; unless the node itself was removed. */
+function removed({ metadata, spec, status }: StoredLogicalVolume): Happening | undefined {
+  if (!status?.volumeID) return undefined;
+  if (metadata.annotations?.[pendingDeletionAnnotation]) {
+    const message = `gave the volume up, as node ${spec.nodeName} was removed; its data is on the disks of that machine`;
+    return { type: 'Warning', reason: 'VolumeGivenUp', action: 'Removing', message };
+  }
+  return normal('VolumeRemoved', 'Removing', `removed the volume from node ${spec.nodeName}`);
+}
+
+function classOf({ spec }: StoredLogicalVolume): string {
+  return spec.deviceClass ? `, device class ${spec.deviceClass}` : '';
+}
+
+function normal(reason: string, action: string, message: string): Happening {
+  return { type: 'Normal', reason, action, message };
+}
