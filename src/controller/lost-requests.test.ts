@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { type Clock, systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
+import { Workers } from '../base/work.ts';
 import type { WantedVolume } from '../csi/volume-store.ts';
 import { ApiUnreachable } from '../kube/api-error.ts';
 import { Informer } from '../kube/informer.ts';
@@ -105,7 +106,9 @@ class RoughCluster {
     const volumes = this.#watch();
     const pools = new Pools([this.pool], 'ssd');
     const { client } = this.api;
-    const work = volumeWork({ client, volumes, pools, clock: quickClock, log: silentLog, random: Math.random });
+    const options = { clock: quickClock, log: silentLog, random: Math.random };
+    const work = new Workers([volumeWork({ client, volumes, pools, log: silentLog })], options);
+    work.start();
     return {
       async stop() {
         await work.stop(0);

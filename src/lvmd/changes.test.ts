@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Listeners } from '../base/listeners.ts';
 import { InMemoryPool } from '../node/in-memory-pool.ts';
-import { ChangeListeners } from '../storage/change-listeners.ts';
 import { Pools } from '../storage/pools.ts';
 import { changes } from './changes.ts';
 
@@ -31,7 +31,7 @@ test('classes that come and go are news too', async () => {
 
 test('who leaves is forgotten, by its own will or by its signal', async () => {
   let listeners = 0;
-  const all = new ChangeListeners();
+  const all = new Listeners();
   const pools = {
     onChange(listener: () => void) {
       listeners++;

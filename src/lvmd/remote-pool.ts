@@ -1,10 +1,10 @@
 import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
+import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { mustNotBeBound } from '../storage/bound-device.ts';
-import { ChangeListeners } from '../storage/change-listeners.ts';
 import { NotMadeHere, VolumeExists, VolumeNotFound } from '../storage/errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../storage/pool.ts';
 import { createdTag, isMadeHere } from '../storage/tags.ts';
@@ -30,7 +30,7 @@ export class RemotePool implements Pool {
   readonly name: string;
   readonly #lvmd: Lvmd;
   readonly #log: Log;
-  readonly #listeners = new ChangeListeners();
+  readonly #listeners = new Listeners();
   #capacity: Capacity = { sizeBytes: 0n, freeBytes: 0n };
   #volumes: ReadonlyMap<VolumeId, Volume> = new Map();
   #asked = 0;

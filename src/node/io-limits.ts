@@ -1,7 +1,5 @@
 import { basename } from 'node:path';
-import type { Clock } from '../base/clock.ts';
 import { MoorageError } from '../base/errors.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
 import type { IoLimits } from '../csi/io-limits.ts';
@@ -17,9 +15,7 @@ interface Collaborators {
   readonly kubeletDir: string;
   /** Where control groups are. */
   readonly cgroupRoot: string;
-  readonly clock: Clock;
   readonly log: Log;
-  readonly random: () => number;
 }
 
 /**
@@ -27,31 +23,13 @@ interface Collaborators {
  * Which pods these are, the mounts themselves tell, so nothing has to be remembered and a restart loses nothing.
  */
 export class PodIoLimits {
-  readonly queue: KeyedQueue;
   readonly #collaborators: Collaborators;
 
   constructor(collaborators: Collaborators) {
-    const { clock, log, random } = collaborators;
     this.#collaborators = collaborators;
-    const reconcile = (volumeId: string) => this.#apply(volumeId);
-    this.queue = new KeyedQueue({ reconcile, concurrency: 1, clock, log, random });
   }
 
-  /** A pod was just given the volume. It does not wait for its limits. */
-  published(volumeId: string): void {
-    this.queue.add(volumeId);
-  }
-
-  /** The volume's limits may be others now. */
-  changed(volumeId: string): void {
-    this.queue.add(volumeId);
-  }
-
-  async stop(graceMs: number): Promise<void> {
-    await this.queue.stop(graceMs);
-  }
-
-  async #apply(volumeId: string): Promise<Requeue> {
+  async apply(volumeId: string): Promise<Requeue> {
     const { limitsOf, deviceOf, kubeletDir, cgroupRoot, log } = this.#collaborators;
     const path = deviceOf(volumeId);
     const device = path === undefined ? undefined : await blockDeviceAt(path);

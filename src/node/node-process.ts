@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
-import type { KeyedQueue } from '../base/keyed-queue.ts';
+import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
+import { Workers } from '../base/work.ts';
 import { identityService } from '../csi/identity-service.ts';
 import { nodeService } from '../csi/node-service.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -26,13 +27,14 @@ import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.t
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
+import type { VolumeId } from '../storage/pool.ts';
 import { AgentTurn } from './agent-turn.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
 import { EphemeralVolumes, type InlineLimits } from './ephemeral-volumes.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { nodeFactsOf } from './node-facts.ts';
-import { NodePublisher } from './node-publisher.ts';
+import { nodePublisher } from './node-publisher.ts';
 import { canLimitIo, cgroupRoot } from './pod-cgroup.ts';
 import { publishing } from './publishing.ts';
 import { volumeLimits } from './volume-limits.ts';
@@ -78,7 +80,6 @@ interface Stoppable {
 export async function runNode(options: NodeOptions, its: NodeCollaborators, signal: AbortSignal): Promise<void> {
   const { nodeName, kubeletDir } = options;
   const { client, run, env, clock, log } = its;
-  const random = Math.random;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first the work, then the engine, last the watches
 
   const volumes = new Informer({
@@ -100,7 +101,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   parts.defer(() => node.stop());
 
   const watches = { logicalvolumes: volumes, node };
-  const queues: Record<string, KeyedQueue> = {}; // their keys wait for disks aside, so a restart mends one that is stuck
+  let queues: Workers['queues'] = {}; // their keys wait for disks aside, so a restart mends one that is stuck
   let standsBy = false;
   let engineProblems = (): readonly string[] => (standsBy ? [] : ['the storage engine has not started yet']);
   const stuck = () => stuckIn(queues).join('; ') || undefined;
@@ -141,38 +142,38 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   const atWork: Stoppable[] = [{ stop: (graceMs) => engine.stopServing(graceMs) }];
   parts.defer(async () => void (await Promise.all(atWork.map((part) => part.stop(graceMs)))));
 
-  const work = volumeWork({ client, volumes, pools, clock, log, random });
-  const limits = volumeLimits({ volumes, pools, kubeletDir, cgroupRoot, clock, log, random });
+  const published = new Listeners<VolumeId>();
   const abilities = (await canLimitIo(cgroupRoot)) ? ([[ioLimitsAnnotation, 'true']] as const) : [];
-  const publisher = new NodePublisher({
-    nodeName,
-    client,
-    node,
-    pools,
-    wanted: () => new Map([...engine.annotations(), ...abilities]),
-    clock,
-    log,
-    random,
-  });
-  atWork.push(work, limits, publisher);
-  Object.assign(queues, { logicalvolumes: work, node: publisher.queue });
+  const wanted = () => new Map([...engine.annotations(), ...abilities]);
+  const workers = new Workers(
+    [
+      volumeWork({ client, volumes, pools, log }),
+      nodePublisher({ nodeName, client, node, pools, wanted, log }),
+      volumeLimits({ volumes, pools, published, kubeletDir, cgroupRoot, log }),
+    ],
+    { clock, log, random: Math.random },
+  );
+  workers.start();
+  atWork.push(workers);
+  const { 'io-limits': _, ...waitAside } = workers.queues;
+  queues = waitAside;
 
   figures.push(
     ...capacityMetrics(nodeName, pools),
     ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
     ...engine.metrics,
-    queueMetric({ ...queues, 'io-limits': limits.queue }),
+    queueMetric(workers.queues),
   );
 
   const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
-  const published = publishing({ pools, ephemeral, run, onPublished: (volumeId) => limits.published(volumeId) });
+  const onPublished = (id: VolumeId) => published.notify(id);
   const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))
     .add(
       Health,
       healthService(() => true),
     )
-    .add(Node, nodeService({ nodeName, volumes: published }));
+    .add(Node, nodeService({ nodeName, volumes: publishing({ pools, ephemeral, run, onPublished }) }));
   await csi.listen();
   atWork.push(csi);
 

@@ -4,13 +4,14 @@ import { setImmediate } from 'node:timers/promises';
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
+import { Workers } from '../base/work.ts';
 import { Informer } from '../kube/informer.ts';
 import { type Node, nodes } from '../kube/resource.ts';
 import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
 import { Pools } from '../storage/pools.ts';
 import { InMemoryPool } from './in-memory-pool.ts';
 import { nodeFactsOf } from './node-facts.ts';
-import { NodePublisher } from './node-publisher.ts';
+import { nodePublisher } from './node-publisher.ts';
 
 const annotation = 'capacity.topolvm.io/ssd';
 const never = new AbortController().signal;
@@ -26,16 +27,16 @@ function publisher(t: TestContext) {
     clock: systemClock,
     log: silentLog,
   });
-  const published = new NodePublisher({
+  const work = nodePublisher({
     nodeName: 'a',
     client: api.client,
     node,
     pools: new Pools([pool]),
     wanted: () => new Map([[annotation, String(pool.capacity().freeBytes)]]),
-    clock,
     log: silentLog,
-    random: () => 0,
   });
+  const published = new Workers([work], { clock, log: silentLog, random: () => 0 });
+  published.start();
   node.start();
   t.after(async () => {
     await published.stop(0);

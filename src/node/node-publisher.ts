@@ -1,7 +1,6 @@
-import type { Clock } from '../base/clock.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import { Requeue } from '../base/requeue.ts';
+import type { Work, WorkQueue } from '../base/work.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Informer } from '../kube/informer.ts';
 import { type Node, nodes } from '../kube/resource.ts';
@@ -19,51 +18,28 @@ interface Collaborators {
   readonly pools: Pick<Pools, 'onChange'>;
   /** What our annotations of the Node should be now. */
   readonly wanted: () => ReadonlyMap<string, string>;
-  readonly clock: Clock;
   readonly log: Log;
-  readonly random: () => number;
 }
 
 /**
  * Keeps what this node says of itself on its Node true: capacity, abilities, and the finalizer by which the controller
  * learns of the Node's removal. After each change of a pool, and when somebody else has changed it.
  */
-export class NodePublisher {
-  readonly queue: KeyedQueue;
-  readonly #nodeName: string;
-  readonly #collaborators: Collaborators;
-  readonly #stopListening: readonly (() => void)[];
-
-  constructor(collaborators: Collaborators) {
-    const { nodeName, node, pools, clock, log, random } = collaborators;
-    this.#nodeName = nodeName;
-    this.#collaborators = collaborators;
-    this.queue = new KeyedQueue({
-      reconcile: (_, signal) => this.#publish(signal),
-      concurrency: 1,
-      clock,
-      log,
-      random,
-    });
-    this.#stopListening = [
-      node.onChange(() => this.queue.add(nodeName)),
-      pools.onChange(() => this.queue.addAfter(nodeName, burstMs)),
-    ];
-  }
-
-  async stop(graceMs: number): Promise<void> {
-    for (const stop of this.#stopListening) stop();
-    await this.queue.stop(graceMs);
-  }
-
-  async #publish(signal: AbortSignal): Promise<Requeue> {
-    const { node, client, wanted, log } = this.#collaborators;
-    const current = node.get(this.#nodeName);
+export function nodePublisher({ nodeName, client, node, pools, wanted, log }: Collaborators): Work {
+  const watch = (queue: WorkQueue) => {
+    const stops = [node.onChange(() => queue.add(nodeName)), pools.onChange(() => queue.addAfter(nodeName, burstMs))];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  };
+  const reconcile = async (_: string, signal: AbortSignal): Promise<Requeue> => {
+    const current = node.get(nodeName);
     if (!current) return Requeue.never; // not registered yet, or removed: its next appearance wakes us
     const metadata = changesToNode(current, wanted());
     if (!metadata) return Requeue.never;
-    await client.patch(nodes, this.#nodeName, { type: 'merge', body: { metadata } }, { signal });
+    await client.patch(nodes, nodeName, { type: 'merge', body: { metadata } }, { signal });
     log.debug({ metadata }, 'node updated');
     return Requeue.never;
-  }
+  };
+  return { name: 'node', watch, reconcile, concurrency: 1 };
 }

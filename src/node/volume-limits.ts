@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Clock } from '../base/clock.ts';
+import type { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
+import type { Work, WorkQueue } from '../base/work.ts';
 import { type IoLimits, ioLimitsIn } from '../csi/io-limits.ts';
 import type { Informer } from '../kube/informer.ts';
 import { type LogicalVolume, type StoredLogicalVolume, volumeIdOf } from '../logical-volume/logical-volume.ts';
 import { ioLimitNames } from '../names.ts';
+import type { VolumeId } from '../storage/pool.ts';
 import type { Pools } from '../storage/pools.ts';
 import { PodIoLimits } from './io-limits.ts';
 import { poolHolding } from './pool-holding.ts';
@@ -13,25 +15,33 @@ interface Collaborators {
   /** The LogicalVolumes of this node, and no others. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange'>;
   readonly pools: Pick<Pools, 'all'>;
+  /** Tells of each volume that a pod was just given. The pod does not wait for its limits. */
+  readonly published: Pick<Listeners<VolumeId>, 'add'>;
   readonly kubeletDir: string;
   readonly cgroupRoot: string;
-  readonly clock: Clock;
   readonly log: Log;
-  readonly random: () => number;
 }
 
 /** Holds pods to the limits that the LogicalVolumes carry: when a pod gets its volume, and when the limits change. */
-export function volumeLimits({ volumes, pools, ...its }: Collaborators): PodIoLimits {
+export function volumeLimits({ volumes, pools, published, ...its }: Collaborators): Work {
   const limits = new PodIoLimits({
     ...its,
     limitsOf: (volumeId) => limitsOf(volumes.list().find((volume) => volumeIdOf(volume) === volumeId)),
     deviceOf: (volumeId) => poolHolding(pools, volumeId)?.get(volumeId)?.devicePath,
   });
-  volumes.onChange(({ kind, object, previous }) => {
-    if (kind === 'deleted') return;
-    if (!previous || !isDeepStrictEqual(annotated(object), annotated(previous))) limits.changed(volumeIdOf(object));
-  });
-  return limits;
+  const watch = (queue: WorkQueue) => {
+    const stops = [
+      published.add((volumeId) => queue.add(volumeId)),
+      volumes.onChange(({ kind, object, previous }) => {
+        if (kind === 'deleted') return;
+        if (!previous || !isDeepStrictEqual(annotated(object), annotated(previous))) queue.add(volumeIdOf(object));
+      }),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  };
+  return { name: 'io-limits', watch, reconcile: (volumeId) => limits.apply(volumeId), concurrency: 1 };
 }
 
 function limitsOf(volume: StoredLogicalVolume | undefined): IoLimits {

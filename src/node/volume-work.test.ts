@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/manual-clock.ts';
+import { Workers } from '../base/work.ts';
 import { Informer } from '../kube/informer.ts';
 import { InMemoryApi } from '../logical-volume/in-memory-api.ts';
 import { type LogicalVolume, logicalVolumes } from '../logical-volume/logical-volume.ts';
@@ -18,7 +19,12 @@ test('what is refused is tried again soon when a pool has changed, and not becau
   const ssd = new InMemoryPool('ssd', 4096n);
   const pools = new Pools([ssd], 'ssd');
   const volumes = new Informer({ client: api.client, resource: logicalVolumes, clock: systemClock, log: silentLog });
-  const work = volumeWork({ client: api.client, volumes, pools, clock, log: silentLog, random: () => 0 });
+  const work = new Workers([volumeWork({ client: api.client, volumes, pools, log: silentLog })], {
+    clock,
+    log: silentLog,
+    random: () => 0,
+  });
+  work.start();
   volumes.start();
   t.after(async () => {
     await work.stop(0);
@@ -60,7 +66,8 @@ test('two hundred removals that erase for hours delay no creation in another cla
   const pools = new Pools([shred, ssd], 'ssd');
   const collaborators = { client: api.client, clock: systemClock, log: silentLog };
   const volumes = new Informer({ ...collaborators, resource: logicalVolumes });
-  const work = volumeWork({ ...collaborators, volumes, pools, random: () => 0 });
+  const work = new Workers([volumeWork({ ...collaborators, volumes, pools })], { ...collaborators, random: () => 0 });
+  work.start();
   const erased = Promise.withResolvers<void>();
   let erasing = 0;
   shred.remove = async () => {

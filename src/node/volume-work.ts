@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Clock } from '../base/clock.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
+import type { Work, WorkQueue } from '../base/work.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Informer } from '../kube/informer.ts';
 import type { LogicalVolume } from '../logical-volume/logical-volume.ts';
@@ -13,9 +12,7 @@ interface Collaborators {
   /** The LogicalVolumes of this node, and no others. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'get' | 'list' | 'onChange'>;
   readonly pools: Pools;
-  readonly clock: Clock;
   readonly log: Log;
-  readonly random: () => number;
 }
 
 /** So many write to the API server at once. Pools put in order what must be, and what they do is waited for aside. */
@@ -24,29 +21,34 @@ const volumesAtOnce = 64;
 const burstMs = 500;
 
 /** The work that this node's LogicalVolumes ask for: different volumes at once, one volume step by step. */
-export function volumeWork(collaborators: Collaborators): KeyedQueue {
-  const { volumes, pools, clock, log, random } = collaborators;
+export function volumeWork(collaborators: Collaborators): Work {
+  const { volumes, pools } = collaborators;
   const reconciler = new LogicalVolumeReconciler(collaborators);
-  const queue = new KeyedQueue({
+  let seen: unknown;
+  const watch = (queue: WorkQueue) => {
+    const stops = [
+      volumes.onChange((change) => {
+        if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
+      }),
+      pools.onChange(() => {
+        const refused = reconciler.worthAnotherTry();
+        if (refused.length === 0) return;
+        // A try that fails has its pool look at the disks, which tells of that: no reason to try again.
+        const now = figuresOf(pools);
+        if (!isDeepStrictEqual(now, seen)) for (const name of refused) queue.addAfter(name, burstMs);
+        seen = now;
+      }),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  };
+  return {
+    name: 'logicalvolumes',
+    watch,
     reconcile: (name, signal, aside) => reconciler.reconcile(name, signal, aside),
     concurrency: volumesAtOnce,
-    clock,
-    log,
-    random,
-  });
-  volumes.onChange((change) => {
-    if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
-  });
-  let seen: unknown;
-  pools.onChange(() => {
-    const refused = reconciler.worthAnotherTry();
-    if (refused.length === 0) return;
-    // A try that fails has its pool look at the disks, which tells of that: no reason to try again.
-    const now = figuresOf(pools);
-    if (!isDeepStrictEqual(now, seen)) for (const name of refused) queue.addAfter(name, burstMs);
-    seen = now;
-  });
-  return queue;
+  };
 }
 
 /** What must be different before something may fit, or go, that did not. */

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ChangeListeners } from './change-listeners.ts';
+import { Listeners } from '../base/listeners.ts';
 import { PoolMissing } from './errors.ts';
 import type { Pool } from './pool.ts';
 import { Pools } from './pools.ts';
 
 function pool(name: string) {
-  const listeners = new ChangeListeners();
+  const listeners = new Listeners();
   const onChange = (listener: () => void) => listeners.add(listener);
   return { pool: { name, onChange } as Pool, change: () => listeners.notify() };
 }

@@ -1,5 +1,5 @@
 import { MoorageError, messageOf } from '../base/errors.ts';
-import { ChangeListeners } from './change-listeners.ts';
+import { Listeners } from '../base/listeners.ts';
 import type { Pool } from './pool.ts';
 
 /** What this node can serve now, and what it should but cannot. */
@@ -14,7 +14,7 @@ export interface PoolSet {
 /** The pools of this node, by device class. */
 export class Pools {
   #set: PoolSet = { pools: [], defaultClass: undefined, unavailable: new Map() };
-  readonly #listeners = new ChangeListeners();
+  readonly #listeners = new Listeners();
   #unsubscribe: readonly (() => void)[] = [];
 
   constructor(pools: readonly Pool[] = [], defaultClass?: string) {

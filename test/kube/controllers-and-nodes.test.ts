@@ -61,7 +61,9 @@ async function startNode(nodeName: string): Promise<InMemoryPool> {
   const pool = new InMemoryPool('ssd', 100n * mebi);
   const pools = new Pools([pool], 'ssd');
   const volumes = watch(client, `spec.nodeName=${nodeName}`);
-  const work = volumeWork({ client, volumes, pools, clock: systemClock, log: silentLog, random: Math.random });
+  const options = { clock: systemClock, log: silentLog, random: Math.random };
+  const work = new Workers([volumeWork({ client, volumes, pools, log: silentLog })], options);
+  work.start();
   after(() => work.stop(0));
   return pool;
 }

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
+import { Listeners } from '../../src/base/listeners.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { type Work, Workers } from '../../src/base/work.ts';
 import type { IoLimits } from '../../src/csi/io-limits.ts';
 import { PodIoLimits } from '../../src/node/io-limits.ts';
 import { canLimitIo, findPodCgroup } from '../../src/node/pod-cgroup.ts';
@@ -65,16 +67,18 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
     undoAfter(t, () => rm(kubeletDir, { recursive: true }));
     await givenToPod(t, kubeletDir, device, filesystem);
     let limits: IoLimits = { writeBytesPerSecond: 1048576n, readOperationsPerSecond: 100n };
-    const applied = new PodIoLimits({
-      limitsOf: () => limits,
-      deviceOf: () => device,
-      kubeletDir,
-      cgroupRoot: root,
-      clock: systemClock,
-      log: silentLog,
-      random: Math.random,
-    });
-    undoAfter(t, () => applied.stop(0));
+    const its = { kubeletDir, cgroupRoot: root, log: silentLog };
+    const applied = new PodIoLimits({ limitsOf: () => limits, deviceOf: () => device, ...its });
+    const changed = new Listeners<string>();
+    const work: Work = {
+      name: 'io-limits',
+      watch: (queue) => changed.add((volumeId) => queue.add(volumeId)),
+      reconcile: (volumeId) => applied.apply(volumeId),
+      concurrency: 1,
+    };
+    const workers = new Workers([work], { clock: systemClock, log: silentLog, random: Math.random });
+    workers.start();
+    undoAfter(t, () => workers.stop(0));
     const { rdev } = await stat(device, { bigint: true });
     const becomes = (wanted: string) =>
       eventually(`io.max is ${wanted}`, async () => {
@@ -83,16 +87,16 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
         return present?.trim() === wanted;
       });
 
-    applied.published('v1');
+    changed.notify('v1');
     await podCgroup(t, root); // the kubelet makes it a little later
     await becomes(`${deviceNumber(rdev)} rbps=max wbps=1048576 riops=100 wiops=max`);
 
     limits = { readBytesPerSecond: 4096n };
-    applied.changed('v1');
+    changed.notify('v1');
     await becomes(`${deviceNumber(rdev)} rbps=4096 wbps=max riops=max wiops=max`);
 
     limits = {};
-    applied.changed('v1');
+    changed.notify('v1');
     await becomes('');
   });
 }

@@ -1,8 +1,8 @@
 import { messageOf } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
 import { KeyedLock } from '../../base/keyed-lock.ts';
+import { Listeners } from '../../base/listeners.ts';
 import type { Log } from '../../base/log.ts';
-import { ChangeListeners } from '../change-listeners.ts';
 import type { FileClass } from '../device-classes.ts';
 import { mustBeErasable } from '../eraser.ts';
 import { erasureIn } from '../erasure.ts';
@@ -44,7 +44,7 @@ export class FilePool implements ServedPool {
   readonly #erasures: Erasures;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
-  readonly #listeners = new ChangeListeners();
+  readonly #listeners = new Listeners();
   readonly #volumes: AttachedVolumes;
   readonly #space: DirectorySpace;
   readonly #erasure: FileErasure;

@@ -3,8 +3,8 @@ import type { Clock } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import { KeyedLock } from '../../base/keyed-lock.ts';
+import { Listeners } from '../../base/listeners.ts';
 import type { Log } from '../../base/log.ts';
-import { ChangeListeners } from '../change-listeners.ts';
 import { DiskMissing, PoolMissing, VolumeHasSnapshots } from '../errors.ts';
 import { ActivationChanges, type DeviceNames } from './activation-changes.ts';
 import { Confirmation, type SequenceNumberOf } from './confirmation.ts';
@@ -49,7 +49,7 @@ export class VolumeGroup {
   readonly #isLocked: () => Promise<boolean>;
   readonly #log: Log;
   readonly #lock = new KeyedLock();
-  readonly #listeners = new ChangeListeners();
+  readonly #listeners = new Listeners();
   readonly #volumes = new Map<string, LogicalVolume>();
   /** LVM was asked last and did not answer. */
   #failure: { readonly error: unknown } | undefined;
