@@ -1,15 +1,17 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { csiDrivers, csiNodes, namespaces, nodes, storageClasses } from '../../src/kube/resource.ts';
 import { driverName, topologyKey } from '../../src/names.ts';
 import { Cluster } from '../../test/worlds/cluster/cluster.ts';
 import { stage } from '../../test/worlds/host/progress.ts';
 import { figureOf } from '../figure.ts';
 import type { CapacityResults, SideResults } from './results.ts';
-import { Side, type SideName } from './side.ts';
+import { namespaceOf, Side, type SideName } from './side.ts';
 
-const namespace = 'moorage-system';
 const nodeCounts = [3, 1000];
 const limitMs = 60_000;
 const changes = 20;
+/** Longer than either side waits between two writes of one object. */
+const pauseMs = 1500;
 const idleMs = 20_000;
 const requestsAtOnce = 16;
 
@@ -18,7 +20,7 @@ export async function measureCapacity(): Promise<CapacityResults> {
   const cluster = await Cluster.start({ nodes: 0 });
   try {
     await cluster.kubectl('apply', '-fdeploy/crd.yaml');
-    await cluster.kube.create(namespaces, { metadata: { name: namespace } });
+    for (const name of Object.values(namespaceOf)) await cluster.kube.create(namespaces, { metadata: { name } });
     await cluster.kube.create(csiDrivers, { metadata: { name: driverName }, spec: { storageCapacity: true } });
     const results: SideResults[] = [];
     for (const count of nodeCounts) {
@@ -39,7 +41,7 @@ async function measureSide(
   nodeCount: number,
   say: (detail: string) => void,
 ): Promise<SideResults> {
-  const side = await Side.start(cluster, name, namespace);
+  const side = await Side.start(cluster, name);
   const storageClass = `class-${name.toLowerCase()}-${nodeCount}`;
   try {
     say('a new class');
@@ -60,10 +62,12 @@ async function measureSide(
 
     say('single changes');
     const delays: number[] = [];
-    for (let i = 1; i <= changes && allMs !== undefined; i++) {
+    const measured = allMs === undefined ? 0 : changes; // while some nodes are still missing, a change waits behind them
+    for (let i = 1; i <= measured; i++) {
       const free = i * 2 ** 20;
       await setRoom(cluster, 'bench-0', free);
       delays.push((await side.until(() => side.count(storageClass, `${i}Mi`) === 1, limitMs)) ?? limitMs);
+      await delay(pauseMs);
     }
 
     say('a change on every node');

@@ -15,6 +15,9 @@ const ticksPerSecond = 100;
 
 export type SideName = 'Moorage' | 'csi-provisioner';
 
+/** Each publishes in its own: in ours, the controller removes what others have published. */
+export const namespaceOf = { Moorage: 'moorage-system', 'csi-provisioner': 'provisioner-system' } as const;
+
 /** Who publishes capacity: Moorage's controller, or csi-provisioner beside it. */
 export class Side {
   readonly #components: readonly Component[];
@@ -34,22 +37,21 @@ export class Side {
     this.#published = published;
   }
 
-  static async start(cluster: Cluster, name: SideName, namespace: string): Promise<Side> {
+  static async start(cluster: Cluster, name: SideName): Promise<Side> {
+    const namespace = namespaceOf[name];
     // Where the CSIDriver does not track capacity, the controller answers csi-provisioner and publishes nothing.
     const spec = { storageCapacity: name === 'Moorage' };
     await cluster.kube.patch(csiDrivers, driverName, { type: 'merge', body: { spec } });
+    const { authority, url } = cluster.controlPlane;
+    const kubeconfig = await authority.kubeconfig('bench', '/O=system:masters/CN=bench', url);
     const socket = join(cluster.dir, 'csi.sock');
     const controller = [
       ...[process.execPath, join(home, 'src', 'main.ts'), 'controller'],
-      ...[`--csi-socket=${socket}`, `--kubeconfig=${cluster.kubeconfig}`, '--metrics-addr=127.0.0.1:8079'],
-      ...['--leader-election=false', `--leader-election-namespace=${namespace}`],
+      ...[`--csi-socket=${socket}`, `--kubeconfig=${kubeconfig}`, '--metrics-addr=127.0.0.1:8079'],
+      ...['--leader-election=false', `--leader-election-namespace=${namespaceOf.Moorage}`],
     ];
     const provisioner = [
-      ...[
-        cluster.binaries.sidecars['csi-provisioner'],
-        `--csi-address=${socket}`,
-        `--kubeconfig=${cluster.kubeconfig}`,
-      ],
+      ...[cluster.binaries.sidecars['csi-provisioner'], `--csi-address=${socket}`, `--kubeconfig=${kubeconfig}`],
       ...['--feature-gates=Topology=true', '--strict-topology', '--leader-election=false'],
       ...['--enable-capacity', '--capacity-poll-interval=1s', '--capacity-ownerref-level=-1'],
     ];
