@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { cacheDir } from '../test/worlds/host/cache.ts';
+import { cacheDir } from '../worlds/host/cache.ts';
 
 /** The state of the one cluster that `npm run up` starts and `npm run down` ends. */
 export const clusterDir = join(cacheDir, 'up');

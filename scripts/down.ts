@@ -1,6 +1,6 @@
 // npm run down: stops everything that `npm run up` started, however far it came.
 import { existsSync } from 'node:fs';
-import { Cluster } from '../test/worlds/cluster/cluster.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
 import { clusterDir } from './cluster-dir.ts';
 import { singleRun } from './single-run.ts';
 

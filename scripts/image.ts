@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
 import { formatBytes } from '../src/base/quantity.ts';
-import { stage } from '../test/worlds/host/progress.ts';
+import { stage } from '../worlds/host/progress.ts';
 import { buildImage, imageName } from './image/build-image.ts';
 
 const [dir = join(import.meta.dirname, '..', 'dist', 'image')] = process.argv.slice(2);

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
-import { Machine } from '../test/worlds/machine/machine.ts';
+import { Machine } from '../worlds/machine/machine.ts';
 import { clusterDir } from './cluster-dir.ts';
 
 const usage = `npm run node -- shell NODE 'SCRIPT'   run SCRIPT on the node as root

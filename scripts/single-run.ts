@@ -1,7 +1,7 @@
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { identityOf, stillRuns } from '../test/worlds/host/process-identity.ts';
+import { identityOf, stillRuns } from '../worlds/host/process-identity.ts';
 
 const patienceMs = 5000;
 

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
+import { logicalVolumes } from '../src/api/logical-volume.ts';
 import { systemClock } from '../src/base/clock.ts';
 import { silentLog } from '../src/base/log.ts';
 import { Informer } from '../src/kube/informer.ts';
 import { type KubeObject, persistentVolumeClaims, pods, type Resource } from '../src/kube/resource.ts';
-import { logicalVolumes } from '../src/logical-volume/logical-volume.ts';
-import type { Cluster } from '../test/worlds/cluster/cluster.ts';
-import { isReady } from '../test/worlds/cluster/ready.ts';
-import { duration } from '../test/worlds/host/progress.ts';
+import type { Cluster } from '../worlds/cluster/cluster.ts';
+import { isReady } from '../worlds/cluster/ready.ts';
+import { duration } from '../worlds/host/progress.ts';
 
 const example = join(import.meta.dirname, '..', 'deploy', 'examples', 'statefulset.yaml');
 const namespace = 'default';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { heading } from '../test/worlds/host/progress.ts';
+import { heading } from '../worlds/host/progress.ts';
 import { addResults, messageOfError, nothingRun, readTestOutput } from './test-output.ts';
 
 const failing = `▶ volumes

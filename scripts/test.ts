@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
-import { ensureCsiSanity, ensureHelm } from '../test/worlds/cluster/binaries.ts';
-import { ensureClusterParts } from '../test/worlds/cluster/cluster.ts';
-import { ensurePackages } from '../test/worlds/host/packages.ts';
-import { duration, heading, stage } from '../test/worlds/host/progress.ts';
+import { ensureCsiSanity, ensureHelm } from '../worlds/cluster/binaries.ts';
+import { ensureClusterParts } from '../worlds/cluster/cluster.ts';
+import { ensurePackages } from '../worlds/host/packages.ts';
+import { duration, heading, stage } from '../worlds/host/progress.ts';
 import { addResults, messageOfError, nothingRun, readTestOutput, type TestResult } from './test-output.ts';
 
 const home = join(import.meta.dirname, '..');
@@ -29,8 +29,7 @@ const parts: Record<string, () => Promise<TestResult>> = {
     return result;
   },
   // In one process: to start one for each file would take four times as long as the tests.
-  unit: () =>
-    nodeTests(['src/**/*.test.ts', 'scripts/*.test.ts', 'test/worlds/**/*.test.ts'], ['--test-isolation=none']),
+  unit: () => nodeTests(['src/**/*.test.ts', 'scripts/*.test.ts', 'worlds/**/*.test.ts'], ['--test-isolation=none']),
   native: async () => {
     const packages = ['e2fsprogs', 'xfsprogs', 'btrfs-progs', 'util-linux'];
     await stage('Debian packages for filesystems', (say) => ensurePackages(packages, say));
@@ -40,7 +39,7 @@ const parts: Record<string, () => Promise<TestResult>> = {
   lvm: async () => {
     await ensureCsiSanity(); // a machine could not build it
     const inside = globSync('test/lvm/*.test.ts').sort();
-    const world = await tests([process.execPath, 'test/worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
+    const world = await tests([process.execPath, 'worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
     return addResults(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=2']));
   },
   install: () => nodeTests(['test/image/*.test.ts', 'test/chart/*.test.ts'], ['--test-concurrency=2']),

@@ -1,10 +1,10 @@
 // npm run up: a real cluster of three nodes with real LVM, Moorage on it, and a StatefulSet whose data survives its pod.
 import { dirname } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
-import { ensureHelm } from '../test/worlds/cluster/binaries.ts';
-import { Cluster } from '../test/worlds/cluster/cluster.ts';
-import { Moorage } from '../test/worlds/cluster/moorage.ts';
-import { duration, stage } from '../test/worlds/host/progress.ts';
+import { ensureHelm } from '../worlds/cluster/binaries.ts';
+import { Cluster } from '../worlds/cluster/cluster.ts';
+import { Moorage } from '../worlds/cluster/moorage.ts';
+import { duration, stage } from '../worlds/host/progress.ts';
 import { clusterDir } from './cluster-dir.ts';
 import { singleRun } from './single-run.ts';
 import { tellStory } from './story.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { driverName, topologyKey } from '../../src/api/names.ts';
 import { csiDrivers, csiNodes, namespaces, nodes, storageClasses } from '../../src/kube/resource.ts';
-import { driverName, topologyKey } from '../../src/names.ts';
-import { Cluster } from '../../test/worlds/cluster/cluster.ts';
-import { stage } from '../../test/worlds/host/progress.ts';
+import { Cluster } from '../../worlds/cluster/cluster.ts';
+import { stage } from '../../worlds/host/progress.ts';
 import { figureOf } from '../figure.ts';
 import type { CapacityResults, SideResults } from './results.ts';
 import { namespaceOf, Side, type SideName } from './side.ts';

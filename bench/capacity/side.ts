@@ -1,14 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { driverName } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { type PublishedCapacity, publishedCapacity } from '../../src/controller/capacity/plan.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { type CsiStorageCapacity, csiDrivers, csiStorageCapacities } from '../../src/kube/resource.ts';
-import { driverName } from '../../src/names.ts';
-import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
-import { Component } from '../../test/worlds/cluster/component.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import { Component } from '../../worlds/cluster/component.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 const ticksPerSecond = 100;

@@ -1,9 +1,9 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { run } from '../../src/base/exec.ts';
-import { stage } from '../../test/worlds/host/progress.ts';
-import { startMachine } from '../../test/worlds/lvm/machine-world.ts';
-import { quote } from '../../test/worlds/machine/quote.ts';
+import { stage } from '../../worlds/host/progress.ts';
+import { startMachine } from '../../worlds/lvm/machine-world.ts';
+import { quote } from '../../worlds/machine/quote.ts';
 import { ensureTopolvm } from '../topolvm/topolvm.ts';
 import type { Figures } from './figures.ts';
 import type { Memory } from './memory.ts';

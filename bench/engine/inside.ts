@@ -5,7 +5,7 @@
  * results are one JSON object on standard output.
  */
 import { dirname } from 'node:path';
-import { disks } from '../../test/worlds/lvm/inside.ts';
+import { disks } from '../../worlds/lvm/inside.ts';
 import { BareLvm, lvm, lvmScript } from './bare-lvm.ts';
 import { figuresOf, ratiosOf } from './figures.ts';
 import { Lvmd } from './lvmd.ts';

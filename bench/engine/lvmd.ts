@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { RpcClient } from '../../src/rpc/client.ts';
 import { LVService, VGService } from '../../src/rpc/gen/lvmd/lvmd_pb.ts';
-import { eventually } from '../../test/worlds/host/eventually.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import {
   grownBytes,
   type Place,

@@ -1,7 +1,7 @@
-import { Cluster } from '../../test/worlds/cluster/cluster.ts';
-import { Moorage } from '../../test/worlds/cluster/moorage.ts';
-import { values } from '../../test/worlds/cluster/values.ts';
-import { stage } from '../../test/worlds/host/progress.ts';
+import { Cluster } from '../../worlds/cluster/cluster.ts';
+import { Moorage } from '../../worlds/cluster/moorage.ts';
+import { values } from '../../worlds/cluster/values.ts';
+import { stage } from '../../worlds/host/progress.ts';
 import { podMemory } from './pod-memory.ts';
 import { afterDeletion, afterKill, afterUpgrade, type Restart } from './restart.ts';
 import { type InstallResults, restartFigures } from './results.ts';

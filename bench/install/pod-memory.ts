@@ -1,7 +1,7 @@
 import { pods } from '../../src/kube/resource.ts';
 import { namespace } from '../../test/chart/chart.ts';
-import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../../test/worlds/cluster/cluster-node.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
 
 /** What the processes of a container hold, in MiB. */
 export interface ContainerMemory {

@@ -1,12 +1,12 @@
 import { pods } from '../../src/kube/resource.ts';
 import { namespace } from '../../test/chart/chart.ts';
-import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../../test/worlds/cluster/cluster-node.ts';
-import { keepLog } from '../../test/worlds/cluster/kept-log.ts';
-import type { Moorage } from '../../test/worlds/cluster/moorage.ts';
-import { isReady } from '../../test/worlds/cluster/ready.ts';
-import { eventually } from '../../test/worlds/host/eventually.ts';
-import { type LogLine, logLines } from '../../test/worlds/host/log-line.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
+import { keepLog } from '../../worlds/cluster/kept-log.ts';
+import type { Moorage } from '../../worlds/cluster/moorage.ts';
+import { isReady } from '../../worlds/cluster/ready.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { type LogLine, logLines } from '../../worlds/host/log-line.ts';
 
 /** How an agent came back, in milliseconds since its predecessor was ended or asked to end. */
 export interface Restart {

@@ -1,4 +1,4 @@
-import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
 
 /** What the API server has been asked since it started, about LogicalVolumes and Nodes, and without watches. */
 export interface ApiRequests {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../../test/worlds/cluster/cluster-node.ts';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
 import type { Side } from './side.ts';
 
 const atOnce = 25;

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { run } from '../../src/base/exec.ts';
-import { Cluster } from '../../test/worlds/cluster/cluster.ts';
-import { type ClusterNode, volumeGroup } from '../../test/worlds/cluster/cluster-node.ts';
-import { stage } from '../../test/worlds/host/progress.ts';
-import { quote } from '../../test/worlds/machine/quote.ts';
+import { Cluster } from '../../worlds/cluster/cluster.ts';
+import { type ClusterNode, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
+import { stage } from '../../worlds/host/progress.ts';
+import { quote } from '../../worlds/machine/quote.ts';
 import { ensureTopolvm } from '../topolvm/topolvm.ts';
 import type { ApiRequests } from './api-requests.ts';
 import { type MemoryAfterLoad, makeForeignVolumes, memoryAfterLoad } from './memory.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import type { Cluster } from '../../test/worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../../test/worlds/cluster/cluster-node.ts';
-import { quote } from '../../test/worlds/machine/quote.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
+import { quote } from '../../worlds/machine/quote.ts';
 import { type ApiRequests, apiRequests, perVolume } from './api-requests.ts';
 import type { NodeRequest, NodeSample } from './inside.ts';
 import type { Side, SideName, Volume } from './side.ts';

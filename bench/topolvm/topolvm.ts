@@ -1,8 +1,8 @@
 import { symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { goBuild } from '../../test/worlds/cluster/go-build.ts';
-import { cached, keyOf } from '../../test/worlds/host/cache.ts';
-import { stage } from '../../test/worlds/host/progress.ts';
+import { goBuild } from '../../worlds/cluster/go-build.ts';
+import { cached, keyOf } from '../../worlds/host/cache.ts';
+import { stage } from '../../worlds/host/progress.ts';
 
 const module = import.meta.dirname;
 const mainPackage = 'github.com/topolvm/topolvm/cmd/hypertopolvm';

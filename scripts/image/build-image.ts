@@ -4,7 +4,7 @@ import { arch } from 'node:os';
 import { join } from 'node:path';
 import manifest from '../../package.json' with { type: 'json' };
 import { run } from '../../src/base/exec.ts';
-import type { Say } from '../../test/worlds/host/progress.ts';
+import type { Say } from '../../worlds/host/progress.ts';
 import { directories, links, otherFiles, otherPackages, programs } from './contents.ts';
 import { type DebianPackage, fetchPackages, release, type Versions } from './debian.ts';
 import { DebianFiles } from './debian-files.ts';

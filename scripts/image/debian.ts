@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { run } from '../../src/base/exec.ts';
-import { cached, keyOf } from '../../test/worlds/host/cache.ts';
-import type { Say } from '../../test/worlds/host/progress.ts';
+import { cached, keyOf } from '../../worlds/host/cache.ts';
+import type { Say } from '../../worlds/host/progress.ts';
 
 /**
  * The oldest release that has all we need: what its mkfs makes, older kernels can still mount.

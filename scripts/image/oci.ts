@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { constants, zstdCompress } from 'node:zlib';
-import { cached } from '../../test/worlds/host/cache.ts';
+import { cached } from '../../worlds/host/cache.ts';
 import { type TreeEntry, tar } from './tar.ts';
 
 const compress = promisify(zstdCompress);

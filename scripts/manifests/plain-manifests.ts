@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { ensureHelm } from '../../test/worlds/cluster/binaries.ts';
+import { ensureHelm } from '../../worlds/cluster/binaries.ts';
 
 const run = promisify(execFile);
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { isAlive } from '../../test/worlds/host/is-alive.ts';
+import { isAlive } from '../../worlds/host/is-alive.ts';
 import {
   CommandCancelled,
   CommandFailed,
@@ -17,7 +17,7 @@ import {
   type RunOptions,
 } from './exec.ts';
 import { Launcher } from './launcher.ts';
-import { ManualClock } from './manual-clock.ts';
+import { ManualClock } from './testing/manual-clock.ts';
 
 const timeoutMs = 60_000;
 const sh = (script: string) => ['sh', '-c', script] as const;

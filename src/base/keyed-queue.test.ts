@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as settle } from 'node:timers/promises';
 import * as fc from 'fast-check';
-import { KeyedQueue } from './keyed-queue.ts';
+import { KeyedQueue, Requeue } from './keyed-queue.ts';
 import { silentLog } from './log.ts';
-import { ManualClock } from './manual-clock.ts';
-import { Requeue } from './requeue.ts';
+import { ManualClock } from './testing/manual-clock.ts';
 
 /** A queue whose runs end when the test says so. */
 function workshop({ concurrency = 10, random = (): number => 1 } = {}) {

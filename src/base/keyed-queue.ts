@@ -1,7 +1,6 @@
 import type { Clock, Timer } from './clock.ts';
 import { messageOf } from './errors.ts';
 import type { Log } from './log.ts';
-import type { Requeue } from './requeue.ts';
 
 /** Waits for what is done elsewhere and may take long. Meanwhile another key may run in place of this one. */
 export type Aside = <T>(work: Promise<T>) => Promise<T>;
@@ -160,3 +159,13 @@ export class KeyedQueue {
     this.#delayed.delete(key);
   }
 }
+
+/** What a reconcile asks for when it has succeeded. A failure is thrown instead, and is retried with backoff. */
+export type Requeue = { readonly kind: 'never' } | { readonly kind: 'after'; readonly delayMs: number };
+
+export const Requeue = {
+  /** Done until something changes. */
+  never: { kind: 'never' },
+  /** Look again later, for what no watch can tell: a time that has come. */
+  after: (delayMs: number): Requeue => ({ kind: 'after', delayMs }),
+} as const;

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import * as fc from 'fast-check';
-import { isAlive } from '../../test/worlds/host/is-alive.ts';
+import { isAlive } from '../../worlds/host/is-alive.ts';
 import { run } from './exec.ts';
 import { Launcher } from './launcher.ts';
-import { ManualClock } from './manual-clock.ts';
+import { ManualClock } from './testing/manual-clock.ts';
 
 const timeoutMs = 60_000;
 
@@ -28,7 +28,7 @@ async function alone(script: string): Promise<string> {
     import { openSync, readdirSync } from 'node:fs';
     import { setImmediate as nextTurn } from 'node:timers/promises';
     import { Launcher } from ${JSON.stringify(import.meta.resolve('./launcher.ts'))};
-    import { ManualClock } from ${JSON.stringify(import.meta.resolve('./manual-clock.ts'))};
+    import { ManualClock } from ${JSON.stringify(import.meta.resolve('./testing/manual-clock.ts'))};
     const launcher = new Launcher({ env: process.env, clock: new ManualClock() });`;
   const node = [process.execPath, '--input-type=module', '--eval', `${start}\n${script}`] as const;
   return (await run(['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...node], { timeoutMs })).stdout.trim();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from './manual-clock.ts';
 import { RateLimit } from './rate-limit.ts';
+import { ManualClock } from './testing/manual-clock.ts';
 
 test('a burst passes at once, then it goes at the rate', async () => {
   const clock = new ManualClock();

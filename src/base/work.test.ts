@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Requeue } from './keyed-queue.ts';
 import { silentLog } from './log.ts';
-import { ManualClock } from './manual-clock.ts';
-import { Requeue } from './requeue.ts';
+import { ManualClock } from './testing/manual-clock.ts';
 import { type Work, Workers, type WorkQueue } from './work.ts';
 
 /** A reconciler whose watch the test moves. */

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { commands } from '../commands.ts';
-import { servingEngine } from '../lvmd/serving-engine.ts';
-import { InMemoryPool } from '../node/in-memory-pool.ts';
-import type { Erasure } from '../storage/pool.ts';
+import type { Erasure } from '../engine/pool.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
+import { servingEngine } from '../lvmd/testing/serving-engine.ts';
 import { runCommand } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
 

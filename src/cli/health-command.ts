@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { MoorageError } from '../base/errors.ts';
 import { type Flags, flag, parseFlags, text } from '../base/flags.ts';
-import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
+import { parseStorageConfig } from '../engine/config/device-classes-yaml.ts';
 import type { Command } from './command.ts';
 import { EngineClient } from './engine-client.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
+import type { StoredLogicalVolume } from '../api/logical-volume.ts';
 import { checkUninstall, VolumesLeft } from './uninstall-check.ts';
 
 function volume(name: string, claim?: string): StoredLogicalVolume {

@@ -1,6 +1,6 @@
+import { logicalVolumes, type StoredLogicalVolume } from '../api/logical-volume.ts';
+import { claimName } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
-import { logicalVolumes, type StoredLogicalVolume } from '../logical-volume/logical-volume.ts';
-import { claimName } from '../names.ts';
 
 /** What it asks of the API server. */
 interface Volumes {

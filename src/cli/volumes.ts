@@ -1,5 +1,5 @@
+import { claimName } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
-import { claimName } from '../names.ts';
 import type { LogicalVolume } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineClient } from './engine-client.ts';
 

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { logicalVolumes } from '../api/logical-volume.ts';
+import { driverName } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { type Work, Workers } from '../base/work.ts';
-import { controllerService } from '../csi/controller-service.ts';
+import { controllerService } from '../csi/controller/controller-service.ts';
 import { identityService } from '../csi/identity-service.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
@@ -16,7 +18,6 @@ import {
   persistentVolumeClaims,
   storageClasses,
 } from '../kube/resource.ts';
-import { logicalVolumes } from '../logical-volume/logical-volume.ts';
 import { callLatency } from '../metrics/latency.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
@@ -24,24 +25,23 @@ import { blindIn, stuckIn } from '../metrics/progress.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
 import { securedBy } from '../metrics/secured.ts';
 import { watchMetrics } from '../metrics/watch-metrics.ts';
-import { driverName } from '../names.ts';
 import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { WebhookServer } from '../webhook/webhook-server.ts';
-import { AnnotatedCapacities, annotatedNode } from './annotated-capacities.ts';
+import { AnnotatedCapacities, annotatedNode } from './capacity/annotated-capacities.ts';
 import { publishedCapacity } from './capacity/plan.ts';
 import { registeredNode, scheduledClass, storageCapacities, trackingDriver } from './capacity/storage-capacities.ts';
-import { ClaimScheduling } from './claim-scheduling.ts';
 import { volumeEvents } from './events/volume-events.ts';
 import { heldClaim, heldClaims } from './held-claims.ts';
-import { LogicalVolumeObjects } from './logical-volume-objects.ts';
-import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
-import { LogicalVolumeStore } from './logical-volume-store.ts';
-import { NodeRemoval } from './node-removal.ts';
-import { nodeRemovals } from './node-removals.ts';
+import { NodeRemoval } from './node-removal/node-removal.ts';
+import { nodeRemovals } from './node-removal/work.ts';
 import { refusedVolumes } from './refused-volumes.ts';
+import { ClaimScheduling } from './volumes/claim-scheduling.ts';
+import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
+import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
+import { LogicalVolumeStore } from './volumes/logical-volume-store.ts';
 
 export interface ControllerOptions {
   readonly csiSocket: string;

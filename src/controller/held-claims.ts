@@ -1,11 +1,11 @@
+import { oldClaimFinalizers } from '../api/names.ts';
+import { Requeue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
-import { Requeue } from '../base/requeue.ts';
 import type { Work } from '../base/work.ts';
 import { isConflict, isNotFound } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Informer } from '../kube/informer.ts';
 import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../kube/resource.ts';
-import { oldClaimFinalizers } from '../names.ts';
 
 /** A claim that is being deleted and waits for nobody: TopoLVM's finalizer holds it, and TopoLVM is gone. */
 export interface HeldClaim {

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { type LogicalVolume, type LogicalVolumeStatus, logicalVolumes } from '../api/logical-volume.ts';
+import { logicalVolume } from '../api/names.ts';
 import { silentLog } from '../base/log.ts';
-import { ManualClock } from '../base/manual-clock.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
 import { Workers } from '../base/work.ts';
 import type { Informer } from '../kube/informer.ts';
-import { type LogicalVolume, type LogicalVolumeStatus, logicalVolumes } from '../logical-volume/logical-volume.ts';
-import { logicalVolume } from '../names.ts';
-import { InMemoryCluster } from './in-memory-cluster.ts';
 import { refusedVolumes } from './refused-volumes.ts';
+import { InMemoryCluster } from './testing/in-memory-cluster.ts';
 
 const minuteMs = 60_000;
 const refusal: LogicalVolumeStatus = { code: 5, message: 'no such source' };

@@ -1,17 +1,17 @@
-import type { Clock } from '../base/clock.ts';
-import type { Log } from '../base/log.ts';
-import { Requeue } from '../base/requeue.ts';
-import type { Work } from '../base/work.ts';
-import { isConflict } from '../kube/api-error.ts';
-import type { KubeClient } from '../kube/client.ts';
-import type { Informer } from '../kube/informer.ts';
 import {
   deleting,
   failureOf,
   type LogicalVolume,
   logicalVolumes,
   type StoredLogicalVolume,
-} from '../logical-volume/logical-volume.ts';
+} from '../api/logical-volume.ts';
+import type { Clock } from '../base/clock.ts';
+import { Requeue } from '../base/keyed-queue.ts';
+import type { Log } from '../base/log.ts';
+import type { Work } from '../base/work.ts';
+import { isConflict } from '../kube/api-error.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { Informer } from '../kube/informer.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'delete'>;

@@ -5,7 +5,7 @@ import {
   Identity,
   PluginCapability_Service_Type as Service,
 } from '../rpc/gen/csi/v1/csi_pb.ts';
-import { serving } from '../rpc/serving.ts';
+import { serving } from '../rpc/testing/serving.ts';
 import { identityService } from './identity-service.ts';
 
 const timeoutMs = 10_000;

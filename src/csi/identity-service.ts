@@ -1,4 +1,4 @@
-import { driverName } from '../names.ts';
+import { driverName } from '../api/names.ts';
 import {
   PluginCapability_VolumeExpansion_Type as Expansion,
   type Identity,

@@ -1,6 +1,6 @@
+import { ioLimitNames } from '../api/names.ts';
 import { InvalidInput } from '../base/errors.ts';
 import { parseQuantity } from '../base/quantity.ts';
-import { ioLimitNames } from '../names.ts';
 
 export type IoLimit = keyof typeof ioLimitNames;
 

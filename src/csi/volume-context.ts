@@ -1,8 +1,8 @@
+import { ephemeralSizeAttributes, parameterPrefixes, parameters, publishContext } from '../api/names.ts';
 import { InvalidInput } from '../base/errors.ts';
-import { ephemeralSizeAttributes, parameterPrefixes, parameters, publishContext } from '../names.ts';
-import type { Filesystem } from '../storage/filesystem.ts';
-import { type Owner, untouchedRoot } from '../storage/filesystem-root.ts';
-import { parseMkfsOptions } from '../storage/mkfs-options.ts';
+import type { Filesystem } from '../filesystem/filesystem.ts';
+import { parseMkfsOptions } from '../filesystem/mkfs-options.ts';
+import { type Owner, untouchedRoot } from '../filesystem/root.ts';
 import type { VolumeUse } from './volume-use.ts';
 
 /** What CreateVolume answers, and the kubelet brings along with each call about the volume: texts by name. */

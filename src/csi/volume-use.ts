@@ -1,6 +1,6 @@
 import { InvalidInput, MoorageError } from '../base/errors.ts';
+import { type Filesystem, filesystems } from '../filesystem/filesystem.ts';
 import { VolumeCapability_AccessMode_Mode as Mode, type VolumeCapability } from '../rpc/gen/csi/v1/csi_pb.ts';
-import { type Filesystem, filesystems } from '../storage/filesystem.ts';
 import { required } from './required.ts';
 
 /** What a volume is used as. */

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { ManualClock } from '../base/manual-clock.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
 import { connectionFromKubeconfig, connectionInCluster } from './credentials.ts';
 
 async function directory(t: TestContext, files: Record<string, string>): Promise<string> {

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isAlreadyExists } from './api-error.ts';
 import type { KubeClient } from './client.ts';
-import { microTime } from './micro-time.ts';
-import { apiVersionOf, type Event, events, type KubeObject, type Resource } from './resource.ts';
+import { apiVersionOf, type Event, events, type KubeObject, microTime, type Resource } from './resource.ts';
 
 /** Something to tell people about an object. It must not hold a secret. */
 export interface Happening {

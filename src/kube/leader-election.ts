@@ -6,8 +6,7 @@ import { isAlreadyExists, isConflict } from './api-error.ts';
 import type { KubeClient } from './client.ts';
 import { Deadline } from './deadline.ts';
 import { Informer } from './informer.ts';
-import { microTime } from './micro-time.ts';
-import { type Lease, leases, type Stored } from './resource.ts';
+import { type Lease, leases, microTime, type Stored } from './resource.ts';
 
 export interface LeaderElectionOptions {
   readonly client: KubeClient;

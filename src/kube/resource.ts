@@ -197,3 +197,8 @@ export function pathOf(resource: Resource<KubeObject>, namespace?: string): stri
 export function apiVersionOf(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
 }
+
+/** A moment as Leases and Events write it: with six digits after the second, of which we know three. */
+export function microTime(atMs: number): string {
+  return new Date(atMs).toISOString().replace('Z', '000Z');
+}

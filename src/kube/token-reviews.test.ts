@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../base/manual-clock.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
 import type { KubeClient } from './client.ts';
 import type { KubeObject, Resource } from './resource.ts';
 import { TokenReviews } from './token-reviews.ts';

@@ -6,7 +6,7 @@ import { json, refusal, reset, ScriptedServer, silence, watch } from '../../test
 import { systemClock } from '../base/clock.ts';
 import { codeOf } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
-import { ManualClock } from '../base/manual-clock.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
 import type { CredentialSource } from './connection.ts';
 import { StreamSilent, Transport } from './transport.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Listeners } from '../base/listeners.ts';
-import { InMemoryPool } from '../node/in-memory-pool.ts';
-import { Pools } from '../storage/pools.ts';
-import { changes } from './changes.ts';
+import { Pools } from '../engine/pools.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
+import { changes } from './vg-service.ts';
 
 const volume = (id: string) => ({ id, sizeBytes: 1n, tags: [] });
 

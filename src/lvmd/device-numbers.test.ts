@@ -3,8 +3,8 @@ import { mkdtempSync, renameSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { splitDeviceNumber } from '../base/device-number.ts';
 import { silentLog } from '../base/log.ts';
-import { splitDeviceNumber } from '../storage/device-number.ts';
 import { DeviceNumbers } from './device-numbers.ts';
 
 interface Watch {

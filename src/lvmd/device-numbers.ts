@@ -1,9 +1,9 @@
 import { type BigIntStats, statSync, watch } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type DeviceNumber, splitDeviceNumber } from '../base/device-number.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import { type DeviceNumber, splitDeviceNumber } from '../storage/device-number.ts';
 
 /** The names of devices, as the system has them. */
 export interface DeviceTree {

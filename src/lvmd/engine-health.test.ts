@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { CommandTimedOut } from '../base/exec.ts';
 import { silentLog } from '../base/log.ts';
-import { ManualClock } from '../base/manual-clock.ts';
-import { InMemoryPool } from '../node/in-memory-pool.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
+import { PoolMissing } from '../engine/errors.ts';
+import { BeingOpened, Pools } from '../engine/pools.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import {
   HealthCheckRequestSchema,
   HealthCheckResponse_ServingStatus as Status,
 } from '../rpc/gen/grpc/health/v1/health_pb.ts';
-import { PoolMissing } from '../storage/errors.ts';
-import { BeingOpened, Pools } from '../storage/pools.ts';
 import { engineHealth, engineProblems } from './engine-health.ts';
 
 const { signal } = new AbortController();

@@ -2,11 +2,11 @@ import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
 import type { KeyedQueue } from '../base/keyed-queue.ts';
+import type { Pool } from '../engine/pool.ts';
+import { BeingOpened, type Pools } from '../engine/pools.ts';
 import { stuckIn } from '../metrics/progress.ts';
 import { type Health, HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import type { Pool } from '../storage/pool.ts';
-import { BeingOpened, type Pools } from '../storage/pools.ts';
 
 /** Longer than LVM waits for its own slowest change, shorter than a prober's patience. */
 const patienceMs = 10_000;

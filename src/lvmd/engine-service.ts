@@ -2,11 +2,11 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { pause } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
+import type { Erasure, Pool } from '../engine/pool.ts';
+import type { Pools } from '../engine/pools.ts';
+import { checkVolumeId } from '../engine/volume-id.ts';
 import type { EngineService, ErasureSchema, PoolSchema } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import type { Erasure, Pool } from '../storage/pool.ts';
-import type { Pools } from '../storage/pools.ts';
-import { checkVolumeId } from '../storage/volume-id.ts';
 import { addedTags, checkDeviceClass, refuseUnknownFields } from './requests.ts';
 
 /** Often enough for a person who watches a figure grow. */

@@ -5,10 +5,10 @@ import { WireType } from '@bufbuild/protobuf/wire';
 import * as fc from 'fast-check';
 import { codeOf, messageOf } from '../base/errors.ts';
 import { CommandTimedOut } from '../base/exec.ts';
-import { InMemoryPool } from '../node/in-memory-pool.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { RpcClient } from '../rpc/client.ts';
 import { CreateLVRequestSchema, LVService } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { servingEngine } from './serving-engine.ts';
+import { servingEngine } from './testing/serving-engine.ts';
 
 const options = { timeoutMs: 10_000 };
 const mebibyte = 1024n ** 2n;

@@ -1,10 +1,10 @@
 import { InvalidInput } from '../base/errors.ts';
+import { VolumeNotFound } from '../engine/errors.ts';
+import type { Pool } from '../engine/pool.ts';
+import type { Pools } from '../engine/pools.ts';
+import { checkVolumeId } from '../engine/volume-id.ts';
 import type { LVService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import { VolumeNotFound } from '../storage/errors.ts';
-import type { Pool } from '../storage/pool.ts';
-import type { Pools } from '../storage/pools.ts';
-import { checkVolumeId } from '../storage/volume-id.ts';
 import {
   checkDeviceClass,
   checkOptionClass,

@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
+import { parseStorageConfig } from '../engine/config/device-classes-yaml.ts';
+import { StorageEngine } from '../engine/storage-engine.ts';
 import { configGauge } from '../metrics/config-gauge.ts';
 import { callLatency, operationLatency } from '../metrics/latency.ts';
 import { lvmMetrics } from '../metrics/lvm-metrics.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
-import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
-import { StorageEngine } from '../storage/storage-engine.ts';
 import { engineProblems } from './engine-health.ts';
 import { mustBeOnlyLvmd, serveLvmd } from './lvmd-server.ts';
 

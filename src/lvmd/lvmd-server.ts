@@ -1,12 +1,12 @@
 import type { Clock } from '../base/clock.ts';
 import { MoorageError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
+import type { Pools } from '../engine/pools.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { type AnsweredCall, RpcServer } from '../rpc/server.ts';
 import { nobodyListens } from '../rpc/socket-answers.ts';
-import type { Pools } from '../storage/pools.ts';
 import { DeviceNumbers } from './device-numbers.ts';
 import { engineHealth } from './engine-health.ts';
 import { engineService } from './engine-service.ts';

@@ -4,13 +4,13 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
 import { MoorageError } from '../base/errors.ts';
 import { silentLog } from '../base/log.ts';
+import type { NewSnapshot } from '../engine/pool.ts';
 import {
   EmptySchema,
   GetLVListResponseSchema,
   type LogicalVolumeSchema,
   ResizeLVResponseSchema,
 } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import type { NewSnapshot } from '../storage/pool.ts';
 import { type Lvmd, RemotePool } from './remote-pool.ts';
 
 const { signal } = new AbortController();

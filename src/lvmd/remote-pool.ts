@@ -1,13 +1,13 @@
 import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
+import { mustNotBeBound } from '../engine/bound-device.ts';
+import { NotMadeHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../engine/pool.ts';
+import { createdTag, isMadeHere } from '../engine/tags.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
-import { mustNotBeBound } from '../storage/bound-device.ts';
-import { NotMadeHere, VolumeExists, VolumeNotFound } from '../storage/errors.ts';
-import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../storage/pool.ts';
-import { createdTag, isMadeHere } from '../storage/tags.ts';
 
 /** The services of an lvmd, ours or TopoLVM's. */
 export interface Lvmd {

@@ -2,13 +2,12 @@ import { isDeepStrictEqual } from 'node:util';
 import { abortable } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { codeOf, MoorageError } from '../base/errors.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
+import { KeyedQueue, Requeue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
-import { Requeue } from '../base/requeue.ts';
+import { Pools } from '../engine/pools.ts';
 import { RpcClient } from '../rpc/client.ts';
 import { LVService, VGService, type WatchResponse } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
-import { Pools } from '../storage/pools.ts';
 import { type Lvmd, RemotePool } from './remote-pool.ts';
 
 interface Collaborators {

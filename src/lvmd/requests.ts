@@ -1,7 +1,7 @@
 import type { Message } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
-import { createdTag } from '../storage/tags.ts';
-import { checkAddedTags, checkNewTags } from '../storage/volume-id.ts';
+import { createdTag } from '../engine/tags.ts';
+import { checkAddedTags, checkNewTags } from '../engine/volume-id.ts';
 
 /** Large enough for anything that we want to refuse in our own words. */
 export const maxRequestBytes = 16 * 1024 * 1024;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { InMemoryPool } from '../node/in-memory-pool.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { RpcClient } from '../rpc/client.ts';
 import { VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { servingEngine } from './serving-engine.ts';
+import { servingEngine } from './testing/serving-engine.ts';
 
 const mebibyte = 1024n ** 2n;
 const { signal } = new AbortController();

@@ -1,9 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { abortable } from '../base/abortable.ts';
+import type { Pool } from '../engine/pool.ts';
+import type { Pools } from '../engine/pools.ts';
 import type { VGService, WatchItemSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import type { Pool } from '../storage/pool.ts';
-import type { Pools } from '../storage/pools.ts';
-import { changes } from './changes.ts';
 import { checkDeviceClass, refuseUnknownFields } from './requests.ts';
 import type { VolumeMessages } from './volume-message.ts';
 
@@ -49,4 +49,22 @@ function watchItem(pool: Pool): MessageInitShape<typeof WatchItemSchema> {
     // TopoLVM's node announces this figure: of a pool that fills up nothing more may be promised.
     ...(thin && { thinPool: { ...thin, overprovisionBytes: freeBytes } }),
   };
+}
+
+/**
+ * Yields at once, and again whenever pools have changed since: changes that come while the consumer is busy are one.
+ * Throws the signal's reason when that is aborted.
+ */
+export async function* changes(pools: Pick<Pools, 'onChange'>, signal: AbortSignal): AsyncGenerator<void> {
+  let news = Promise.withResolvers<void>();
+  const stop = pools.onChange(() => news.resolve());
+  try {
+    for (;;) {
+      news = Promise.withResolvers();
+      yield;
+      await abortable(news.promise, signal);
+    }
+  } finally {
+    stop();
+  }
 }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fromBinary } from '@bufbuild/protobuf';
 import { silentLog } from '../base/log.ts';
+import type { Volume } from '../engine/pool.ts';
 import { GetLVListResponseSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { encode } from '../rpc/service-definition.ts';
-import type { Volume } from '../storage/pool.ts';
 import { DeviceNumbers } from './device-numbers.ts';
 import { VolumeMessages } from './volume-message.ts';
 

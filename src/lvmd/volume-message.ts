@@ -1,9 +1,9 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import type { DeviceNumber } from '../base/device-number.ts';
+import type { Volume } from '../engine/pool.ts';
 import { GetLVListResponseSchema, LogicalVolumeSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { encodedMessage } from '../rpc/service-definition.ts';
-import type { DeviceNumber } from '../storage/device-number.ts';
-import type { Volume } from '../storage/pool.ts';
 import type { DeviceNumbers } from './device-numbers.ts';
 
 type VolumeMessage = MessageInitShape<typeof LogicalVolumeSchema>;

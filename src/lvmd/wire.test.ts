@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Client, credentials } from '@grpc/grpc-js';
-import { InMemoryPool } from '../node/in-memory-pool.ts';
-import { servingEngine } from './serving-engine.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
+import { servingEngine } from './testing/serving-engine.ts';
 
 /** Messages byte by byte, as TopoLVM's clients send and expect them: what our own code generator thinks is not asked. */
 const number = (field: number, value: bigint | number) => Buffer.concat([varint(field << 3), varint(value)]);

@@ -1,4 +1,4 @@
-import { metrics } from '../names.ts';
+import { metrics } from '../api/names.ts';
 import { gauge, type Metric } from './metric.ts';
 
 /** Tells whoever watches that a change of the configuration was refused, and the one of before is still in use. */

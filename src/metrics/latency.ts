@@ -1,7 +1,7 @@
 import { Histogram } from 'prom-client';
-import { metrics } from '../names.ts';
+import { metrics } from '../api/names.ts';
+import type { DoneOperation } from '../engine/observed-pool.ts';
 import type { AnsweredCall } from '../rpc/server.ts';
-import type { DoneOperation } from '../storage/observed-pool.ts';
 import type { Metric } from './metric.ts';
 
 /** Few, as each costs a number a label: what comes from memory, one LVM command, a mkfs, an erasure. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { newLvmFigures } from '../storage/lvm/lvm-figures.ts';
+import { newLvmFigures } from '../engine/lvm/lvm-figures.ts';
 import { exposition } from './exposition.ts';
 import { lvmMetrics } from './lvm-metrics.ts';
 

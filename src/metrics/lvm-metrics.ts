@@ -1,5 +1,5 @@
-import { metrics } from '../names.ts';
-import type { LvmFigures } from '../storage/lvm/lvm-figures.ts';
+import { metrics } from '../api/names.ts';
+import type { LvmFigures } from '../engine/lvm/lvm-figures.ts';
 import { counter, type Metric } from './metric.ts';
 
 /** What LVM had to do, and how well: a node whose commands do not go through a shell is slow, and should be looked at. */

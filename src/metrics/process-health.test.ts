@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../base/manual-clock.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
 import { exposition } from './exposition.ts';
 import { callLatency, operationLatency } from './latency.ts';
 import type { Metric } from './metric.ts';

@@ -1,5 +1,5 @@
+import { metrics } from '../api/names.ts';
 import type { KeyedQueue } from '../base/keyed-queue.ts';
-import { metrics } from '../names.ts';
 import { gauge, type Metric } from './metric.ts';
 
 /** Work that waits, is done, or failed and is tried again: a queue that only grows is a process in trouble. */

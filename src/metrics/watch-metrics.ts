@@ -1,5 +1,5 @@
+import { metrics } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
-import { metrics } from '../names.ts';
 import { counter, gauge, type Metric } from './metric.ts';
 
 /** What an informer tells of its health. */

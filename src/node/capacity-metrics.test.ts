@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Pools } from '../engine/pools.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { exposition } from '../metrics/exposition.ts';
-import { Pools } from '../storage/pools.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
-import { InMemoryPool } from './in-memory-pool.ts';
 
 test('the metrics show the room of the moment; those of a thin pool only where there is one', async () => {
   const pool = new InMemoryPool('ssd', 1000n);

@@ -1,7 +1,7 @@
+import { metrics } from '../api/names.ts';
+import type { Capacity } from '../engine/pool.ts';
+import type { Pools } from '../engine/pools.ts';
 import { gauge, type Metric } from '../metrics/metric.ts';
-import { metrics } from '../names.ts';
-import type { Capacity } from '../storage/pool.ts';
-import type { Pools } from '../storage/pools.ts';
 
 /** The room of each pool, read at the moment somebody asks. */
 export function capacityMetrics(nodeName: string, pools: Pick<Pools, 'all'>): readonly Metric[] {

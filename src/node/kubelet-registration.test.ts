@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '../base/log.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
-import { serving } from '../rpc/serving.ts';
+import { serving } from '../rpc/testing/serving.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 
 test('the kubelet learns which driver it is and where it serves', async (t) => {

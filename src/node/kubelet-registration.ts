@@ -1,6 +1,6 @@
 import { join } from 'node:path';
+import { driverName } from '../api/names.ts';
 import type { Log } from '../base/log.ts';
-import { driverName } from '../names.ts';
 import type { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 

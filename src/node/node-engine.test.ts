@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { systemClock } from '../base/clock.ts';
 import { run } from '../base/exec.ts';
 import { silentLog } from '../base/log.ts';
-import { servingEngine } from '../lvmd/serving-engine.ts';
-import { InMemoryPool } from './in-memory-pool.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
+import { servingEngine } from '../lvmd/testing/serving-engine.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 
 const { signal } = new AbortController();

@@ -1,6 +1,9 @@
+import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
+import type { Pools } from '../engine/pools.ts';
+import { StorageEngine } from '../engine/storage-engine.ts';
 import { engineProblems } from '../lvmd/engine-health.ts';
 import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
 import { RemotePools } from '../lvmd/remote-pools.ts';
@@ -8,11 +11,8 @@ import { configGauge } from '../metrics/config-gauge.ts';
 import { operationLatency } from '../metrics/latency.ts';
 import { lvmMetrics } from '../metrics/lvm-metrics.ts';
 import type { Metric } from '../metrics/metric.ts';
-import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../names.ts';
 import type { AnsweredCall } from '../rpc/server.ts';
-import type { Pools } from '../storage/pools.ts';
-import { StorageEngine } from '../storage/storage-engine.ts';
-import { capacityAnnotations } from './capacity-annotations.ts';
+import { capacityAnnotations } from './node-object/capacity-annotations.ts';
 
 export interface NodeEngineOptions {
   readonly configFile: string;

@@ -1,11 +1,11 @@
 import { statfs } from 'node:fs/promises';
+import { claimName, metrics } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
+import { blockDeviceAt } from '../base/device-number.ts';
+import type { Volume } from '../engine/pool.ts';
+import type { Pools } from '../engine/pools.ts';
 import { gauge, type Metric, type Sample } from '../metrics/metric.ts';
-import { claimName, metrics } from '../names.ts';
-import { blockDeviceAt } from '../storage/device-number.ts';
-import type { Volume } from '../storage/pool.ts';
-import type { Pools } from '../storage/pools.ts';
-import { mountedDevices } from './mounted-devices.ts';
+import { mountedDevices } from '../volumes/mounted-devices.ts';
 
 interface Collaborators {
   readonly nodeName: string;

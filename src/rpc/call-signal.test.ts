@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { codeOf } from '../base/errors.ts';
-import { ManualClock } from '../base/manual-clock.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
 import { CallSignal } from './call-signal.ts';
 
 const timeoutMs = 100;

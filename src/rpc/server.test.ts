@@ -10,11 +10,11 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { systemClock } from '../base/clock.ts';
 import { InvalidInput } from '../base/errors.ts';
 import { createLog, silentLog } from '../base/log.ts';
-import { ManualClock } from '../base/manual-clock.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
 import { CallFailed, RpcClient } from './client.ts';
 import { Controller, GetPluginInfoResponseSchema, Identity } from './gen/csi/v1/csi_pb.ts';
 import { type AnsweredCall, type Implementation, RpcServer, type RpcServerOptions } from './server.ts';
-import { serving } from './serving.ts';
+import { serving } from './testing/serving.ts';
 
 const timeoutMs = 10_000;
 

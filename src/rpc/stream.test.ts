@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { InvalidInput } from '../base/errors.ts';
 import { Health, HealthCheckResponse_ServingStatus as Status } from './gen/grpc/health/v1/health_pb.ts';
 import type { Implementation } from './server.ts';
-import { serving, startServing } from './serving.ts';
+import { serving, startServing } from './testing/serving.ts';
 
 const { signal } = new AbortController();
 

@@ -1,8 +1,7 @@
 import * as v from 'valibot';
+import { capacityAnnotationPrefix } from '../api/names.ts';
 import { InvalidInput } from '../base/errors.ts';
 import type { Answer } from '../http/json-server.ts';
-import { predicate } from './predicate.ts';
-import { prioritize } from './prioritize.ts';
 import type { Divisors } from './scheduler-config.ts';
 
 const annotated = v.looseObject({
@@ -42,4 +41,88 @@ function parseArgs(body: unknown): v.InferOutput<typeof extenderArgs> {
   const [issue] = result.issues;
   const remedy = 'send Pod and Nodes, as kube-scheduler does for an extender with nodeCacheCapable: false';
   throw new InvalidInput(`${v.getDotPath(issue) ?? 'the body'}: ${issue.message}; ${remedy}`);
+}
+
+export interface Predicate<N extends Annotated> {
+  readonly fitting: readonly N[];
+  /** Why the others do not fit, in TopoLVM's words, by name. */
+  readonly failed: Readonly<Record<string, string>>;
+}
+
+/** The nodes that have room for all that the pod asks for. A pod that asks for nothing fits everywhere. */
+export function predicate<N extends Annotated>(pod: Annotated, nodes: readonly N[]): Predicate<N> {
+  const requested = requestedBytes(pod);
+  const fitting: N[] = [];
+  const failed: Record<string, string> = {};
+  for (const node of nodes) {
+    const reason = whyNot(node, requested);
+    if (reason === undefined) fitting.push(node);
+    else failed[node.metadata.name ?? ''] = reason;
+  }
+  return { fitting, failed };
+}
+
+function whyNot(node: Annotated, requested: ReadonlyMap<string, bigint>): string | undefined {
+  for (const [deviceClass, bytes] of requested) {
+    const capacity = capacityText(node, deviceClass);
+    if (capacity === undefined) return 'no capacity annotation';
+    if (!/^\d+$/.test(capacity)) return `bad capacity annotation: ${capacity}`;
+    if (BigInt(capacity) < bytes) return 'out of VG free space';
+  }
+  return undefined;
+}
+
+/** A Pod or a Node, as far as the extender looks at it. */
+export interface Annotated {
+  readonly metadata: {
+    readonly name?: string | undefined;
+    readonly annotations?: Readonly<Record<string, string>> | null | undefined;
+  };
+}
+
+/** What the pod webhook wrote on a pod, by device class; what is no number was written by somebody else and asks for nothing. */
+export function requestedBytes(pod: Annotated): ReadonlyMap<string, bigint> {
+  const requested = new Map<string, bigint>();
+  for (const [key, value] of Object.entries(pod.metadata.annotations ?? {})) {
+    const isRequest = key.startsWith(capacityAnnotationPrefix) && /^\d+$/.test(value);
+    if (isRequest) requested.set(key.slice(capacityAnnotationPrefix.length), BigInt(value));
+  }
+  return requested;
+}
+
+/** What a node wrote on itself for a device class; undefined if it wrote nothing. */
+export function capacityText(node: Annotated, deviceClass: string): string | undefined {
+  return node.metadata.annotations?.[`${capacityAnnotationPrefix}${deviceClass}`];
+}
+
+/** One answer of the extender, as kube-scheduler reads it. */
+export interface HostPriority {
+  readonly host: string;
+  readonly score: number;
+}
+
+const gibi = 1024n ** 3n;
+const maxScore = 10;
+
+/** Scores each node by the room of its tightest class among those that the pod asks for; more room is better. */
+export function prioritize(pod: Annotated, nodes: readonly Annotated[], divisors: Divisors): HostPriority[] {
+  const classes = [...requestedBytes(pod).keys()];
+  if (classes.length === 0) return [];
+  return nodes.map((node) => ({ host: node.metadata.name ?? '', score: scoreOf(node, classes, divisors) }));
+}
+
+function scoreOf(node: Annotated, classes: readonly string[], divisors: Divisors): number {
+  const scores = classes.flatMap((deviceClass) => {
+    const capacity = capacityText(node, deviceClass);
+    return capacity === undefined ? [] : [capacityScore(capacity, divisors.of(deviceClass))];
+  });
+  return scores.length === 0 ? 0 : Math.min(...scores);
+}
+
+/** The logarithm of the GiB over the divisor, from 1 to 10; 0 only for nothing at all. */
+function capacityScore(capacity: string, divisor: number): number {
+  const bytes = /^\d+$/.test(capacity) ? BigInt(capacity) : 0n;
+  if (bytes === 0n) return 0;
+  const score = Math.trunc(Math.log2(Number(bytes / gibi) / divisor)); // minus infinity below one GiB
+  return Math.min(Math.max(score, 1), maxScore);
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { predicate } from './predicate.ts';
+import { predicate } from './extender.ts';
 
 const gibi = 1024 ** 3;
 

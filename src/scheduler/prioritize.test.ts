@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { prioritize } from './prioritize.ts';
+import { prioritize } from './extender.ts';
 import { parseSchedulerConfig } from './scheduler-config.ts';
 
 const gibi = 1024n ** 3n;

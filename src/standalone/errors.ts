@@ -1,5 +1,5 @@
 import { MoorageError } from '../base/errors.ts';
-import type { ContentSource } from '../csi/volume-store.ts';
+import type { ContentSource } from '../csi/controller/volume-store.ts';
 
 export class NotThisNode extends MoorageError {
   readonly code = 'ResourceExhausted';

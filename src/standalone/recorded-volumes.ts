@@ -1,6 +1,6 @@
 import { KeyedLock } from '../base/keyed-lock.ts';
-import type { Pool, Volume } from '../storage/pool.ts';
-import { DeviceClassUnavailable, type Pools } from '../storage/pools.ts';
+import type { Pool, Volume } from '../engine/pool.ts';
+import { DeviceClassUnavailable, type Pools } from '../engine/pools.ts';
 import { isIdOfOurs, recordIn, type VolumeRecord } from './volume-record.ts';
 
 /** A volume that was made by a call of CSI. */

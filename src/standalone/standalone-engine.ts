@@ -1,12 +1,8 @@
 import { mkdir, readFile } from 'node:fs/promises';
+import { parseStorageConfig } from '../engine/config/device-classes-yaml.ts';
+import { StorageEngine, type StorageEngineCollaborators, type StorageEngineOptions } from '../engine/storage-engine.ts';
 import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
 import type { RpcServer } from '../rpc/server.ts';
-import { parseStorageConfig } from '../storage/device-classes-yaml.ts';
-import {
-  StorageEngine,
-  type StorageEngineCollaborators,
-  type StorageEngineOptions,
-} from '../storage/storage-engine.ts';
 
 /** Where volumes are kept as files if no configuration says otherwise. */
 export const defaultDirectory = '/var/lib/moorage';

@@ -2,16 +2,17 @@ import { once } from 'node:events';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
-import { controllerService } from '../csi/controller-service.ts';
+import { controllerService } from '../csi/controller/controller-service.ts';
+import type { NodeCapacities } from '../csi/controller/volume-store.ts';
 import { identityService } from '../csi/identity-service.ts';
-import { nodeService } from '../csi/node-service.ts';
-import { EphemeralVolumes } from '../node/ephemeral-volumes.ts';
-import { publishing } from '../node/publishing.ts';
+import { nodeService } from '../csi/node/node-service.ts';
+import type { Pools } from '../engine/pools.ts';
 import { Controller, Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
-import { OwnCapacities } from './own-capacities.ts';
+import { EphemeralVolumes } from '../volumes/ephemeral-volumes.ts';
+import { publishing } from '../volumes/publishing.ts';
 import { RecordedVolumes } from './recorded-volumes.ts';
 import { startEngine } from './standalone-engine.ts';
 import { StandaloneSnapshots } from './standalone-snapshots.ts';
@@ -76,4 +77,29 @@ export async function runStandalone(
 
   if (!signal.aborted) await once(signal, 'abort');
   log.info('stopping');
+}
+
+/** What this machine, the only one there is, has to offer. */
+export class OwnCapacities implements NodeCapacities {
+  readonly #nodeName: string;
+  readonly #pools: Pick<Pools, 'all' | 'default'>;
+
+  constructor(nodeName: string, pools: Pick<Pools, 'all' | 'default'>) {
+    this.#nodeName = nodeName;
+    this.#pools = pools;
+  }
+
+  freeBytes(deviceClass: string): ReadonlyMap<string, bigint> {
+    const pool = deviceClass ? this.#pools.all().find(({ name }) => name === deviceClass) : this.#pools.default;
+    return new Map(pool ? [[this.#nodeName, pool.capacity().freeBytes]] : []);
+  }
+
+  /** Limits are set on the cgroup of a pod, and there are no pods. */
+  limitingIo(): ReadonlySet<string> {
+    return new Set();
+  }
+
+  mayLimitIo(): boolean {
+    return false;
+  }
 }

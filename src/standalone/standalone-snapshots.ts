@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts';
-import type { SnapshotStore, StoredSnapshot, WantedSnapshot } from '../csi/volume-store.ts';
+import type { SnapshotStore, StoredSnapshot, WantedSnapshot } from '../csi/controller/volume-store.ts';
 import { NameTakenBySnapshot, NoSuchSource } from './errors.ts';
 import type { RecordedVolume, RecordedVolumes } from './recorded-volumes.ts';
 import { idFor, tagsOf, type VolumeRecord } from './volume-record.ts';

@@ -1,8 +1,8 @@
 import type { Clock } from '../base/clock.ts';
+import type { ContentSource, StoredVolume, VolumeStore, WantedVolume } from '../csi/controller/volume-store.ts';
 import type { IoLimits } from '../csi/io-limits.ts';
-import type { ContentSource, StoredVolume, VolumeStore, WantedVolume } from '../csi/volume-store.ts';
-import type { Pool } from '../storage/pool.ts';
-import type { Pools } from '../storage/pools.ts';
+import type { Pool } from '../engine/pool.ts';
+import type { Pools } from '../engine/pools.ts';
 import { IoLimitsNotOffered, NameTakenByVolume, NoSuchSource, NoSuchVolume, NotThisNode } from './errors.ts';
 import type { RecordedVolume, RecordedVolumes } from './recorded-volumes.ts';
 import { idFor, tagsOf, type VolumeRecord } from './volume-record.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../base/manual-clock.ts';
-import type { WantedVolume } from '../csi/volume-store.ts';
-import { InMemoryPool } from '../node/in-memory-pool.ts';
-import { Pools } from '../storage/pools.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
+import type { WantedVolume } from '../csi/controller/volume-store.ts';
+import { Pools } from '../engine/pools.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { RecordedVolumes } from './recorded-volumes.ts';
 import { StandaloneSnapshots } from './standalone-snapshots.ts';
 import { StandaloneVolumes } from './standalone-volumes.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { ContentSource } from '../csi/volume-store.ts';
-import { recordTagPrefix } from '../names.ts';
+import { recordTagPrefix } from '../api/names.ts';
+import type { ContentSource } from '../csi/controller/volume-store.ts';
 
 /**
  * What CSI has to know of a volume besides its data, and what Kubernetes would remember elsewhere. It is kept in the tags

@@ -1,12 +1,11 @@
 import { X509Certificate } from 'node:crypto';
+import { webhookConfigurationName } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
-import { KeyedQueue } from '../base/keyed-queue.ts';
+import { KeyedQueue, Requeue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
-import { Requeue } from '../base/requeue.ts';
 import type { Certificate } from '../http/self-signed.ts';
 import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
 import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations, type Stored } from '../kube/resource.ts';
-import { webhookConfigurationName } from '../names.ts';
 import { bundleOf, certificatesIn, type WebhookConfigurations } from './trust.ts';
 
 const dayMs = 24 * 60 * 60_000;

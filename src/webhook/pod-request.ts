@@ -1,3 +1,4 @@
+import { capacityAnnotationPrefix, defaultCapacityAnnotation, driverName, parameters } from '../api/names.ts';
 import { parseQuantity } from '../base/quantity.ts';
 import type { KubeClient } from '../kube/client.ts';
 import {
@@ -7,7 +8,6 @@ import {
   type StorageClass,
   storageClasses,
 } from '../kube/resource.ts';
-import { capacityAnnotationPrefix, defaultCapacityAnnotation, driverName, parameters } from '../names.ts';
 
 type ClaimSpec = NonNullable<PersistentVolumeClaim['spec']>;
 

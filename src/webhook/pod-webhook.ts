@@ -1,9 +1,9 @@
 import * as v from 'valibot';
+import { capacityResource } from '../api/names.ts';
 import { InvalidInput, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
 import type { Pod } from '../kube/resource.ts';
-import { capacityResource } from '../names.ts';
 import { podRequest } from './pod-request.ts';
 
 const admissionReview = v.object({

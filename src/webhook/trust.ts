@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
+import { webhookConfigurationName } from '../api/names.ts';
 import { Informer, type InformerOptions } from '../kube/informer.ts';
 import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations } from '../kube/resource.ts';
-import { webhookConfigurationName } from '../names.ts';
 
 export type WebhookConfigurations = Informer<MutatingWebhookConfiguration>;
 

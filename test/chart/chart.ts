@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
-import { ensureHelm } from '../worlds/cluster/binaries.ts';
+import { ensureHelm } from '../../worlds/cluster/binaries.ts';
 
 const run = promisify(execFile);
 

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
+import { parseStorageConfig } from '../../src/engine/config/device-classes-yaml.ts';
 import { parseSchedulerConfig } from '../../src/scheduler/scheduler-config.ts';
-import { parseStorageConfig } from '../../src/storage/device-classes-yaml.ts';
 import { chartDir, find, helm, type Rendered, render } from './chart.ts';
 import { harmfulChanges, type Schema } from './schema-changes.ts';
 

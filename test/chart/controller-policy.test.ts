@@ -10,8 +10,8 @@ import {
   persistentVolumeClaims,
   type Resource,
 } from '../../src/kube/resource.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace } from '../kube/api-server.ts';
-import { eventually } from '../worlds/host/eventually.ts';
 import { InstalledChart } from './installed-chart.ts';
 
 const chart = await InstalledChart.start('webhook.podMutatingWebhook.enabled=true');

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { stringify } from 'yaml';
 import { buildImage } from '../../scripts/image/build-image.ts';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import { startCluster } from '../worlds/cluster/cluster.ts';
-import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { importImages } from '../worlds/cluster/program-image.ts';
-import { values as testValues } from '../worlds/cluster/values.ts';
-import { eventually } from '../worlds/host/eventually.ts';
-import { stage } from '../worlds/host/progress.ts';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { startCluster } from '../../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../../worlds/cluster/cluster-node.ts';
+import { importImages } from '../../worlds/cluster/program-image.ts';
+import { values as testValues } from '../../worlds/cluster/values.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { stage } from '../../worlds/host/progress.ts';
 import { chartDir, helm, namespace } from './chart.ts';
 
 // For two controllers with their sidecars beside each other.

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { stringify } from 'yaml';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { type ApiServer, connect, startApiServer, withToken } from '../kube/api-server.ts';
-import { eventually } from '../worlds/host/eventually.ts';
 import { namespace, renderText, type Value } from './chart.ts';
 
 /** The chart's objects on a real API server, with no program running, and whoever has the token of one of its accounts. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stringify } from 'yaml';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
 import { find, namespace, render } from './chart.ts';
 import { InstalledChart } from './installed-chart.ts';
 

@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import manifest from '../../package.json' with { type: 'json' };
+import { metrics } from '../../src/api/names.ts';
 import { parseFlags } from '../../src/base/flags.ts';
 import { commands } from '../../src/commands.ts';
-import { metrics } from '../../src/names.ts';
+import { parseStorageConfig } from '../../src/engine/config/device-classes-yaml.ts';
 import { parseSchedulerConfig } from '../../src/scheduler/scheduler-config.ts';
-import { parseStorageConfig } from '../../src/storage/device-classes-yaml.ts';
 import { rightsOf, spell } from '../cluster/rights.ts';
 import { chartDir, find, type Rendered, render, type Value } from './chart.ts';
 

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { driverName, logicalVolume, nodeFinalizer, topologyKey } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { LogicalVolumeObjects } from '../../src/controller/logical-volume-objects.ts';
-import { NodeRemoval } from '../../src/controller/node-removal.ts';
+import { NodeRemoval } from '../../src/controller/node-removal/node-removal.ts';
+import { LogicalVolumeObjects } from '../../src/controller/volumes/logical-volume-objects.ts';
 import { ApiError } from '../../src/kube/api-error.ts';
 import type { KubeClient, Patch } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
@@ -17,11 +19,9 @@ import {
   type Resource,
   type Stored,
 } from '../../src/kube/resource.ts';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import { driverName, logicalVolume, nodeFinalizer, topologyKey } from '../../src/names.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { rightsOf, spell } from '../cluster/rights.ts';
 import { newNamespace } from '../kube/api-server.ts';
-import { eventually } from '../worlds/host/eventually.ts';
 import { find, render } from './chart.ts';
 import { InstalledChart } from './installed-chart.ts';
 

@@ -1,10 +1,10 @@
 import { pods } from '../../src/kube/resource.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import { type ClusterNode, thin, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
+import type { Moorage } from '../../worlds/cluster/moorage.ts';
+import { isReady } from '../../worlds/cluster/ready.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { namespace } from '../chart/chart.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import { type ClusterNode, thin, volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import type { Moorage } from '../worlds/cluster/moorage.ts';
-import { isReady } from '../worlds/cluster/ready.ts';
-import { eventually } from '../worlds/host/eventually.ts';
 
 /** In the agent's image. */
 const mkfs = '/usr/sbin/mkfs.ext4';

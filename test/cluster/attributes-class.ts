@@ -1,6 +1,6 @@
+import { driverName, ioLimitNames } from '../../src/api/names.ts';
 import type { KubeObject, Resource } from '../../src/kube/resource.ts';
-import { driverName, ioLimitNames } from '../../src/names.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
 
 interface VolumeAttributesClass extends KubeObject {
   readonly driverName: string;

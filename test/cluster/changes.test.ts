@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
-import type { Moorage } from '../worlds/cluster/moorage.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
+import type { Moorage } from '../../worlds/cluster/moorage.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { createAttributesClass } from './attributes-class.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { deleting, logicalVolumes, type StoredLogicalVolume } from '../../src/logical-volume/logical-volume.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import { thin } from '../worlds/cluster/cluster-node.ts';
-import type { Moorage } from '../worlds/cluster/moorage.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { deleting, logicalVolumes, type StoredLogicalVolume } from '../../src/api/logical-volume.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import { thin } from '../../worlds/cluster/cluster-node.ts';
+import type { Moorage } from '../../worlds/cluster/moorage.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';

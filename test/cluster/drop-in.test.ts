@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { driverName } from '../../src/api/names.ts';
 import { storageClasses } from '../../src/kube/resource.ts';
-import { driverName } from '../../src/names.ts';
-import { Cluster } from '../worlds/cluster/cluster.ts';
-import { thin } from '../worlds/cluster/cluster-node.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
-import { Topolvm } from '../worlds/cluster/topolvm.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { Cluster } from '../../worlds/cluster/cluster.ts';
+import { thin } from '../../worlds/cluster/cluster-node.ts';
+import { Moorage } from '../../worlds/cluster/moorage.ts';
+import { Topolvm } from '../../worlds/cluster/topolvm.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { TestNamespace } from './test-namespace.ts';
 

@@ -1,6 +1,6 @@
+import { driverName } from '../../src/api/names.ts';
 import { storageClasses } from '../../src/kube/resource.ts';
-import { driverName } from '../../src/names.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
 
 export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
 

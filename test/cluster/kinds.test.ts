@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { driverName } from '../../src/api/names.ts';
 import { type StorageClass, storageClasses } from '../../src/kube/resource.ts';
-import { driverName } from '../../src/names.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import type { Moorage } from '../worlds/cluster/moorage.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../../worlds/cluster/cluster-node.ts';
+import type { Moorage } from '../../worlds/cluster/moorage.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { claimSpec, TestNamespace } from './test-namespace.ts';

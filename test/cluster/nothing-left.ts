@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import { thin } from '../worlds/cluster/cluster-node.ts';
-import type { Moorage } from '../worlds/cluster/moorage.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import { thin } from '../../worlds/cluster/cluster-node.ts';
+import type { Moorage } from '../../worlds/cluster/moorage.ts';
 
 /** Once all claims are gone, no node holds space, a loop device or a mount for anybody. */
 export async function nothingLeft(cluster: Cluster, moorage: Moorage): Promise<void> {

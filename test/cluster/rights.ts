@@ -1,5 +1,5 @@
+import type { AuditEntry } from '../../worlds/cluster/audit-log.ts';
 import type { Rendered } from '../chart/chart.ts';
-import type { AuditEntry } from '../worlds/cluster/audit-log.ts';
 
 /** One thing that a role allows: a verb on a resource, of a name if the role says so. */
 export interface Right {

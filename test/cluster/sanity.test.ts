@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { driverName, ioLimitNames, parameters } from '../../src/names.ts';
+import { driverName, ioLimitNames, parameters } from '../../src/api/names.ts';
+import { ensureCsiSanity } from '../../worlds/cluster/binaries.ts';
+import { startCluster } from '../../worlds/cluster/cluster.ts';
+import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { mustBeSane, neverOffered } from '../sanity/csi-sanity.ts';
-import { ensureCsiSanity } from '../worlds/cluster/binaries.ts';
-import { startCluster } from '../worlds/cluster/cluster.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
 
 /** Where the kubelet has its own; the agent reaches no other. */
 const mountPoints = '/var/lib/kubelet/plugins/kubernetes.io/csi/sanity';

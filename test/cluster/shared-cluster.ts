@@ -1,6 +1,6 @@
 import { after } from 'node:test';
-import { Cluster } from '../worlds/cluster/cluster.ts';
-import { Moorage } from '../worlds/cluster/moorage.ts';
+import { Cluster } from '../../worlds/cluster/cluster.ts';
+import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { createFilesystemClasses } from './filesystem-classes.ts';
 
 export interface InstalledCluster {

@@ -1,6 +1,6 @@
 import type { KubeObject, Resource } from '../../src/kube/resource.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import type { TestNamespace } from './test-namespace.ts';
 
 export interface VolumeSnapshot extends KubeObject {

@@ -1,10 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pods } from '../../src/kube/resource.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import { busyboxImage } from '../worlds/cluster/images.ts';
-import { isReady } from '../worlds/cluster/ready.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import { busyboxImage } from '../../worlds/cluster/images.ts';
+import { isReady } from '../../worlds/cluster/ready.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { frugal } from './test-namespace.ts';
 
 export interface StatefulSetOptions {

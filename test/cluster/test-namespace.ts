@@ -1,4 +1,5 @@
 import type { V1CSIVolumeSource, V1PersistentVolumeClaimTemplate } from '@kubernetes/client-node';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import {
   events,
   namespaces,
@@ -8,12 +9,11 @@ import {
   pods,
   type Wire,
 } from '../../src/kube/resource.ts';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../worlds/cluster/cluster-node.ts';
-import { busyboxImage } from '../worlds/cluster/images.ts';
-import { isReady } from '../worlds/cluster/ready.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
+import { busyboxImage } from '../../worlds/cluster/images.ts';
+import { isReady } from '../../worlds/cluster/ready.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 
 export interface ClaimOptions {
   readonly storageClass?: string;

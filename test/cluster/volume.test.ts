@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import type { Cluster } from '../worlds/cluster/cluster.ts';
-import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import type { Moorage } from '../worlds/cluster/moorage.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import type { Cluster } from '../../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../../worlds/cluster/cluster-node.ts';
+import type { Moorage } from '../../worlds/cluster/moorage.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { StatefulSet } from './stateful-set.ts';
 

@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { Cluster } from '../worlds/cluster/cluster.ts';
-import { volumeGroup } from '../worlds/cluster/cluster-node.ts';
-import { Component } from '../worlds/cluster/component.ts';
-import { eventually } from '../worlds/host/eventually.ts';
-import { newRunDir } from '../worlds/host/run-dir.ts';
+import { Cluster } from '../../worlds/cluster/cluster.ts';
+import { volumeGroup } from '../../worlds/cluster/cluster-node.ts';
+import { Component } from '../../worlds/cluster/component.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { newRunDir } from '../../worlds/host/run-dir.ts';
 
 describe('a cluster of two nodes', () => {
   let cluster: Cluster;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClaimScheduling } from '../../src/controller/claim-scheduling.ts';
+import { selectedNodeAnnotation } from '../../src/api/names.ts';
+import { ClaimScheduling } from '../../src/controller/volumes/claim-scheduling.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { persistentVolumeClaims } from '../../src/kube/resource.ts';
-import { selectedNodeAnnotation } from '../../src/names.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();

@@ -3,17 +3,17 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
-import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
-import { Informer } from '../../src/kube/informer.ts';
-import type { KubeObject, Resource } from '../../src/kube/resource.ts';
 import {
   bytesOf,
   type LogicalVolume,
   type LogicalVolumeSpec,
   type LogicalVolumeStatus,
   logicalVolumes,
-} from '../../src/logical-volume/logical-volume.ts';
+} from '../../src/api/logical-volume.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import type { KubeObject, Resource } from '../../src/kube/resource.ts';
 import { startApiServer } from './api-server.ts';
 
 interface Crd extends KubeObject {

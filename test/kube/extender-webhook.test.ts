@@ -9,12 +9,12 @@ import { connect } from 'node:tls';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { systemClock } from '../../src/base/clock.ts';
 import { createLog, silentLog } from '../../src/base/log.ts';
-import { ManualClock } from '../../src/base/manual-clock.ts';
+import { ManualClock } from '../../src/base/testing/manual-clock.ts';
 import { runController } from '../../src/controller/controller-process.ts';
 import { namespaces, nodes, type Pod, persistentVolumeClaims, pods } from '../../src/kube/resource.ts';
 import { WebhookServer } from '../../src/webhook/webhook-server.ts';
-import { Component } from '../worlds/cluster/component.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { Component } from '../../worlds/cluster/component.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const home = join(import.meta.dirname, '..', '..');

@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { parse, stringify } from 'yaml';
-import { logicalVolumes } from '../../src/logical-volume/logical-volume.ts';
-import { ensureHelm } from '../worlds/cluster/binaries.ts';
-import { moduleDir } from '../worlds/cluster/go-build.ts';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { ensureHelm } from '../../worlds/cluster/binaries.ts';
+import { moduleDir } from '../../worlds/cluster/go-build.ts';
 import { startApiServer } from './api-server.ts';
 
 const run = promisify(execFile);

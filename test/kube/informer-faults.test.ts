@@ -5,7 +5,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { configMaps } from '../../src/kube/resource.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { compactEtcd, connect, newNamespace, restartApiServer, startApiServer } from './api-server.ts';
 import { Diary } from './diary.ts';
 import { Link } from './link.ts';

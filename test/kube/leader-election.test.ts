@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { ManualClock } from '../../src/base/manual-clock.ts';
+import { ManualClock } from '../../src/base/testing/manual-clock.ts';
 import type { Connection } from '../../src/kube/connection.ts';
 import { LeaderElection } from '../../src/kube/leader-election.ts';
 import { type Lease, leases } from '../../src/kube/resource.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { connect, newNamespace, startApiServer } from './api-server.ts';
 import { Link } from './link.ts';
 

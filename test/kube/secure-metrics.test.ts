@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { Component } from '../../worlds/cluster/component.ts';
+import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { namespace, renderText } from '../chart/chart.ts';
-import { Component } from '../worlds/cluster/component.ts';
-import { fetchInside } from '../worlds/cluster/fetch-inside.ts';
-import { eventually } from '../worlds/host/eventually.ts';
 import { startApiServer } from './api-server.ts';
 
 const home = join(import.meta.dirname, '..', '..');

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { driverName, topologyKey } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { Workers } from '../../src/base/work.ts';
-import { annotatedNode } from '../../src/controller/annotated-capacities.ts';
+import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
 import { publishedCapacity } from '../../src/controller/capacity/plan.ts';
 import {
   registeredNode,
@@ -20,8 +21,7 @@ import {
   nodes,
   storageClasses,
 } from '../../src/kube/resource.ts';
-import { driverName, topologyKey } from '../../src/names.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();

@@ -7,7 +7,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import { connectionInCluster } from '../../src/kube/credentials.ts';
 import { configMaps } from '../../src/kube/resource.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { connect, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();

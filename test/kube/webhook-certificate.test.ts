@@ -5,13 +5,13 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { parseAllDocuments, stringify } from 'yaml';
 import { silentLog } from '../../src/base/log.ts';
-import { ManualClock } from '../../src/base/manual-clock.ts';
+import { ManualClock } from '../../src/base/testing/manual-clock.ts';
 import { mutatingWebhookConfigurations, pods } from '../../src/kube/resource.ts';
 import { OwnCertificates } from '../../src/webhook/own-certificates.ts';
 import { watchWebhookConfiguration } from '../../src/webhook/trust.ts';
-import { Component } from '../worlds/cluster/component.ts';
-import { fetchInside } from '../worlds/cluster/fetch-inside.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import { Component } from '../../worlds/cluster/component.ts';
+import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const home = join(import.meta.dirname, '..', '..');

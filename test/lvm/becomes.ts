@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Pools } from '../../src/storage/pools.ts';
+import type { Pools } from '../../src/engine/pools.ts';
 
 /** Waits for a change of the pools after which it is so, for two minutes at most. */
 export async function becomes(pools: Pools, isSo: () => boolean): Promise<void> {

@@ -4,11 +4,11 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { ownerArguments, parseOwners } from '../../src/storage/lvm/report.ts';
-import { unserved } from '../../src/storage/lvm/unserved-volumes.ts';
-import { StorageEngine } from '../../src/storage/storage-engine.ts';
-import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { ownerArguments, parseOwners } from '../../src/engine/lvm/report.ts';
+import { unserved } from '../../src/engine/lvm/unserved-volumes.ts';
+import { StorageEngine } from '../../src/engine/storage-engine.ts';
+import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { becomes } from './becomes.ts';
 
 const signal = new AbortController().signal;

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
-import { command, volumeGroup } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { foundOnDevice } from '../../worlds/lvm/found-on-device.ts';
+import { command, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { engineOfTest } from './engine-of-test.ts';
 import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
 

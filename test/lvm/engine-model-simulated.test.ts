@@ -1,5 +1,5 @@
 import { test } from 'node:test';
-import { SimulatedLvm } from '../../src/storage/lvm/simulated-lvm.ts';
+import { SimulatedLvm } from '../../src/engine/lvm/testing/simulated-lvm.ts';
 import { PoolModel } from './engine-model/model.ts';
 import { ModelRun, type PoolUnderTest } from './engine-model/model-run.ts';
 import { Random } from './engine-model/random.ts';

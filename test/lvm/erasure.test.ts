@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import { Eraser } from '../../src/storage/eraser.ts';
-import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
-import { erasingTag } from '../../src/storage/tags.ts';
-import { flushesOf } from '../worlds/lvm/flushes-of.ts';
-import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { Eraser } from '../../src/engine/erase/eraser.ts';
+import { deviceMapperName } from '../../src/engine/lvm/thin-device.ts';
+import { erasingTag } from '../../src/engine/tags.ts';
+import { flushesOf } from '../../worlds/lvm/flushes-of.ts';
+import { foundOnDevice } from '../../worlds/lvm/found-on-device.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { type EngineOfTest, engineOfTest } from './engine-of-test.ts';
 import { Engine, thickClass } from './lvm-pools.ts';
 

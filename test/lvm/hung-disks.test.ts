@@ -7,9 +7,9 @@ import { RpcClient } from '../../src/rpc/client.ts';
 import { Controller, VolumeCapability_AccessMode_Mode as Mode, Node } from '../../src/rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../../src/rpc/gen/grpc/health/v1/health_pb.ts';
 import { EngineService } from '../../src/rpc/gen/moorage/v1/engine_pb.ts';
+import { faults } from '../../worlds/lvm/faults.ts';
+import { disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { StandaloneProcess } from '../sanity/standalone-process.ts';
-import { faults } from '../worlds/lvm/faults.ts';
-import { disks, volumeGroup } from '../worlds/lvm/inside.ts';
 
 const mebibyte = 1024n ** 2n;
 const inTime = { timeoutMs: 60_000 };

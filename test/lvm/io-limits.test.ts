@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
+import { deviceNumber } from '../../src/base/device-number.ts';
 import { Listeners } from '../../src/base/listeners.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { type Work, Workers } from '../../src/base/work.ts';
 import type { IoLimits } from '../../src/csi/io-limits.ts';
-import { PodIoLimits } from '../../src/node/io-limits.ts';
-import { canLimitIo, findPodCgroup } from '../../src/node/pod-cgroup.ts';
-import { deviceNumber } from '../../src/storage/device-number.ts';
-import { eventually } from '../worlds/host/eventually.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { PodIoLimits } from '../../src/node/io-limits/io-limits.ts';
+import { canLimitIo, findPodCgroup } from '../../src/node/io-limits/pod-cgroup.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 const podUid = 'cafe0000-0000-4000-8000-000000000001';
 

@@ -4,12 +4,12 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import { Luks, luksDevicePath } from '../../src/storage/luks.ts';
-import type { Pool } from '../../src/storage/pool.ts';
-import { blkid } from '../../src/storage/probe.ts';
-import { encryptedTag } from '../../src/storage/tags.ts';
-import { command } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import type { Pool } from '../../src/engine/pool.ts';
+import { encryptedTag } from '../../src/engine/tags.ts';
+import { Luks, luksDevicePath } from '../../src/filesystem/luks.ts';
+import { blkid } from '../../src/filesystem/probe.ts';
+import { command } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { engineOfTest } from './engine-of-test.ts';
 
 const signal = new AbortController().signal;

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { constants, open, stat } from 'node:fs/promises';
 import { test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
-import { Formatter } from '../../src/storage/filesystem.ts';
-import { blkid } from '../../src/storage/probe.ts';
-import { superblockReader } from '../../src/storage/superblock.ts';
-import { createdTag, filesystemTag, rawTag, unusedTag } from '../../src/storage/tags.ts';
-import { faults } from '../worlds/lvm/faults.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { createdTag, filesystemTag, rawTag, unusedTag } from '../../src/engine/tags.ts';
+import { Formatter } from '../../src/filesystem/filesystem.ts';
+import { blkid } from '../../src/filesystem/probe.ts';
+import { superblockReader } from '../../src/filesystem/superblock.ts';
+import { faults } from '../../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
 import { type Opened, onNewGroup, openPool, truth } from './thick-pools.ts';
 

@@ -2,11 +2,11 @@ import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { LvmClass, OptionClass, ThickClass, ThinClass } from '../../src/storage/device-classes.ts';
-import { VolumeGroups } from '../../src/storage/lvm/volume-groups.ts';
-import { poolOpener } from '../../src/storage/pool-opener.ts';
-import type { ServedPool } from '../../src/storage/served-pool.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import type { LvmClass, OptionClass, ThickClass, ThinClass } from '../../src/engine/config/device-classes.ts';
+import { VolumeGroups } from '../../src/engine/lvm/volume-groups.ts';
+import type { ServedPool } from '../../src/engine/pool.ts';
+import { poolOpener } from '../../src/engine/storage-engine.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 export const mebibyte = 1024n ** 2n;
 export const signal = new AbortController().signal;

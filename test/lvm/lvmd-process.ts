@@ -10,7 +10,7 @@ import { messageOf } from '../../src/base/errors.ts';
 import { runCommand } from '../../src/cli/command.ts';
 import { exitCodeOf } from '../../src/cli/exit-code.ts';
 import { commands } from '../../src/commands.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 /** A machine is slow to compile: what one process has compiled, the next need not. */
 const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };

@@ -6,8 +6,8 @@ import { type TestContext, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { RpcClient } from '../../src/rpc/client.ts';
 import { LVService, VGService } from '../../src/rpc/gen/lvmd/lvmd_pb.ts';
-import { eventually } from '../worlds/host/eventually.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { LvmdProcess, moorage } from './lvmd-process.ts';
 
 const mebibyte = 1024n ** 2n;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { basename } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { faults } from '../worlds/lvm/faults.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { faults } from '../../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
 import { openPool } from './thick-pools.ts';
 

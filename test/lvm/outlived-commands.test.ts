@@ -5,13 +5,13 @@ import { systemClock } from '../../src/base/clock.ts';
 import { CommandTimedOut, type Run, run } from '../../src/base/exec.ts';
 import { Launcher } from '../../src/base/launcher.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { askLvm } from '../../src/storage/lvm/effect.ts';
-import { Lvm } from '../../src/storage/lvm/lvm.ts';
-import { newLvmFigures } from '../../src/storage/lvm/lvm-figures.ts';
-import { VolumeGroup } from '../../src/storage/lvm/volume-group.ts';
-import { eventually } from '../worlds/host/eventually.ts';
-import { faults } from '../worlds/lvm/faults.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { askLvm } from '../../src/engine/lvm/effect.ts';
+import { Lvm } from '../../src/engine/lvm/lvm.ts';
+import { newLvmFigures } from '../../src/engine/lvm/lvm-figures.ts';
+import { VolumeGroup } from '../../src/engine/lvm/volume-group.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { faults } from '../../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 
 const signal = new AbortController().signal;
 /** It starts the command in a process of its own and waits for it, as it enters a namespace of processes. */

@@ -5,12 +5,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { MetadataAreas } from '../../src/storage/lvm/metadata-area.ts';
-import { VolumeGroups } from '../../src/storage/lvm/volume-groups.ts';
-import type { ServedPool } from '../../src/storage/served-pool.ts';
-import { faults } from '../worlds/lvm/faults.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { MetadataAreas } from '../../src/engine/lvm/metadata-area.ts';
+import { VolumeGroups } from '../../src/engine/lvm/volume-groups.ts';
+import type { ServedPool } from '../../src/engine/pool.ts';
+import { faults } from '../../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
 
 /** How long others may wait until what they did is seen. A busy machine may be late now and then, but not each time. */

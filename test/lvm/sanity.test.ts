@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { ensureCsiSanity } from '../../worlds/cluster/binaries.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { mustBeSane, neverOffered, notWithoutKubernetes } from '../sanity/csi-sanity.ts';
 import { StandaloneProcess } from '../sanity/standalone-process.ts';
-import { ensureCsiSanity } from '../worlds/cluster/binaries.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
 
 const program = await ensureCsiSanity();
 const skips = [...neverOffered, ...notWithoutKubernetes];

@@ -6,9 +6,9 @@ import { promisify } from 'node:util';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { StorageEngine } from '../../src/storage/storage-engine.ts';
-import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { StorageEngine } from '../../src/engine/storage-engine.ts';
+import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { becomes } from './becomes.ts';
 
 const { signal } = new AbortController();

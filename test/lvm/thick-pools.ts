@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import type { ThickClass } from '../../src/storage/device-classes.ts';
-import type { Volume } from '../../src/storage/pool.ts';
-import type { ServedPool } from '../../src/storage/served-pool.ts';
-import { disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import type { ThickClass } from '../../src/engine/config/device-classes.ts';
+import type { ServedPool, Volume } from '../../src/engine/pool.ts';
+import { disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { Engine, thickClass } from './lvm-pools.ts';
 
 export interface Opened {

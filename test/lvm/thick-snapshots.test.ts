@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { exists } from '../../src/base/exists.ts';
-import { createdTag, sourceTag } from '../../src/storage/tags.ts';
-import { eventually } from '../worlds/host/eventually.ts';
-import { faults } from '../worlds/lvm/faults.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { createdTag, sourceTag } from '../../src/engine/tags.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { faults } from '../../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
 import { onNewGroup, openPool, truth } from './thick-pools.ts';
 

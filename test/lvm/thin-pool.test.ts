@@ -3,16 +3,15 @@ import { open, stat } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { ManualClock } from '../../src/base/manual-clock.ts';
-import type { ThinClass } from '../../src/storage/device-classes.ts';
-import { deviceMapperName } from '../../src/storage/lvm/thin-device.ts';
-import { removedThinOrphan } from '../../src/storage/lvm/thin-orphan.ts';
-import { VolumeGroups } from '../../src/storage/lvm/volume-groups.ts';
-import { poolOpener } from '../../src/storage/pool-opener.ts';
-import type { ServedPool } from '../../src/storage/served-pool.ts';
-import { filesystemTag, unfinishedTag } from '../../src/storage/tags.ts';
-import { command, deviceName, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { ManualClock } from '../../src/base/testing/manual-clock.ts';
+import type { ThinClass } from '../../src/engine/config/device-classes.ts';
+import { deviceMapperName, removedThinOrphan } from '../../src/engine/lvm/thin-device.ts';
+import { VolumeGroups } from '../../src/engine/lvm/volume-groups.ts';
+import type { ServedPool } from '../../src/engine/pool.ts';
+import { poolOpener } from '../../src/engine/storage-engine.ts';
+import { filesystemTag, unfinishedTag } from '../../src/engine/tags.ts';
+import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thinClass } from './lvm-pools.ts';
 
 async function newThinPool(t: TestContext, settings: Partial<ThinClass> = {}, poolSize = '256m') {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
 import { onNewGroup, openPool, truth } from './thick-pools.ts';
 

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
+import type { Pool, Volume } from '../../src/engine/pool.ts';
 import { exposition } from '../../src/metrics/exposition.ts';
 import { volumeMetrics } from '../../src/node/volume-metrics.ts';
-import type { Pool, Volume } from '../../src/storage/pool.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 test('each volume tells its size, and those that are mounted how full they are', async (t) => {
   const [disk = ''] = disks();

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
 import { test } from 'node:test';
-import { faults } from '../worlds/lvm/faults.ts';
-import { command, disks, volumeGroup } from '../worlds/lvm/inside.ts';
+import { faults } from '../../worlds/lvm/faults.ts';
+import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 
 const [disk = '', otherDisk = ''] = disks();
 const block = 4096;

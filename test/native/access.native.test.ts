@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { exists } from '../../src/base/exists.ts';
 import { silentLog } from '../../src/base/log.ts';
-import type { PreparedUse, Publication } from '../../src/csi/node-volumes.ts';
+import type { PreparedUse, Publication } from '../../src/csi/node/node-volumes.ts';
+import { InMemoryPool } from '../../src/engine/testing/in-memory-pool.ts';
 import { RemotePools } from '../../src/lvmd/remote-pools.ts';
-import { servingEngine } from '../../src/lvmd/serving-engine.ts';
-import { InMemoryPool } from '../../src/node/in-memory-pool.ts';
+import { servingEngine } from '../../src/lvmd/testing/serving-engine.ts';
 import { mebibyte, mounted, mounts, node, signal, sizeBytes } from './node-of-test.ts';
 import { openFilePool, sh, whyNotRoot } from './scratch.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
-import { type LogLine, logLines } from '../worlds/host/log-line.ts';
+import { type LogLine, logLines } from '../../worlds/host/log-line.ts';
 import { scratchDirectory } from './scratch.ts';
 
 const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { PreparedUse } from '../../src/csi/node-volumes.ts';
+import type { PreparedUse } from '../../src/csi/node/node-volumes.ts';
 import { mounted, node, signal } from './node-of-test.ts';
 import { sh, whyNotRoot } from './scratch.ts';
 

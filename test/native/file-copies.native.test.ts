@@ -3,11 +3,11 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import { Formatter } from '../../src/storage/filesystem.ts';
-import { Mounts } from '../../src/storage/mounts.ts';
-import { blkid } from '../../src/storage/probe.ts';
-import { superblockReader } from '../../src/storage/superblock.ts';
-import { createdTag, filesystemTag, sourceTag } from '../../src/storage/tags.ts';
+import { createdTag, filesystemTag, sourceTag } from '../../src/engine/tags.ts';
+import { Formatter } from '../../src/filesystem/filesystem.ts';
+import { Mounts } from '../../src/filesystem/mounts.ts';
+import { blkid } from '../../src/filesystem/probe.ts';
+import { superblockReader } from '../../src/filesystem/superblock.ts';
 import { openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

@@ -3,11 +3,11 @@ import { open, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import type { ErasePolicy } from '../../src/storage/device-classes.ts';
-import { Eraser } from '../../src/storage/eraser.ts';
-import { progressTag } from '../../src/storage/erasure.ts';
-import { flushesOf } from '../worlds/lvm/flushes-of.ts';
-import { foundOnDevice } from '../worlds/lvm/found-on-device.ts';
+import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
+import { Eraser } from '../../src/engine/erase/eraser.ts';
+import { progressTag } from '../../src/engine/erase/erasure.ts';
+import { flushesOf } from '../../worlds/lvm/flushes-of.ts';
+import { foundOnDevice } from '../../worlds/lvm/found-on-device.ts';
 import { openFilePool, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

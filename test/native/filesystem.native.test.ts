@@ -3,11 +3,11 @@ import { mkdir, open, readFile, stat, symlink, writeFile } from 'node:fs/promise
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
-import { type Filesystem, Formatter, filesystems, filesystemUuid } from '../../src/storage/filesystem.ts';
-import { Mounts } from '../../src/storage/mounts.ts';
-import { blkid } from '../../src/storage/probe.ts';
-import { superblockReader } from '../../src/storage/superblock.ts';
-import { createdTag, filesystemTag } from '../../src/storage/tags.ts';
+import { createdTag, filesystemTag } from '../../src/engine/tags.ts';
+import { type Filesystem, Formatter, filesystems, filesystemUuid } from '../../src/filesystem/filesystem.ts';
+import { Mounts } from '../../src/filesystem/mounts.ts';
+import { blkid } from '../../src/filesystem/probe.ts';
+import { superblockReader } from '../../src/filesystem/superblock.ts';
 import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

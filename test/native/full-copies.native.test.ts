@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import { createLog } from '../../src/base/log.ts';
-import type { ErasePolicy } from '../../src/storage/device-classes.ts';
-import { Formatter } from '../../src/storage/filesystem.ts';
-import { Mounts } from '../../src/storage/mounts.ts';
-import { blkid } from '../../src/storage/probe.ts';
-import { superblockReader } from '../../src/storage/superblock.ts';
-import { eventually } from '../worlds/host/eventually.ts';
+import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
+import { Formatter } from '../../src/filesystem/filesystem.ts';
+import { Mounts } from '../../src/filesystem/mounts.ts';
+import { blkid } from '../../src/filesystem/probe.ts';
+import { superblockReader } from '../../src/filesystem/superblock.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Filesystem, filesystems } from '../../src/storage/filesystem.ts';
-import { superblockReader } from '../../src/storage/superblock.ts';
+import { type Filesystem, filesystems } from '../../src/filesystem/filesystem.ts';
+import { superblockReader } from '../../src/filesystem/superblock.ts';
 import { mounted, mounts, node, signal, sizeBytes, totalBytes } from './node-of-test.ts';
 import { scratchFilesystem, whyNotRoot } from './scratch.ts';
 

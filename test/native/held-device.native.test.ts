@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
-import { EphemeralVolumes } from '../../src/node/ephemeral-volumes.ts';
-import { publishing } from '../../src/node/publishing.ts';
-import { Pools } from '../../src/storage/pools.ts';
+import { Pools } from '../../src/engine/pools.ts';
+import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
+import { publishing } from '../../src/volumes/publishing.ts';
 import { mebibyte, mounted, mounts, signal } from './node-of-test.ts';
 import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 

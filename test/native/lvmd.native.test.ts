@@ -3,8 +3,8 @@ import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CommandNotFound, run } from '../../src/base/exec.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { LvmdProcess } from '../lvm/lvmd-process.ts';
-import { eventually } from '../worlds/host/eventually.ts';
 import { scratchDirectory, scratchFilesystem, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot, timeout: 300_000 };

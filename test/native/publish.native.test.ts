@@ -4,7 +4,7 @@ import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { exists } from '../../src/base/exists.ts';
-import { filesystems } from '../../src/storage/filesystem.ts';
+import { filesystems } from '../../src/filesystem/filesystem.ts';
 import { mebibyte, mounted, mounts, node, signal, sizeBytes, totalBytes } from './node-of-test.ts';
 import { sh, whyNotRoot } from './scratch.ts';
 

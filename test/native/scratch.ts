@@ -6,12 +6,12 @@ import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
 import { type Log, silentLog } from '../../src/base/log.ts';
-import type { ErasePolicy } from '../../src/storage/device-classes.ts';
-import { Eraser } from '../../src/storage/eraser.ts';
-import { Erasures } from '../../src/storage/erasures.ts';
-import { FilePool } from '../../src/storage/file/file-pool.ts';
-import { parseMountInfo } from '../../src/storage/mountinfo.ts';
-import { undoAfter } from '../worlds/lvm/undo.ts';
+import { parseMountInfo } from '../../src/base/mountinfo.ts';
+import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
+import { Eraser } from '../../src/engine/erase/eraser.ts';
+import { Erasures } from '../../src/engine/erase/erasures.ts';
+import { FilePool } from '../../src/engine/file/file-pool.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 const timeoutMs = 180_000;
 

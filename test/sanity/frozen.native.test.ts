@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { RpcClient } from '../../src/rpc/client.ts';
 import { Controller, VolumeCapability_AccessMode_Mode as Mode, Node } from '../../src/rpc/gen/csi/v1/csi_pb.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { scratchDirectory, sh, whyNotRoot } from '../native/scratch.ts';
-import { eventually } from '../worlds/host/eventually.ts';
 import { StandaloneProcess } from './standalone-process.ts';
 
 const timeoutMs = 120_000;

@@ -5,8 +5,8 @@ import net from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { RpcClient } from '../../src/rpc/client.ts';
 import { Controller, VolumeCapability_AccessMode_Mode as Mode } from '../../src/rpc/gen/csi/v1/csi_pb.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { whyNotRoot } from '../native/scratch.ts';
-import { eventually } from '../worlds/host/eventually.ts';
 import { StandaloneProcess } from './standalone-process.ts';
 
 const native = { skip: whyNotRoot };

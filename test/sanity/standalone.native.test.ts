@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { ensureCsiSanity } from '../../worlds/cluster/binaries.ts';
 import { whyNotRoot } from '../native/scratch.ts';
-import { ensureCsiSanity } from '../worlds/cluster/binaries.ts';
 import { mustBeSane, neverOffered, notWithoutKubernetes } from './csi-sanity.ts';
 import { StandaloneProcess } from './standalone-process.ts';
 

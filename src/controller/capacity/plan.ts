@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
+import { capacityManager, driverName, topologyKey } from '../../api/names.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import type { CsiStorageCapacity, Stored } from '../../kube/resource.ts';
-import { capacityManager, driverName, topologyKey } from '../../names.ts';
 
 /** What we keep of a CSIStorageCapacity: who it speaks of, and what it says. */
 export interface PublishedCapacity {

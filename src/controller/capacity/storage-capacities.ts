@@ -1,6 +1,7 @@
+import { driverName, parameters } from '../../api/names.ts';
 import type { Clock } from '../../base/clock.ts';
+import { Requeue } from '../../base/keyed-queue.ts';
 import { RateLimit } from '../../base/rate-limit.ts';
-import { Requeue } from '../../base/requeue.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
 import { isAlreadyExists, isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -14,8 +15,7 @@ import {
   type StorageClass,
   type Stored,
 } from '../../kube/resource.ts';
-import { driverName, parameters } from '../../names.ts';
-import { type AnnotatedNode, freeBytesOf } from '../annotated-capacities.ts';
+import { type AnnotatedNode, freeBytesOf } from './annotated-capacities.ts';
 import {
   type CapacityStep,
   nextCapacityStep,

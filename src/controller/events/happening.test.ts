@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../logical-volume/logical-volume.ts';
-import { pendingDeletionAnnotation, resizeRequestedAnnotation } from '../../names.ts';
+import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../api/logical-volume.ts';
+import { pendingDeletionAnnotation, resizeRequestedAnnotation } from '../../api/names.ts';
 import { happeningIn } from './happening.ts';
 
 function volume(status: LogicalVolumeStatus, metadata: Partial<StoredLogicalVolume['metadata']> = {}) {

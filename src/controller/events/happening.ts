@@ -1,14 +1,14 @@
-import { toQuantity } from '../../base/quantity.ts';
-import type { Happening } from '../../kube/events.ts';
-import type { Change } from '../../kube/object-cache.ts';
 import {
   currentBytes,
   failureOf,
   growthFailureOf,
   removalFailureOf,
   type StoredLogicalVolume,
-} from '../../logical-volume/logical-volume.ts';
-import { pendingDeletionAnnotation } from '../../names.ts';
+} from '../../api/logical-volume.ts';
+import { pendingDeletionAnnotation } from '../../api/names.ts';
+import { toQuantity } from '../../base/quantity.ts';
+import type { Happening } from '../../kube/events.ts';
+import type { Change } from '../../kube/object-cache.ts';
 
 /**
  * What a change of a LogicalVolume means to the people who look at its claim; undefined if it is no news. An object that is

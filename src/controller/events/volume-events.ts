@@ -1,13 +1,13 @@
+import type { LogicalVolume } from '../../api/logical-volume.ts';
+import { claimName } from '../../api/names.ts';
 import type { Clock } from '../../base/clock.ts';
+import { Requeue } from '../../base/keyed-queue.ts';
 import { RateLimit } from '../../base/rate-limit.ts';
-import { Requeue } from '../../base/requeue.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Happening, type Reporter, writeEvent } from '../../kube/events.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { persistentVolumeClaims } from '../../kube/resource.ts';
-import type { LogicalVolume } from '../../logical-volume/logical-volume.ts';
-import { claimName } from '../../names.ts';
 import { happeningIn } from './happening.ts';
 
 interface Collaborators {

@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { ErrorCode } from '../../../src/base/errors.ts';
-import type { Volume } from '../../../src/storage/pool.ts';
+import type { Volume } from '../../../src/engine/pool.ts';
 import { type Change, type Engine, EngineDied, Refused } from './engine.ts';
 
 export interface Request {

@@ -1,5 +1,5 @@
 import { type ErrorCode, MoorageError } from '../../../src/base/errors.ts';
-import type { NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../../../src/storage/pool.ts';
+import type { NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../../../src/engine/pool.ts';
 
 /** What changes volumes, and can be repeated. */
 export type Change =

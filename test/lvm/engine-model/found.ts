@@ -1,8 +1,8 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { VolumeId } from '../../../src/storage/pool.ts';
-import { erasingTag } from '../../../src/storage/tags.ts';
-import { command } from '../../worlds/lvm/inside.ts';
+import type { VolumeId } from '../../../src/engine/pool.ts';
+import { erasingTag } from '../../../src/engine/tags.ts';
+import { command } from '../../../worlds/lvm/inside.ts';
 
 /** A volume as it really is, asked for without the engine. */
 export interface Found {

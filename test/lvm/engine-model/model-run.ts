@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Volume, VolumeId } from '../../../src/storage/pool.ts';
-import { eventually } from '../../worlds/host/eventually.ts';
+import type { Volume, VolumeId } from '../../../src/engine/pool.ts';
+import { eventually } from '../../../worlds/host/eventually.ts';
 import { type Change, type Engine, EngineDied, Refused } from './engine.ts';
 import type { Found } from './found.ts';
 import { type PoolModel, subject } from './model.ts';

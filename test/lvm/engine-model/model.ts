@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../../../src/base/errors.ts';
-import type { VolumeId } from '../../../src/storage/pool.ts';
+import type { VolumeId } from '../../../src/engine/pool.ts';
 import type { Change } from './engine.ts';
 import type { Random } from './random.ts';
 

@@ -1,8 +1,8 @@
 import { systemClock } from '../../../src/base/clock.ts';
 import { run } from '../../../src/base/exec.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import type { Pools } from '../../../src/storage/pools.ts';
-import { StorageEngine } from '../../../src/storage/storage-engine.ts';
+import type { Pools } from '../../../src/engine/pools.ts';
+import { StorageEngine } from '../../../src/engine/storage-engine.ts';
 
 /** The storage engine as a process has it. Throws unless every class of the configuration can be served. */
 export async function openEngine(configFile: string): Promise<Pools> {

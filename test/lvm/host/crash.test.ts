@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { build } from 'esbuild';
 import { stringify } from 'yaml';
-import { type LvmWorld, lvmWorld } from '../../worlds/lvm/lvm-world.ts';
-import { MachineOff } from '../../worlds/machine/errors.ts';
-import { quote } from '../../worlds/machine/quote.ts';
+import { type LvmWorld, lvmWorld } from '../../../worlds/lvm/lvm-world.ts';
+import { MachineOff } from '../../../worlds/machine/errors.ts';
+import { quote } from '../../../worlds/machine/quote.ts';
 import { secret } from './crash/operations.ts';
 import { rounds } from './crash/plan.ts';
 

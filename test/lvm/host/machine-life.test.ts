@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { run } from '../../../src/base/exec.ts';
-import { MachineDidNotBoot } from '../../worlds/machine/errors.ts';
-import { Machine } from '../../worlds/machine/machine.ts';
-import { ensureMachineFiles } from '../../worlds/machine/machine-files.ts';
+import { MachineDidNotBoot } from '../../../worlds/machine/errors.ts';
+import { Machine } from '../../../worlds/machine/machine.ts';
+import { ensureMachineFiles } from '../../../worlds/machine/machine-files.ts';
 
 const fixtures = join(import.meta.dirname, '../fixtures');
 

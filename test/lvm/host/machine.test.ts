@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { eventually } from '../../worlds/host/eventually.ts';
-import { lvmWorld } from '../../worlds/lvm/lvm-world.ts';
-import { CallTimedOut, MachineOff } from '../../worlds/machine/errors.ts';
-import { Machine } from '../../worlds/machine/machine.ts';
+import { eventually } from '../../../worlds/host/eventually.ts';
+import { lvmWorld } from '../../../worlds/lvm/lvm-world.ts';
+import { CallTimedOut, MachineOff } from '../../../worlds/machine/errors.ts';
+import { Machine } from '../../../worlds/machine/machine.ts';
 
 test('a machine takes calls', async (t) => {
   const { machine } = await lvmWorld(t);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lvmWorld } from '../../worlds/lvm/lvm-world.ts';
+import { lvmWorld } from '../../../worlds/lvm/lvm-world.ts';
 
 test('power loss keeps an acknowledged volume and its synced data', async (t) => {
   const world = await lvmWorld(t);

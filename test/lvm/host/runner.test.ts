@@ -6,12 +6,12 @@ import { readdir, readFile, readlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { cacheDir } from '../../worlds/host/cache.ts';
-import { eventually } from '../../worlds/host/eventually.ts';
-import { lvmWorld } from '../../worlds/lvm/lvm-world.ts';
+import { cacheDir } from '../../../worlds/host/cache.ts';
+import { eventually } from '../../../worlds/host/eventually.ts';
+import { lvmWorld } from '../../../worlds/lvm/lvm-world.ts';
 
 const root = join(import.meta.dirname, '../../..');
-const runner = 'test/worlds/lvm/run.ts';
+const runner = 'worlds/lvm/run.ts';
 const passes = 'test/lvm/fixtures/passes.ts';
 const fails = 'test/lvm/fixtures/fails.ts';
 const neverEnds = 'test/lvm/fixtures/never-ends.ts';

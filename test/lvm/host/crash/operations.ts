@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { open } from 'node:fs/promises';
-import type { Pool, Volume, VolumeId } from '../../../../src/storage/pool.ts';
+import type { Pool, Volume, VolumeId } from '../../../../src/engine/pool.ts';
 import type { Operation } from './plan.ts';
 
 const { signal } = new AbortController();

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Node, Stored } from '../../kube/resource.ts';
+import { AnnotatedCapacities, type AnnotatedNode, annotatedNode } from './annotated-capacities.ts';
+
+function node(name: string, annotations?: Record<string, string>) {
+  return annotatedNode({ metadata: { name, annotations } } as unknown as Stored<Node>);
+}
+
+test('the room of a node is what it wrote on itself', () => {
+  const nodes = [
+    node('a', { 'capacity.topolvm.io/00default': '100', 'capacity.topolvm.io/ssd': '100', other: '7' }),
+    node('b', { 'capacity.topolvm.io/00default': '0', 'capacity.topolvm.io/hdd': '99999999999999999999' }),
+    node('c', { 'capacity.topolvm.io/ssd': 'much' }),
+    node('d'),
+  ];
+  const capacities = new AnnotatedCapacities({ list: () => nodes });
+  assert.deepEqual(
+    [...capacities.freeBytes('')],
+    [
+      ['a', 100n],
+      ['b', 0n],
+    ],
+  );
+  assert.deepEqual([...capacities.freeBytes('ssd')], [['a', 100n]]);
+  assert.deepEqual([...capacities.freeBytes('hdd')], [['b', 99999999999999999999n]]);
+  assert.deepEqual([...capacities.freeBytes('other')], []);
+});
+
+test('a node limits IO only if it says so', () => {
+  const nodes = [node('a', { 'moorage.dev/io-limits': 'true' }), node('b', { 'moorage.dev/io-limits': '' }), node('c')];
+  assert.deepEqual([...new AnnotatedCapacities({ list: () => nodes }).limitingIo()], ['a']);
+});
+
+test('as long as no node has said anything, some may limit IO', () => {
+  const room = { 'capacity.topolvm.io/00default': '1' };
+  const mayLimitIo = (...nodes: AnnotatedNode[]) => new AnnotatedCapacities({ list: () => nodes }).mayLimitIo();
+  assert.ok(mayLimitIo(node('a')));
+  assert.ok(!mayLimitIo(node('a', room)));
+  assert.ok(mayLimitIo(node('a', room), node('b', { ...room, 'moorage.dev/io-limits': 'true' })));
+});

@@ -1,0 +1,62 @@
+import { capacityAnnotationPrefix, defaultCapacityAnnotation, ioLimitsAnnotation } from '../../api/names.ts';
+import type { NodeCapacities } from '../../csi/controller/volume-store.ts';
+import type { Informer } from '../../kube/informer.ts';
+import type { Node, Stored } from '../../kube/resource.ts';
+import { isLeaving } from '../node-removal/node-removal.ts';
+
+/** What we keep of a Node: a cluster has many, and they are large. */
+export interface AnnotatedNode {
+  readonly name: string;
+  /** By annotation name. */
+  readonly freeBytes: ReadonlyMap<string, bigint>;
+  readonly limitsIo: boolean;
+  /** Whether it is being deleted and waits for us to let it go. */
+  readonly isLeaving: boolean;
+}
+
+export function annotatedNode(node: Stored<Node>): AnnotatedNode {
+  const { metadata } = node;
+  const annotations = Object.entries(metadata.annotations ?? {}).filter(
+    ([key, value]) => key.startsWith(capacityAnnotationPrefix) && /^\d+$/.test(value),
+  );
+  return {
+    name: metadata.name,
+    freeBytes: new Map(annotations.map(([key, value]) => [key, BigInt(value)])),
+    limitsIo: metadata.annotations?.[ioLimitsAnnotation] === 'true',
+    isLeaving: isLeaving(node),
+  };
+}
+
+/** What a new volume may take on a node; undefined if the node does not have the device class. Empty: its default class. */
+export function freeBytesOf(node: AnnotatedNode | undefined, deviceClass: string): bigint | undefined {
+  const annotation = deviceClass === '' ? defaultCapacityAnnotation : `${capacityAnnotationPrefix}${deviceClass}`;
+  return node?.freeBytes.get(annotation);
+}
+
+/** The room that the nodes have and what they can do, as they last wrote it on themselves. */
+export class AnnotatedCapacities implements NodeCapacities {
+  readonly #nodes: Pick<Informer<Node, AnnotatedNode>, 'list'>;
+
+  constructor(nodes: Pick<Informer<Node, AnnotatedNode>, 'list'>) {
+    this.#nodes = nodes;
+  }
+
+  freeBytes(deviceClass: string): ReadonlyMap<string, bigint> {
+    const free = new Map<string, bigint>();
+    for (const node of this.#nodes.list()) {
+      const bytes = freeBytesOf(node, deviceClass);
+      if (bytes !== undefined) free.set(node.name, bytes);
+    }
+    return free;
+  }
+
+  limitingIo(): ReadonlySet<string> {
+    const limiting = this.#nodes.list().filter(({ limitsIo }) => limitsIo);
+    return new Set(limiting.map(({ name }) => name));
+  }
+
+  mayLimitIo(): boolean {
+    const isKnown = this.#nodes.list().some(({ freeBytes }) => freeBytes.size > 0);
+    return !isKnown || this.limitingIo().size > 0;
+  }
+}

@@ -1,0 +1,90 @@
+import { type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
+import { driverName, selectedNodeAnnotation, topologyKey } from '../../api/names.ts';
+import type { PersistentVolume, PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
+
+/** What we keep of a PersistentVolume of ours. */
+export interface OurVolume {
+  readonly name: string;
+  /** CSI's volume ID. */
+  readonly handle: string;
+  readonly isRetained: boolean;
+  /** The nodes that its node affinity names; undefined if it has none. */
+  readonly nodeNames: readonly string[] | undefined;
+}
+
+/** What we keep of a claim. */
+export interface Claim {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly storageClass: string;
+  /** The PersistentVolume that it is bound to, or empty. */
+  readonly volumeName: string;
+  /** The node that the scheduler has chosen for it, or empty. */
+  readonly selectedNode: string;
+}
+
+/** What there is in the cluster that may belong to a node. */
+export interface Belongings {
+  /** On that node. */
+  readonly logicalVolumes: readonly StoredLogicalVolume[];
+  /** Of our driver, on any node. */
+  readonly persistentVolumes: readonly OurVolume[];
+  readonly claims: readonly Claim[];
+  /** The names of those whose volumes we make. */
+  readonly ourStorageClasses: ReadonlySet<string>;
+  /** The IDs of snapshots that shall outlive the objects that name them. */
+  readonly retainedSnapshots: ReadonlySet<string>;
+}
+
+export interface RemovalPlan {
+  /** Their volumes were on the node, or were about to be. */
+  readonly claims: readonly Claim[];
+  /** Those that nobody has asked to keep. */
+  readonly logicalVolumes: readonly StoredLogicalVolume[];
+}
+
+/** What goes with a node. Where a volume or snapshot is to be retained, its LogicalVolume stays and tells of its data. */
+export function planRemoval(nodeName: string, belongings: Belongings): RemovalPlan {
+  const { logicalVolumes, persistentVolumes, claims, ourStorageClasses, retainedSnapshots } = belongings;
+  const ids = new Set(logicalVolumes.map(volumeIdOf));
+  // A PersistentVolume that says where it is is believed; the volume ID of a LogicalVolume is only what its node says.
+  const isHere = ({ handle, nodeNames }: OurVolume) => nodeNames?.includes(nodeName) ?? ids.has(handle);
+  const namesHere = new Set(persistentVolumes.filter(isHere).map(({ name }) => name));
+  const retained = new Set(persistentVolumes.filter(({ isRetained }) => isRetained).map(({ handle }) => handle));
+  // Where a claim is bound, its volume says where it is; the scheduler's choice may have been another one before.
+  const belongs = ({ volumeName, selectedNode, storageClass }: Claim) =>
+    volumeName === '' ? selectedNode === nodeName && ourStorageClasses.has(storageClass) : namesHere.has(volumeName);
+  const isKept = (id: string) => retained.has(id) || retainedSnapshots.has(id);
+  return {
+    claims: claims.filter(belongs),
+    logicalVolumes: logicalVolumes.filter((volume) => !isKept(volumeIdOf(volume))),
+  };
+}
+
+/** Undefined for a volume of another driver. */
+export function ourVolume({ metadata, spec }: Stored<PersistentVolume>): OurVolume | undefined {
+  if (spec?.csi?.driver !== driverName) return undefined;
+  const terms = spec.nodeAffinity?.required?.nodeSelectorTerms;
+  const expressions = terms?.flatMap(({ matchExpressions = [] }) => matchExpressions);
+  return {
+    name: metadata.name,
+    handle: spec.csi.volumeHandle,
+    isRetained: spec.persistentVolumeReclaimPolicy === 'Retain',
+    nodeNames: expressions
+      ?.filter(({ key, operator }) => key === topologyKey && operator === 'In')
+      .flatMap(({ values = [] }) => values),
+  };
+}
+
+export function claimOf({ metadata, spec }: Stored<PersistentVolumeClaim>): Claim {
+  const { namespace = '', name, uid, annotations } = metadata;
+  return {
+    namespace,
+    name,
+    uid,
+    storageClass: spec?.storageClassName ?? '',
+    volumeName: spec?.volumeName ?? '',
+    selectedNode: annotations?.[selectedNodeAnnotation] ?? '',
+  };
+}

@@ -1,0 +1,90 @@
+import type { TestContext } from 'node:test';
+import {
+  deleting,
+  type LogicalVolume,
+  type LogicalVolumeStatus,
+  logicalVolumes,
+  type StoredLogicalVolume,
+} from '../../api/logical-volume.ts';
+import { resizeRequestedAnnotation } from '../../api/names.ts';
+import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
+import { systemClock } from '../../base/clock.ts';
+import { silentLog } from '../../base/log.ts';
+import { Informer } from '../../kube/informer.ts';
+import { LogicalVolumeObjects } from '../volumes/logical-volume-objects.ts';
+
+/** What a node says when it is asked; nothing if undefined. */
+type Answer = (volume: StoredLogicalVolume) => LogicalVolumeStatus | undefined;
+
+/** A node that does at once whatever it is asked to. */
+interface NodeAnswers {
+  readonly toWish?: Answer;
+  readonly toGrowth?: Answer;
+  /** Without one it removes the volume. */
+  readonly toRemoval?: Answer;
+}
+
+/** For tests: an API server in memory, one controller's view of it, and what its nodes answer. */
+export class InMemoryCluster {
+  readonly api: InMemoryApi<LogicalVolume>;
+  readonly watched: Informer<LogicalVolume>;
+  readonly objects: LogicalVolumeObjects;
+  readonly #t: TestContext;
+
+  constructor(t: TestContext, api = new InMemoryApi<LogicalVolume>()) {
+    this.#t = t;
+    this.api = api;
+    this.watched = new Informer({ client: api.client, resource: logicalVolumes, clock: systemClock, log: silentLog });
+    this.watched.start();
+    t.after(() => this.watched.stop());
+    this.objects = new LogicalVolumeObjects({ client: api.client, watched: this.watched });
+  }
+
+  /** Another controller, just started, on the same API server: its cache is empty. */
+  replica(): InMemoryCluster {
+    return new InMemoryCluster(this.#t, this.api);
+  }
+
+  nodesAnswer({ toWish = made, toGrowth = grown, toRemoval }: NodeAnswers = {}): void {
+    this.watched.onChange(({ kind, object, previous }) => {
+      if (kind === 'added') this.#answer(object, toWish(object));
+      if (kind !== 'updated') return;
+      if (deleting(object)) {
+        if (deleting(previous)) return;
+        if (toRemoval) this.#answer(object, toRemoval(object));
+        else this.#letGo(object);
+      } else if (requestedAt(object) !== requestedAt(previous)) {
+        this.#answer(object, toGrowth(object));
+      }
+    });
+  }
+
+  #answer({ metadata }: StoredLogicalVolume, status: LogicalVolumeStatus | undefined): void {
+    if (!status) return;
+    const body = [{ op: 'add', path: '/status', value: status }] as const;
+    void this.api.patch(logicalVolumes, metadata.name, { type: 'json', body }, { subresource: 'status' });
+  }
+
+  #letGo({ metadata }: StoredLogicalVolume): void {
+    const body = [{ op: 'remove', path: '/metadata/finalizers/0' }] as const;
+    void this.api.patch(logicalVolumes, metadata.name, { type: 'json', body });
+  }
+}
+
+export function made({ metadata, spec }: StoredLogicalVolume): LogicalVolumeStatus {
+  return { volumeID: metadata.uid, currentSize: spec.size, code: 0, message: '' };
+}
+
+export function grown(volume: StoredLogicalVolume): LogicalVolumeStatus {
+  return { ...volume.status, ...answering(volume), currentSize: volume.spec.size, code: 0, message: '' };
+}
+
+/** Names the request that an answer to a growth belongs to. */
+export function answering(volume: StoredLogicalVolume): LogicalVolumeStatus {
+  const answeredResize = requestedAt(volume);
+  return answeredResize === undefined ? {} : { answeredResize };
+}
+
+function requestedAt({ metadata }: StoredLogicalVolume): string | undefined {
+  return metadata.annotations?.[resizeRequestedAnnotation];
+}

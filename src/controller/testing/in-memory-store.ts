@@ -1,0 +1,23 @@
+import type { TestContext } from 'node:test';
+import { ManualClock } from '../../base/testing/manual-clock.ts';
+import type { WantedVolume } from '../../csi/controller/volume-store.ts';
+import { LogicalVolumeStore } from '../volumes/logical-volume-store.ts';
+import { InMemoryCluster } from './in-memory-cluster.ts';
+
+export const gibi = 1024n ** 3n;
+export const wanted: WantedVolume = {
+  name: 'pvc-A',
+  nodeNames: ['a', 'b'],
+  deviceClass: 'ssd',
+  lvcreateOptionClass: '',
+  sizeBytes: gibi,
+  claim: 'shop/db',
+};
+export const never = new AbortController().signal;
+
+/** For tests: CSI's volumes on an API server and nodes in memory. */
+export function storeOf(t: TestContext) {
+  const cluster = new InMemoryCluster(t);
+  const clock = new ManualClock();
+  return { cluster, clock, api: cluster.api, store: new LogicalVolumeStore({ objects: cluster.objects, clock }) };
+}

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { logicalVolumes } from '../../api/logical-volume.ts';
+import { ManualClock } from '../../base/testing/manual-clock.ts';
+import type { WantedVolume } from '../../csi/controller/volume-store.ts';
+import { InMemoryCluster, made } from '../testing/in-memory-cluster.ts';
+import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
+import { LogicalVolumeStore } from './logical-volume-store.ts';
+
+const gibi = 1024n ** 3n;
+const wanted: WantedVolume = {
+  name: 'pvc-A',
+  nodeNames: ['a'],
+  deviceClass: 'thin',
+  lvcreateOptionClass: 'mirrored',
+  sizeBytes: gibi,
+};
+const never = new AbortController().signal;
+
+/** A volume, and what can be done with snapshots. */
+async function volumeIn(t: TestContext) {
+  const cluster = new InMemoryCluster(t);
+  const volumes = new LogicalVolumeStore({ objects: cluster.objects, clock: new ManualClock() });
+  const snapshots = new LogicalVolumeSnapshots(cluster.objects);
+  return { cluster, api: cluster.api, volumes, snapshots, create: () => volumes.create(wanted, never) };
+}
+
+test('a snapshot is one POST: a read-only copy where its source is', async (t) => {
+  const { cluster, api, snapshots, create } = await volumeIn(t);
+  cluster.nodesAnswer();
+  const { id: sourceId } = await create();
+  api.calls.length = 0;
+  const snapshot = await snapshots.create({ name: 'snapshot-B', sourceId }, never);
+
+  assert.deepEqual(api.calls, ['create snapshot-b', 'patch snapshot-b/status'], 'two writes in all');
+  const { id, ...rest } = snapshot;
+  assert.deepEqual(rest, {
+    name: 'snapshot-B',
+    sourceId,
+    nodeName: 'a',
+    deviceClass: 'thin',
+    sizeBytes: gibi,
+    createdAt: new Date('2026-01-01T00:00:00Z'),
+    isReady: true,
+  });
+  const { spec, metadata } = (await api.get(logicalVolumes, 'snapshot-b')) ?? {};
+  const asTopolvm = { nodeName: 'a', size: '1Gi', deviceClass: 'thin', source: 'pvc-A', accessType: 'ro' };
+  assert.deepEqual(spec, { name: 'snapshot-B', ...asTopolvm });
+  assert.deepEqual(metadata?.annotations, { 'moorage.dev/content-source': `volume/${sourceId}` });
+  assert.deepEqual(await snapshots.list(never), [snapshot]);
+  assert.deepEqual(await snapshots.find(id, never), snapshot);
+});
+
+test('a repeated call finds the snapshot of the first, also when the source has grown since', async (t) => {
+  const { cluster, volumes, snapshots, create } = await volumeIn(t);
+  cluster.nodesAnswer();
+  const { id: sourceId } = await create();
+  const first = await snapshots.create({ name: 's', sourceId }, never);
+  await volumes.grow(sourceId, 2n * gibi, never);
+  assert.deepEqual(await snapshots.create({ name: 's', sourceId }, never), first);
+});
+
+test('a name that is taken by something else is refused', async (t) => {
+  const { cluster, volumes, snapshots, create } = await volumeIn(t);
+  cluster.nodesAnswer();
+  const { id: sourceId } = await create();
+  const other = await volumes.create({ ...wanted, name: 'other' }, never);
+  await snapshots.create({ name: 's', sourceId }, never);
+  for (const [name, source, message] of [
+    ['s', other.id, /^snapshot s exists already with source uid-1; choose another name/],
+    ['other', sourceId, /exists already with the data of a volume/],
+    ['S', sourceId, /exists already with name s/],
+  ] as const) {
+    await assert.rejects(snapshots.create({ name, sourceId: source }, never), { code: 'AlreadyExists', message });
+  }
+  await assert.rejects(volumes.create({ ...wanted, name: 's' }, never), {
+    code: 'AlreadyExists',
+    message: /exists already with the data of a snapshot/,
+  });
+});
+
+test('only a volume can be the source', async (t) => {
+  const { cluster, snapshots, create } = await volumeIn(t);
+  cluster.nodesAnswer();
+  const { id: sourceId } = await create();
+  const { id } = await snapshots.create({ name: 's', sourceId }, never);
+  for (const wrong of ['uid-9', id]) {
+    await assert.rejects(snapshots.create({ name: 't', sourceId: wrong }, never), { code: 'NotFound' });
+  }
+});
+
+test('what the node cannot copy leaves nothing behind', async (t) => {
+  const { cluster, api, snapshots, create } = await volumeIn(t);
+  const refusal = { code: 12, message: 'device class thin makes no snapshots; use a thin device class' };
+  cluster.nodesAnswer({ toWish: (volume) => (volume.spec.source ? refusal : made(volume)) });
+  const { id: sourceId } = await create();
+  await assert.rejects(snapshots.create({ name: 's', sourceId }, never), {
+    code: 'Unimplemented',
+    message: `node a: ${refusal.message}`,
+  });
+  await cluster.watched.until('s', (current) => current === undefined, never);
+  assert.equal(await api.get(logicalVolumes, 's'), undefined);
+});
+
+test('a snapshot outlives its source, and a volume is never removed as a snapshot', async (t) => {
+  const { cluster, volumes, snapshots, create } = await volumeIn(t);
+  cluster.nodesAnswer();
+  const { id: sourceId } = await create();
+  const { id } = await snapshots.create({ name: 's', sourceId }, never);
+  await snapshots.remove(sourceId, never);
+  assert.ok(await volumes.find(sourceId, never));
+  await volumes.remove(id, never);
+  assert.ok(await snapshots.find(id, never));
+
+  await volumes.remove(sourceId, never);
+  assert.equal((await snapshots.find(id, never))?.sourceId, sourceId);
+  await snapshots.remove(id, never);
+  assert.equal(await snapshots.find(id, never), undefined);
+  await snapshots.remove(id, never);
+});

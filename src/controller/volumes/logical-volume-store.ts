@@ -1,0 +1,178 @@
+import {
+  bytesOf,
+  currentBytes,
+  growthFailureOf,
+  isSnapshot,
+  recordSource,
+  type StoredLogicalVolume,
+  volumeIdOf,
+} from '../../api/logical-volume.ts';
+import { claimName, createdByLabel, ioLimitNames, logicalVolume, resizeRequestedAnnotation } from '../../api/names.ts';
+import type { Clock } from '../../base/clock.ts';
+import { toQuantity } from '../../base/quantity.ts';
+import {
+  NoSuchVolume,
+  type StoredVolume,
+  type VolumeStore,
+  type WantedVolume,
+} from '../../csi/controller/volume-store.ts';
+import { formatIoLimits, type IoLimits } from '../../csi/io-limits.ts';
+import { NodeRefused, SourceGone, VolumeNotGrown, VolumeTaken } from './errors.ts';
+import { type LogicalVolumeObjects, objectName, type Wish } from './logical-volume-objects.ts';
+
+/** CSI's volumes, each kept as one LogicalVolume object. */
+export class LogicalVolumeStore implements VolumeStore {
+  readonly #objects: LogicalVolumeObjects;
+  readonly #clock: Pick<Clock, 'now'>;
+
+  constructor(collaborators: { readonly objects: LogicalVolumeObjects; readonly clock: Pick<Clock, 'now'> }) {
+    this.#objects = collaborators.objects;
+    this.#clock = collaborators.clock;
+  }
+
+  async create(wanted: WantedVolume, signal: AbortSignal): Promise<StoredVolume> {
+    const source = wanted.source && (await this.#objects.find(wanted.source.id, signal));
+    if (wanted.source && !source) throw new SourceGone(wanted.source);
+    const wish = wishFor(wanted, source);
+    const refuseIfDifferent = (existing: StoredLogicalVolume) => this.#refuseIfDifferent(existing, wanted);
+    return this.#stored(await this.#objects.make(wish, refuseIfDifferent, signal));
+  }
+
+  async find(id: string, signal: AbortSignal): Promise<StoredVolume | undefined> {
+    const volume = await this.#findVolume(id, signal);
+    return volume && this.#stored(volume);
+  }
+
+  async list(signal: AbortSignal): Promise<readonly StoredVolume[]> {
+    const objects = await this.#objects.list(signal);
+    return objects.filter((object) => !isSnapshot(object)).map((volume) => this.#stored(volume));
+  }
+
+  async grow(id: string, sizeBytes: bigint, signal: AbortSignal): Promise<StoredVolume> {
+    const volume = await this.#findVolume(id, signal);
+    if (!volume) throw new NoSuchVolume(id);
+    if (hasGrown(volume, sizeBytes)) return this.#stored(await this.#settleForWhatThereIs(volume, signal));
+    const isUnderWay = bytesOf(volume.spec.size) === sizeBytes && !volume.status?.code;
+    const asked = isUnderWay ? volume : await this.#askToGrow(volume, sizeBytes, signal);
+    if (!asked) throw new NoSuchVolume(id);
+    return this.#stored(await this.#untilGrown(asked, sizeBytes, signal));
+  }
+
+  async modify(id: string, limits: IoLimits, signal: AbortSignal): Promise<void> {
+    const volume = await this.#findVolume(id, signal);
+    const unset = Object.fromEntries(Object.values(ioLimitNames).map((name) => [name, null]));
+    const annotations = { ...unset, ...formatIoLimits(limits) };
+    if (!volume || !(await this.#objects.change(volume, { annotations }, signal))) throw new NoSuchVolume(id);
+  }
+
+  async remove(id: string, signal: AbortSignal): Promise<void> {
+    const volume = await this.#findVolume(id, signal);
+    if (volume) await this.#objects.remove(volume, signal);
+  }
+
+  async #findVolume(id: string, signal: AbortSignal): Promise<StoredLogicalVolume | undefined> {
+    const object = await this.#objects.find(id, signal);
+    return object && !isSnapshot(object) ? object : undefined;
+  }
+
+  /** An earlier wish that could not be met is withdrawn, or the node would fulfil it as soon as there is room. */
+  async #settleForWhatThereIs(volume: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
+    const bytes = currentBytes(volume);
+    if (bytesOf(volume.spec.size) <= bytes) return volume;
+    const settled = await this.#objects.change(volume, { annotations: {}, size: toQuantity(bytes) }, signal);
+    if (!settled) throw new NoSuchVolume(volumeIdOf(volume));
+    return settled;
+  }
+
+  /** The time tells one request from another, also if the size is the same: the node names it in its answer. */
+  async #askToGrow(
+    volume: StoredLogicalVolume,
+    sizeBytes: bigint,
+    signal: AbortSignal,
+  ): Promise<StoredLogicalVolume | undefined> {
+    const annotations = { [resizeRequestedAnnotation]: requestTime(this.#clock.now()) };
+    return this.#objects.change(volume, { annotations, size: toQuantity(sizeBytes) }, signal);
+  }
+
+  async #untilGrown(asked: StoredLogicalVolume, sizeBytes: bigint, signal: AbortSignal): Promise<StoredLogicalVolume> {
+    // The watch may still tell of an older request; what that was answered, `asked` has in its status already.
+    const answeredBefore = asked.status?.answeredResize;
+    const refusal = (current: StoredLogicalVolume) =>
+      current.status?.answeredResize === answeredBefore ? undefined : growthFailureOf(current);
+    let last = asked;
+    const isSettled = (current: StoredLogicalVolume | undefined) => {
+      if (current) last = current;
+      return !current || hasGrown(current, sizeBytes) || refusal(current) !== undefined;
+    };
+    const current = await this.#objects.until(asked, isSettled, signal, () => new VolumeNotGrown(last));
+    if (!current) throw new NoSuchVolume(volumeIdOf(asked));
+    const refused = hasGrown(current, sizeBytes) ? undefined : refusal(current);
+    if (refused) throw new NodeRefused(current.spec.nodeName, refused);
+    return current;
+  }
+
+  #refuseIfDifferent(existing: StoredLogicalVolume, wanted: WantedVolume): void {
+    const { spec } = existing;
+    const source = this.#objects.sourceOf(existing);
+    const differences = [
+      isSnapshot(existing) && 'the data of a snapshot',
+      spec.name !== wanted.name && `name ${spec.name}`,
+      bytesOf(spec.size) !== wanted.sizeBytes && `size ${spec.size}`,
+      (spec.deviceClass ?? '') !== wanted.deviceClass && `device class ${spec.deviceClass || 'by default'}`,
+      (spec.lvcreateOptionClass ?? '') !== wanted.lvcreateOptionClass &&
+        `lvcreate option class ${spec.lvcreateOptionClass || 'none'}`,
+      source?.id !== wanted.source?.id && `content of ${source?.id ?? 'no other'}`,
+      !wanted.nodeNames.includes(spec.nodeName) && `node ${spec.nodeName}`,
+    ].filter((difference) => difference !== false);
+    if (differences.length > 0) throw new VolumeTaken(existing.metadata.name, differences);
+  }
+
+  #stored(volume: StoredLogicalVolume): StoredVolume {
+    const { name, nodeName, deviceClass = '', lvcreateOptionClass = '' } = volume.spec;
+    const source = this.#objects.sourceOf(volume);
+    return {
+      id: volumeIdOf(volume),
+      name,
+      nodeName,
+      deviceClass,
+      lvcreateOptionClass,
+      sizeBytes: currentBytes(volume),
+      ...(source && { source }),
+    };
+  }
+}
+
+/** Finalizer, label and identity travel with the object: the node needs no write of its own before it starts. */
+function wishFor(wanted: WantedVolume, source: StoredLogicalVolume | undefined): Wish {
+  const { name, nodeNames, sizeBytes, deviceClass, lvcreateOptionClass, claim } = wanted;
+  const annotations = {
+    ...(claim && { [claimName]: claim }),
+    ...(wanted.source && recordSource(wanted.source)),
+    ...(wanted.limits && formatIoLimits(wanted.limits)),
+  };
+  return {
+    metadata: {
+      name: objectName(name),
+      finalizers: [logicalVolume.finalizer],
+      labels: { [createdByLabel.key]: createdByLabel.value },
+      annotations,
+    },
+    spec: {
+      name,
+      nodeName: nodeNames[0],
+      size: toQuantity(sizeBytes),
+      ...(deviceClass && { deviceClass }),
+      ...(lvcreateOptionClass && { lvcreateOptionClass }),
+      ...(source && { source: source.spec.name, accessType: 'rw' }),
+    },
+  };
+}
+
+function hasGrown({ status }: StoredLogicalVolume, sizeBytes: bigint): boolean {
+  return status?.currentSize !== undefined && bytesOf(status.currentSize) >= sizeBytes;
+}
+
+/** As TopoLVM writes it: `2026-01-31 23:59:59.999 +0000 UTC`. */
+function requestTime(nowMs: number): string {
+  return new Date(nowMs).toISOString().replace('T', ' ').replace('Z', ' +0000 UTC');
+}

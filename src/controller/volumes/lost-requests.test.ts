@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import { type LogicalVolume, logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
+import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
+import { type Clock, systemClock } from '../../base/clock.ts';
+import { silentLog } from '../../base/log.ts';
+import { Workers } from '../../base/work.ts';
+import type { WantedVolume } from '../../csi/controller/volume-store.ts';
+import { Pools } from '../../engine/pools.ts';
+import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
+import { ApiUnreachable } from '../../kube/api-error.ts';
+import { Informer } from '../../kube/informer.ts';
+import { volumeWork } from '../../node/reconcile/volume-work.ts';
+import { LogicalVolumeObjects } from './logical-volume-objects.ts';
+import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
+import { LogicalVolumeStore } from './logical-volume-store.ts';
+
+/** Waiting before another try is not what is tested here. */
+const quickClock: Clock = {
+  now: () => systemClock.now(),
+  setTimer: (callback, delayMs) => systemClock.setTimer(callback, delayMs / 20),
+};
+
+type AnyMethods = Record<string, (...args: unknown[]) => Promise<unknown>>;
+
+interface Controller {
+  readonly watched: Informer<LogicalVolume>;
+  readonly volume: LogicalVolumeStore;
+  readonly snapshot: LogicalVolumeSnapshots;
+}
+
+interface Node {
+  stop(): Promise<void>;
+}
+
+/** Controllers and the agent of one node, between whom requests and answers get lost while `isRough`. */
+class RoughCluster {
+  isRough = true;
+  readonly pool = new InMemoryPool('ssd', 1024n ** 4n);
+  readonly api = new InMemoryApi<LogicalVolume>();
+  readonly controllers: readonly Controller[];
+  #node: Promise<Node>;
+
+  constructor() {
+    const lost = () => new ApiUnreachable('a request', 'the server', new Error('lost'));
+    const slow = () => Object.assign(new Error('slow'), { name: 'TimeoutError' });
+    const broken = () => new Error('broken');
+    this.#roughen(this.api, ['create', 'patch', 'delete', 'get', 'list'], [lost]);
+    this.#delayWatches();
+    this.#roughen(this.pool, ['create', 'grow', 'snapshot', 'remove'], [slow, broken]);
+    this.controllers = [this.#startController(), this.#startController()];
+    this.#node = Promise.resolve(this.#startNode());
+  }
+
+  /** There is never more than one agent of a node. */
+  async restartNode(): Promise<void> {
+    this.#node = this.#node.then(async (node) => {
+      await node.stop();
+      return this.#startNode();
+    });
+    await this.#node;
+  }
+
+  async stop(): Promise<void> {
+    await (await this.#node).stop();
+    for (const { watched } of this.controllers) await watched.stop();
+  }
+
+  /** Each method fails now and then, before it has done anything or after. */
+  #roughen(target: object, methods: readonly string[], failures: readonly (() => Error)[]): void {
+    const its = target as AnyMethods;
+    for (const name of methods) {
+      const method = its[name]?.bind(target);
+      its[name] = async (...args) => {
+        const failure = this.isRough && oneIn(3) ? pick(failures) : undefined;
+        if (failure && oneIn(2)) throw failure();
+        const answer = await method?.(...args);
+        await setImmediate();
+        if (failure) throw failure();
+        return answer;
+      };
+    }
+  }
+
+  /** Watches are behind: whoever trusts them has seen less than was done. */
+  #delayWatches(): void {
+    const watch = this.api.watch.bind(this.api);
+    const isBehind = () => this.isRough && oneIn(2);
+    this.api.watch = async function* (...args) {
+      for await (const event of watch(...args)) {
+        if (isBehind()) await setTimeout(Number(upTo(20)));
+        yield event;
+      }
+    };
+  }
+
+  #startController(): Controller {
+    const watched = this.#watch();
+    const objects = new LogicalVolumeObjects({ client: this.api.client, watched });
+    const volumes = new LogicalVolumeStore({ objects, clock: systemClock });
+    return { watched, volume: volumes, snapshot: new LogicalVolumeSnapshots(objects) };
+  }
+
+  #startNode(): Node {
+    const volumes = this.#watch();
+    const pools = new Pools([this.pool], 'ssd');
+    const { client } = this.api;
+    const options = { clock: quickClock, log: silentLog, random: Math.random };
+    const work = new Workers([volumeWork({ client, volumes, pools, log: silentLog })], options);
+    work.start();
+    return {
+      async stop() {
+        await work.stop(0);
+        await volumes.stop();
+      },
+    };
+  }
+
+  #watch() {
+    const { client } = this.api;
+    const watched = new Informer({ client, resource: logicalVolumes, clock: systemClock, log: silentLog });
+    watched.start();
+    return watched;
+  }
+}
+
+test('whatever gets lost on the way, no volume that was acknowledged is lost, and none is left over', async (t) => {
+  const cluster = new RoughCluster();
+  t.after(() => cluster.stop());
+  const { pool, controllers } = cluster;
+  const acknowledged = new Map<string, 'volume' | 'snapshot'>();
+  const unwanted = new Set<string>();
+
+  const keep = ({ id }: { readonly id: string }, kind: 'volume' | 'snapshot') => {
+    if (!unwanted.has(id)) acknowledged.set(id, kind);
+  };
+  const make = async ({ volume }: Controller, signal: AbortSignal) =>
+    keep(await volume.create(wanted(`pvc-${upTo(3)}`), signal), 'volume');
+  const deeds: ((controller: Controller, signal: AbortSignal) => Promise<void>)[] = [
+    make,
+    make,
+    make,
+    make,
+    async ({ volume }, signal) => {
+      const [id, kind] = pick([...acknowledged]);
+      keep(await volume.create({ ...wanted(`copy-${upTo(4)}`), source: { kind, id } }, signal), 'volume');
+    },
+    async ({ snapshot }, signal) => {
+      const [sourceId] = pick([...acknowledged]);
+      keep(await snapshot.create({ name: `snapshot-${upTo(4)}`, sourceId }, signal), 'snapshot');
+    },
+    async ({ volume }, signal) => void (await volume.grow(pick([...acknowledged])[0], 4096n * upTo(9), signal)),
+    async (controller, signal) => {
+      const [id, kind] = pick([...acknowledged]);
+      unwanted.add(id);
+      acknowledged.delete(id);
+      await controller[kind].remove(id, signal);
+      assert.equal(pool.get(id), undefined, `${id} was said to be removed`);
+    },
+    async () => cluster.restartNode(),
+  ];
+  const inTime = (ms: number) => AbortSignal.timeout(ms);
+  const tryOne = async () => {
+    try {
+      await pick(deeds)(pick(controllers), inTime(Number(upTo(200))));
+    } catch (error) {
+      if (error instanceof assert.AssertionError) throw error; // any other refusal is fine
+    }
+    for (const id of acknowledged.keys()) assert.ok(pool.get(id), `${id} was acknowledged, and is lost`);
+  };
+  for (let wave = 0; wave < 30; wave++) await Promise.all(Array.from({ length: 8 }, tryOne));
+
+  cluster.isRough = false;
+  await cluster.restartNode();
+  const { volume, snapshot } = pick(controllers);
+  const { items } = await cluster.api.list(logicalVolumes);
+  for (const id of new Set([...unwanted, ...items.map(volumeIdOf)])) {
+    if (acknowledged.has(id)) continue;
+    await volume.remove(id, inTime(30_000));
+    await snapshot.remove(id, inTime(30_000));
+  }
+  assert.deepEqual(new Set(pool.list().map(({ id }) => id)), new Set(acknowledged.keys()));
+});
+
+function wanted(name: string): WantedVolume {
+  return { name, nodeNames: ['a'], deviceClass: '', lvcreateOptionClass: '', sizeBytes: 4096n };
+}
+
+function oneIn(count: number): boolean {
+  return Math.random() * count < 1;
+}
+
+function upTo(count: number): bigint {
+  return BigInt(1 + Math.floor(Math.random() * count));
+}
+
+/** Throws if there is nothing to pick from. */
+function pick<T>(from: readonly T[]): T {
+  const picked = from[Math.floor(Math.random() * from.length)];
+  if (picked === undefined) throw new RangeError('there is nothing to pick from');
+  return picked;
+}

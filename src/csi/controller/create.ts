@@ -1,0 +1,71 @@
+import { claimParameters, parameterPrefixes, parameters } from '../../api/names.ts';
+import { InvalidInput } from '../../base/errors.ts';
+import type { CreateVolumeRequest } from '../../rpc/gen/csi/v1/csi_pb.ts';
+import { parseIoLimits } from '../io-limits.ts';
+import { required } from '../required.ts';
+import type { VolumeUse } from '../volume-use.ts';
+import { originalOf, refuseOtherClass, SourceElsewhere } from './content-source.ts';
+import { candidateNodes, placesFor } from './placement.ts';
+import { volumeSize } from './volume-size.ts';
+import type { NodeCapacities, Scheduling, SnapshotStore, VolumeStore, WantedVolume } from './volume-store.ts';
+
+interface Ports {
+  readonly volumes: Pick<VolumeStore, 'find'>;
+  readonly snapshots: Pick<SnapshotStore, 'find'>;
+  readonly capacities: NodeCapacities;
+  readonly scheduling?: Scheduling;
+}
+
+/** What CreateVolume asks for; throws if it cannot be had whatever a node may say. */
+export async function wantedVolume(
+  request: CreateVolumeRequest,
+  use: VolumeUse,
+  ports: Ports,
+  signal: AbortSignal,
+): Promise<WantedVolume> {
+  const name = required(request.name, 'name');
+  refuseUnknownParameters(request.parameters, Object.values(parameters));
+  const deviceClass = request.parameters[parameters.deviceClass] ?? '';
+  const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
+  const isLimited = Object.keys(limits).length > 0;
+  const accessible = candidateNodes(request.accessibilityRequirements);
+  const original = await originalOf(request.volumeContentSource, ports, signal);
+  const claim = claimOf(request);
+  if (original) {
+    refuseOtherClass(original, deviceClass);
+    const { nodeName } = original.stored;
+    if (accessible && !accessible.includes(nodeName)) {
+      if (claim) await ports.scheduling?.chooseNode(claim, nodeName, signal);
+      throw new SourceElsewhere(original.source, nodeName, accessible);
+    }
+  }
+
+  const candidates = original ? [original.stored.nodeName] : accessible;
+  const sizeBytes = volumeSize(request.capacityRange, use, original?.stored.sizeBytes);
+  return {
+    name,
+    nodeNames: placesFor({ candidates, deviceClass, sizeBytes, isLimited }, ports.capacities),
+    deviceClass,
+    lvcreateOptionClass: request.parameters[parameters.lvcreateOptionClass] ?? '',
+    sizeBytes,
+    ...(claim && { claim }),
+    ...(original && { source: original.source }),
+    ...(isLimited && { limits }),
+  };
+}
+
+function claimOf(request: CreateVolumeRequest): string | undefined {
+  const namespace = request.parameters[claimParameters.namespace];
+  const name = request.parameters[claimParameters.name];
+  return namespace && name ? `${namespace}/${name}` : undefined;
+}
+
+/** A mistyped parameter would silently give another volume than the one that was meant. */
+export function refuseUnknownParameters(given: Readonly<Record<string, string>>, known: readonly string[]): void {
+  const unknown = Object.keys(given).find(
+    (key) => parameterPrefixes.some((prefix) => key.startsWith(prefix)) && !known.includes(key),
+  );
+  if (unknown === undefined) return;
+  const remedy = known.length > 0 ? `known are ${known.join(', ')}` : 'remove it';
+  throw new InvalidInput(`parameters hold ${JSON.stringify(unknown)}, which is unknown; ${remedy}`);
+}

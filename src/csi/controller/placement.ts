@@ -1,0 +1,84 @@
+import { topologyKey } from '../../api/names.ts';
+import { InvalidInput, MoorageError } from '../../base/errors.ts';
+import type { Topology, TopologyRequirement } from '../../rpc/gen/csi/v1/csi_pb.ts';
+import type { NodeCapacities } from './volume-store.ts';
+
+export interface Placing {
+  /** The nodes that the caller can use, best first; undefined if it does not care. */
+  readonly candidates: readonly string[] | undefined;
+  /** Empty for each node's default. */
+  readonly deviceClass: string;
+  readonly sizeBytes: bigint;
+  readonly isLimited: boolean;
+}
+
+export type NodeNames = readonly [string, ...string[]];
+
+/**
+ * Where a new volume may be, best first. None is left out for lack of room: a repeated call must accept the volume of the
+ * first, which has taken that room.
+ */
+export function placesFor(
+  { candidates, deviceClass, sizeBytes, isLimited }: Placing,
+  capacities: NodeCapacities,
+): NodeNames {
+  const free = capacities.freeBytes(deviceClass);
+  const hasRoom = (name: string) => (free.get(name) ?? -1n) >= sizeBytes;
+  const byRoom = [...free].sort(([, a], [, b]) => (a < b ? 1 : -1)).map(([name]) => name);
+  const inOrder = candidates ?? byRoom;
+  const [node, ...others] = [...inOrder.filter(hasRoom), ...inOrder.filter((name) => !hasRoom(name))];
+  if (node === undefined) throw new NoNodeOffers(deviceClass);
+  return isLimited ? limiting([node, ...others], capacities) : [node, ...others];
+}
+
+/** Those that can hold a volume to IO limits. */
+export function limiting(nodeNames: NodeNames, capacities: Pick<NodeCapacities, 'limitingIo'>): NodeNames {
+  const able = capacities.limitingIo();
+  const [node, ...others] = nodeNames.filter((name) => able.has(name));
+  if (node === undefined) throw new LimitsNotOffered(nodeNames);
+  return [node, ...others];
+}
+
+export class NoNodeOffers extends MoorageError {
+  readonly code = 'ResourceExhausted';
+
+  constructor(deviceClass: string) {
+    const which = deviceClass === '' ? 'a default device class' : `device class ${deviceClass}`;
+    super(`no node offers ${which}; check the configuration of the nodes, and that moorage node runs there`);
+  }
+}
+
+export class LimitsNotOffered extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(nodeNames: NodeNames) {
+    super(
+      `node ${nodeNames.join(' or ')} cannot limit the IO of a volume; ` +
+        'use a claim without a VolumeAttributesClass, or give the node cgroup v2 with the io controller',
+    );
+  }
+}
+
+/** The nodes where a volume may be, best first; undefined if the caller does not care. */
+export function candidateNodes(
+  requirement: TopologyRequirement | undefined,
+): readonly [string, ...string[]] | undefined {
+  const inOrder = [...(requirement?.preferred ?? []), ...(requirement?.requisite ?? [])];
+  if (inOrder.length === 0) return undefined;
+  const [node, ...others] = new Set(inOrder.map(nodeOf).filter((name) => name !== undefined));
+  if (node === undefined) {
+    throw new InvalidInput(
+      `accessibility_requirements name no node by ${topologyKey}; check that the driver is registered on the nodes`,
+    );
+  }
+  return [node, ...others];
+}
+
+export function nodeOf(topology: Topology): string | undefined {
+  return topology.segments[topologyKey];
+}
+
+/** Where a volume of this node can be used: there, and nowhere else. */
+export function topologyOf(nodeName: string): { segments: Record<string, string> } {
+  return { segments: { [topologyKey]: nodeName } };
+}

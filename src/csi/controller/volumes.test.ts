@@ -1,0 +1,321 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import {
+  type CreateVolumeRequestSchema,
+  VolumeCapability_AccessMode_Mode as Mode,
+  type VolumeCapabilitySchema,
+} from '../../rpc/gen/csi/v1/csi_pb.ts';
+import { servedController } from '../testing/in-memory-stores.ts';
+
+const timeoutMs = 10_000;
+const gibi = 1024n ** 3n;
+const node = (name: string) => ({ segments: { 'topology.topolvm.io/node': name } });
+const mounted: MessageInitShape<typeof VolumeCapabilitySchema> = {
+  accessMode: { mode: Mode.SINGLE_NODE_WRITER },
+  accessType: { case: 'mount', value: {} },
+};
+const block = { ...mounted, accessType: { case: 'block', value: {} } } as const;
+const manyNodes = { ...mounted, accessMode: { mode: Mode.MULTI_NODE_MULTI_WRITER } };
+
+/** A request as a plain object, some fields set. */
+type Wish = Extract<MessageInitShape<typeof CreateVolumeRequestSchema>, { $typeName?: never }>;
+
+function request(changes: Wish): Wish {
+  return {
+    name: 'pvc-1',
+    volumeCapabilities: [mounted],
+    accessibilityRequirements: { preferred: [node('a')], requisite: [node('b'), node('a')] },
+    ...changes,
+  };
+}
+
+const anywhere: Wish = { name: 'pvc-1', volumeCapabilities: [mounted] };
+const copyOf = (volumeId: string) => ({ type: { case: 'volume', value: { volumeId } } }) as const;
+const restored = (snapshotId: string) => ({ type: { case: 'snapshot', value: { snapshotId } } }) as const;
+
+test('a volume is made on the node where the pod was scheduled', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  const { volume } = await calls.createVolume(
+    request({
+      capacityRange: { requiredBytes: gibi },
+      parameters: {
+        'topolvm.io/device-class': 'fast',
+        'topolvm.io/lvcreate-option-class': 'mirrored',
+        'csi.storage.k8s.io/pvc/namespace': 'shop',
+        'csi.storage.k8s.io/pvc/name': 'db',
+        'moorage.dev/root-mode': '0750',
+      },
+    }),
+    { timeoutMs },
+  );
+  assert.deepEqual(volumes.wanted, [
+    {
+      name: 'pvc-1',
+      nodeNames: ['a', 'b'],
+      deviceClass: 'fast',
+      lvcreateOptionClass: 'mirrored',
+      sizeBytes: gibi,
+      claim: 'shop/db',
+    },
+  ]);
+  assert.equal(volume?.volumeId, 'uid-1');
+  assert.equal(volume.capacityBytes, gibi + 1n, 'what it really has');
+  assert.deepEqual(volume.accessibleTopology[0]?.segments, { 'topology.topolvm.io/node': 'a' });
+  assert.deepEqual(volume.volumeContext, { 'moorage.dev/root-mode': '0750' }, 'what the node needs to know');
+});
+
+test('without a topology the roomiest node is asked first', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  await calls.createVolume(anywhere, { timeoutMs });
+  assert.deepEqual(volumes.wanted[0]?.nodeNames, ['b', 'a']);
+
+  const parameters = { 'topolvm.io/device-class': 'none' };
+  await assert.rejects(calls.createVolume({ ...anywhere, parameters }, { timeoutMs }), {
+    code: 'ResourceExhausted',
+    message: /^no node offers device class none; check/,
+  });
+});
+
+test('of several nodes the first one with room is asked, and the only one in any case', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  const capacityRange = { requiredBytes: 20n * gibi };
+  await calls.createVolume(request({ capacityRange }), { timeoutMs });
+  assert.deepEqual(volumes.wanted[0]?.nodeNames, ['b', 'a'], 'a is preferred and too small');
+  const accessibilityRequirements = { requisite: [node('a')] };
+  await calls.createVolume(request({ capacityRange, accessibilityRequirements }), { timeoutMs });
+  assert.deepEqual(volumes.wanted[1]?.nodeNames, ['a'], 'it will say itself that it is full');
+});
+
+const refused: readonly [string, Wish, RegExp][] = [
+  ['without a name', { name: '' }, /^name is missing/],
+  ['without capabilities', { volumeCapabilities: [] }, /^volume_capabilities is missing/],
+  [
+    'for many nodes',
+    { volumeCapabilities: [manyNodes] },
+    /^volume_capabilities\[0\]\.access_mode MULTI_NODE_MULTI_WRITER cannot be had/,
+  ],
+  [
+    'neither mounted nor raw',
+    { volumeCapabilities: [mounted, { accessMode: { mode: Mode.SINGLE_NODE_WRITER } }] },
+    /^volume_capabilities\[1\]\.access_type is missing/,
+  ],
+  [
+    'with an unknown filesystem',
+    { volumeCapabilities: [{ ...mounted, accessType: { case: 'mount', value: { fsType: 'ntfs' } } }] },
+    /fs_type "ntfs" is not offered; choose one of ext4/,
+  ],
+  ['with an impossible range', { capacityRange: { requiredBytes: 2n, limitBytes: 1n } }, /limit_bytes/],
+  [
+    'with a mistyped parameter',
+    { parameters: { 'topolvm.io/device-clas': 'x' } },
+    /"topolvm.io\/device-clas", which is unknown/,
+  ],
+  ['with an odd root mode', { parameters: { 'moorage.dev/root-mode': 'rwx' } }, /^moorage.dev\/root-mode is "rwx"/],
+  ['with an odd limit', { mutableParameters: { speed: '1' } }, /^mutable_parameters hold "speed"/],
+  [
+    'with a foreign topology',
+    { accessibilityRequirements: { requisite: [{ segments: { zone: '1' } }] } },
+    /accessibility_requirements name no node/,
+  ],
+  ['of no kind of source', { volumeContentSource: {} }, /^volume_content_source.type is missing/],
+];
+
+for (const [how, changes, message] of refused) {
+  test(`a volume ${how} is refused`, async (t) => {
+    const { volumes, calls } = await servedController(t);
+    await assert.rejects(calls.createVolume(request(changes), { timeoutMs }), { code: 'InvalidArgument', message });
+    assert.deepEqual(volumes.wanted, []);
+  });
+}
+
+test('parameters of others are left alone', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  await calls.createVolume(request({ parameters: { 'example.com/colour': 'red' } }), { timeoutMs });
+  assert.equal(volumes.wanted.length, 1);
+});
+
+test('a copy is made on the node of its source, and as large unless more is asked for', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  const onB = { accessibilityRequirements: { requisite: [node('b')] } };
+  await calls.createVolume(request({ ...onB, capacityRange: { requiredBytes: 2n * gibi } }), { timeoutMs });
+
+  const volumeContentSource = copyOf('uid-1');
+  const { volume } = await calls.createVolume({ ...anywhere, name: 'copy', volumeContentSource }, { timeoutMs });
+  const { nodeNames, sizeBytes, source } = volumes.wanted[1] ?? {};
+  assert.deepEqual([nodeNames, source], [['b'], { kind: 'volume', id: 'uid-1' }]);
+  assert.equal(sizeBytes, 2n * gibi + 4096n, 'what the source really has, in whole pages');
+  const { type } = volume?.contentSource ?? {};
+  assert.equal(type?.case === 'volume' && type.value.volumeId, 'uid-1');
+
+  const larger = request({ name: 'larger', volumeContentSource, capacityRange: { requiredBytes: 3n * gibi } });
+  await calls.createVolume(larger, { timeoutMs });
+  assert.deepEqual([volumes.wanted[2]?.nodeNames, volumes.wanted[2]?.sizeBytes], [['b'], 3n * gibi]);
+});
+
+test('a snapshot is restored on its node', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  const { snapshot } = await calls.createSnapshot({ name: 's', sourceVolumeId: 'uid-1' }, { timeoutMs });
+  const volumeContentSource = restored(snapshot?.snapshotId ?? '');
+  await calls.createVolume({ ...anywhere, volumeContentSource }, { timeoutMs });
+  assert.deepEqual(volumes.wanted[0]?.source, { kind: 'snapshot', id: 'snap-1' });
+  assert.deepEqual(volumes.wanted[0].nodeNames, ['a']);
+});
+
+test('a copy that cannot be had is refused with the reason', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  await calls.createVolume(request({}), { timeoutMs });
+  const volumeContentSource = copyOf('uid-1');
+  const impossible: readonly [Wish, string, RegExp][] = [
+    [{ volumeContentSource: copyOf('uid-9') }, 'NotFound', /names volume uid-9, which is not there; check/],
+    [{ volumeContentSource: copyOf('') }, 'NotFound', /which is not there/],
+    [{ volumeContentSource: restored('uid-1') }, 'NotFound', /names snapshot uid-1, which is not there/],
+    [
+      { volumeContentSource, parameters: { 'topolvm.io/device-class': 'fast' } },
+      'InvalidArgument',
+      /has the default device class, and its copy cannot have device class fast; use a StorageClass/,
+    ],
+    [
+      { volumeContentSource, accessibilityRequirements: { requisite: [node('b')] } },
+      'ResourceExhausted',
+      /volume uid-1 is on node a, so its copy cannot be on b; its pod has to run on a/,
+    ],
+  ];
+  for (const [changes, code, message] of impossible) {
+    await assert.rejects(calls.createVolume(request(changes), { timeoutMs }), { code, message });
+  }
+  assert.equal(volumes.wanted.length, 1);
+});
+
+test('a claim whose copy was asked for on another node is sent to that of its source', async (t) => {
+  const { sent, calls } = await servedController(t);
+  const forClaim = {
+    parameters: { 'csi.storage.k8s.io/pvc/namespace': 'shop', 'csi.storage.k8s.io/pvc/name': 'db' },
+  };
+  await calls.createVolume(request(forClaim), { timeoutMs });
+  const copy = { ...forClaim, name: 'pvc-2', volumeContentSource: copyOf('uid-1') };
+  const onlyOnB = { accessibilityRequirements: { requisite: [node('b')] } };
+  await assert.rejects(calls.createVolume(request({ ...copy, ...onlyOnB }), { timeoutMs }), /is on node a/);
+  assert.deepEqual(sent, ['shop/db to a']);
+
+  await calls.createVolume(request(copy), { timeoutMs });
+  await assert.rejects(
+    calls.createVolume(request({ ...copy, ...onlyOnB, parameters: {} }), { timeoutMs }),
+    /on node a/,
+  );
+  assert.deepEqual(sent, ['shop/db to a'], 'nobody else is');
+});
+
+test('limits come with the volume or later, and only where a node can hold it to them', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  const mutableParameters = { 'moorage.dev/read-bytes-per-second': '1Mi' };
+  await calls.createVolume({ ...anywhere, mutableParameters }, { timeoutMs });
+  assert.deepEqual(volumes.wanted[0]?.nodeNames, ['a'], 'b has more room and cannot limit');
+  assert.deepEqual(volumes.limits.get('uid-1'), { readBytesPerSecond: 1024n ** 2n });
+
+  await calls.controllerModifyVolume(
+    { volumeId: 'uid-1', mutableParameters: { 'moorage.dev/write-operations-per-second': '7' } },
+    { timeoutMs },
+  );
+  assert.deepEqual(volumes.limits.get('uid-1'), { writeOperationsPerSecond: 7n });
+
+  const onB = { accessibilityRequirements: { requisite: [node('b')] } };
+  const cannot = { code: 'FailedPrecondition', message: /^node b cannot limit the IO of a volume; use/ };
+  await assert.rejects(calls.createVolume(request({ ...onB, mutableParameters }), { timeoutMs }), cannot);
+  await calls.createVolume(request(onB), { timeoutMs });
+  await assert.rejects(calls.controllerModifyVolume({ volumeId: 'uid-2', mutableParameters }, { timeoutMs }), cannot);
+  await calls.controllerModifyVolume({ volumeId: 'uid-2' }, { timeoutMs });
+  assert.deepEqual(volumes.limits.get('uid-2'), {}, 'no limits can be had anywhere');
+});
+
+test('a modification names a volume and known limits', async (t) => {
+  const { calls } = await servedController(t);
+  await calls.createVolume(request({}), { timeoutMs });
+  const mutableParameters = { speed: '1' };
+  for (const [modification, code] of [
+    [{}, 'InvalidArgument'],
+    [{ volumeId: 'uid-9' }, 'NotFound'],
+    [{ volumeId: 'uid-1', mutableParameters }, 'InvalidArgument'],
+  ] as const) {
+    await assert.rejects(calls.controllerModifyVolume(modification, { timeoutMs }), { code });
+  }
+});
+
+test('deleting needs a volume, and takes no snapshot', async (t) => {
+  const { volumes, snapshots, calls } = await servedController(t);
+  await calls.createVolume(request({}), { timeoutMs });
+  await calls.createSnapshot({ name: 's', sourceVolumeId: 'uid-1' }, { timeoutMs });
+  await calls.deleteVolume({ volumeId: 'snap-1' }, { timeoutMs });
+  await calls.deleteVolume({ volumeId: 'uid-1' }, { timeoutMs });
+  assert.deepEqual([volumes.stored.size, snapshots.stored.size], [0, 1]);
+  await assert.rejects(calls.deleteVolume({}, { timeoutMs }), {
+    code: 'InvalidArgument',
+    message: /^volume_id is missing/,
+  });
+});
+
+test('growth answers the size, and whether the node has a filesystem to grow', async (t) => {
+  const { calls } = await servedController(t);
+  await calls.createVolume(request({}), { timeoutMs });
+  const grow = (changes: object) =>
+    calls.controllerExpandVolume(
+      { volumeId: 'uid-1', capacityRange: { requiredBytes: 2n * gibi - 1n }, ...changes },
+      { timeoutMs },
+    );
+  const { capacityBytes, nodeExpansionRequired } = await grow({ volumeCapability: mounted });
+  assert.deepEqual([capacityBytes, nodeExpansionRequired], [2n * gibi, true]);
+  assert.equal((await grow({ volumeCapability: block })).nodeExpansionRequired, false);
+  assert.equal((await grow({})).nodeExpansionRequired, true);
+
+  for (const [changes, message] of [
+    [{ volumeId: '' }, /^volume_id is missing/],
+    [{ capacityRange: undefined }, /^capacity_range is missing/],
+    [{ capacityRange: { limitBytes: gibi } }, /^capacity_range.required_bytes is missing/],
+    [{ capacityRange: { requiredBytes: 2n * gibi, limitBytes: gibi } }, /^capacity_range.limit_bytes allows 1 GiB/],
+    [{ volumeCapability: manyNodes }, /^volume_capability.access_mode MULTI_NODE_MULTI_WRITER/],
+  ] as const) {
+    await assert.rejects(grow(changes), { code: 'InvalidArgument', message });
+  }
+});
+
+test('volumes are listed page by page, and told one by one', async (t) => {
+  const { calls } = await servedController(t);
+  for (const name of ['x', 'y', 'z']) await calls.createVolume(request({ name }), { timeoutMs });
+  const first = await calls.listVolumes({ maxEntries: 2 }, { timeoutMs });
+  const second = await calls.listVolumes({ maxEntries: 2, startingToken: first.nextToken }, { timeoutMs });
+  const ids = [first, second].map(({ entries }) => entries.map(({ volume }) => volume?.volumeId));
+  assert.deepEqual(ids, [['uid-1', 'uid-2'], ['uid-3']]);
+  assert.equal(second.nextToken, '');
+  await assert.rejects(calls.listVolumes({ startingToken: 'other' }, { timeoutMs }), { code: 'Aborted' });
+
+  const { volume, status } = await calls.controllerGetVolume({ volumeId: 'uid-2' }, { timeoutMs });
+  assert.deepEqual([volume?.volumeId, status?.publishedNodeIds], ['uid-2', []]);
+  await assert.rejects(calls.controllerGetVolume({ volumeId: 'uid-9' }, { timeoutMs }), { code: 'NotFound' });
+});
+
+test('capabilities are confirmed only for a volume that can be used so', async (t) => {
+  const { calls } = await servedController(t);
+  await calls.createVolume(request({ parameters: { 'topolvm.io/device-class': 'fast' } }), { timeoutMs });
+  const validate = (changes: object) =>
+    calls.validateVolumeCapabilities({ volumeId: 'uid-1', volumeCapabilities: [mounted], ...changes }, { timeoutMs });
+
+  const parameters = { 'topolvm.io/device-class': 'fast' };
+  const mutableParameters = { 'moorage.dev/read-bytes-per-second': '1Mi' };
+  const { confirmed } = await validate({ parameters, mutableParameters });
+  assert.deepEqual([confirmed?.volumeCapabilities.length, confirmed?.parameters], [1, parameters]);
+
+  for (const [changes, reason] of [
+    [{ volumeCapabilities: [mounted, manyNodes] }, /^volume_capabilities\[1\]\.access_mode MULTI_NODE_MULTI_WRITER/],
+    [{ parameters: { 'topolvm.io/device-class': 'slow' } }, /was made with topolvm.io\/device-class fast, not slow/],
+    [{ parameters: { 'moorage.dev/colour': 'red' } }, /"moorage.dev\/colour", which is unknown/],
+    [{ volumeContext: { 'moorage.dev/root-mode': '9' } }, /^moorage.dev\/root-mode is "9"/],
+    [{ mutableParameters: { speed: '1' } }, /^mutable_parameters hold "speed"/],
+  ] as const) {
+    const answer = await validate(changes);
+    assert.equal(answer.confirmed, undefined);
+    assert.match(answer.message, reason);
+  }
+  await assert.rejects(validate({ volumeId: 'uid-2' }), { code: 'NotFound' });
+  await assert.rejects(validate({ volumeId: '' }), { code: 'InvalidArgument' });
+  await assert.rejects(validate({ volumeCapabilities: [] }), { code: 'InvalidArgument' });
+});

@@ -1,0 +1,142 @@
+import { parameters } from '../../api/names.ts';
+import { codeOf, InvalidInput, messageOf } from '../../base/errors.ts';
+import type { Controller, ValidateVolumeCapabilitiesRequest } from '../../rpc/gen/csi/v1/csi_pb.ts';
+import type { Implementation } from '../../rpc/server.ts';
+import { parseIoLimits } from '../io-limits.ts';
+import { required } from '../required.ts';
+import { contextFor } from '../volume-context.ts';
+import { volumeUse, volumeUses } from '../volume-use.ts';
+import { contentSourceMessage } from './content-source.ts';
+import { refuseUnknownParameters, wantedVolume } from './create.ts';
+import { pageOf } from './paging.ts';
+import { limiting, topologyOf } from './placement.ts';
+import { grownSize } from './volume-size.ts';
+import {
+  type NodeCapacities,
+  NoSuchVolume,
+  type Scheduling,
+  type SnapshotStore,
+  type StoredVolume,
+  type VolumeStore,
+} from './volume-store.ts';
+
+export interface ControllerPorts {
+  readonly volumes: VolumeStore;
+  readonly snapshots: SnapshotStore;
+  readonly capacities: NodeCapacities;
+  /** Where there are claims. */
+  readonly scheduling?: Scheduling;
+}
+
+/** The calls about volumes. A snapshot's id is not a volume's: no call here can touch a snapshot. */
+export function volumeCalls(ports: ControllerPorts) {
+  const { volumes, capacities } = ports;
+  const mustFind = async (id: string, signal: AbortSignal): Promise<StoredVolume> => {
+    const volume = await volumes.find(id, signal);
+    if (!volume) throw new NoSuchVolume(id);
+    return volume;
+  };
+
+  return {
+    async createVolume(request, { signal, log }) {
+      const [use] = volumeUses(request.volumeCapabilities);
+      const wanted = await wantedVolume(request, use, ports, signal);
+      const volumeContext = contextFor(request.parameters, use);
+      const volume = await volumes.create(wanted, signal);
+      const { id, name, nodeName, sizeBytes } = volume;
+      log.info({ volume: id, name, node: nodeName, sizeBytes: String(sizeBytes) }, 'volume made');
+      return { volume: { ...volumeMessage(volume), volumeContext } };
+    },
+
+    async deleteVolume(request, { signal, log }) {
+      const volume = required(request.volumeId, 'volume_id');
+      await volumes.remove(volume, signal);
+      log.info({ volume }, 'volume removed');
+      return {};
+    },
+
+    async controllerExpandVolume(request, { signal, log }) {
+      const id = required(request.volumeId, 'volume_id');
+      const wantedBytes = grownSize(required(request.capacityRange, 'capacity_range'));
+      const { volumeCapability } = request;
+      const use = volumeCapability && volumeUse(volumeCapability, 'volume_capability');
+      const { sizeBytes } = await volumes.grow(id, wantedBytes, signal);
+      log.info({ volume: id, sizeBytes: String(sizeBytes) }, 'volume grown');
+      // Without a word on its use, the node finds out whether there is a filesystem to grow.
+      return { capacityBytes: sizeBytes, nodeExpansionRequired: use?.kind !== 'block' };
+    },
+
+    async controllerModifyVolume(request, { signal, log }) {
+      const id = required(request.volumeId, 'volume_id');
+      const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
+      const { nodeName } = await mustFind(id, signal);
+      if (Object.keys(limits).length > 0) limiting([nodeName], capacities);
+      await volumes.modify(id, limits, signal);
+      log.info({ volume: id, ...request.mutableParameters }, 'volume modified');
+      return {};
+    },
+
+    async controllerGetVolume(request, { signal }) {
+      const volume = await mustFind(required(request.volumeId, 'volume_id'), signal);
+      return { volume: volumeMessage(volume), status: {} };
+    },
+
+    async listVolumes(request, { signal }) {
+      const page = pageOf(await volumes.list(signal), request);
+      return { entries: page.items.map((volume) => ({ volume: volumeMessage(volume) })), nextToken: page.nextToken };
+    },
+
+    async validateVolumeCapabilities(request, { signal }) {
+      const id = required(request.volumeId, 'volume_id');
+      required(request.volumeCapabilities, 'volume_capabilities');
+      const message = unsuitability(await mustFind(id, signal), request, capacities);
+      if (message !== undefined) return { message };
+      const { volumeContext, volumeCapabilities, parameters, mutableParameters } = request;
+      return { confirmed: { volumeContext, volumeCapabilities, parameters, mutableParameters } };
+    },
+  } satisfies Implementation<typeof Controller>;
+}
+
+function volumeMessage({ id, nodeName, sizeBytes, source }: StoredVolume) {
+  return {
+    volumeId: id,
+    capacityBytes: sizeBytes,
+    accessibleTopology: [topologyOf(nodeName)],
+    ...(source && { contentSource: contentSourceMessage(source) }),
+  };
+}
+
+/** Why a volume cannot be used as the request says; undefined if it can. */
+export function unsuitability(
+  volume: StoredVolume,
+  request: ValidateVolumeCapabilitiesRequest,
+  capacities: Pick<NodeCapacities, 'limitingIo'>,
+): string | undefined {
+  try {
+    for (const use of volumeUses(request.volumeCapabilities)) {
+      contextFor(request.volumeContext, use);
+      contextFor(request.parameters, use);
+    }
+    refuseOtherParameters(volume, request.parameters);
+    const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
+    if (Object.keys(limits).length > 0) limiting([volume.nodeName], capacities);
+    return undefined;
+  } catch (error) {
+    const isRefusal = ['InvalidArgument', 'FailedPrecondition'].includes(codeOf(error));
+    if (!isRefusal) throw error;
+    return messageOf(error);
+  }
+}
+
+/** What a volume was made with cannot be had from it in another way. */
+function refuseOtherParameters(volume: StoredVolume, given: Readonly<Record<string, string>>): void {
+  refuseUnknownParameters(given, Object.values(parameters));
+  for (const [name, made] of [
+    [parameters.deviceClass, volume.deviceClass],
+    [parameters.lvcreateOptionClass, volume.lvcreateOptionClass],
+  ] as const) {
+    const wanted = given[name];
+    if (wanted === undefined || wanted === made) continue;
+    throw new InvalidInput(`volume ${volume.id} was made with ${name} ${made || 'left out'}, not ${wanted}; use that`);
+  }
+}

@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import {
+  VolumeCapability_AccessMode_Mode as Mode,
+  Node,
+  type NodePublishVolumeRequestSchema,
+  NodeServiceCapability_RPC_Type as RpcType,
+  VolumeUsage_Unit as Unit,
+} from '../../rpc/gen/csi/v1/csi_pb.ts';
+import { serving } from '../../rpc/testing/serving.ts';
+import { healthy } from '../../volumes/volume-health.ts';
+import { nodeService } from './node-service.ts';
+import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from './node-volumes.ts';
+
+const timeoutMs = 10_000;
+const gibi = 1024n ** 3n;
+const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
+
+class RecordingVolumes implements NodeVolumes {
+  readonly staged: Staging[] = [];
+  readonly unstaged: [string, string][] = [];
+  readonly published: Publication[] = [];
+  readonly unpublished: [string, string][] = [];
+  readonly expanded: Expansion[] = [];
+  figures: VolumeStats = { usage: [], condition: healthy };
+
+  async stage(staging: Staging): Promise<void> {
+    this.staged.push(staging);
+  }
+
+  async unstage(volumeId: string, stagingPath: string): Promise<void> {
+    this.unstaged.push([volumeId, stagingPath]);
+  }
+
+  async publish(publication: Publication): Promise<void> {
+    this.published.push(publication);
+  }
+
+  async unpublish(volumeId: string, targetPath: string): Promise<void> {
+    this.unpublished.push([volumeId, targetPath]);
+  }
+
+  async stats(): Promise<VolumeStats> {
+    return this.figures;
+  }
+
+  async expand(expansion: Expansion): Promise<bigint> {
+    this.expanded.push(expansion);
+    return gibi;
+  }
+}
+
+async function node(t: TestContext) {
+  const volumes = new RecordingVolumes();
+  return { volumes, calls: await serving(t, Node, nodeService({ nodeName: 'a', volumes })) };
+}
+
+const mounted = (mode: Mode, ...mountFlags: string[]) => ({
+  accessMode: { mode },
+  accessType: { case: 'mount' as const, value: { mountFlags } },
+});
+
+const volumeCapability = mounted(Mode.SINGLE_NODE_WRITER, 'noatime');
+const request: MessageInitShape<typeof NodePublishVolumeRequestSchema> = {
+  volumeId: 'v',
+  targetPath: '/pods/1/mount',
+  stagingTargetPath: '/staged',
+  volumeCapability,
+};
+const publication: Publication = {
+  volumeId: 'v',
+  targetPath: '/pods/1/mount',
+  stagingPath: '/staged',
+  readOnly: false,
+  exclusive: false,
+  use: { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings },
+  ephemeral: undefined,
+};
+
+test('a volume is staged with ext4 unless another filesystem is named, and made as its class says', async (t) => {
+  const { volumes, calls } = await node(t);
+  const volumeContext = {
+    'moorage.dev/mkfs-options': '-i 8192',
+    'moorage.dev/root-mode': '0750',
+    'moorage.dev/root-owner': '1000:2000',
+  };
+  const staging = { volumeId: 'v', stagingTargetPath: '/staged', volumeCapability, volumeContext };
+  await calls.nodeStageVolume(staging, { timeoutMs });
+  const made = { mkfsOptions: ['-i', '8192'], rootMode: 0o750, rootOwner: { uid: 1000, gid: 2000 } };
+  assert.deepEqual(volumes.staged, [
+    { volumeId: 'v', stagingPath: '/staged', use: { ...publication.use, settings: made } },
+  ]);
+  await calls.nodeUnstageVolume({ volumeId: 'v', stagingTargetPath: '/staged' }, { timeoutMs });
+  assert.deepEqual(volumes.unstaged, [['v', '/staged']]);
+});
+
+test('a volume is published from where it was staged, or directly if it was not', async (t) => {
+  const { volumes, calls } = await node(t);
+  await calls.nodePublishVolume(request, { timeoutMs });
+  await calls.nodePublishVolume({ ...request, stagingTargetPath: '' }, { timeoutMs });
+  assert.deepEqual(volumes.published, [publication, { ...publication, stagingPath: undefined }]);
+});
+
+test('a volume is published as its access mode says', async (t) => {
+  const { volumes, calls } = await node(t);
+  const modes = [
+    [Mode.SINGLE_NODE_MULTI_WRITER, { readOnly: false, exclusive: false }],
+    [Mode.SINGLE_NODE_SINGLE_WRITER, { readOnly: false, exclusive: true }],
+    [Mode.SINGLE_NODE_READER_ONLY, { readOnly: true, exclusive: false }],
+  ] as const;
+  for (const [mode, wanted] of modes) {
+    await calls.nodePublishVolume({ ...request, volumeCapability: mounted(mode) }, { timeoutMs });
+    const { readOnly, exclusive } = volumes.published.at(-1) ?? {};
+    assert.deepEqual({ readOnly, exclusive }, wanted);
+  }
+  for (const mode of [Mode.MULTI_NODE_MULTI_WRITER, Mode.MULTI_NODE_READER_ONLY, Mode.UNKNOWN]) {
+    await assert.rejects(calls.nodePublishVolume({ ...request, volumeCapability: mounted(mode) }, { timeoutMs }), {
+      code: 'InvalidArgument',
+      message: /^volume_capability.access_mode \w+ cannot be had/,
+    });
+  }
+});
+
+test('what the kubelet tells of the pod goes along', async (t) => {
+  const { volumes, calls } = await node(t);
+  const volumeContext = {
+    'csi.storage.k8s.io/ephemeral': 'true',
+    'csi.storage.k8s.io/pod.uid': 'p',
+    'topolvm.cybozu.com/size': '3',
+    'topolvm.io/device-class': 'fast',
+  };
+  await calls.nodePublishVolume({ ...request, volumeContext }, { timeoutMs });
+  const { ephemeral } = volumes.published[0] ?? {};
+  assert.deepEqual(ephemeral, { sizeBytes: 3n * gibi, deviceClass: 'fast', podUid: 'p', forClassesOnly: [] });
+});
+
+test('a pod does not choose how the filesystem of its inline volume is made, nor whom it belongs to', async (t) => {
+  const { volumes, calls } = await node(t);
+  const settings = {
+    'moorage.dev/mkfs-options': '-N 4000000000',
+    'moorage.dev/root-mode': '1777',
+    'moorage.dev/root-owner': '1000:1000',
+  };
+  const volumeContext = { 'csi.storage.k8s.io/ephemeral': 'true', ...settings };
+  await calls.nodePublishVolume({ ...request, volumeContext }, { timeoutMs });
+  await calls.nodePublishVolume({ ...request, volumeContext: settings }, { timeoutMs });
+  const [inline, claim] = volumes.published;
+  const settingsOf = ({ use }: Publication) => (use.kind === 'filesystem' ? use.settings : undefined);
+  assert.deepEqual(inline && settingsOf(inline), { mkfsOptions: [], rootMode: 0o1777, rootOwner: { uid: 0, gid: 0 } });
+  assert.deepEqual(inline?.ephemeral?.forClassesOnly, ['moorage.dev/mkfs-options', 'moorage.dev/root-owner']);
+  assert.deepEqual(claim && settingsOf(claim), {
+    mkfsOptions: ['-N', '4000000000'],
+    rootMode: 0o1777,
+    rootOwner: { uid: 1000, gid: 1000 },
+  });
+});
+
+test('a request without its fields is refused by name', async (t) => {
+  const { volumes, calls } = await node(t);
+  const { volumeCapability: _, ...withoutCapability } = request;
+  const missing = (field: string) => ({
+    code: 'InvalidArgument',
+    message: `${field} is missing from the request; set it`,
+  });
+  const staging = { volumeId: 'v', stagingTargetPath: '/staged', volumeCapability };
+  for (const [call, field] of [
+    [calls.nodePublishVolume({ ...request, volumeId: '' }, { timeoutMs }), 'volume_id'],
+    [calls.nodePublishVolume({ ...request, targetPath: '' }, { timeoutMs }), 'target_path'],
+    [calls.nodePublishVolume(withoutCapability, { timeoutMs }), 'volume_capability'],
+    [calls.nodeUnpublishVolume({ volumeId: 'v' }, { timeoutMs }), 'target_path'],
+    [calls.nodeUnpublishVolume({ targetPath: '/pods/1/mount' }, { timeoutMs }), 'volume_id'],
+    [calls.nodeStageVolume({ ...staging, volumeId: '' }, { timeoutMs }), 'volume_id'],
+    [calls.nodeStageVolume({ ...staging, stagingTargetPath: '' }, { timeoutMs }), 'staging_target_path'],
+    [calls.nodeUnstageVolume({ volumeId: 'v' }, { timeoutMs }), 'staging_target_path'],
+    [calls.nodeGetVolumeStats({ volumePath: '/p' }, { timeoutMs }), 'volume_id'],
+    [calls.nodeGetVolumeStats({ volumeId: 'v' }, { timeoutMs }), 'volume_path'],
+    [calls.nodeExpandVolume({ volumePath: '/p' }, { timeoutMs }), 'volume_id'],
+    [calls.nodeExpandVolume({ volumeId: 'v' }, { timeoutMs }), 'volume_path'],
+  ] as const) {
+    await assert.rejects(call, missing(field));
+  }
+  assert.deepEqual([volumes.published, volumes.staged, volumes.expanded], [[], [], []]);
+});
+
+test('a path that is not absolute is refused by name', async (t) => {
+  const { volumes, calls } = await node(t);
+  const staging = { volumeId: 'v', stagingTargetPath: 'staged', volumeCapability };
+  for (const [call, path] of [
+    [calls.nodePublishVolume({ ...request, targetPath: 'pods/1' }, { timeoutMs }), 'target_path pods/1'],
+    [calls.nodePublishVolume({ ...request, stagingTargetPath: './s' }, { timeoutMs }), 'staging_target_path ./s'],
+    [calls.nodeStageVolume(staging, { timeoutMs }), 'staging_target_path staged'],
+  ] as const) {
+    const message = `${path} is not an absolute path; begin it with /`;
+    await assert.rejects(call, { code: 'InvalidArgument', message });
+  }
+  assert.deepEqual([volumes.published, volumes.staged], [[], []]);
+});
+
+test('read-only and the mount flag rw contradict each other', async (t) => {
+  const { calls } = await node(t);
+  for (const flag of ['rw', 'noatime,rw']) {
+    const contradiction = { ...request, readonly: true, volumeCapability: mounted(Mode.SINGLE_NODE_WRITER, flag) };
+    await assert.rejects(calls.nodePublishVolume(contradiction, { timeoutMs }), { code: 'InvalidArgument' });
+  }
+});
+
+test('a volume is unpublished from its target', async (t) => {
+  const { volumes, calls } = await node(t);
+  await calls.nodeUnpublishVolume({ volumeId: 'v', targetPath: '/pods/1/mount' }, { timeoutMs });
+  assert.deepEqual(volumes.unpublished, [['v', '/pods/1/mount']]);
+});
+
+test('stats tell bytes, inodes and the condition; of a raw device only its size', async (t) => {
+  const { volumes, calls } = await node(t);
+  const stats = async () => {
+    const { usage, volumeCondition } = await calls.nodeGetVolumeStats(
+      { volumeId: 'v', volumePath: '/p' },
+      { timeoutMs },
+    );
+    const { abnormal, message } = volumeCondition ?? {};
+    return [usage.map(({ unit, total, used, available }) => [unit, total, used, available]), abnormal, message];
+  };
+  volumes.figures = {
+    usage: [
+      { unit: 'bytes', total: 10n, filling: { used: 4n, available: 5n } },
+      { unit: 'inodes', total: 7n, filling: { used: 3n, available: 4n } },
+    ],
+    condition: healthy,
+  };
+  const both = [
+    [Unit.BYTES, 10n, 4n, 5n],
+    [Unit.INODES, 7n, 3n, 4n],
+  ];
+  assert.deepEqual(await stats(), [both, false, healthy.message]);
+  volumes.figures = { usage: [{ unit: 'bytes', total: 10n }], condition: { isAbnormal: true, message: 'broken' } };
+  assert.deepEqual(await stats(), [[[Unit.BYTES, 10n, 0n, 0n]], true, 'broken']);
+});
+
+test('expanding answers what the volume has', async (t) => {
+  const { volumes, calls } = await node(t);
+  const expansion = { volumeId: 'v', volumePath: '/p' };
+  const { capacityBytes } = await calls.nodeExpandVolume(expansion, { timeoutMs });
+  assert.equal(capacityBytes, gibi);
+  const block = { accessType: { case: 'block' as const, value: {} } };
+  const staged = { ...expansion, stagingTargetPath: '/staged' };
+  await calls.nodeExpandVolume({ ...staged, volumeCapability: block }, { timeoutMs });
+  await calls.nodeExpandVolume({ ...staged, volumeCapability }, { timeoutMs });
+  assert.deepEqual(volumes.expanded, [
+    { ...expansion, stagingPath: undefined, isBlock: undefined },
+    { ...expansion, stagingPath: '/staged', isBlock: true },
+    { ...expansion, stagingPath: '/staged', isBlock: false },
+  ]);
+});
+
+test('the node says what it can do, its name and its topology', async (t) => {
+  const { calls } = await node(t);
+  const { capabilities } = await calls.nodeGetCapabilities({}, { timeoutMs });
+  assert.deepEqual(
+    capabilities.map(({ type }) => type.value?.type),
+    [
+      RpcType.STAGE_UNSTAGE_VOLUME,
+      RpcType.GET_VOLUME_STATS,
+      RpcType.EXPAND_VOLUME,
+      RpcType.VOLUME_CONDITION,
+      RpcType.SINGLE_NODE_MULTI_WRITER,
+    ],
+  );
+  const answer = await calls.nodeGetInfo({}, { timeoutMs });
+  assert.equal(answer.nodeId, 'a');
+  assert.deepEqual(answer.accessibleTopology?.segments, { 'topology.topolvm.io/node': 'a' });
+});

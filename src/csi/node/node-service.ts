@@ -1,0 +1,127 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { InvalidInput } from '../../base/errors.ts';
+import {
+  type Node,
+  NodeServiceCapability_RPC_Type as RpcType,
+  VolumeUsage_Unit as Unit,
+  type VolumeCapability,
+  type VolumeUsageSchema,
+} from '../../rpc/gen/csi/v1/csi_pb.ts';
+import type { Implementation } from '../../rpc/server.ts';
+import { topologyOf } from '../controller/placement.ts';
+import { optionalPath, required, requiredPath } from '../required.ts';
+import { ephemeralVolume, filesystemSettings, type VolumeContext, withoutClassSettings } from '../volume-context.ts';
+import { hasFlag, isExclusive, isForReading, volumeUse } from '../volume-use.ts';
+import type { NodeVolumes, PreparedUse, Usage } from './node-volumes.ts';
+
+const capabilities = [
+  RpcType.STAGE_UNSTAGE_VOLUME,
+  RpcType.GET_VOLUME_STATS,
+  RpcType.EXPAND_VOLUME,
+  RpcType.VOLUME_CONDITION,
+  RpcType.SINGLE_NODE_MULTI_WRITER,
+];
+
+export function nodeService({
+  nodeName,
+  volumes,
+}: {
+  readonly nodeName: string;
+  readonly volumes: NodeVolumes;
+}): Implementation<typeof Node> {
+  return {
+    async nodeStageVolume(request, { signal, log }) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const stagingPath = requiredPath(request.stagingTargetPath, 'staging_target_path');
+      const use = preparedUse(required(request.volumeCapability, 'volume_capability'), request.volumeContext);
+      await volumes.stage({ volumeId, stagingPath, use }, signal);
+      log.info({ volume: volumeId, path: stagingPath }, 'volume staged');
+      return {};
+    },
+
+    async nodeUnstageVolume(request, { signal, log }) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const stagingPath = requiredPath(request.stagingTargetPath, 'staging_target_path');
+      await volumes.unstage(volumeId, stagingPath, signal);
+      log.info({ volume: volumeId, path: stagingPath }, 'volume unstaged');
+      return {};
+    },
+
+    async nodePublishVolume(request, { signal, log }) {
+      const { volumeContext } = request;
+      const volumeId = required(request.volumeId, 'volume_id');
+      const targetPath = requiredPath(request.targetPath, 'target_path');
+      const capability = required(request.volumeCapability, 'volume_capability');
+      const ephemeral = ephemeralVolume(volumeContext);
+      const use = preparedUse(capability, ephemeral ? withoutClassSettings(volumeContext) : volumeContext);
+      const readOnly = request.readonly || isForReading(capability);
+      if (readOnly && use.kind === 'filesystem' && hasFlag(use.mountFlags, 'rw')) {
+        throw new InvalidInput(
+          'volume_capability.mount.mount_flags hold rw but the volume shall be read-only; leave one of them out',
+        );
+      }
+      await volumes.publish(
+        {
+          volumeId,
+          targetPath,
+          stagingPath: optionalPath(request.stagingTargetPath, 'staging_target_path'),
+          readOnly,
+          exclusive: isExclusive(capability),
+          use,
+          ephemeral,
+        },
+        signal,
+      );
+      log.info({ volume: volumeId, target: targetPath }, 'volume published');
+      return {};
+    },
+
+    async nodeUnpublishVolume(request, { signal, log }) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const targetPath = requiredPath(request.targetPath, 'target_path');
+      await volumes.unpublish(volumeId, targetPath, signal);
+      log.info({ volume: volumeId, target: targetPath }, 'volume unpublished');
+      return {};
+    },
+
+    async nodeGetVolumeStats(request, { signal }) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const volumePath = required(request.volumePath, 'volume_path');
+      const { usage, condition } = await volumes.stats(volumeId, volumePath, signal);
+      const { isAbnormal: abnormal, message } = condition;
+      return { usage: usage.map(usageMessage), volumeCondition: { abnormal, message } };
+    },
+
+    async nodeExpandVolume(request, { signal, log }) {
+      const volumeId = required(request.volumeId, 'volume_id');
+      const volumePath = required(request.volumePath, 'volume_path');
+      const accessType = request.volumeCapability?.accessType.case;
+      const capacityBytes = await volumes.expand(
+        {
+          volumeId,
+          volumePath,
+          stagingPath: optionalPath(request.stagingTargetPath, 'staging_target_path'),
+          isBlock: accessType && accessType === 'block',
+        },
+        signal,
+      );
+      log.info({ volume: volumeId, sizeBytes: String(capacityBytes) }, 'volume expanded');
+      return { capacityBytes };
+    },
+
+    nodeGetCapabilities: async () => ({
+      capabilities: capabilities.map((type) => ({ type: { case: 'rpc' as const, value: { type } } })),
+    }),
+
+    nodeGetInfo: async () => ({ nodeId: nodeName, accessibleTopology: topologyOf(nodeName) }),
+  };
+}
+
+function preparedUse(capability: VolumeCapability, context: VolumeContext): PreparedUse {
+  const use = volumeUse(capability, 'volume_capability');
+  return use.kind === 'block' ? use : { ...use, settings: filesystemSettings(context, use.filesystem) };
+}
+
+function usageMessage({ unit, total, filling }: Usage): MessageInitShape<typeof VolumeUsageSchema> {
+  return { unit: unit === 'bytes' ? Unit.BYTES : Unit.INODES, total, ...filling };
+}

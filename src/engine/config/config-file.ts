@@ -1,0 +1,107 @@
+import { type FSWatcher, watch } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Clock, Timer } from '../../base/clock.ts';
+import { MoorageError, messageOf } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { StorageConfig } from './device-classes.ts';
+import { parseStorageConfig } from './device-classes-yaml.ts';
+
+export interface ConfigFileOptions {
+  readonly path: string;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** An editor writes in several steps, and what is half written may even be valid. */
+const settleMs = 200;
+
+/**
+ * The file with the storage configuration, followed while it changes. Its directory is watched rather than the file, as
+ * editors replace files and a mounted ConfigMap replaces the directory that its links lead to. A change that cannot be
+ * used is refused, and the configuration of before stays.
+ */
+export class ConfigFile {
+  readonly #path: string;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #watcher: FSWatcher;
+  #text = '';
+  #timer: Timer | undefined;
+  #reading: Promise<void> = Promise.resolve();
+  #onChange: ((config: StorageConfig) => void) | undefined;
+  /** Why the file as it is now is not used; undefined while it is. */
+  problem: unknown;
+
+  private constructor({ path, clock, log }: ConfigFileOptions) {
+    this.#path = path;
+    this.#clock = clock;
+    this.#log = log;
+    this.#watcher = watch(dirname(path), () => this.#settle());
+    this.#watcher.on('error', (error) =>
+      log.error({ err: error }, `${path} is no longer watched, so restart after a change: ${messageOf(error)}`),
+    );
+  }
+
+  /** The first configuration must be good: there is none of before. */
+  static async open(options: ConfigFileOptions): Promise<{ file: ConfigFile; config: StorageConfig }> {
+    const text = await readFile(options.path, 'utf8').catch((error: unknown) => {
+      throw new NoConfiguration(options.path, error);
+    });
+    const file = new ConfigFile(options);
+    try {
+      file.#text = text;
+      return { file, config: parseStorageConfig(file.#text) };
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+  }
+
+  /** Called with each configuration that differs from the one before and can be used, also since `open`. */
+  onChange(listener: (config: StorageConfig) => void): void {
+    this.#onChange = listener;
+    this.#settle();
+  }
+
+  close(): void {
+    this.#watcher.close();
+    this.#timer?.cancel();
+  }
+
+  #settle(): void {
+    this.#timer?.cancel();
+    this.#timer = this.#clock.setTimer(() => {
+      this.#reading = this.#reading.then(() => this.#read());
+    }, settleMs);
+  }
+
+  async #read(): Promise<void> {
+    if (!this.#onChange) return; // read once there is somebody to tell
+    try {
+      const text = await readFile(this.#path, 'utf8');
+      if (text === this.#text && this.problem === undefined) return;
+      const config = parseStorageConfig(text);
+      const isNew = text !== this.#text;
+      this.#text = text;
+      this.problem = undefined;
+      if (isNew) this.#onChange(config);
+    } catch (error) {
+      this.problem = error;
+      this.#log.error(
+        { err: error, path: this.#path },
+        `${this.#path} is refused, the old one is kept: ${messageOf(error)}`,
+      );
+    }
+  }
+}
+
+export class NoConfiguration extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(path: string, error: unknown) {
+    super(`the configuration ${path} cannot be read: ${messageOf(error)}; write it, or name another with --config`, {
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { abortable } from '../base/abortable.ts';
+import { silentLog } from '../base/log.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
+import { parseStorageConfig } from './config/device-classes-yaml.ts';
+import { ConfiguredPools } from './configured-pools.ts';
+import { PoolMissing } from './errors.ts';
+import type { OpenPool, PoolSettings, ServedPool } from './pool.ts';
+
+const signal = new AbortController().signal;
+
+/** Pools that only tell what happens to them, on volume groups that come and go. */
+function setUp() {
+  const clock = new ManualClock();
+  const present = new Set(['vg1', 'vg2', 'vg3']);
+  const events: string[] = [];
+  const slow = new Map<string, Promise<void>>();
+  const open: OpenPool = async ({ deviceClass }, signal) => {
+    await Promise.resolve();
+    await abortable(slow.get(deviceClass.name) ?? Promise.resolve(), signal);
+    const { name } = deviceClass;
+    if (deviceClass.type === 'file' || !present.has(deviceClass.volumeGroup)) throw new PoolMissing(`no ${name} here`);
+    events.push(`open ${name}`);
+    return {
+      name,
+      onChange: () => () => undefined,
+      refresh: async () => void events.push(`refresh ${name}`),
+      reconfigure: ({ deviceClass }: PoolSettings) => events.push(`${name} keeps ${deviceClass.spareBytes >> 30n}`),
+      stop: async () => void events.push(`stop ${name}`),
+    } as unknown as ServedPool;
+  };
+  const configured = new ConfiguredPools({ open, clock, log: silentLog });
+  const apply = (classes: string) => configured.apply(parseStorageConfig(`device-classes: [${classes}]`), signal);
+  const served = () => configured.pools.all().map((pool) => pool.name);
+  const news = () => events.splice(0);
+  return { clock, present, slow, configured, apply, served, news };
+}
+
+const a = '{name: a, volume-group: vg1, default: true}';
+const b = '{name: b, volume-group: vg2}';
+
+test('classes come, change and go with the configuration', async () => {
+  const { configured, apply, served, news } = setUp();
+  await apply(`${a}, ${b}`);
+  assert.deepEqual(
+    [served(), news()],
+    [
+      ['a', 'b'],
+      ['open a', 'open b'],
+    ],
+  );
+  assert.equal(configured.pools.default?.name, 'a');
+
+  await apply(`${a}, {name: b, volume-group: vg2, spare-gb: 3, default: false}`);
+  assert.deepEqual(news(), ['b keeps 3']);
+  await apply(`${a}, {name: b, volume-group: vg2, spare-gb: 3}`); // says the same
+  assert.deepEqual(news(), []);
+
+  await apply('{name: b, volume-group: vg3, default: true}, {name: c, volume-group: vg1}');
+  assert.deepEqual(news(), ['stop a', 'stop b', 'open b', 'open c']);
+  assert.deepEqual(served(), ['b', 'c']);
+  assert.equal(configured.pools.default?.name, 'b');
+  await configured.stop();
+});
+
+test('a class that leaves is not given out any more while it stops', async () => {
+  const { configured, apply, served } = setUp();
+  await apply(`${a}, ${b}`);
+  const stopped = Promise.withResolvers<void>();
+  const leaving = configured.pools.get('b') as ServedPool;
+  let servedMeanwhile: string[] = [];
+  leaving.stop = async () => {
+    servedMeanwhile = served();
+    await stopped.promise;
+  };
+  const applied = apply(`${a}, {name: c, volume-group: vg2}`);
+  while (servedMeanwhile.length === 0) await setImmediate();
+  await setImmediate();
+  assert.deepEqual([servedMeanwhile, served()], [['a'], ['a']], 'and its successor waits');
+  stopped.resolve();
+  await applied;
+  assert.deepEqual(served(), ['a', 'c']);
+});
+
+test('a class without its volume group keeps nobody waiting, and is served when it appears', async () => {
+  const { clock, present, configured, apply, served, news } = setUp();
+  present.delete('vg2');
+  await apply(`${a}, ${b}`);
+  assert.deepEqual(served(), ['a']);
+  assert.throws(() => configured.pools.get('b'), { code: 'Unavailable', message: /no b here/ });
+  assert.deepEqual([...configured.pools.unavailable().keys()], ['b']);
+  assert.deepEqual(
+    configured.deviceClasses().map(({ name }) => name),
+    ['a', 'b'],
+  );
+
+  for (let i = 0; i < 20; i++) await passes(clock, 60_000);
+  assert.deepEqual(served(), ['a']);
+  present.add('vg2');
+  await passes(clock, 60_000); // tried again each minute at the latest
+  assert.deepEqual(served(), ['a', 'b']);
+  assert.equal(configured.pools.unavailable().size, 0);
+  assert.ok(news().includes('open b'));
+  await configured.stop();
+  assert.equal(clock.timers, 0);
+});
+
+test('a class that takes long to open keeps nobody waiting, and says so until it is served', async () => {
+  const { clock, slow, configured, apply, served } = setUp();
+  const activated = Promise.withResolvers<void>();
+  slow.set('a', activated.promise);
+  const applied = apply(`${a}, ${b}`);
+  await passes(clock, 0);
+  assert.deepEqual(served(), ['b']);
+  await passes(clock, 10_000);
+  await applied;
+  assert.throws(() => configured.pools.get('a'), { code: 'Unavailable', message: /still being opened/ });
+
+  await apply(`${a}, {name: b, volume-group: vg2, spare-gb: 3}, {name: c, volume-group: vg3}`);
+  await passes(clock, 24 * 3600_000);
+  assert.deepEqual(served(), ['b', 'c'], 'nobody calls it off');
+  activated.resolve();
+  await passes(clock, 0);
+  assert.deepEqual(served(), ['a', 'b', 'c']);
+  await configured.stop();
+  assert.equal(clock.timers, 0);
+});
+
+test('a class that leaves while it is being opened is opened no further', async () => {
+  const { clock, slow, configured, apply, served } = setUp();
+  slow.set('a', new Promise(() => undefined));
+  const applied = apply(`${a}, ${b}`);
+  await passes(clock, 0);
+  await passes(clock, 10_000);
+  await applied;
+  await apply(`${b}, {name: c, volume-group: vg1}`);
+  assert.deepEqual(served(), ['b', 'c']);
+  await configured.stop();
+});
+
+test('a class that leaves and does not stop keeps only those waiting that stand where it does', async () => {
+  const { clock, configured, apply, served } = setUp();
+  await apply(`${a}, ${b}`);
+  const stopped = Promise.withResolvers<void>();
+  (configured.pools.get('b') as ServedPool).stop = () => stopped.promise;
+  const applied = apply('{name: b, volume-group: vg3, default: true}, {name: c, volume-group: vg2}');
+  await passes(clock, 0);
+  await passes(clock, 10_000);
+  await applied;
+  assert.deepEqual(served(), ['b']);
+  stopped.resolve();
+  await passes(clock, 0);
+  assert.deepEqual(served(), ['b', 'c']);
+  await configured.stop();
+});
+
+test('classes that hang when they are read again are in the way of no other, nor of themselves elsewhere', async () => {
+  const { clock, configured, apply, served, news } = setUp();
+  const hanging = ['b', 'c', 'd', 'e', 'f'];
+  await apply(
+    [
+      ...hanging.map(
+        (name) => `{name: ${name}, volume-group: vg2, type: thin, thin-pool: {name: ${name}, overprovision-ratio: 1}}`,
+      ),
+      a,
+    ].join(),
+  );
+  for (const name of hanging) {
+    (configured.pools.get(name) as ServedPool).refresh = () => new Promise(() => undefined);
+  }
+  news();
+  await passes(clock, 600_000);
+  await passes(clock, 600_000);
+  assert.deepEqual(news(), ['refresh a', 'refresh a']);
+  assert.deepEqual(configured.slowest, { key: 'b on vg2', forMs: 600_000 });
+  await apply(`${a}, {name: b, volume-group: vg3}`);
+  assert.deepEqual(served(), ['a', 'b']);
+});
+
+test('a hint that something appeared is followed at once', async () => {
+  const { clock, present, configured, apply, served } = setUp();
+  present.delete('vg2');
+  await apply(`${a}, ${b}`);
+  for (let i = 0; i < 20; i++) await passes(clock, 60_000);
+  present.add('vg2');
+  configured.lookAgain();
+  await setImmediate();
+  assert.deepEqual(served(), ['a', 'b']);
+  await configured.stop();
+});
+
+test('what waits for its volume group leaves with the configuration too', async () => {
+  const { clock, present, configured, apply, served, news } = setUp();
+  present.delete('vg2');
+  await apply(`${a}, ${b}`);
+  await apply(a);
+  present.add('vg2');
+  await passes(clock, 120_000);
+  assert.deepEqual(served(), ['a']);
+  assert.ok(!news().includes('open b'));
+  await configured.stop();
+});
+
+test('pools are read anew now and then', async () => {
+  const { clock, configured, apply, news } = setUp();
+  await apply(a);
+  await passes(clock, 600_000);
+  await passes(clock, 600_000);
+  assert.deepEqual(news(), ['open a', 'refresh a', 'refresh a']);
+  await configured.stop();
+  assert.deepEqual(news(), ['stop a']);
+});
+
+test('whoever listens hears of classes that come and go', async () => {
+  const { configured, apply } = setUp();
+  let heard = 0;
+  configured.pools.onChange(() => heard++);
+  await apply(a);
+  const before = heard;
+  assert.ok(before > 0);
+  await apply(b);
+  assert.ok(heard > before);
+  await configured.stop();
+});
+
+async function passes(clock: ManualClock, ms: number): Promise<void> {
+  clock.advance(ms);
+  await setImmediate();
+  await setImmediate();
+}

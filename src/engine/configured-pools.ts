@@ -1,0 +1,230 @@
+import { isDeepStrictEqual } from 'node:util';
+import { abortable } from '../base/abortable.ts';
+import type { Clock, Timer } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import { KeyedLock } from '../base/keyed-lock.ts';
+import { type Aside, KeyedQueue, Requeue } from '../base/keyed-queue.ts';
+import type { Log } from '../base/log.ts';
+import type { DeviceClass, StorageConfig } from './config/device-classes.ts';
+import type { OpenPool, PoolSettings, ServedPool } from './pool.ts';
+import { BeingOpened, Pools } from './pools.ts';
+
+export interface ConfiguredPoolsOptions {
+  readonly open: OpenPool;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface Entry {
+  /** In the queue: a class that moves to another volume group does not wait for what hangs on the one before. */
+  readonly key: string;
+  settings: PoolSettings;
+  pool?: ServedPool;
+  /** Why it is not served. */
+  problem: unknown;
+  /** Resolves when it is served, or it is known why not. */
+  readonly decided: PromiseWithResolvers<void>;
+  /** Ends when no attempt to open it is under way. */
+  opening: Promise<void>;
+  /** It is no longer in the configuration. */
+  readonly left: AbortController;
+}
+
+/** Others may change a pool too; what nothing else tells is seen by then. */
+const refreshEveryMs = 10 * 60_000;
+const graceMs = 5_000;
+/** How long a configuration that is applied waits for its classes; one that takes longer is served later. */
+const patienceMs = 10_000;
+const reportEveryMs = 60_000;
+
+/**
+ * Keeps the node's pools as the configuration says. A class whose volume group or directory is not there is known but
+ * unavailable, and is tried again with growing pauses, or at once by `lookAgain`. A class that leaves the configuration
+ * is no longer served; its volumes stay as they are. No class waits for another, however long that one takes to open or to
+ * stop, unless they stand on the same ground: a volume group, or a directory.
+ */
+export class ConfiguredPools {
+  readonly pools = new Pools();
+  readonly #open: OpenPool;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #applying = new KeyedLock();
+  readonly #queue: KeyedQueue;
+  readonly #entries = new Map<string, Entry>();
+  /** What has left the configuration and still stops, by the ground that it stands on. */
+  readonly #leaving = new Map<string, Promise<void>>();
+
+  constructor({ open, clock, log }: ConfiguredPoolsOptions) {
+    this.#open = open;
+    this.#clock = clock;
+    this.#log = log;
+    this.#queue = new KeyedQueue({
+      reconcile: (key, signal, aside) => this.#look(key, signal, aside),
+      concurrency: Number.POSITIVE_INFINITY, // classes are few, and one that hangs is in nobody's way
+      clock,
+      log,
+      random: Math.random,
+    });
+  }
+
+  /** The classes of the configuration, whether or not they can be served. */
+  deviceClasses(): readonly DeviceClass[] {
+    return [...this.#entries.values()].map(({ settings }) => settings.deviceClass);
+  }
+
+  /** A class that does not answer: its key, and for how long it has not; undefined if there is none. */
+  get slowest(): KeyedQueue['slowest'] {
+    return this.#queue.slowest;
+  }
+
+  /** Returns when every class is served or known to be unavailable, which it is while opening it takes long. */
+  async apply(config: StorageConfig, signal: AbortSignal): Promise<void> {
+    await this.#applying.run('configuration', signal, async () => {
+      const { optionClasses } = config;
+      const wanted = new Map(
+        config.deviceClasses.map((deviceClass) => [deviceClass.name, { deviceClass, optionClasses }]),
+      );
+      const left: Entry[] = [];
+      for (const [name, entry] of this.#entries) {
+        const settings = wanted.get(name);
+        if (settings && standsOnTheSame(entry.settings.deviceClass, settings.deviceClass)) {
+          reconfigure(entry, settings);
+        } else {
+          this.#entries.delete(name);
+          left.push(entry);
+        }
+      }
+      if (left.length > 0) this.#publish(); // nobody shall begin anything on what is about to stop
+      for (const entry of left) this.#leave(entry);
+
+      for (const [name, settings] of wanted) if (!this.#entries.has(name)) this.#entries.set(name, newEntry(settings));
+      const missing = [...this.#entries.values()].filter(({ pool }) => !pool);
+      for (const { key } of missing) this.#queue.add(key);
+      await abortable(Promise.all(missing.map(({ decided }) => decided.promise)), signal);
+      this.#publish();
+    });
+  }
+
+  /** Something may have appeared that classes wait for. */
+  lookAgain(): void {
+    for (const { key, pool } of this.#entries.values()) if (!pool) this.#queue.add(key);
+  }
+
+  async stop(): Promise<void> {
+    await this.#queue.stop(graceMs);
+    await Promise.all([...this.#entries.values()].map(async ({ pool }) => pool?.stop(graceMs)));
+    await Promise.all(this.#leaving.values());
+  }
+
+  async #look(key: string, signal: AbortSignal, aside: Aside): Promise<Requeue> {
+    const entry = [...this.#entries.values()].find((entry) => entry.key === key);
+    if (!entry) return Requeue.never; // left the configuration since it was queued
+    if (entry.pool) await entry.pool.refresh(signal);
+    else await aside(this.#tryToOpen(entry, signal)); // it may take long, and reports on itself
+    return Requeue.after(refreshEveryMs);
+  }
+
+  async #tryToOpen(entry: Entry, signal: AbortSignal): Promise<void> {
+    const attempt = Promise.withResolvers<void>();
+    entry.opening = attempt.promise;
+    using _report = this.#reportWhileOpening(entry);
+    try {
+      await this.#openEntry(entry, AbortSignal.any([signal, entry.left.signal]));
+    } catch (error) {
+      entry.problem = error;
+      if (!entry.left.signal.aborted) throw error;
+    } finally {
+      attempt.resolve();
+      entry.decided.resolve();
+      this.#publish();
+    }
+  }
+
+  async #openEntry(entry: Entry, signal: AbortSignal): Promise<void> {
+    const { settings } = entry;
+    const { deviceClass } = settings;
+    await abortable(this.#leaving.get(groundOf(deviceClass)) ?? Promise.resolve(), signal);
+    const pool = await this.#open(settings, signal);
+    if (entry.left.signal.aborted) return pool.stop(graceMs);
+    if (entry.settings !== settings) pool.reconfigure(entry.settings);
+    entry.pool = pool;
+    this.#log.info({ deviceClass: deviceClass.name }, `device class ${deviceClass.name} is served`);
+  }
+
+  /** LVM checks a thin pool from end to end before its volumes get their devices: whoever waits must know. */
+  #reportWhileOpening(entry: Entry): Disposable {
+    const { name } = entry.settings.deviceClass;
+    const startedMs = this.#clock.now();
+    let timer: Timer;
+    const report = () => {
+      entry.problem = new BeingOpened();
+      entry.decided.resolve();
+      this.#publish();
+      const seconds = Math.round((this.#clock.now() - startedMs) / 1000);
+      this.#log.warn(
+        { deviceClass: name, seconds },
+        `device class ${name} is not served yet: ${messageOf(entry.problem)}`,
+      );
+      timer = this.#clock.setTimer(report, reportEveryMs);
+    };
+    timer = this.#clock.setTimer(report, patienceMs);
+    return { [Symbol.dispose]: () => timer.cancel() };
+  }
+
+  /** Whoever comes to the same ground waits until it has stopped, and nobody else does. */
+  #leave(entry: Entry): void {
+    entry.left.abort();
+    const { deviceClass } = entry.settings;
+    const ground = groundOf(deviceClass);
+    const stop = async () => {
+      try {
+        await entry.opening;
+        await entry.pool?.stop(graceMs);
+      } catch (error) {
+        this.#log.error({ err: error }, `device class ${deviceClass.name} did not stop in order: ${messageOf(error)}`);
+      }
+    };
+    const stopped = Promise.all([this.#leaving.get(ground), stop()]).then(() => {
+      if (this.#leaving.get(ground) === stopped) this.#leaving.delete(ground);
+    });
+    this.#leaving.set(ground, stopped);
+  }
+
+  #publish(): void {
+    const entries = [...this.#entries];
+    this.pools.become({
+      pools: entries.flatMap(([, { pool }]) => pool ?? []),
+      defaultClass: entries.find(([, { settings }]) => settings.deviceClass.isDefault)?.[0],
+      unavailable: new Map(entries.flatMap(([name, { pool, problem }]) => (pool ? [] : [[name, problem]]))),
+    });
+  }
+}
+
+function newEntry(settings: PoolSettings): Entry {
+  const { deviceClass } = settings;
+  return {
+    key: `${deviceClass.name} on ${groundOf(deviceClass)}`,
+    settings,
+    problem: new BeingOpened(),
+    decided: Promise.withResolvers(),
+    opening: Promise.resolve(),
+    left: new AbortController(),
+  };
+}
+
+function reconfigure(entry: Entry, settings: PoolSettings): void {
+  if (isDeepStrictEqual(entry.settings, settings)) return;
+  entry.settings = settings;
+  entry.pool?.reconfigure(settings);
+}
+
+/** What two pools must not change at the same time without knowing of each other. */
+function groundOf(deviceClass: DeviceClass): string {
+  return deviceClass.type === 'file' ? deviceClass.path : deviceClass.volumeGroup;
+}
+
+/** The same volume group, thin pool or directory: everything else can change under a pool that is open. */
+function standsOnTheSame(one: DeviceClass, other: DeviceClass): boolean {
+  if (one.type !== other.type || groundOf(one) !== groundOf(other)) return false;
+  return one.type !== 'thin' || (other.type === 'thin' && one.thinPool.name === other.thinPool.name);
+}

@@ -1,0 +1,143 @@
+import { stat } from 'node:fs/promises';
+import type { Run } from '../../base/exec.ts';
+import type { Log } from '../../base/log.ts';
+import { luksDevicePath } from '../../filesystem/luks.ts';
+import { mustNotBeBound } from '../bound-device.ts';
+import { CopyNeedsRest, VolumeInUse } from '../errors.ts';
+import type { NewSnapshot, VolumeId } from '../pool.ts';
+import { contentTags, sourceTag } from '../tags.ts';
+import { type CopyOptions, copyDevice, VolumeCopies } from '../volume-copies.ts';
+import type { AttachedVolumes, FileVolume } from './attached-volumes.ts';
+import type { LoopDevices } from './loop-devices.ts';
+import { BlocksNotShared, reflink, thaw } from './reflink.ts';
+import type { Label, VolumeFiles } from './volume-files.ts';
+
+interface Collaborators {
+  readonly files: VolumeFiles;
+  readonly loops: LoopDevices;
+  readonly volumes: Pick<AttachedVolumes, 'get'>;
+  /** Runs alone, as all changes of the pool do. */
+  readonly change: (signal: AbortSignal, change: () => Promise<void>) => Promise<void>;
+  /** Takes away a draft that holds data and does not become a volume. */
+  readonly discard: (id: VolumeId, label: Label) => Promise<void>;
+  readonly run: Run;
+  readonly log: Log;
+}
+
+/**
+ * Copies volumes: at once and while they are in use where the filesystem shares blocks between files; elsewhere by reading all
+ * of them, while nobody writes to them.
+ */
+export class FileCopies {
+  readonly underWay: VolumeCopies;
+  readonly #its: Collaborators;
+  /** Until the filesystem says otherwise. */
+  #sharesBlocks = true;
+
+  constructor(its: Collaborators) {
+    this.#its = its;
+    this.underWay = new VolumeCopies(its.log);
+  }
+
+  /** Within a change. The copy is whole on return, or, where it has to be read, under way. */
+  async make(original: FileVolume, wanted: NewSnapshot, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
+    const label = {
+      tags: [...new Set([...wanted.tags, ...contentTags(original.tags), sourceTag(original.id)])],
+      readOnly: wanted.access === 'ro',
+      origin: original.id,
+    };
+    await this.#its.loops.flush(original.devicePath);
+    if (this.#sharesBlocks) {
+      try {
+        return await this.#share(original, wanted.id, sizeBytes, { ...label, family: original.family }, signal);
+      } catch (error) {
+        if (!(error instanceof BlocksNotShared)) throw error;
+        this.#sharesBlocks = false;
+      }
+    }
+    await this.#begin(original, wanted.id, sizeBytes, { ...label, family: wanted.id }, signal);
+  }
+
+  /** What an agent before this one left frozen, if it was killed while it copied. */
+  async thawAll(): Promise<void> {
+    const { files, volumes, run, log } = this.#its;
+    for (const id of await files.listFrozen()) {
+      const volume = volumes.get(id);
+      if (!volume && (await files.has(id))) continue; // it cannot be attached now: the note waits until it can
+      log.warn({ volume: id }, `the filesystem on volume ${id} was left frozen by a copy and is thawed`);
+      await thaw(run, files.frozenNote(id), volume ? devicesOf(volume) : []);
+    }
+  }
+
+  async #share(
+    original: FileVolume,
+    id: VolumeId,
+    sizeBytes: bigint,
+    label: Label,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { files, run } = this.#its;
+    const [source, frozenNote] = [files.imagePath(original.id), files.frozenNote(original.id)];
+    const copy = (target: string) => reflink(run, { source, target, frozenNote, devices: devicesOf(original) });
+    await files.makeCopy(id, sizeBytes, label, copy, signal);
+  }
+
+  /** Its room is taken at once, and reads as zeros; what is read goes there. */
+  async #begin(
+    original: FileVolume,
+    id: VolumeId,
+    sizeBytes: bigint,
+    label: Label,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { files, change, discard } = this.#its;
+    await this.#mustBeUnused(original);
+    const draft = await files.draft(id, sizeBytes, signal);
+    this.underWay.begin({ id, source: original.id, sizeBytes: original.sizeBytes }, async (options) => {
+      try {
+        await this.#read(original, draft, options);
+        await change(options.signal, () => files.name(id, label));
+      } catch (error) {
+        await discard(id, label);
+        throw error;
+      }
+    });
+  }
+
+  /**
+   * Whoever writes to the volume changes its file, so what has not changed from before the first piece was read until after the
+   * last is a copy of one moment. Pods need not wait for it: if one begins to write, the copy is given up.
+   */
+  async #read(original: FileVolume, draft: string, options: CopyOptions): Promise<void> {
+    const { id, devicePath } = original;
+    const changedAt = async () => (await stat(this.#its.files.imagePath(id), { bigint: true })).mtimeNs;
+    const before = await changedAt();
+    await this.#mustBeUnused(original); // it may have waited for its turn
+    const mustBeUnchanged = async () => {
+      if ((await changedAt()) !== before) throw new CopyNeedsRest(id);
+    };
+    await copyDevice(devicePath, draft, {
+      ...options,
+      isZeroed: true,
+      onCopied: async (copiedBytes) => {
+        await mustBeUnchanged();
+        await options.onCopied(copiedBytes);
+      },
+    });
+    await this.#its.loops.flush(devicePath); // what was written to the device reaches its file
+    await mustBeUnchanged();
+  }
+
+  async #mustBeUnused({ id, devicePath }: FileVolume): Promise<void> {
+    try {
+      if (await this.#its.loops.isHeld(devicePath)) throw new VolumeInUse(id, devicePath);
+      await mustNotBeBound(id, devicePath);
+    } catch (error) {
+      throw error instanceof VolumeInUse ? new CopyNeedsRest(id, { cause: error }) : error;
+    }
+  }
+}
+
+function devicesOf({ id, devicePath }: FileVolume): readonly string[] {
+  return [devicePath, luksDevicePath(id)];
+}

@@ -1,0 +1,97 @@
+import type { ErasePolicy } from '../config/device-classes.ts';
+import { mustBeErasable } from '../erase/eraser.ts';
+import {
+  ErasureCalledOff,
+  erasureIn,
+  erasureTags,
+  isErasureTag,
+  isProgressTag,
+  progressTag,
+} from '../erase/erasure.ts';
+import type { Erasures } from '../erase/erasures.ts';
+import type { VolumeId } from '../pool.ts';
+import type { AttachedVolumes } from './attached-volumes.ts';
+import type { Label, VolumeFiles } from './volume-files.ts';
+
+interface Collaborators {
+  readonly files: VolumeFiles;
+  readonly volumes: Pick<AttachedVolumes, 'forget'>;
+  readonly erasures: Erasures;
+  /** Takes a clean file away. */
+  readonly remove: (id: VolumeId) => Promise<void>;
+}
+
+/** Destroys the data of removed volumes, whose files stay until they are clean. What is to be done is in their labels. */
+export class FileErasure {
+  readonly #files: VolumeFiles;
+  readonly #volumes: Collaborators['volumes'];
+  readonly #erasures: Erasures;
+  readonly #remove: Collaborators['remove'];
+
+  constructor({ files, volumes, erasures, remove }: Collaborators) {
+    this.#files = files;
+    this.#volumes = volumes;
+    this.#erasures = erasures;
+    this.#remove = remove;
+  }
+
+  /** From here on the volume cannot be used any more, and what becomes of it is on the disk. */
+  async begin(id: VolumeId, erase: ErasePolicy): Promise<void> {
+    const label = await this.#files.label(id);
+    if (erasureIn(label.tags)) return; // by a call that came just before
+    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
+    const kept = label.tags.filter((tag) => !isErasureTag(tag));
+    const marked = { ...label, tags: [...kept, ...erasureTags(erase)] };
+    await this.#files.writeLabel(id, marked);
+    await this.resume(id, marked);
+  }
+
+  /** At the start: a crash may have left copies half-made, whose data must be destroyed where the class says so. */
+  async markDrafts(erase: ErasePolicy): Promise<void> {
+    if (erase.kind === 'none') return;
+    const tags = erasureTags(erase);
+    for (const id of await this.#files.listDrafts()) {
+      if (!(await this.#files.has(id))) await this.#files.name(id, { tags, readOnly: false, family: id });
+    }
+  }
+
+  /** A draft that may hold somebody's data goes the way of a volume. */
+  async discard(id: VolumeId, label: Label, erase: ErasePolicy): Promise<void> {
+    if (erase.kind === 'none') return this.#files.discard(id);
+    const marked = { ...label, tags: erasureTags(erase) };
+    await this.#files.name(id, marked);
+    await this.resume(id, marked);
+  }
+
+  /** Goes on as the label says. */
+  async resume(id: VolumeId, label: Label): Promise<void> {
+    const record = erasureIn(label.tags);
+    if (!record) return;
+    await this.#volumes.forget(id);
+    this.#erasures.add({
+      ...record,
+      id,
+      target: {
+        kind: 'file',
+        path: this.#files.imagePath(id),
+        sizeBytes: (await this.#files.room(id)).sizeBytes,
+        mustBeSame: async () => void (await this.#markedLabel(id)),
+      },
+      record: (cleanBytes) => this.#recordProgress(id, cleanBytes),
+      release: () => this.#remove(id),
+    });
+  }
+
+  async #recordProgress(id: VolumeId, cleanBytes: bigint): Promise<void> {
+    const label = await this.#markedLabel(id);
+    const tags = [...label.tags.filter((tag) => !isProgressTag(tag)), progressTag(cleanBytes)];
+    await this.#files.writeLabel(id, { ...label, tags });
+  }
+
+  /** As long as its erasure is known here, no other volume gets its name. */
+  async #markedLabel(id: VolumeId): Promise<Label> {
+    const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
+    if (label && erasureIn(label.tags)) return label;
+    throw new ErasureCalledOff(id);
+  }
+}

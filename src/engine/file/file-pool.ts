@@ -1,0 +1,309 @@
+import { messageOf } from '../../base/errors.ts';
+import type { Run } from '../../base/exec.ts';
+import { KeyedLock } from '../../base/keyed-lock.ts';
+import { Listeners } from '../../base/listeners.ts';
+import type { Log } from '../../base/log.ts';
+import type { FileClass } from '../config/device-classes.ts';
+import { mustBeErasable } from '../erase/eraser.ts';
+import { erasureIn } from '../erase/erasure.ts';
+import type { Erasures } from '../erase/erasures.ts';
+import * as errors from '../errors.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, PoolSettings, ServedPool, Volume, VolumeId } from '../pool.ts';
+import { createdTag } from '../tags.ts';
+import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
+import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
+import { DirectorySpace } from './directory-space.ts';
+import { FileCopies } from './file-copies.ts';
+import { FileErasure } from './file-erasure.ts';
+import { LoopDevices } from './loop-devices.ts';
+import { PoolMarker } from './pool-marker.ts';
+import { VolumeFiles } from './volume-files.ts';
+
+export interface FilePoolOptions {
+  readonly deviceClass: FileClass;
+  readonly erasures: Erasures;
+  /** On the node's own disk, where it is remembered that the directory was used. */
+  readonly stateDirectory: string;
+  readonly run: Run;
+  readonly log: Log;
+}
+
+/** What every filesystem and every disk can cut. */
+const granuleBytes = 4096n;
+
+/**
+ * Volumes as preallocated files in one directory, each on a loop device. It needs neither a spare disk nor device mapper.
+ * The directory is the truth; memory follows it. Another process must not change the directory meanwhile.
+ */
+export class FilePool implements ServedPool {
+  readonly name: string;
+  readonly #marker: PoolMarker;
+  readonly #files: VolumeFiles;
+  readonly #loops: LoopDevices;
+  readonly #erasures: Erasures;
+  readonly #log: Log;
+  readonly #lock = new KeyedLock();
+  readonly #listeners = new Listeners();
+  readonly #volumes: AttachedVolumes;
+  readonly #space: DirectorySpace;
+  readonly #erasure: FileErasure;
+  readonly #copies: FileCopies;
+  #class: FileClass;
+  /** The directory may have another pool now. */
+  #isStopped = false;
+  #isChanging = false;
+
+  private constructor({ deviceClass, erasures, stateDirectory, run, log }: FilePoolOptions) {
+    this.name = deviceClass.name;
+    this.#class = deviceClass;
+    this.#marker = new PoolMarker(deviceClass.path, stateDirectory);
+    this.#files = new VolumeFiles(deviceClass.path, run);
+    this.#loops = new LoopDevices(run);
+    this.#volumes = new AttachedVolumes(this.#files, this.#loops);
+    this.#space = new DirectorySpace(this.#files);
+    this.#erasures = erasures;
+    this.#erasure = new FileErasure({
+      files: this.#files,
+      volumes: this.#volumes,
+      erasures,
+      remove: (id) => this.#change(neverAborted, () => this.#files.remove(id)),
+    });
+    this.#log = log.child({ deviceClass: deviceClass.name, path: deviceClass.path });
+    this.#copies = new FileCopies({
+      files: this.#files,
+      loops: this.#loops,
+      volumes: this.#volumes,
+      change: (signal, change) => this.#change(signal, change),
+      discard: (id, label) => this.#erasure.discard(id, label, this.#class.erase),
+      run,
+      log: this.#log,
+    });
+  }
+
+  /** Reads the directory, clears away what a crash left half-made, attaches what a reboot detached, thaws, and goes on erasing. */
+  static async open(options: FilePoolOptions, signal: AbortSignal): Promise<FilePool> {
+    const pool = new FilePool(options);
+    const { path, name, erase } = options.deviceClass;
+    try {
+      await pool.#marker.prove();
+      await pool.#erasure.markDrafts(erase);
+      await pool.#files.removeUnfinished();
+    } catch (cause) {
+      if (cause instanceof errors.PoolMissing) throw cause;
+      throw new errors.PoolMissing(
+        `directory ${path} of device class ${name} cannot be read (${messageOf(cause)}); create it, or correct path`,
+        { cause },
+      );
+    }
+    await mustBeErasable({ kind: 'file', path }, erase);
+    await pool.refresh(signal);
+    await pool.#copies.thawAll();
+    return pool;
+  }
+
+  reconfigure({ deviceClass }: PoolSettings): void {
+    if (deviceClass.type === 'file') this.#class = deviceClass;
+    this.#listeners.notify();
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    await this.#erasures.stop(graceMs);
+    await this.#lock.run('directory', neverAborted, async () => {
+      this.#isStopped = true;
+    });
+    await this.#copies.underWay.stop();
+    await this.#loops.releaseAll();
+  }
+
+  capacity(): Capacity {
+    const { sizeBytes, freeBytes } = this.#space.measured;
+    if (this.#marker.isMissing) return { sizeBytes, freeBytes: 0n };
+    const unspared = freeBytes - this.#class.spareBytes;
+    return { sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
+  }
+
+  list(): readonly Volume[] {
+    return this.#volumes.list();
+  }
+
+  get(id: VolumeId): Volume | undefined {
+    return this.#volumes.get(id);
+  }
+
+  erasures(): readonly Erasure[] {
+    return this.#erasures.list();
+  }
+
+  isChanging(): boolean {
+    return this.#isChanging;
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  /** Reads the directory anew. A volume that cannot be attached is left out, and the others are served. */
+  async refresh(signal: AbortSignal): Promise<void> {
+    await this.#alone(signal, async () => {
+      const ids = await this.#files.list();
+      const attached = await this.#loops.find(
+        ids.map((id) => this.#files.imagePath(id)),
+        signal,
+      );
+      for (const { id } of this.#volumes.list()) if (!ids.includes(id)) await this.#volumes.forget(id);
+      for (const id of ids) {
+        try {
+          const label = await this.#files.label(id);
+          if (erasureIn(label.tags)) await this.#erasure.resume(id, label);
+          else await this.#volumes.add(id, label, attached.get(this.#files.imagePath(id)), signal);
+        } catch (error) {
+          signal.throwIfAborted();
+          await this.#volumes.forget(id);
+          this.#log.error({ err: error, volume: id }, `volume ${id} cannot be served: ${messageOf(error)}`);
+        }
+      }
+    });
+  }
+
+  async create(wanted: NewVolume, signal: AbortSignal): Promise<Volume> {
+    checkNewVolume(wanted);
+    return this.#change(signal, async () => {
+      this.#mustNotBeErased(wanted.id);
+      if (this.#copies.underWay.get(wanted.id)) throw new errors.NameTaken(this.name, wanted.id, undefined);
+      if (!(await this.#files.has(wanted.id))) {
+        const sizeBytes = roundUp(wanted.sizeBytes);
+        await this.#mustFit(sizeBytes);
+        const label = { tags: [...wanted.tags, createdTag], readOnly: false, family: wanted.id };
+        await this.#files.make(wanted.id, sizeBytes, label, signal);
+      }
+      return this.#mustBe(wanted.id, wanted.sizeBytes, undefined, signal);
+    });
+  }
+
+  async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
+    return this.#change(signal, async () => {
+      const volume = this.#mustHave(id);
+      if (volume.sizeBytes < sizeBytes) {
+        const grownBytes = roundUp(sizeBytes);
+        await this.#mustFit(grownBytes - volume.sizeBytes);
+        await this.#files.grow(id, volume.sizeBytes, grownBytes, signal);
+      }
+      await this.#loops.updateSize(volume.devicePath, signal); // also after a crash that left only the file grown
+      return this.#volumes.add(id, await this.#files.label(id), volume.devicePath, signal);
+    });
+  }
+
+  async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
+    checkAddedTags(tags);
+    return this.#change(signal, async () => {
+      const volume = this.#mustHave(id);
+      const before = await this.#files.label(id);
+      const label = { ...before, tags: [...new Set([...before.tags, ...tags])] };
+      await this.#files.writeLabel(id, label);
+      return this.#volumes.add(id, label, volume.devicePath, signal);
+    });
+  }
+
+  async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    checkVolumeId(wanted.id);
+    checkNewTags(wanted.tags);
+    const made = await this.#change(signal, async () => {
+      this.#mustNotBeErased(wanted.id);
+      const original = this.#mustHave(source);
+      const sizeBytes = roundUp(wanted.sizeBytes ?? original.sizeBytes);
+      if (!this.#copies.underWay.get(wanted.id) && !(await this.#files.has(wanted.id))) {
+        if (sizeBytes < original.sizeBytes) throw new errors.SnapshotTooSmall(wanted.id, original.sizeBytes, sizeBytes);
+        await this.#mustFit(sizeBytes);
+        await this.#copies.make(original, wanted, sizeBytes, signal);
+      }
+      return this.#copies.underWay.get(wanted.id) ?? (await this.#mustBe(wanted.id, sizeBytes, source, signal));
+    });
+    if (!('whole' in made)) return made;
+    if (made.source !== source) throw new errors.NameTaken(this.name, wanted.id, source);
+    await this.#copies.underWay.join(made, signal);
+    return this.#change(signal, () => this.#mustBe(wanted.id, roundUp(wanted.sizeBytes ?? 0n), source, signal));
+  }
+
+  async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+    checkVolumeId(id); // it becomes the name of the file that is removed
+    const wasBegun = await this.#copies.underWay.cancel(id);
+    let wasThere = this.#erasures.has(id);
+    if (!wasThere) {
+      await this.#change(signal, async () => {
+        const reader = this.#copies.underWay.readerOf(id);
+        if (reader !== undefined) throw new errors.VolumeBeingCopied(id, reader);
+        const isThere = await this.#files.has(id);
+        wasThere = wasBegun || isThere;
+        if (isThere) await this.#volumes.detach(id, signal);
+        try {
+          if (this.#class.erase.kind === 'none') await this.#files.remove(id);
+          else if (await this.#files.has(id)) await this.#erasure.begin(id, this.#class.erase);
+        } catch (error) {
+          if (this.#volumes.get(id)) await this.#volumes.find(id, signal); // the device that it had may go to another
+          throw error;
+        }
+        await this.#volumes.forget(id);
+        this.#volumes.forgetOrigin(id);
+      });
+    }
+    await this.#erasures.join(id, signal);
+    return wasThere;
+  }
+
+  async #change<T>(signal: AbortSignal, change: () => Promise<T>): Promise<T> {
+    return this.#alone(signal, async () => {
+      this.#isChanging = true;
+      try {
+        return await change();
+      } finally {
+        this.#isChanging = false;
+      }
+    });
+  }
+
+  /** One at a time; space is measured after each, as only the filesystem knows what a file takes. */
+  async #alone<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    return this.#lock.run('directory', signal, async () => {
+      if (this.#isStopped) throw new errors.PoolStopped(this.name);
+      try {
+        await this.#marker.mustBeThere();
+        return await work();
+      } finally {
+        if (!this.#marker.isMissing) await this.#space.measure(this.#volumes.list());
+        this.#listeners.notify();
+      }
+    });
+  }
+
+  /** The volume by this name, which may be there from an earlier call: then it must be what is asked for now. */
+  async #mustBe(id: VolumeId, wantedBytes: bigint, origin: VolumeId | undefined, signal: AbortSignal): Promise<Volume> {
+    const volume = this.#volumes.get(id) ?? (await this.#volumes.find(id, signal));
+    if (volume.origin !== origin) throw new errors.NameTaken(this.name, id, origin);
+    if (volume.sizeBytes < wantedBytes) throw new errors.VolumeExists(this.name, id, volume.sizeBytes, wantedBytes);
+    return volume;
+  }
+
+  async #mustFit(sizeBytes: bigint): Promise<void> {
+    await this.#space.measure(this.#volumes.list());
+    const { freeBytes } = this.capacity();
+    if (sizeBytes > freeBytes) throw new errors.PoolFull(this.name, sizeBytes, freeBytes);
+  }
+
+  #mustHave(id: VolumeId): FileVolume {
+    const volume = this.#volumes.get(id);
+    if (volume) return volume;
+    this.#mustNotBeErased(id);
+    throw new errors.VolumeNotFound(this.name, id);
+  }
+
+  #mustNotBeErased(id: VolumeId): void {
+    if (this.#erasures.has(id)) throw new errors.VolumeBeingErased(id);
+  }
+}
+
+/** For what goes on even if the caller has left. */
+const neverAborted = new AbortController().signal;
+
+function roundUp(sizeBytes: bigint): bigint {
+  return ((sizeBytes + granuleBytes - 1n) / granuleBytes) * granuleBytes;
+}

@@ -1,0 +1,152 @@
+import { type BigIntStats, close, constants, fsync, open as openFile } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import * as v from 'valibot';
+import { deviceNumber } from '../../base/device-number.ts';
+import { MoorageError, messageOf } from '../../base/errors.ts';
+import { CommandFailed, type Run } from '../../base/exec.ts';
+
+const timeoutMs = 30_000;
+// By number: nobody but us closes these, not even when a pool is forgotten.
+const openNumber = promisify(openFile);
+const syncNumber = promisify(fsync);
+const closeNumber = promisify(close);
+
+const listSchema = v.object({
+  loopdevices: v.array(v.object({ name: v.string(), 'back-ino': v.number(), 'back-maj:min': v.string() })),
+});
+
+/** Files as block devices. A file is known by device and inode, as its path may differ between mount namespaces. */
+export class LoopDevices {
+  readonly #run: Run;
+  readonly #held = new Map<string, number>();
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+
+  /** The loop device that each of the files is attached to, of those that are attached at all; one command for all. */
+  async find(files: readonly string[], signal: AbortSignal): Promise<Map<string, string>> {
+    const byIdentity = new Map<string, string>();
+    for (const { name, identity } of await this.#list(signal)) {
+      if (!byIdentity.has(identity) || this.#held.has(name)) byIdentity.set(identity, name);
+    }
+    const devices = new Map<string, string>();
+    for (const file of files) {
+      const device = byIdentity.get(identityOf(await stat(file, { bigint: true })));
+      if (device) devices.set(file, device);
+    }
+    return devices;
+  }
+
+  /**
+   * From here on the device is that of the file: as long as it is open, the kernel gives it to no other, even if
+   * somebody detaches it.
+   */
+  async hold(device: string, file: string, signal: AbortSignal): Promise<void> {
+    if (this.#held.has(device)) return;
+    this.#held.set(device, await openNumber(device, 'r'));
+    try {
+      const wanted = identityOf(await stat(file, { bigint: true }));
+      const isThere = (await this.#list(signal)).some(({ name, identity }) => name === device && identity === wanted);
+      if (!isThere) throw new LoopDeviceLost(device, file);
+    } catch (error) {
+      await this.release(device);
+      throw error;
+    }
+  }
+
+  async release(device: string): Promise<void> {
+    const held = this.#held.get(device);
+    this.#held.delete(device);
+    if (held !== undefined) await closeNumber(held);
+  }
+
+  async releaseAll(): Promise<void> {
+    await Promise.all([...this.#held.keys()].map((device) => this.release(device)));
+  }
+
+  /** What was written to a device that is held is in its file: as we have it open, no other's close brings it there. */
+  async flush(device: string): Promise<void> {
+    const held = this.#held.get(device);
+    if (held !== undefined) await syncNumber(held);
+  }
+
+  /** Direct where the kernel can, so that data is not cached twice and a flush reaches the disk. */
+  async attach(file: string, { readOnly }: { readonly readOnly: boolean }, signal: AbortSignal): Promise<string> {
+    const access = readOnly ? ['--read-only'] : [];
+    const { stdout } = await this.#run(['losetup', '--find', '--show', ...access, file], { timeoutMs, signal });
+    const device = stdout.trim();
+    try {
+      await this.#run(['losetup', '--direct-io=on', device], { timeoutMs, signal });
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error; // refused, it works through the cache: slower, but right
+    }
+    return device;
+  }
+
+  /** The device follows its file, which has grown. */
+  async updateSize(device: string, signal: AbortSignal): Promise<void> {
+    await this.#run(['losetup', '--set-capacity', device], { timeoutMs, signal });
+  }
+
+  /** The kernel would only postpone it while the device is open, so whoever relies on it must look again. */
+  async detach(device: string, signal: AbortSignal): Promise<void> {
+    await this.#run(['losetup', '--detach', device], { timeoutMs, signal });
+    await this.release(device);
+  }
+
+  /** Mounted, or held by somebody who wants it alone. */
+  async isHeld(device: string): Promise<boolean> {
+    try {
+      await using _ = await open(device, constants.O_RDONLY | constants.O_EXCL);
+      return false;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EBUSY') return true;
+      throw error;
+    }
+  }
+
+  async #list(signal: AbortSignal): Promise<{ readonly name: string; readonly identity: string }[]> {
+    const words = ['losetup', '--list', '--json', '--output', 'NAME,BACK-INO,BACK-MAJ:MIN'] as const;
+    const { stdout } = await this.#run(words, { timeoutMs, signal });
+    if (stdout.trim() === '') return []; // some versions print nothing when there are none
+    return parseList(stdout).loopdevices.map((loop) => ({
+      name: loop.name,
+      identity: `${loop['back-maj:min'].trim()} ${loop['back-ino']}`,
+    }));
+  }
+}
+
+/** Somebody detached it at the moment when we attached it. */
+export class LoopDeviceLost extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(device: string, file: string) {
+    super(`${device} was taken away from ${file}; repeat the request`);
+  }
+}
+
+/** losetup answered something that we do not understand. */
+export class UnreadableLoopDevices extends MoorageError {
+  readonly code = 'Internal';
+
+  constructor(cause: unknown) {
+    super(`losetup --list cannot be understood (${messageOf(cause)}); check that util-linux is 2.29 or later`, {
+      cause,
+    });
+  }
+}
+
+export function parseList(json: string): v.InferOutput<typeof listSchema> {
+  try {
+    return v.parse(listSchema, JSON.parse(json));
+  } catch (error) {
+    throw new UnreadableLoopDevices(error);
+  }
+}
+
+/** As losetup shows it: `major:minor inode`. */
+export function identityOf({ dev, ino }: Pick<BigIntStats, 'dev' | 'ino'>): string {
+  return `${deviceNumber(dev)} ${ino}`;
+}

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLog } from '../../base/log.ts';
+import { ManualClock } from '../../base/testing/manual-clock.ts';
+import type { ThickClass } from '../config/device-classes.ts';
+import type { Eraser } from '../erase/eraser.ts';
+import { progressTag } from '../erase/erasure.ts';
+import { Erasures } from '../erase/erasures.ts';
+import { erasingTag } from '../tags.ts';
+import { Lvm } from './lvm.ts';
+import { newLvmFigures } from './lvm-figures.ts';
+import { SimulatedLvm } from './testing/simulated-lvm.ts';
+import { ThickPool } from './thick-pool.ts';
+import { VolumeGroup } from './volume-group.ts';
+
+const signal = new AbortController().signal;
+const sizeBytes = 4194304n;
+
+/** A thick class that erases, on simulated LVM; what destroys the data is the test's. */
+async function open(erase: Eraser['erase']) {
+  const simulated = new SimulatedLvm(100);
+  const clock = new ManualClock();
+  const log = silentLog;
+  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, clock, log, figures: newLvmFigures() });
+  const sequenceNumberOf = async () => simulated.sequenceNumber;
+  const { deviceNames } = simulated;
+  const group = new VolumeGroup({
+    name: 'vg',
+    lvm,
+    sequenceNumberOf,
+    deviceNames,
+    isWatched: () => false,
+    isLocked: async () => false,
+    clock,
+    log,
+  });
+  const erasures = new Erasures({ eraser: { erase }, clock, log });
+  const deviceClass: ThickClass = {
+    type: 'thick',
+    name: 'ssd',
+    isDefault: true,
+    spareBytes: 0n,
+    erase: { kind: 'zero' },
+    volumeGroup: 'vg',
+    stripes: 0,
+    stripeSize: undefined,
+    lvcreateOptions: [],
+    snapshots: 'none',
+  };
+  const pool = await ThickPool.open({ group, erasures, log, deviceClass, optionClasses: [] }, signal);
+  return { pool, lvm: simulated };
+}
+
+test('what an earlier erasure left on a volume does not make this one skip data', async () => {
+  const erased: { policy: string; fromBytes: bigint }[] = [];
+  const erase: Eraser['erase'] = async (_target, { kind }, fromBytes) => void erased.push({ policy: kind, fromBytes });
+  const { pool, lvm } = await open(erase);
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  lvm.volumes.get('a')?.tags.push('moorage.dev/erase=none', progressTag(4096n));
+  lvm.sequenceNumber++;
+  await pool.remove('a', signal);
+  assert.deepEqual(erased, [{ policy: 'zero', fromBytes: 0n }]);
+});
+
+test('progress is not written on a volume that has lost its mark', async () => {
+  const { pool, lvm } = await open(async (_target, _policy, _fromBytes, onClean) => {
+    const volume = lvm.volumes.get('a') ?? assert.fail('it is gone');
+    volume.tags = volume.tags.filter((tag) => tag !== erasingTag);
+    lvm.sequenceNumber++;
+    await onClean(sizeBytes / 2n);
+  });
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  await assert.rejects(pool.remove('a', signal), { name: 'ErasureCalledOff', code: 'Aborted' });
+  assert.ok(!lvm.volumes.get('a')?.tags.includes(progressTag(sizeBytes / 2n)));
+});
+
+test('a volume that got the name of one being erased is not destroyed, and not made here meanwhile', async () => {
+  const started = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const destroyed: string[] = [];
+  const { pool, lvm } = await open(async (target, _policy, _fromBytes, onClean, signal) => {
+    started.resolve();
+    await goOn.promise;
+    await target.mustBeSame(signal);
+    destroyed.push(target.path);
+    await onClean(target.sizeBytes);
+  });
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  const removal = pool.remove('a', signal);
+  await started.promise;
+  lvm.volumes.delete('a');
+  lvm.sequenceNumber++;
+  await assert.rejects(pool.create({ id: 'a', sizeBytes, tags: [] }, signal), { name: 'VolumeBeingErased' });
+  lvm.addForeign('a', 1);
+  lvm.volumes.get('a')?.tags.push(erasingTag); // as if it had been copied with all its tags
+  goOn.resolve();
+  await assert.rejects(removal, { name: 'ErasureCalledOff' });
+  assert.deepEqual([destroyed, [...lvm.volumes.keys()], pool.erasures()], [[], ['a'], []]);
+});
+
+test('a name is free again when the volume being erased was taken away', async () => {
+  const { pool, lvm } = await open(async (target, _policy, _fromBytes, _onClean, signal) => {
+    lvm.volumes.delete('a');
+    lvm.sequenceNumber++;
+    await target.mustBeSame(signal);
+  });
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  await assert.rejects(pool.remove('a', signal), { name: 'ErasureCalledOff' });
+  await pool.remove('a', signal);
+  await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
+  assert.equal(pool.get('a')?.id, 'a');
+});

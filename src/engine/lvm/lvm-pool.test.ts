@@ -1,0 +1,243 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CommandFailed } from '../../base/exec.ts';
+import { createdTag, rawTag, sourceTag, unusedTag } from '../tags.ts';
+import { extent, openThick, signal, volume } from './testing/simulated-pools.ts';
+
+test('a creation and a removal are one command each, and memory follows', async () => {
+  const { pool, lvm } = await openThick();
+  const made = await pool.create({ id: 'a', sizeBytes: extent + 1n, tags: ['claim=x'] }, signal);
+  assert.deepEqual(made, {
+    id: 'a',
+    sizeBytes: 2n * extent,
+    devicePath: '/dev/vg/a',
+    tags: ['claim=x', createdTag],
+    readOnly: false,
+    attr: '-wi-a-----',
+  });
+  assert.deepEqual(pool.list(), [made]);
+  assert.deepEqual(pool.capacity(), { sizeBytes: 100n * extent, freeBytes: 98n * extent });
+
+  await pool.remove('a', signal);
+  assert.deepEqual(pool.list(), []);
+  assert.equal(pool.capacity().freeBytes, 100n * extent);
+  assert.deepEqual(lvm.commands, ['lvcreate', 'lvremove']);
+});
+
+test('a creation repeated returns the volume and runs nothing', async () => {
+  const { pool, lvm } = await openThick();
+  const made = await pool.create(volume('a', 5n), signal);
+  assert.deepEqual(await pool.create(volume('a', 3n), signal), made);
+  await assert.rejects(pool.create(volume('a', 6n), signal), { name: 'VolumeExists', code: 'AlreadyExists' });
+  assert.deepEqual(lvm.commands, ['lvcreate']);
+});
+
+test('spare space is kept free at creation and at growth', async () => {
+  const { pool } = await openThick({ extents: 10, spareBytes: 4n * extent });
+  assert.equal(pool.capacity().freeBytes, 6n * extent);
+  await assert.rejects(pool.create(volume('a', 7n), signal), { name: 'PoolFull', code: 'ResourceExhausted' });
+  await pool.create(volume('a', 5n), signal);
+  await assert.rejects(pool.grow('a', 7n * extent, signal), { name: 'PoolFull' });
+  assert.equal((await pool.grow('a', 6n * extent, signal)).sizeBytes, 6n * extent);
+  assert.equal(pool.capacity().freeBytes, 0n);
+});
+
+test('a pool whose spare is larger than what is free has nothing to give, not less than nothing', async () => {
+  const { pool } = await openThick({ extents: 10, spareBytes: 400n * extent });
+  assert.equal(pool.capacity().freeBytes, 0n);
+});
+
+test('many at once never take more than there is', async () => {
+  const { pool, lvm } = await openThick({ extents: 10, spareBytes: 2n * extent });
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, i) => pool.create(volume(`v${i}`, 2n), signal)),
+  );
+  assert.equal(outcomes.filter((outcome) => outcome.status === 'fulfilled').length, 4);
+  assert.equal(lvm.freeExtents, 2);
+});
+
+test('stripes take whole rows', async () => {
+  const { pool } = await openThick({ stripes: 3 });
+  assert.equal((await pool.create(volume('a', 4n), signal)).sizeBytes, 6n * extent);
+});
+
+test('a command that failed after it had done its work is found out, and the retry returns the volume', async () => {
+  const { pool, lvm } = await openThick();
+  lvm.fails = (subcommand) => (subcommand === 'lvcreate' ? 'after' : undefined);
+  await assert.rejects(pool.create(volume('a'), signal), CommandFailed);
+  assert.equal(pool.capacity().freeBytes, 99n * extent);
+  assert.equal((await pool.create(volume('a'), signal)).id, 'a');
+  assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
+});
+
+test('a caller that leaves does not stop what has begun', async () => {
+  const { pool, lvm } = await openThick();
+  const abort = new AbortController();
+  const creation = pool.create(volume('a'), abort.signal);
+  const waiting = pool.create(volume('b'), abort.signal);
+  while (lvm.commands.length === 0) await Promise.resolve();
+  abort.abort();
+  await assert.rejects(waiting, { name: 'AbortError' });
+  assert.equal((await creation).id, 'a');
+  assert.deepEqual([...lvm.volumes.keys()], ['a']);
+});
+
+test('as long as LVM cannot be read after a failure, nothing is changed', async () => {
+  const { pool, lvm } = await openThick();
+  lvm.fails = () => 'before';
+  await assert.rejects(pool.create(volume('a'), signal));
+  lvm.commands.length = 0;
+  await assert.rejects(pool.create(volume('a'), signal));
+  assert.deepEqual(lvm.commands, ['fullreport']);
+  lvm.fails = () => undefined;
+  await pool.create(volume('a'), signal);
+  assert.deepEqual(lvm.commands, ['fullreport', 'fullreport', 'lvcreate']);
+});
+
+test('space that somebody else took is told as a full pool', async () => {
+  const { pool, lvm } = await openThick({ extents: 10 });
+  lvm.addForeign('foreign', 8);
+  await assert.rejects(pool.create(volume('a', 5n), signal), { name: 'PoolFull' });
+  assert.equal(pool.capacity().freeBytes, 2n * extent);
+});
+
+test('what somebody else changed is read before anything is decided, and only then', async () => {
+  const { pool, lvm } = await openThick();
+  lvm.addForeign('late', 1);
+  await pool.remove('late', signal);
+  assert.equal(lvm.volumes.size, 0);
+  await pool.remove('late', signal);
+  assert.deepEqual(lvm.commands, ['fullreport', 'lvremove']);
+});
+
+test('somebody who was there between a command and our look at the disk is found out', async () => {
+  const { pool, lvm } = await openThick();
+  lvm.fails = (subcommand) => {
+    if (subcommand === 'lvcreate') lvm.addForeign('foreign', 3);
+    return undefined;
+  };
+  await pool.create(volume('a'), signal);
+  await pool.grow('a', 1n, signal); // has nothing to do, but waits for its turn
+  assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
+  assert.equal(pool.capacity().freeBytes, 96n * extent);
+});
+
+test('removals that wait for each other are one command, and a caller that leaves is left out', async () => {
+  const { pool, lvm } = await openThick();
+  for (const id of ['a', 'b', 'c', 'd']) await pool.create(volume(id), signal);
+  lvm.commands.length = 0;
+  const abort = new AbortController();
+  const removals = ['a', 'b', 'gone'].map((id) => pool.remove(id, signal));
+  const left = pool.remove('c', abort.signal);
+  abort.abort();
+  await assert.rejects(left, { name: 'AbortError' });
+  await Promise.all(removals);
+  assert.deepEqual(lvm.commands, ['lvremove']);
+  assert.deepEqual([...lvm.volumes.keys()], ['c', 'd']);
+});
+
+test('a class of options takes the place of those of the device class', async () => {
+  const { pool, lvm } = await openThick({ stripes: 3 });
+  const made = await pool.create({ ...volume('a', 4n), optionClass: 'mirrored' }, signal);
+  assert.equal(made.sizeBytes, 4n * extent);
+  assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
+  await assert.rejects(pool.create({ ...volume('b'), optionClass: 'none' }, signal), { code: 'Internal' });
+});
+
+test('a volume grows by the stripes that it was made with, and memory with it', async () => {
+  const { pool, lvm } = await openThick();
+  await pool.create({ ...volume('a', 2n), optionClass: 'wide' }, signal);
+  assert.equal((await pool.grow('a', 3n * extent, signal)).sizeBytes, 4n * extent);
+  assert.equal(lvm.volumes.get('a')?.extents, 4);
+  assert.equal(pool.capacity().freeBytes, 96n * extent);
+});
+
+test('tags are added once', async () => {
+  const { pool, lvm } = await openThick();
+  await pool.create({ ...volume('a'), tags: ['one'] }, signal);
+  assert.deepEqual((await pool.addTags('a', ['one', 'two'], signal)).tags, ['one', createdTag, 'two']);
+  await pool.addTags('a', ['two'], signal);
+  assert.deepEqual(lvm.commands, ['lvcreate', 'lvchange']);
+  assert.deepEqual(lvm.volumes.get('a')?.tags, ['one', createdTag, 'two']);
+  await assert.rejects(pool.addTags('b', ['one'], signal), { name: 'VolumeNotFound' });
+});
+
+test('that a volume is unused is told until its first use, in the same commands, and only for callers that tell of it', async () => {
+  const { pool, lvm } = await openThick();
+  const owner = 'moorage.dev/volume=pvc-1';
+  const created = await pool.create({ ...volume('a'), tags: [owner] }, signal);
+  assert.deepEqual(created.tags, [owner, createdTag, unusedTag]);
+  assert.deepEqual((await pool.addTags('a', ['other'], signal)).tags, [owner, createdTag, unusedTag, 'other']);
+  lvm.commands.length = 0;
+  assert.deepEqual((await pool.addTags('a', [rawTag], signal)).tags, [owner, createdTag, 'other', rawTag]);
+  assert.deepEqual(lvm.commands, ['lvchange']);
+  assert.ok(!(await pool.create(volume('b'), signal)).tags.includes(unusedTag));
+});
+
+test('names that LVM would not take never reach it', async () => {
+  const { pool, lvm } = await openThick();
+  await assert.rejects(pool.create(volume('../etc'), signal), { name: 'InvalidInput' });
+  await assert.rejects(pool.create({ ...volume('a'), tags: ['a b'] }, signal), { name: 'InvalidInput' });
+  assert.deepEqual(lvm.commands, []);
+});
+
+test('a volume that somebody else has made is not handed out, unless it carries all that is asked for', async () => {
+  const { pool, lvm } = await openThick({ snapshots: 'copy-on-write' });
+  lvm.addForeign('data', 5);
+  await pool.create(volume('source', 5n), signal);
+  lvm.addForeign('copy', 5);
+  Object.assign(lvm.volumes.get('copy') ?? {}, { origin: 'source' });
+  const refusal = { name: 'NotMadeHere', code: 'AlreadyExists' };
+  await assert.rejects(pool.create(volume('data'), signal), refusal);
+  await assert.rejects(pool.create({ ...volume('data'), tags: ['claim=mine'] }, signal), refusal);
+  await assert.rejects(pool.snapshot('source', { id: 'copy', tags: [], access: 'rw' }, signal), refusal);
+  lvm.fails = (subcommand) => {
+    if (subcommand === 'lvcreate') lvm.addForeign('late', 5);
+    return undefined;
+  };
+  await assert.rejects(pool.create(volume('late'), signal), refusal);
+  Object.assign(lvm.volumes.get('data') ?? {}, { tags: ['claim=mine', 'more'] });
+  lvm.sequenceNumber++;
+  assert.equal((await pool.create({ ...volume('data'), tags: ['claim=mine'] }, signal)).id, 'data');
+});
+
+test('a removal says whether there was anything, listed or not', async () => {
+  const { pool, lvm } = await openThick({ snapshots: 'copy-on-write' });
+  lvm.addForeign('half', 2);
+  Object.assign(lvm.volumes.get('half') ?? {}, { tags: [createdTag, sourceTag('a')] });
+  assert.equal(pool.get('half'), undefined);
+  assert.equal(await pool.remove('half', signal), true);
+  assert.equal(await pool.remove('half', signal), false);
+  assert.equal(lvm.volumes.size, 0);
+});
+
+test('what another class of the group has is not there for this one, and stays', async () => {
+  for (const erase of [{ kind: 'none' }, { kind: 'zero' }] as const) {
+    const { pool, lvm } = await openThick({ erase });
+    lvm.volumes.set('thin', { extents: 1, tags: [createdTag], pool: 'pool' });
+    lvm.sequenceNumber++;
+    assert.equal(await pool.remove('thin', signal), false);
+    assert.ok(lvm.volumes.has('thin'));
+  }
+});
+
+test('with options of its own a class lets LVM say what a volume took', async () => {
+  const { pool, lvm } = await openThick({ lvcreateOptions: ['--type', 'raid1'] });
+  await pool.create(volume('a'), signal);
+  assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
+});
+
+test('listeners hear of each change until they stop', async () => {
+  const { pool } = await openThick();
+  let changes = 0;
+  const stop = pool.onChange(() => changes++);
+  await pool.create(volume('a'), signal);
+  assert.equal(changes, 1);
+  await pool.create(volume('a'), signal);
+  assert.equal(changes, 1);
+  await pool.remove('a', signal);
+  assert.equal(changes, 2);
+  stop();
+  await pool.create(volume('b'), signal);
+  assert.equal(changes, 2);
+});

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openThick, signal, volume } from './testing/simulated-pools.ts';
+
+const ids = ['a', 'b', 'c'];
+
+async function withVolumes() {
+  const opened = await openThick();
+  for (const id of ids) await opened.pool.create(volume(id), signal);
+  opened.lvm.commands.length = 0;
+  return opened;
+}
+
+async function statuses(removals: readonly Promise<unknown>[]): Promise<string[]> {
+  return (await Promise.allSettled(removals)).map(({ status }) => status);
+}
+
+test('when LVM cannot be asked, everybody who waits for a removal gets its error at once, and can ask again', async () => {
+  const { pool, lvm } = await withVolumes();
+  lvm.numberOnDisks = () => undefined;
+  lvm.fails = () => 'before';
+  const removals = [...ids, 'never-made'].map((id) => pool.remove(id, signal));
+  assert.deepEqual(
+    await statuses(removals),
+    removals.map(() => 'rejected'),
+  );
+  assert.deepEqual(lvm.commands, ['fullreport']);
+
+  lvm.fails = () => undefined;
+  const again = [...ids, 'never-made'].map((id) => pool.remove(id, signal));
+  assert.deepEqual(await Promise.all(again), [true, true, true, false]);
+  assert.equal(lvm.volumes.size, 0);
+});
+
+test('a caller that leaves while LVM is asked gets its answer, and the others theirs', async () => {
+  const { pool, lvm } = await withVolumes();
+  lvm.numberOnDisks = () => undefined;
+  const abort = new AbortController();
+  lvm.fails = (subcommand) => {
+    if (subcommand === 'fullreport') abort.abort();
+    return undefined;
+  };
+  const left = pool.remove('a', abort.signal);
+  const others = [pool.remove('b', signal), pool.remove('never-made', signal)];
+  await assert.rejects(left, { name: 'AbortError' });
+  assert.deepEqual(await Promise.all(others), [true, false]);
+  assert.deepEqual([...lvm.volumes.keys()], ['a', 'c']);
+});
+
+test('removals that took too long together are not repeated one by one under the lock, but each alone when asked again', async () => {
+  const { pool, lvm } = await withVolumes();
+  lvm.fails = (subcommand, args) => (subcommand === 'lvremove' && args.includes('vg/b') ? 'hangs' : undefined);
+  const removals = ids.map((id) => pool.remove(id, signal));
+  assert.deepEqual(await statuses(removals), ['rejected', 'rejected', 'rejected']);
+  assert.deepEqual(lvm.commands, ['lvremove']);
+
+  assert.deepEqual(await statuses(ids.map((id) => pool.remove(id, signal))), ['fulfilled', 'rejected', 'fulfilled']);
+  assert.deepEqual([...lvm.volumes.keys()], ['b'], 'the one that hangs keeps nobody else');
+});
+
+test('between removals that LVM refused together and then does one by one, others have their turn', async () => {
+  const { pool, lvm } = await withVolumes();
+  lvm.fails = (subcommand, args) => (subcommand === 'lvremove' && args.includes('vg/b') ? 'before' : undefined);
+  const removals = ids.map((id) => pool.remove(id, signal));
+  const creation = pool.create(volume('new'), signal);
+  assert.deepEqual(await statuses(removals), ['fulfilled', 'rejected', 'fulfilled']);
+  await creation;
+  assert.deepEqual([...lvm.volumes.keys()], ['b', 'new']);
+  const [together, ...later] = lvm.commands.filter((subcommand) => subcommand !== 'fullreport');
+  assert.equal(together, 'lvremove');
+  assert.equal(later[0], 'lvcreate');
+});
+
+test('a volume that LVM has removed although it failed is removed', async () => {
+  const { pool, lvm } = await withVolumes();
+  lvm.fails = (subcommand) => (subcommand === 'lvremove' ? 'after' : undefined);
+  assert.deepEqual(await Promise.all(ids.map((id) => pool.remove(id, signal))), [true, true, true]);
+  assert.deepEqual(lvm.commands, ['lvremove', 'fullreport']);
+
+  await pool.create(volume('d'), signal);
+  assert.equal(await pool.remove('d', signal), true);
+});

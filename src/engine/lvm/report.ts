@@ -1,0 +1,251 @@
+import * as v from 'valibot';
+import { MoorageError } from '../../base/errors.ts';
+
+/** A volume group as LVM reports it. */
+export interface GroupReport {
+  /** LVM counts it up with each change. */
+  readonly sequenceNumber: number;
+  readonly extentBytes: bigint;
+  readonly extents: bigint;
+  readonly freeExtents: bigint;
+  /** Those that LVM has found. */
+  readonly disks: readonly Disk[];
+  /** LVM has not found all of its disks. */
+  readonly isPartial: boolean;
+  /** The largest area on them that LVM keeps the group's metadata in. */
+  readonly metadataAreaBytes: bigint;
+  readonly volumes: readonly LogicalVolume[];
+}
+
+/** A disk of a volume group. */
+export interface Disk {
+  /** As LVM names it now. */
+  readonly path: string;
+  /** LVM's own name for it, as its label has it. */
+  readonly uuid: string;
+}
+
+/** A logical volume of any kind that has a name of its own; LVM's own parts are left out. */
+export interface LogicalVolume {
+  readonly name: string;
+  /** LVM's own name for just this one; one that we have made since LVM was last asked has none here. */
+  readonly uuid?: string;
+  /** Empty for what is no device to use, such as a thin pool. */
+  readonly path: string;
+  /** Of its device: for a copy-on-write snapshot that of its origin, whatever it takes itself. */
+  readonly sizeBytes: bigint;
+  readonly attr: string;
+  readonly active: boolean;
+  readonly tags: readonly string[];
+  readonly origin: string | undefined;
+  /** The thin pool that it takes its space from. */
+  readonly pool: string | undefined;
+  /** How full a thin pool is. */
+  readonly dataPercent: number | undefined;
+  readonly metadataPercent: number | undefined;
+  /** How many disks its extents go round on; unknown where that differs from one part of it to the next. */
+  readonly stripes?: number;
+}
+
+/** What tells whose a volume is, in whichever group. */
+export interface VolumeOwner extends Pick<LogicalVolume, 'name' | 'tags' | 'pool'> {
+  readonly group: string;
+}
+
+export function isReadOnly({ attr }: LogicalVolume): boolean {
+  return attr.charAt(1) !== 'w';
+}
+
+/** LVM answered something that we do not understand. */
+export class UnreadableReport extends MoorageError {
+  readonly code = 'Internal';
+}
+
+const groupFields = ['vg_seqno', 'vg_extent_size', 'vg_extent_count', 'vg_free_count'];
+const volumeFields = [
+  ...['lv_name', 'lv_uuid', 'lv_path', 'lv_size', 'lv_attr', 'lv_active', 'lv_tags'],
+  ...['origin', 'origin_size', 'pool_lv', 'data_percent', 'metadata_percent'],
+];
+
+/** Everything about one volume group, in one command and at one moment. */
+export function reportArguments(volumeGroup: string): string[] {
+  return [
+    'fullreport',
+    ...['--reportformat', 'json', '--units', 'b', '--nosuffix'],
+    ...['--configreport', 'vg', '-o', groupFields.join(',')],
+    ...['--configreport', 'lv', '-o', volumeFields.join(',')],
+    ...['--configreport', 'pv', '-o', 'pv_name,pv_uuid,pv_mda_size'],
+    ...['--configreport', 'seg', '-o', 'lv_name,stripes'],
+    ...['--configreport', 'pvseg', '-o', 'pv_uuid'], // it comes in any case; one field keeps it small
+    volumeGroup,
+  ];
+}
+
+/** Whose the volumes of all groups of the node are. */
+export const ownerArguments = ['lvs', '--reportformat', 'json', '-o', 'vg_name,lv_name,lv_tags,pool_lv'] as const;
+
+/** How full one thin pool is, and nothing else. */
+export function thinUsageArguments(volumeGroup: string, pool: string): string[] {
+  return ['lvs', '--reportformat', 'json', '-o', 'data_percent,metadata_percent', `${volumeGroup}/${pool}`];
+}
+
+/** How one volume lies on the disks. */
+export function layoutArguments(volumeGroup: string, volume: string): string[] {
+  return ['lvs', '--reportformat', 'json', '-o', 'segtype,stripes,data_stripes', `${volumeGroup}/${volume}`];
+}
+
+const count = v.pipe(
+  v.string(),
+  v.regex(/^\d+$/),
+  v.transform((digits) => BigInt(digits)),
+);
+const percent = v.pipe(v.string(), v.regex(/^(\d{1,3}(\.\d+)?)?$/), v.transform(numberUnlessEmpty));
+const name = v.pipe(v.string(), v.transform(textUnlessEmpty));
+
+const usage = { data_percent: percent, metadata_percent: percent };
+const groupSchema = v.object({
+  vg_seqno: v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number)),
+  vg_extent_size: count,
+  vg_extent_count: count,
+  vg_free_count: count,
+});
+const volumeSchema = v.object({
+  lv_name: v.string(),
+  lv_uuid: v.pipe(v.string(), v.minLength(1)),
+  lv_path: v.string(),
+  lv_size: count,
+  lv_attr: v.pipe(v.string(), v.minLength(6)),
+  lv_active: v.string(),
+  lv_tags: v.string(),
+  origin: name,
+  origin_size: v.union([v.literal(''), count]),
+  pool_lv: name,
+  ...usage,
+});
+const fullReportSchema = v.object({
+  report: v.tuple([
+    v.object({
+      vg: v.tuple([groupSchema]),
+      pv: v.array(v.object({ pv_name: v.string(), pv_uuid: v.string(), pv_mda_size: count })),
+      lv: v.array(volumeSchema),
+      seg: v.array(
+        v.object({ lv_name: v.string(), stripes: v.pipe(v.string(), v.regex(/^\d{1,5}$/), v.transform(Number)) }),
+      ),
+    }),
+  ]),
+});
+const usageSchema = v.object({ report: v.tuple([v.object({ lv: v.tuple([v.object(usage)]) })]) });
+
+const ownersSchema = v.object({
+  report: v.tuple([
+    v.object({
+      lv: v.array(v.object({ vg_name: v.string(), lv_name: v.string(), lv_tags: v.string(), pool_lv: name })),
+    }),
+  ]),
+});
+
+const layoutSchema = v.object({
+  report: v.tuple([v.object({ lv: v.array(v.object({ segtype: v.string(), stripes: count, data_stripes: count })) })]),
+});
+
+export function parseReport(json: string): GroupReport {
+  const [{ vg, pv, lv, seg }] = parse(fullReportSchema, json).report;
+  const found = pv.filter((row) => row.pv_name.startsWith('/')); // a disk that is missing has no path
+  const stripesOf = new Map<string, Set<number>>();
+  for (const { lv_name: name, stripes } of seg) stripesOf.set(name, (stripesOf.get(name) ?? new Set()).add(stripes));
+  return {
+    sequenceNumber: vg[0].vg_seqno,
+    extentBytes: vg[0].vg_extent_size,
+    extents: vg[0].vg_extent_count,
+    freeExtents: vg[0].vg_free_count,
+    disks: found.map((row) => ({ path: row.pv_name, uuid: row.pv_uuid.replaceAll('-', '') })),
+    isPartial: found.length < pv.length,
+    metadataAreaBytes: pv.reduce((most, { pv_mda_size: size }) => (size > most ? size : most), 0n),
+    volumes: lv
+      .filter((row) => !row.lv_name.startsWith('['))
+      .map((row) => ({ ...toVolume(row), ...onlyStripes(stripesOf.get(row.lv_name)) })),
+  };
+}
+
+export function parseThinUsage(json: string): Pick<LogicalVolume, 'dataPercent' | 'metadataPercent'> {
+  const [{ lv }] = parse(usageSchema, json).report;
+  return { dataPercent: lv[0].data_percent, metadataPercent: lv[0].metadata_percent };
+}
+
+export function parseOwners(json: string): VolumeOwner[] {
+  const [{ lv }] = parse(ownersSchema, json).report;
+  return lv.map((row) => ({ group: row.vg_name, name: row.lv_name, tags: tagsIn(row.lv_tags), pool: row.pool_lv }));
+}
+
+/** How many extents on the disks so many of the volume take: each mirror holds all, parity comes on top of data. */
+export function parseLayout(json: string): (extents: bigint) => bigint {
+  const [{ lv }] = parse(layoutSchema, json).report;
+  return (extents) => {
+    const taken = lv.map(({ segtype, stripes, data_stripes: dataStripes }) => {
+      if (segtype === 'raid1' || segtype === 'mirror') return extents * stripes;
+      return dataStripes === 0n ? extents : (extents * stripes + dataStripes - 1n) / dataStripes;
+    });
+    return taken.reduce((most, one) => (one > most ? one : most), extents);
+  };
+}
+
+function onlyStripes(found: ReadonlySet<number> = new Set()): Pick<LogicalVolume, 'stripes'> {
+  const [stripes] = found;
+  return stripes !== undefined && found.size === 1 ? { stripes } : {};
+}
+
+function toVolume(row: v.InferOutput<typeof volumeSchema>): LogicalVolume {
+  const isCopyOnWrite = row.origin !== undefined && row.pool_lv === undefined;
+  return {
+    name: row.lv_name,
+    uuid: row.lv_uuid,
+    path: row.lv_path,
+    sizeBytes: isCopyOnWrite && row.origin_size !== '' ? row.origin_size : row.lv_size,
+    attr: row.lv_attr,
+    active: row.lv_active === 'active',
+    tags: tagsIn(row.lv_tags),
+    origin: row.origin,
+    pool: row.pool_lv,
+    dataPercent: row.data_percent,
+    metadataPercent: row.metadata_percent,
+  };
+}
+
+function tagsIn(text: string): string[] {
+  return text === '' ? [] : text.split(',');
+}
+
+function parse<Schema extends v.GenericSchema>(schema: Schema, json: string): v.InferOutput<Schema> {
+  const result = v.safeParse(schema, parseJson(json));
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  throw new UnreadableReport(
+    `a report of lvm: ${v.getDotPath(issue) ?? 'the whole'}: ${issue.message}; check that lvm2 is 2.02.163 or later`,
+  );
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new UnreadableReport('a report of lvm is not JSON; check that lvm2 is 2.02.163 or later', { cause });
+  }
+}
+
+function numberUnlessEmpty(text: string): number | undefined {
+  return text === '' ? undefined : Number(text);
+}
+
+function textUnlessEmpty(text: string): string | undefined {
+  return text === '' ? undefined : text;
+}
+
+/** Rounded up to whole extents, and to as many on each stripe. */
+export function extentsFor(sizeBytes: bigint, extentBytes: bigint, stripes = 1): bigint {
+  const row = BigInt(Math.max(1, stripes));
+  return ceilDivide(ceilDivide(sizeBytes, extentBytes), row) * row;
+}
+
+function ceilDivide(dividend: bigint, divisor: bigint): bigint {
+  return (dividend + divisor - 1n) / divisor;
+}

@@ -1,0 +1,87 @@
+import { silentLog } from '../../../base/log.ts';
+import { ManualClock } from '../../../base/testing/manual-clock.ts';
+import type { ThickClass, ThinClass } from '../../config/device-classes.ts';
+import { Eraser } from '../../erase/eraser.ts';
+import { Erasures } from '../../erase/erasures.ts';
+import type { CopyDevice } from '../../volume-copies.ts';
+import { Lvm } from '../lvm.ts';
+import { newLvmFigures } from '../lvm-figures.ts';
+import { ThickPool } from '../thick-pool.ts';
+import { ThinPool } from '../thin-pool.ts';
+import { VolumeGroup } from '../volume-group.ts';
+import { SimulatedLvm } from './simulated-lvm.ts';
+
+export const signal = new AbortController().signal;
+export const extent = 4194304n;
+
+function newGroup(simulated: SimulatedLvm, clock: ManualClock) {
+  const lvm = new Lvm({
+    command: ['lvm'],
+    run: simulated.run,
+    env: {},
+    clock,
+    log: silentLog,
+    figures: newLvmFigures(),
+  });
+  const sequenceNumberOf = async () => simulated.numberOnDisks();
+  const { deviceNames } = simulated;
+  const isWatched = () => false;
+  const isLocked = async () => false;
+  const group = new VolumeGroup({
+    name: 'vg',
+    lvm,
+    sequenceNumberOf,
+    deviceNames,
+    isWatched,
+    isLocked,
+    clock,
+    log: silentLog,
+  });
+  const erasures = new Erasures({ eraser: new Eraser(simulated.run), clock, log: silentLog });
+  return { group, erasures, log: silentLog };
+}
+
+const anyClass = {
+  isDefault: true,
+  spareBytes: 0n,
+  erase: { kind: 'none' as const },
+  volumeGroup: 'vg',
+  stripes: 0,
+  stripeSize: undefined,
+  lvcreateOptions: [],
+};
+
+/** A thick pool on a simulated volume group. */
+export async function openThick({
+  extents = 100,
+  copyDevice,
+  ...settings
+}: Partial<ThickClass> & { extents?: number; copyDevice?: CopyDevice } = {}) {
+  const simulated = new SimulatedLvm(extents);
+  const collaborators = newGroup(simulated, new ManualClock());
+  const deviceClass: ThickClass = { ...anyClass, type: 'thick', name: 'ssd', snapshots: 'none', ...settings };
+  const optionClasses = [
+    { name: 'mirrored', options: ['--type', 'raid1'] },
+    { name: 'wide', options: ['--stripes', '2'] },
+  ];
+  const copies = copyDevice && { copyDevice };
+  const pool = await ThickPool.open({ ...collaborators, deviceClass, optionClasses, ...copies }, signal);
+  simulated.commands.length = 0;
+  return { pool, lvm: simulated };
+}
+
+const settings = { name: 'pool', overprovisionRatio: 2.5, maxDataPercent: 90, maxMetadataPercent: 85 };
+
+/** A thin pool, of `extents`, on one. */
+export async function openThin({ extents = 100 }: { extents?: number } = {}) {
+  const simulated = new SimulatedLvm(1000, { name: 'pool', extents });
+  const clock = new ManualClock();
+  const collaborators = newGroup(simulated, clock);
+  const deviceClass: ThinClass = { ...anyClass, type: 'thin', name: 'thin', thinPool: settings };
+  const deviceSize = async () => undefined;
+  const pool = await ThinPool.open({ ...collaborators, deviceClass, optionClasses: [], clock, deviceSize }, signal);
+  simulated.commands.length = 0;
+  return { pool, lvm: simulated, clock };
+}
+
+export const volume = (id: string, extents = 1n) => ({ id, sizeBytes: extents * extent, tags: [] });

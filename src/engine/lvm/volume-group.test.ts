@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { silentLog } from '../../base/log.ts';
+import { ManualClock } from '../../base/testing/manual-clock.ts';
+import { Lvm } from './lvm.ts';
+import { newLvmFigures } from './lvm-figures.ts';
+import { SimulatedLvm } from './testing/simulated-lvm.ts';
+import { VolumeGroup } from './volume-group.ts';
+
+const signal = new AbortController().signal;
+
+async function open(simulated: SimulatedLvm, onDisk: () => number | undefined) {
+  const its = { clock: new ManualClock(), log: silentLog };
+  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, figures: newLvmFigures(), ...its });
+  const { deviceNames } = simulated;
+  const sequenceNumberOf = async () => onDisk();
+  const group = new VolumeGroup({
+    name: 'vg',
+    lvm,
+    sequenceNumberOf,
+    deviceNames,
+    isWatched: () => true,
+    isLocked: async () => false,
+    ...its,
+  });
+  await group.refresh(signal);
+  const asked = async () => {
+    simulated.commands.length = 0;
+    group.touch(); // as LVM's own lock makes us do, each time it is asked
+    await group.lookAgain(signal);
+    return simulated.commands.length;
+  };
+  return { group, asked };
+}
+
+test('disks that say something else than LVM does are no reason to ask it again and again', async () => {
+  const simulated = new SimulatedLvm(100);
+  let onDisk: number | undefined = 900;
+  const { group, asked } = await open(simulated, () => onDisk ?? simulated.sequenceNumber);
+  assert.deepEqual([await asked(), await asked(), await asked()], [1, 0, 0]);
+
+  onDisk = undefined; // it tells the truth again
+  simulated.addForeign('theirs', 1);
+  assert.deepEqual([await asked(), await asked()], [1, 0]);
+  assert.ok(group.get('theirs'));
+
+  // What the disks said last is no less a reason when LVM agreed with it then.
+  onDisk = simulated.sequenceNumber;
+  await group.change(signal, () =>
+    group.execute(['lvchange', '--activate', 'y'], { steps: 1, apply: () => undefined }),
+  );
+  assert.equal(await asked(), 1);
+});
+
+test('disks that say nothing, or something else than LVM, are doubted: LVM is asked before each change', async () => {
+  for (const onDisk of [undefined, 900]) {
+    const simulated = new SimulatedLvm(100);
+    const { group, asked } = await open(simulated, () => onDisk);
+    assert.deepEqual(
+      [await asked(), await asked(), await asked()],
+      [1, 0, 0],
+      'but not each time that LVM was at work',
+    );
+    for (const name of ['one', 'two']) {
+      simulated.commands.length = 0;
+      simulated.addForeign(name, 1);
+      group.touch();
+      await group.change(signal, async () => assert.ok(group.get(name)));
+      assert.deepEqual(simulated.commands, ['fullreport']);
+    }
+  }
+});
+
+test('those who wait while LVM does not answer get its error, and do not ask one after the other', async () => {
+  const simulated = new SimulatedLvm(100);
+  const { group } = await open(simulated, () => undefined);
+  group.touch();
+  simulated.fails = () => 'before';
+  simulated.commands.length = 0;
+  const change = () => group.change(signal, async () => undefined);
+  const outcomes = await Promise.allSettled([change(), change(), change()]);
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['rejected', 'rejected', 'rejected'],
+  );
+  assert.deepEqual(simulated.commands, ['fullreport']);
+  await assert.rejects(change());
+  assert.deepEqual(simulated.commands, ['fullreport', 'fullreport'], 'who comes later asks again');
+});
+
+test('what others activate and deactivate is asked about once, though the disks say nothing of it', async () => {
+  const simulated = new SimulatedLvm(100);
+  simulated.addForeign('theirs', 1);
+  const { group, asked } = await open(simulated, () => simulated.sequenceNumber);
+  assert.equal(await asked(), 0);
+
+  simulated.inactive.add('theirs');
+  assert.deepEqual([await asked(), await asked()], [1, 0]);
+  assert.equal(group.get('theirs')?.active, false);
+
+  simulated.inactive.clear();
+  assert.deepEqual([await asked(), await asked()], [1, 0]);
+  assert.equal(group.get('theirs')?.active, true);
+});
+
+test('what others activate right after they have deactivated it is seen', async () => {
+  const simulated = new SimulatedLvm(100);
+  simulated.addForeign('theirs', 1);
+  const { group, asked } = await open(simulated, () => simulated.sequenceNumber);
+  simulated.inactive.add('theirs');
+  assert.equal(await asked(), 1);
+  simulated.inactive.clear();
+  assert.equal(await asked(), 1);
+  assert.equal(group.get('theirs')?.active, true);
+});
+
+test('a device that LVM knows nothing of is no reason to ask it again and again', async () => {
+  const simulated = new SimulatedLvm(100);
+  simulated.addForeign('theirs', 1);
+  simulated.deviceNames = async () => [];
+  const { asked } = await open(simulated, () => simulated.sequenceNumber);
+  assert.deepEqual([await asked(), await asked(), await asked()], [1, 0, 0]);
+});
+
+test('a volume that did not change is the same object after LVM was asked again', async () => {
+  const simulated = new SimulatedLvm(100);
+  simulated.addForeign('kept', 1);
+  simulated.addForeign('changed', 1);
+  const { group } = await open(simulated, () => simulated.sequenceNumber);
+  const [kept, changed] = group.volumes();
+  simulated.volumes.get('changed')?.tags.push('theirs');
+  await group.refresh(signal);
+  assert.equal(group.get('kept'), kept);
+  assert.notEqual(group.get('changed'), changed);
+  assert.deepEqual(group.get('changed')?.tags, ['theirs']);
+});

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ManualClock } from '../base/testing/manual-clock.ts';
+import { PoolFull } from './errors.ts';
+import { type DoneOperation, observed } from './observed-pool.ts';
+import type { PoolSettings, ServedPool } from './pool.ts';
+
+const signal = new AbortController().signal;
+
+test('each change is told with its time and outcome, and the outcome is passed on', async () => {
+  const clock = new ManualClock();
+  const told: DoneOperation[] = [];
+  const pool = {
+    name: 'ssd',
+    async create() {
+      clock.advance(20);
+      throw new PoolFull('ssd', 2n, 1n);
+    },
+    async remove() {
+      clock.advance(5);
+      return true;
+    },
+  } as unknown as ServedPool;
+  const open = observed(
+    async () => pool,
+    clock,
+    (done) => told.push(done),
+  );
+  const opened = await open({} as PoolSettings, signal);
+  await assert.rejects(opened.create({ id: 'v', sizeBytes: 2n, tags: [] }, signal), PoolFull);
+  assert.equal(await opened.remove('v', signal), true);
+  assert.deepEqual(told, [
+    { deviceClass: 'ssd', operation: 'create', code: 'ResourceExhausted', durationMs: 20 },
+    { deviceClass: 'ssd', operation: 'remove', code: 'OK', durationMs: 5 },
+  ]);
+});

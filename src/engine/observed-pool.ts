@@ -1,0 +1,113 @@
+import type { Clock } from '../base/clock.ts';
+import { codeOf, type ErrorCode } from '../base/errors.ts';
+import type {
+  Capacity,
+  Erasure,
+  NewSnapshot,
+  NewVolume,
+  OpenPool,
+  PoolSettings,
+  ServedPool,
+  Volume,
+  VolumeId,
+} from './pool.ts';
+
+/** How a change of a pool went, for those who count. */
+export interface DoneOperation {
+  readonly deviceClass: string;
+  readonly operation: 'create' | 'grow' | 'snapshot' | 'add-tags' | 'remove';
+  readonly code: ErrorCode | 'OK';
+  readonly durationMs: number;
+}
+
+export type OnDone = (operation: DoneOperation) => void;
+
+/** Opens pools as `open` does, and has each of their changes told. */
+export function observed(open: OpenPool, clock: Clock, onDone: OnDone): OpenPool {
+  return async (settings, signal) => new ObservedPool(await open(settings, signal), clock, onDone);
+}
+
+class ObservedPool implements ServedPool {
+  readonly #pool: ServedPool;
+  readonly #clock: Clock;
+  readonly #onDone: OnDone;
+
+  constructor(pool: ServedPool, clock: Clock, onDone: OnDone) {
+    this.#pool = pool;
+    this.#clock = clock;
+    this.#onDone = onDone;
+  }
+
+  create(wanted: NewVolume, signal: AbortSignal): Promise<Volume> {
+    return this.#tell('create', () => this.#pool.create(wanted, signal));
+  }
+
+  grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
+    return this.#tell('grow', () => this.#pool.grow(id, sizeBytes, signal));
+  }
+
+  snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
+    return this.#tell('snapshot', () => this.#pool.snapshot(source, wanted, signal));
+  }
+
+  addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
+    return this.#tell('add-tags', () => this.#pool.addTags(id, tags, signal));
+  }
+
+  remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+    return this.#tell('remove', () => this.#pool.remove(id, signal));
+  }
+
+  get name(): string {
+    return this.#pool.name;
+  }
+
+  capacity(): Capacity {
+    return this.#pool.capacity();
+  }
+
+  list(): readonly Volume[] {
+    return this.#pool.list();
+  }
+
+  get(id: VolumeId): Volume | undefined {
+    return this.#pool.get(id);
+  }
+
+  erasures(): readonly Erasure[] {
+    return this.#pool.erasures();
+  }
+
+  isChanging(): boolean {
+    return this.#pool.isChanging();
+  }
+
+  refresh(signal: AbortSignal): Promise<void> {
+    return this.#pool.refresh(signal);
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#pool.onChange(listener);
+  }
+
+  reconfigure(settings: PoolSettings): void {
+    this.#pool.reconfigure(settings);
+  }
+
+  stop(graceMs: number): Promise<void> {
+    return this.#pool.stop(graceMs);
+  }
+
+  async #tell<T>(operation: DoneOperation['operation'], work: () => Promise<T>): Promise<T> {
+    const startedMs = this.#clock.now();
+    let code: DoneOperation['code'] = 'OK';
+    try {
+      return await work();
+    } catch (error) {
+      code = codeOf(error);
+      throw error;
+    } finally {
+      this.#onDone({ deviceClass: this.name, operation, code, durationMs: this.#clock.now() - startedMs });
+    }
+  }
+}

@@ -1,0 +1,164 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Run } from '../base/exec.ts';
+import type { Log } from '../base/log.ts';
+import { ConfigFile } from './config/config-file.ts';
+import type { DeviceClass, StorageConfig } from './config/device-classes.ts';
+import { ConfiguredPools } from './configured-pools.ts';
+import { EngineLocks } from './engine-locks.ts';
+import { Eraser } from './erase/eraser.ts';
+import { Erasures } from './erase/erasures.ts';
+import { FilePool } from './file/file-pool.ts';
+import type { LvmFigures } from './lvm/lvm-figures.ts';
+import { rootOf } from './lvm/shell-settings.ts';
+import { ThickPool } from './lvm/thick-pool.ts';
+import { ThinPool } from './lvm/thin-pool.ts';
+import { UnservedVolumes } from './lvm/unserved-volumes.ts';
+import { VolumeGroups } from './lvm/volume-groups.ts';
+import { type OnDone, observed } from './observed-pool.ts';
+import type { OpenPool } from './pool.ts';
+import type { Pools } from './pools.ts';
+
+export interface StorageEngineOptions extends StorageEngineCollaborators {
+  readonly configFile: string;
+}
+
+export interface StorageEngineCollaborators {
+  /** On the node's own disk: what must be remembered across reboots and is not on the disks of volumes. */
+  readonly stateDirectory: string;
+  readonly run: Run;
+  /** The environment that LVM commands inherit. */
+  readonly env: NodeJS.ProcessEnv;
+  /** Told of every change of a pool once it is done. */
+  readonly onDone?: OnDone;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The pools of this node as its configuration says, also when the file with that changes. */
+export class StorageEngine {
+  readonly #file: ConfigFile | undefined;
+  readonly #configured: ConfiguredPools;
+  readonly #groups: VolumeGroups;
+  readonly #unserved: UnservedVolumes;
+  readonly #abort = new AbortController();
+
+  private constructor(parts: {
+    readonly file: ConfigFile | undefined;
+    readonly configured: ConfiguredPools;
+    readonly groups: VolumeGroups;
+    readonly unserved: UnservedVolumes;
+  }) {
+    this.#file = parts.file;
+    this.#configured = parts.configured;
+    this.#groups = parts.groups;
+    this.#unserved = parts.unserved;
+  }
+
+  /** Fails if the configuration cannot be used; pools that are not there yet are waited for in the background. */
+  static async start(options: StorageEngineOptions, signal: AbortSignal): Promise<StorageEngine> {
+    const { configFile, clock, log } = options;
+    const { file, config } = await ConfigFile.open({ path: configFile, clock, log });
+    const engine = await StorageEngine.#open(config, file, options, signal);
+    file.onChange((changed) => void engine.#apply(config, changed, log));
+    return engine;
+  }
+
+  /** The same with a configuration that stays as it is. */
+  static startWith(
+    config: StorageConfig,
+    its: StorageEngineCollaborators,
+    signal: AbortSignal,
+  ): Promise<StorageEngine> {
+    return StorageEngine.#open(config, undefined, its, signal);
+  }
+
+  static async #open(
+    config: StorageConfig,
+    file: ConfigFile | undefined,
+    its: StorageEngineCollaborators,
+    signal: AbortSignal,
+  ): Promise<StorageEngine> {
+    const groups = new VolumeGroups({ ...its, command: config.lvmCommand });
+    const open = new EngineLocks(rootOf(config.lvmCommand)).guard(poolOpener({ ...its, groups }));
+    const configured = new ConfiguredPools({ ...its, open: its.onDone ? observed(open, its.clock, its.onDone) : open });
+    groups.onStranger(() => configured.lookAgain()); // a volume group may just have been made
+    const deviceClasses = () => configured.deviceClasses();
+    const unserved = new UnservedVolumes({ ...its, command: config.lvmCommand, deviceClasses });
+    const engine = new StorageEngine({ file, configured, groups, unserved });
+    try {
+      await configured.apply(config, signal);
+      unserved.lookLater();
+      return engine;
+    } catch (error) {
+      await engine.stop();
+      throw error;
+    }
+  }
+
+  get pools(): Pools {
+    return this.#configured.pools;
+  }
+
+  /** As configured, whether or not they can be served now. */
+  deviceClasses(): readonly DeviceClass[] {
+    return this.#configured.deviceClasses();
+  }
+
+  /** The class that has not answered for longest, if any has not. */
+  get slowest(): ConfiguredPools['slowest'] {
+    return this.#configured.slowest;
+  }
+
+  /** What LVM had to do since the start. */
+  get lvmFigures(): LvmFigures {
+    return this.#groups.figures;
+  }
+
+  /** Why the configuration file, as it is now, is not used; undefined while it is. */
+  get configProblem(): unknown {
+    return this.#file?.problem;
+  }
+
+  async stop(): Promise<void> {
+    this.#file?.close();
+    this.#abort.abort();
+    this.#unserved.stop();
+    await this.#configured.stop();
+    await this.#groups.stop();
+  }
+
+  async #apply(first: StorageConfig, changed: StorageConfig, log: Log): Promise<void> {
+    if (changed.socketPath !== first.socketPath || !isDeepStrictEqual(changed.lvmCommand, first.lvmCommand)) {
+      log.warn('a change of socket-name or lvm-command-prefix takes effect at the next start');
+    }
+    try {
+      await this.#configured.apply(changed, this.#abort.signal);
+      this.#unserved.lookLater();
+      log.info('the changed configuration is in use');
+    } catch (error) {
+      log.error({ err: error }, `the changed configuration could not be applied: ${messageOf(error)}`);
+    }
+  }
+}
+
+export interface PoolCollaborators {
+  readonly groups: VolumeGroups;
+  readonly stateDirectory: string;
+  readonly run: Run;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Opens pools of all kinds; those in one volume group share what is known of it, and take turns. */
+export function poolOpener({ groups, stateDirectory, run, clock, log }: PoolCollaborators): OpenPool {
+  return async ({ deviceClass, optionClasses }, signal) => {
+    const erasures = new Erasures({ eraser: new Eraser(run), clock, log });
+    if (deviceClass.type === 'file') return FilePool.open({ deviceClass, erasures, stateDirectory, run, log }, signal);
+    const shared = { optionClasses, group: await groups.open(deviceClass.volumeGroup, signal), erasures, log };
+    return deviceClass.type === 'thick'
+      ? ThickPool.open({ ...shared, deviceClass }, signal)
+      : ThinPool.open({ ...shared, deviceClass, clock }, signal);
+  };
+}

@@ -1,0 +1,112 @@
+import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
+
+/** For tests: a pool with no disk behind it. What it is told to fail with, its next command fails with. */
+export class InMemoryPool implements Pool {
+  readonly name: string;
+  readonly #sizeBytes: bigint;
+  readonly #volumes = new Map<VolumeId, Volume>();
+  readonly #listeners = new Set<() => void>();
+  failure: Error | undefined;
+  /** What it says is being erased. */
+  erasing: readonly Erasure[] = [];
+
+  constructor(name: string, sizeBytes: bigint) {
+    this.name = name;
+    this.#sizeBytes = sizeBytes;
+  }
+
+  capacity(): Capacity {
+    const usedBytes = this.list().reduce((sum, volume) => sum + volume.sizeBytes, 0n);
+    return { sizeBytes: this.#sizeBytes, freeBytes: this.#sizeBytes - usedBytes };
+  }
+
+  list(): readonly Volume[] {
+    return [...this.#volumes.values()];
+  }
+
+  get(id: VolumeId): Volume | undefined {
+    return this.#volumes.get(id);
+  }
+
+  erasures(): readonly Erasure[] {
+    return this.erasing;
+  }
+
+  isChanging(): boolean {
+    return false;
+  }
+
+  async create({ id, sizeBytes, tags }: NewVolume): Promise<Volume> {
+    this.#failIfTold();
+    const existing = this.#volumes.get(id);
+    if (existing) return existing;
+    const { freeBytes } = this.capacity();
+    if (sizeBytes > freeBytes) throw new PoolFull(this.name, sizeBytes, freeBytes);
+    return this.#put(this.#writable(id, sizeBytes, tags));
+  }
+
+  async grow(id: VolumeId, sizeBytes: bigint): Promise<Volume> {
+    const volume = this.#must(id);
+    const { freeBytes } = this.capacity();
+    const moreBytes = sizeBytes - volume.sizeBytes;
+    if (moreBytes <= 0n) return volume;
+    if (moreBytes > freeBytes) throw new PoolFull(this.name, moreBytes, freeBytes);
+    return this.#put({ ...volume, sizeBytes });
+  }
+
+  async addTags(id: VolumeId, tags: readonly string[]): Promise<Volume> {
+    const volume = this.#must(id);
+    return this.#put({ ...volume, tags: [...volume.tags, ...tags] });
+  }
+
+  async snapshot(source: VolumeId, { id, sizeBytes, tags, access }: NewSnapshot): Promise<Volume> {
+    this.#failIfTold();
+    const existing = this.#volumes.get(id);
+    if (existing) return existing;
+    const sourceBytes = this.#must(source).sizeBytes;
+    const wantedBytes = sizeBytes ?? sourceBytes;
+    if (wantedBytes < sourceBytes) throw new SnapshotTooSmall(id, sourceBytes, wantedBytes);
+    return this.#put({ ...this.#writable(id, wantedBytes, tags), readOnly: access === 'ro', origin: source });
+  }
+
+  async remove(id: VolumeId): Promise<boolean> {
+    this.#failIfTold();
+    const wasThere = this.#volumes.delete(id);
+    if (wasThere) this.#tell();
+    return wasThere;
+  }
+
+  async refresh(): Promise<void> {}
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #put(volume: Volume): Volume {
+    this.#volumes.set(volume.id, volume);
+    this.#tell();
+    return volume;
+  }
+
+  #writable(id: VolumeId, sizeBytes: bigint, tags: readonly string[]): Volume {
+    return { id, sizeBytes, devicePath: `/dev/${this.name}/${id}`, tags, readOnly: false, attr: '-wi-a-----' };
+  }
+
+  #must(id: VolumeId): Volume {
+    const volume = this.#volumes.get(id);
+    if (!volume) throw new VolumeNotFound(this.name, id);
+    return volume;
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
+  #failIfTold(): void {
+    const { failure } = this;
+    this.failure = undefined;
+    if (failure) throw failure;
+  }
+}

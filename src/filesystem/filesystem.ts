@@ -1,0 +1,223 @@
+import { createHash } from 'node:crypto';
+import { parameters } from '../api/names.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
+import { type Command, CommandFailed, type Run } from '../base/exec.ts';
+import { VolumeNotFound } from '../engine/errors.ts';
+import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
+import { createdTag, filesystemTag, formattedAs, rawTag, tellsOfUse } from '../engine/tags.ts';
+import type { Probe, ProbeDevice } from './probe.ts';
+import type { ReadSuperblock, Superblock } from './superblock.ts';
+
+export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
+export type Filesystem = (typeof filesystems)[number];
+
+/**
+ * The only place that allows a format. It decides; the caller acts. What is found may be our own work that was cut short:
+ * then the tag is missing, the UUID is the one that only we give, and the superblock itself says that it is unfinished.
+ */
+export function decideFormat(
+  volume: Volume,
+  probe: Probe,
+  wanted: Filesystem,
+  superblock?: Superblock,
+): 'format' | 'format again' | 'mount' {
+  if (probe.kind === 'unknown') throw new DeviceUnreadable(volume.id, probe.reason);
+  if (probe.kind === 'found') {
+    const isTagged = volume.tags.some(tellsOfUse);
+    const isOurs = probe.uuid === filesystemUuid(volume.id);
+    // Our volume, on which we have not made anything yet: this is what an earlier volume left at the same place on the disk.
+    if (volume.tags.includes(createdTag) && !isTagged && !isOurs) {
+      throw new FilesystemForeign(volume.id, probe.filesystem);
+    }
+    if (probe.filesystem === wanted) {
+      const isCutShort = superblock?.filesystem === wanted && superblock.isUnfinished;
+      return isCutShort && isOurs && !isTagged ? 'format again' : 'mount';
+    }
+    throw new FilesystemMismatch(volume.id, wanted, probe.filesystem);
+  }
+  // Empty, although we once made a filesystem here: the disk lies or was swapped. Better no pod than a fresh, empty database.
+  const before = formattedAs(volume);
+  if (before) throw new FilesystemVanished(volume.id, before);
+  if (volume.tags.includes(rawTag)) throw new UsedRaw(volume.id);
+  return 'format';
+}
+
+/** Each volume's filesystem has a UUID that follows from its id, so that what we made can be told from what we found. */
+export function filesystemUuid(id: VolumeId): string {
+  const bytes = createHash('sha256').update(id).digest().subarray(0, 16);
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6); // version 8: made by a rule of our own
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+const timeoutMs = 120_000;
+
+/**
+ * Fast: no discards, which a new volume does not need, and ext4's tables are zeroed by the kernel once it is mounted.
+ * They are not told to force anything: xfs and btrfs then refuse by themselves to overwrite what they recognise. Only
+ * where it is proven that this is their own unfinished work, they do it again.
+ */
+function mkfs(
+  filesystem: Filesystem,
+  { id, devicePath }: Volume,
+  options: readonly string[],
+  { again }: { readonly again: boolean },
+): Command {
+  const uuid = filesystemUuid(id);
+  switch (filesystem) {
+    case 'ext4': {
+      const [extended, others] = withoutExtended(options);
+      const features = ['nodiscard', 'lazy_itable_init=1', 'lazy_journal_init=1', ...extended].join(',');
+      // With 4 KiB blocks nothing is written to the head of the device before the superblock, which comes last: until
+      // then it is empty. Small blocks, which small volumes would get, are slow besides once the volume has grown.
+      return ['mkfs.ext4', '-q', '-b', '4096', '-m', '0', '-E', features, '-U', uuid, ...others, devicePath];
+    }
+    case 'xfs':
+      return ['mkfs.xfs', ...(again ? ['-f'] : []), '-q', '-K', '-m', `uuid=${uuid}`, ...options, devicePath];
+    case 'btrfs':
+      return ['mkfs.btrfs', '-q', '-K', '-U', uuid, ...options, devicePath];
+  }
+}
+
+/** mkfs.ext4 takes the last `-E` for the only one, so what they say is gathered in one. */
+function withoutExtended(options: readonly string[]): [extended: string[], others: string[]] {
+  const isExtended = (index: number) => options[index] === '-E';
+  return [
+    options.filter((_, index) => isExtended(index - 1)),
+    options.filter((_, index) => !isExtended(index) && !isExtended(index - 1)),
+  ];
+}
+
+/** Makes sure that a volume holds the wanted filesystem, and never by destroying another. */
+export class Formatter {
+  readonly #run: Run;
+  readonly #probe: ProbeDevice;
+  readonly #superblock: ReadSuperblock;
+
+  constructor(its: { readonly run: Run; readonly probe: ProbeDevice; readonly superblock: ReadSuperblock }) {
+    this.#run = its.run;
+    this.#probe = its.probe;
+    this.#superblock = its.superblock;
+  }
+
+  /**
+   * Afterwards the volume can be mounted as `wanted`. The tag is set only after the filesystem was made: a crash
+   * between the two leaves a filesystem without a tag, which the next call knows by its UUID and tags.
+   */
+  async ensure(
+    pool: Pool,
+    id: VolumeId,
+    wanted: Filesystem,
+    signal: AbortSignal,
+    mkfsOptions: readonly string[] = [],
+  ): Promise<Volume> {
+    const volume = pool.get(id);
+    if (!volume) throw new VolumeNotFound(pool.name, id);
+    if (await this.#isStillThere(volume, wanted, signal)) return volume;
+    const probe = await this.#probe(volume.devicePath, signal);
+    const mayBeHalfMade = probe.kind === 'found' && !volume.tags.some(tellsOfUse);
+    const superblock = mayBeHalfMade ? await this.#superblockOf(volume, wanted, signal) : undefined;
+    if (superblock === 'busy') throw new SuperblockBusy(id);
+    const decision = decideFormat(volume, probe, wanted, superblock);
+    if (decision !== 'mount') {
+      // Even if the caller leaves: half a filesystem helps nobody.
+      const command = mkfs(wanted, volume, mkfsOptions, { again: decision === 'format again' });
+      await this.#run(command, { timeoutMs }).catch((error: unknown) => {
+        throw error instanceof CommandFailed ? new FilesystemNotMade(id, wanted, mkfsOptions, error) : error;
+      });
+    }
+    return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted)], signal);
+  }
+
+  /** What we made is known again by itself. Anything else, and whatever may lead to a format, is for the probe to judge. */
+  async #isStillThere(volume: Volume, wanted: Filesystem, signal: AbortSignal): Promise<boolean> {
+    if (formattedAs(volume) !== wanted) return false;
+    const found = await this.#superblockOf(volume, wanted, signal);
+    return found !== undefined && found !== 'busy';
+  }
+
+  async #superblockOf(volume: Volume, wanted: Filesystem, signal: AbortSignal): ReturnType<ReadSuperblock> {
+    try {
+      return await this.#superblock(volume.devicePath, wanted, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      throw new DeviceUnreadable(volume.id, messageOf(error));
+    }
+  }
+}
+
+export class FilesystemNotMade extends MoorageError {
+  readonly code = 'Internal';
+
+  constructor(id: VolumeId, wanted: Filesystem, options: readonly string[], failure: CommandFailed) {
+    const correction = options.length > 0 ? `correct ${parameters.mkfsOptions} (${options.join(' ')}), or ` : '';
+    super(`no ${wanted} could be made on volume ${id}: ${failure.message}; ${correction}check the disk of the volume`, {
+      cause: failure,
+    });
+  }
+}
+
+export class DeviceUnreadable extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, reason: string) {
+    super(
+      `it cannot be told what volume ${id} holds, so it is left alone: ${reason}; ` +
+        'check its disk, or wipe the volume yourself if its content is not needed',
+    );
+  }
+}
+
+/** Other disks hang, and hold up the look at this one. */
+export class SuperblockBusy extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(id: VolumeId) {
+    super(
+      `whether the filesystem on volume ${id} was ever finished cannot be determined while other disks do not answer; ` +
+        'it is tried again; look for a slow or failing disk',
+    );
+  }
+}
+
+export class FilesystemMismatch extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, wanted: string, found: string) {
+    super(`volume ${id} holds ${found}, ${wanted} is wanted; it is never formatted anew: use ${found}, or a new claim`);
+  }
+}
+
+export class FilesystemForeign extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, found: string) {
+    super(
+      `volume ${id} is new but holds ${found} that Moorage did not make there, so it is left alone: delete the claim and make ` +
+        `a new one, or if its content is yours, tag the volume ${filesystemTag(found)}`,
+    );
+  }
+}
+
+export class FilesystemVanished extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, before: string) {
+    super(
+      `volume ${id} once held ${before} and now reads as empty, so it is left alone: ` +
+        'check whether its disk was swapped or wiped; if its data is lost, delete the claim and make a new one',
+    );
+  }
+}
+
+/** What a program has written to a bare device may look like nothing to others. */
+export class UsedRaw extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId) {
+    super(
+      `volume ${id} was used as a raw block device, so no filesystem is made on it: ` +
+        'use it with volumeMode Block, or make a new claim for a filesystem',
+    );
+  }
+}

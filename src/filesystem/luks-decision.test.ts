@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Volume } from '../engine/pool.ts';
+import { createdTag, encryptedTag, filesystemTag } from '../engine/tags.ts';
+import { filesystemUuid } from './filesystem.ts';
+import { decideEncryption } from './luks.ts';
+import type { Probe } from './probe.ts';
+
+function volume(...tags: string[]): Volume {
+  return { id: 'v', sizeBytes: 1n, devicePath: '/dev/vg/v', tags: [createdTag, ...tags], readOnly: false, attr: '' };
+}
+const found = (filesystem: string, uuid: string): Probe => ({ kind: 'found', filesystem, uuid });
+const ours = filesystemUuid('v');
+
+test('a header is written only where nothing is, and nothing ever was', () => {
+  assert.equal(decideEncryption(volume(), { kind: 'empty' }), 'format');
+  assert.throws(() => decideEncryption(volume(encryptedTag), { kind: 'empty' }), { name: 'FilesystemVanished' });
+  assert.throws(() => decideEncryption(volume(filesystemTag('xfs')), { kind: 'empty' }), {
+    name: 'FilesystemVanished',
+  });
+  assert.throws(() => decideEncryption(volume(), { kind: 'unknown', reason: 'EIO' }), { name: 'DeviceUnreadable' });
+  assert.throws(() => decideEncryption(volume(), found('ext4', ours)), { name: 'FilesystemMismatch' });
+});
+
+test('our own header is kept: known by the tag, or by its UUID where a crash came before the tag', () => {
+  assert.equal(decideEncryption(volume(encryptedTag), found('crypto_LUKS', 'of the original')), 'keep');
+  assert.equal(decideEncryption(volume(), found('crypto_LUKS', ours)), 'keep');
+});
+
+test('a header that an earlier volume left at the same place on the disk is not ours', () => {
+  assert.throws(() => decideEncryption(volume(), found('crypto_LUKS', 'other')), { name: 'FilesystemForeign' });
+});

@@ -1,0 +1,132 @@
+import type { Stats } from 'node:fs';
+import { readFile, realpath, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { MoorageError } from '../base/errors.ts';
+import type { Run } from '../base/exec.ts';
+import { type Mount, parseMountInfo } from '../base/mountinfo.ts';
+
+export interface MountRequest {
+  readonly source: string;
+  readonly target: string;
+  readonly filesystem: string;
+  readonly options: readonly string[];
+}
+
+export interface BindRequest {
+  readonly source: string;
+  readonly target: string;
+  /** Of this target only: elsewhere the same may be written to. */
+  readonly readOnly: boolean;
+}
+
+export class MountConflict extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(target: string, wanted: string, found: string) {
+    super(`${target} should be ${wanted}, but ${found} is mounted there; unmount it first`);
+  }
+}
+
+export class MountedReadOnly extends MoorageError {
+  readonly code = 'AlreadyExists';
+
+  constructor(target: string) {
+    super(`${target} is mounted read-only already and shall be writable; unpublish it first`);
+  }
+}
+
+const timeoutMs = 60_000;
+
+/**
+ * The mounts that this process sees. Every method can be repeated. The target must exist, and stays when it is
+ * unmounted. Nothing is ever unmounted lazily or by force: whoever writes would go on writing unseen.
+ */
+export class Mounts {
+  readonly #run: Run;
+
+  constructor({ run }: { readonly run: Run }) {
+    this.#run = run;
+  }
+
+  /** What is mounted at the path itself: the topmost, if several are stacked. */
+  async at(target: string): Promise<Mount | undefined> {
+    const path = await withRealParent(target);
+    if (path === undefined) return undefined;
+    return parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8')).findLast((mount) => mount.target === path);
+  }
+
+  /** What is mounted at the path, if it is the filesystem on this device. */
+  async holding(target: string, device: string): Promise<Mount | undefined> {
+    const present = await this.at(target);
+    return present && (await isSameDevice(present.source, device)) ? present : undefined;
+  }
+
+  async mount({ source, target, filesystem, options }: MountRequest, signal: AbortSignal): Promise<void> {
+    const present = await this.at(target);
+    if (present && !(await isSameDevice(present.source, source))) {
+      throw new MountConflict(target, source, present.source);
+    }
+    const flags = options.length > 0 ? ['-o', options.join(',')] : [];
+    if (!present) await this.#run(['mount', '-t', filesystem, ...flags, source, target], { timeoutMs, signal });
+  }
+
+  async bind({ source, target, readOnly }: BindRequest, signal: AbortSignal): Promise<void> {
+    const present = await this.at(target);
+    if (!present) {
+      const options = readOnly ? 'bind,ro' : 'bind';
+      await this.#run(['mount', '-o', options, source, target], { timeoutMs, signal });
+      return;
+    }
+    if (!(await isSameFile(source, target))) throw new MountConflict(target, source, present.source);
+    if (readOnly) await this.protect(target, signal);
+    else if (isReadOnly(present) && !isReadOnly(await this.at(source))) throw new MountedReadOnly(target);
+  }
+
+  /** What is mounted there can only be read there; elsewhere the same filesystem may be written to. */
+  async protect(target: string, signal: AbortSignal): Promise<void> {
+    if (isReadOnly(await this.at(target))) return;
+    await this.#run(['mount', '-o', 'remount,bind,ro', target], { timeoutMs, signal });
+  }
+
+  /** A target that is not mounted, or not there, is unmounted already. Mounts stacked on each other all go. */
+  async unmount(target: string, signal: AbortSignal): Promise<void> {
+    while (await this.at(target)) await this.#run(['umount', target], { timeoutMs, signal });
+  }
+}
+
+function isReadOnly(mount: Mount | undefined): boolean {
+  return mount?.options.includes('ro') ?? false;
+}
+
+/** The kernel knows real paths only. The target itself is not followed: asking a broken mount for anything may hang. */
+async function withRealParent(target: string): Promise<string | undefined> {
+  try {
+    return join(await realpath(dirname(target)), basename(target));
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+async function isSameDevice(one: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([find(one), find(other)]);
+  return a !== undefined && b !== undefined && a.isBlockDevice() && b.isBlockDevice() && a.rdev === b.rdev;
+}
+
+async function isSameFile(one: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([find(one), find(other)]);
+  return a !== undefined && b !== undefined && a.dev === b.dev && a.ino === b.ino;
+}
+
+async function find(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT';
+}

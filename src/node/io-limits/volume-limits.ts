@@ -1,0 +1,53 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type LogicalVolume, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
+import { ioLimitNames } from '../../api/names.ts';
+import type { Listeners } from '../../base/listeners.ts';
+import type { Log } from '../../base/log.ts';
+import type { Work, WorkQueue } from '../../base/work.ts';
+import { type IoLimits, ioLimitsIn } from '../../csi/io-limits.ts';
+import type { VolumeId } from '../../engine/pool.ts';
+import type { Pools } from '../../engine/pools.ts';
+import type { Informer } from '../../kube/informer.ts';
+import { poolHolding } from '../../volumes/pool-holding.ts';
+import { PodIoLimits } from './io-limits.ts';
+
+interface Collaborators {
+  /** The LogicalVolumes of this node, and no others. */
+  readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange'>;
+  readonly pools: Pick<Pools, 'all'>;
+  /** Tells of each volume that a pod was just given. The pod does not wait for its limits. */
+  readonly published: Pick<Listeners<VolumeId>, 'add'>;
+  readonly kubeletDir: string;
+  readonly cgroupRoot: string;
+  readonly log: Log;
+}
+
+/** Holds pods to the limits that the LogicalVolumes carry: when a pod gets its volume, and when the limits change. */
+export function volumeLimits({ volumes, pools, published, ...its }: Collaborators): Work {
+  const limits = new PodIoLimits({
+    ...its,
+    limitsOf: (volumeId) => limitsOf(volumes.list().find((volume) => volumeIdOf(volume) === volumeId)),
+    deviceOf: (volumeId) => poolHolding(pools, volumeId)?.get(volumeId)?.devicePath,
+  });
+  const watch = (queue: WorkQueue) => {
+    const stops = [
+      published.add((volumeId) => queue.add(volumeId)),
+      volumes.onChange(({ kind, object, previous }) => {
+        if (kind === 'deleted') return;
+        if (!previous || !isDeepStrictEqual(annotated(object), annotated(previous))) queue.add(volumeIdOf(object));
+      }),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  };
+  return { name: 'io-limits', watch, reconcile: (volumeId) => limits.apply(volumeId), concurrency: 1 };
+}
+
+function limitsOf(volume: StoredLogicalVolume | undefined): IoLimits {
+  return ioLimitsIn(volume?.metadata.annotations ?? {}, 'the annotations of the LogicalVolume');
+}
+
+function annotated({ metadata }: StoredLogicalVolume): readonly (string | undefined)[] {
+  return Object.values(ioLimitNames).map((name) => metadata.annotations?.[name]);
+}

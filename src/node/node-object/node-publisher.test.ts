@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
+import { systemClock } from '../../base/clock.ts';
+import { silentLog } from '../../base/log.ts';
+import { ManualClock } from '../../base/testing/manual-clock.ts';
+import { Workers } from '../../base/work.ts';
+import { Pools } from '../../engine/pools.ts';
+import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
+import { Informer } from '../../kube/informer.ts';
+import { type Node, nodes } from '../../kube/resource.ts';
+import { nodeFactsOf } from './node-facts.ts';
+import { nodePublisher } from './node-publisher.ts';
+
+const annotation = 'capacity.topolvm.io/ssd';
+const never = new AbortController().signal;
+
+function publisher(t: TestContext) {
+  const api = new InMemoryApi<Node>();
+  const clock = new ManualClock();
+  const pool = new InMemoryPool('ssd', 1000n);
+  const node = new Informer({
+    client: api.client,
+    resource: nodes,
+    project: nodeFactsOf,
+    clock: systemClock,
+    log: silentLog,
+  });
+  const work = nodePublisher({
+    nodeName: 'a',
+    client: api.client,
+    node,
+    pools: new Pools([pool]),
+    wanted: () => new Map([[annotation, String(pool.capacity().freeBytes)]]),
+    log: silentLog,
+  });
+  const published = new Workers([work], { clock, log: silentLog, random: () => 0 });
+  published.start();
+  node.start();
+  t.after(async () => {
+    await published.stop(0);
+    await node.stop();
+    assert.equal(clock.timers, 0);
+  });
+  const becomes = (bytes: string) => node.until('a', (facts) => facts?.annotations[annotation] === bytes, never);
+  const patches = () => api.calls.filter((call) => call === 'patch a').length;
+  return { api, clock, pool, node, becomes, patches };
+}
+
+test('a node tells its room when it appears, and again when it comes back', async (t) => {
+  const { api, becomes } = publisher(t);
+  await api.create(nodes, { metadata: { name: 'a' } });
+  await becomes('1000');
+  await api.delete(nodes, 'a');
+  await api.patch(nodes, 'a', { type: 'merge', body: { metadata: { finalizers: null } } }); // as the controller does
+  await api.create(nodes, { metadata: { name: 'a' } });
+  await becomes('1000');
+});
+
+test('a burst of volumes is one write', async (t) => {
+  const { api, clock, pool, becomes, patches } = publisher(t);
+  await api.create(nodes, { metadata: { name: 'a' } });
+  await becomes('1000');
+  for (const id of ['v1', 'v2', 'v3']) await pool.create({ id, sizeBytes: 100n, tags: [] });
+  await setImmediate();
+  assert.equal(patches(), 1, 'not yet');
+  clock.advance(200);
+  await becomes('700');
+  assert.equal(patches(), 2);
+});
+
+test('what somebody else wrote is put right', async (t) => {
+  const { api, becomes } = publisher(t);
+  const annotations = { [annotation]: '5', 'capacity.topolvm.io/gone': '7', theirs: 'x' };
+  await api.create(nodes, { metadata: { name: 'a', annotations } });
+  await becomes('1000');
+  const node = await api.get(nodes, 'a');
+  assert.deepEqual(node?.metadata.annotations, { [annotation]: '1000', theirs: 'x' });
+});
+
+test('the finalizer comes with the first write, comes back when it is lost, and others keep theirs', async (t) => {
+  const { api, node, becomes, patches } = publisher(t);
+  await api.create(nodes, { metadata: { name: 'a', finalizers: ['theirs'] } });
+  await becomes('1000');
+  const finalizers = async () => (await api.get(nodes, 'a'))?.metadata.finalizers;
+  assert.deepEqual(await finalizers(), ['theirs', 'topolvm.cybozu.com/node']);
+  assert.equal(patches(), 1, 'with the capacity');
+
+  await api.patch(nodes, 'a', { type: 'merge', body: { metadata: { finalizers: null } } });
+  await node.until('a', (facts) => facts?.finalizers.length === 0, never);
+  await node.until('a', (facts) => facts?.finalizers.includes('topolvm.cybozu.com/node') ?? false, never);
+});
+
+test('a Node that is being deleted gets no finalizer, and its capacity stays true', async (t) => {
+  const { api, clock, pool, node, becomes } = publisher(t);
+  await api.create(nodes, { metadata: { name: 'a', finalizers: ['theirs'], deletionTimestamp: 'now' } });
+  await becomes('1000');
+  await pool.create({ id: 'v1', sizeBytes: 100n, tags: [] });
+  clock.advance(200);
+  await becomes('900');
+  assert.deepEqual(node.get('a')?.finalizers, ['theirs']);
+});

@@ -1,0 +1,45 @@
+import { Requeue } from '../../base/keyed-queue.ts';
+import type { Log } from '../../base/log.ts';
+import type { Work, WorkQueue } from '../../base/work.ts';
+import type { Pools } from '../../engine/pools.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { Informer } from '../../kube/informer.ts';
+import { type Node, nodes } from '../../kube/resource.ts';
+import { changesToNode, type NodeFacts } from './node-facts.ts';
+
+/** A burst of volumes is one write: the scheduler needs to know soon, not at once. */
+const burstMs = 200;
+
+interface Collaborators {
+  readonly nodeName: string;
+  readonly client: Pick<KubeClient, 'patch'>;
+  /** This node's own Node object. */
+  readonly node: Pick<Informer<Node, NodeFacts>, 'get' | 'onChange'>;
+  readonly pools: Pick<Pools, 'onChange'>;
+  /** What our annotations of the Node should be now. */
+  readonly wanted: () => ReadonlyMap<string, string>;
+  readonly log: Log;
+}
+
+/**
+ * Keeps what this node says of itself on its Node true: capacity, abilities, and the finalizer by which the controller
+ * learns of the Node's removal. After each change of a pool, and when somebody else has changed it.
+ */
+export function nodePublisher({ nodeName, client, node, pools, wanted, log }: Collaborators): Work {
+  const watch = (queue: WorkQueue) => {
+    const stops = [node.onChange(() => queue.add(nodeName)), pools.onChange(() => queue.addAfter(nodeName, burstMs))];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  };
+  const reconcile = async (_: string, signal: AbortSignal): Promise<Requeue> => {
+    const current = node.get(nodeName);
+    if (!current) return Requeue.never; // not registered yet, or removed: its next appearance wakes us
+    const metadata = changesToNode(current, wanted());
+    if (!metadata) return Requeue.never;
+    await client.patch(nodes, nodeName, { type: 'merge', body: { metadata } }, { signal });
+    log.debug({ metadata }, 'node updated');
+    return Requeue.never;
+  };
+  return { name: 'node', watch, reconcile, concurrency: 1 };
+}

@@ -1,0 +1,70 @@
+import {
+  bytesOf,
+  type LogicalVolume,
+  recordedSourceOf,
+  type StoredLogicalVolume,
+  volumeIdOf,
+} from '../../api/logical-volume.ts';
+import { claimName, volumeTag } from '../../api/names.ts';
+import { MoorageError } from '../../base/errors.ts';
+import type { Volume } from '../../engine/pool.ts';
+import type { Pools } from '../../engine/pools.ts';
+import type { Informer } from '../../kube/informer.ts';
+import { mustHold, poolHolding } from '../../volumes/pool-holding.ts';
+
+interface Ground {
+  readonly pools: Pick<Pools, 'get' | 'all' | 'unavailable'>;
+  /** The LogicalVolumes of this node. */
+  readonly volumes: Pick<Informer<LogicalVolume>, 'list'>;
+}
+
+/**
+ * Makes the volume that the object asks for, empty or as a copy; one that was made before is found, wherever it is: the
+ * default class may be another one since, and the source may be gone.
+ */
+export async function makeVolume(wish: StoredLogicalVolume, ground: Ground, signal: AbortSignal): Promise<Volume> {
+  const { metadata, spec } = wish;
+  const claim = metadata.annotations?.[claimName];
+  const wanted = {
+    id: metadata.uid,
+    tags: [`${volumeTag}=${metadata.name}`, ...(claim ? [`${claimName}=${claim}`] : [])],
+  };
+  if (spec.source) return copy(wish, wanted, ground, signal);
+  const { size, deviceClass = '', lvcreateOptionClass: optionClass } = spec;
+  const empty = { ...wanted, sizeBytes: bytesOf(size), ...(optionClass && { optionClass }) };
+  const pool = poolHolding(ground.pools, wanted.id) ?? ground.pools.get(deviceClass);
+  return pool.create(empty, signal);
+}
+
+/** A copy is where its source is: only that pool can make it without moving data. */
+async function copy(
+  wish: StoredLogicalVolume,
+  wanted: { readonly id: string; readonly tags: readonly string[] },
+  { pools, volumes }: Ground,
+  signal: AbortSignal,
+): Promise<Volume> {
+  const { size, accessType } = wish.spec;
+  const sourceId = sourceIdOf(wish, volumes);
+  const pool = poolHolding(pools, wanted.id) ?? mustHold(pools, sourceId).pool;
+  // A snapshot is as large as its source at that moment, which may have grown since it was asked for.
+  if (accessType === 'ro') return pool.snapshot(sourceId, { ...wanted, access: 'ro' }, signal);
+  return pool.snapshot(sourceId, { ...wanted, access: 'rw', sizeBytes: bytesOf(size) }, signal);
+}
+
+/** By the annotation; an object that TopoLVM made names the source's object only. */
+function sourceIdOf(wish: StoredLogicalVolume, volumes: Ground['volumes']): string {
+  const recorded = recordedSourceOf(wish);
+  if (recorded) return recorded.id;
+  const { source = '' } = wish.spec;
+  const found = volumes.list().find((other) => other.spec.name === source || other.metadata.name === source);
+  if (!found) throw new SourceNotHere(source);
+  return volumeIdOf(found);
+}
+
+export class SourceNotHere extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor(source: string) {
+    super(`this node has no LogicalVolume ${source} to copy; a copy must be asked for on the node of its source`);
+  }
+}

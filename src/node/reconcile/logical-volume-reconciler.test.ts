@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
+import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
+import { silentLog } from '../../base/log.ts';
+import { VolumeInactive } from '../../engine/errors.ts';
+import { Pools } from '../../engine/pools.ts';
+import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
+import { byDefault, never, reconcilingNode, Trouble, wish } from '../testing/reconciling-node.ts';
+import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
+
+test('a volume is made with one write, and says whose it is', async (t) => {
+  const { api, ssd, answered } = reconcilingNode(t);
+  await api.create(logicalVolumes, wish);
+  const volume = await answered();
+  assert.deepEqual(volume?.status, { volumeID: 'uid-1', currentSize: '1Ki', code: 0, message: '' });
+  assert.deepEqual(ssd.get('uid-1')?.tags, ['moorage.dev/volume=pvc-1', 'moorage.dev/claim=shop/db']);
+  await setImmediate();
+  assert.deepEqual(api.calls, ['create pvc-1', 'patch pvc-1/status']);
+});
+
+test('a volume that was made before a crash is found, not made twice', async (t) => {
+  const { api, ssd, answered } = reconcilingNode(t);
+  await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
+  await api.create(logicalVolumes, wish);
+  assert.equal((await answered())?.status?.currentSize, '2Ki');
+  assert.equal(ssd.list().length, 1);
+});
+
+test('a volume that was made before a crash is found also if another class is the default since', async (t) => {
+  const { api, ssd, hdd, answered } = reconcilingNode(t);
+  await hdd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  assert.equal((await answered())?.status?.currentSize, '2Ki');
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a copy that was made before a crash is found also if its source has gone since', async (t) => {
+  const { api, ssd, answered } = reconcilingNode(t);
+  await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
+  const annotations = { 'moorage.dev/content-source': 'snapshot/gone' };
+  const spec: LogicalVolume['spec'] = { ...wish.spec, source: 'snapshot-1', accessType: 'rw' };
+  await api.create(logicalVolumes, { ...wish, metadata: { ...wish.metadata, annotations }, spec });
+  assert.equal((await answered())?.status?.volumeID, 'uid-1');
+});
+
+test('a failure never takes the place of an answer that the watch has not told of yet', async () => {
+  const api = new InMemoryApi<LogicalVolume>();
+  const ssd = new InMemoryPool('ssd', 4096n);
+  const stale = await api.create(logicalVolumes, wish);
+  const volumes = { get: () => stale, list: () => [stale] };
+  const pools = new Pools([ssd], 'ssd');
+  const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
+  await reconciler.reconcile('pvc-1', never, (work) => work); // the answer arrives, but suppose that we do not hear of it
+  ssd.failure = new Trouble('an odd disk');
+  await assert.rejects(
+    reconciler.reconcile('pvc-1', never, (work) => work),
+    { status: 422 },
+  );
+  assert.equal((await api.get(logicalVolumes, 'pvc-1'))?.status?.volumeID, 'uid-1');
+});
+
+test('a volume that was made without telling its size is measured', async (t) => {
+  const { api, hdd, volumes } = reconcilingNode(t);
+  await hdd.create({ id: 'old-name', sizeBytes: 2048n, tags: [] });
+  await api.create(logicalVolumes, { ...wish, status: { volumeID: 'old-name' } });
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.currentSize !== undefined, never);
+  assert.deepEqual(volume?.status, { volumeID: 'old-name', currentSize: '2Ki' });
+});
+
+test('a volume that was made and is gone is never made again: it would be empty', async (t) => {
+  const { api, clock, ssd } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, status: { volumeID: 'lost' } });
+  while (clock.timers === 0) await setImmediate(); // it looks again later, in case the disk comes back
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a failure is answered with code and sentence, and not tried again', async (t) => {
+  const { api, ssd, answered } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, size: '1Gi' } });
+  const volume = await answered();
+  assert.equal(volume?.status?.code, 8);
+  assert.match(volume.status.message ?? '', /device class ssd has 4 KiB free, 1 GiB wanted/);
+  assert.equal(ssd.list().length, 0);
+});
+
+test('what passes by itself is tried again, and nobody is bothered', async (t) => {
+  const { api, clock, ssd, answered } = reconcilingNode(t);
+  ssd.failure = new Trouble('TimeoutError');
+  await api.create(logicalVolumes, wish);
+  while (clock.timers === 0) await setImmediate();
+  clock.advance(60_000);
+  assert.equal((await answered())?.status?.volumeID, 'uid-1');
+});
+
+test('a wrong wish is answered with what is wrong', async (t) => {
+  const { api, answered } = reconcilingNode(t);
+  const wrong: readonly [string, Partial<LogicalVolume['spec']>, number, RegExp][] = [
+    ['class', { deviceClass: 'tape' }, 5, /no device class tape; it has ssd, hdd/],
+    ['size', { size: 'much' }, 3, /much/],
+    ['copy', { source: 'snapshot-1' }, 5, /no LogicalVolume snapshot-1 to copy/],
+  ];
+  for (const [name, spec, code, message] of wrong) {
+    await api.create(logicalVolumes, { metadata: { ...wish.metadata, name }, spec: { ...wish.spec, ...spec } });
+    const volume = await answered(name);
+    assert.equal(volume?.status?.code, code);
+    assert.match(volume.status.message ?? '', message);
+  }
+});
+
+test('an object without the finalizer gets it before the volume is made', async (t) => {
+  const { api, answered } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, metadata: { name: 'pvc-1', finalizers: ['theirs'] } });
+  const volume = await answered();
+  assert.deepEqual(volume?.metadata.finalizers, ['theirs', 'topolvm.io/logicalvolume']);
+  assert.deepEqual(api.calls, ['create pvc-1', 'patch pvc-1', 'patch pvc-1/status']);
+});
+
+test('a copy is made where its source is, ro as large as that, rw as large as asked', async (t) => {
+  const { api, ssd, hdd, answered } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, name: 'PVC-1', deviceClass: 'hdd' } });
+  const sourceId = (await answered())?.status?.volumeID;
+  const copy = (name: string, spec: Partial<LogicalVolume['spec']>, annotations: Record<string, string> = {}) =>
+    api.create(logicalVolumes, {
+      metadata: { ...wish.metadata, name, annotations },
+      spec: { ...wish.spec, name, source: 'PVC-1', ...spec },
+    });
+
+  await copy('snapshot-1', { accessType: 'ro', size: '9Gi' });
+  const snapshot = hdd.get((await answered('snapshot-1'))?.status?.volumeID ?? '');
+  assert.deepEqual([snapshot?.origin, snapshot?.readOnly, snapshot?.sizeBytes], [sourceId, true, 1024n]);
+
+  await copy('clone', { accessType: 'rw', size: '2Ki' });
+  const clone = hdd.get((await answered('clone'))?.status?.volumeID ?? '');
+  assert.deepEqual([clone?.origin, clone?.readOnly, clone?.sizeBytes], [sourceId, false, 2048n]);
+
+  const restored = { 'moorage.dev/content-source': `snapshot/${snapshot?.id}` };
+  await copy('restored', { accessType: 'rw', source: 'gone-by-now' }, restored);
+  assert.equal(hdd.get((await answered('restored'))?.status?.volumeID ?? '')?.origin, snapshot?.id);
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('the class of lvcreate options that is wished for reaches the pool', async (t) => {
+  const { api, ssd, answered } = reconcilingNode(t);
+  const create = t.mock.method(ssd, 'create');
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, lvcreateOptionClass: 'raid' } });
+  await answered();
+  assert.equal(create.mock.calls[0]?.arguments[0].optionClass, 'raid');
+});
+
+test('what a power loss left of a copy is answered, not tried for ever; its removal clears the way', async (t) => {
+  const { api, ssd, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, wish);
+  await answered();
+  const copy = { metadata: { ...wish.metadata, name: 'copy' }, spec: { ...wish.spec, name: 'copy', source: 'pvc-1' } };
+  ssd.failure = new VolumeInactive('uid-2', 'its thin pool does not know it');
+  await api.create(logicalVolumes, copy);
+  assert.equal((await answered('copy'))?.status?.code, 9);
+  await api.delete(logicalVolumes, 'copy');
+  await gone('copy');
+  await api.create(logicalVolumes, copy);
+  assert.equal((await answered('copy'))?.status?.code, 0);
+});

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
+import { VolumeHasSnapshots } from '../../engine/errors.ts';
+import { byDefault, never, reconcilingNode, settled, Trouble, wish } from '../testing/reconciling-node.ts';
+
+test('a deleted volume goes from the disk, then its object', async (t) => {
+  const { api, ssd, hdd, answered, gone } = reconcilingNode(t);
+  await hdd.create({ id: 'other', sizeBytes: 1n, tags: [] });
+  await api.create(logicalVolumes, wish);
+  await answered();
+  await api.delete(logicalVolumes, 'pvc-1');
+  await gone();
+  assert.equal(ssd.list().length, 0);
+  assert.equal(hdd.list().length, 1, 'only what was asked for');
+});
+
+test('a volume is removed from the pool that has it, whatever the default is today', async (t) => {
+  const { api, hdd, answered, gone } = reconcilingNode(t);
+  await hdd.create({ id: 'old-name', sizeBytes: 1024n, tags: [] });
+  await api.create(logicalVolumes, { ...wish, spec: byDefault, status: { volumeID: 'old-name', currentSize: '1Ki' } });
+  await answered();
+  await api.delete(logicalVolumes, 'pvc-1');
+  await gone();
+  assert.equal(hdd.get('old-name'), undefined);
+});
+
+test('a volume whose class has left is not forgotten because today another class is the default', async (t) => {
+  const { api, clock, ssd, hdd, pools, volumes, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map() });
+  await api.delete(logicalVolumes, 'pvc-1');
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
+  assert.match(
+    volume?.status?.message ?? '',
+    /no device class that this node serves has volume uid-1, .* not known: put a class/,
+  );
+  await settled();
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+
+  pools.become({ pools: [hdd, ssd], defaultClass: 'hdd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a volume of a class that cannot be served now is not forgotten, and whoever asks is told to wait', async (t) => {
+  const { api, clock, ssd, hdd, pools, volumes, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  pools.become({ pools: [hdd], defaultClass: 'ssd', unavailable: new Map([['ssd', new Error('being checked')]]) });
+  await api.delete(logicalVolumes, 'pvc-1');
+  const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
+  assert.match(volume?.status?.message ?? '', /not known: wait until ssd can be served, put a class/);
+
+  pools.become({ pools: [hdd, ssd], defaultClass: 'ssd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a volume that is gone is let go once it is said which class had it', async (t) => {
+  const { api, clock, ssd, volumes, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  await ssd.remove('uid-1'); // by hand
+  await api.delete(logicalVolumes, 'pvc-1');
+  await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
+  const annotations = { 'moorage.dev/held-by': 'ssd' };
+  await api.patch(logicalVolumes, 'pvc-1', { type: 'merge', body: { metadata: { annotations } } });
+  await settled();
+  clock.advance(60_000);
+  await gone();
+});
+
+test('a crash after the removal of a volume of the default class does not keep its object for ever', async (t) => {
+  const { api, clock, ssd, pools, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  const remove = ssd.remove.bind(ssd);
+  ssd.remove = async (id) => {
+    await remove(id);
+    ssd.remove = remove;
+    throw new Trouble('a crash');
+  };
+  await api.delete(logicalVolumes, 'pvc-1');
+  while (clock.timers === 0) await setImmediate();
+  assert.deepEqual(ssd.list(), []);
+  pools.become({ pools: pools.all(), defaultClass: 'hdd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+});
+
+test('a deletion joins the erasure under way, whatever the default is today', async (t) => {
+  const { api, ssd, pools, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await answered();
+  await ssd.remove('uid-1');
+  ssd.erasing = [{ id: 'uid-1', doneBytes: 0n, totalBytes: 1024n }];
+  pools.become({ pools: pools.all(), defaultClass: 'hdd', unavailable: new Map() });
+  const over = Promise.withResolvers<void>();
+  ssd.remove = () => over.promise.then(() => true);
+  await api.delete(logicalVolumes, 'pvc-1');
+  await settled();
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its data is still on the disk');
+  over.resolve();
+  await gone();
+});
+
+test('a volume that may have been made by default is not forgotten while any class cannot be served', async (t) => {
+  const { api, clock, ssd, hdd, pools, gone } = reconcilingNode(t);
+  pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map([['ssd', new Trouble('no disk')]]) });
+  hdd.failure = new Trouble('TimeoutError');
+  const made = await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
+  await api.delete(logicalVolumes, 'pvc-1');
+  await settled();
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+
+  pools.become({ pools: [hdd, ssd], defaultClass: 'hdd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a volume whose class never existed can be deleted', async (t) => {
+  const { api, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, deviceClass: 'tape' } });
+  await answered();
+  await api.delete(logicalVolumes, 'pvc-1');
+  await gone();
+});
+
+test('a volume that was made before a crash is not forgotten while its class cannot be served', async (t) => {
+  const { api, clock, ssd, pools, gone } = reconcilingNode(t);
+  const classless = { pools: [], defaultClass: 'ssd', unavailable: new Map([['ssd', new Trouble('no disk')]]) };
+  pools.become(classless);
+  const made = await api.create(logicalVolumes, wish);
+  await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
+  await api.delete(logicalVolumes, 'pvc-1');
+  for (let i = 0; i < 20; i++) await setImmediate();
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+
+  pools.become({ pools: [ssd], defaultClass: 'ssd', unavailable: new Map() });
+  clock.advance(60_000);
+  await gone();
+  assert.deepEqual(ssd.list(), []);
+});
+
+test('a volume that cannot be removed says why, keeps its object, and is tried again', async (t) => {
+  const { api, clock, ssd, volumes, answered, gone } = reconcilingNode(t);
+  await api.create(logicalVolumes, wish);
+  await answered();
+  ssd.failure = new Trouble('a holder of the device');
+  await api.delete(logicalVolumes, 'pvc-1');
+  const failed = (volume: StoredLogicalVolume | undefined) => volume?.status?.code === 13;
+  const volume = await volumes.until('pvc-1', failed, never);
+  assert.equal(volume?.status?.message, 'there is a holder of the device');
+  assert.equal(volume.status.volumeID, 'uid-1', 'still known');
+  while (clock.timers === 0) await setImmediate();
+  clock.advance(60_000);
+  await gone();
+  assert.equal(ssd.list().length, 0);
+});
+
+test('an object that the controller has let go is left alone, and so is its volume', async (t) => {
+  const { api, ssd, answered } = reconcilingNode(t);
+  await api.create(logicalVolumes, wish);
+  await answered();
+  const annotations = { 'topolvm.io/pendingdeletion': 'true' };
+  await api.patch(logicalVolumes, 'pvc-1', { type: 'merge', body: { metadata: { annotations } } });
+  await api.delete(logicalVolumes, 'pvc-1');
+  await setImmediate();
+  assert.ok(ssd.get('uid-1'));
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'));
+});
+
+test('a removal that was refused is tried again as soon as a pool changes', async (t) => {
+  const { api, ssd, volumes, answered, gone } = reconcilingNode(t);
+  await ssd.create({ id: 'snapshot', sizeBytes: 1n, tags: [] });
+  await api.create(logicalVolumes, wish);
+  await answered();
+  ssd.failure = new VolumeHasSnapshots('uid-1', ['snapshot']);
+  await api.delete(logicalVolumes, 'pvc-1');
+  await volumes.until('pvc-1', (volume) => volume?.status?.code === 9, never);
+  await settled();
+  await ssd.remove('snapshot');
+  await gone(); // and no clock has advanced
+});

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../api/logical-volume.ts';
+import { nextStep, type Step } from './next-step.ts';
+
+const ours = ['topolvm.io/logicalvolume'];
+const made: LogicalVolumeStatus = { volumeID: 'uid', currentSize: '1Gi', code: 0 };
+
+function volume(metadata: Partial<StoredLogicalVolume['metadata']>, status?: LogicalVolumeStatus): StoredLogicalVolume {
+  return {
+    metadata: { name: 'pvc-1', uid: 'uid', resourceVersion: '1', creationTimestamp: '', ...metadata },
+    spec: { name: 'pvc-1', nodeName: 'a', size: '1Gi' },
+    ...(status && { status }),
+  };
+}
+
+function larger(status: LogicalVolumeStatus): StoredLogicalVolume {
+  const asked = volume({ finalizers: ours }, status);
+  return { ...asked, spec: { ...asked.spec, size: '2Gi' } };
+}
+
+const deletionTimestamp = '2026-01-01T00:00:00Z';
+const deleted = (object: StoredLogicalVolume): StoredLogicalVolume => ({
+  ...object,
+  metadata: { ...object.metadata, deletionTimestamp },
+});
+const rows: readonly [string, StoredLogicalVolume, Step][] = [
+  ['new', volume({ finalizers: ours }), 'create'],
+  ['new, without the finalizer', volume({}), 'create'],
+  ['made', volume({ finalizers: ours }, made), 'nothing'],
+  ['made, but its size was not told', volume({ finalizers: ours }, { volumeID: 'uid' }), 'measure'],
+  ['made, and wanted larger', larger(made), 'grow'],
+  ['made, and could not grow yet', larger({ ...made, code: 8 }), 'grow'],
+  ['made, and no longer wanted larger than it could be', volume({ finalizers: ours }, { ...made, code: 8 }), 'settle'],
+  ['made larger than was wanted', volume({ finalizers: ours }, { ...made, currentSize: '1028Mi' }), 'nothing'],
+  ['failed', volume({ finalizers: ours }, { code: 8, message: 'full' }), 'nothing'],
+  ['made and being deleted', volume({ finalizers: ours, deletionTimestamp }, made), 'remove'],
+  ['new and being deleted', volume({ finalizers: ours, deletionTimestamp }), 'remove'],
+  ['failed and being deleted', volume({ finalizers: ours, deletionTimestamp }, { code: 8 }), 'remove'],
+  ['wanted larger and being deleted', deleted(larger(made)), 'remove'],
+  ["let go, others' finalizers remain", volume({ finalizers: ['x'], deletionTimestamp }, made), 'nothing'],
+  [
+    'let go by the controller',
+    volume({ finalizers: ours, deletionTimestamp, annotations: { 'topolvm.io/pendingdeletion': 'true' } }, made),
+    'nothing',
+  ],
+];
+
+for (const [state, object, step] of rows) {
+  test(`a volume that is ${state}: ${step}`, () => assert.equal(nextStep(object), step));
+}

@@ -1,0 +1,71 @@
+import type { TestContext } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
+import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
+import { systemClock } from '../../base/clock.ts';
+import { KeyedQueue } from '../../base/keyed-queue.ts';
+import { silentLog } from '../../base/log.ts';
+import { ManualClock } from '../../base/testing/manual-clock.ts';
+import { Pools } from '../../engine/pools.ts';
+import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
+import { Informer } from '../../kube/informer.ts';
+import { LogicalVolumeReconciler } from '../reconcile/logical-volume-reconciler.ts';
+
+export const never = new AbortController().signal;
+export const wish: LogicalVolume = {
+  metadata: {
+    name: 'pvc-1',
+    finalizers: ['topolvm.io/logicalvolume'],
+    annotations: { 'moorage.dev/claim': 'shop/db' },
+  },
+  spec: { name: 'pvc-1', nodeName: 'a', size: '1Ki', deviceClass: 'ssd' },
+};
+
+const { deviceClass: _, ...classless } = wish.spec;
+/** The same for the node's default class. */
+export const byDefault = classless;
+
+/** For tests: a node with two pools, `ssd` the default, that reconciles as the agent does. */
+export function reconcilingNode(t: TestContext) {
+  const api = new InMemoryApi<LogicalVolume>();
+  const clock = new ManualClock();
+  const ssd = new InMemoryPool('ssd', 4096n);
+  const hdd = new InMemoryPool('hdd', 4096n);
+  const volumes = new Informer({ client: api.client, resource: logicalVolumes, clock: systemClock, log: silentLog });
+  const pools = new Pools([ssd, hdd], 'ssd');
+  const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
+  const queue = new KeyedQueue({
+    reconcile: (name, signal, aside) => reconciler.reconcile(name, signal, aside),
+    concurrency: 4,
+    clock,
+    log: silentLog,
+    random: () => 0,
+  });
+  volumes.onChange((change) => {
+    if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
+  });
+  pools.onChange(() => {
+    for (const name of reconciler.worthAnotherTry()) queue.add(name);
+  });
+  volumes.start();
+  t.after(async () => {
+    await queue.stop(0);
+    await volumes.stop();
+  });
+  const answered = (name = 'pvc-1') => volumes.until(name, (volume) => volume?.status !== undefined, never);
+  const gone = (name = 'pvc-1') => volumes.until(name, (volume) => volume === undefined, never);
+  return { api, clock, ssd, hdd, pools, volumes, answered, gone };
+}
+
+export class Trouble extends Error {
+  override readonly name: string;
+  constructor(name: string) {
+    super(`there is ${name}`);
+    this.name = name;
+  }
+}
+
+/** Time for whatever would be done without waiting. */
+export async function settled(): Promise<void> {
+  for (let i = 0; i < 20; i++) await setImmediate();
+}

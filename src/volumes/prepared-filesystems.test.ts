@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { Mount } from '../base/mountinfo.ts';
+import type { Pool, Volume } from '../engine/pool.ts';
+import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
+import type { Filesystem } from '../filesystem/filesystem.ts';
+import type { MountRequest } from '../filesystem/mounts.ts';
+import { PreparedFilesystems } from './prepared-filesystems.ts';
+
+const never = new AbortController().signal;
+// What a directory has without anybody's doing: the tests of the root directory itself need root.
+const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
+
+const used = (filesystem: Filesystem, ...mountFlags: string[]) => {
+  const settings = { mkfsOptions: ['-L', 'x'], rootMode: 0o755, rootOwner: owner };
+  return { kind: 'filesystem', filesystem, mountFlags, settings } as const;
+};
+
+/** Nothing is really made or mounted, but told. */
+async function node(t: TestContext, { present, readOnly = false }: { present?: Mount; readOnly?: boolean } = {}) {
+  const directory = await mkdtemp(join(tmpdir(), 'moorage-prepared-'));
+  t.after(() => rm(directory, { recursive: true }));
+  const pool = new InMemoryPool('ssd', 4096n);
+  await pool.create({ id: 'v', sizeBytes: 1n, tags: [] });
+  const source = readOnly ? await pool.snapshot('v', { id: 'w', tags: [], access: 'ro' }) : pool.get('v');
+  const story: unknown[] = [];
+  const filesystems = new PreparedFilesystems({
+    formatter: {
+      async ensure(_: Pool, id: string, filesystem: Filesystem, _signal, mkfsOptions) {
+        story.push(['ensure', filesystem, mkfsOptions]);
+        return pool.get(id) as Volume;
+      },
+    },
+    grower: { grow: async (_, filesystem) => void story.push(['grow', filesystem]) },
+    mounts: {
+      holding: async () => present,
+      mount: async ({ options }: MountRequest) => void story.push(['mount', ...options]),
+    },
+  });
+  const path = join(directory, 'some', 'where');
+  const mountAt = (use: ReturnType<typeof used>) => filesystems.mountAt(path, pool, source?.id ?? '', use, never);
+  return { filesystems, pool, path, story, mountAt };
+}
+
+const mountOf = (filesystem: string, ...options: string[]): Mount => ({
+  target: '/t',
+  root: '/',
+  device: '7:0',
+  filesystem,
+  source: '/dev/ssd/v',
+  options,
+});
+
+test('a filesystem is made sure of, mounted as asked, and grown', async (t) => {
+  const { path, story, mountAt } = await node(t);
+  await mountAt(used('ext4', 'noatime', 'context="system_u:object_r:container_file_t:s0:c1,c2"'));
+  assert.deepEqual(story, [
+    ['ensure', 'ext4', ['-L', 'x']],
+    ['mount', 'noatime', 'context="system_u:object_r:container_file_t:s0:c1,c2"'],
+    ['grow', 'ext4'],
+  ]);
+  assert.ok((await stat(path)).isDirectory());
+});
+
+test('a copy of xfs is mounted beside its source', async (t) => {
+  const { story, mountAt } = await node(t);
+  await mountAt(used('xfs', 'noatime'));
+  assert.deepEqual(story[1], ['mount', 'noatime', 'nouuid']);
+});
+
+test('where nothing can be written, no journal is replayed and nothing grows', async (t) => {
+  for (const [filesystem, ...options] of [
+    ['ext4', 'ro', 'noload'],
+    ['xfs', 'nouuid', 'ro', 'norecovery'],
+    ['btrfs', 'ro', 'rescue=nologreplay'],
+  ] as const) {
+    const { story, mountAt } = await node(t, { readOnly: true });
+    await mountAt(used(filesystem));
+    assert.deepEqual(story.slice(1), [['mount', ...options]]);
+  }
+  const { story, mountAt } = await node(t);
+  await mountAt(used('ext4', 'noatime,ro'));
+  assert.deepEqual(story.slice(1), [['mount', 'noatime,ro']]);
+});
+
+test('what is mounted already is neither looked into nor mounted again', async (t) => {
+  const { story, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('ext4', 'ro') });
+  await mountAt(used('ext4'));
+  assert.deepEqual(story, []);
+  assert.equal(await filesystems.isAt(path, pool.get('v') as Volume, used('ext4')), true);
+});
+
+test('another filesystem than is wanted is refused, wherever it is mounted', async (t) => {
+  const { story, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('xfs', 'rw') });
+  await assert.rejects(mountAt(used('ext4')), { name: 'FilesystemMismatch' });
+  await assert.rejects(filesystems.isAt(path, pool.get('v') as Volume, used('btrfs')), { name: 'FilesystemMismatch' });
+  assert.deepEqual(story, []);
+});

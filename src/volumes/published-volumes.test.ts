@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { access, mkdir, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { exists } from '../base/exists.ts';
+import { silentLog } from '../base/log.ts';
+import type { Expansion, PreparedUse, VolumeStats } from '../csi/node/node-volumes.ts';
+import { BeingOpened, Pools } from '../engine/pools.ts';
+import { rawTag } from '../engine/tags.ts';
+import { EphemeralVolumes } from './ephemeral-volumes.ts';
+import { PublishedVolumes } from './published-volumes.ts';
+import { ext4, node } from './testing/in-memory-node.ts';
+
+const never = new AbortController().signal;
+const block: PreparedUse = { kind: 'block' };
+
+test('a filesystem is mounted once for the node, and bound for each pod', async (t) => {
+  const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+  await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
+  assert.deepEqual(mounts.story, [`mount ${stagingPath}`]);
+  await volumes.publish(publication, never);
+  await volumes.publish({ ...publication, targetPath: `${targetPath}2`, readOnly: true }, never);
+  const bound = mounts.story.filter((step) => step.startsWith('bind'));
+  assert.deepEqual(bound, [`bind ${stagingPath} at ${targetPath}`, `bind ${stagingPath} at ${targetPath}2 to read`]);
+
+  await volumes.unpublish('v', targetPath, never);
+  await volumes.unstage('v', stagingPath, never);
+  assert.deepEqual([...mounts.table.keys()], [`${targetPath}2`]);
+});
+
+test('whoever wants to know is told of each volume that a pod was given', async (t) => {
+  const { volumes, publication, stagingPath, told } = await node(t);
+  await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
+  assert.deepEqual(told, []);
+  await volumes.publish(publication, never);
+  await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never));
+  assert.deepEqual(told, ['v']);
+});
+
+test('publishing before staging, or after the staging was lost, stages', async (t) => {
+  const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+  await volumes.publish(publication, never);
+  assert.deepEqual(mounts.story, [`mount ${stagingPath}`, `bind ${stagingPath} at ${targetPath}`]);
+});
+
+test('without a staging path a volume is mounted for the pod directly', async (t) => {
+  const { volumes, publication, targetPath, mounts } = await node(t);
+  await volumes.publish({ ...publication, stagingPath: undefined, readOnly: true }, never);
+  assert.deepEqual(mounts.story, [`mount ${targetPath}`, `protect ${targetPath}`]);
+});
+
+test('a raw volume is not staged, but bound to a file, and marked', async (t) => {
+  const { pool, volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+  await volumes.stage({ volumeId: 'v', stagingPath, use: block }, never);
+  for (let i = 0; i < 2; i++) await volumes.publish({ ...publication, use: block, readOnly: true }, never);
+  const bound = `bind /dev/ssd/v at ${targetPath} to read`;
+  assert.deepEqual(mounts.story, [bound, bound]);
+  assert.ok((await stat(targetPath)).isFile());
+  assert.ok(pool.get('v')?.tags.includes(rawTag));
+});
+
+test('a volume of another node is refused', async (t) => {
+  const { volumes, publication, stagingPath } = await node(t);
+  const why = { code: 'NotFound', message: /^this node has no volume w; check/ };
+  await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never), why);
+  await assert.rejects(volumes.publish({ ...publication, volumeId: 'w', use: block }, never), why);
+  for (const use of [ext4, block]) await assert.rejects(volumes.stage({ volumeId: 'w', stagingPath, use }, never), why);
+});
+
+test('a path that is something else is refused, and not touched', async (t) => {
+  const { volumes, publication, targetPath } = await node(t);
+  await mkdir(targetPath, { recursive: true });
+  await assert.rejects(volumes.publish({ ...publication, use: block }, never), {
+    code: 'FailedPrecondition',
+    message: `${targetPath} must be a file, and something else is there; remove it`,
+  });
+  await rm(targetPath, { recursive: true });
+  await writeFile(targetPath, 'precious');
+  await assert.rejects(volumes.publish(publication, never), {
+    code: 'FailedPrecondition',
+    message: /must be a directory/,
+  });
+  await assert.rejects(volumes.unpublish('v', targetPath, never), {
+    code: 'FailedPrecondition',
+    message: /holds data/,
+  });
+  await access(targetPath);
+});
+
+test('unpublishing and unstaging can be repeated, also for what never was', async (t) => {
+  const { volumes, publication, stagingPath, targetPath } = await node(t);
+  await volumes.publish(publication, never);
+  for (let i = 0; i < 2; i++) {
+    await volumes.unpublish('v', targetPath, never);
+    await volumes.unstage('v', stagingPath, never);
+  }
+  assert.equal(await exists(targetPath), false);
+  await volumes.unpublish('unknown', join(targetPath, 'no', 'such'), never);
+  await volumes.unstage('unknown', join(stagingPath, 'no', 'such'), never);
+});
+
+test('unpublishing never removes what is in the mount point', async (t) => {
+  const { volumes, publication, targetPath } = await node(t);
+  await volumes.publish(publication, never);
+  await writeFile(join(targetPath, 'data'), 'precious');
+  await assert.rejects(volumes.unpublish('v', targetPath, never), {
+    code: 'FailedPrecondition',
+    message: /^nothing is mounted at .* any more, but it holds data/,
+  });
+  await access(join(targetPath, 'data'));
+});
+
+test('a volume for one pod at a time is refused to a second, until the first is gone', async (t) => {
+  const { volumes, publication, targetPath, mounts } = await node(t);
+  const exclusive = { ...publication, exclusive: true };
+  const second = { ...exclusive, targetPath: `${targetPath}2` };
+  await volumes.publish(exclusive, never);
+  await volumes.publish(exclusive, never);
+  await assert.rejects(volumes.publish(second, never), {
+    code: 'FailedPrecondition',
+    message: /^volume v is for one pod at a time, and one has it at .*mount; wait/,
+  });
+  await volumes.publish({ ...publication, targetPath: `${targetPath}3` }, never); // whoever does not ask to be alone is not
+  await volumes.unpublish('v', `${targetPath}3`, never);
+  mounts.table.delete(targetPath); // as if somebody had unmounted it by hand
+  await volumes.publish(second, never);
+  await volumes.unpublish('v', second.targetPath, never);
+  await volumes.publish(exclusive, never);
+});
+
+test('a slow volume delays neither its own stats nor anything of another', async (t) => {
+  const { volumes, publication, mounts, pool, stagingPath } = await node(t);
+  await pool.create({ id: 'w', sizeBytes: 1n, tags: [] });
+  const slow = Promise.withResolvers<void>();
+  const { mountAt } = mounts;
+  mounts.mountAt = async (path, within, id, use, signal) => {
+    if (id === 'v') await slow.promise;
+    return mountAt(path, within, id, use, signal);
+  };
+  const publishing = volumes.publish(publication, never);
+  const waiting = volumes.unstage('v', stagingPath, never);
+  await volumes.publish({ ...publication, volumeId: 'w', stagingPath: `${stagingPath}-w` }, never);
+  await volumes.stats('v', '/proc', never);
+  assert.equal(mounts.story.filter((step) => step === `unmount ${stagingPath}`).length, 0);
+  slow.resolve();
+  await Promise.all([publishing, waiting]);
+});
+
+test('a caller that has left while it waited changes nothing', async (t) => {
+  const { volumes, publication, mounts } = await node(t);
+  const slow = Promise.withResolvers<void>();
+  const { mountAt } = mounts;
+  mounts.mountAt = async (...args) => {
+    await slow.promise;
+    return mountAt(...args);
+  };
+  const first = volumes.publish(publication, never);
+  const leaving = new AbortController();
+  const second = volumes.unpublish('v', publication.targetPath, leaving.signal);
+  leaving.abort(new Error('gone'));
+  await assert.rejects(second, /gone/);
+  slow.resolve();
+  await first;
+  assert.ok(mounts.table.has(publication.targetPath));
+});
+
+test('a filesystem grows where it is mounted, best where it was staged', async (t) => {
+  const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
+  await volumes.publish({ ...publication, readOnly: true }, never);
+  mounts.story.length = 0;
+  const expansion: Expansion = {
+    volumeId: 'v',
+    volumePath: targetPath,
+    stagingPath,
+    isBlock: undefined,
+  };
+  assert.equal(await volumes.expand(expansion, never), 4096n);
+  assert.deepEqual(mounts.story, [`grow ext4 of v at ${stagingPath}`]);
+  await assert.rejects(volumes.expand({ ...expansion, stagingPath: undefined }, never), {
+    code: 'FailedPrecondition',
+    message: /mounted read-only at .*mount and cannot grow/,
+  });
+});
+
+test('a volume that is not there cannot grow there', async (t) => {
+  const { volumes, targetPath } = await node(t);
+  const expansion = { volumeId: 'v', volumePath: targetPath, stagingPath: undefined };
+  const filesystem: Expansion = { ...expansion, isBlock: false };
+  await assert.rejects(volumes.expand(filesystem, never), { code: 'NotFound', message: /is not at / });
+  await assert.rejects(volumes.expand({ ...filesystem, volumePath: '/proc' }, never), { code: 'NotFound' });
+  await assert.rejects(volumes.expand({ ...filesystem, volumeId: 'w' }, never), { code: 'NotFound' });
+  assert.equal(await volumes.expand({ ...expansion, isBlock: true }, never), 4096n, 'a raw device just has it');
+});
+
+test('a disk that hangs is asked once, by however many, and each of them may leave', async (t) => {
+  const { volumes: _, ...its } = await node(t);
+  let looks = 0;
+  const answer = Promise.withResolvers<VolumeStats>();
+  const look = async () => {
+    looks += 1;
+    return answer.promise;
+  };
+  const pools = new Pools([its.pool], 'ssd');
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const { mounts } = its;
+  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, look });
+  const impatient = new AbortController();
+  const [left, patient] = [volumes.stats('v', '/v', impatient.signal), volumes.stats('v', '/v', never)];
+  impatient.abort();
+  await assert.rejects(left, { name: 'AbortError' });
+  assert.equal(looks, 1);
+  const found: VolumeStats = { usage: [], condition: { isAbnormal: false, message: '' } };
+  answer.resolve(found);
+  assert.equal(await patient, found);
+  await volumes.stats('v', '/v', never);
+  assert.equal(looks, 2);
+});
+
+test('a volume that no served class has may be in one that cannot be served now, so nobody says that it is not there', async (t) => {
+  const { volumes, pools, pool, stagingPath } = await node(t);
+  const staging = { volumeId: 'elsewhere', stagingPath, use: ext4 };
+  await assert.rejects(volumes.stage(staging, never), {
+    code: 'NotFound',
+    message: /^this node has no volume elsewhere/,
+  });
+  pools.become({ pools: [pool], defaultClass: 'ssd', unavailable: new Map([['thin', new BeingOpened()]]) });
+  await assert.rejects(volumes.stage(staging, never), {
+    code: 'Unavailable',
+    message: /^volume elsewhere may be in device class thin, which cannot be served now: it is still being opened/,
+  });
+  await volumes.stage({ ...staging, volumeId: 'v' }, never);
+});

@@ -1,0 +1,211 @@
+import { abortable } from '../base/abortable.ts';
+import { MoorageError, messageOf } from '../base/errors.ts';
+import { KeyedLock } from '../base/keyed-lock.ts';
+import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node/node-volumes.ts';
+import type { EphemeralVolume } from '../csi/volume-context.ts';
+import { holdDevice } from '../engine/held-device.ts';
+import type { Volume, VolumeId } from '../engine/pool.ts';
+import type { Pools } from '../engine/pools.ts';
+import { rawTag } from '../engine/tags.ts';
+import { filesystems } from '../filesystem/filesystem.ts';
+import type { FilesystemGrower } from '../filesystem/growth.ts';
+import { makeMountDirectory, makeMountFile, removeMountPoint } from '../filesystem/mount-point.ts';
+import type { Mounts } from '../filesystem/mounts.ts';
+import type { EphemeralVolumes } from './ephemeral-volumes.ts';
+import { mustHold, poolHolding } from './pool-holding.ts';
+import type { PreparedFilesystems } from './prepared-filesystems.ts';
+import { kindOfPlace, NotAtPath, volumeStats } from './volume-stats.ts';
+
+interface Collaborators {
+  readonly pools: Pick<Pools, 'all' | 'unavailable'>;
+  readonly filesystems: Pick<PreparedFilesystems, 'isAt' | 'mountAt'>;
+  readonly grower: Pick<FilesystemGrower, 'grow'>;
+  readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
+  readonly ephemeral: Pick<EphemeralVolumes, 'make' | 'removeIfEphemeral'>;
+  /** Told each time that a pod was given a volume. */
+  readonly onPublished?: ((id: VolumeId) => void) | undefined;
+  /** How to see how full a volume is. */
+  readonly look?: typeof volumeStats;
+  /** How to keep a volume's device while it is made ready. */
+  readonly hold?: Hold;
+}
+
+type Hold = (volume: Volume) => Promise<AsyncDisposable>;
+
+/** Shows this node's volumes to its pods. What happens to a volume happens one after the other; volumes do not wait for each other. */
+export class PublishedVolumes implements NodeVolumes {
+  readonly #pools: Collaborators['pools'];
+  readonly #filesystems: Collaborators['filesystems'];
+  readonly #grower: Collaborators['grower'];
+  readonly #mounts: Collaborators['mounts'];
+  readonly #ephemeral: Collaborators['ephemeral'];
+  readonly #onPublished: Collaborators['onPublished'];
+  readonly #look: typeof volumeStats;
+  readonly #hold: Hold;
+  readonly #lock = new KeyedLock();
+  /** Since this process has started: what was published earlier is not known. */
+  readonly #targets = new Map<VolumeId, Set<string>>();
+  /** Looks under way, by path. */
+  readonly #looks = new Map<string, Promise<VolumeStats>>();
+
+  constructor({ pools, filesystems, grower, mounts, ephemeral, onPublished, ...ways }: Collaborators) {
+    this.#pools = pools;
+    this.#filesystems = filesystems;
+    this.#grower = grower;
+    this.#mounts = mounts;
+    this.#ephemeral = ephemeral;
+    this.#onPublished = onPublished;
+    this.#look = ways.look ?? volumeStats;
+    this.#hold = ways.hold ?? holdDevice;
+  }
+
+  async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {
+    await this.#lock.run(volumeId, signal, async () => {
+      const { pool, volume } = mustHold(this.#pools, volumeId);
+      await using _ = await this.#hold(volume);
+      // A raw device is bound for each pod directly; that it is there is all there is to say.
+      if (use.kind === 'filesystem') await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+    });
+  }
+
+  /** The directory was made by the caller, and stays. */
+  async unstage(volumeId: string, stagingPath: string, signal: AbortSignal): Promise<void> {
+    await this.#lock.run(volumeId, signal, () => this.#mounts.unmount(stagingPath, signal));
+  }
+
+  async publish(publication: Publication, signal: AbortSignal): Promise<void> {
+    const { volumeId, targetPath, ephemeral, exclusive } = publication;
+    await this.#lock.run(volumeId, signal, async () => {
+      if (exclusive) await this.#mustBeAlone(volumeId, targetPath);
+      if (ephemeral) await this.#showEphemeral(publication, ephemeral, signal);
+      else await this.#show(publication, signal);
+      this.#targets.set(volumeId, new Set(this.#targets.get(volumeId)).add(targetPath));
+      this.#onPublished?.(volumeId);
+    });
+  }
+
+  async unpublish(volumeId: string, targetPath: string, signal: AbortSignal): Promise<void> {
+    await this.#lock.run(volumeId, signal, () => this.#takeAway(volumeId, targetPath, signal));
+  }
+
+  /**
+   * Not under the lock: a format or a growth of the same volume must not hold figures up. A look at a disk that hangs
+   * keeps one of the few threads of the process, so whoever asks meanwhile waits for the same one.
+   */
+  async stats(volumeId: string, volumePath: string, signal: AbortSignal): Promise<VolumeStats> {
+    const key = `${volumeId} ${volumePath}`;
+    const look =
+      this.#looks.get(key) ??
+      this.#look(volumeId, volumePath, poolHolding(this.#pools, volumeId)).finally(() => this.#looks.delete(key));
+    this.#looks.set(key, look);
+    look.catch(() => undefined); // whoever has asked may have left
+    return abortable(look, signal);
+  }
+
+  async expand(expansion: Expansion, signal: AbortSignal): Promise<bigint> {
+    const { volumeId, isBlock } = expansion;
+    return this.#lock.run(volumeId, signal, async () => {
+      const { volume } = mustHold(this.#pools, volumeId);
+      if (!isBlock) await this.#growFilesystem(volume, expansion, signal);
+      return volume.sizeBytes;
+    });
+  }
+
+  /**
+   * What fails for good, the kubelet never unpublishes: a volume that was made just now, for a pod that does not get it, must
+   * go at once. One that was there before may hold what the pod has written. A caller that has left does not know how it ended,
+   * and unpublishes.
+   */
+  async #showEphemeral(publication: Publication, wanted: EphemeralVolume, signal: AbortSignal): Promise<void> {
+    const { volumeId, targetPath } = publication;
+    const isNew = await this.#ephemeral.make(volumeId, wanted, signal);
+    try {
+      await this.#show(publication, signal);
+    } catch (error) {
+      if (!isNew || signal.aborted) throw error;
+      try {
+        await this.#takeAway(volumeId, targetPath, signal);
+      } catch (failure) {
+        throw new LeftBehind(volumeId, error, failure);
+      }
+      throw error;
+    }
+  }
+
+  async #takeAway(volumeId: VolumeId, targetPath: string, signal: AbortSignal): Promise<void> {
+    await this.#mounts.unmount(targetPath, signal);
+    await removeMountPoint(targetPath);
+    this.#forget(volumeId, targetPath);
+    await this.#ephemeral.removeIfEphemeral(volumeId, signal);
+  }
+
+  /** Publishing what was not staged, or was unmounted since, stages it first: the caller may not know. */
+  async #show(publication: Publication, signal: AbortSignal): Promise<void> {
+    const { volumeId, targetPath: target, stagingPath, readOnly, use } = publication;
+    const { pool, volume } = mustHold(this.#pools, volumeId);
+    await using _ = await this.#hold(volume);
+    if (use.kind === 'block') {
+      if (!volume.tags.includes(rawTag)) await pool.addTags(volumeId, [rawTag], signal);
+      await makeMountFile(target);
+      await this.#mounts.bind({ source: volume.devicePath, target, readOnly }, signal);
+    } else if (stagingPath === undefined) {
+      await this.#filesystems.mountAt(target, pool, volumeId, use, signal);
+      if (readOnly) await this.#mounts.protect(target, signal);
+    } else {
+      const isStaged = await this.#filesystems.isAt(stagingPath, volume, use);
+      if (!isStaged) await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+      await makeMountDirectory(target);
+      await this.#mounts.bind({ source: stagingPath, target, readOnly }, signal);
+    }
+  }
+
+  /** A raw device that is published has no more to do, whether or not the caller says that it is one. */
+  async #growFilesystem(volume: Volume, { volumePath, stagingPath }: Expansion, signal: AbortSignal): Promise<void> {
+    for (const path of stagingPath ? [stagingPath, volumePath] : [volumePath]) {
+      const mount = await this.#mounts.holding(path, volume.devicePath);
+      const filesystem = filesystems.find((known) => known === mount?.filesystem);
+      if (!mount || !filesystem) continue;
+      if (mount.options.includes('ro')) throw new CannotGrowReadOnly(volume.id, path);
+      return this.#grower.grow(volume, filesystem, path, signal);
+    }
+    if ((await kindOfPlace(volume.id, volumePath)) === 'filesystem') throw new NotAtPath(volume.id, volumePath);
+  }
+
+  async #mustBeAlone(volumeId: VolumeId, targetPath: string): Promise<void> {
+    for (const other of this.#targets.get(volumeId) ?? []) {
+      if (other !== targetPath && (await this.#mounts.at(other))) throw new UsedByOther(volumeId, other);
+    }
+  }
+
+  #forget(volumeId: VolumeId, targetPath: string): void {
+    const targets = this.#targets.get(volumeId);
+    targets?.delete(targetPath);
+    if (targets?.size === 0) this.#targets.delete(volumeId);
+  }
+}
+
+export class CannotGrowReadOnly extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, path: string) {
+    super(`the filesystem of volume ${id} is mounted read-only at ${path} and cannot grow; mount it writable first`);
+  }
+}
+
+/** By this code the kubelet takes it for possibly published, so it will unpublish it. */
+export class LeftBehind extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(id: VolumeId, error: unknown, failure: unknown) {
+    super(`${messageOf(error)}; and ephemeral volume ${id} could not be removed yet: ${messageOf(failure)}`);
+  }
+}
+
+/** ReadWriteOncePod. */
+export class UsedByOther extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, target: string) {
+    super(`volume ${id} is for one pod at a time, and one has it at ${target}; wait until that pod is gone`);
+  }
+}

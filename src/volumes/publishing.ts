@@ -1,0 +1,31 @@
+import type { Run } from '../base/exec.ts';
+import type { VolumeId } from '../engine/pool.ts';
+import type { Pools } from '../engine/pools.ts';
+import { Formatter } from '../filesystem/filesystem.ts';
+import { FilesystemGrower } from '../filesystem/growth.ts';
+import { Mounts } from '../filesystem/mounts.ts';
+import { blkid } from '../filesystem/probe.ts';
+import { superblockReader } from '../filesystem/superblock.ts';
+import type { EphemeralVolumes } from './ephemeral-volumes.ts';
+import { PreparedFilesystems } from './prepared-filesystems.ts';
+import { PublishedVolumes } from './published-volumes.ts';
+
+/** Volumes published on this machine: with its commands, and the mounts that this process sees. */
+export function publishing({
+  pools,
+  ephemeral,
+  run,
+  onPublished,
+}: {
+  readonly pools: Pick<Pools, 'all' | 'unavailable'>;
+  readonly ephemeral: EphemeralVolumes;
+  readonly run: Run;
+  readonly onPublished?: (id: VolumeId) => void;
+}): PublishedVolumes {
+  const superblock = superblockReader();
+  const mounts = new Mounts({ run });
+  const grower = new FilesystemGrower({ run, superblock });
+  const formatter = new Formatter({ run, probe: blkid(run), superblock });
+  const filesystems = new PreparedFilesystems({ formatter, grower, mounts });
+  return new PublishedVolumes({ pools, filesystems, grower, mounts, ephemeral, onPublished });
+}

@@ -1,0 +1,97 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { silentLog } from '../../base/log.ts';
+import type { Mount } from '../../base/mountinfo.ts';
+import type { PreparedUse, Publication } from '../../csi/node/node-volumes.ts';
+import type { Volume } from '../../engine/pool.ts';
+import { Pools } from '../../engine/pools.ts';
+import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
+import type { BindRequest } from '../../filesystem/mounts.ts';
+import { EphemeralVolumes } from '../ephemeral-volumes.ts';
+import type { PreparedFilesystems } from '../prepared-filesystems.ts';
+import { PublishedVolumes } from '../published-volumes.ts';
+
+const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
+export const ext4: PreparedUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings };
+
+/** A kernel that only remembers what is mounted where, and commands that only tell that they ran. */
+class RememberedMounts {
+  readonly table = new Map<string, Mount>();
+  readonly story: string[] = [];
+
+  mountAt: PreparedFilesystems['mountAt'] = async (path, pool, id, use) => {
+    const { devicePath = '' } = pool.get(id) ?? {};
+    this.story.push(`mount ${path}`);
+    this.#put(path, devicePath, use.filesystem, use.mountFlags);
+  };
+
+  async isAt(path: string, { devicePath }: Volume): Promise<boolean> {
+    return (await this.holding(path, devicePath)) !== undefined;
+  }
+
+  async bind({ source, target, readOnly }: BindRequest): Promise<void> {
+    this.story.push(`bind ${source} at ${target}${readOnly ? ' to read' : ''}`);
+    this.#put(target, this.table.get(source)?.source ?? source, 'ext4', readOnly ? ['ro'] : []);
+  }
+
+  async at(target: string): Promise<Mount | undefined> {
+    return this.table.get(target);
+  }
+
+  async holding(target: string, device: string): Promise<Mount | undefined> {
+    const mount = this.table.get(target);
+    return mount?.source === device ? mount : undefined;
+  }
+
+  async protect(target: string): Promise<void> {
+    this.story.push(`protect ${target}`);
+  }
+
+  async unmount(target: string): Promise<void> {
+    this.story.push(`unmount ${target}`);
+    this.table.delete(target);
+  }
+
+  async grow({ id }: Volume, filesystem: string, mountedAt: string): Promise<void> {
+    this.story.push(`grow ${filesystem} of ${id} at ${mountedAt}`);
+  }
+
+  #put(target: string, source: string, filesystem: string, options: readonly string[]): void {
+    this.table.set(target, { target, root: '/', device: '0:0', filesystem, source, options });
+  }
+}
+
+/** A node with one volume, and all that publishes volumes there. */
+export async function node(t: TestContext) {
+  const directory = await mkdtemp(join(tmpdir(), 'moorage-node-'));
+  t.after(() => rm(directory, { recursive: true }));
+  const pool = new InMemoryPool('ssd', 8n * 1024n ** 3n);
+  await pool.create({ id: 'v', sizeBytes: 4096n, tags: [] });
+  const pools = new Pools([pool], 'ssd');
+  const mounts = new RememberedMounts();
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const [stagingPath, targetPath] = [join(directory, 'staged'), join(directory, 'pod', 'mount')];
+  const publication: Publication = {
+    volumeId: 'v',
+    targetPath,
+    stagingPath,
+    readOnly: false,
+    exclusive: false,
+    use: ext4,
+    ephemeral: undefined,
+  };
+  const told: string[] = [];
+  const onPublished = (id: string) => told.push(id);
+  const volumes = new PublishedVolumes({
+    pools,
+    filesystems: mounts,
+    grower: mounts,
+    mounts,
+    ephemeral,
+    onPublished,
+    hold: async () => new AsyncDisposableStack(),
+  });
+  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, told };
+}

@@ -1,0 +1,263 @@
+import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { V1CSINode, V1CSIStorageCapacity } from '@kubernetes/client-node';
+import { stringify } from 'yaml';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { driverName, topologyKey } from '../../src/api/names.ts';
+import { type Pod, persistentVolumes, pods, type Resource, type Stored, type Wire } from '../../src/kube/resource.ts';
+import { chartDir, helm, namespace } from '../../test/chart/chart.ts';
+import { eventually } from '../host/eventually.ts';
+import type { Say } from '../host/progress.ts';
+import type { Cluster } from './cluster.ts';
+import type { ClusterNode } from './cluster-node.ts';
+import type { Component } from './component.ts';
+import { writeMoorageImage } from './moorage-image.ts';
+import { importImages } from './program-image.ts';
+import { isReady } from './ready.ts';
+import { snapshotController } from './sidecars.ts';
+import { values as defaultValues } from './values.ts';
+
+type CSIStorageCapacity = Wire<V1CSIStorageCapacity>;
+const csiStorageCapacities: Resource<CSIStorageCapacity> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csistoragecapacities',
+  kind: 'CSIStorageCapacity',
+  namespaced: true,
+};
+const csiNodes: Resource<Wire<V1CSINode>> = {
+  group: 'storage.k8s.io',
+  version: 'v1',
+  plural: 'csinodes',
+  kind: 'CSINode',
+  namespaced: false,
+};
+
+const release = 'moorage';
+const namespaceFile = join(import.meta.dirname, '..', '..', 'deploy', 'namespace.yaml');
+
+export interface InstallOptions {
+  /** Takes over what another release, such as TopoLVM's, brought along. */
+  readonly takeOver?: boolean;
+  /** In place of those of all other clusters. */
+  readonly values?: object;
+  readonly say?: Say;
+}
+
+/** Moorage on a cluster, as its chart installs it: the controller's pod with its sidecars, an agent's pod on every node. */
+export class Moorage {
+  readonly #cluster: Cluster;
+  readonly #valuesFile: string;
+  readonly #snapshots: Component;
+
+  private constructor(cluster: Cluster, valuesFile: string, snapshots: Component) {
+    this.#cluster = cluster;
+    this.#valuesFile = valuesFile;
+    this.#snapshots = snapshots;
+  }
+
+  /** Resolves when every node's agent is registered with its kubelet, and the scheduler knows each node's capacity. */
+  static async install(cluster: Cluster, options: InstallOptions = {}): Promise<Moorage> {
+    const { takeOver = false, values = defaultValues, say = () => {} } = options;
+    const dir = join(cluster.dir, 'moorage');
+    await mkdir(dir, { recursive: true });
+    const valuesFile = join(dir, 'values.yaml');
+    await writeFile(valuesFile, stringify(values));
+
+    say('snapshot controller');
+    await cluster.kubectl('apply', `-f${cluster.binaries.snapshotManifests}`);
+    const snapshots = snapshotController(cluster, await snapshotControllerConfig(cluster, dir));
+    snapshots.start();
+    const moorage = new Moorage(cluster, valuesFile, snapshots);
+    cluster.components.push(snapshots, moorage);
+
+    say('image');
+    const archive = join(dir, 'moorage.tar');
+    await writeMoorageImage(archive);
+    await moorage.load(archive);
+
+    say('chart');
+    await cluster.kubectl('apply', `-f${namespaceFile}`);
+    const flags = [`--values=${valuesFile}`, ...(takeOver ? ['--take-ownership', '--force-conflicts'] : [])];
+    await moorage.#helm('install', release, chartDir, ...flags);
+    for (const node of cluster.nodes) await moorage.whenServing(node);
+    return moorage;
+  }
+
+  /** Puts an image of Moorage into the store of every node that is there. */
+  async load(archive: string): Promise<void> {
+    await Promise.all(this.#cluster.nodes.map((node) => importCopy(node, archive)));
+  }
+
+  /** Another version of Moorage, by the tag of its image; resolves when all pods run it. */
+  async upgrade(tag: string): Promise<void> {
+    await this.#helm('upgrade', release, chartDir, `--values=${this.#valuesFile}`, `--set=image.tag=${tag}`, '--wait');
+  }
+
+  /** Other values for the chart; resolves when all pods run with them. */
+  async reconfigure(values: object): Promise<void> {
+    await writeFile(this.#valuesFile, stringify(values));
+    await this.#helm('upgrade', release, chartDir, `--values=${this.#valuesFile}`, '--wait');
+  }
+
+  /** As somebody does who has made a mistake: resolves at once, whether or not any pod will ever run so. */
+  async upgradeTo(values: object): Promise<void> {
+    const file = `${this.#valuesFile}.next`;
+    await writeFile(file, stringify(values));
+    await this.#helm('upgrade', release, chartDir, `--values=${file}`);
+  }
+
+  /** Back to what was installed before the upgrade. */
+  async rollback(): Promise<void> {
+    await this.#helm('rollback', release, '--wait');
+  }
+
+  /** Without its check, so that volumes may be there: they stay where they are. */
+  async uninstall(): Promise<void> {
+    await this.#uninstall('--no-hooks');
+  }
+
+  /** As everybody should: it fails while there are volumes. */
+  async uninstallWithCheck(): Promise<void> {
+    await this.#uninstall();
+  }
+
+  async #uninstall(...flags: readonly string[]): Promise<void> {
+    await this.#helm('uninstall', release, '--wait', ...flags);
+    await this.#snapshots.kill('SIGTERM');
+  }
+
+  /** Helm as an administrator; what does not become ready is told with what the pods say. */
+  async #helm(...words: readonly string[]): Promise<string> {
+    const admin = [`--kubeconfig=${this.#cluster.kubeconfig}`, `--namespace=${namespace}`, '--timeout=240s'];
+    return helm(...words, ...admin).catch(async (error: Error) => {
+      throw new Error(`${error.message}\n${await this.#cluster.tails()}`, { cause: error });
+    });
+  }
+
+  /** The one that serves. */
+  async agentOn(node: ClusterNode): Promise<Stored<Pod>> {
+    const [agent] = await this.agentsOn(node);
+    if (!agent) throw new Error(`no pod is the agent of ${node.name}`);
+    return agent;
+  }
+
+  /** The one that serves, and in an upgrade the one that stands by; without one that is asked to end. */
+  async agentsOn(node: ClusterNode): Promise<Stored<Pod>[]> {
+    const found = await this.#podsOf('node', `spec.nodeName=${node.name}`);
+    const startOf = ({ metadata }: Stored<Pod>) => Date.parse(metadata.creationTimestamp);
+    return found.toSorted((one, other) => startOf(one) - startOf(other));
+  }
+
+  async controller(): Promise<Stored<Pod>> {
+    const [pod, ...more] = await this.#podsOf('controller');
+    if (!pod || more.length > 0) throw new Error(`not one pod is the controller, but ${pod ? more.length + 1 : 0}`);
+    return pod;
+  }
+
+  /** As the kernel does when memory is short; the kubelet starts them again. */
+  async killAgent(node: ClusterNode): Promise<void> {
+    await node.shell(`pkill -KILL -f '[m]oorage.mjs node '`);
+  }
+
+  async killController(): Promise<void> {
+    const { spec } = await this.controller();
+    await this.#cluster.node(spec?.nodeName ?? '').shell(`pkill -KILL -f '[m]oorage.mjs controller '`);
+  }
+
+  /** On which the controller serves CSI, on the node where it runs. */
+  async controllerSocket(): Promise<string> {
+    const { metadata, spec } = await this.controller();
+    const volume = `/var/lib/kubelet/pods/${metadata.uid}/volumes/kubernetes.io~empty-dir/socket`;
+    const link = '/run/moorage-controller'; // the path of a socket has to be short
+    await this.#cluster.node(spec?.nodeName ?? '').shell(`ln -sfn ${volume} ${link}`);
+    return `${link}/csi-topolvm.sock`;
+  }
+
+  /** What a pod has written so far. */
+  async log({ metadata }: Stored<Pod>): Promise<string> {
+    return this.#cluster.kubectl('-n', namespace, 'logs', metadata.name);
+  }
+
+  /** What a pod says of itself to Prometheus. */
+  async metrics({ metadata }: Stored<Pod>): Promise<string> {
+    const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}:8080/proxy/metrics`;
+    return this.#cluster.kubectl('get', '--raw', path);
+  }
+
+  /** Until the kubelet can mount on the node, and the scheduler knows how much room it has. */
+  async whenServing(node: ClusterNode): Promise<void> {
+    await eventually(
+      `Moorage serves ${node.name}`,
+      async () => {
+        const csiNode = await this.#cluster.kube.get(csiNodes, node.name);
+        const { items } = await this.#cluster.kube.list(csiStorageCapacities, { namespace });
+        const isRegistered = csiNode?.spec.drivers?.some(({ name }) => name === driverName) ?? false;
+        const isRoomOfNode = (room: CSIStorageCapacity) => room.nodeTopology?.matchLabels?.[topologyKey] === node.name;
+        const isKnown = items.some((room) => room.capacity !== undefined && isRoomOfNode(room));
+        return isRegistered && isKnown && isReady(await this.agentOn(node));
+      },
+      { timeoutMs: 240_000, explain: () => this.#cluster.tails() },
+    );
+  }
+
+  /** Until nothing of Moorage is left in the API: no volume, so no space that is held for nobody. */
+  async whenNoVolumes(): Promise<void> {
+    await eventually(
+      'all volumes are gone',
+      async () => {
+        const volumes = await this.#cluster.kube.list(logicalVolumes);
+        const persistent = await this.#cluster.kube.list(persistentVolumes);
+        return volumes.items.length + persistent.items.length === 0;
+      },
+      { explain: () => this.#cluster.tails() },
+    );
+  }
+
+  /** The last lines of all of its pods, and how they are. */
+  async tail(): Promise<string> {
+    const here = ['--namespace', namespace];
+    const said = [
+      this.#cluster.kubectl(...here, 'get', 'pods', '--output=wide'),
+      this.#cluster.kubectl(...here, 'get', 'events', '--field-selector=type=Warning'),
+      this.#cluster.kubectl(
+        ...[...here, 'logs', '--selector=app.kubernetes.io/name=moorage', '--all-containers'],
+        ...['--prefix', '--tail=12', '--max-log-requests=50', '--ignore-errors'],
+      ),
+    ].map((lines) => lines.catch((error: Error) => error.message));
+    return `--- Moorage\n${(await Promise.all(said)).join('\n')}`;
+  }
+
+  /** Without those that are asked to end. */
+  async #podsOf(component: string, fieldSelector?: string): Promise<Stored<Pod>[]> {
+    const labelSelector = `app.kubernetes.io/component=${component},app.kubernetes.io/name=moorage`;
+    const { items } = await this.#cluster.kube.list(pods, { namespace, labelSelector, fieldSelector });
+    return items.filter(({ metadata }) => !metadata.deletionTimestamp);
+  }
+}
+
+/** A node sees no file of ours but those in a directory of its own. */
+async function importCopy(node: ClusterNode, archive: string): Promise<void> {
+  const copy = join(node.machine.dir, basename(archive));
+  await copyFile(archive, copy);
+  await importImages(node, [copy]);
+  await rm(copy);
+}
+
+/** A kubeconfig with which a program outside a pod is the snapshot controller's ServiceAccount. */
+async function snapshotControllerConfig(cluster: Cluster, dir: string): Promise<string> {
+  const account = 'snapshot-controller';
+  const token = await cluster.kubectl('-n', 'kube-system', 'create', 'token', account, '--duration=8760h');
+  const { url, authority } = cluster.controlPlane;
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': account,
+    contexts: [{ name: account, context: { cluster: 'moorage', user: account } }],
+    clusters: [{ name: 'moorage', cluster: { server: url, 'certificate-authority': authority.certificate } }],
+    users: [{ name: account, user: { token: token.trim() } }],
+  };
+  const file = join(dir, `${account}.kubeconfig`);
+  await writeFile(file, stringify(config), { mode: 0o600 });
+  return file;
+}

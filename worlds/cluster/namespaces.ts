@@ -1,0 +1,107 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { openSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
+import { kill } from '../../src/base/exec.ts';
+import { namespaceInit } from '../machine/namespace-init.ts';
+
+const execute = promisify(execFile);
+
+/** Reaps what is orphaned in its pid namespace, and otherwise only lives: with it dies everything in there. */
+const anchorScript = 'echo ready; sleep infinity & wait';
+
+/**
+ * A network, mount and pid namespace of our own. Everything that a cluster is made of runs inside, so that ending the
+ * anchor, its first process, ends it all: no process, interface, route or mount can be left behind.
+ */
+export class Namespaces {
+  readonly #anchorPid: number;
+  readonly #outlivesUs: boolean;
+
+  private constructor(anchorPid: number, outlivesUs: boolean) {
+    this.#anchorPid = anchorPid;
+    this.#outlivesUs = outlivesUs;
+  }
+
+  /**
+   * Makes new namespaces. They end with this process, even if it is killed, unless they are to outlive it; then
+   * `Namespaces.end(dir)` ends them.
+   */
+  static async create(dir: string, { outlivesUs }: { outlivesUs: boolean }): Promise<Namespaces> {
+    const log = openSync(join(dir, 'anchor.log'), 'a');
+    const unshare = ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
+    // The pid is on disk before there is anything to clean up; `dir` among the arguments tells it from a later
+    // process that happens to get the same pid.
+    const anchor = spawn(
+      'sh',
+      ['-c', 'echo $$ >"$0/anchor.pid" && exec "$@"', dir].concat(
+        outlivesUs ? [] : ['setpriv', '--pdeathsig', 'KILL'],
+        unshare,
+        ['sh', '-c', anchorScript, dir],
+      ),
+      { detached: outlivesUs, stdio: ['ignore', 'pipe', log] },
+    );
+    const ready = once(anchor.stdout as Readable, 'data').then(() => true);
+    if (!(await Promise.race([ready, once(anchor, 'exit').then(() => false)]))) {
+      throw new Error(`cannot make namespaces: ${await readFile(join(dir, 'anchor.log'), 'utf8')}`);
+    }
+    anchor.stdout?.destroy();
+    anchor.unref();
+    return new Namespaces(await onlyChild(anchor.pid ?? 0), outlivesUs);
+  }
+
+  /** Ends whatever runs in the namespaces of `dir`, also when they were made by a process that is gone. */
+  static async end(dir: string): Promise<void> {
+    const pid = await anchorOf(dir);
+    if (pid === undefined) return;
+    // The namespace's first process goes last: when its parent ends, every process in there has ended.
+    kill((await namespaceInit(pid)) ?? pid);
+    while ((await anchorOf(dir)) !== undefined) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+
+  /** The words to put before a command so that it runs inside. */
+  get enter(): string[] {
+    return ['nsenter', '-t', String(this.#anchorPid), '--net', '--pid', '--mount', `--wdns=${process.cwd()}`, '--'];
+  }
+
+  /** Runs a command inside to its end. */
+  async run(argv: readonly string[]): Promise<void> {
+    const [command = '', ...args] = [...this.enter, ...argv];
+    await execute(command, args);
+  }
+
+  /** Starts a long-running program inside; what it prints is appended to the log file. */
+  spawn(argv: readonly string[], logFile: string, env: Readonly<Record<string, string>> = {}): ChildProcess {
+    const log = openSync(logFile, 'a');
+    const [command = '', ...args] = [...this.enter, ...argv];
+    const child = spawn(command, args, {
+      detached: this.#outlivesUs,
+      stdio: ['ignore', log, log],
+      env: { ...process.env, ...env },
+    });
+    child.unref();
+    return child;
+  }
+}
+
+/** The process that `nsenter` or `unshare` forked, by its pid as seen from here. */
+export async function onlyChild(pid: number): Promise<number> {
+  const children = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ');
+  const [child] = children;
+  if (!child) throw new Error(`process ${pid} has no child`);
+  return Number(child);
+}
+
+async function anchorOf(dir: string): Promise<number | undefined> {
+  try {
+    const pid = Number(await readFile(join(dir, 'anchor.pid'), 'utf8'));
+    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0');
+    return words.includes(dir) ? pid : undefined; // a zombie has no command line either
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
+}

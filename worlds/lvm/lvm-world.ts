@@ -1,0 +1,42 @@
+import type { TestContext } from 'node:test';
+import { MoorageError } from '../../src/base/errors.ts';
+import type { CallOptions, Machine } from '../machine/machine.ts';
+import { startMachine } from './machine-world.ts';
+
+/** A machine with LVM and empty disks, driven from a test on the host, because its power can be cut. */
+export interface LvmWorld {
+  readonly machine: Machine;
+  /** The names of the disks in the machine. */
+  readonly disks: readonly string[];
+  /** Runs a script in the machine that must succeed; what it printed, without the white space around it. */
+  readonly sh: (script: string, options?: CallOptions) => Promise<string>;
+  /** Cuts the power; the disks keep what was written to them. */
+  readonly powerLoss: () => Promise<void>;
+  /** Boots again on the same disks and brings up the volume groups on them, as a node does at boot. */
+  readonly boot: () => Promise<void>;
+}
+
+class ScriptFailed extends MoorageError {
+  readonly code = 'Internal';
+}
+
+/** Made for one test, and gone after it. */
+export async function lvmWorld(t: TestContext): Promise<LvmWorld> {
+  const { machine, disks, close } = await startMachine((line) => t.diagnostic(line));
+  t.after(close);
+  const sh = async (script: string, options?: CallOptions) => {
+    const { stdout, stderr, exitCode } = await machine.sh(`set -e\n${script}`, options);
+    if (exitCode !== 0) throw new ScriptFailed(`exit code ${exitCode} of: ${script}\n${stdout}${stderr}`);
+    return stdout.trim();
+  };
+  return {
+    machine,
+    disks,
+    sh,
+    powerLoss: () => machine.powerLoss(),
+    boot: async () => {
+      await machine.start();
+      await sh('vgchange --activate y');
+    },
+  };
+}
