@@ -12,40 +12,39 @@ const csiSocket = {
   name: 'csi-socket',
   type: text,
   default: '/run/topolvm/csi-topolvm.sock',
-  description: 'Unix socket on which CSI is served',
+  description: 'Unix socket to serve CSI on',
 } as const;
 const metricsAddress = {
   name: 'metrics-addr',
   aliases: ['metrics-bind-address'],
   type: text,
   default: ':8080',
-  description: 'Address on which /metrics, /healthz and /readyz are served',
+  description: 'Address to serve /metrics, /healthz and /readyz on',
 } as const;
 const stateDirectory = {
   name: 'state-dir',
   type: text,
   default: '/var/lib/moorage-state',
-  description: "Directory on the machine's own disk that remembers which directories hold volumes",
+  description: "Directory on the machine's own disk for the record of which directories hold volumes",
 } as const;
 const secureMetricsServer = {
   name: 'secure-metrics-server',
   type: onOff,
   default: false,
-  description:
-    'Serve that address with TLS, and /metrics only to tokens whose owner may get the nonResourceURL /metrics',
+  description: 'TLS on the metrics address; /metrics needs a token whose owner may get the nonResourceURL /metrics',
 } as const;
 const kubeconfig = {
   name: 'kubeconfig',
   type: text,
   default: '',
   env: 'KUBECONFIG',
-  description: 'File that says how to reach the API server; empty inside a cluster, where the pod knows',
+  description: "Kubeconfig file for the API server; empty for the pod's service account",
 } as const;
 const logLevel = {
   name: 'log-level',
   type: oneOf(logLevels),
   default: 'info',
-  description: 'The least important log lines to write',
+  description: 'Minimum log level',
 } as const;
 
 const nodeFlags = {
@@ -53,7 +52,7 @@ const nodeFlags = {
     name: 'nodename',
     type: text,
     env: 'NODE_NAME',
-    description: 'Name of the Node object of the machine that this runs on',
+    description: 'Name of the Node object of this machine',
   },
   config: configFlag,
   csiSocket,
@@ -61,31 +60,31 @@ const nodeFlags = {
     name: 'lvmd-socket',
     type: text,
     default: '/run/topolvm/lvmd.sock',
-    description: 'Unix socket of lvmd: this process serves it, or with --embed-lvmd=false another one does',
+    description: 'Unix socket of lvmd, served by this process, or by another one with --embed-lvmd=false',
   },
   embedLvmd: {
     name: 'embed-lvmd',
     type: onOff,
     default: true,
-    description: 'Run the storage engine in this process; false where an lvmd runs on the machine',
+    description: 'Storage engine in this process; false if an lvmd runs on the machine',
   },
   kubeletDir: {
     name: 'kubelet-dir',
     type: text,
     default: '/var/lib/kubelet',
-    description: "The kubelet's root directory, where the driver makes itself known",
+    description: 'Root directory of the kubelet, where the driver registers itself',
   },
   inlineVolumes: {
     name: 'inline-volumes',
     type: onOff,
     default: true,
-    description: 'Create the inline ephemeral volumes that pods request; false refuses new ones',
+    description: 'Inline ephemeral volumes for pods; false refuses new ones',
   },
   inlineDeviceClasses: {
     name: 'inline-device-classes',
     type: list,
     default: [],
-    description: 'Device classes that inline volumes may use besides the default one, separated by commas',
+    description: 'Device classes for inline volumes, besides the default class; comma-separated',
   },
   inlineMaxSize: {
     name: 'inline-max-size',
@@ -108,44 +107,44 @@ const controllerFlags = {
     name: 'enable-webhooks',
     type: onOff,
     default: false,
-    description: "Serve the pod webhook, which writes on pods what the scheduler's extender asks for",
+    description: 'Pod webhook, which annotates pods with the capacity they request, for the scheduler extender',
   },
   webhookAddress: {
     name: 'webhook-addr',
     type: text,
     default: ':9443',
-    description: 'Address on which webhooks are served',
+    description: 'Address to serve webhooks on',
   },
   certDir: {
     name: 'cert-dir',
     type: text,
     default: '/certs',
-    description: 'Directory with tls.crt and tls.key, to serve webhooks with; renewed files are taken up',
+    description: 'Directory with tls.crt and tls.key for webhooks; renewed files are loaded again',
   },
   webhookService: {
     name: 'webhook-service',
     type: text,
     default: '',
     description:
-      'Name that webhooks are called by, <service>.<namespace>.svc: this process makes and renews its certificates itself, and --cert-dir is not used',
+      'DNS name of the webhook Service, <service>.<namespace>.svc; if set, the controller creates and renews its own certificates and ignores --cert-dir',
   },
   skipNodeFinalize: {
     name: 'skip-node-finalize',
     type: onOff,
     default: false,
-    description: 'Let a Node that is deleted go at once, and leave its claims, pods and LogicalVolumes as they are',
+    description: 'No cleanup after a deleted Node: only its finalizer is removed; claims, pods and LogicalVolumes stay',
   },
   leaderElection: {
     name: 'leader-election',
     type: onOff,
     default: true,
-    description: 'Let one of several replicas do what only one may do; all of them serve CSI',
+    description: 'Leader election among replicas; all replicas serve CSI, only the leader runs reconcilers',
   },
   leaderElectionId: {
     name: 'leader-election-id',
     type: text,
     default: 'topolvm',
-    description: 'Name of the Lease that says which one',
+    description: 'Name of the leader-election Lease',
   },
   leaderElectionNamespace: {
     name: 'leader-election-namespace',
@@ -158,19 +157,19 @@ const controllerFlags = {
     name: 'leader-election-lease-duration',
     type: duration,
     default: 15_000,
-    description: 'How long the others wait for a leader that says nothing',
+    description: 'Time that other replicas wait for a leader that does not renew its Lease',
   },
   renewDeadlineMs: {
     name: 'leader-election-renew-deadline',
     type: duration,
     default: 10_000,
-    description: 'How long a leader tries to reach the API server before it stops to lead',
+    description: 'Time that a leader tries to renew its Lease before it gives up leadership',
   },
   retryPeriodMs: {
     name: 'leader-election-retry-period',
     type: duration,
     default: 2_000,
-    description: 'How long between two tries',
+    description: 'Time between two attempts to acquire or renew the Lease',
   },
   metricsAddress,
   secureMetricsServer,
@@ -183,7 +182,7 @@ const schedulerFlags = {
     name: 'config',
     type: text,
     default: '',
-    description: 'File with the address and the divisors of the scores; empty for the defaults',
+    description: 'File with the listen address and the score divisors; empty for the defaults',
   },
   logLevel,
 } as const satisfies Flags;
@@ -193,14 +192,14 @@ const standaloneFlags = {
   config: {
     ...configFlag,
     default: '',
-    description: 'File with the device classes of this machine; without one, volumes are files in /var/lib/moorage',
+    description: 'File with the device classes of this machine; empty for volumes as files in /var/lib/moorage',
   },
   nodeName: {
     name: 'nodename',
     type: text,
     default: '',
     env: 'NODE_NAME',
-    description: "Name of this machine in the topology of its volumes; empty for the machine's own",
+    description: 'Name of this machine in the topology of its volumes; empty for its hostname',
   },
   stateDirectory,
   logLevel,
@@ -208,10 +207,10 @@ const standaloneFlags = {
 
 const uninstallCheckFlags = { kubeconfig, logLevel } as const satisfies Flags;
 
-/** Each process loads its own parts only: a node's memory belongs to its workloads, and people do not like to wait. */
+/** Each command imports only what it needs, to start fast and to save memory on nodes. */
 export const commands: Commands = {
   node: {
-    summary: "serves CSI to the kubelet and manages this node's volumes",
+    summary: 'serve CSI to the kubelet and manage the volumes of this node',
     alias: 'topolvm-node',
     flags: nodeFlags,
     async run(args, { env, version, signal }) {
@@ -231,7 +230,7 @@ export const commands: Commands = {
     },
   },
   lvmd: {
-    summary: 'serves the storage engine alone, on the socket that its configuration names',
+    summary: 'run only the storage engine, on the socket that its configuration names',
     flags: lvmdFlags,
     async run(args, { env, signal }) {
       const flags: FlagValues<typeof lvmdFlags> = parseFlags(lvmdFlags, args, env);
@@ -243,7 +242,7 @@ export const commands: Commands = {
     commands: { health: healthCommand },
   },
   controller: {
-    summary: 'serves CSI to the sidecars, once for the cluster',
+    summary: 'serve CSI to the sidecars, for the whole cluster',
     alias: 'topolvm-controller',
     flags: controllerFlags,
     async run(args, { env, version, signal }) {
@@ -257,7 +256,7 @@ export const commands: Commands = {
     },
   },
   scheduler: {
-    summary: "is kube-scheduler's extender, for clusters without storage capacity tracking",
+    summary: 'run the kube-scheduler extender, for clusters without storage capacity tracking',
     alias: 'topolvm-scheduler',
     flags: schedulerFlags,
     async run(args, { env, signal }) {
@@ -267,7 +266,7 @@ export const commands: Commands = {
     },
   },
   standalone: {
-    summary: 'serves all of CSI for this machine alone, without Kubernetes',
+    summary: 'serve all of CSI for this machine, without Kubernetes',
     flags: standaloneFlags,
     async run(args, { env, version, signal }) {
       const flags: FlagValues<typeof standaloneFlags> = parseFlags(standaloneFlags, args, env);
@@ -282,7 +281,7 @@ export const commands: Commands = {
     },
   },
   'uninstall-check': {
-    summary: 'fails while the cluster has volumes; the chart asks it before it is uninstalled',
+    summary: 'fail if the cluster still has volumes; the chart runs it before an uninstall',
     flags: uninstallCheckFlags,
     async run(args, { env }) {
       const flags: FlagValues<typeof uninstallCheckFlags> = parseFlags(uninstallCheckFlags, args, env);

@@ -85,6 +85,6 @@ export function helpOn({ summary, words = [], flags, run, commands }: Command, p
       ? ['', 'Commands:', ...rows.map(([names = '', summary]) => `  ${names.padEnd(width)}${summary}`)]
       : []),
     ...(flags ? ['', 'Flags:', describeFlags(flags)] : []),
-    ...(commands ? ['', `${name} <command> --help tells more of a command.`] : []),
+    ...(commands ? ['', `Use "${name} <command> --help" for more about a command.`] : []),
   ].join('\n');
 }

@@ -12,14 +12,14 @@ export const engineFlags = {
     name: 'socket',
     type: text,
     default: '/run/topolvm/lvmd.sock',
-    description: 'Unix socket on which the storage engine answers',
+    description: 'Unix socket of the storage engine',
   }),
   output: flag({
     name: 'output',
     short: 'o',
     type: oneOf(['table', 'json']),
     default: 'table',
-    description: 'How to print the result: for people or for programs',
+    description: 'Output format: table for people, json for programs',
   }),
 } as const satisfies Flags;
 
@@ -64,15 +64,15 @@ async function loadServices() {
 }
 
 function explain(obstacle: string, socketPath: string): string {
-  const elsewhere = 'or name its socket with --socket';
+  const elsewhere = 'or pass its socket with --socket';
   switch (obstacle) {
     case 'ENOENT':
-      return `no storage engine runs here: there is no ${socketPath}; start one with moorage lvmd or moorage node, ${elsewhere}`;
+      return `no storage engine is running: there is no ${socketPath}; start one with moorage lvmd or moorage node, ${elsewhere}`;
     case 'ECONNREFUSED':
-      return `the storage engine of ${socketPath} has ended; start it again with moorage lvmd or moorage node, ${elsewhere}`;
+      return `no storage engine listens on ${socketPath}; start it with moorage lvmd or moorage node, ${elsewhere}`;
     case 'EACCES':
-      return `you may not open ${socketPath}; run this as root`;
+      return `no permission to open ${socketPath}; run this command as root`;
     default:
-      return `the storage engine cannot be reached on ${socketPath} (${obstacle}); see whether it runs, ${elsewhere}`;
+      return `cannot reach the storage engine on ${socketPath} (${obstacle}); check that it is running, ${elsewhere}`;
   }
 }

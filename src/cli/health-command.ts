@@ -18,7 +18,7 @@ export const configFlag = flag({
 const flags = { config: configFlag } as const satisfies Flags;
 
 export const healthCommand: Command = {
-  summary: 'asks a running lvmd whether it, and LVM below it, still answer',
+  summary: 'check that a running lvmd, and LVM below it, still answer',
   flags,
   async run(args, { env, print, signal }) {
     const { config } = parseFlags(flags, args, env);
@@ -35,6 +35,6 @@ export class Unhealthy extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(reason: string) {
-    super(`lvmd runs, but cannot serve: ${reason || 'it does not say why; see its log'}`);
+    super(`lvmd runs, but cannot serve: ${reason || 'it gives no reason; see its log'}`);
   }
 }

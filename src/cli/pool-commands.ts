@@ -8,10 +8,10 @@ import { table } from './table.ts';
 const timeoutMs = 30_000;
 
 export const poolCommand: Command = {
-  summary: "shows this node's pools, one a device class",
+  summary: 'list the pools of this node, one per device class',
   commands: {
     ls: {
-      summary: 'lists pools with their room',
+      summary: 'list pools with their size, free space and usage',
       flags: engineFlags,
       async run(args, { env, print, signal }) {
         const { flags } = parseCommandLine(engineFlags, [], args, env);

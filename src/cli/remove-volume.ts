@@ -45,7 +45,7 @@ async function removeWithProgress(engine: EngineClient, volume: Named, surroundi
     while (!isRemoved) isRemoved = await remove(engine, volume, signal);
   } catch (error) {
     if (!signal.aborted) throw error;
-    throw new Interrupted(`nobody waits for ${volume.name} any more; an erasure that has begun goes on`);
+    throw new Interrupted(`stopped waiting for the removal of ${volume.name}; an erasure that has begun goes on`);
   } finally {
     removed.abort();
     await watching;
@@ -75,7 +75,7 @@ async function showErasure(
       if (erasure) progress.update(erasure.doneBytes, erasure.totalBytes);
     }
   } catch (error) {
-    if (!signal.aborted) progress.note(`progress cannot be shown: ${messageOf(error)}`);
+    if (!signal.aborted) progress.note(`cannot show progress: ${messageOf(error)}`);
   }
 }
 
@@ -83,6 +83,8 @@ export class BelongsToClaim extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(name: string, claim: string) {
-    super(`volume ${name} belongs to the claim ${claim}; delete that instead, or pass --force if its cluster is gone`);
+    super(
+      `volume ${name} belongs to the claim ${claim}; delete that instead, or pass --force if its cluster no longer exists`,
+    );
   }
 }

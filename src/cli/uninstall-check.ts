@@ -9,7 +9,7 @@ interface Volumes {
 
 const shown = 5;
 
-/** Refuses while there are volumes: without Moorage they could neither be used nor removed. */
+/** Fails while there are volumes: without Moorage they can be neither used nor removed. */
 export async function checkUninstall(volumes: Volumes): Promise<void> {
   const { items } = await volumes.list(logicalVolumes);
   if (items.length > 0) throw new VolumesLeft(items);
@@ -25,8 +25,8 @@ export class VolumesLeft extends MoorageError {
     });
     const more = volumes.length > shown ? ` and ${volumes.length - shown} more` : '';
     super(
-      `volumes are left: ${names.join(', ')}${more}; delete their claims and snapshots first, ` +
-        'or leave them on their disks for later with: helm uninstall --no-hooks; to stay installed: helm rollback',
+      `the cluster still has volumes: ${names.join(', ')}${more}; delete their claims and snapshots first, ` +
+        'or keep them on their disks with: helm uninstall --no-hooks; to stay installed: helm rollback',
     );
   }
 }

@@ -15,18 +15,18 @@ const deviceClass = flag({
   name: 'device-class',
   type: text,
   default: '',
-  description: 'Device class to take it from; empty for the default class',
+  description: 'Device class of the volume; empty for the default class',
 });
 const tags = flag({
   name: 'tags',
   type: text,
   default: '',
-  description: 'Tags to keep with the volume, separated by commas',
+  description: 'Tags of the volume; comma-separated',
 });
 
 const listFlags = {
   ...engineFlags,
-  deviceClass: flag({ ...deviceClass, description: 'Show this device class only; empty for all' }),
+  deviceClass: flag({ ...deviceClass, description: 'Device class to list; empty for all' }),
 } as const satisfies Flags;
 
 const createFlags = {
@@ -36,7 +36,7 @@ const createFlags = {
     name: 'lvcreate-option-class',
     type: text,
     default: '',
-    description: 'Options of lvcreate, by the name that the configuration gives them',
+    description: 'Name of an lvcreate option class from the configuration',
   }),
   tags,
 } as const satisfies Flags;
@@ -47,9 +47,14 @@ const snapshotFlags = {
     name: 'access',
     type: oneOf(['ro', 'rw']),
     default: 'ro',
-    description: 'ro for a snapshot to look at, rw for a clone to work with',
+    description: 'Access mode: ro for a read-only snapshot, rw for a writable clone',
   }),
-  size: flag({ name: 'size', type: text, default: '', description: 'Size, if it shall be larger than its source' }),
+  size: flag({
+    name: 'size',
+    type: text,
+    default: '',
+    description: 'Size of the copy; empty for the size of its source',
+  }),
   tags,
 } as const satisfies Flags;
 
@@ -59,15 +64,15 @@ const removeFlags = {
     name: 'force',
     type: onOff,
     default: false,
-    description: 'Remove it although it belongs to a claim in Kubernetes',
+    description: 'Removal even of a volume that belongs to a claim in Kubernetes',
   }),
 } as const satisfies Flags;
 
 export const volumeCommand: Command = {
-  summary: "shows and changes this node's volumes",
+  summary: 'list and change the volumes of this node',
   commands: {
     ls: {
-      summary: 'lists volumes',
+      summary: 'list volumes',
       flags: listFlags,
       async run(args, { env, print, signal }) {
         const { flags } = parseCommandLine(listFlags, [], args, env);
@@ -78,7 +83,7 @@ export const volumeCommand: Command = {
       },
     },
     create: {
-      summary: 'makes a volume; once it exists, the same command finds it',
+      summary: 'create a volume; a repeated command shows the existing one',
       words: ['NAME', 'SIZE'],
       flags: createFlags,
       async run(args, surroundings) {
@@ -99,7 +104,7 @@ export const volumeCommand: Command = {
       },
     },
     grow: {
-      summary: 'makes a volume larger; one that is large enough stays as it is',
+      summary: 'grow a volume; one that is large enough keeps its size',
       words: ['NAME', 'SIZE'],
       flags: engineFlags,
       async run(args, surroundings) {
@@ -116,7 +121,7 @@ export const volumeCommand: Command = {
       },
     },
     snapshot: {
-      summary: 'copies a volume as it is now: a snapshot to look at, or a clone to work with',
+      summary: 'create a snapshot or a clone of a volume',
       words: ['SOURCE', 'NAME'],
       flags: snapshotFlags,
       async run(args, surroundings) {
@@ -137,7 +142,7 @@ export const volumeCommand: Command = {
       },
     },
     rm: {
-      summary: 'removes volumes, and their data as their device class says; shows how far that is',
+      summary: 'remove volumes, erase their data if their device class says so, and show the progress',
       words: ['NAME...'],
       flags: removeFlags,
       async run(args, surroundings) {
@@ -179,7 +184,7 @@ function show(volume: ShownVolume, output: 'table' | 'json', { print }: Surround
 
 function sizeOf(text: string): bigint {
   const sizeBytes = parseQuantity(text);
-  if (sizeBytes <= 0n) throw new InvalidInput(`the size cannot be ${text}; ask for more than nothing, such as 10Gi`);
+  if (sizeBytes <= 0n) throw new InvalidInput(`invalid size ${text}: use a size above zero, such as 10Gi`);
   return sizeBytes;
 }
 
