@@ -19,6 +19,7 @@ const parts: Record<string, () => Promise<TestResult>> = {
       ['tsc', '-p', '.'],
       ['oxlint', '--type-aware', '--deny-warnings'],
       ['biome', 'check'],
+      ['knip', '--no-progress'], // files, exports and dependencies that nobody uses
     ];
     let result = nothingRun;
     for (const command of commands) {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Run } from '../base/exec.ts';
-import { Luks, luksDevicePath } from './luks.ts';
+import { luksDevicePath } from '../engine/luks-device.ts';
+import { Luks } from './luks.ts';
 
 const { signal } = new AbortController();
 

@@ -4,6 +4,7 @@ import { MoorageError } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import { VolumeInUse, VolumeNotFound } from '../engine/errors.ts';
+import { luksDevicePath, mappingName } from '../engine/luks-device.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import { encryptedTag, formattedAs, isEncrypted } from '../engine/tags.ts';
 import {
@@ -34,16 +35,6 @@ const timeoutMs = 120_000;
 const [keyRefused, notThere, busy] = [2, 4, 5];
 
 const metadataSchema = v.object({ keyslots: v.record(v.string(), v.unknown()) });
-
-/** Where an encrypted volume is read and written while it is open. */
-export function luksDevicePath(id: VolumeId): string {
-  return `/dev/mapper/${mappingName(id)}`;
-}
-
-/** LVM doubles the dashes of names, so none of its volumes has this one: volume `data` of a group `moorage` is `moorage-data`. */
-function mappingName(id: VolumeId): string {
-  return `moorage-luks-${id}`;
-}
 
 /**
  * LUKS2 on volumes, each with keys of its own. A key comes from the caller with each call and reaches cryptsetup through

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Capacity, Pool, Volume } from '../engine/pool.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
-import { healthy } from './volume-health.ts';
+import { healthy } from '../engine/volume-health.ts';
 import { volumeStats } from './volume-stats.ts';
 
 /** Any filesystem that is mounted for sure. */

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { MoorageError } from '../base/errors.ts';
 import type { Usage, VolumeStats } from '../csi/node/node-volumes.ts';
 import type { Pool, VolumeId } from '../engine/pool.ts';
-import { healthOf, type VolumeHealth } from './volume-health.ts';
+import { healthOf, type VolumeHealth } from '../engine/volume-health.ts';
 
 /** How full the volume at the path is, and whether it is in order; `pool` is the one that has it, if any has. */
 export async function volumeStats(id: VolumeId, path: string, pool: Pool | undefined): Promise<VolumeStats> {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { healthy } from '../../engine/volume-health.ts';
 import {
   VolumeCapability_AccessMode_Mode as Mode,
   Node,
@@ -9,7 +10,6 @@ import {
   VolumeUsage_Unit as Unit,
 } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { serving } from '../../rpc/testing/serving.ts';
-import { healthy } from '../../volumes/volume-health.ts';
 import { nodeService } from './node-service.ts';
 import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from './node-volumes.ts';
 

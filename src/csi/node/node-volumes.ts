@@ -1,4 +1,4 @@
-import type { VolumeHealth } from '../../volumes/volume-health.ts';
+import type { VolumeHealth } from '../../engine/volume-health.ts';
 import type { EphemeralVolume, FilesystemSettings } from '../volume-context.ts';
 import type { BlockUse, FilesystemUse } from '../volume-use.ts';
 

@@ -1,9 +1,9 @@
 import { stat } from 'node:fs/promises';
 import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
-import { luksDevicePath } from '../../filesystem/luks.ts';
 import { mustNotBeBound } from '../bound-device.ts';
 import { CopyNeedsRest, VolumeInUse } from '../errors.ts';
+import { luksDevicePath } from '../luks-device.ts';
 import type { NewSnapshot, VolumeId } from '../pool.ts';
 import { contentTags, sourceTag } from '../tags.ts';
 import { type CopyOptions, copyDevice, VolumeCopies } from '../volume-copies.ts';
