@@ -1,8 +1,8 @@
 // npm test [PART...]: everything that has to be right, with one summary at the end.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
 import { ensureCsiSanity, ensureHelm } from '../worlds/cluster/binaries.ts';
 import { ensureClusterParts } from '../worlds/cluster/cluster.ts';
@@ -94,11 +94,10 @@ for (const { title, error } of total.failures) console.log(`✖ ${title}\n${mess
 console.log(line(total));
 process.exit(total.failed === 0 ? 0 : 1);
 
-/** Those that use one cluster in one process, one after the other, and leave it as it was; and those with their own. */
+/** Files that use the shared cluster run in one process, one after the other, and leave it as it was; others have their own. */
 function clusterFiles(): [readonly string[], readonly string[]] {
-  const sharing = new Set(['changes', 'crash', 'kinds', 'node-removal', 'upgrade', 'volume']);
   const files = globSync('test/cluster/*.test.ts').sort();
-  const shares = (file: string) => sharing.has(basename(file, '.test.ts'));
+  const shares = (file: string) => readFileSync(file, 'utf8').includes("from './shared-cluster.ts'");
   return [files.filter(shares), files.filter((file) => !shares(file))];
 }
 
