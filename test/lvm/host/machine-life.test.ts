@@ -58,7 +58,7 @@ test('a machine that cannot boot says why', async (t) => {
 
 test('a host without the programs that machines need is told what to install', async () => {
   const script = `
-    import { ensureMachineFiles } from '${join(import.meta.dirname, '../../worlds/machine/machine-files.ts')}';
+    import { ensureMachineFiles } from '${join(import.meta.dirname, '../../../worlds/machine/machine-files.ts')}';
     await ensureMachineFiles(console.log);`;
   const asking = run([process.execPath, '--input-type=module', '--eval', script], {
     ...{ env: { PATH: '/nonexistent' }, timeoutMs: 30_000 },
