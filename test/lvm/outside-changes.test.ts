@@ -186,7 +186,9 @@ test('classes of one volume group share its space and its names', async (t) => {
 });
 
 test('a volume group that is made later is told of', async (t) => {
-  const { engine } = await onNewGroup(t);
+  const { engine, pool, vg } = await onNewGroup(t);
+  await command('lvcreate', '-y', '-n', 'first', '-L', '4m', vg);
+  await seen(pool, () => pool.get('first') !== undefined); // LVM's locks are watched by now
   const told = Promise.withResolvers<string>();
   engine.groups.onStranger(told.resolve);
   const late = await volumeGroup(t, { disks: disks().slice(2, 3) });
