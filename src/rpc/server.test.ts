@@ -245,6 +245,8 @@ test('what is no proper call is refused, and the next one is answered', async (t
   assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0]), { 'grpc-encoding': 'gzip' }), '13', 'no gzip at all');
   assert.equal(await grpcStatus(emptyMessage, { 'grpc-timeout': 'soon' }), '13', 'an odd timeout');
   assert.equal(await grpcStatus(emptyMessage, { ':path': '/csi.v1.Identity/Nothing' }), '12', 'no such method');
+  assert.equal(await grpcStatus(emptyMessage, { ':path': '/\xff\xfe' }), '12', 'no text either');
+  assert.equal(await grpcStatus(emptyMessage, { 'x-bin': '!no base64,' }), '0', 'metadata that nobody asks for');
   const { status } = await post(t, socketPath, emptyMessage, { 'content-type': 'text/plain' });
   assert.equal(status[':status'], 415);
   assert.equal((await identity.getPluginInfo({}, { timeoutMs })).name, 'topolvm.io');
