@@ -27,8 +27,8 @@ export async function valuesReference(): Promise<string> {
   );
   return `# Values of the chart
 
-Rendered from \`deploy/helm/moorage/values.schema.json\` by \`npm run manifests\`. A value that is not among these is refused. Those that
-TopoLVM's chart has too mean the same there.
+Generated from \`deploy/helm/moorage/values.schema.json\` by \`npm run manifests\`. The chart rejects values that are not listed here.
+Values that TopoLVM's chart also has mean the same there.
 
 | value | type | default | meaning |
 |---|---|---|---|

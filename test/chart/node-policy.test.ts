@@ -64,37 +64,40 @@ test('an agent answers also for a volume that has another name than its object, 
   await api.admin.create(logicalVolumes, { metadata: { name }, spec: { name, nodeName: own, size: '1Gi' } });
   const status = (client: KubeClient, body: object) =>
     client.patch(logicalVolumes, name, { type: 'merge', body: { status: body } }, { subresource: 'status' });
-  await assertRefused(status(thief, { volumeID: 'from-tags' }), /by the uid of its LogicalVolume/);
+  await assertRefused(status(thief, { volumeID: 'from-tags' }), /only to the uid of the LogicalVolume/);
   await status(api.admin, { volumeID: 'from-tags' });
   await status(thief, { volumeID: 'from-tags', currentSize: '1Gi', code: 0, message: '' });
 });
 
 test("a stolen token cannot touch another node's LogicalVolume", async () => {
-  await assertRefused(answer(thief, other), /LogicalVolumes of its own node only/);
-  await assertRefused(letGo(thief, other), /LogicalVolumes of its own node only/);
+  await assertRefused(answer(thief, other), /only the LogicalVolumes of its own node/);
+  await assertRefused(letGo(thief, other), /only the LogicalVolumes of its own node/);
   const kept = await api.admin.get(logicalVolumes, `on-${other}`);
   assert.deepEqual(kept?.metadata.finalizers, ['topolvm.io/logicalvolume']);
   assert.equal(kept?.status, undefined);
 });
 
 test("a stolen token cannot touch another node's Node", async () => {
-  await assertRefused(patchNode(thief, other, room('0')), /its own Node only/);
-  await assertRefused(patchNode(thief, other, { metadata: { finalizers: [] } }), /its own Node only/);
+  await assertRefused(patchNode(thief, other, room('0')), /only its own Node/);
+  await assertRefused(patchNode(thief, other, { metadata: { finalizers: [] } }), /only its own Node/);
   assert.equal((await api.admin.get(nodes, other))?.metadata.annotations?.['capacity.topolvm.io/ssd'], undefined);
 });
 
 test('a stolen token can do nothing else to its own Node', async () => {
   const onOwn = (body: object) => patchNode(thief, own, body);
-  await assertRefused(onOwn({ spec: { unschedulable: false } }), /annotations and finalizers only/);
-  await assertRefused(onOwn({ spec: { taints: [] } }), /annotations and finalizers only/);
-  await assertRefused(onOwn({ metadata: { labels: { role: 'trusted' } } }), /annotations and finalizers only/);
+  await assertRefused(onOwn({ spec: { unschedulable: false } }), /only annotations and finalizers/);
+  await assertRefused(onOwn({ spec: { taints: [] } }), /only annotations and finalizers/);
+  await assertRefused(onOwn({ metadata: { labels: { role: 'trusted' } } }), /only annotations and finalizers/);
   await assertRefused(onOwn({ metadata: { annotations: { 'example.org/x': '1' } } }), /annotations/);
   await assertRefused(onOwn({ metadata: { finalizers: ['example.org/x'] } }), /finalizers/);
 });
 
 test('a stolen token asks for nothing: no spec is changed, no LogicalVolume made or deleted', async () => {
   const larger = { type: 'merge', body: { spec: { size: '2Gi' } } } as const;
-  await assertRefused(thief.patch(logicalVolumes, `on-${own}`, larger), /it does not ask/);
+  await assertRefused(
+    thief.patch(logicalVolumes, `on-${own}`, larger),
+    /may not create or delete LogicalVolumes, or change their spec/,
+  );
   const wanted = { metadata: { name: 'new' }, spec: { name: 'new', nodeName: own, size: '1Gi' } };
   await assertRefused(thief.create(logicalVolumes, wanted), /forbidden/);
   await assertRefused(thief.delete(logicalVolumes, `on-${own}`), /forbidden/);
@@ -116,8 +119,8 @@ test('a stolen token can reach nothing else: no claim, no secret, no pod', async
 
 test('a token that belongs to no node is worth nothing', async () => {
   const anybody = await chart.clientOf('moorage-node');
-  await assertRefused(answer(anybody, own), /belongs to no node/);
-  await assertRefused(patchNode(anybody, own, room('0')), /belongs to no node/);
+  await assertRefused(answer(anybody, own), /not bound to a node/);
+  await assertRefused(patchNode(anybody, own, room('0')), /not bound to a node/);
 });
 
 test('a token that is bound to the Node itself serves as well', async () => {

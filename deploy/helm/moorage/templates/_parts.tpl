@@ -22,7 +22,7 @@ priorityClassName: {{ .Values.priorityClass.name }}
 {{- end }}
 {{- end }}
 
-{{/* Where a pod may run, as its part of the values says. */}}
+{{/* Where a pod may run, from its section of the values. */}}
 {{- define "moorage.placement" -}}
 {{- with .nodeSelector }}
 nodeSelector:
@@ -34,7 +34,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
-{{/* Replicas on different nodes where there are several; all on one where there is but one. */}}
+{{/* Prefers different nodes for the replicas; a single-node cluster runs them all on one. */}}
 {{- define "moorage.spread" -}}
 podAntiAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
@@ -47,7 +47,7 @@ podAntiAffinity:
             app.kubernetes.io/name: moorage
 {{- end }}
 
-{{/* A process that only speaks with the API server needs no right on its node at all: Pod Security's "restricted". */}}
+{{/* A process that only calls the API server needs no privileges on its node: Pod Security's "restricted". */}}
 {{- define "moorage.restrictedPod" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -68,9 +68,9 @@ capabilities:
 scheme: {{ .Values.metrics.secure | ternary "HTTPS" "HTTP" }}
 {{- end }}
 
-{{/* The agent serves them itself, beside its metrics. */}}
+{{/* The process serves its probes on the metrics port. */}}
 {{- define "moorage.probes" -}}
-# However slow the machine is: until it has started, nothing is wrong.
+# A slow machine is not a failure: the other probes start after this one succeeds.
 startupProbe:
   httpGet:
     path: /healthz
@@ -95,7 +95,7 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
-{{/* To ask the API server whose token it is that comes with a request for metrics, and what its owner may. */}}
+{{/* Authenticates and authorizes requests for metrics: TokenReview and SubjectAccessReview. */}}
 {{- define "moorage.tokenReviewRules" -}}
 {{- if .Values.metrics.secure }}
 - apiGroups: [authentication.k8s.io]

@@ -22,7 +22,7 @@ Takes a dict: root, name, config (its ConfigMap, or "" if lvmd runs on the machi
 {{- $isNone := list "0" "0%" }}
 {{- $endsFirst := not (has (toString $node.maxUnavailable) $isNone) }}
 {{- if and (not $endsFirst) (has (toString $node.maxSurge) $isNone) }}
-{{- fail "no agent could ever be upgraded: set node.maxSurge, or node.maxUnavailable, to more than 0" }}
+{{- fail "agents could never be upgraded: set node.maxSurge, or node.maxUnavailable, to more than 0" }}
 {{- end }}
 apiVersion: apps/v1
 kind: DaemonSet
@@ -36,8 +36,8 @@ spec:
   updateStrategy:
     type: RollingUpdate
     rollingUpdate:
-      # The next agent is started beside the one that serves and stands by. Only when it is ready is that one ended, and the
-      # next takes over at once. One of the two figures has to be 0.
+      # The new agent starts as a standby beside the old one. Once it is ready, the old one is stopped and the new one takes
+      # over at once. Kubernetes requires one of the two values to be 0.
       maxSurge: {{ $endsFirst | ternary 0 $node.maxSurge }}
       maxUnavailable: {{ $node.maxUnavailable }}
   selector:
@@ -68,14 +68,14 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- if $usesLvmOfNode }}
-      # LVM is the node's own: nsenter finds the node's namespaces by its first process.
+      # LVM runs in the node's namespaces, which nsenter finds through PID 1.
       hostPID: true
       {{- end }}
       {{- if $usesLvmOfImage }}
-      # LVM and the node's udev wait for each other with a semaphore that both must see.
+      # LVM and the node's udev synchronize through a semaphore that both must see.
       hostIPC: true
       {{- end }}
-      # Changes under way get 20 s to end.
+      # Running operations get 20 s to finish.
       terminationGracePeriodSeconds: 30
       containers:
         - name: node
@@ -114,36 +114,36 @@ spec:
           resources:
             {{- toYaml $node.resources | nindent 12 }}
           securityContext:
-            # What is mounted here has to appear on the node (Bidirectional, below), which Kubernetes grants to privileged
-            # containers only. It is needed for the devices of volumes that do not exist yet, too.
+            # Mounts made here must appear on the node (Bidirectional, below), which Kubernetes allows only for privileged
+            # containers. Devices of volumes created later need it too.
             privileged: true
             runAsUser: 0
             readOnlyRootFilesystem: true
           volumeMounts:
-            # The kubelet calls the agent on its socket here …
+            # The kubelet calls the agent on its socket here.
             - name: plugin
               mountPath: {{ $pluginDir }}
-            # … and learns here that there is one: no registrar is needed.
+            # The agent registers itself here; no node-driver-registrar is needed.
             - name: registration
               mountPath: {{ $kubelet }}/plugins_registry
-            # Volumes are mounted once below this one, for the node …
+            # Each volume is staged once per node below this directory.
             - name: staging
               mountPath: {{ $kubelet }}/plugins/kubernetes.io/csi
               mountPropagation: Bidirectional
-            # … and from there into each pod.
+            # Each volume is mounted from there into its pods.
             - name: pods
               mountPath: {{ $kubelet }}/pods
               mountPropagation: Bidirectional
-            # The devices of volumes, as they come and go.
+            # Volume devices, which appear and disappear at run time.
             - name: devices
               mountPath: /dev
-            # The control groups of pods, for limits on a volume's reads and writes (io.max).
+            # The cgroups of pods, for I/O limits of volumes (io.max).
             - name: cgroups
               mountPath: /sys/fs/cgroup
-            # lvmd's socket: of the machine's own lvmd, or for people on the node.
+            # lvmd's socket: that of the node's own lvmd, or one for administrators on the node.
             - name: lvmd
               mountPath: {{ dir $node.lvmdSocket }}
-            # What LVM and cryptsetup need while they run.
+            # Runtime state of LVM and cryptsetup.
             - name: run
               mountPath: /run
             {{- if .config }}
@@ -152,21 +152,21 @@ spec:
               readOnly: true
             {{- end }}
             {{- range $index, $path := $directories | uniq }}
-            # A device class of files.
+            # The directory of a file device class.
             - name: files-{{ $index }}
               mountPath: {{ $path }}
-              # A disk that is mounted there later is seen without a restart.
+              # A disk mounted there later becomes visible without a restart.
               mountPropagation: HostToContainer
             {{- end }}
             {{- if $usesLvmOfImage }}
-            # What udev knows of devices.
+            # The udev database.
             - name: udev
               mountPath: /run/udev
               readOnly: true
-            # LVM's locks, so that it and an LVM on the node never work at the same time.
+            # LVM's locks, shared with LVM on the node so that they never run at the same time.
             - name: lvm-locks
               mountPath: /run/lock/lvm
-            # Copies that LVM makes of its metadata before a change. The metadata itself is on the disks.
+            # Backups that LVM makes of its metadata before a change. The metadata itself is on the disks.
             - name: lvm-copies
               mountPath: /etc/lvm/archive
               subPath: archive
