@@ -9,7 +9,7 @@ const run = promisify(execFile);
 export const chartDir = join(import.meta.dirname, '..', '..', 'deploy', 'helm', 'moorage');
 export const namespace = 'moorage-system';
 
-/** An object as it is in a manifest. */
+/** An object of a manifest. */
 export interface Rendered {
   readonly apiVersion: string;
   readonly kind: string;
@@ -17,7 +17,7 @@ export interface Rendered {
   readonly [field: string]: unknown;
 }
 
-/** What helm says; an error has what it complained of in its message. */
+/** Returns helm's output; an error's message contains helm's error. */
 export async function helm(...words: readonly string[]): Promise<string> {
   return (await run(await ensureHelm(), [...words], { maxBuffer: 16 << 20 })).stdout;
 }

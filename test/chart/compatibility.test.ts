@@ -23,9 +23,9 @@ function versionsOf(crd: Rendered): readonly Version[] {
   return (crd['spec'] as { versions: readonly Version[] }).versions;
 }
 
-/** The messages of rules that are new and were thought about: each with why it harms no object, and no agent of before. */
+/** Messages of new rules that were reviewed, each with the reason why it harms no existing object and no older agent. */
 const harmlessRules: ReadonlySet<string> = new Set([
-  // It compares with what was there, and no version of Moorage or TopoLVM has ever changed or removed it.
+  // It compares with the old value, and no version of Moorage or TopoLVM has ever changed or removed it.
   'volumeID cannot be changed once it is set; it says which volume this is',
 ]);
 
@@ -34,12 +34,12 @@ function withoutHarmlessRules(schema: Schema): Schema {
   return { ...schema, 'x-kubernetes-validations': rules.filter(({ message }) => !harmlessRules.has(message)) };
 }
 
-test('LogicalVolumes of the version before can be read, answered and changed, and lose nothing', async () => {
+test('LogicalVolumes of the previous version can be read and updated, and lose nothing', async () => {
   const previous = parse(await read('crd.yaml')) as Rendered;
   const current = find(await render(), 'CustomResourceDefinition', previous.metadata.name);
   for (const { name, served, selectableFields, schema } of versionsOf(previous)) {
     const now = versionsOf(current).find((version) => version.name === name) ?? assert.fail(`there is no ${name}`);
-    assert.ok(now.served || !served, 'agents that are not upgraded yet ask for it');
+    assert.ok(now.served || !served, 'agents that are not upgraded yet use it');
     for (const field of selectableFields) {
       assert.ok(
         now.selectableFields.some(({ jsonPath }) => jsonPath === field.jsonPath),
@@ -49,10 +49,10 @@ test('LogicalVolumes of the version before can be read, answered and changed, an
     assert.deepEqual(harmfulChanges(schema.openAPIV3Schema, withoutHarmlessRules(now.schema.openAPIV3Schema)), []);
   }
   const stored = (crd: Rendered) => versionsOf(crd).find(({ storage }) => storage)?.name;
-  assert.equal(stored(current), stored(previous), 'after a rollback, what was stored has to be readable');
+  assert.equal(stored(current), stored(previous), 'after a rollback, stored objects must be readable');
 });
 
-test('an lvmd.yaml of the version before is read', async () => {
+test('an lvmd.yaml of the previous version is accepted', async () => {
   const { deviceClasses, optionClasses } = parseStorageConfig(await read('lvmd.yaml'));
   assert.deepEqual(
     deviceClasses.map(({ name, type }) => [name, type]),
@@ -66,15 +66,15 @@ test('an lvmd.yaml of the version before is read', async () => {
   assert.equal([...optionClasses].length, 1);
 });
 
-test('a scheduler.yaml of the version before is read', async () => {
+test('a scheduler.yaml of the previous version is accepted', async () => {
   assert.equal(parseSchedulerConfig(await read('scheduler.yaml')).divisors.of('ssd'), 5);
 });
 
-test('values of the version before are accepted', async () => {
+test('values of the previous version are accepted', async () => {
   await helm('template', 'moorage', chartDir, `--values=${path('values.yaml')}`);
 });
 
-test('what would harm objects that are there is found', () => {
+test('schema changes that would harm existing objects are found', () => {
   const old: Schema = {
     type: 'object',
     required: ['name'],

@@ -72,7 +72,7 @@ await eventually('the policy about webhooks is in force', () =>
   ),
 );
 
-test('the API server understands every rule of the policies', async () => {
+test('the API server compiles every rule of the policies', async () => {
   for (const name of ['moorage-controller', 'moorage-webhook', 'moorage-node']) {
     const status = await eventually('it has checked them', async () => {
       const text = await kubectl('get', 'validatingadmissionpolicy', name, '-ojson');
@@ -83,7 +83,7 @@ test('the API server understands every rule of the policies', async () => {
   }
 });
 
-test('the controller tells the API server whom to trust, and nothing else of its webhook', async () => {
+test('the controller can change caBundle of its webhook configuration, and nothing else', async () => {
   const { cert } = await selfSigned({ commonName: 'a', dnsName: 'a', nowMs: Date.now(), validForMs: 60_000 });
   const caBundle = Buffer.from(cert).toString('base64');
   const path = '/webhooks/0/clientConfig/caBundle';
@@ -114,7 +114,7 @@ test('the controller tells the API server whom to trust, and nothing else of its
   await refused(ofWebhook([{ op: 'add', path: '/webhooks/-', value: second }]), onlyTrust);
 });
 
-test('the controller takes finalizers off Nodes, and changes nothing else of them', async () => {
+test('the controller can remove its finalizers from Nodes, and change nothing else', async () => {
   await ofNode({ metadata: { finalizers: ['topolvm.io/node', theirs] } });
   await ofNode({ metadata: { finalizers: [theirs] } });
   await refused(ofNode({ metadata: { finalizers: [] } }), /only its own finalizers/);
@@ -131,7 +131,7 @@ test('the controller takes finalizers off Nodes, and changes nothing else of the
   }
 });
 
-test('of a claim, the controller changes the chosen node and finalizers that are its business', async () => {
+test('the controller can change only the selected node and its own finalizers of a claim', async () => {
   const chosen = (name: string | null) => ({
     metadata: { annotations: { 'volume.kubernetes.io/selected-node': name } },
   });

@@ -12,7 +12,7 @@ const manage = (...words: readonly string[]) =>
 const modes = async () =>
   JSON.parse(await kubectl('get', 'csidriver', 'topolvm.io', '--output=jsonpath={.spec.volumeLifecycleModes}'));
 
-test('inline volumes are switched off by an upgrade that says what Kubernetes needs before it changes anything', async () => {
+test('an upgrade that disables inline volumes says what to delete first, and changes nothing until then', async () => {
   await manage('install', 'moorage', chartDir, '--create-namespace');
   await manage('upgrade', 'moorage', chartDir, '--set=node.inlineVolumes.maxSize=1Gi');
   assert.deepEqual(await modes(), ['Persistent', 'Ephemeral']);

@@ -13,7 +13,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { stage } from '../../worlds/host/progress.ts';
 import { chartDir, helm, namespace } from './chart.ts';
 
-// For two controllers with their sidecars beside each other.
+// Enough for two controllers with their sidecars.
 const cluster = await startCluster({ after }, { nodes: 1, memoryMb: 1536 });
 const { kubectl } = cluster;
 
@@ -21,7 +21,7 @@ await stage('Image', async (say) => {
   const { archive } = await buildImage(join(cluster.dir, 'images'), say);
   for (const node of cluster.nodes) {
     say(`importing on ${node.name}`);
-    const there = join(node.machine.dir, 'moorage.tar'); // a node sees no other files of ours
+    const there = join(node.machine.dir, 'moorage.tar'); // the node sees no other host files
     await link(archive, there);
     await importImages(node, [there]);
   }
@@ -31,7 +31,7 @@ const values = join(cluster.dir, 'values.yaml');
 await writeFile(
   values,
   stringify({
-    image: testValues.image, // the sidecars' are on the nodes from the start
+    image: testValues.image, // the sidecar images are on the nodes from the start
     lvmd: {
       deviceClasses: [
         { name: 'lvm', 'volume-group': volumeGroup, default: true, 'spare-gb': 0 },
@@ -49,7 +49,7 @@ await writeFile(
   }),
 );
 
-/** Helm as an administrator; what does not become ready is told with what its pods say. */
+/** Runs helm as an administrator; if something does not become ready, the error includes the logs of its pods. */
 async function manage(...words: readonly string[]): Promise<void> {
   const admin = [`--kubeconfig=${cluster.kubeconfig}`, `--namespace=${namespace}`, '--timeout=300s'];
   await helm(...words, ...admin).catch(async (error: Error) => {
@@ -57,7 +57,7 @@ async function manage(...words: readonly string[]): Promise<void> {
   });
 }
 
-/** What a person would look at when something does not become ready. */
+/** What an administrator would look at when something does not become ready. */
 async function explain(): Promise<string> {
   const pods = await kubectl('--namespace', namespace, 'describe', 'pods');
   const logs = ['daemonset/moorage-node', 'deployment/moorage-controller'].map((of) =>
@@ -68,7 +68,7 @@ async function explain(): Promise<string> {
   return [pods, ...(await Promise.all(logs)), await cluster.tails()].join('\n');
 }
 
-test('helm install: all pods run, and the node tells its room', async () => {
+test('helm install: all pods run, and the node reports its capacity', async () => {
   await kubectl('apply', `--filename=${cluster.binaries.snapshotManifests}`);
   await kubectl('create', 'namespace', namespace);
   await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=privileged');
@@ -86,7 +86,7 @@ test('helm test: a claim gets a volume, and a pod writes to it', async () => {
   });
 });
 
-test('helm uninstall is refused while there is a volume, and leaves nothing behind once there is none', async () => {
+test('helm uninstall is rejected while there is a volume, and then leaves nothing behind', async () => {
   await cluster.kube.create(logicalVolumes, {
     metadata: { name: 'left' },
     spec: { name: 'left', nodeName: cluster.nodes[0]?.name ?? '', size: '64Mi', deviceClass: 'files' },

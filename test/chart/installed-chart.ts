@@ -10,7 +10,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { type ApiServer, connect, startApiServer, withToken } from '../kube/api-server.ts';
 import { namespace, renderText, type Value } from './chart.ts';
 
-/** The chart's objects on a real API server, with no program running, and whoever has the token of one of its accounts. */
+/** The chart's objects on a real API server, without its programs, and clients with the tokens of its ServiceAccounts. */
 export class InstalledChart {
   readonly api: ApiServer;
   readonly #dir: string;
@@ -20,7 +20,7 @@ export class InstalledChart {
     this.#dir = dir;
   }
 
-  /** One for all tests of a file: to be called at its top. */
+  /** Shared by all tests of a file: call it at the top. */
   static async start(...values: readonly Value[]): Promise<InstalledChart> {
     const api = await startApiServer();
     const dir = await mkdtemp(join(tmpdir(), 'moorage-chart-'));
@@ -40,7 +40,7 @@ export class InstalledChart {
     await this.api.cluster.kubectl('apply', '--server-side', `--filename=${file}`, ...words);
   }
 
-  /** With the token of the agent's pod on a node; the policies are in force from then on. */
+  /** A client with the token of the agent's pod on a node. Resolves when the policies are in force. */
   async agentOf(nodeName: string): Promise<KubeClient> {
     const name = `agent-of-${nodeName}`;
     const pod = {
@@ -60,7 +60,7 @@ export class InstalledChart {
     return connect({ after }, await withToken(this.api.connection, token.trim()));
   }
 
-  /** The API server learns of policies by a watch of its own. */
+  /** The API server learns of policies through a watch, with a delay. */
   async #inForce(agent: KubeClient): Promise<void> {
     const { admin } = this.api;
     const isRefused = (request: Promise<unknown>, words: RegExp) =>

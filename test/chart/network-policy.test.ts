@@ -20,7 +20,7 @@ const metricsFrom = 'networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.
 const monitoring = [{ namespaceSelector: { matchLabels: { name: 'monitoring' } } }];
 const sidecars = ['metrics', 'provisioner', 'resizer', 'snapshotter'];
 
-test('pods call the ports of the API server, at any address unless its addresses are named', async () => {
+test('pods may call the ports of the API server at any address, unless its addresses are listed', async () => {
   const ports = [443, 6443, 16443];
   for (const component of ['controller', 'node']) {
     assert.deepEqual((await policyOf(component)).egress, [{ ports }]);
@@ -31,13 +31,13 @@ test('pods call the ports of the API server, at any address unless its addresses
   assert.deepEqual((await policyOf('scheduler', 'scheduler.enabled=true')).egress, []);
 });
 
-test('metrics are for everybody, unless it is said who may ask', async () => {
+test('everybody can read metrics, unless the values restrict it', async () => {
   assert.deepEqual((await policyOf('node')).ingress, [{ ports: ['metrics'] }]);
   assert.deepEqual((await policyOf('controller')).ingress, [{ ports: sidecars }]);
   assert.deepEqual((await policyOf('node', metricsFrom)).ingress, [{ ports: ['metrics'], from: monitoring }]);
 });
 
-test('whoever may ask for metrics, the webhook and the extender can be called', async () => {
+test('the webhook and the extender can be called even if metrics are restricted', async () => {
   const webhook = 'webhook.podMutatingWebhook.enabled=true';
   assert.deepEqual((await policyOf('controller', webhook, metricsFrom)).ingress, [
     { ports: sidecars, from: monitoring },

@@ -22,7 +22,7 @@ for (const nodeName of [own, other]) {
   uids.set(nodeName, made.metadata.uid);
 }
 
-/** What a thief has: the token of the agent's pod on one node. */
+/** The thief's client: it has the token of the agent's pod on one node. */
 const thief = await chart.agentOf(own);
 
 const answer = (client: KubeClient, nodeName: string) =>
@@ -48,7 +48,7 @@ async function assertRefused(request: Promise<unknown>, reason: RegExp): Promise
   });
 }
 
-test('an agent does its work on its own node: it answers, tells its room, and marks its Node', async () => {
+test('an agent can update the status of its LogicalVolumes, and capacity and finalizer of its Node', async () => {
   await answer(thief, own);
   const heldBy = { metadata: { annotations: { 'moorage.dev/held-by': 'ssd' } } };
   await thief.patch(logicalVolumes, `on-${own}`, { type: 'merge', body: heldBy });
@@ -59,7 +59,7 @@ test('an agent does its work on its own node: it answers, tells its room, and ma
   await letGo(thief, own);
 });
 
-test('an agent answers also for a volume that has another name than its object, and gives none of its own choice', async () => {
+test('an agent can update a LogicalVolume whose volumeID is not its uid, but cannot choose such an ID', async () => {
   const name = 'rebuilt';
   await api.admin.create(logicalVolumes, { metadata: { name }, spec: { name, nodeName: own, size: '1Gi' } });
   const status = (client: KubeClient, body: object) =>
@@ -83,7 +83,7 @@ test("a stolen token cannot touch another node's Node", async () => {
   assert.equal((await api.admin.get(nodes, other))?.metadata.annotations?.['capacity.topolvm.io/ssd'], undefined);
 });
 
-test('a stolen token can do nothing else to its own Node', async () => {
+test('a stolen token can change nothing else on its own Node', async () => {
   const onOwn = (body: object) => patchNode(thief, own, body);
   await assertRefused(onOwn({ spec: { unschedulable: false } }), /only annotations and finalizers/);
   await assertRefused(onOwn({ spec: { taints: [] } }), /only annotations and finalizers/);
@@ -92,7 +92,7 @@ test('a stolen token can do nothing else to its own Node', async () => {
   await assertRefused(onOwn({ metadata: { finalizers: ['example.org/x'] } }), /finalizers/);
 });
 
-test('a stolen token asks for nothing: no spec is changed, no LogicalVolume made or deleted', async () => {
+test('a stolen token cannot change a spec, or create or delete a LogicalVolume', async () => {
   const larger = { type: 'merge', body: { spec: { size: '2Gi' } } } as const;
   await assertRefused(
     thief.patch(logicalVolumes, `on-${own}`, larger),
@@ -103,7 +103,7 @@ test('a stolen token asks for nothing: no spec is changed, no LogicalVolume made
   await assertRefused(thief.delete(logicalVolumes, `on-${own}`), /forbidden/);
 });
 
-test('a stolen token can reach nothing else: no claim, no secret, no pod', async () => {
+test('a stolen token cannot access claims, secrets or pods', async () => {
   const account = `--as=system:serviceaccount:${namespace}:moorage-node`;
   const rights = await kubectl('auth', 'can-i', '--list', '--no-headers', '--namespace', namespace, account);
   const resources = [...rights.matchAll(/^(\S+) .*\[([a-z ]*)\]$/gm)].map(
@@ -117,18 +117,18 @@ test('a stolen token can reach nothing else: no claim, no secret, no pod', async
   ]);
 });
 
-test('a token that belongs to no node is worth nothing', async () => {
+test('a token that is not bound to a node can change nothing', async () => {
   const anybody = await chart.clientOf('moorage-node');
   await assertRefused(answer(anybody, own), /not bound to a node/);
   await assertRefused(patchNode(anybody, own, room('0')), /not bound to a node/);
 });
 
-test('a token that is bound to the Node itself serves as well', async () => {
+test('a token that is bound to the Node itself works too', async () => {
   const bound = await chart.clientOf('moorage-node', '--bound-object-kind=Node', `--bound-object-name=${own}`);
   await patchNode(bound, own, room('2000'));
 });
 
-test('the pods that need no right on their node are admitted where only restricted pods are', async () => {
+test('pods that need no privileges on their node are admitted in a restricted namespace', async () => {
   await kubectl('create', 'namespace', 'restricted');
   await kubectl('label', 'namespace', 'restricted', 'pod-security.kubernetes.io/enforce=restricted');
   const objects = await render('scheduler.enabled=true', 'snapshot.enabled=true');

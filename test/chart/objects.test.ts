@@ -44,12 +44,12 @@ const everything = await render(
   'prometheus.rules.enabled=true',
 );
 
-test('the chart has the version of the program', async () => {
+test('the chart has the same version as the program', async () => {
   const chart = parse(await readFile(join(chartDir, 'Chart.yaml'), 'utf8')) as { version: string; appVersion: string };
   assert.deepEqual([chart.version, chart.appVersion], [manifest.version, manifest.version]);
 });
 
-test('each of our containers is started with a command and flags that it has', () => {
+test('each of our containers is started with a command and flags that exist', () => {
   const pods = everything.filter(({ kind }) => ['Deployment', 'DaemonSet', 'Job'].includes(kind)).map(podOf);
   const ours = pods.flatMap(({ containers }) => containers).filter(({ image }) => image.startsWith('moorage.dev/'));
   assert.equal(ours.length, 4);
@@ -59,7 +59,7 @@ test('each of our containers is started with a command and flags that it has', (
   }
 });
 
-test('what the programs are configured with, they can read', async () => {
+test('the programs accept the configuration that the chart renders', async () => {
   const configured = await render('scheduler.enabled=true', 'lvmd.lvmCommandPrefix={/sbin/lvm}');
   const text = (name: string, file: string) =>
     (find(configured, 'ConfigMap', name)['data'] as Record<string, string>)[file] ?? assert.fail(file);
@@ -68,7 +68,7 @@ test('what the programs are configured with, they can read', async () => {
   assert.equal(parseSchedulerConfig(text('moorage-scheduler', 'scheduler.yaml')).listen, ':8000');
 });
 
-test('only the agent has rights on its node, and no container can write to its image', () => {
+test('only the agent has privileges on its node, and no container can write to its image', () => {
   for (const object of everything.filter(({ kind }) => ['Deployment', 'DaemonSet', 'Job'].includes(kind))) {
     const pod = podOf(object);
     assert.equal(pod.hostNetwork, undefined);
@@ -79,7 +79,7 @@ test('only the agent has rights on its node, and no container can write to its i
   }
 });
 
-test("the key of the webhook is mounted into the controller's container alone", () => {
+test("the webhook's key is mounted only into the controller's container", () => {
   const { containers } = podOf(find(everything, 'Deployment', 'moorage-controller'));
   const holders = containers.filter(({ volumeMounts }) => volumeMounts?.some(({ name }) => name === 'certs'));
   assert.deepEqual(
@@ -88,7 +88,7 @@ test("the key of the webhook is mounted into the controller's container alone", 
   );
 });
 
-test('whose pods wait for the webhook can be limited, and never to those that it needs itself', async () => {
+test('the values limit which pods call the webhook, and pods that the webhook needs never do', async () => {
   const on = 'webhook.podMutatingWebhook.enabled=true';
   const selectors = async (...values: readonly Value[]) => {
     const { webhooks } = find(await render(on, ...values), 'MutatingWebhookConfiguration', 'moorage') as unknown as {
@@ -114,7 +114,7 @@ test('whose pods wait for the webhook can be limited, and never to those that it
   });
 });
 
-test('secure metrics: TLS for probes and Prometheus, and the right to review tokens, all only then', async () => {
+test('only secure metrics turn on TLS for probes and Prometheus, and the right to review tokens', async () => {
   const rights = (objects: readonly Rendered[], name: string) =>
     (find(objects, 'ClusterRole', name)['rules'] as { resources: string[] }[])
       .flatMap(({ resources }) => resources)
@@ -155,7 +155,7 @@ test('secure metrics: TLS for probes and Prometheus, and the right to review tok
   });
 });
 
-test("the node's processes are seen only where its own LVM is used, its semaphores only where it is not", async () => {
+test("the agent shares the node's PID namespace only with the node's LVM, and its IPC namespace only with the image's LVM", async () => {
   const agent = async (...values: readonly Value[]) => {
     const { hostPID = false, hostIPC = false } = podOf(find(await render(...values), 'DaemonSet', 'moorage-node'));
     return { hostPID, hostIPC };
@@ -175,7 +175,7 @@ test("the node's processes are seen only where its own LVM is used, its semaphor
   assert.deepEqual(await agent(...files), { hostPID: false, hostIPC: false });
 });
 
-test('the next agent is started beside the one that serves, unless there is no room for two', async () => {
+test('the new agent starts beside the old one, unless node.maxUnavailable is set', async () => {
   const strategy = async (...values: readonly Value[]) => {
     const { spec } = find(await render(...values), 'DaemonSet', 'moorage-node') as unknown as {
       spec: { updateStrategy: { rollingUpdate: object } };
@@ -187,7 +187,7 @@ test('the next agent is started beside the one that serves, unless there is no r
   assert.deepEqual(await strategy('node.maxUnavailable=20%'), { maxSurge: 0, maxUnavailable: '20%' });
 });
 
-test('the limits of inline volumes reach every agent, and the kubelet knows when there are none', async () => {
+test('the limits of inline volumes reach every agent, and disabled inline volumes are removed from the CSIDriver', async () => {
   const limitsAndModes = async (...values: readonly Value[]) => {
     const objects = await render(...values);
     const { args = [] } = podOf(find(objects, 'DaemonSet', 'moorage-node')).containers[0] ?? {};
@@ -208,7 +208,7 @@ test('the limits of inline volumes reach every agent, and the kubelet knows when
   );
 });
 
-test('the directory of a class of files is the same in the pod as on the node', async () => {
+test('the directory of a file class has the same path in the pod as on the node', async () => {
   const objects = await render(
     'lvmd.deviceClasses[0].name=files',
     'lvmd.deviceClasses[0].type=file',
@@ -225,14 +225,10 @@ test('the directory of a class of files is the same in the pod as on the node', 
   const stateDirectory = args.find((arg) => arg.startsWith('--state-dir='))?.slice('--state-dir='.length);
   const { name } = volumeMounts.find(({ mountPath }) => mountPath === stateDirectory) ?? assert.fail();
   const kept = volumes.find((volume) => volume.name === name);
-  assert.equal(
-    kept?.hostPath?.path,
-    stateDirectory,
-    "what is remembered of it outlives the pod, on the node's own disk",
-  );
+  assert.equal(kept?.hostPath?.path, stateDirectory, "its record outlives the pod, on the node's own disk");
 });
 
-test('other nodes, other disks: each configuration has agents of its own', async () => {
+test('each additional configuration has a DaemonSet of its own', async () => {
   const objects = await render(
     'lvmd.additionalConfigs[0].deviceClasses[0].name=hdd',
     'lvmd.additionalConfigs[0].deviceClasses[0].volume-group=vg-hdd',
@@ -248,12 +244,12 @@ test('other nodes, other disks: each configuration has agents of its own', async
   assert.match(data['lvmd.yaml'] ?? '', /vg-hdd/);
 });
 
-test('uninstalling keeps the kind of object that says where volumes are', () => {
+test('uninstalling keeps the LogicalVolume CRD', () => {
   const crd = find(everything, 'CustomResourceDefinition', 'logicalvolumes.topolvm.io');
   assert.equal(crd.metadata.annotations?.['helm.sh/resource-policy'], 'keep');
 });
 
-test('alerts ask for figures that there are', () => {
+test('alerts use metrics that exist', () => {
   const { groups } = find(everything, 'PrometheusRule', 'moorage')['spec'] as {
     groups: { rules: { alert: string; expr: string }[] }[];
   };
@@ -265,7 +261,7 @@ test('alerts ask for figures that there are', () => {
   }
 });
 
-/** What the controller's ServiceAccount may do, by all roles that it has. */
+/** What all roles of the controller's ServiceAccount allow. */
 async function controllerRights(...values: readonly Value[]): Promise<readonly string[]> {
   const objects = await render(...values);
   const rights = objects
@@ -280,7 +276,7 @@ async function controllerRights(...values: readonly Value[]): Promise<readonly s
   return [...new Set(rights.map(spell))].sort();
 }
 
-test('the controller may change its webhook configuration only where it makes its certificates itself', async () => {
+test('the controller may change its webhook configuration only if it creates its own certificates', async () => {
   const webhook: readonly Value[] = ['webhook.podMutatingWebhook.enabled=true'];
   const ofConfigurations = async (...values: readonly Value[]) =>
     (await controllerRights(...values)).filter((right) => right.includes('mutatingwebhookconfigurations'));
@@ -292,7 +288,7 @@ test('the controller may change its webhook configuration only where it makes it
   assert.deepEqual(await ofConfigurations(), []);
 });
 
-test('a controller that only takes finalizers off Nodes can delete no claim and no pod', async () => {
+test('a controller that only removes finalizers from Nodes can delete no claim and no pod', async () => {
   const skipping = new Set(await controllerRights('controller.nodeFinalize.skipped=true'));
   const spared = (await controllerRights()).filter((right) => !skipping.has(right));
   assert.deepEqual(spared, [

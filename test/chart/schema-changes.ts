@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** The parts of a CRD's schema that this looks into; all others are compared as they are. */
+/** The parts of a CRD's schema that are compared in detail; all others must be equal. */
 export interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
@@ -10,9 +10,8 @@ export interface Schema {
 }
 
 /**
- * What an object of the old schema could suffer under the new one: a field that is forgotten, is needed all of a sudden,
- * or is held to another rule. New fields and new words for old ones are no harm. A rule that was changed may well be
- * harmless, too, but somebody has to think about it.
+ * How the new schema could harm an object of the old one: a field was dropped, became required, or has another rule. New
+ * fields and new descriptions are harmless. A changed rule may be harmless too, but somebody has to review it.
  */
 export function harmfulChanges(old: Schema, current: Schema, path = ''): readonly string[] {
   const { properties = {}, required = [], enum: allowed, description: _, ...rules } = old;

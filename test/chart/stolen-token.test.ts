@@ -30,7 +30,7 @@ const { admin, cluster } = chart.api;
 const theirFinalizer = 'example.com/theirs';
 const forever = new AbortController().signal;
 
-/** Whose token is stolen, whom the thief is after, and a node that is given up. */
+/** The node whose token is stolen, the thief's target, and a node that is deleted. */
 const [own, other, doomed] = ['node-of-the-thief', 'node-of-the-victim', 'doomed'] as const;
 for (const name of [own, other, doomed]) {
   const labels = { 'kubernetes.io/hostname': name };
@@ -85,7 +85,7 @@ const doors = ([nodes, logicalVolumes] as readonly Resource<KubeObject>[]).flatM
   ([undefined, 'status'] as const).map((subresource) => ({ resource, subresource })),
 );
 
-/** Tries a change by every write that there is, on every Node and LogicalVolume. */
+/** Tries a change with every kind of write, on every Node and LogicalVolume. */
 async function attempt(by: KubeClient, change: object): Promise<void> {
   for (const { resource, subresource } of doors) {
     const { items } = await admin.list(resource);
@@ -100,7 +100,7 @@ async function attempt(by: KubeClient, change: object): Promise<void> {
   }
 }
 
-/** Whether it was accepted does not matter, only what has become of the cluster; but it must have been judged. */
+/** The write may succeed or not, since only the resulting state counts; but the API server must have decided on it. */
 async function refusedOrNot(request: Promise<unknown>): Promise<void> {
   try {
     await request;
@@ -109,7 +109,7 @@ async function refusedOrNot(request: Promise<unknown>): Promise<void> {
   }
 }
 
-/** All that anybody's data depends on: not what Kubernetes' own controllers write meanwhile, nor what a Node says of itself. */
+/** Everything that somebody's data depends on, without what Kubernetes' controllers write and what a Node reports about itself. */
 async function world(): Promise<Readonly<Record<string, unknown>>> {
   const all: Record<string, unknown> = {};
   const note = <T extends KubeObject>(
@@ -148,9 +148,9 @@ const owner = (name: string, uid: string, its: object = {}) => ({
 });
 const annotated = (annotations: object) => ({ metadata: { annotations } });
 
-/** What a thief wants, and what they would write for it. */
+/** A thief's goals, and the writes that would reach them. */
 const goals: Readonly<Record<string, readonly object[]>> = {
-  "read another tenant's data, by a volume that passes for theirs": [
+  "read another tenant's data through a volume that poses as theirs": [
     { status: { volumeID: victim } },
     { status: { volumeID: victim, currentSize: '1Gi', code: 0 } },
     annotated({ 'moorage.dev/content-source': `volume/${victim}` }),
@@ -158,16 +158,16 @@ const goals: Readonly<Record<string, readonly object[]>> = {
     { spec: { source: 'pvc-db', accessType: 'rw' } },
     { spec: { name: 'pvc-db' } },
   ],
-  "have another tenant's volume made or kept on the thief's node": [
+  "get another tenant's volume created or kept on the thief's node": [
     { spec: { nodeName: own } },
     { metadata: { labels: { [topologyKey]: other } } },
     { metadata: { labels: { 'kubernetes.io/hostname': other, 'node-role.kubernetes.io/control-plane': '' } } },
   ],
-  'have volumes or their Node deleted by the garbage collector': [
+  'get volumes or their Node deleted by the garbage collector': [
     owner('not-there', randomUUID()),
     owner(other, randomUUID(), { blockOwnerDeletion: true, controller: true }),
   ],
-  'have a volume forgotten, so that it is made again or left on the disks': [
+  'make the cluster forget a volume, so that it is created again or left on the disks': [
     { status: { volumeID: '' } },
     { status: { volumeID: null } },
     { status: null },
@@ -175,7 +175,7 @@ const goals: Readonly<Record<string, readonly object[]>> = {
     annotated({ 'topolvm.io/pendingdeletion': 'true' }),
     annotated({ 'topolvm.io/resize-requested-at': 'now' }),
   ],
-  'have objects deleted or kept by whoever goes by labels, annotations and finalizers': [
+  'get objects deleted or kept by controllers that follow labels, annotations and finalizers': [
     { metadata: { labels: { 'app.kubernetes.io/instance': 'pruned' } } },
     annotated({ 'argocd.argoproj.io/tracking-id': 'pruned' }),
     annotated({ 'kubectl.kubernetes.io/last-applied-configuration': '{}' }),
@@ -194,7 +194,7 @@ const goals: Readonly<Record<string, readonly object[]>> = {
   'get more space, or less for others': [{ spec: { size: '2Gi' } }, { spec: { deviceClass: 'other' } }],
 };
 
-test('these are all the writes that a token can try', async () => {
+test('the attempts of this file cover every write that RBAC allows the token', async () => {
   const rights = rightsOf(find(await render('metrics.secure=true'), 'ClusterRole', 'moorage-node'));
   const writes = rights.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).map(spell);
   const questions = ['create tokenreviews.authentication.k8s.io', 'create subjectaccessreviews.authorization.k8s.io'];
@@ -202,12 +202,12 @@ test('these are all the writes that a token can try', async () => {
     'patch logicalvolumes.topolvm.io',
     'patch logicalvolumes/status.topolvm.io',
     'patch nodes',
-    ...questions, // they are answered, and change nothing
+    ...questions, // these only ask a question, and change nothing
   ]);
 });
 
 for (const [goal, changes] of Object.entries(goals)) {
-  test(`a stolen token does not help to ${goal}`, async () => {
+  test(`a stolen token cannot be used to ${goal}`, async () => {
     const before = await world();
     for (const change of changes) {
       await attempt(thief, change);
@@ -216,18 +216,18 @@ for (const [goal, changes] of Object.entries(goals)) {
   });
 }
 
-test('a stolen token changes nothing else that the metadata of an object can hold', async () => {
+test('a stolen token cannot change any other field of the metadata', async () => {
   const before = await world();
   const fields = await metadataFields();
   assert.ok(fields.has('ownerReferences') && fields.has('labels'));
   for (const [name, value] of fields) {
-    if (name === 'annotations' || name === 'finalizers') continue; // some of those are the agent's own
+    if (name === 'annotations' || name === 'finalizers') continue; // some of these belong to the agent
     await attempt(thief, { metadata: { [name]: value } });
     assert.deepEqual(await world(), before, name);
   }
 });
 
-test("whatever a thief has tried, another's volume is found where it is", async (t) => {
+test("after all attempts of a thief, another node's volume is still found", async (t) => {
   const watched = new Informer({ client: admin, resource: logicalVolumes, clock: systemClock, log: silentLog });
   watched.start();
   t.after(() => watched.stop());
@@ -236,13 +236,13 @@ test("whatever a thief has tried, another's volume is found where it is", async 
   assert.deepEqual([found?.metadata.name, found?.spec.nodeName], ['pvc-db', other]);
 });
 
-test('whatever a thief has tried, the garbage collector deletes none of it', async () => {
+test('after all attempts of a thief, the garbage collector deletes nothing', async () => {
   const before = Object.keys(await world());
   const name = 'canary';
   const { ownerReferences } = owner('not-there', randomUUID()).metadata;
   await admin.create(configMaps, { metadata: { name, namespace: shop, ownerReferences } });
   await eventually(
-    'it deletes what has no owner',
+    'it deletes objects whose owner is gone',
     async () => (await admin.get(configMaps, name, { namespace: shop })) === undefined,
   );
   const after = await world();
@@ -253,7 +253,7 @@ test('whatever a thief has tried, the garbage collector deletes none of it', asy
   assert.deepEqual(deleted, []);
 });
 
-test("a thief whose Node is deleted takes nobody else's claim along", async () => {
+test("deleting the thief's Node deletes no claim of another node", async () => {
   const agent = await chart.agentOf(doomed);
   await attempt(agent, { status: { volumeID: victim } });
   await attempt(agent, { spec: { nodeName: other } });
@@ -264,7 +264,7 @@ test("a thief whose Node is deleted takes nobody else's claim along", async () =
   assert.deepEqual(kept.sort(), ['pvc-db', 'pvc-loot']);
 });
 
-/** What the API server takes as metadata, by its own description, with a value of the right kind for each. */
+/** The metadata fields in the API server's OpenAPI document, each with a value of the right type. */
 async function metadataFields(): Promise<ReadonlyMap<string, unknown>> {
   interface Schema {
     readonly type?: string;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chartDir, helm, render, type Value } from './chart.ts';
 
-test('helm lint finds nothing wrong', async () => {
+test('helm lint reports no problem', async () => {
   await helm('lint', '--strict', chartDir);
 });
 
@@ -66,7 +66,7 @@ const bad: Record<string, { readonly values: readonly Value[]; readonly says: Re
     values: ['lvmd.deviceClasses[0].name=ssd'],
     says: /missing property 'volume-group'/,
   },
-  'a class of files without a directory': {
+  'a file class without a directory': {
     values: ['lvmd.deviceClasses[0].name=files', 'lvmd.deviceClasses[0].type=file'],
     says: /missing property 'path'/,
   },
@@ -79,35 +79,38 @@ const bad: Record<string, { readonly values: readonly Value[]; readonly says: Re
     says: /missing property 'thin-pool'/,
   },
   'no class at all': { values: ['lvmd.deviceClasses=null'], says: /deviceClasses|device-classes/ },
-  'a kubelet directory that is none': { values: ['node.kubeletWorkDirectory=kubelet'], says: /kubeletWorkDirectory/ },
-  'a filesystem that we cannot make': {
+  'a kubelet directory that is not an absolute path': {
+    values: ['node.kubeletWorkDirectory=kubelet'],
+    says: /kubeletWorkDirectory/,
+  },
+  'an unsupported filesystem': {
     values: ['storageClasses[0].name=a', 'storageClasses[0].storageClass.fsType=zfs'],
     says: /fsType/,
   },
-  'a reclaim policy that Kubernetes does not know': {
+  'an unknown reclaim policy': {
     values: ['storageClasses[0].name=a', 'storageClasses[0].storageClass.reclaimPolicy=Recycle'],
     says: /reclaimPolicy/,
   },
   'no replica': { values: ['controller.replicaCount=0'], says: /replicaCount/ },
-  'an upgrade that could not go on': {
+  'an upgrade that could never make progress': {
     values: ['node.maxSurge=0%'],
     says: /set node\.maxSurge, or node\.maxUnavailable/,
   },
-  'a size that is none': { values: ['node.inlineVolumes.maxSize=large'], says: /maxSize/ },
+  'an invalid size': { values: ['node.inlineVolumes.maxSize=large'], says: /maxSize/ },
   'metrics for which Prometheus has no token': {
     values: ['metrics.secure=true', 'prometheus.podMonitor.enabled=true'],
     says: /set prometheus\.podMonitor\.authorization/,
   },
-  'an address without its length': { values: ['networkPolicy.apiServerCIDRs={10.0.0.1}'], says: /apiServerCIDRs/ },
-  'a log level that there is not': { values: ['node.logLevel=loud'], says: /logLevel/ },
-  'a certificate that nobody trusts': {
+  'a CIDR without its prefix length': { values: ['networkPolicy.apiServerCIDRs={10.0.0.1}'], says: /apiServerCIDRs/ },
+  'an unknown log level': { values: ['node.logLevel=loud'], says: /logLevel/ },
+  'a certificate without a trusted CA': {
     values: ['webhook.podMutatingWebhook.enabled=true', 'webhook.secretName=own'],
     says: /set webhook\.caBundle/,
   },
 };
 
 for (const [what, { values, says }] of Object.entries(bad)) {
-  test(`${what}: refused, and told why`, async () => {
+  test(`${what}: rejected with the reason`, async () => {
     await assert.rejects(render(...values), (error: Error) => {
       assert.match(error.message, says);
       return true;

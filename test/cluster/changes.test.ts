@@ -13,14 +13,14 @@ import { TestNamespace } from './test-namespace.ts';
 const write = 'dd if=/dev/urandom of=/data/file bs=64k count=64 2>/dev/null && sync';
 const sum = 'sha256sum </data/file';
 
-describe('what happens to a volume in its life', () => {
+describe('changes to a volume', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
     ({ cluster, moorage } = await sharedCluster());
   });
 
-  describe('beside each other', { concurrency: 4 }, () => {
+  describe('in parallel', { concurrency: 4 }, () => {
     for (const [filesystem, from, to, toMebibytes] of [
       ['ext4', '100Mi', '200Mi', 200],
       ['xfs', '300Mi', '400Mi', 400],
@@ -29,7 +29,7 @@ describe('what happens to a volume in its life', () => {
       test(`${filesystem} grows while a pod writes to it`, async () => {
         const its = await TestNamespace.create(cluster, `grow-${filesystem}`);
         await its.claim('data', { storageClass: `moorage-${filesystem}`, size: from });
-        // Each line says its number, so that one that is lost, torn or doubled shows. The node has one processor for all.
+        // Lines are numbered, so that a lost, torn or duplicate one shows. It pauses because the node has one processor.
         const script =
           'i=0; while :; do i=$((i+1)); echo "line $i" >>/data/log; [ $((i%50)) != 0 ] || sleep 0.05; done';
         await its.pod('writer', { claims: { '/data': 'data' }, script });
@@ -58,7 +58,7 @@ describe('what happens to a volume in its life', () => {
       await its.empty();
     });
 
-    test('a volume that nobody uses grows, and its filesystem with the next pod', async () => {
+    test('an unused volume grows, and its filesystem grows with the next pod', async () => {
       const its = await TestNamespace.create(cluster, 'grow-later');
       const pod = { claims: { '/data': 'data' } };
       await its.claim('data');
@@ -78,7 +78,7 @@ describe('what happens to a volume in its life', () => {
       await its.empty();
     });
 
-    test('a snapshot keeps the moment; restored and cloned volumes live on their own', async () => {
+    test('a snapshot keeps its point in time; restored and cloned volumes are independent', async () => {
       const its = await TestNamespace.create(cluster, 'copies');
       const thin = { storageClass: 'moorage-thin' };
       await its.claim('data', thin);
@@ -109,7 +109,7 @@ describe('what happens to a volume in its life', () => {
       await its.empty();
     });
 
-    test('a pod whose claim is a copy comes to the node of the source, wherever it was scheduled first', async () => {
+    test('a pod whose claim is a copy runs on the node of the source, wherever it was scheduled first', async () => {
       const its = await TestNamespace.create(cluster, 'elsewhere');
       const thin = { storageClass: 'moorage-thin' };
       await its.claim('data', { ...thin, node: 'node-a' });
@@ -126,7 +126,7 @@ describe('what happens to a volume in its life', () => {
       await its.empty();
     });
 
-    test('a thick volume cannot be copied, and says what can', async () => {
+    test('a copy of a thick volume is rejected, and the error says which volumes can be copied', async () => {
       const its = await TestNamespace.create(cluster, 'thick');
       await its.claim('data', { node: 'node-a' });
       await its.volumeId('data');
@@ -136,7 +136,7 @@ describe('what happens to a volume in its life', () => {
       await its.empty();
     });
 
-    test('limits of a VolumeAttributesClass reach the pod, and change with it', async () => {
+    test('limits of a VolumeAttributesClass apply to the pod, and change with the class', async () => {
       await createAttributesClass(cluster, 'slow', '10Mi', '100');
       await createAttributesClass(cluster, 'slower', '1Mi', '50');
       const its = await TestNamespace.create(cluster, 'limits');
@@ -156,7 +156,7 @@ describe('what happens to a volume in its life', () => {
     });
   });
 
-  test('nothing of all that is left on the nodes', () => nothingLeft(cluster, moorage));
+  test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });
 
 async function limitsBecome(node: ClusterNode, podUid: string, ...limits: string[]): Promise<void> {

@@ -14,19 +14,19 @@ import { TestNamespace } from './test-namespace.ts';
 const write = (path: string) =>
   `dd if=/dev/urandom of=${path} bs=64k count=32 2>/dev/null && sync && sha256sum <${path}`;
 
-describe('an agent that ends in the middle of everything', () => {
+describe('an agent that ends in the middle of its work', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
     ({ cluster, moorage } = await sharedCluster());
   });
 
-  describe('by itself', { concurrency: 2 }, () => {
+  describe('in parallel', { concurrency: 2 }, () => {
     for (const [fate, nodeName] of [
       ['killed', 'node-a'],
       ['replaced', 'node-b'],
     ] as const) {
-      test(`${fate} while it creates, formats, grows, copies and removes: all of it ends as it should`, async () => {
+      test(`an agent ${fate} while it creates, formats, grows, copies and removes volumes: every operation completes`, async () => {
         const node = cluster.node(nodeName);
         const agent = new AgentFaults(cluster, moorage, node);
         const its = await TestNamespace.create(cluster, fate);
@@ -94,7 +94,7 @@ describe('an agent that ends in the middle of everything', () => {
       });
     }
 
-    /** Each volume that was asked for is there once, and nothing else. */
+    /** Each requested volume exists exactly once, and nothing else does. */
     async function onDiskAsAsked(nodeName: string): Promise<void> {
       const found = await cluster.node(nodeName).shell('lvs --noheadings -o lv_name');
       const names = found.split(/\s+/).filter((name) => name !== '' && name !== thin.pool);
@@ -103,5 +103,5 @@ describe('an agent that ends in the middle of everything', () => {
     }
   });
 
-  test('nothing of all that is left on the nodes', () => nothingLeft(cluster, moorage));
+  test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });

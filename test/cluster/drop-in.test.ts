@@ -17,7 +17,7 @@ const write = (path: string) =>
 const blockSum = 'sync && dd if=/dev/xvda bs=64k count=32 2>/dev/null | sha256sum';
 const mebibytes = 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2';
 
-/** One node is enough: what matters is who serves it. */
+/** One node is enough: the test is about which driver serves it. */
 describe('from TopoLVM to Moorage and back', () => {
   let cluster: Cluster;
   let topolvm: Topolvm;
@@ -53,7 +53,7 @@ describe('from TopoLVM to Moorage and back', () => {
     block: { devices: { '/dev/xvda': 'block' } },
   };
 
-  test('TopoLVM makes volumes and a snapshot', async () => {
+  test('TopoLVM creates volumes and a snapshot', async () => {
     await its.claim('thick', { storageClass: 'thick' });
     await its.claim('thin', { storageClass: 'thin-xfs', size: '300Mi' });
     await its.claim('block', { storageClass: 'thick', volumeMode: 'Block' });
@@ -68,14 +68,14 @@ describe('from TopoLVM to Moorage and back', () => {
     sums['thin'] = await its.sh('thin', write('/data/file'));
   });
 
-  test('Moorage takes its place while the pods run on', async () => {
+  test('Moorage replaces TopoLVM while the pods keep running', async () => {
     await topolvm.stop();
-    await cluster.kubectl('delete', 'csidriver', driverName); // how volumes are used cannot be changed in it
+    await cluster.kubectl('delete', 'csidriver', driverName); // its lifecycle modes are immutable
     moorage = await Moorage.install(cluster, { takeOver: true });
     await intact();
   });
 
-  test('Moorage grows, mounts, restores, copies and removes what TopoLVM made', async () => {
+  test('Moorage grows, mounts, restores, copies and removes volumes of TopoLVM', async () => {
     await its.grow('thick', '200Mi');
     await its.grown('thick', '200Mi');
     assert.ok(Number(await its.sh('thick', mebibytes)) > 160, 'in the pod that TopoLVM mounted it for');
@@ -96,7 +96,7 @@ describe('from TopoLVM to Moorage and back', () => {
     await onDisk(5);
   });
 
-  test('TopoLVM takes over again, once the pods are gone', async () => {
+  test('TopoLVM takes over again once the pods are gone', async () => {
     await its.kubectl('delete', 'pod', '--all');
     await unstaged();
     await moorage.uninstall();
@@ -135,7 +135,7 @@ describe('from TopoLVM to Moorage and back', () => {
     });
   }
 
-  /** TopoLVM never unmounts what it did not mount: the kubelet has to have let go of everything. */
+  /** TopoLVM never unmounts what it did not mount, so the kubelet must have unmounted everything before. */
   async function unstaged(): Promise<void> {
     const [node] = cluster.nodes;
     await eventually('nothing is staged', async () => {

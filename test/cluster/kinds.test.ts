@@ -37,13 +37,13 @@ describe('every kind of volume', () => {
     },
   };
 
-  describe('beside each other', { concurrency: 5 }, () => {
+  describe('in parallel', { concurrency: 5 }, () => {
     for (const [filesystem, size] of [
       ['ext4', '100Mi'],
       ['xfs', '300Mi'],
       ['btrfs', '200Mi'],
     ] as const) {
-      test(`${filesystem} keeps its data, and a pod may only read it`, async () => {
+      test(`${filesystem} keeps its data, and a pod can mount it read-only`, async () => {
         const its = await TestNamespace.create(cluster, filesystem);
         const pod = { claims: { '/data': 'data' } };
         await its.claim('data', { storageClass: `moorage-${filesystem}`, size });
@@ -78,7 +78,7 @@ describe('every kind of volume', () => {
       await its.empty();
     });
 
-    test('a class chooses how the filesystem is made and whom it belongs to', async () => {
+    test('a StorageClass sets mkfs options, and owner and mode of the root directory', async () => {
       const its = await TestNamespace.create(cluster, 'private');
       await its.claim('data', { storageClass: 'private' });
       await its.pod('first', { claims: { '/data': 'data' } });
@@ -106,7 +106,7 @@ describe('every kind of volume', () => {
       await its.empty();
     });
 
-    test('a pod that requests too much inline is told what to change', async () => {
+    test('a pod whose inline volume is too large gets an event that says what to change', async () => {
       const its = await TestNamespace.create(cluster, 'greedy');
       const refusals = [
         [{ 'topolvm.io/size': '11' }, /11 GiB .*10 GiB is the limit.*node\.inlineVolumes\.maxSize/],
@@ -132,7 +132,7 @@ describe('every kind of volume', () => {
       await its.empty();
     });
 
-    test('ReadWriteOncePod lets in one pod at a time', async () => {
+    test('ReadWriteOncePod admits one pod at a time', async () => {
       const its = await TestNamespace.create(cluster, 'once');
       const pod = { claims: { '/data': 'data' } };
       await its.claim('data', { accessMode: 'ReadWriteOncePod' });
@@ -159,7 +159,7 @@ describe('every kind of volume', () => {
       await its.empty();
     });
 
-    test('with Immediate binding the volume is there before the pod, which follows it', async () => {
+    test('with Immediate binding the volume exists before the pod, which is scheduled to its node', async () => {
       const its = await TestNamespace.create(cluster, 'now');
       await its.claim('data', { storageClass: 'now' });
       const id = await its.volumeId('data');
@@ -172,7 +172,7 @@ describe('every kind of volume', () => {
       await its.empty();
     });
 
-    test('a claim of a class that no node offers says so', async () => {
+    test('a claim of a device class that no node has gets an event that says so', async () => {
       const its = await TestNamespace.create(cluster, 'absent');
       await its.claim('data', { storageClass: 'absent' });
       await its.event('PersistentVolumeClaim/data', /device class nvme/);
@@ -180,7 +180,7 @@ describe('every kind of volume', () => {
     });
   });
 
-  test('a full pool says so, and goes on when space is freed', async () => {
+  test('a claim on a full pool gets an event, and is served when space is freed', async () => {
     const its = await TestNamespace.create(cluster, 'full');
     for (const node of cluster.nodes) await its.claim(`filler-${node.name}`, { node: node.name, size: '7Gi' });
     for (const node of cluster.nodes) await its.volumeId(`filler-${node.name}`);
@@ -200,5 +200,5 @@ describe('every kind of volume', () => {
     await its.empty();
   });
 
-  test('nothing of all that is left on the nodes', () => nothingLeft(cluster, moorage));
+  test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });

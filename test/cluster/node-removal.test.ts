@@ -11,7 +11,7 @@ import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { StatefulSet } from './stateful-set.ts';
 
-describe('a node that goes', () => {
+describe('a node that is removed', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
@@ -24,7 +24,7 @@ describe('a node that goes', () => {
     });
   });
 
-  test('its workloads begin anew elsewhere, and what is to be retained waits for its return', async () => {
+  test('its workloads start again elsewhere, and retained volumes wait for its return', async () => {
     const [leaving, staying] = cluster.nodes;
     assert.ok(leaving && staying);
     await cluster.kubectl('cordon', staying.name);
@@ -67,7 +67,7 @@ describe('a node that goes', () => {
     await kept.delete();
     const release = [{ op: 'remove', path: '/spec/claimRef' }];
     await cluster.kubectl('patch', 'pv', keptVolume, '--type=json', `-p=${JSON.stringify(release)}`);
-    await cluster.kubectl('cordon', staying.name); // so that the new claim takes the old volume
+    await cluster.kubectl('cordon', staying.name); // so that the new claim binds to the old volume
     const returned = await StatefulSet.create(cluster, 'kept', { storageClass: 'retained' });
     await returned.ready();
     assert.equal((await returned.lines())[0], written, 'its data is there again');
@@ -79,7 +79,7 @@ describe('a node that goes', () => {
       await cluster.kube.patch(persistentVolumes, metadata.name, { type: 'merge', body: toRemove });
     }
     for (const set of [plain, returned]) await set.delete();
-    await leaving.shell(`lvremove -qy ${volumeGroup}/${ids[0]}`); // nobody's since its Node was deleted
+    await leaving.shell(`lvremove -qy ${volumeGroup}/${ids[0]}`); // nobody owns it since its Node was deleted
     await nothingLeft(cluster, moorage);
   });
 });

@@ -16,7 +16,7 @@ import { rightsOf, spell, uses } from './rights.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { TestNamespace } from './test-namespace.ts';
 
-/** What the chart renders with all that can be switched on. */
+/** What the chart renders with every feature enabled. */
 const rendered = await render(
   'snapshot.enabled=true',
   'webhook.podMutatingWebhook.enabled=true',
@@ -24,7 +24,7 @@ const rendered = await render(
 );
 const roles = rendered.filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole');
 
-/** The programs of the controller's pod share an account, and say who they are. */
+/** The programs of the controller's pod share a ServiceAccount; their user agents differ. */
 function programOf(role: Rendered): RegExp {
   const [, sidecar] = /^moorage-(csi-.*)$/.exec(role.metadata.name) ?? [];
   return sidecar ? new RegExp(`^${sidecar}/`) : /^moorage$/;
@@ -37,18 +37,18 @@ function accountOf(role: Rendered): string {
   return `system:serviceaccount:${namespace}:${subjects[0].name}`;
 }
 
-describe('two controllers, and everything that Moorage can do', () => {
+describe('two controllers, and every feature of Moorage', () => {
   let audit: AuditLog;
   let cluster: Cluster;
   let moorage: Moorage;
   let its: TestNamespace;
-  /** Where the controller dies that does the work, and where the other one is. */
+  /** The node of the leading controller, which dies, and the node of the other one. */
   let dying: ClusterNode;
   let other: ClusterNode;
 
   before(async () => {
     audit = await AuditLog.create(namespace);
-    // On API servers that can, a watch begins with a list of its own; on others, watchers have to list first.
+    // Newer API servers start a watch with a list; on others, watchers must list first.
     const apiServerFlags = [...audit.apiServerFlags, '--feature-gates=WatchList=false'];
     cluster = await Cluster.start({ nodes: 2, memoryMb: 1536, apiServerFlags });
     moorage = await Moorage.install(cluster, {
@@ -60,7 +60,7 @@ describe('two controllers, and everything that Moorage can do', () => {
       },
     });
     its = await TestNamespace.create(cluster, 'everything');
-    // What the webhook writes on pods is for clusters with the scheduler's extender.
+    // The webhook's annotations on pods are for clusters with the scheduler extender.
     await cluster.kubectl('label', 'namespace', its.name, 'topolvm.io/webhook=ignore');
   });
   after(async () => {
@@ -68,7 +68,7 @@ describe('two controllers, and everything that Moorage can do', () => {
     await audit.remove();
   });
 
-  test('a volume is made, limited, grown, copied and removed', async () => {
+  test('a volume is created, limited, grown, copied and removed', async () => {
     await createAttributesClass(cluster, 'slow', '10Mi', '100');
     await createAttributesClass(cluster, 'slower', '1Mi', '50');
     const there = { storageClass: 'moorage-thin', node: 'node-a' };
@@ -84,12 +84,12 @@ describe('two controllers, and everything that Moorage can do', () => {
     await takeSnapshot(cluster, its, 'moment', 'data');
     await its.claim('restored', { ...there, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
     const clone = { source: { kind: 'PersistentVolumeClaim', name: 'data' }, size: '200Mi' } as const;
-    await its.claim('cloned', { ...there, ...clone, node: 'node-b' }); // and sent to node-a
+    await its.claim('cloned', { ...there, ...clone, node: 'node-b' }); // and moved to node-a
     for (const claim of ['restored', 'cloned']) await its.volumeId(claim);
     await its.empty();
   });
 
-  test('a claim that cannot be served is told of again and again', async () => {
+  test('the event of a claim that cannot be served is repeated', async () => {
     const there = { node: 'node-a' };
     await its.claim('thick', there);
     await its.volumeId('thick');
@@ -101,7 +101,7 @@ describe('two controllers, and everything that Moorage can do', () => {
     await its.empty();
   });
 
-  test('a snapshot that cannot be removed is told of again and again', async () => {
+  test('the event of a snapshot that cannot be removed is repeated', async () => {
     await its.claim('data', { node: 'node-a', storageClass: 'moorage-thin' });
     await takeSnapshot(cluster, its, 'moment', 'data');
     const content = await its.kubectl(
@@ -117,7 +117,7 @@ describe('two controllers, and everything that Moorage can do', () => {
     await its.empty();
   });
 
-  test('the webhook looks up what a pod asks for', async () => {
+  test('the webhook looks up what the claims of a pod request', async () => {
     const asking = await TestNamespace.create(cluster, 'asking');
     await asking.claim('data');
     const pod = {
@@ -132,7 +132,7 @@ describe('two controllers, and everything that Moorage can do', () => {
     await asking.empty();
   });
 
-  test('metrics are shown to those who may read them', async () => {
+  test('only authorized clients can read metrics', async () => {
     await its.kubectl('create', 'serviceaccount', 'prometheus');
     await cluster.kubectl('create', 'clusterrole', 'metrics-reader', '--verb=get', '--non-resource-url=/metrics');
     const account = `--serviceaccount=${its.name}:prometheus`;
@@ -144,14 +144,14 @@ describe('two controllers, and everything that Moorage can do', () => {
     }
   });
 
-  test('a leader whose lease somebody else has changed looks whether it still leads', async () => {
+  test('a leader whose lease somebody else changed checks whether it is still the leader', async () => {
     await cluster.kubectl('-n', namespace, 'annotate', 'lease/topolvm', 'example.org/looked-at=yes');
     await eventually('it has looked', async () =>
       (await audit.entries()).some(({ verb, objectRef }) => verb === 'get' && objectRef?.name === 'topolvm'),
     );
   });
 
-  test('the node of a controller dies: the other ends what was begun', async () => {
+  test('when the node of a controller dies, the other one finishes its work', async () => {
     dying = await nodeOfLeader();
     other = cluster.nodes.find((node) => node !== dying) ?? assert.fail('there is no other node');
     await its.claim('lost', { node: dying.name });
@@ -176,12 +176,12 @@ describe('two controllers, and everything that Moorage can do', () => {
     assert.deepEqual(onDisk.trim().split(/\s+/).sort(), [before, await its.volumeId('begun')].sort());
   });
 
-  test('its Node is deleted: what was on it is let go', async () => {
+  test('when its Node is deleted, its volumes are released', async () => {
     await cluster.kubectl('delete', 'node', dying.name, '--timeout=180s');
     await eventually('its claim is gone', async () => (await its.found('lost')) === undefined, { explain });
     assert.equal(await cluster.kube.get(pods, 'waiting', { namespace: its.name }), undefined);
     await eventually(
-      'nobody tells its room any more',
+      'its capacity is no longer published',
       async () =>
         !(await cluster.kubectl('-n', namespace, 'get', 'csistoragecapacities', '-oyaml')).includes(dying.name),
       { explain },
@@ -193,18 +193,18 @@ describe('two controllers, and everything that Moorage can do', () => {
     await moorage.whenNoVolumes();
   });
 
-  // Before the roles are deleted, which may happen while their users are still ending.
-  test('no right is missing: nobody was refused', async () => {
+  // Before the roles are deleted, which may happen while their users are still stopping.
+  test('no right is missing: no request was forbidden', async () => {
     const refused = (await audit.entries()).filter(({ responseStatus }) => responseStatus?.code === 403);
     assert.deepEqual(refused, []);
   });
 
-  test('the chart may be uninstalled then', async () => {
+  test('the chart can be uninstalled', async () => {
     await moorage.uninstallWithCheck();
   });
 
   for (const role of roles) {
-    test(`${role.kind} ${role.metadata.name}: no right that nobody uses`, async () => {
+    test(`${role.kind} ${role.metadata.name}has no unused right`, async () => {
       const account = accountOf(role);
       const program = programOf(role);
       const entries = (await audit.entries()).filter(
@@ -215,7 +215,7 @@ describe('two controllers, and everything that Moorage can do', () => {
     });
   }
 
-  /** The csi-provisioner does not write into its lease where it runs, but its token says it. */
+  /** csi-provisioner does not write its node into its lease, but its token contains it. */
   async function nodeOfLeader(): Promise<ClusterNode> {
     return eventually('a csi-provisioner leads', async () => {
       const renewals = (await audit.entries()).filter(
@@ -228,7 +228,7 @@ describe('two controllers, and everything that Moorage can do', () => {
     });
   }
 
-  /** Once by an event of its own, then by counting on. */
+  /** The first report creates an Event, the next ones increase its count. */
   async function toldAgain(kind: string, where: string, name: string): Promise<void> {
     const selector = `--field-selector=type=Warning,involvedObject.kind=${kind},involvedObject.name=${name}`;
     await eventually(
@@ -246,7 +246,7 @@ describe('two controllers, and everything that Moorage can do', () => {
   }
 });
 
-/** As a person on the node does who looks at it; returns how to let it go. */
+/** Keeps it open, like an administrator who inspects it on the node; returns how to close it. */
 async function holdOpen(node: ClusterNode, device: string): Promise<() => Promise<void>> {
   const pid = await node.shell(`sleep 1000000 <${device} >/dev/null 2>&1 & echo $!`);
   return async () => void (await node.shell(`kill ${pid}`));

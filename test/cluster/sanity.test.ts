@@ -6,10 +6,10 @@ import { startCluster } from '../../worlds/cluster/cluster.ts';
 import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { mustBeSane, neverOffered } from '../sanity/csi-sanity.ts';
 
-/** Where the kubelet has its own; the agent reaches no other. */
+/** Below the kubelet's directory, because the agent sees no other. */
 const mountPoints = '/var/lib/kubelet/plugins/kubernetes.io/csi/sanity';
 
-test('csi-sanity passes on a real cluster, with node and controller on sockets of their own', async (t) => {
+test('csi-sanity passes on a real cluster, with node and controller on separate sockets', async (t) => {
   const program = await ensureCsiSanity();
   const cluster = await startCluster(t, { nodes: 1 });
   const moorage = await Moorage.install(cluster);
@@ -23,7 +23,7 @@ test('csi-sanity passes on a real cluster, with node and controller on sockets o
           program,
           endpoint: `/var/lib/kubelet/plugins/${driverName}/node/csi-topolvm.sock`,
           controllerEndpoint: await moorage.controllerSocket(),
-          dir: join(node.machine.dir, accessType), // which the node and we see alike
+          dir: join(node.machine.dir, accessType), // visible on the host and on the node
           mountPoints: join(mountPoints, accessType),
           accessType,
           parameters: { [parameters.deviceClass]: 'thin' },

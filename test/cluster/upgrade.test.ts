@@ -18,8 +18,8 @@ import { sharedCluster } from './shared-cluster.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 /**
- * Writes block after block, each to the disk before the next, and says what fails. It leaves the node's one processor to
- * others now and then, and ends when it is told to.
+ * Writes block after block, syncs each one before the next, and reports failures. It pauses now and then, because the node has
+ * one processor, and ends when told to.
  */
 const writer = `
   i=0
@@ -33,7 +33,7 @@ const writer = `
   done
   touch /stopped`;
 
-/** No agent can know which of them is meant, and only an agent finds that out. */
+/** Two default classes are ambiguous, which only the agent detects. */
 const twoDefaults = values.lvmd.deviceClasses.map((deviceClass) => ({ ...deviceClass, default: true }));
 
 describe('an upgrade and a rollback while pods write', () => {
@@ -63,19 +63,19 @@ describe('an upgrade and a rollback while pods write', () => {
     }
   });
 
-  test('helm upgrade: another image, and what was under way is done', async () => {
+  test('helm upgrade to another image completes running operations', async () => {
     await handsOver(() => whileAVolumeIsMade('made-in-upgrade', () => moorage.upgrade(next)));
     await allRun(new RegExp(`:${next}$`));
     await allWrite();
   });
 
-  test('helm rollback: the image of before', async () => {
+  test('helm rollback to the previous image completes running operations', async () => {
     await handsOver(() => whileAVolumeIsMade('made-in-rollback', () => moorage.rollback()));
     await allRun(new RegExp(`:(?!${next}$)`));
     await allWrite();
   });
 
-  test('an upgrade to what cannot start leaves every node its agent', async () => {
+  test('an upgrade to a version that cannot start keeps the agent of every node', async () => {
     const served = await Promise.all(cluster.nodes.map((node) => moorage.agentOn(node)));
     await moorage.upgradeTo({ ...values, image: { ...values.image, tag: next }, lvmd: { deviceClasses: twoDefaults } });
     for (const node of cluster.nodes) {
@@ -91,13 +91,13 @@ describe('an upgrade and a rollback while pods write', () => {
     for (const node of writers) await its.ready(`meanwhile-on-${node}`);
     const uids = (agents: readonly Stored<Pod>[]) => agents.map(({ metadata }) => metadata.uid);
     assert.deepEqual(uids(await Promise.all(cluster.nodes.map((node) => moorage.agentOn(node)))), uids(served));
-    // The configuration is good again a moment before the image is: an agent that is started just then may take over.
+    // The configuration is valid again just before the image is: an agent started at that moment may take over.
     await moorage.rollback();
     await allRun(new RegExp(`:(?!${next}$)`));
     await allWrite();
   });
 
-  test('no write failed, nothing that was written is lost, and no volume was mounted anew', async () => {
+  test('no write failed, no data is lost, and no volume was remounted', async () => {
     for (const node of writers) {
       await its.sh(node, 'touch /stop');
       await eventually(`the writer on ${node} has ended`, () => its.sh(node, 'test -e /stopped').then(() => true));
@@ -114,7 +114,7 @@ describe('an upgrade and a rollback while pods write', () => {
     await nothingLeft(cluster, moorage);
   });
 
-  /** The agent is asked to end while LVM makes a volume for it. */
+  /** The agent is told to stop while LVM creates a volume for it. */
   async function whileAVolumeIsMade(claim: string, change: () => Promise<void>): Promise<void> {
     const node = cluster.node('a');
     const { metadata } = await moorage.agentOn(node);
@@ -131,7 +131,7 @@ describe('an upgrade and a rollback while pods write', () => {
 
   async function asksToEnd(agent: string): Promise<void> {
     await eventually(
-      'the agent is asked to end',
+      'the agent is told to stop',
       async () => {
         const pod = await cluster.kube.get(pods, agent, { namespace });
         return pod === undefined || pod.metadata.deletionTimestamp !== undefined;
@@ -148,7 +148,7 @@ describe('an upgrade and a rollback while pods write', () => {
     for (const { metadata, spec } of running) assert.match(spec?.containers[0]?.image ?? '', image, metadata.name);
   }
 
-  /** Each agent is started beside the one before, and does nothing until that has ended. */
+  /** Each agent starts beside its predecessor, and does nothing until that one has ended. */
   async function handsOver(change: () => Promise<void>): Promise<void> {
     const logs = await Promise.all(cluster.nodes.map(async (node) => keepLog(node, await moorage.agentOn(node))));
     await change();
@@ -159,7 +159,7 @@ describe('an upgrade and a rollback while pods write', () => {
         const said = logLines(await moorage.log(await moorage.agentOn(node)));
         return said.some(({ msg }) => msg === 'serving') && said;
       });
-      const stopped = before.find(({ msg }) => msg === 'stopped'); // unless the kubelet ran out of patience
+      const stopped = before.find(({ msg }) => msg === 'stopped'); // missing if the kubelet killed it
       const steps = [
         saidAt(after, /standing by/),
         ...(stopped ? [stopped.time] : []),
@@ -183,7 +183,7 @@ function saidAt(log: readonly LogLine[], message: RegExp): string {
   return line?.time ?? assert.fail(`nobody said ${message}: ${JSON.stringify(log, undefined, 1)}`);
 }
 
-/** Where a volume is mounted on its node; each mount has a number of its own, so that another one shows. */
+/** The mounts of a volume on its node. Each mount has a unique number, so a remount shows. */
 async function mounts(node: ClusterNode, volumeId: string): Promise<string> {
   const device = volumeId.replaceAll('-', '--');
   return node.shell(`grep -- ${device} /proc/1/mountinfo | cut -d' ' -f1,5 | sort`);

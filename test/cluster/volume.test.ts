@@ -8,7 +8,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { StatefulSet } from './stateful-set.ts';
 
-describe('one volume all the way through', () => {
+describe('one volume from claim to removal', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
@@ -86,7 +86,7 @@ describe('one volume all the way through', () => {
     assert.equal((await node.shell('losetup --list --noheadings')).trim(), '', 'no loop device is left');
   });
 
-  test('a claim that fits on no node waits, and says why', async () => {
+  test('a claim that fits on no node stays pending, with an event that says why', async () => {
     const set = await StatefulSet.create(cluster, 'huge', { size: '100Gi' });
 
     const reason = await eventually('the scheduler has spoken', async () => {
@@ -105,7 +105,7 @@ describe('one volume all the way through', () => {
     await moorage.whenNoVolumes();
   });
 
-  test('a volume is made although controller and agents are killed meanwhile', async () => {
+  test('a volume is created even if controller and agents are killed meanwhile', async () => {
     const set = await StatefulSet.create(cluster, 'stubborn');
     await eventually('it is asked for', async () => (await cluster.kube.list(logicalVolumes)).items.length > 0);
 
@@ -117,7 +117,7 @@ describe('one volume all the way through', () => {
     await moorage.whenNoVolumes();
   });
 
-  test('what controller and agent do can be watched', async () => {
+  test('metrics show what controller and agent do', async () => {
     const set = await StatefulSet.create(cluster, 'watched');
     await set.ready();
     const node = cluster.node(await set.nodeOf());
@@ -163,7 +163,7 @@ describe('one volume all the way through', () => {
   });
 });
 
-/** By the API server's own count. */
+/** Counted by the API server. */
 async function logicalVolumeWrites(cluster: Cluster): Promise<number> {
   const metrics = await cluster.kubectl('get', '--raw', '/metrics');
   return metrics

@@ -17,8 +17,8 @@ const home = join(import.meta.dirname, '..', '..');
 const lvmOfImage = { ...values, lvmd: { ...values.lvmd, lvmCommandPrefix: ['/sbin/lvm'] } };
 const lvmdOfMachine = { ...values, lvmd: { managed: false } };
 
-/** One after the other on the same volumes, as a cluster that changes its mind. */
-describe('whose LVM makes the volumes', () => {
+/** One after the other on the same volumes, like a cluster whose configuration changes. */
+describe('which LVM creates the volumes', () => {
   let cluster: Cluster;
   let node: ClusterNode;
   let moorage: Moorage;
@@ -27,10 +27,10 @@ describe('whose LVM makes the volumes', () => {
   before(async () => {
     cluster = await Cluster.start({ nodes: 1, memoryMb: 1536 });
     node = cluster.node('a');
-    await node.shell('mkdir -p /run/udev'); // every node has it, but ours know no udev …
+    await node.shell('mkdir -p /run/udev'); // every real node has it, but these have no udev
     moorage = await Moorage.install(cluster, { values: lvmOfImage });
     const agents = ['-n', namespace, 'daemonset/moorage-node'] as const;
-    await cluster.kubectl('set', 'env', ...agents, 'DM_DISABLE_UDEV=1'); // … so LVM has to make the devices itself
+    await cluster.kubectl('set', 'env', ...agents, 'DM_DISABLE_UDEV=1'); // so LVM must create the device nodes itself
     await cluster.kubectl('rollout', 'status', ...agents, '--timeout=180s');
     its = await TestNamespace.create(cluster, 'own');
   });
@@ -63,7 +63,7 @@ describe('whose LVM makes the volumes', () => {
     );
   });
 
-  test('all of them are volumes like any other', async () => {
+  test('all of them are ordinary volumes', async () => {
     for (const claim of ['by-image', 'by-node', 'by-lvmd']) {
       assert.equal(await its.sh(claim, 'cat /data/file'), claim);
       await its.grow(claim, '200Mi');
@@ -80,7 +80,7 @@ describe('whose LVM makes the volumes', () => {
     await its.sh(name, `echo ${name} >/data/file && sync`);
   }
 
-  /** What a script says of the process of LVM, which is kept at work on a claim's volume meanwhile. */
+  /** Runs a script on the LVM process, which is kept busy with a claim's volume meanwhile; returns its output. */
   async function askOfLvm(claim: string, script: string): Promise<string> {
     const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
     await its.claim(claim, { node: node.name });
@@ -93,7 +93,7 @@ describe('whose LVM makes the volumes', () => {
   }
 });
 
-/** As systemd does: it is started again until no agent has an engine of its own any more. */
+/** Like systemd, restarts it until no agent runs an engine of its own. */
 async function startLvmd(node: ClusterNode): Promise<void> {
   const { dir } = node.machine;
   const config = join(dir, 'lvmd.yaml');

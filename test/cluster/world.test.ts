@@ -37,7 +37,7 @@ describe('a cluster of two nodes', () => {
     assert.doesNotMatch(await node.shell(`lvs ${volumeGroup}`), /lost/);
   });
 
-  test('a node that is cut off is NotReady, can be looked into, and recovers', async () => {
+  test('a node without network is NotReady, still runs scripts, and recovers', async () => {
     const node = cluster.node('b');
 
     await node.cut();
@@ -48,11 +48,11 @@ describe('a cluster of two nodes', () => {
     await node.becomes('Ready');
   });
 
-  test('a script that fails on a node says what it printed', async () => {
+  test('the error of a failed script on a node contains its output', async () => {
     await assert.rejects(cluster.node('b').shell('echo out; echo oops >&2; exit 3'), /exit code 3.*\n[^]*oops/);
   });
 
-  test('a program that is paused can be ended', async () => {
+  test('a paused program can be stopped', async () => {
     const sleeper = new Component(cluster.namespaces, cluster.dir, 'sleeper', ['sleep', 'infinity']);
     sleeper.start();
     const pid = await eventually('it runs', () => sleeper.pid());
@@ -70,10 +70,10 @@ describe('a cluster of two nodes', () => {
   });
 });
 
-describe('what is left of a cluster', () => {
+describe('the processes of a cluster', () => {
   const starter = join(import.meta.dirname, 'start-cluster.ts');
 
-  test('nothing runs after its owner was killed', async () => {
+  test('they end when their owner is killed', async () => {
     const dir = await startElsewhere('dies');
 
     await eventually('every process of it is gone', async () => processesOf(dir).length === 0);
@@ -82,7 +82,7 @@ describe('what is left of a cluster', () => {
     await Cluster.end(next);
   });
 
-  test('it goes on when it shall, until it is ended by somebody else', async () => {
+  test('those of a detached cluster run until another process ends them', async () => {
     const dir = await startElsewhere('stays');
     assert.notEqual(processesOf(dir).length, 0);
 
@@ -92,7 +92,7 @@ describe('what is left of a cluster', () => {
     assert.equal(existsSync(dir), false);
   });
 
-  /** Starts a cluster in another process, kills that process, and returns where the cluster had its state. */
+  /** Starts a cluster in another process, kills that process, and returns the directory of the cluster's state. */
   async function startElsewhere(fate: 'dies' | 'stays'): Promise<string> {
     const owner = spawn(process.execPath, [starter, fate], { stdio: ['ignore', 'pipe', 'inherit'] });
     const line = await Promise.race([
@@ -104,7 +104,7 @@ describe('what is left of a cluster', () => {
     return line.trim();
   }
 
-  /** Whatever names the directory in its command line: all components and machines do. */
+  /** Processes with the directory in their command line, as all components and machines have. */
   function processesOf(dir: string): string[] {
     const commandLine = (pid: string) => {
       try {

@@ -15,7 +15,7 @@ after(() => rm(dir, { recursive: true }));
 const image = await buildImage(join(dir, 'first'), () => {});
 const root = await unpack(image.archive, join(dir, 'layout'), join(dir, 'root'));
 
-/** Runs something with the image as its whole world. */
+/** Runs a command with the image as its root. */
 function inside(...command: readonly string[]): string {
   return execFileSync('unshare', ['--map-root-user', '--pid', '--fork', '--mount-proc', '--root', root, ...command], {
     encoding: 'utf8',
@@ -39,7 +39,7 @@ test('every program finds its libraries', () => {
   }
 });
 
-test('each filesystem can be made, and is recognised', () => {
+test('each filesystem can be created, and is recognised', () => {
   for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
     const file = join(root, 'tmp', filesystem);
     writeFileSync(file, '');
@@ -49,14 +49,14 @@ test('each filesystem can be made, and is recognised', () => {
   }
 });
 
-test('Moorage starts by all of its names', () => {
+test('Moorage starts under each of its names', () => {
   assert.match(inside('moorage', '--help'), /controller/);
   assert.match(inside('topolvm-node', '--help'), /^moorage node:/);
   assert.match(inside('topolvm-controller', '--help'), /^moorage controller:/);
   assert.match(inside('lvmd', '--help'), /^moorage lvmd:/);
 });
 
-test('nothing gains rights by being run, and there is nothing that could install more', () => {
+test('the image has no setuid programs and no package manager', () => {
   const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const gaining = files.filter((entry) => (statSync(join(entry.parentPath, entry.name)).mode & 0o6000) !== 0);
   assert.deepEqual(gaining, []);
@@ -65,7 +65,7 @@ test('nothing gains rights by being run, and there is nothing that could install
     assert.ok(!names.has(unwanted), unwanted);
 });
 
-test('the list of contents has every Debian package, Node, and what is bundled, but no tool of ours', () => {
+test('the SBOM lists every Debian package, Node, and bundled packages, but no development tool', () => {
   const sbom = JSON.parse(readFileSync(image.sbom, 'utf8')) as Sbom;
   const listed = sbom.packages.map(({ externalRefs: [{ referenceLocator }] }) => referenceLocator);
   const present = readdirSync(join(root, 'var/lib/dpkg/status.d'));
@@ -79,7 +79,7 @@ test('the list of contents has every Debian package, Node, and what is bundled, 
   assert.ok(!has('pkg:npm/esbuild@') && !has('pkg:npm/typescript@'));
 });
 
-test('Node comes from a package that the lock file pins by its digest, and not from a script that fetches it', () => {
+test('Node comes from a package that the lock file pins by digest, not from a download script', () => {
   const { packages } = JSON.parse(readFileSync(join(home, 'package-lock.json'), 'utf8')) as { packages: Locked };
   const dir = `node_modules/node-linux-${arch()}`;
   const { version, integrity = '', hasInstallScript } = packages[dir] ?? {};
@@ -91,7 +91,7 @@ test('Node comes from a package that the lock file pins by its digest, and not f
   assert.equal(hasInstallScript, undefined);
 });
 
-test('the licence of everything that is bundled is there, and whose protocols Moorage speaks', () => {
+test('the image contains the licences of all bundled packages and of the protocols that Moorage implements', () => {
   const doc = join(root, 'usr/share/doc/moorage');
   assert.match(readFileSync(join(doc, 'copyright'), 'utf8'), /Apache License/);
   const { packages } = JSON.parse(readFileSync(image.sbom, 'utf8')) as Sbom;
@@ -106,7 +106,7 @@ test('the licence of everything that is bundled is there, and whose protocols Mo
       name,
     );
   }
-  const names = new Set(bundled.map(({ name }) => name)); // one may be there in two versions
+  const names = new Set(bundled.map(({ name }) => name)); // a package may be there in two versions
   assert.equal(readdirSync(join(doc, 'licenses')).length, names.size);
 
   const notice = readFileSync(join(doc, 'NOTICE'), 'utf8');
@@ -136,7 +136,7 @@ interface Manifest {
   readonly layers: readonly { readonly digest: string }[];
 }
 
-/** As a container runtime would: by the layout's own index, layer by layer. */
+/** Unpacks it as a container runtime would: from the layout's index, layer by layer. */
 async function unpack(archive: string, layout: string, into: string): Promise<string> {
   await Promise.all([mkdir(layout), mkdir(into)]);
   execFileSync('tar', ['-C', layout, '-xf', archive]);

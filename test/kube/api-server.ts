@@ -11,19 +11,19 @@ import { type Cluster, startCluster } from '../../worlds/cluster/cluster.ts';
 
 const compactionScript = join(import.meta.dirname, 'compact-etcd.ts');
 
-/** What ends with a test, or with the file if it is node:test's own `after`. */
+/** Cleans up after a test, or after the file if it is node:test's `after`. */
 export interface Scope {
   after(end: () => Promise<void> | void): void;
 }
 
-/** A real API server, and an administrator's connection to it. */
+/** A real API server, and an administrator's client. */
 export interface ApiServer {
   readonly cluster: Cluster;
   readonly connection: Connection;
   readonly admin: KubeClient;
 }
 
-/** One for all tests of a file: to be called at its top. */
+/** Shared by all tests of a file: call it at the top. */
 export async function startApiServer(apiServerFlags: readonly string[] = []): Promise<ApiServer> {
   const cluster = await startCluster({ after }, { nodes: 0, apiServerFlags });
   const connection = await connectionFromKubeconfig(cluster.kubeconfig, systemClock);
@@ -36,7 +36,7 @@ export function connect(scope: Scope, connection: Connection, timeoutMs = 20_000
   return client;
 }
 
-/** To the same server, as whoever has the token. */
+/** A client of the same server, with the token. */
 export async function withToken({ server, credentials }: Connection, token: string): Promise<Connection> {
   const { ca } = (await credentials.read()).tls;
   const its = { tls: ca === undefined ? {} : { ca }, token };
@@ -56,8 +56,8 @@ export async function restartApiServer({ cluster }: ApiServer): Promise<void> {
 }
 
 /**
- * Makes etcd forget everything that was before now; the API server remembers it in memory until it is restarted.
- * It blocks, so that it can be done at any point of a request, also in a callback.
+ * Compacts etcd up to now; the API server still has the history in memory until it is restarted.
+ * Synchronous, so that it can run at any point of a request, even in a callback.
  */
 export function compactEtcd({ cluster }: ApiServer): void {
   const [command, ...args] = [...cluster.namespaces.enter, process.execPath, compactionScript];

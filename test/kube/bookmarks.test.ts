@@ -6,14 +6,14 @@ import { newNamespace, startApiServer } from './api-server.ts';
 const api = await startApiServer();
 const { admin } = api;
 
-// Takes a minute, as that is how often the API server sends bookmarks; nothing else can tell that it still does.
-test('a quiet watch gets a bookmark before it counts as dead, and resumes behind changes that were none of its own', async () => {
+// Takes a minute, because that is how often the API server sends bookmarks; nothing else can verify that it does.
+test('a quiet watch gets a bookmark before it counts as dead, and resumes after changes of other objects', async () => {
   const namespace = await newNamespace(api, 'quiet');
   const { resourceVersion } = (await admin.create(configMaps, { metadata: { name: 'x', namespace } })).metadata;
   const foreign = await admin.create(configMaps, { metadata: { name: 'y', namespace: 'default' } });
   const mine = { namespace, fieldSelector: 'metadata.name=x' };
 
-  // A watch that is silent for too long throws.
+  // A watch that stays silent for too long throws.
   const bookmark = await first(admin.watch(configMaps, { ...mine, resourceVersion }));
   assert.ok(bookmark?.type === 'BOOKMARK');
   assert.ok(BigInt(bookmark.resourceVersion) >= BigInt(foreign.metadata.resourceVersion));

@@ -11,20 +11,20 @@ const { admin } = api;
 const signal = new AbortController().signal;
 const namespace = await newNamespace(api, 'shop');
 
-test('a claim that a node was chosen for goes to another', async () => {
+test('a claim with a selected node is moved to another node', async () => {
   await claim('chosen', 'node-b');
   await new ClaimScheduling(admin).chooseNode('shop/chosen', 'node-a', signal);
   assert.equal(await nodeOf('chosen'), 'node-a');
 });
 
-test("a claim that waits for no scheduler stays as it is, and one that is gone is nobody's concern", async () => {
+test('a claim without a selected node stays as it is, and a deleted one is ignored', async () => {
   await claim('immediate');
   await new ClaimScheduling(admin).chooseNode('shop/immediate', 'node-a', signal);
   assert.equal(await nodeOf('immediate'), undefined);
   await new ClaimScheduling(admin).chooseNode('shop/gone', 'node-a', signal);
 });
 
-test('a choice that was made or taken back meanwhile stands', async () => {
+test('a selected node that was set or removed meanwhile is kept', async () => {
   await claim('contested', 'node-b');
   const afterReading = async (change: string | null) => {
     const client: Pick<KubeClient, 'get' | 'patch'> = {

@@ -8,14 +8,14 @@ import { newNamespace, startApiServer } from './api-server.ts';
 const api = await startApiServer();
 const { admin } = api;
 
-test('what is not there is undefined to get, false to delete, and NotFound to patch', async () => {
+test('for a missing object, get returns undefined, delete returns false, and patch throws NotFound', async () => {
   const namespace = await newNamespace(api, 'absent');
   assert.equal(await admin.get(configMaps, 'x', { namespace }), undefined);
   assert.equal(await admin.delete(configMaps, 'x', { namespace }), false);
   await assert.rejects(admin.patch(configMaps, 'x', { type: 'merge', body: {} }, { namespace }), { code: 'NotFound' });
 });
 
-test('a second object of the same name is refused', async () => {
+test('a second object of the same name is rejected', async () => {
   const metadata = { name: 'x', namespace: await newNamespace(api, 'twice') };
   const made = await admin.create(configMaps, { metadata });
   assert.deepEqual((await admin.get(configMaps, 'x', metadata))?.metadata.uid, made.metadata.uid);
@@ -79,7 +79,7 @@ test('the status subresource changes the status and nothing else', async () => {
   assert.equal(patched.spec?.unschedulable, undefined);
 });
 
-test('a delete with preconditions spares the successor of the same name', async () => {
+test('a delete with preconditions keeps a newer object of the same name', async () => {
   const metadata = { name: 'x', namespace: await newNamespace(api, 'successor') };
   const { uid } = (await admin.create(configMaps, { metadata })).metadata;
   const options = { namespace: metadata.namespace, preconditions: { uid } };
@@ -89,7 +89,7 @@ test('a delete with preconditions spares the successor of the same name', async 
   assert.ok(await admin.get(configMaps, 'x', metadata));
 });
 
-test('labels and fields select', async () => {
+test('a list is filtered by labels and fields', async () => {
   const namespace = await newNamespace(api, 'selectors');
   for (const name of ['x', 'y', 'z']) {
     await admin.create(configMaps, { metadata: { name, namespace, labels: { odd: String(name !== 'y') } } });
@@ -101,7 +101,7 @@ test('labels and fields select', async () => {
   assert.deepEqual(await names({ labelSelector: 'odd in (true),odd!=false', fieldSelector: 'metadata.name=z' }), ['z']);
 });
 
-test('paging: all objects, each once', async () => {
+test('paging returns every object exactly once', async () => {
   const names = await makeMany('paging');
   const { items } = await admin.list(configMaps, { ...mine('paging'), pageSize: 10 });
   assert.deepEqual(
@@ -110,7 +110,7 @@ test('paging: all objects, each once', async () => {
   );
 });
 
-test('characters of several bytes survive', async () => {
+test('multi-byte characters are preserved', async () => {
   const namespace = await newNamespace(api, 'characters');
   const { resourceVersion } = await admin.list(configMaps, { namespace });
   const value = 'Größe ≥ 10 GiB 𝄞\n'.repeat(20_000);
@@ -123,7 +123,7 @@ test('characters of several bytes survive', async () => {
   }
 });
 
-test('a request that its caller gives up ends with the reason of the caller', async () => {
+test("an aborted request fails with the caller's reason", async () => {
   const reason = new Error('changed my mind');
   const failure = await admin.list(configMaps, { signal: AbortSignal.abort(reason) }).catch((error: unknown) => error);
   assert.equal(failure, reason);
@@ -133,7 +133,7 @@ test('a request that its caller gives up ends with the reason of the caller', as
 
 const mine = (namespace: string) => ({ namespace, fieldSelector: 'metadata.name!=kube-root-ca.crt' });
 
-/** Twenty-five ConfigMaps in a new namespace; returns their names in order. */
+/** Creates twenty-five ConfigMaps in a new namespace; returns their names in order. */
 async function makeMany(name: string): Promise<string[]> {
   const namespace = await newNamespace(api, name);
   const names = Array.from({ length: 25 }, (_, index) => `object-${String(index).padStart(2, '0')}`);

@@ -1,4 +1,4 @@
-// Runs where etcd does. A write of its own makes the present a moment that nobody else has read at.
+// Runs next to etcd. A write of its own creates a revision that nobody else has read.
 const etcd = 'http://127.0.0.1:2379/v3/kv';
 
 async function post(path: string, body: object): Promise<{ header: { revision: string } }> {

@@ -27,7 +27,7 @@ const { cluster, connection, admin } = await startApiServer();
 await cluster.kubectl('apply', ...['namespace', 'crd', 'rbac'].map((name) => `-f${join(deploy, `${name}.yaml`)}`));
 await cluster.kubectl('wait', '--for=condition=Established', 'crd/logicalvolumes.topolvm.io');
 
-/** With no more rights than the ServiceAccount has. */
+/** A client with only the rights of the ServiceAccount. */
 async function clientOf(account: string): Promise<KubeClient> {
   const token = (await cluster.kubectl('-n', 'moorage-system', 'create', 'token', account)).trim();
   return connect({ after }, await withToken(connection, token));
@@ -55,7 +55,7 @@ async function startController() {
   };
 }
 
-/** An agent as it is, but for its pool, which has 100 MiB in memory. */
+/** A real agent, except for its pool, which is 100 MiB in memory. */
 async function startNode(nodeName: string): Promise<InMemoryPool> {
   const client = await clientOf('moorage-node');
   const pool = new InMemoryPool('ssd', 100n * mebi);
@@ -84,7 +84,7 @@ async function objectsLeft(): Promise<number> {
   return (await admin.list(logicalVolumes)).items.length;
 }
 
-test('two controllers that are asked for the same at once make it once', async () => {
+test('two controllers that get the same request at once create one volume', async () => {
   const names = Array.from({ length: 20 }, (_, index) => `burst-${index}`);
   const ask = ({ volumes }: typeof one, name: string, index: number) =>
     volumes.create(wanted(name, mebi, index % 2 === 0 ? 'a' : 'b'), inTime());
@@ -99,7 +99,7 @@ test('two controllers that are asked for the same at once make it once', async (
   assert.deepEqual([a.list().length, b.list().length, await objectsLeft()], [0, 0, 0]);
 });
 
-test('a volume lives its life: it grows, is copied, and goes', async () => {
+test('a volume is created, grown, copied and deleted', async () => {
   const { id } = await one.volumes.create(wanted('db', 10n * mebi), inTime());
   await other.volumes.grow(id, 20n * mebi, inTime());
   assert.equal(a.get(id)?.sizeBytes, 20n * mebi);
@@ -126,7 +126,7 @@ test('a volume lives its life: it grows, is copied, and goes', async () => {
   assert.deepEqual([a.list().length, await objectsLeft()], [0, 0]);
 });
 
-test('a growth for which there is no room says so at once, and can be lowered, repeated or withdrawn', async () => {
+test('growth beyond the free space fails at once, and can be lowered, retried or withdrawn', async () => {
   const { id } = await one.volumes.create(wanted('greedy', 10n * mebi), inTime());
   const filler = await one.volumes.create(wanted('filler', 60n * mebi), inTime());
   const refusal = { code: 'ResourceExhausted', message: /^node a: device class ssd has 30 MiB free/ };
@@ -143,7 +143,7 @@ test('a growth for which there is no room says so at once, and can be lowered, r
   await one.volumes.remove(id, inTime());
 });
 
-test('a volume that snapshots live from is not removed, and says so until they are gone', async () => {
+test('a volume with snapshots that depend on it is not removed, and reports so until they are gone', async () => {
   const { id } = await one.volumes.create(wanted('origin', 10n * mebi), inTime());
   await assert.rejects(one.volumes.grow(id, 200n * mebi, inTime()), { code: 'ResourceExhausted' });
   a.failure = new VolumeHasSnapshots(id, ['nightly']);
@@ -156,7 +156,7 @@ test('a volume that snapshots live from is not removed, and says so until they a
   await other.volumes.remove(id, inTime());
 });
 
-test('limits are kept for the node', async () => {
+test('limits are stored for the node', async () => {
   const limits = { readBytesPerSecond: mebi };
   const { id } = await one.volumes.create({ ...wanted('limited', mebi), limits }, inTime());
   await other.volumes.modify(id, { writeOperationsPerSecond: 5n }, inTime());
@@ -165,7 +165,7 @@ test('limits are kept for the node', async () => {
   await other.volumes.remove(id, inTime());
 });
 
-test('what a node has refused, and nobody waits for, goes by itself', async (t) => {
+test('a request that the node rejected and nobody waits for is deleted', async (t) => {
   const client = await clientOf('moorage-controller');
   const volumes = watch(client);
   const metadata = { name: 'left', finalizers: [logicalVolume.finalizer] };

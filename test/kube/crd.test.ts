@@ -41,7 +41,7 @@ async function applyCrd(): Promise<void> {
   await informer.stop();
 }
 
-/** Made in two writes, as controller and node make it. */
+/** Creates it in two writes, like controller and node. */
 async function stored(object: LogicalVolume & { readonly metadata: { readonly name: string } }) {
   const { status, ...wish } = object;
   await admin.create(logicalVolumes, wish);
@@ -58,7 +58,7 @@ function ask(name: string, spec: Partial<Record<keyof LogicalVolumeSpec, unknown
 
 const spec = { name: 'pvc-1', nodeName: 'a', size: '1Gi' };
 
-/** As TopoLVM's controller and node leave them, with the odd values of its releases. */
+/** Objects as TopoLVM's controller and node leave them, with the odd values of its releases. */
 const fromTopolvm: readonly (LogicalVolume & { readonly metadata: { readonly name: string } })[] = [
   {
     metadata: {
@@ -96,7 +96,7 @@ const fromTopolvm: readonly (LogicalVolume & { readonly metadata: { readonly nam
 ];
 
 for (const object of fromTopolvm) {
-  test(`${object.metadata.name}, which TopoLVM has made, is accepted, answered and grown`, async () => {
+  test(`${object.metadata.name}, created by TopoLVM, is accepted, updated and grown`, async () => {
     const { spec, status } = await stored(object);
     assert.deepEqual(spec, object.spec, 'no field is lost');
     assert.deepEqual(status, object.status ?? {});
@@ -111,7 +111,7 @@ for (const object of fromTopolvm) {
   });
 }
 
-test('what says which volume it is cannot be changed', async () => {
+test('the fields that identify the volume cannot be changed', async () => {
   const name = 'fixed';
   const whole = { deviceClass: 'ssd', lvcreateOptionClass: 'raid1', source: 'pvc-0', accessType: 'rw' } as const;
   await stored({ metadata: { name }, spec: { ...spec, ...whole } });
@@ -123,14 +123,14 @@ test('what says which volume it is cannot be changed', async () => {
   for (const field of Object.keys(whole)) await assert.rejects(ask(name, { [field]: null }), /cannot be changed/);
 });
 
-test('a field that is left out may become empty, and the other way round', async () => {
+test('a missing field may become empty, and an empty one may be removed', async () => {
   const empty = { deviceClass: '', lvcreateOptionClass: '', source: '', accessType: '' } as const;
   await stored({ metadata: { name: 'left-out' }, spec });
   await ask('left-out', empty);
   await ask('left-out', Object.fromEntries(Object.keys(empty).map((field) => [field, null])));
 });
 
-test('a size only grows, but a wish that was not met can be lowered to what there is', async () => {
+test('a size only grows, but a request that was not met can be lowered to the current size', async () => {
   await stored({ metadata: { name: 'growing' }, spec, status: { volumeID: 'w', currentSize: '1Gi' } });
   const lowered = { code: 'InvalidArgument', message: /size cannot be lowered below status.currentSize/ };
   await assert.rejects(ask('growing', { size: '512Mi' }), lowered);
@@ -143,7 +143,7 @@ test('a size only grows, but a wish that was not met can be lowered to what ther
   await assert.rejects(ask('not-made', { size: '512Mi' }), lowered, 'its node may be making it');
 });
 
-test('what is no volume is refused', async () => {
+test('an invalid LogicalVolume is rejected', async () => {
   for (const [wrong, message] of [
     [{ size: '0' }, /size must be above zero/],
     [{ size: '-1Gi' }, /size must be above zero/],
@@ -157,7 +157,7 @@ test('what is no volume is refused', async () => {
   }
 });
 
-test('a node lists its own volumes only, and a volume is found by its id', async () => {
+test('field selectors find the volumes of a node, and a volume by its ID', async () => {
   await stored({ metadata: { name: 'on-c' }, spec: { ...spec, nodeName: 'c' }, status: { volumeID: 'odd\\,=id' } });
   const names = async (fieldSelector: string) => {
     const { items } = await admin.list(logicalVolumes, { fieldSelector });
@@ -167,7 +167,7 @@ test('a node lists its own volumes only, and a volume is found by its id', async
   assert.deepEqual(await names('status.volumeID=odd\\\\\\,\\=id'), ['on-c']);
 });
 
-test('the volume that an object stands for is named once', async () => {
+test('volumeID can be set only once', async () => {
   const fixed = { code: 'InvalidArgument', message: /status.volumeID: .*cannot be changed once it is set/ };
   await stored({ metadata: { name: 'named' }, spec, status: { volumeID: '' } });
   await answer('named', { volumeID: 'x', currentSize: '1Gi' });

@@ -1,7 +1,7 @@
 import type { Informer } from '../../src/kube/informer.ts';
 import type { KubeObject } from '../../src/kube/resource.ts';
 
-/** Everything that an informer told, in order: `added a`, `updated a`, … */
+/** Everything that an informer reported, in order: `added a`, `updated a`, … */
 export class Diary<T extends KubeObject> {
   readonly #lines: string[] = [];
   readonly #states = new Set<string>();
@@ -16,7 +16,7 @@ export class Diary<T extends KubeObject> {
     });
   }
 
-  /** What was told since this was asked last. */
+  /** What was reported since the last call. */
   news(): string[] {
     return this.#lines.splice(0);
   }

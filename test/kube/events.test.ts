@@ -16,7 +16,7 @@ const full: Happening = {
   message: 'pool ssd has 1 GiB free, 2 GiB requested; extend the volume group',
 };
 
-test('the same thing reported again, by whoever, is one Event', async () => {
+test('repeated reports, by any replica, are one Event', async () => {
   const namespace = await newNamespace(api, 'dedup');
   const { metadata } = await admin.create(configMaps, { metadata: { name: 'x', namespace } });
   const about = { resource: configMaps, name: 'x', namespace, uid: metadata.uid };

@@ -24,7 +24,7 @@ const { admin, cluster } = api;
 const { authority, url } = cluster.controlPlane;
 const logs = join(cluster.dir, 'logs');
 
-/** The API server, the scheduler and our programs share one network, so they meet on its loopback address. */
+/** The API server, the scheduler and our programs share one network namespace, so they use its loopback address. */
 const webhookAddress = '127.0.0.1:9443';
 let controller: Component;
 
@@ -38,7 +38,7 @@ before(async () => {
   await webhookInForce();
 });
 
-test('a pod carries what its claims ask for, and the extender finds it a node with room', async () => {
+test('a pod is annotated with what its claims request, and the extender finds a node with enough space', async () => {
   const namespace = await newNamespace(api, 'fitting');
   await claim(namespace, 'one', '2Gi');
   await claim(namespace, 'other', '3Gi');
@@ -55,7 +55,7 @@ test('a pod carries what its claims ask for, and the extender finds it a node wi
   assert.equal(chosen, 'roomy');
 });
 
-test('a pod that fits nowhere is told why', async () => {
+test('a pod that fits on no node gets an event that says why', async () => {
   const namespace = await newNamespace(api, 'huge');
   await claim(namespace, 'huge', '100Gi');
   await makePod(namespace, ['huge']);
@@ -68,7 +68,7 @@ test('a pod that fits nowhere is told why', async () => {
   assert.match(reason, /2 out of VG free space/);
 });
 
-test('a namespace with the label is left out', async () => {
+test('pods of a namespace with the ignore label do not call the webhook', async () => {
   const namespace = 'left-out';
   await admin.create(namespaces, { metadata: { name: namespace, labels: { 'topolvm.io/webhook': 'ignore' } } });
   await claim(namespace, 'data', '1Gi');
@@ -76,7 +76,7 @@ test('a namespace with the label is left out', async () => {
   assert.equal(pod.metadata?.annotations, undefined);
 });
 
-test('a renewed certificate is taken up, and one without its key is not', async (t) => {
+test('a renewed certificate is loaded, and one whose key does not match is not', async (t) => {
   const certDir = join(cluster.dir, 'renewed');
   const first = await issue(certDir, 'first');
   const options = { address: '127.0.0.1:0', certDir, service: '', identity: 'test' };
@@ -98,7 +98,7 @@ test('a renewed certificate is taken up, and one without its key is not', async 
   assert.notEqual(first, second);
 });
 
-test('while no controller answers, pods with claims are refused and all others are made', async () => {
+test('while no controller answers, pods with claims are rejected and all others are created', async () => {
   const namespace = await newNamespace(api, 'unanswered');
   await controller.kill();
   const make = (name: string, volumes: NonNullable<NonNullable<Pod['spec']>['volumes']>) =>
@@ -118,12 +118,12 @@ test('while no controller answers, pods with claims are refused and all others a
   await assert.rejects(make('ephemeral', [{ name: 'data', ephemeral: { volumeClaimTemplate } }]), refused);
 });
 
-test('a controller that is told to stop is no longer ready, and answers for a while', async () => {
+test('a controller that is told to stop becomes unready, and still answers for a while', async () => {
   const certDir = join(cluster.dir, 'stopping');
   await issue(certDir, 'stopping');
   const clock = new ManualClock(Date.now());
   const stop = new AbortController();
-  // An address of this process alone.
+  // An address that only this process uses.
   const host = `127.66.${(process.pid >> 8) & 255}.${process.pid & 255}`;
   const ended = runController(
     {
@@ -160,10 +160,10 @@ test('a controller that is told to stop is no longer ready, and answers for a wh
   await assert.rejects(review(host), { code: 'ECONNREFUSED' });
 });
 
-/** Asks the webhook as the API server does. */
+/** Calls the webhook like the API server. */
 async function review(host: string): Promise<IncomingMessage> {
   const ca = await readFile(authority.certificate);
-  const checkServerIdentity = () => undefined; // the certificate is of another address
+  const checkServerIdentity = () => undefined; // the certificate is for another address
   const agent = new Agent({ keepAlive: true });
   const asked = request({ host, port: 9443, path: '/pod/mutate', method: 'POST', ca, checkServerIdentity, agent });
   asked.end(JSON.stringify({ request: { uid: '1', object: {} } }));
@@ -172,7 +172,7 @@ async function review(host: string): Promise<IncomingMessage> {
   return answer;
 }
 
-/** With its own rights, and no more. */
+/** A client with only its own rights. */
 async function startController(): Promise<void> {
   const certDir = join(cluster.dir, 'certs');
   await issue(certDir, 'webhook');
@@ -193,7 +193,7 @@ async function startController(): Promise<void> {
   await logSays(controller, 'serving webhooks');
 }
 
-/** The extender, and a scheduler that asks it, configured as the documentation shows. */
+/** The extender, and a scheduler that calls it, configured as documented. */
 async function startExtender(): Promise<void> {
   const extender = new Component(cluster.namespaces, logs, 'moorage-scheduler', [
     join(home, 'bin', 'moorage'),
@@ -227,7 +227,7 @@ async function logSays(component: Component, words: string): Promise<void> {
   );
 }
 
-/** The parts of deploy/webhook.yaml: its rights, and its configuration with an address that works without Services. */
+/** The RBAC rules and the webhook configuration of deploy/webhook.yaml, with an address that works without Services. */
 async function webhookParts(): Promise<Record<string, unknown>[]> {
   const documents = parseAllDocuments(await readFile(deploy('webhook'), 'utf8'));
   return documents.map((document) => document.toJS() as Record<string, unknown>);
@@ -251,7 +251,7 @@ async function webhookConfiguration(): Promise<string> {
   );
 }
 
-/** The API server hears of its webhooks a moment after they were applied. */
+/** The API server uses new webhooks with a short delay. */
 async function webhookInForce(): Promise<void> {
   const namespace = await newNamespace(api, 'first-asked');
   await claim(namespace, 'data', '1Gi');
@@ -287,7 +287,7 @@ async function claim(namespace: string, name: string, storage: string): Promise<
 }
 
 async function makePod(namespace: string, claims: readonly string[]): Promise<Pod> {
-  // A namespace is ready for pods once it has its ServiceAccount.
+  // A namespace accepts pods once it has its default ServiceAccount.
   return eventually('the pod is made', () =>
     admin.create(pods, { metadata: { name: 'pod', namespace }, spec: podSpec(claims) }),
   );
@@ -297,11 +297,11 @@ function podSpec(claims: readonly string[]): NonNullable<Pod['spec']> {
   return {
     containers: [{ name: 'first', image: 'none' }],
     volumes: claims.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } })),
-    tolerations: [{ operator: 'Exists' }], // no kubelet calls these nodes ready
+    tolerations: [{ operator: 'Exists' }], // no kubelet reports these nodes ready
   };
 }
 
-/** Puts a new pair into the directory, each file at once as a mounted Secret does; returns its name. */
+/** Writes a new key pair into the directory, each file atomically like a mounted Secret; returns its name. */
 async function issue(certDir: string, name: string): Promise<string> {
   await mkdir(certDir, { recursive: true });
   const { certificate, key } = await authority.server(name, `/CN=${name}`, ['IP:127.0.0.1']);

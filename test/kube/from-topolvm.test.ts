@@ -16,7 +16,7 @@ const { admin, cluster } = await startApiServer();
 const documentation = await readFile(join(home, 'docs', 'migrating-from-topolvm.md'), 'utf8');
 const [there = '', back = ''] = documentation.split('## Back');
 
-test('the documented commands replace one chart by the other, there and back, and every LogicalVolume stays', async () => {
+test('the documented commands replace either chart with the other, and every LogicalVolume stays', async () => {
   const chart = await topolvmChart();
   await sh(`helm install topolvm ${chart} --namespace topolvm-system --create-namespace`);
   const spec = { name: 'pvc-1', nodeName: 'node-a', size: '1Gi' };
@@ -39,7 +39,7 @@ test('the documented commands replace one chart by the other, there and back, an
   await stays();
 });
 
-test('without Helm, the documented command applies the rights and the policies that limit them', async () => {
+test('without Helm, the documented command applies the RBAC rules and the policies that restrict them', async () => {
   const [preparations = ''] = blocksIn(there);
   await sh(preparations);
   const [, command] =
@@ -50,7 +50,7 @@ test('without Helm, the documented command applies the rights and the policies t
   assert.match(await sh('kubectl get clusterroles -oname'), /moorage-node/);
 });
 
-/** What is to be typed, with the files of this test. */
+/** The documented commands, with the files of this test. */
 function commandsIn(text: string): string {
   const blocks = blocksIn(text);
   assert.notEqual(blocks.length, 0);
@@ -72,7 +72,7 @@ async function sh(script: string): Promise<string> {
   return (await run('sh', ['-euxc', script], { cwd: home, env, maxBuffer: 16 << 20 })).stdout;
 }
 
-/** As published, but for the chart of cert-manager, which would have to be fetched and is not used. */
+/** The published chart without the cert-manager chart, which would have to be downloaded and is not used. */
 async function topolvmChart(): Promise<string> {
   const module = await moduleDir(join(home, 'bench', 'topolvm'), 'github.com/topolvm/topolvm');
   const chart = join(cluster.dir, 'topolvm-chart');

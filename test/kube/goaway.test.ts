@@ -8,11 +8,11 @@ import { Informer } from '../../src/kube/informer.ts';
 import { configMaps } from '../../src/kube/resource.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
-// The highest chance that it takes: one request in fifty.
+// The highest probability that it accepts: one request in fifty.
 const api = await startApiServer(['--goaway-chance=0.02']);
 const { admin } = api;
 
-test('the fault is there: whoever speaks HTTP/2 is told to go away', async () => {
+test('the API server does send GOAWAY to HTTP/2 clients', async () => {
   const { server, credentials } = api.connection;
   const session = connect(server, (await credentials.read()).tls);
   const goneAway = once(session, 'goaway', { signal: AbortSignal.timeout(120_000) });
@@ -23,7 +23,7 @@ test('the fault is there: whoever speaks HTTP/2 is told to go away', async () =>
   session.destroy();
 });
 
-test('an API server that sends GOAWAY at random costs no request and no watch', async (t) => {
+test('no request and no watch fails when the API server sends GOAWAY at random', async (t) => {
   const namespace = await newNamespace(api, 'goaway');
   const informer = new Informer({ client: admin, resource: configMaps, namespace, clock: systemClock, log: silentLog });
   t.after(() => informer.stop());

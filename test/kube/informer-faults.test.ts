@@ -14,7 +14,7 @@ const api = await startApiServer();
 
 const soon = () => AbortSignal.timeout(120_000);
 
-/** A namespace with the ConfigMaps a, b and c, and a synced informer of them behind a link that can fail. */
+/** A namespace with the ConfigMaps a, b and c, and a synced informer for them behind a link that can fail. */
 async function watching(t: TestContext, name: string, options: { idleTimeoutMs?: number } = {}) {
   const namespace = await newNamespace(api, name);
   const link = await Link.to(t, api.connection);
@@ -23,7 +23,7 @@ async function watching(t: TestContext, name: string, options: { idleTimeoutMs?:
     client: connect(t, link.connection, 10_000),
     resource: configMaps,
     namespace,
-    fieldSelector: 'metadata.name!=kube-root-ca.crt', // which each namespace gets sooner or later
+    fieldSelector: 'metadata.name!=kube-root-ca.crt', // Kubernetes creates it in each namespace at some point
     clock: systemClock,
     log: silentLog,
   });
@@ -49,7 +49,7 @@ async function watching(t: TestContext, name: string, options: { idleTimeoutMs?:
   return world;
 }
 
-test('no fault: each change is told once, in order', async (t) => {
+test('no fault: each change is reported once, in order', async (t) => {
   const { informer, diary, ...world } = await watching(t, 'no-fault');
   await world.write('d');
   await world.change('d', '1');
@@ -62,7 +62,7 @@ test('no fault: each change is told once, in order', async (t) => {
   assert.deepEqual([informer.relists, informer.reconnects], [0, 0]);
 });
 
-test('connection reset: the watch goes on from its position, without reading everything again', async (t) => {
+test('connection reset: the watch resumes from its position, without a relist', async (t) => {
   const { link, informer, diary, ...world } = await watching(t, 'reset');
   await world.write('d');
   await world.appears('d');
@@ -81,7 +81,7 @@ test('connection reset: the watch goes on from its position, without reading eve
   assert.ok(informer.reconnects >= 1);
 });
 
-test('cable pulled: a connection that carries nothing any more is given up after the idle timeout', async (t) => {
+test('cable pulled: a dead connection is closed after the idle timeout', async (t) => {
   const { link, informer, diary, ...world } = await watching(t, 'swallow', { idleTimeoutMs: 1_500 });
 
   link.swallow();
@@ -93,16 +93,16 @@ test('cable pulled: a connection that carries nothing any more is given up after
   assert.equal(informer.relists, 0);
 });
 
-test('410 Gone after compaction: everything is read again, and missed deletions are found', async (t) => {
+test('410 Gone after compaction: the informer relists, and finds missed deletions', async (t) => {
   const { link, informer, diary, ...world } = await watching(t, 'gone');
 
   link.cut();
   await world.remove('a');
   await world.remove('b');
-  await world.write('b'); // another object under the same name
+  await world.write('b'); // another object of the same name
   await world.write('d');
   compactEtcd(api);
-  await restartApiServer(api); // its memory reaches back further than etcd's
+  await restartApiServer(api); // its cache reaches back further than etcd's history
   link.mend();
 
   await world.appears('d');
@@ -112,7 +112,7 @@ test('410 Gone after compaction: everything is read again, and missed deletions 
   assert.equal(informer.relists, 1);
 });
 
-test('API server killed and started again: nothing is missed, nothing told twice', async (t) => {
+test('API server killed and restarted: no change is missed or reported twice', async (t) => {
   const { informer, diary, ...world } = await watching(t, 'killed');
   await world.change('a', 'before');
   await world.becomes('a', 'before');
@@ -148,7 +148,7 @@ test('etcd restored from a backup: the informer follows it back in time', async 
   assert.deepEqual(diary.news().sort(), ['added a', 'deleted d']);
 });
 
-test('API server stopped (SIGSTOP) and continued: the informer notices the silence, and catches up', async (t) => {
+test('API server paused (SIGSTOP) and continued: the informer detects the silence, and catches up', async (t) => {
   const { informer, diary, ...world } = await watching(t, 'stopped', { idleTimeoutMs: 1_500 });
   const { apiServer } = api.cluster;
 
@@ -162,7 +162,7 @@ test('API server stopped (SIGSTOP) and continued: the informer notices the silen
   assert.deepEqual(diary.toldTwice, []);
 });
 
-/** Does something to the files of a control plane that is down meanwhile. */
+/** Stops the control plane, changes its files, and starts it again. */
 async function offline(work: () => Promise<void>): Promise<void> {
   const { apiServer, etcd, controlPlane } = api.cluster;
   await apiServer.kill();

@@ -17,7 +17,7 @@ const payload = 'x'.repeat(1_000);
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-test('10,000 objects: synced, lean, and relisted after 410 Gone with only the differences told', async (t) => {
+test('10,000 objects sync, take little memory, and a relist after 410 Gone reports only the differences', async (t) => {
   const namespace = await newNamespace(api, 'scale');
   const nameOf = (index: number) => `object-${index}`;
   const madeMs = await took(() =>
@@ -64,7 +64,7 @@ test('10,000 objects: synced, lean, and relisted after 410 Gone with only the di
   assert.deepEqual(told, { added: count, updated: 500, deleted: 1_000 });
 
   t.diagnostic(
-    `made in ${seconds(madeMs)}, synced in ${seconds(syncedMs)}, ${Math.round(heldBytes / count)} bytes an object`,
+    `created in ${seconds(madeMs)}, synced in ${seconds(syncedMs)}, ${Math.round(heldBytes / count)} bytes per object`,
   );
 });
 
@@ -79,7 +79,7 @@ async function took(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - start;
 }
 
-/** Does it for 0, 1, 2, …, with so many at once. */
+/** Calls it for 0, 1, 2, …, with limited concurrency. */
 async function inFlight(limit: number, total: number, work: (index: number) => Promise<unknown>): Promise<void> {
   let next = 0;
   const worker = async () => {

@@ -13,7 +13,7 @@ import { Link } from './link.ts';
 
 const api = await startApiServer();
 
-/** One candidate, and the moments at which it leads and no longer leads. */
+/** One candidate, and the times when it starts and stops leading. */
 class Candidate {
   readonly leads = Promise.withResolvers<void>();
   readonly ceases = Promise.withResolvers<void>();
@@ -43,7 +43,7 @@ class Candidate {
   }
 }
 
-/** Who leads now; throws if that is ever more than one. */
+/** The current leader; throws if there is more than one. */
 class Leaders extends Set<string> {
   override add(identity: string): this {
     super.add(identity);
@@ -55,12 +55,12 @@ class Leaders extends Set<string> {
 const holderOf = async (namespace: string) =>
   (await api.admin.get(leases, 'leader', { namespace }))?.spec?.holderIdentity;
 
-test('of two candidates one leads; when it stops it releases the lease, and the other leads at once', async (t) => {
+test('one of two candidates leads; when it stops, it releases the lease and the other one leads at once', async (t) => {
   const namespace = await newNamespace(api, 'release');
   const leaders = new Leaders();
   const one = new Candidate(t, { namespace, identity: 'one', connection: api.connection, leaders });
   await one.leads.promise;
-  const clock = new ManualClock(Date.now()); // it stands still, so who waits for a lease to end waits for ever
+  const clock = new ManualClock(Date.now()); // it stands still, so a candidate that waits for a lease to expire waits forever
   const other = new Candidate(t, { namespace, identity: 'other', connection: api.connection, clock, leaders });
   assert.equal(await holderOf(namespace), 'one');
 
@@ -71,7 +71,7 @@ test('of two candidates one leads; when it stops it releases the lease, and the 
   assert.equal(await holderOf(namespace), '');
 });
 
-test('a leader goes on when somebody merely labels its lease, and ceases when somebody takes it', async (t) => {
+test('a leader keeps leading when somebody labels its lease, and stops when somebody takes it', async (t) => {
   const namespace = await newNamespace(api, 'taken');
   const leader = new Candidate(t, { namespace, identity: 'one', connection: api.connection, leaders: new Leaders() });
   await leader.leads.promise;
@@ -86,7 +86,7 @@ test('a leader goes on when somebody merely labels its lease, and ceases when so
   assert.equal(await holderOf(namespace), 'intruder'); // not released: it was no longer ours
 });
 
-test('a leader that is cut off ceases to lead before another begins, whatever their clocks say', async (t) => {
+test('a leader without network stops leading before another one starts, whatever their clocks say', async (t) => {
   const namespace = await newNamespace(api, 'cut-off');
   const leaders = new Leaders();
   const link = await Link.to(t, api.connection);
@@ -109,5 +109,5 @@ test('a leader that is cut off ceases to lead before another begins, whatever th
 
   link.mend();
   await other.stop();
-  await one.stop(); // campaigned again meanwhile, and may have won
+  await one.stop(); // it was a candidate again meanwhile, and may have won
 });

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import type { Connection } from '../../src/kube/connection.ts';
 import type { Scope } from './api-server.ts';
 
-/** A network between a client and the API server that a test can take apart. */
+/** A network link between a client and the API server that a test can break. */
 export class Link {
   readonly connection: Connection;
   readonly #wires: Wires;
@@ -27,7 +27,7 @@ export class Link {
     return new Link({ ...target, server: `https://127.0.0.1:${address.port}` }, wires);
   }
 
-  /** Resets all connections, and new ones too, until it is mended. */
+  /** Resets all connections, and new ones too, until it is repaired. */
   cut(): void {
     this.#wires.broken = true;
     this.#wires.reset();
@@ -37,7 +37,7 @@ export class Link {
     this.#wires.broken = false;
   }
 
-  /** Connections that are open stay so, and carry nothing any more, as if a cable were pulled. New ones work. */
+  /** Open connections stay open but carry nothing, as if a cable were pulled. New ones work. */
   swallow(): void {
     this.#wires.swallow();
   }

@@ -27,11 +27,11 @@ interface Volume {
   readonly node: string;
   readonly namespace: string;
   readonly policy?: 'Delete' | 'Retain';
-  /** Of its claim. */
+  /** The uid of its claim. */
   readonly finalizers?: readonly string[];
 }
 
-/** A claim with its volume on a node and a pod that uses it, as provisioner, scheduler and kubelet would leave them. */
+/** Creates a claim, its volume on a node and a pod that uses it, as provisioner, scheduler and kubelet would leave them. */
 async function volume(name: string, { node, namespace, policy = 'Delete', finalizers = [] }: Volume): Promise<void> {
   const made = await admin.create(logicalVolumes, {
     metadata: { name, finalizers: [logicalVolume.finalizer] },
@@ -69,7 +69,7 @@ async function volume(name: string, { node, namespace, policy = 'Delete', finali
 const node = (name: string) =>
   admin.create(nodes, { metadata: { name, finalizers: [otherNodeFinalizer, nodeFinalizer, 'example.com/theirs'] } });
 
-/** Does the leader's work until the test ends. */
+/** Runs the leader's work until the test ends. */
 function lead(t: TestContext, work: Work): void {
   const term = new AbortController();
   const workers = new Workers([work], { clock: systemClock, log: silentLog, random: Math.random });
@@ -80,7 +80,7 @@ function lead(t: TestContext, work: Work): void {
   });
 }
 
-/** Which of the objects of a name are there and stay. */
+/** Which of the objects of a name exist and are not being deleted. */
 async function left(name: string, namespace: string): Promise<readonly string[]> {
   const found = {
     claim: await admin.get(persistentVolumeClaims, name, { namespace }),
@@ -93,7 +93,7 @@ async function left(name: string, namespace: string): Promise<readonly string[]>
   );
 }
 
-test('a deleted Node takes its claims, pods and LogicalVolumes with it, and nothing of others', async () => {
+test('deleting a Node deletes its claims, pods and LogicalVolumes, and nothing of other nodes', async () => {
   const namespace = await newNamespace(api, 'shop');
   await node('a');
   await volume('gone', { node: 'a', namespace });
@@ -115,7 +115,7 @@ test('a deleted Node takes its claims, pods and LogicalVolumes with it, and noth
   assert.deepEqual((await admin.get(nodes, 'a'))?.metadata.finalizers, ['example.com/theirs']);
 });
 
-test('a crash between any two steps is made good by the next run', async () => {
+test('the next run recovers from a crash between any two steps', async () => {
   const namespace = await newNamespace(api, 'crashes');
   await node('c');
   for (const name of ['one', 'two']) await volume(name, { node: 'c', namespace });
@@ -152,7 +152,7 @@ test('a crash between any two steps is made good by the next run', async () => {
   assert.ok(first('patch LogicalVolume') < first('patch Node'));
 });
 
-test('told to only let go, it leaves all as it is; it hears of the Node by its watch', async (t) => {
+test('with node cleanup skipped, only the finalizer of the Node is removed, on its watch event', async (t) => {
   const namespace = await newNamespace(api, 'left-alone');
   await node('d');
   await volume('untouched', { node: 'd', namespace });
@@ -176,7 +176,7 @@ test('told to only let go, it leaves all as it is; it hears of the Node by its w
   assert.deepEqual(await left('untouched', namespace), ['claim', 'pod', 'volume', 'logicalVolume']);
 });
 
-test("a claim that TopoLVM's finalizer holds goes when it is deleted, by a person or with its Node", async (t) => {
+test("TopoLVM's finalizer is removed from a claim that is deleted, by a user or with its Node", async (t) => {
   const namespace = await newNamespace(api, 'from-topolvm');
   const theirs = 'example.com/theirs';
   await node('e');
@@ -203,7 +203,7 @@ test("a claim that TopoLVM's finalizer holds goes when it is deleted, by a perso
 
   await admin.delete(nodes, 'e');
   await new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: false }).reconcile('e', signal);
-  await admin.delete(pods, 'by-node', { namespace, gracePeriodSeconds: 0 }); // there is no kubelet that would end it
+  await admin.delete(pods, 'by-node', { namespace, gracePeriodSeconds: 0 }); // there is no kubelet to stop it
   for (const name of ['by-hand', 'also-held-by-others'])
     await admin.delete(persistentVolumeClaims, name, { namespace });
 

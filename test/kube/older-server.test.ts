@@ -6,11 +6,11 @@ import { Informer } from '../../src/kube/informer.ts';
 import { configMaps } from '../../src/kube/resource.ts';
 import { compactEtcd, newNamespace, startApiServer } from './api-server.ts';
 
-// As servers were before they could stream their state, and list an older moment from memory.
+// Like servers before they could stream lists, and serve older resource versions from memory.
 const api = await startApiServer(['--feature-gates=WatchList=false,ListFromCacheSnapshot=false']);
 const { admin } = api;
 
-test('an API server that cannot stream its state is listed, then watched', async (t) => {
+test('an API server without streaming lists is listed, then watched', async (t) => {
   const namespace = await newNamespace(api, 'listed');
   await admin.create(configMaps, { metadata: { name: 'a', namespace } });
   const informer = new Informer({ client: admin, resource: configMaps, namespace, clock: systemClock, log: silentLog });
@@ -24,7 +24,7 @@ test('an API server that cannot stream its state is listed, then watched', async
   assert.deepEqual([informer.reconnects, informer.relists], [1, 0]);
 });
 
-test('paging while etcd forgets the first page (410 Gone): the list starts over, and is whole', async () => {
+test('a list whose first page etcd has compacted (410 Gone) starts over, and is complete', async () => {
   const namespace = await newNamespace(api, 'expired');
   const names = Array.from({ length: 25 }, (_, index) => `object-${String(index).padStart(2, '0')}`);
   await Promise.all(names.map((name) => admin.create(configMaps, { metadata: { name, namespace } })));

@@ -6,7 +6,7 @@ import type { Scope } from './api-server.ts';
 
 export type Answer = (response: ServerResponse, request: IncomingMessage) => void;
 
-/** For faults that the real API server cannot be made to have: it answers each request with the next answer. */
+/** For faults that a real API server cannot be made to show: it answers each request with the next answer. */
 export class ScriptedServer {
   /** `METHOD /path?query` of each request so far. */
   readonly requests: string[] = [];
@@ -17,7 +17,7 @@ export class ScriptedServer {
     this.connection = connection;
   }
 
-  /** The last answer is given again and again. */
+  /** The last answer is repeated. */
   static async start(scope: Scope, ...answers: [Answer, ...Answer[]]): Promise<ScriptedServer> {
     const server = createServer();
     server.listen(0, '127.0.0.1');
@@ -38,7 +38,7 @@ export class ScriptedServer {
     return scripted;
   }
 
-  /** What the request with this number, from 0, asked for. */
+  /** The query of the request with this number, from 0. */
   query(number: number): Record<string, string> {
     const url = this.requests[number]?.split(' ')[1] ?? '';
     return Object.fromEntries(new URL(url, 'http://server').searchParams);
@@ -53,7 +53,7 @@ export const json =
 export const refusal = (code: number, reason: string, headers: Record<string, string> = {}): Answer =>
   json({ kind: 'Status', code, reason, message: `because of ${reason}` }, code, headers);
 
-/** Events of a watch, which then stays open, or ends as `end` says. */
+/** Events of a watch, which then stays open or ends as `end` says. */
 export const watch =
   (events: readonly object[], end: (response: ServerResponse) => void = () => {}): Answer =>
   (response) => {

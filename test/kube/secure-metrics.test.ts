@@ -14,7 +14,7 @@ const { kubectl } = cluster;
 const { authority, url } = cluster.controlPlane;
 let controller: Component;
 
-/** With the rights that the chart gives it, and no more. */
+/** A client with only the rights that the chart grants. */
 before(async () => {
   await kubectl('create', 'namespace', namespace);
   const chart = join(cluster.dir, 'chart.yaml');
@@ -42,14 +42,14 @@ before(async () => {
   });
 });
 
-test('metrics are for those who may read them', async () => {
+test('only authorized clients can read metrics', async () => {
   assert.match(await get('/metrics', await tokenOf('prometheus')), /^200 [^]*^moorage_watch_synced/m);
   assert.match(await get('/metrics', await tokenOf('somebody')), /^403 not allowed; give .* nonResourceURL \/metrics$/);
   assert.match(await get('/metrics', 'invented'), /^401 /);
   assert.match(await get('/metrics'), /^401 /);
 });
 
-test('the probes of the kubelet bring no token', async () => {
+test("the kubelet's probes need no token", async () => {
   assert.equal(await get('/healthz'), '200 ok');
   await eventually('it is ready', async () => (await get('/readyz')) === '200 ok');
 });

@@ -56,20 +56,20 @@ test.after(async () => {
   for (const informer of Object.values(watched)) await informer.stop();
 });
 
-test('each node with room has one object per class, and those of an earlier installation go', async () => {
+test('each node with free space has one object per StorageClass, and those of an earlier installation are deleted', async () => {
   await becomes({ 'a fast': '1Gi', 'b fast': '1Gi' });
   const [object] = (await admin.list(csiStorageCapacities, { namespace })).items;
   assert.equal(object?.metadata.labels?.['csi.storage.k8s.io/managed-by'], 'moorage-controller');
   assert.equal(object?.metadata.ownerReferences?.[0]?.kind, 'CSIDriver', 'it would stay when the driver goes');
 });
 
-test('room that was taken is published, and a node that is full says so', async () => {
+test('a change of free space is published, down to zero on a full node', async () => {
   await annotate('a', { ssd: '536870912' });
   await annotate('b', { ssd: '0' });
   await becomes({ 'a fast': '512Mi', 'b fast': '0' });
 });
 
-test('a new class is published at once, on the nodes that have its device class', async () => {
+test('a new StorageClass is published at once, on the nodes that have its device class', async () => {
   await annotate('b', { ssd: '0', hdd: '2147483648' });
   await storageClass('slow', { 'topolvm.io/device-class': 'hdd' });
   await storageClass('immediate', { 'topolvm.io/device-class': 'hdd' }, 'Immediate');
@@ -78,7 +78,7 @@ test('a new class is published at once, on the nodes that have its device class'
   await becomes({ 'a fast': '512Mi', 'b fast': '0' });
 });
 
-test('what somebody else deletes or changes is put right', async () => {
+test('objects that somebody else deletes or changes are restored', async () => {
   const [object] = (await admin.list(csiStorageCapacities, { namespace })).items;
   const name = object?.metadata.name ?? '';
   await admin.delete(csiStorageCapacities, name, { namespace });
@@ -87,14 +87,14 @@ test('what somebody else deletes or changes is put right', async () => {
   await becomes({ 'a fast': '512Mi', 'b fast': '0' });
 });
 
-test('a node whose driver is not registered, or that is removed, has no room', async () => {
+test('a node whose driver is not registered, or that was removed, has no capacity', async () => {
   await admin.delete(csiNodes, 'a');
   await becomes({ 'b fast': '0' });
   await admin.delete(nodes, 'b');
   await becomes({});
 });
 
-test('where the CSIDriver tracks no capacity, nothing is published', async () => {
+test('nothing is published if the CSIDriver does not track capacity', async () => {
   await node('c', { ssd: '1073741824' });
   await becomes({ 'c fast': '1Gi' });
   await admin.patch(csiDrivers, driverName, { type: 'merge', body: { spec: { storageCapacity: false } } });
@@ -136,7 +136,7 @@ async function storageClass(
   await admin.create(storageClasses, { metadata: { name }, provisioner: driverName, parameters, volumeBindingMode });
 }
 
-/** As csi-provisioner of an earlier installation wrote it. */
+/** As the csi-provisioner of an earlier installation wrote it. */
 function ofProvisioner(name: string, nodeName: string, storageClassName: string): CsiStorageCapacity {
   return {
     metadata: { name, namespace, labels: { ...labels, 'csi.storage.k8s.io/managed-by': 'external-provisioner' } },

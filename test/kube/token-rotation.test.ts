@@ -13,7 +13,7 @@ import { connect, startApiServer } from './api-server.ts';
 const api = await startApiServer();
 const { kubectl } = api.cluster;
 
-test('a token that was replaced before it is refused: the new one is used at once', async (t) => {
+test('a new token is used as soon as the old one is rejected', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'moorage-token-'));
   t.after(() => rm(dir, { recursive: true }));
   const tokenFile = join(dir, 'token');
@@ -34,12 +34,12 @@ test('a token that was replaced before it is refused: the new one is used at onc
   const list = () => client.list(configMaps, { namespace: 'default' });
   assert.ok(await eventually('the role binding is in force', list));
 
-  // A token is bound to its ServiceAccount: with a new one of the same name, the old token is worth nothing.
+  // A token is bound to its ServiceAccount: when that is re-created, the old token becomes invalid.
   await kubectl('delete', 'serviceaccount', 'rotating');
   await kubectl('create', 'serviceaccount', 'rotating');
   const renewed = await kubectl('create', 'token', 'rotating');
   const refused = () => list().then(() => undefined, codeOf);
-  // The API server itself remembers for ten seconds that a token was good.
+  // The API server caches a valid token for ten seconds.
   assert.equal(await eventually('the old token is refused', refused), 'PermissionDenied');
 
   await writeFile(`${tokenFile}.new`, renewed);

@@ -20,7 +20,7 @@ const api = await startApiServer();
 const { admin, cluster } = api;
 const { authority, url } = cluster.controlPlane;
 
-/** They share one network with the API server, which so reaches them by this name. */
+/** The controllers share a network namespace with the API server, which reaches them by this name. */
 const service = 'localhost';
 const port = 9443;
 const dayMs = 24 * 60 * 60_000;
@@ -44,12 +44,12 @@ before(async () => {
   controller.start();
 });
 
-test('the controller makes its own certificate, and the API server trusts it', async () => {
+test('the controller creates its own certificate, and the API server trusts it', async () => {
   await podsCanBeMade('first');
   assert.equal((await trusted()).length, 1);
 });
 
-test('after a restart it has another one, and the old one is no longer trusted', async () => {
+test('a restarted controller has a new certificate, and the old one is no longer trusted', async () => {
   const [old] = await trusted();
   await controller.kill();
   controller.start();
@@ -58,7 +58,7 @@ test('after a restart it has another one, and the old one is no longer trusted',
   assert.equal((await trusted()).length, 1);
 });
 
-test('what somebody takes away is put back', async () => {
+test('a caBundle that somebody removes is restored', async () => {
   await admin.patch(mutatingWebhookConfigurations, 'moorage', {
     type: 'json',
     body: [{ op: 'remove', path: '/webhooks/0/clientConfig/caBundle' }],
@@ -81,7 +81,7 @@ test('a replica is ready only while the API server trusts its certificate', asyn
   await podsCanBeMade('fourth');
 });
 
-test('it is renewed long before it ends: first trusted, then used, and then the old one goes', async (t) => {
+test('a certificate is renewed long before it expires: the new one is first trusted, then used, then the old one is removed', async (t) => {
   await controller.kill();
   const clock = new ManualClock(Date.now());
   const identity = 'renewing';
@@ -104,7 +104,7 @@ test('it is renewed long before it ends: first trusted, then used, and then the 
   assert.deepEqual(used, []);
   assert.equal(certificates.current.cert, first);
 
-  // In steps, as the watch goes by this clock too and has lost four days.
+  // In steps, because the watch uses this clock too and has lost four days.
   await eventually('the old one is no longer trusted', async () => {
     clock.advance(10_000);
     return (await own()).length === 1;
@@ -114,7 +114,7 @@ test('it is renewed long before it ends: first trusted, then used, and then the 
   assert.equal((await own())[0]?.toString(), certificates.current.cert);
 });
 
-/** The right to change the configuration is gone until the returned function is called. */
+/** Revokes the right to change the configuration until the returned function is called. */
 async function forbidChanges(): Promise<() => Promise<void>> {
   const place = ['clusterrole', 'moorage-webhook'] as const;
   const { rules } = JSON.parse(await cluster.kubectl('get', ...place, '-ojson')) as {
@@ -126,7 +126,7 @@ async function forbidChanges(): Promise<() => Promise<void>> {
   return () => set(rules);
 }
 
-/** What the kubelet's probe would see. */
+/** The result of the kubelet's probe. */
 function readiness(): Promise<string> {
   return fetchInside(cluster.namespaces, 'http://127.0.0.1:8080/readyz');
 }
@@ -137,10 +137,10 @@ async function podsCanBeMade(namespace: string): Promise<void> {
   const spec = {
     containers: [{ name: 'a', image: 'a' }],
     automountServiceAccountToken: false,
-    volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'later' } }], // or the webhook would not be asked
+    volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'later' } }], // otherwise the webhook would not be called
   };
   await eventually(
-    'the API server gets an answer from the webhook',
+    'the webhook answers the API server',
     async () => admin.create(pods, { metadata: { name: 'pod', namespace }, spec }),
     { explain: () => controller.tail() },
   );
@@ -153,7 +153,7 @@ async function trusted(): Promise<readonly X509Certificate[]> {
   return certificates.map((pem) => new X509Certificate(pem));
 }
 
-/** As it is deployed, but called by the name that leads to our process. */
+/** The deployed configuration, with a name that leads to our process. */
 async function webhookManifest(): Promise<string> {
   const objects = parseAllDocuments(await readFile(deploy('webhook'), 'utf8')).map(
     (document) => document.toJS() as { kind: string; webhooks?: object[] },

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Pools } from '../../src/engine/pools.ts';
 
-/** Waits for a change of the pools after which it is so, for two minutes at most. */
+/** Waits up to two minutes for a change of the pools that makes the condition true. */
 export async function becomes(pools: Pools, isSo: () => boolean): Promise<void> {
   const deadline = AbortSignal.timeout(120_000);
   const target = new EventTarget();

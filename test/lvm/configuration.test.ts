@@ -14,13 +14,13 @@ import { becomes } from './becomes.ts';
 const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
 
-test('a volume group that is made later is served, and changes of the file are followed', async (t) => {
+test('a volume group created later is served, and changes of the file take effect', async (t) => {
   const configFile = `/tmp/${deviceName('lvmd.yaml')}`;
   const configure = (...classes: string[]) =>
     writeFile(configFile, `lvm-command-prefix: [lvm]\ndevice-classes: [${classes.join(', ')}]\n`);
   const [first = '', second = ''] = disks();
   const early = await volumeGroup(t, { disks: [first] });
-  const late = early.replace(/\d+$/, (digits) => String(Number(digits) + 1)); // the name that comes next
+  const late = early.replace(/\d+$/, (digits) => String(Number(digits) + 1)); // the next name
   const one = `{name: one, volume-group: ${early}, spare-gb: 0, default: true}`;
   const two = `{name: two, volume-group: ${late}, spare-gb: 0}`;
   await configure(one, two);
@@ -39,7 +39,7 @@ test('a volume group that is made later is served, and changes of the file are f
   await becomes(pools, () => served().includes('two'));
   await pools.get('two').create({ id: 'other', sizeBytes: 8n * mebibyte, tags: [] }, signal);
 
-  await configure(`{name: one, volume-group: ${early}, spare-gb: 100, default: true}`); // more than there is
+  await configure(`{name: one, volume-group: ${early}, spare-gb: 100, default: true}`); // more than exists
   await becomes(pools, () => served().length === 1);
   assert.equal(pools.get('one').capacity().freeBytes, 0n);
   await assert.rejects(pools.get('one').create({ id: 'more', sizeBytes: mebibyte, tags: [] }, signal), {
@@ -58,7 +58,7 @@ test('a volume group that is made later is served, and changes of the file are f
   assert.ok(!(await withoutClass()).includes(`${late}/other`));
 });
 
-test('two engines do not serve the same volume group: the other one gets it when no class of the first is in it', async (t) => {
+test('two engines never serve the same volume group: the second one gets it when the first has no class in it', async (t) => {
   const [first = '', second = ''] = disks();
   const [shared, own] = [await volumeGroup(t, { disks: [first] }), await volumeGroup(t, { disks: [second] })];
   const engineWith = async (name: string, classes: readonly string[]) => {
@@ -86,7 +86,7 @@ test('two engines do not serve the same volume group: the other one gets it when
   );
   assert.throws(() => other.pools.get('two'), { code: 'Unavailable', message: reason });
 
-  await holder.configure(one); // one class is left, and keeps the group
+  await holder.configure(one); // the remaining class keeps the group
   await becomes(holder.pools, () => holder.served().length === 1);
   await other.configure(two);
   await becomes(other.pools, () => other.served().length === 0);

@@ -11,9 +11,9 @@ import { engineOfTest } from './engine-of-test.ts';
 import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
 
 const secret = 'moorage-secret';
-const asProcesses = ['sh', '-c', '[ $# -gt 0 ] && exec lvm "$@"', 'lvm']; // a shell would be called without a command
+const asProcesses = ['sh', '-c', '[ $# -gt 0 ] && exec lvm "$@"', 'lvm']; // the shell would be started without a command
 
-/** A pool on a disk that takes discards, where LVM is configured to issue them. */
+/** A pool on a disk that supports discards, with LVM configured to issue them. */
 async function onDiscardingDisk(t: TestContext, runs: Run, prefix?: readonly string[]) {
   const { engine } = await engineOfTest(t);
   const file = await engine.pools.get('file').create({ id: 'disk', sizeBytes: 100n * mebibyte, tags: [] }, signal);
@@ -36,7 +36,7 @@ async function onDiscardingDisk(t: TestContext, runs: Run, prefix?: readonly str
   return { pool, isOnDisk };
 }
 
-test('what LVM is configured to discard is discarded before the removal, and nobody waits for it', async (t) => {
+test('if LVM is configured to discard, space is discarded before the removal, and nothing waits for it', async (t) => {
   const reached = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
   const waiting: Run = async (argv, options) => {
@@ -60,7 +60,7 @@ test('what LVM is configured to discard is discarded before the removal, and nob
 });
 
 for (const [how, prefix] of [['its shell'], ['processes', asProcesses]] as const) {
-  test(`LVM itself discards nothing under its lock, by ${how}`, async (t) => {
+  test(`LVM discards nothing while it holds its lock, by ${how}`, async (t) => {
     const withoutDiscards: Run = async (argv, options) =>
       argv[0] === 'blkdiscard' ? { stdout: '', stderr: '' } : run(argv, options);
     const { pool, isOnDisk } = await onDiscardingDisk(t, withoutDiscards, prefix);

@@ -8,7 +8,7 @@ import { SimulatedEngine } from './engine-model/simulated-engine.ts';
 const seed = Number(process.env['MOORAGE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const changes = 10_000;
 
-test('ten thousand changes, on a simulated LVM', async (t) => {
+test('the engine keeps its promises through ten thousand changes on a simulated LVM', async (t) => {
   t.diagnostic(`to repeat it: MOORAGE_TEST_SEED=${seed}`);
   const lvm = new SimulatedLvm(1000, { name: 'pool', extents: 100 });
   const data = simulatedData(lvm);
@@ -43,7 +43,7 @@ function simulatedPool(lvm: SimulatedLvm, kind: 'thick' | 'thin', data: PoolUnde
   };
 }
 
-/** What is on a volume goes with that very volume: one that is made anew under its name has nothing. */
+/** Contents belong to one volume: another one that is created under its name is empty. */
 function simulatedData(lvm: SimulatedLvm): PoolUnderTest['data'] {
   const contents = new WeakMap<object, string>();
   const volumeAt = (devicePath: string) => lvm.volumes.get(devicePath.replace('/dev/vg/', ''));

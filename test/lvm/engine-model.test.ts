@@ -12,12 +12,12 @@ import { ModelRun, type PoolUnderTest } from './engine-model/model-run.ts';
 import { Random } from './engine-model/random.ts';
 import { stamps } from './engine-model/stamp.ts';
 
-/** As many as are asked for, or as many as one minute allows. */
+/** As many as requested, or as many as fit into one minute. */
 const steps = process.env['MOORAGE_TEST_STEPS'];
 const seed = Number(process.env['MOORAGE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const minuteMs = 60_000;
 
-test('whatever happens, no volume with data disappears that nobody was allowed to remove', async (t) => {
+test('no volume with data disappears unless its removal was requested', async (t) => {
   t.diagnostic(`to repeat it: MOORAGE_TEST_SEED=${seed}`);
   const { configPath, pools } = await fourPools(t);
   const start = () => EngineProcess.start(configPath);
@@ -85,7 +85,7 @@ function lvmPool(name: string, group: string, thinPool: string | undefined): Poo
   };
 }
 
-/** One that can share blocks between files. */
+/** A filesystem that can share blocks between files. */
 async function filesystem(t: TestContext, disk: string): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'engine-model-'));
   await command('mkfs.xfs', '-q', '-K', '-f', disk);

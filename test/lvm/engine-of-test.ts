@@ -10,7 +10,7 @@ import { undoAfter } from '../../worlds/lvm/undo.ts';
 export interface EngineOfTest {
   readonly engine: StorageEngine;
   readonly volumeGroup: string;
-  /** Stops the engine and starts it anew on the same disks, with these settings of each class. */
+  /** Restarts the engine on the same disks, with these settings for each class. */
   readonly restart: (settings?: string) => Promise<StorageEngine>;
 }
 

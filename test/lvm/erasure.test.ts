@@ -15,11 +15,11 @@ const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
 const secret = 'moorage-secret';
 
-/** Whether the secret can still be read on the disk that all volumes lie on. */
+/** Whether the secret can still be read on the disk of all volumes. */
 async function onDisk(): Promise<boolean> {
   const [disk = ''] = disks();
   await command('sh', '-c', `sync; blockdev --flushbufs ${disk}`);
-  return foundOnDevice(disk, secret, Number(320n * mebibyte)); // the thin pool, and what comes after it
+  return foundOnDevice(disk, secret, Number(320n * mebibyte)); // the thin pool, and what follows it
 }
 
 async function writeSecret(devicePath: string, atMb: readonly number[]): Promise<void> {
@@ -31,7 +31,7 @@ async function writeSecret(devicePath: string, atMb: readonly number[]): Promise
 const dataPercent = async (vg: string) =>
   Number(await command('lvs', '--noheadings', '-o', 'data_percent', `${vg}/pool`));
 
-/** Each kind in turn, on an engine that is there already. */
+/** Each kind in turn, on an existing engine. */
 async function leavesNothing({ engine, volumeGroup }: EngineOfTest): Promise<void> {
   for (const kind of ['thick', 'thin']) {
     const pool = engine.pools.get(kind);
@@ -45,7 +45,7 @@ async function leavesNothing({ engine, volumeGroup }: EngineOfTest): Promise<voi
   }
 }
 
-test('zero leaves nothing of a thick or thin volume on the disk, and refuses one in use before it is marked', async (t) => {
+test('zero leaves no data of a thick or thin volume on the disk, and rejects a volume in use before marking it', async (t) => {
   const opened = await engineOfTest(t, 'erase: zero');
   await leavesNothing(opened);
   for (const kind of ['thick', 'thin']) {
@@ -61,18 +61,18 @@ test('zero leaves nothing of a thick or thin volume on the disk, and refuses one
   }
 });
 
-test('shred leaves nothing either, and a thin volume takes no more room meanwhile, however large it is', async (t) => {
+test('shred leaves no data on the disk, and a thin volume of any size takes no more space meanwhile', async (t) => {
   const opened = await engineOfTest(t, 'erase: shred, erase-passes: 2');
   await leavesNothing(opened);
   const pool = opened.engine.pools.get('thin');
   const { devicePath } = await pool.create({ id: 'large', sizeBytes: 512n * mebibyte, tags: [] }, signal);
   await writeSecret(devicePath, [0, 500]);
-  await pool.remove('large', signal); // the pool itself has half of that
+  await pool.remove('large', signal); // twice the size of the pool
   assert.equal(await dataPercent(opened.volumeGroup), 0);
   assert.equal(await onDisk(), false);
 });
 
-test('what snapshots share cannot be overwritten, so it is not shared, and never said to be erased', async (t) => {
+test('a class that overwrites makes no snapshots, because shared blocks cannot be erased', async (t) => {
   const { engine, restart } = await engineOfTest(t, 'erase: none');
   const before = engine.pools.get('thin');
   await before.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
@@ -89,7 +89,7 @@ test('what snapshots share cannot be overwritten, so it is not shared, and never
   assert.equal(discarding.get('copy'), undefined);
 });
 
-test('a stretch counts as clean only once the disk has been flushed', async (t) => {
+test('a range counts as clean only after the disk was flushed', async (t) => {
   const [disk = ''] = disks();
   const { engine } = await engineOfTest(t);
   let flushesBefore = Number.POSITIVE_INFINITY;
@@ -117,7 +117,7 @@ test('a stretch counts as clean only once the disk has been flushed', async (t) 
   }
 });
 
-test('an erasure that a crash cut short goes on, and its space is not given out before', async (t) => {
+test('an erasure interrupted by a crash continues, and its space is not reused before it ends', async (t) => {
   let killed = false;
   const reached = Promise.withResolvers<void>();
   const dies = Promise.withResolvers<never>();
@@ -149,13 +149,13 @@ test('an erasure that a crash cut short goes on, and its space is not given out 
   killed = true;
   dies.reject(new Error('killed'));
 
-  const again = (await restart()).pools.get('thick'); // with erase: none, but what was promised is kept
+  const again = (await restart()).pools.get('thick'); // with erase: none, but the marked volume must still be erased
   await again.remove('data', signal);
   assert.equal(await onDisk(), false);
   assert.equal(again.capacity().freeBytes, freeBytes + 20n * mebibyte);
 });
 
-test('discard is used where the disk takes it, and refused before anything is marked where it does not', async (t) => {
+test('discard is used if the disk supports it, and otherwise rejected before anything is marked', async (t) => {
   const { engine } = await engineOfTest(t, 'erase: discard');
   const thin = engine.pools.get('thin');
   const volume = await thin.create({ id: 'thin', sizeBytes: 20n * mebibyte, tags: [] }, signal);
@@ -180,7 +180,7 @@ test('discard is used where the disk takes it, and refused before anything is ma
   assert.equal(await foundOnDevice(disk, secret), false);
 });
 
-test('an erasure stays with the volume that was marked, whatever gets its name', async (t) => {
+test('an erasure applies to the volume that was marked, whatever gets its name', async (t) => {
   const reached = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
   const waiting: Run = async (argv, options) => {
@@ -206,7 +206,7 @@ test('an erasure stays with the volume that was marked, whatever gets its name',
   }
 });
 
-test('a volume without a device gets one to be erased; a ghost, which holds nothing, is just removed', async (t) => {
+test('an inactive volume is activated to be erased; a ghost, which has no data, is just removed', async (t) => {
   const { engine, volumeGroup, restart } = await engineOfTest(t, 'erase: discard');
   const before = engine.pools.get('thin');
   for (const id of ['ghost', 'real']) await before.create({ id, sizeBytes: 8n * mebibyte, tags: [] }, signal);

@@ -14,7 +14,7 @@ import { StandaloneProcess } from '../sanity/standalone-process.ts';
 const mebibyte = 1024n ** 2n;
 const inTime = { timeoutMs: 60_000 };
 
-test('hung disks of two volume groups stop no creation, stage or figure in a third', {
+test('hung disks of two volume groups block no create, stage or metric in a third', {
   timeout: 600_000,
 }, async (t) => {
   const hung: Awaited<ReturnType<typeof faults.hang>>[] = [];
@@ -63,13 +63,13 @@ test('hung disks of two volume groups stop no creation, stage or figure in a thi
       doomed.push(await create(`${deviceClass}-${name}`, deviceClass, 300n * mebibyte));
   }
   const deleted = doomed.map((volumeId) => controller.deleteVolume({ volumeId }, { timeoutMs: 600_000 }));
-  t.after(() => Promise.allSettled(deleted)); // the process ends before they do
+  t.after(() => Promise.allSettled(deleted)); // they never finish before the process ends
   while ((await erasing()) < doomed.length) await setTimeout(50);
   for (const disk of hung) await disk.breakNow();
   assert.ok((await erasing()) > 2, 'both classes are in the midst of it');
 
   try {
-    await rm('/run/lvm/hints', { force: true }); // by which LVM knows which disks to look at
+    await rm('/run/lvm/hints', { force: true }); // LVM's list of the disks to scan
     const { reason } = await health.check({}, inTime);
     assert.match(reason, /^device class one: no answer .*; device class two: no answer [^;]*; look for [^;]*$/);
     const volumeId = await create('elsewhere', 'three', 64n * mebibyte);

@@ -17,7 +17,7 @@ import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 const podUid = 'cafe0000-0000-4000-8000-000000000001';
 
-/** The kernel's real control groups, in a place of our own. */
+/** The kernel's real cgroups, below a group of our own. */
 async function cgroups(t: TestContext): Promise<string> {
   const root = await mkdtemp(join(tmpdir(), 'cgroup-'));
   await command('mount', '-t', 'cgroup2', 'none', root);
@@ -38,7 +38,7 @@ async function podCgroup(t: TestContext, root: string): Promise<string> {
   return pod;
 }
 
-/** A volume with a filesystem, or as a raw device, where the kubelet would have it for a pod. */
+/** Publishes a volume, with a filesystem or raw, at the path that the kubelet uses for a pod. */
 async function givenToPod(t: TestContext, kubeletDir: string, device: string, filesystem?: string): Promise<void> {
   const target = filesystem
     ? join(kubeletDir, 'pods', podUid, 'volumes', 'kubernetes.io~csi', 'pvc-1', 'mount')
@@ -56,7 +56,7 @@ async function givenToPod(t: TestContext, kubeletDir: string, device: string, fi
 }
 
 for (const filesystem of ['ext4', 'btrfs', undefined]) {
-  test(`a pod with ${filesystem ?? 'a raw device'} is held to its limits, to new ones, and then to none`, async (t) => {
+  test(`a pod with ${filesystem ?? 'a raw device'} gets its limits, then new ones, then none`, async (t) => {
     const root = await cgroups(t);
     assert.ok(await canLimitIo(root));
     const [disk = ''] = disks();
@@ -88,7 +88,7 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
       });
 
     changed.notify('v1');
-    await podCgroup(t, root); // the kubelet makes it a little later
+    await podCgroup(t, root); // the kubelet creates it a little later
     await becomes(`${deviceNumber(rdev)} rbps=max wbps=1048576 riops=100 wiops=max`);
 
     limits = { readBytesPerSecond: 4096n };

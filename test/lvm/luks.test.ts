@@ -17,21 +17,21 @@ const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
 const probe = blkid(run);
 const luks = new Luks({ run, probe });
-/** Any bytes: line ends and zeros must not end it. */
+/** Any bytes: newlines and zeros must not end it. */
 const [key, otherKey] = [Buffer.from('\n\0key of the test\n'), randomBytes(32)];
-/** As little as cryptsetup allows, to keep tests fast. */
+/** The lowest cost that cryptsetup allows, to keep tests fast. */
 const cheap = { memoryBytes: 32 * 1024, iterations: 4, threads: 1 };
 
 const checksum = async (device: string) => (await command('sh', '-c', `head -c 20M ${device} | md5sum`)).split(' ')[0];
 
-test('LUKS2 on volumes of every kind', async (t) => {
+test('LUKS2 works on volumes of every kind', async (t) => {
   const { engine } = await engineOfTest(t);
   let made = 0;
   const close = async (pool: Pool, id: string) => {
     const volume = pool.get(id);
     if (volume) await luks.close(volume, signal);
   };
-  /** Closed and gone after the test. */
+  /** Closed and removed after the test. */
   const newVolume = async (t: TestContext, kind: string) => {
     const pool = engine.pools.get(kind);
     const id = `${kind}-${++made}`;
@@ -44,7 +44,7 @@ test('LUKS2 on volumes of every kind', async (t) => {
   };
 
   for (const kind of ['thick', 'thin', 'file']) {
-    await t.test(`${kind}: a volume is encrypted once, opened, grown, given another key, and closed`, async (t) => {
+    await t.test(`${kind}: a volume is encrypted once, opened, grown, re-keyed, and closed`, async (t) => {
       const { pool, id } = await newVolume(t, kind);
       const volume = await luks.format(pool, id, key, signal, cheap);
       assert.ok(volume.tags.includes(encryptedTag));
@@ -54,7 +54,7 @@ test('LUKS2 on volumes of every kind', async (t) => {
       assert.equal(device, luksDevicePath(id));
       await command('sh', '-c', `printf plaintext | dd of=${device} conv=fsync status=none`);
       assert.equal(await luks.open(volume, key, signal), device); // repeated
-      await luks.format(pool, id, otherKey, signal, cheap); // repeated, with any key: left as it is
+      await luks.format(pool, id, otherKey, signal, cheap); // repeated, with any key: nothing changes
       assert.equal(await command('head', '-c', '9', device), 'plaintext');
       const found = await command('sh', '-c', `grep --null-data --count --text plaintext ${volume.devicePath} || true`);
       assert.equal(found, '0', 'nothing readable is on the disk');
@@ -88,7 +88,7 @@ test('LUKS2 on volumes of every kind', async (t) => {
     assert.equal(await checksum(volume.devicePath), before);
   });
 
-  await t.test('what holds anything, or once did, is not encrypted', async (t) => {
+  await t.test('a volume that holds data, or once did, is not encrypted', async (t) => {
     const { pool, id, devicePath } = await newVolume(t, 'thick');
     for (const [content, refusal] of [
       [`mkfs.ext4 -q ${devicePath}`, 'FilesystemMismatch'],
@@ -108,42 +108,39 @@ test('LUKS2 on volumes of every kind', async (t) => {
     await assert.rejects(luks.format(pool, lost.id, key, signal, cheap), { name: 'FilesystemVanished' });
   });
 
-  await t.test(
-    'an encryption or a change of key that a crash cut short is completed when it is repeated',
-    async (t) => {
-      const { pool, id } = await newVolume(t, 'thick');
-      const crashing: Run = async (argv, options) => {
-        await run(argv, options);
-        if (argv[1] === 'luksFormat') throw new Error('power loss'); // before the tag
-        return { stdout: '', stderr: '' };
-      };
-      const dying = new Luks({ run: crashing, probe });
-      await assert.rejects(dying.format(pool, id, key, signal, cheap), /power loss/);
-      const { devicePath } = pool.get(id) ?? assert.fail();
-      await command(
-        'sh',
-        '-c',
-        `printf '\\n\\0key of the test\\n' | cryptsetup luksKillSlot -q --key-file=- ${devicePath} 0`,
-      ); // as if it had no key yet
-      const volume = await luks.format(pool, id, key, signal, cheap);
-      assert.equal(await luks.open(volume, key, signal), luksDevicePath(id));
-      await luks.close(volume, signal);
+  await t.test('an encryption or a key change interrupted by a crash is completed on retry', async (t) => {
+    const { pool, id } = await newVolume(t, 'thick');
+    const crashing: Run = async (argv, options) => {
+      await run(argv, options);
+      if (argv[1] === 'luksFormat') throw new Error('power loss'); // before the tag
+      return { stdout: '', stderr: '' };
+    };
+    const dying = new Luks({ run: crashing, probe });
+    await assert.rejects(dying.format(pool, id, key, signal, cheap), /power loss/);
+    const { devicePath } = pool.get(id) ?? assert.fail();
+    await command(
+      'sh',
+      '-c',
+      `printf '\\n\\0key of the test\\n' | cryptsetup luksKillSlot -q --key-file=- ${devicePath} 0`,
+    ); // as if it had no key yet
+    const volume = await luks.format(pool, id, key, signal, cheap);
+    assert.equal(await luks.open(volume, key, signal), luksDevicePath(id));
+    await luks.close(volume, signal);
 
-      await command(
-        'sh',
-        '-c',
-        `printf new >/tmp/new-key; printf '\\n\\0key of the test\\n' | cryptsetup luksAddKey -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file=- ${devicePath} /tmp/new-key`,
-      );
-      await rm('/tmp/new-key');
-      await luks.changeKey(volume, key, Buffer.from('new'), signal); // both open it now: the old one goes
-      await assert.rejects(luks.open(volume, key, signal), { name: 'WrongKey' });
-    },
-  );
+    await command(
+      'sh',
+      '-c',
+      `printf new >/tmp/new-key; printf '\\n\\0key of the test\\n' | cryptsetup luksAddKey -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file=- ${devicePath} /tmp/new-key`,
+    );
+    await rm('/tmp/new-key');
+    await luks.changeKey(volume, key, Buffer.from('new'), signal); // both keys open it now: the old one is removed
+    await assert.rejects(luks.open(volume, key, signal), { name: 'WrongKey' });
+  });
 
-  await t.test('no process shows the key to others, and no error tells it', async (t) => {
+  await t.test('no process or error reveals the key', async (t) => {
     const { pool, id } = await newVolume(t, 'thin');
     const seen: string[] = [];
-    /** Looks at all processes of the machine for as long as the command runs. */
+    /** Inspects all processes of the machine while the command runs. */
     const watched: Run = async (argv, options) => {
       const outcome = Promise.allSettled([run(argv, options)]);
       const ended = new AbortController();
@@ -169,7 +166,7 @@ test('LUKS2 on volumes of every kind', async (t) => {
     const told = JSON.stringify([refused.message, refused.stack, refused.cause]);
     assert.ok(
       seen.some((text) => text.includes('luksChangeKey')),
-      'it did look while cryptsetup ran',
+      'it checked while cryptsetup ran',
     );
     for (const word of ['correct-horse', 'staple-of', 'neither-of']) {
       assert.ok(!seen.some((text) => text.includes(word)) && !told.includes(word));
@@ -205,7 +202,7 @@ test('LUKS2 on volumes of every kind', async (t) => {
     assert.equal(await luks.isOpen(volume), true);
   });
 
-  await t.test('a header is backed up where the caller says, and never over a file', async (t) => {
+  await t.test('a header backup goes to the path that the caller gives, and never overwrites a file', async (t) => {
     const { pool, id } = await newVolume(t, 'thick');
     const volume = await luks.format(pool, id, key, signal, cheap);
     const file = '/tmp/header-of-secret';
@@ -217,7 +214,7 @@ test('LUKS2 on volumes of every kind', async (t) => {
   });
 });
 
-/** What everybody on a machine can see of a process; nothing if it is gone. */
+/** What any user of the machine can see of a process; empty if it is gone. */
 async function visibleOf(pid: string): Promise<string> {
   const texts = await Promise.allSettled(
     ['cmdline', 'environ'].map((file) => readFile(`/proc/${pid}/${file}`, 'utf8')),

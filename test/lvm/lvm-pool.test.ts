@@ -11,7 +11,7 @@ import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
 import { type Opened, onNewGroup, openPool, truth } from './thick-pools.ts';
 
-/** The commands that went through the shell since last asked. */
+/** The commands that went through the shell since the last call. */
 function counter({ engine }: Opened) {
   let before = engine.groups.figures.commands.shell;
   return () => {
@@ -22,7 +22,7 @@ function counter({ engine }: Opened) {
   };
 }
 
-test('a volume is made, found again, tagged, grown and removed, one command each', async (t) => {
+test('a volume is created, found again, tagged, grown and removed, with one command each', async (t) => {
   const opened = await onNewGroup(t);
   const { pool, vg } = opened;
   const commands = counter(opened);
@@ -48,7 +48,7 @@ test('a volume is made, found again, tagged, grown and removed, one command each
   assert.deepEqual([opened.engine.groups.figures.shellRestarts, opened.engine.groups.figures.shellFailures], [0, 0]);
 });
 
-test('to start, LVM is asked once a group, and told nothing', async (t) => {
+test('a start runs one report per volume group, and changes nothing', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '32m', '-n', 'pool', vg);
   const before = new Engine(t);
@@ -65,7 +65,7 @@ test('to start, LVM is asked once a group, and told nothing', async (t) => {
   assert.deepEqual(engine.groups.figures.commands, { shell: 0, exec: 1 });
 });
 
-test('a restart finds its volumes, and activates what a reboot left inactive', async (t) => {
+test('a restart finds its volumes, and activates those that a reboot left inactive', async (t) => {
   const { pool, restart, vg } = await onNewGroup(t);
   const made = await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: ['a', 'b'] }, signal);
   await command('vgchange', '-an', vg);
@@ -75,7 +75,7 @@ test('a restart finds its volumes, and activates what a reboot left inactive', a
   assert.ok(device.fd > 0);
 });
 
-test("an administrator's volume is not handed out as a new one of its name", async (t) => {
+test("an administrator's volume is not returned as a new volume of the same name", async (t) => {
   const { pool, vg } = await onNewGroup(t);
   await command('lvcreate', '-y', '-L', '16m', '-n', 'data', vg);
   await assert.rejects(pool.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: ['claim=mine'] }, signal), {
@@ -84,7 +84,7 @@ test("an administrator's volume is not handed out as a new one of its name", asy
   });
 });
 
-test('what an earlier volume held is not seen in a new one', async (t) => {
+test('data of an earlier volume is not visible in a new one', async (t) => {
   const { pool } = await onNewGroup(t);
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   const old = await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
@@ -106,11 +106,11 @@ test('a volume in use is not removed', async (t) => {
   await pool.remove('busy', signal);
 });
 
-test('a volume group that is not there is named', async (t) => {
+test('the error of a missing volume group names it', async (t) => {
   await assert.rejects(openPool(t, 'no-such-group'), { name: 'PoolMissing', message: /no-such-group .* create it/ });
 });
 
-test('a foreign volume is counted, and an outside change is seen after a refresh', async (t) => {
+test('a foreign volume is counted, and an outside change is visible after a refresh', async (t) => {
   const opened = await onNewGroup(t);
   await command('lvcreate', '-y', '-n', 'foreign', '-L', '40m', opened.vg);
   await opened.pool.refresh(signal);
@@ -118,7 +118,7 @@ test('a foreign volume is counted, and an outside change is seen after a refresh
   await truth(opened);
 });
 
-test('callers that leave at any moment leave no volume behind that is not wiped', async (t) => {
+test('a caller that aborts at any moment leaves no volume that is not wiped', async (t) => {
   const opened = await onNewGroup(t);
   const { pool } = opened;
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
@@ -138,7 +138,7 @@ test('callers that leave at any moment leave no volume behind that is not wiped'
   }
 });
 
-test('a creation that was killed before it wiped is found out: the old filesystem is not taken for the new one', async (t) => {
+test('a creation killed before wiping is detected: the old filesystem is not taken for a new one', async (t) => {
   const { pool, vg } = await onNewGroup(t);
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
@@ -149,7 +149,7 @@ test('a creation that was killed before it wiped is found out: the old filesyste
   await assert.rejects(formatter.ensure(pool, 'new', 'ext4', signal), { name: 'FilesystemForeign' });
 });
 
-test('a creation that was killed before it wiped is done again, where nobody can have used the volume', async (t) => {
+test('a creation killed before wiping is repeated if nobody can have used the volume', async (t) => {
   const { pool, vg, restart } = await onNewGroup(t);
   const owner = 'moorage.dev/volume=pvc-1';
   const old = await pool.create({ id: 'old', sizeBytes: 64n * mebibyte, tags: [] }, signal);
@@ -161,10 +161,10 @@ test('a creation that was killed before it wiped is done again, where nobody can
   await pool.remove('old', signal);
   const tags = {
     unused: [createdTag, owner, unusedTag],
-    viaTopolvm: [createdTag, owner], // by its lvmd, which cannot add a tag when the volume is used
+    viaTopolvm: [createdTag, owner], // by its lvmd, which cannot tag a volume when it is used
     raw: [createdTag, owner, rawTag],
     formatted: [createdTag, owner, filesystemTag('ext4')],
-    theirs: [createdTag], // by a caller who sets no tag before it uses a volume
+    theirs: [createdTag], // by a caller that sets no tag before it uses a volume
     copied: [createdTag, owner, unusedTag],
     held: [createdTag, owner, unusedTag],
   };
@@ -206,7 +206,7 @@ test('a device on a broken disk is unknown, never empty, and is not formatted', 
   const { pool } = await openPool(t, vg);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 32n * mebibyte, tags: [] }, signal);
   await faulty.breakNow();
-  await command('blockdev', '--flushbufs', devicePath).catch(() => undefined); // nothing may come from the cache
+  await command('blockdev', '--flushbufs', devicePath).catch(() => undefined); // reads must not come from the cache
   assert.equal((await blkid(run)(devicePath, signal)).kind, 'unknown');
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: 'DeviceUnreadable' });

@@ -32,7 +32,7 @@ function lvmClass(volumeGroup: string) {
   };
 }
 
-/** One engine: pools that share what is known of their volume groups, until it is stopped, or the test ends. */
+/** One engine: pools that share the state of their volume groups, until it is stopped or the test ends. */
 export class Engine {
   readonly groups: VolumeGroups;
   readonly optionClasses: readonly OptionClass[];
@@ -56,7 +56,7 @@ export class Engine {
       log: silentLog,
     });
     undoAfter(t, async () => {
-      for (const pool of this.#opened) await pool.stop(0); // a thin pool that fills is measured until then
+      for (const pool of this.#opened) await pool.stop(0); // a thin pool that is filling is measured until then
       await this.groups.stop();
     });
   }

@@ -22,7 +22,7 @@ import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
 
-/** The processes below us that run `lvm` without a command: shells. */
+/** Our descendants that run `lvm` without a command: shells. */
 async function shells(): Promise<number[]> {
   const found: number[] = [];
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
@@ -32,7 +32,7 @@ async function shells(): Promise<number[]> {
   return found;
 }
 
-/** As vgcreate makes it. */
+/** The default of vgcreate. */
 const metadataAreaBytes = mebibyte;
 
 async function memoryMib(pid: number): Promise<number> {
@@ -48,14 +48,14 @@ async function onNewGroup(t: TestContext, prefix?: readonly string[]) {
   return { vg, engine, pool: await engine.open(thickClass(vg)) };
 }
 
-test('one shell takes all commands; one that is killed is replaced, and memory stays true', async (t) => {
+test('one shell runs all commands; a killed one is replaced, and the cache stays correct', async (t) => {
   const { pool, engine } = await onNewGroup(t);
   for (const id of ['a', 'b']) await pool.create(newVolume(id), signal);
   const [shell = 0, ...others] = await shells();
   assert.deepEqual(others, []);
   process.kill(shell, 'SIGKILL');
   const create = (id: string) => pool.create(newVolume(id), signal);
-  await create('c').catch(() => create('c')); // what the shell was doing when it died is unknown: its caller asks again
+  await create('c').catch(() => create('c')); // the result of the command that ran when the shell died is unknown, so its caller retries
   await create('d');
   assert.equal(engine.groups.figures.shellRestarts, 1);
   assert.deepEqual((await shells()).includes(shell), false);
@@ -65,7 +65,7 @@ test('one shell takes all commands; one that is killed is replaced, and memory s
   );
 });
 
-test('a shell that has nothing to do ends, and the next command starts another', async (t) => {
+test('an idle shell ends, and the next command starts another one', async (t) => {
   const [disk = ''] = disks();
   const vg = await volumeGroup(t, { disks: [disk] });
   const clock = new ManualClock();
@@ -86,13 +86,13 @@ test('a shell that has nothing to do ends, and the next command starts another',
   await lvm.execute(['lvs', vg]);
   assert.deepEqual([figures.commands.shell, figures.shellRestarts], [3, 0], 'nobody calls it lost');
 
-  await lvm.execute(['lvs', '--select', 'lv_size > 1', vg]); // by a process: the shell would take it apart
+  await lvm.execute(['lvs', '--select', 'lv_size > 1', vg]); // as a process: the shell would split it
   assert.equal((await shells()).length, 1);
   clock.advance(2000);
   await eventually('the shell is gone', async () => (await shells()).length === 0);
 });
 
-/** LVM with a configuration of its own, for one group. */
+/** LVM with its own configuration, for one group. */
 async function withConfiguration(t: TestContext) {
   const [disk = ''] = disks();
   const vg = await volumeGroup(t, { disks: [disk] });
@@ -108,7 +108,7 @@ async function withConfiguration(t: TestContext) {
   return { vg, configuration, lvm, figures };
 }
 
-test('what an administrator has LVM say besides does not get into its reports', async (t) => {
+test("extra output that the administrator's configuration enables does not get into LVM's reports", async (t) => {
   const { vg, configuration, lvm, figures } = await withConfiguration(t);
   const talkative = 'log { report_command_log=1 prefix="XX" command_names=1 } report { prefixes=1 }';
   await appendFile(configuration, `\n${talkative}\n`);
@@ -117,7 +117,7 @@ test('what an administrator has LVM say besides does not get into its reports', 
   assert.deepEqual([figures.commands, figures.shellFailures], [{ shell: 1, exec: 1 }, 0]);
 });
 
-test('a shell works by the node’s configuration as it is when it is started', async (t) => {
+test('a shell uses the node’s configuration at the time of its start', async (t) => {
   const { vg, configuration, lvm, figures } = await withConfiguration(t);
   for (let i = 0; i < 2; i++) {
     assert.match(await lvm.execute(['vgs', vg]), /"vg_free"/);
@@ -128,9 +128,9 @@ test('a shell works by the node’s configuration as it is when it is started', 
   assert.deepEqual(figures.commands, { shell: 3, exec: 0 });
 });
 
-test('a shell that makes, tags, grows and removes volumes stays small', async (t) => {
+test('a shell that creates, tags, grows and removes volumes uses little memory', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
-  // Which pieces fit into a heap again is a matter of a few bytes, so each shell has names of another length.
+  // Heap fragmentation depends on a few bytes, so each shell uses names of another length.
   for (const length of [1, 2, 3, 5, 8, 12, 16, 20, 28, 40]) {
     const engine = new Engine(t);
     const pool = await engine.open(thickClass(vg));
@@ -142,13 +142,13 @@ test('a shell that makes, tags, grows and removes volumes stays small', async (t
     }
     const [shell = 0] = await shells();
     const mib = await memoryMib(shell);
-    assert.ok(mib < 35, `with names of ${length} letters it holds ${mib} MiB`); // a heap in pieces makes it 50 to 100
+    assert.ok(mib < 35, `with names of ${length} letters it uses ${mib} MiB`); // with a fragmented heap it is 50 to 100
     await engine.groups.stop();
     await eventually('the shell is gone', async () => (await shells()).length === 0);
   }
 });
 
-test('a shell works on the largest metadata that a group of this kind can have', async (t) => {
+test('a shell works with the largest metadata that such a group can have', async (t) => {
   const { vg, pool, engine } = await onNewGroup(t);
   const tag = (index: number) => `${index}`.padEnd(1000, 'x');
   const fill = async (index: number) => {
@@ -159,7 +159,7 @@ test('a shell works on the largest metadata that a group of this kind can have',
   await assert.rejects(async () => {
     for (let index = 22; ; index++) await fill(index);
   }, /metadata/);
-  await command('vgchange', '--deltag', tag(0), '--deltag', tag(1), vg); // room for a volume
+  await command('vgchange', '--deltag', tag(0), '--deltag', tag(1), vg); // space for a volume
 
   await pool.create(newVolume('a'), signal);
   await pool.grow('a', 8n * mebibyte, signal);
@@ -169,7 +169,7 @@ test('a shell works on the largest metadata that a group of this kind can have',
   assert.deepEqual([shellRestarts, shellFailures], [0, 0]);
 });
 
-test('through nsenter the shell finds its settings and its disks, too', async (t) => {
+test('the shell finds its settings and its disks through nsenter too', async (t) => {
   const prefix = ['nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1', '/sbin/lvm'];
   const { pool, engine } = await onNewGroup(t, prefix);
   await pool.create(newVolume('a'), signal);
@@ -178,9 +178,9 @@ test('through nsenter the shell finds its settings and its disks, too', async (t
   assert.ok(engine.groups.figures.commands.shell >= 2);
 });
 
-test('without a shell everything works by processes, and the figures say so', async (t) => {
+test('without a shell every command is a process, and the metrics show it', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
-  // A shell would be called without a command: then this one ends at once.
+  // The shell would be started without a command: then this one ends at once.
   const engine = new Engine(t, [], ['sh', '-c', '[ $# -gt 0 ] && exec lvm "$@"', 'lvm']);
   const pool = await engine.open(thickClass(vg));
   await pool.create(newVolume('a'), signal);
@@ -189,7 +189,7 @@ test('without a shell everything works by processes, and the figures say so', as
   assert.equal(engine.groups.figures.shellFailures, 1);
 });
 
-test('the filters of the node hold for the shell: a disk that they reject is never touched', async (t) => {
+test('the node’s filters apply to the shell: a rejected disk is never touched', async (t) => {
   const [first = '', second = ''] = disks();
   const vg = await volumeGroup(t, { disks: [first] });
   await command('vgcreate', '-y', `${vg}hidden`, second);
@@ -206,7 +206,7 @@ test('the filters of the node hold for the shell: a disk that they reject is nev
   assert.equal(figures.commands.shell, 2);
 });
 
-test('words that the shell would take apart go as a process', async (t) => {
+test('arguments that the shell would split run as a process', async (t) => {
   const { vg } = await onNewGroup(t);
   const figures = newLvmFigures();
   const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, figures });
@@ -216,7 +216,7 @@ test('words that the shell would take apart go as a process', async (t) => {
   assert.deepEqual(figures.commands, { shell: 0, exec: 1 });
 });
 
-test('a volume with very many tags, or an odd one, is made like any other', async (t) => {
+test('a volume with very many tags, or an odd one, is created like any other', async (t) => {
   const { pool, engine } = await onNewGroup(t);
   const tags = Array.from({ length: 62 }, (_, index) => `tag${index}${'x'.repeat(240)}`);
   await pool.create({ ...newVolume('many'), tags }, signal);
@@ -225,7 +225,7 @@ test('a volume with very many tags, or an odd one, is made like any other', asyn
   assert.ok(tags.every((tag) => pool.get('many')?.tags.includes(tag)));
   assert.ok(['#odd', 'after'].every((tag) => pool.get('odd')?.tags.includes(tag)));
 
-  // As many at once as go in one command, with long names.
+  // As many at once as fit into one command, with long names.
   const ids = Array.from({ length: 50 }, (_, index) => `${index}`.padEnd(64, 'x'));
   for (const id of ids) await pool.create(newVolume(id), signal);
   await Promise.all(ids.map((id) => pool.remove(id, signal)));
@@ -234,7 +234,7 @@ test('a volume with very many tags, or an odd one, is made like any other', asyn
   assert.equal(engine.groups.figures.shellRestarts, 0);
 });
 
-test('a disk that hangs makes one request fail at its deadline; when it answers again, all is as it was', async (t) => {
+test('a hung disk fails one request at its deadline; when it answers again, everything works', async (t) => {
   const disk = await faults.delay(t, disks()[0] ?? '', 8_000);
   const vg = await volumeGroup(t, { disks: [disk.path] });
   const its = { clock: systemClock, log: silentLog };
@@ -245,7 +245,7 @@ test('a disk that hangs makes one request fail at its deadline; when it answers 
   let hangs = false;
   let lastRead: number | undefined;
   const sequenceNumberOf = async (disks: readonly Disk[]) => {
-    if (!hangs) lastRead = await areas.sequenceNumberOf(disks); // it hangs just after it was read
+    if (!hangs) lastRead = await areas.sequenceNumberOf(disks); // hangs just after it was read
     return lastRead;
   };
   const deviceNames = () => deviceNamesIn(`/dev/${vg}`);

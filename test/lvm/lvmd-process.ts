@@ -12,7 +12,7 @@ import { exitCodeOf } from '../../src/cli/exit-code.ts';
 import { commands } from '../../src/commands.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 
-/** A machine is slow to compile: what one process has compiled, the next need not. */
+/** Compiling is slow in a machine, so processes share a compile cache. */
 const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
 const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
@@ -22,7 +22,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** A real `moorage lvmd` with a configuration of its own, for one test. */
+/** A real `moorage lvmd` with its own configuration, for one test. */
 export class LvmdProcess {
   readonly directory: string;
   readonly configFile: string;
@@ -76,7 +76,7 @@ export class LvmdProcess {
     await exit;
   }
 
-  /** Runs a command that people run, with this lvmd's socket; in this process, since a machine is slow to start one. */
+  /** Runs a CLI command with this lvmd's socket; in this process, because starting one is slow in a machine. */
   async moorage(...words: string[]): Promise<Ended> {
     const [stdout, stderr]: [string[], string[]] = [[], []];
     try {
@@ -105,7 +105,7 @@ export class LvmdProcess {
   }
 }
 
-/** A process of its own: exit code and both outputs. */
+/** Runs a separate process; returns exit code and both outputs. */
 export function moorage(...words: string[]): Promise<Ended> {
   return new Promise((resolve) => {
     execFile(process.execPath, [main, ...words], { env }, (error, stdout, stderr) => {

@@ -20,11 +20,11 @@ const thin = (vg: string) => ({
   'thin-pool': { name: 'tp', 'overprovision-ratio': 3 },
 });
 
-test('people make, see, grow and remove volumes on real LVM', async (t) => {
+test('the CLI creates, lists, grows and removes volumes on real LVM', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const lvmd = await LvmdProcess.start(t, [thick(vg)]);
 
-  const socket = ['--socket', lvmd.socketPath]; // twice as a process of its own, as people start it
+  const socket = ['--socket', lvmd.socketPath]; // twice as a separate process, as users start it
   const made = await moorage('volume', 'create', 'data', '10Mi', '--tags', 'a,b', '-o', 'json', ...socket);
   assert.equal(made.code, 0, made.stderr);
   const { device, sizeBytes, tags } = JSON.parse(made.stdout);
@@ -51,7 +51,7 @@ test('people make, see, grow and remove volumes on real LVM', async (t) => {
   assert.equal(await command('lvs', '--noheadings', vg), '');
 });
 
-test('people clone and erase, thin and thick; what LVM does outside is watched too', async (t) => {
+test('the CLI clones and erases thin and thick volumes, and its watch reports outside changes', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   await command('lvcreate', '-y', '-T', '-L', '100m', '-n', 'tp', vg);
   const lvmd = await LvmdProcess.start(t, [{ ...thick(vg), erase: 'shred', 'erase-passes': 1 }, thin(vg)]);
@@ -74,7 +74,7 @@ test('people clone and erase, thin and thick; what LVM does outside is watched t
   await watch.return?.();
 });
 
-test("TopoLVM's calls: device numbers are those of LVM, a repeated creation is the first one, a watch goes on", async (t) => {
+test("TopoLVM's calls return LVM's device numbers, creation is idempotent, and a watch continues", async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const lvmd = await LvmdProcess.start(t, [thick(vg)]);
   using volumes = new RpcClient(LVService, lvmd.socketPath);
@@ -103,7 +103,7 @@ test("TopoLVM's calls: device numbers are those of LVM, a repeated creation is t
   await watch.return?.();
 });
 
-test('devices that others take away, and give back in another order, have the numbers in lists that LVM tells', async (t) => {
+test('devices that others deactivate, and activate in another order, are listed with LVM’s current numbers', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const lvmd = await LvmdProcess.start(t, [thick(vg)]);
   using volumes = new RpcClient(LVService, lvmd.socketPath);
@@ -131,7 +131,7 @@ test('devices that others take away, and give back in another order, have the nu
   await eventually('they have their new numbers', areListedAs(numbers));
 });
 
-test('a second engine on the same socket is refused, the first goes on', async (t) => {
+test('a second engine on the same socket fails to start, and the first keeps serving', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const lvmd = await LvmdProcess.start(t, [thick(vg)]);
   const second = await moorage('lvmd', '--config', lvmd.configFile, '--metrics-addr', '127.0.0.1:0');
@@ -144,7 +144,7 @@ test('a second engine on the same socket is refused, the first goes on', async (
   });
 });
 
-test('health finds out that LVM hangs, and that it works again', async (t) => {
+test('health reports that LVM hangs, and that it works again', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const lvm = await lvmThatCanHang(t);
   const lvmd = await LvmdProcess.start(t, [thick(vg)], [lvm.path]);
@@ -160,7 +160,7 @@ test('health finds out that LVM hangs, and that it works again', async (t) => {
   assert.equal((await health()).code, 0);
 });
 
-test('LVM works with the rights that the systemd unit leaves it', async (t) => {
+test('LVM works with the capabilities that the systemd unit grants', async (t) => {
   const unit = join(import.meta.dirname, '..', '..', 'deploy', 'systemd', 'moorage-lvmd.service');
   const capabilities = /^CapabilityBoundingSet=(.+)$/m.exec(await readFile(unit, 'utf8'))?.[1]?.split(' ') ?? [];
   assert.ok(capabilities.length > 0);
@@ -182,7 +182,7 @@ test('LVM works with the rights that the systemd unit leaves it', async (t) => {
   await works('rm', 'a', 'c', 'b');
 });
 
-/** An `lvm` that can be made to hang, in processes that run already and in those to come. */
+/** An `lvm` that can be made to hang, in running processes and in new ones. */
 async function lvmThatCanHang(t: TestContext) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-hanging-'));
   t.after(() => rm(directory, { recursive: true }));

@@ -9,19 +9,19 @@ import { openPool } from './thick-pools.ts';
 
 const newVolume = (id: string) => ({ id, sizeBytes: 4n * mebibyte, tags: [] });
 
-/** A group on a disk that stays and one that can go away. */
+/** A group on two disks, one of which can disappear. */
 async function onTwoDisks(t: TestContext) {
   const [first = '', second = ''] = disks();
   const disk = await faults.error(t, second);
   const vg = await volumeGroup(t, { disks: [first, disk.path] });
-  await command('lvcreate', '-y', '-n', 'far', '-L', '4m', vg, disk.path); // what LVM marks is a disk that is used
+  await command('lvcreate', '-y', '-n', 'far', '-L', '4m', vg, disk.path); // LVM marks only disks that are in use
   const { pool, engine } = await openPool(t, vg);
   for (const id of ['a', 'b']) await pool.create(newVolume(id), signal);
   const markedMissing = () => command('vgs', '--noheadings', '-o', 'vg_missing_pv_count', vg);
   return { vg, pool, engine, disk, markedMissing };
 }
 
-test('a disk that was away and is back is used again, and our commands do not mark it as missing', async (t) => {
+test('a disk that was missing and is back is used again, and our commands do not mark it as missing', async (t) => {
   const { pool, disk, markedMissing } = await onTwoDisks(t);
   await disk.breakNow();
   await pool.refresh(signal);
@@ -32,9 +32,9 @@ test('a disk that was away and is back is used again, and our commands do not ma
   await pool.create(newVolume('c'), signal);
 });
 
-test('while a disk is away nothing is written that would shut it out, and the reason is told', async (t) => {
+test('while a disk is missing, changes that would mark it as missing are rejected with the reason', async (t) => {
   const { vg, pool, disk, markedMissing } = await onTwoDisks(t);
-  await disk.breakNow(); // and nobody tells us
+  await disk.breakNow(); // without any notification
   const refusal = { name: 'DiskMissing', code: 'Unavailable', message: new RegExp(`${vg}.*vgreduce --removemissing`) };
   await assert.rejects(pool.addTags('a', ['hello'], signal), refusal);
   await assert.rejects(pool.remove('b', signal), refusal);
@@ -47,7 +47,7 @@ test('while a disk is away nothing is written that would shut it out, and the re
   assert.equal(await markedMissing(), '0');
 });
 
-test('a disk that has got another name is found, and not marked as missing', async (t) => {
+test('a disk whose name changed is found, and not marked as missing', async (t) => {
   const { pool, engine, disk, markedMissing } = await onTwoDisks(t);
   const name = basename(disk.path);
   await command('dmsetup', 'rename', name, `${name}other`);

@@ -25,7 +25,7 @@ function mounted(filesystem: Filesystem) {
   return { kind: 'filesystem', filesystem, mountFlags: [], settings } as const;
 }
 
-/** A node with a thick and a thin class, and the programs that it has run. */
+/** A node with a thick and a thin class, and a record of the programs that it ran. */
 async function node(t: TestContext, erase: ErasePolicy = { kind: 'none' }) {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 2) });
   await command('lvcreate', '--yes', '--type', 'thin-pool', '--name', 'pool', '--size', '2g', vg);
@@ -62,13 +62,13 @@ async function totalBytes(path: string): Promise<bigint> {
   return blocks * bsize;
 }
 
-test('filesystems of every kind are made, measured, grown and copied on real volumes', async (t) => {
+test('filesystems of every kind are created, measured, grown and copied on real volumes', async (t) => {
   const { thick, thin, volumes, ephemeral, directory, publication, ran } = await node(t);
 
   for (const filesystem of filesystems) {
     const use = mounted(filesystem);
 
-    await t.test(`${filesystem}: grows while it is written to, and when it was grown unmounted`, async () => {
+    await t.test(`${filesystem}: grows while it is written to, and after its volume was grown unmounted`, async () => {
       const id = `thick-${filesystem}`;
       await thick.create({ id, sizeBytes, tags: [] }, signal);
       const published = publication(id, use);
@@ -110,7 +110,7 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
       await thick.remove(id, signal);
     });
 
-    await t.test(`${filesystem}: a thin copy is larger, or can only be read, beside its source`, async () => {
+    await t.test(`${filesystem}: a thin copy can be larger or read-only while its source is mounted`, async () => {
       const id = `thin-${filesystem}`;
       await thin.create({ id, sizeBytes, tags: [] }, signal);
       const source = publication(id, use);
@@ -141,7 +141,7 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
     });
   }
 
-  await t.test('a raw volume is its device, as large as it has grown', async () => {
+  await t.test('a raw volume is its device, with its grown size', async () => {
     await thin.create({ id: 'raw', sizeBytes, tags: [] }, signal);
     const published = publication('raw', block);
     const { targetPath } = published;
@@ -158,7 +158,7 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
     await thin.remove('raw', signal);
   });
 
-  await t.test('an inline volume goes with its pod; one that is mounted is never removed', async () => {
+  await t.test('an inline volume is removed with its pod, and never while it is mounted', async () => {
     const id = `csi-${'0123456789abcdef'.repeat(4)}`;
     const wish = { sizeBytes: 64n * mebibyte, deviceClass: 'thin', podUid: 'gone', forClassesOnly: [] };
     const published = { ...publication(id, mounted('ext4')), stagingPath: undefined, ephemeral: wish };
@@ -171,7 +171,7 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
     assert.equal(thin.get(id), undefined);
 
     await volumes.publish(published, signal);
-    await mounts.unmount(published.targetPath, signal); // as a power loss does
+    await mounts.unmount(published.targetPath, signal); // like a power loss
     await ephemeral.removeLeftovers(directory, signal);
     assert.equal(thin.get(id), undefined);
     await volumes.unpublish(id, published.targetPath, signal);
@@ -179,7 +179,7 @@ test('filesystems of every kind are made, measured, grown and copied on real vol
 });
 
 for (const kind of ['none', 'zero'] as const) {
-  test(`with erase: ${kind}, a published raw volume is not removed, though nobody has it open`, async (t) => {
+  test(`with erase: ${kind}, a published raw volume is not removed, even if nobody has it open`, async (t) => {
     const { thick, thin, volumes, publication } = await node(t, { kind });
     for (const [id, pool] of [
       ['thick', thick],
@@ -198,7 +198,7 @@ for (const kind of ['none', 'zero'] as const) {
   });
 }
 
-test('a volume that is suspended or gone is told to be abnormal', async (t) => {
+test('a volume that is suspended or missing is reported as abnormal', async (t) => {
   const { vg, thick, volumes, publication, ran } = await node(t);
   const use = mounted('ext4');
   for (const id of ['stopped', 'lost']) {
@@ -211,7 +211,7 @@ test('a volume that is suspended or gone is told to be abnormal', async (t) => {
 
   const device = `/dev/${vg}/stopped`;
   await command('dmsetup', 'suspend', '--nolockfs', device);
-  undoAfter(t, () => command('dmsetup', 'resume', device)); // or nothing of it could be unmounted
+  undoAfter(t, () => command('dmsetup', 'resume', device)); // otherwise it could not be unmounted
   await thick.refresh(signal);
   const { isAbnormal, message } = await condition('stopped');
   await command('dmsetup', 'resume', device);
@@ -225,11 +225,11 @@ test('a volume that is suspended or gone is told to be abnormal', async (t) => {
   assert.deepEqual(ran(), []);
 });
 
-/** What blkid asks for there is no filesystem's, but of RAID and the like; it gives up without a word if that cannot be read. */
-test('a volume whose end cannot be read is never formatted, whatever it holds', async (t) => {
+/** blkid looks there for RAID signatures and the like; it gives up silently if it cannot read them. */
+test('a volume whose end cannot be read is never formatted', async (t) => {
   const { vg, thick, volumes, directory, ran } = await node(t);
   const device = `/dev/${vg}/old`;
-  await command('lvcreate', '--yes', '--name', 'old', '--size', '320m', vg); // untagged, as TopoLVM makes them
+  await command('lvcreate', '--yes', '--name', 'old', '--size', '320m', vg); // untagged, as TopoLVM creates them
   await command('mkfs.btrfs', '-q', device);
   const [, sectors = '', , disk, offset] = (await command('dmsetup', 'table', device)).split(' ');
   const readable = Number(sectors) - 128;

@@ -14,7 +14,7 @@ import { faults } from '../../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 
 const signal = new AbortController().signal;
-/** It starts the command in a process of its own and waits for it, as it enters a namespace of processes. */
+/** Because it enters a PID namespace, it runs the command in a child process and waits for it. */
 const nsenter = ['nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1'] as const;
 const its = { clock: systemClock, log: silentLog };
 
@@ -34,19 +34,19 @@ for (const [how, runs] of [
   ['directly', run],
   ['by a launcher', launcher.run],
 ] as const satisfies readonly (readonly [string, Run])[]) {
-  test(`what runs behind nsenter, started ${how}, is killed with it at its deadline`, async () => {
+  test(`a command behind nsenter, started ${how}, is killed with it at its deadline`, async () => {
     const naptime = how === 'directly' ? '100001' : '100002';
     await assert.rejects(runs([...nsenter, 'sleep', naptime], { timeoutMs: 1_000 }), CommandTimedOut);
     await eventually('it is gone', async () => (await processes(naptime)).length === 0);
   });
 }
 
-test('LVM behind nsenter that is killed while it writes is waited for, by its own lock, before the group is read', async (t) => {
+test('after LVM behind nsenter was killed during a write, the group is read only when its lock is free', async (t) => {
   const disk = await faults.slowWrites(t, disks()[0] ?? '', 1_000);
   const vg = await volumeGroup(t, { disks: [disk.path] });
   await command('lvcreate', '-y', '-n', 'data', '-L', '4m', vg);
   for (const deadlineMs of [1_500, 2_000, 2_500, 3_000]) {
-    // A shell would be called without a command: then this ends at once, so each command is a process.
+    // The shell would be started without a command: then this ends at once, so each command is a process.
     const asProcesses = [...nsenter, 'sh', '-c', '[ $# -gt 0 ] && exec lvm "$@"', 'lvm'] as const;
     const killing: Run = (words, options) =>
       launcher.run(words, { ...options, timeoutMs: words.includes('lvchange') ? deadlineMs : options.timeoutMs });

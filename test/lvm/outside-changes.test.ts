@@ -13,9 +13,9 @@ import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
 
-/** How long others may wait until what they did is seen. A busy machine may be late now and then, but not each time. */
+/** The limit for noticing a change. A busy machine may be late now and then, but not each time. */
 const seenWithinMs = 2_000;
-/** Long, but much shorter than until everything is read again anyway. */
+/** Long, but much shorter than the interval of the regular full read. */
 const patienceMs = 60_000;
 
 async function seen(pool: Pick<ServedPool, 'onChange'>, what: () => boolean): Promise<number> {
@@ -32,7 +32,7 @@ async function seen(pool: Pick<ServedPool, 'onChange'>, what: () => boolean): Pr
   }
 }
 
-/** Answers of commands with this word are kept back until they may go on. */
+/** Holds back the answers of commands with this argument until released. */
 function holding(inner: Run, word: string) {
   const reached = Promise.withResolvers<void>();
   const goesOn = Promise.withResolvers<void>();
@@ -53,7 +53,7 @@ async function onNewGroup(t: TestContext) {
   return { vg, engine, pool: await engine.open(thickClass(vg)) };
 }
 
-test('what others make, change and remove is seen within two seconds, by itself', async (t) => {
+test('volumes that others create, change and remove are noticed within two seconds', async (t) => {
   const { vg, engine, pool } = await onNewGroup(t);
   const timesMs: number[] = [];
   await command('lvcreate', '-y', '-n', 'foreign', '-L', '40m', vg);
@@ -64,7 +64,7 @@ test('what others make, change and remove is seen within two seconds, by itself'
   timesMs.push(await seen(pool, () => pool.get('foreign') === undefined));
   assert.ok(Math.min(...timesMs) < seenWithinMs, timesMs.join());
 
-  // To look changes nothing, and what we change ourselves we know: only the last one makes us ask LVM.
+  // Reads change nothing, and our own changes are known: only the last one makes us run a report.
   const { exec } = engine.groups.figures.commands;
   await command('lvs', vg);
   await pool.create({ id: 'ours', sizeBytes: 4n * mebibyte, tags: [] }, signal);
@@ -74,7 +74,7 @@ test('what others make, change and remove is seen within two seconds, by itself'
   assert.equal(engine.groups.figures.commands.exec, exec + 1);
 });
 
-test('a volume that others deactivate or activate is listed so', async (t) => {
+test('a volume that others deactivate or activate is listed as such', async (t) => {
   const { vg, pool } = await onNewGroup(t);
   await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: [] }, signal);
   const isListedAs = (attr: string) => pool.list().some((volume) => volume.id === 'data' && volume.attr === attr);
@@ -84,7 +84,7 @@ test('a volume that others deactivate or activate is listed so', async (t) => {
   await seen(pool, () => isListedAs('-wi-a-----'));
 });
 
-test('a disk that is added is used, and one that is taken away is not waited for', async (t) => {
+test('an added disk is used, and a removed one is not waited for', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const pool = await new Engine(t).open(thickClass(vg));
   const before = pool.capacity().freeBytes;
@@ -99,10 +99,10 @@ test('a disk that is added is used, and one that is taken away is not waited for
   await pool.create({ id: 'small', sizeBytes: 4n * mebibyte, tags: [] }, signal);
 });
 
-test('what is read of the disks while others write is not kept as what they have written', async (t) => {
+test('a read during the write of others does not count as a read of their result', async (t) => {
   const disk = await faults.slowWrites(t, disks()[0] ?? '', 300);
   const vg = await volumeGroup(t, { disks: [disk.path] });
-  await command('lvcreate', '-y', '-n', 'data', '-L', '4m', vg); // so that the kernel keeps what it has of the disk
+  await command('lvcreate', '-y', '-n', 'data', '-L', '4m', vg); // so that the kernel keeps its cache of the disk
   await disk.breakNow();
   const field = (report: string, name: string) => command(report, '--noheadings', '-o', name, vg);
   const own = [{ path: disk.path, uuid: (await field('vgs', 'pv_uuid')).replaceAll('-', '') }];
@@ -118,7 +118,7 @@ test('what is read of the disks while others write is not kept as what they have
   }
 });
 
-test('a disk whose metadata LVM ignores is not listened to either', async (t) => {
+test('a disk whose metadata LVM ignores is ignored here too', async (t) => {
   const { vg, engine, pool } = await onNewGroup(t);
   await command('vgchange', '--vgmetadatacopies', 'unmanaged', vg);
   await command('pvchange', '-y', '--metadataignore', 'y', disks()[0] ?? '');
@@ -131,16 +131,16 @@ test('a disk whose metadata LVM ignores is not listened to either', async (t) =>
   assert.equal(engine.groups.figures.commands.exec, exec + 3, 'each change was asked about once');
 });
 
-test('when the directory of LVM’s locks is replaced, the new one is watched, and what was missed is read', async (t) => {
+test('when the directory of LVM’s locks is replaced, the new one is watched, and missed changes are read', async (t) => {
   const { vg, pool } = await onNewGroup(t);
   await rm('/run/lock/lvm', { recursive: true });
-  await command('lvcreate', '-y', '-n', 'missed', '-L', '4m', vg); // makes the directory, too
+  await command('lvcreate', '-y', '-n', 'missed', '-L', '4m', vg); // creates the directory too
   await seen(pool, () => pool.get('missed') !== undefined);
   await command('lvcreate', '-y', '-n', 'later', '-L', '4m', vg);
   await seen(pool, () => pool.get('later') !== undefined);
 });
 
-test('what others do after a group was read and before LVM’s locks are watched is seen', async (t) => {
+test('a change between the first read of a group and the watch of LVM’s locks is noticed', async (t) => {
   const slow = await volumeGroup(t, { disks: disks().slice(0, 1) });
   const quick = await volumeGroup(t, { disks: disks().slice(1, 2) });
   const reports = holding(run, slow);
@@ -160,13 +160,13 @@ test('what others do after a group was read and before LVM’s locks are watched
   await command('lvcreate', '-y', '-n', 'foreign', '-L', '4m', slow);
   watches.goOn();
   await nextTurn();
-  await other.lookAgain(signal); // after the look that follows the beginning of the watch
+  await other.lookAgain(signal); // after the read that follows the start of the watch
   reports.goOn();
   const group = await opening;
   await seen(group, () => group.get('foreign') !== undefined);
 });
 
-test('classes of one volume group share its space and its names', async (t) => {
+test('classes of one volume group share its space and its volume names', async (t) => {
   const { vg, engine, pool: thick } = await onNewGroup(t);
   await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '64m', '-n', 'pool', vg);
   const thin = await engine.open(thinClass(vg));
@@ -185,7 +185,7 @@ test('classes of one volume group share its space and its names', async (t) => {
   assert.equal(thick.capacity().freeBytes, free);
 });
 
-test('a volume group that is made later is told of', async (t) => {
+test('a volume group created later is noticed', async (t) => {
   const { engine, pool, vg } = await onNewGroup(t);
   await command('lvcreate', '-y', '-n', 'first', '-L', '4m', vg);
   await seen(pool, () => pool.get('first') !== undefined); // LVM's locks are watched by now

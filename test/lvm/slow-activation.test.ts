@@ -14,7 +14,7 @@ import { becomes } from './becomes.ts';
 const { signal } = new AbortController();
 const mebibyte = 1024n ** 2n;
 
-/** LVM whose check of a thin pool does not end before it is told to. */
+/** LVM whose check of a thin pool runs until it is told to end. */
 async function slowThinCheck(t: TestContext) {
   const directory = `/tmp/${deviceName('slow-check')}`;
   await mkdir(directory, { recursive: true });
@@ -27,7 +27,7 @@ async function slowThinCheck(t: TestContext) {
   return { env: { ...process.env, LVM_SYSTEM_DIR: directory }, end: () => writeFile(gate, 'done\n') };
 }
 
-test('a thin pool that LVM checks for longer than any command may take delays no other class, and is served in the end', async (t) => {
+test('a thin pool whose check exceeds the command timeout delays no other class, and is served in the end', async (t) => {
   const [first = '', second = ''] = disks();
   const [slow, other] = [await volumeGroup(t, { disks: [first] }), await volumeGroup(t, { disks: [second] })];
   await command('lvcreate', '--yes', '--type', 'thin-pool', '--name', 'pool', '--size', '256m', slow);
@@ -46,7 +46,7 @@ test('a thin pool that LVM checks for longer than any command may take delays no
   await before.stop();
   await command('vgchange', '--activate', 'n', slow);
 
-  // A minute is a second here: what is killed after a minute is killed before the start has waited long enough.
+  // A minute takes a second here: a command with a one-minute limit is killed before the start stops waiting.
   const hasty: Run = (words, options) => {
     const isActivation = words.includes('--activate');
     return run(words, { ...options, timeoutMs: options.timeoutMs / (isActivation ? 60 : 1) });
@@ -64,7 +64,7 @@ test('a thin pool that LVM checks for longer than any command may take delays no
   assert.equal(await command('blockdev', '--getsize64', devicePath), String(8n * mebibyte));
 });
 
-test('an engine that is stopped while a thin pool is checked ends, and the next one checks it again', async (t) => {
+test('an engine stopped during the check of a thin pool ends, and the next one checks it again', async (t) => {
   const [first = ''] = disks();
   const vg = await volumeGroup(t, { disks: [first] });
   await command('lvcreate', '--yes', '--type', 'thin-pool', '--name', 'pool', '--size', '256m', vg);

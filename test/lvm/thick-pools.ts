@@ -27,14 +27,14 @@ export async function onNewGroup(t: TestContext, settings: Partial<ThickClass> =
   return { vg, ...(await openPool(t, vg, settings)) };
 }
 
-/** What LVM itself says, to compare memory with. */
+/** LVM's own report, to compare the cache with. */
 export async function truth({ pool, restart }: Opened) {
   const fresh = await restart();
   assert.deepEqual(inOrder(pool.list()), inOrder(fresh.list()));
   assert.deepEqual(pool.capacity(), fresh.capacity());
 }
 
-/** LVM sorts by name, memory by age. */
+/** LVM sorts by name, the cache by age. */
 function inOrder(volumes: readonly Volume[]): Volume[] {
   const sorted = volumes.map((volume) => ({ ...volume, tags: [...volume.tags].sort() }));
   return sorted.sort((a, b) => a.id.localeCompare(b.id));

@@ -8,7 +8,7 @@ import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
 import { onNewGroup, openPool, truth } from './thick-pools.ts';
 
-test('copy-on-write snapshots keep what was, never overflow, and are not taken away with their origin', async (t) => {
+test('copy-on-write snapshots keep their data, never overflow, and are not removed with their origin', async (t) => {
   const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
   const { pool } = opened;
   const { devicePath } = await pool.create({ id: 'source', sizeBytes: 16n * mebibyte, tags: [] }, signal);
@@ -33,7 +33,7 @@ test('copy-on-write snapshots keep what was, never overflow, and are not taken a
   await truth(opened);
 });
 
-test('a copy-on-write snapshot is restored into a volume of its own, which outlives it and can be larger', async (t) => {
+test('a copy-on-write snapshot is restored to an independent volume, which outlives it and can be larger', async (t) => {
   const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
   const { pool } = opened;
   const { devicePath } = await pool.create({ id: 'source', sizeBytes: 16n * mebibyte, tags: [] }, signal);
@@ -58,12 +58,12 @@ test('a copy-on-write snapshot is restored into a volume of its own, which outli
   await truth(opened);
 });
 
-test('a snapshot that others made is not taken along, though the disk answers too late to tell of it', async (t) => {
+test('a snapshot created by others is not removed with its origin, even if a slow disk hides it', async (t) => {
   const disk = await faults.delay(t, disks()[0] ?? '', 3_000);
   const vg = await volumeGroup(t, { disks: [disk.path] });
   const { pool, engine } = await openPool(t, vg);
   await pool.create({ id: 'source', sizeBytes: 8n * mebibyte, tags: [] }, signal);
-  await engine.groups.stop(); // nobody is told of what others do, as when that is told a moment too late
+  await engine.groups.stop(); // outside changes are not noticed, as if the notification came too late
   await command('lvcreate', '-y', '-s', '-n', 'theirs', '-L', '4m', `${vg}/source`);
   await disk.breakNow();
   await assert.rejects(pool.remove('source', signal), { name: 'VolumeHasSnapshots', message: /theirs/ });
@@ -72,7 +72,7 @@ test('a snapshot that others made is not taken along, though the disk answers to
   assert.match(await command('lvs', '--noheadings', '-o', 'lv_name', vg), /source\s+theirs/);
 });
 
-test('a snapshot that others are just making is not taken along with its origin', async (t) => {
+test('a snapshot that others are just creating is not removed with its origin', async (t) => {
   const disk = await faults.slowWrites(t, disks()[0] ?? '', 500);
   const vg = await volumeGroup(t, { disks: [disk.path] });
   const { pool } = await openPool(t, vg);
@@ -86,7 +86,7 @@ test('a snapshot that others are just making is not taken along with its origin'
   assert.match(await command('lvs', '--noheadings', '-o', 'lv_name', vg), /source\s+theirs/);
 });
 
-test('a volume that thin volumes read from is not removed from under them', async (t) => {
+test('a volume that is the external origin of thin volumes is not removed', async (t) => {
   const { pool, vg } = await onNewGroup(t);
   await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '64m', '-n', 'pool', vg);
   await pool.create({ id: 'base', sizeBytes: 8n * mebibyte, tags: [] }, signal);
@@ -98,11 +98,11 @@ test('a volume that thin volumes read from is not removed from under them', asyn
   await pool.remove('base', signal);
 });
 
-test('the store of a snapshot that was never finished is no volume, and is replaced when it is asked for again', async (t) => {
+test('the store of an unfinished snapshot is not listed as a volume, and is replaced on retry', async (t) => {
   const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
   const { pool, vg } = opened;
   await pool.create({ id: 'source', sizeBytes: 8n * mebibyte, tags: [] }, signal);
-  // As power loss leaves it: LVM makes the store under the final name first.
+  // As power loss leaves it: LVM first creates the store under the final name.
   await command(
     'lvcreate',
     '-y',
@@ -132,7 +132,7 @@ test('the store of a snapshot that was never finished is no volume, and is repla
   await pool.remove('frozen', signal);
 });
 
-test('a class that does not ask for them makes no snapshots', async (t) => {
+test('a class without copy-on-write rejects snapshots', async (t) => {
   const { pool } = await onNewGroup(t);
   await pool.create({ id: 'a', sizeBytes: 4n * mebibyte, tags: [] }, signal);
   await assert.rejects(pool.snapshot('a', { id: 'b', tags: [], access: 'ro' }, signal), { code: 'Unimplemented' });

@@ -24,7 +24,7 @@ async function newThinPool(t: TestContext, settings: Partial<ThinClass> = {}, po
   return { vg, engine, pool, restart };
 }
 
-/** What LVM itself says, to compare memory with. */
+/** LVM's own report, to compare the cache with. */
 async function truth(pool: ServedPool, restart: () => Promise<ServedPool>) {
   const fresh = await restart();
   assert.deepEqual(byId(pool), byId(fresh));
@@ -48,7 +48,7 @@ async function read(path: string, length: number, position = 0) {
   return (await device.read(Buffer.alloc(length), 0, length, position)).buffer.toString();
 }
 
-test('a pool that is filling is measured without LVM, and says what LVM says', async (t) => {
+test('a filling pool is measured without LVM, with the same result as LVM', async (t) => {
   const { vg } = await newThinPool(t);
   const clock = new ManualClock();
   const programs: string[] = [];
@@ -91,7 +91,7 @@ test('a pool that is filling is measured without LVM, and says what LVM says', a
   assert.equal(freeBytes, 0n, 'above max-data-percent');
 });
 
-test('a thin volume is made, grown, tagged and removed, and memory is what LVM has', async (t) => {
+test('a thin volume is created, grown, tagged and removed, and the cache matches LVM', async (t) => {
   const { pool, restart, vg, engine } = await newThinPool(t);
   const made = await pool.create(
     { id: 'data', sizeBytes: 10n * mebibyte, tags: ['moorage.dev/claim=ns/name'] },
@@ -117,7 +117,7 @@ test('a thin volume is made, grown, tagged and removed, and memory is what LVM h
   assert.equal(engine.groups.figures.shellFailures, 0);
 });
 
-test('no more is promised than the ratio allows, snapshots included', async (t) => {
+test('volumes and snapshots never exceed the overprovision ratio', async (t) => {
   const thinPool = { name: 'pool', overprovisionRatio: 2, maxDataPercent: 90, maxMetadataPercent: 85 };
   const { pool } = await newThinPool(t, { thinPool });
   assert.equal(pool.capacity().freeBytes, 512n * mebibyte);
@@ -132,12 +132,12 @@ test('no more is promised than the ratio allows, snapshots included', async (t) 
   assert.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 2); // 52 MiB each
 });
 
-test('a pool that fills is refused before it is full', async (t) => {
+test('a nearly full pool rejects new volumes', async (t) => {
   const thinPool = { name: 'pool', overprovisionRatio: 10, maxDataPercent: 40, maxMetadataPercent: 85 };
   const { vg, pool, restart } = await newThinPool(t, { thinPool }, '64m');
   const { devicePath } = await pool.create({ id: 'full', sizeBytes: 64n * mebibyte, tags: [] }, signal);
   await command('dd', 'if=/dev/zero', `of=${devicePath}`, 'bs=1M', 'count=32', 'conv=fsync');
-  const fresh = await restart(); // measures anew
+  const fresh = await restart(); // measures again
   await assert.rejects(fresh.create({ id: 'more', sizeBytes: 4n * mebibyte, tags: [] }, signal), {
     name: 'ThinPoolFilling',
     code: 'ResourceExhausted',
@@ -148,7 +148,7 @@ test('a pool that fills is refused before it is full', async (t) => {
   assert.equal(fresh.capacity().thin?.dataPercent, 50);
 });
 
-test('snapshots keep what their source held; a clone can be written and larger', async (t) => {
+test('snapshots keep the data of their source; a clone is writable and can be larger', async (t) => {
   const { pool, restart } = await newThinPool(t);
   const { devicePath } = await pool.create({ id: 'source', sizeBytes: 16n * mebibyte, tags: [] }, signal);
   await write(devicePath, 'before');
@@ -176,7 +176,7 @@ test('snapshots keep what their source held; a clone can be written and larger',
   await assert.rejects(write(larger.devicePath, 'x'));
   await truth(pool, restart);
 
-  await pool.remove('source', signal); // thin snapshots stand alone
+  await pool.remove('source', signal); // thin snapshots are independent
   assert.equal(await read(clone.devicePath, 6), 'mine!!');
   const again = await pool.snapshot('source', { id: 'frozen', tags: ['t'], access: 'ro' }, signal);
   assert.equal(again.id, 'frozen');
@@ -189,7 +189,7 @@ test('snapshots keep what their source held; a clone can be written and larger',
   await truth(pool, restart);
 });
 
-test('growth beside many volumes does not wait for each of them, as LVM does', async (t) => {
+test('growth among many volumes does not suspend each of them, as LVM does', async (t) => {
   const { pool, vg } = await newThinPool(t);
   for (let i = 0; i < 40; i++) await pool.create({ id: `v${i}`, sizeBytes: 4n * mebibyte, tags: [] }, signal);
   const ours = await quickest([1, 2, 3], (i) => pool.grow(`v${i}`, 64n * mebibyte, signal));
@@ -199,7 +199,7 @@ test('growth beside many volumes does not wait for each of them, as LVM does', a
   assert.ok(ours < lvms / 2);
 });
 
-/** In milliseconds; of several, as something else may delay any one of them. */
+/** In milliseconds; the best of several, because anything may delay one of them. */
 async function quickest(volumes: readonly number[], work: (volume: number) => Promise<unknown>): Promise<number> {
   let bestMs = Infinity;
   for (const volume of volumes) {
@@ -210,7 +210,7 @@ async function quickest(volumes: readonly number[], work: (volume: number) => Pr
   return bestMs;
 }
 
-test('a growth that was interrupted after it was written down is completed', async (t) => {
+test('a growth interrupted after the metadata change is completed', async (t) => {
   const { pool, restart, vg } = await newThinPool(t);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
   await command('lvextend', '-y', '--driverloaded', 'n', '-L', '24m', `${vg}/data`);
@@ -223,7 +223,7 @@ test('a growth that was interrupted after it was written down is completed', asy
   assert.equal(await sizeOf(devicePath), 32n * mebibyte);
 });
 
-test('where dmsetup cannot be had, LVM grows the device in its own way', async (t) => {
+test('without dmsetup, LVM grows the device itself', async (t) => {
   const { vg } = await newThinPool(t);
   const pool = await new Engine(t, [], ['sh', '-c', 'exec lvm "$@"', 'lvm']).open(thinClass(vg));
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
@@ -231,7 +231,7 @@ test('where dmsetup cannot be had, LVM grows the device in its own way', async (
   assert.equal(await sizeOf(devicePath), 24n * mebibyte);
 });
 
-test('a ghost is cleared away when its volume is asked for again, and can be removed', async (t) => {
+test('a ghost is replaced when its volume is requested again, and can be removed', async (t) => {
   const { pool, restart, vg } = await newThinPool(t);
   for (const id of ['ghost', 'spook', 'real']) await pool.create({ id, sizeBytes: 8n * mebibyte, tags: [] }, signal);
   await write(`/dev/${vg}/real`, 'kept');
@@ -239,7 +239,7 @@ test('a ghost is cleared away when its volume is asked for again, and can be rem
   await command('lvchange', '-an', `${vg}/real`);
 
   const fresh = await restart();
-  assert.equal(await read(`/dev/${vg}/real`, 4), 'kept'); // it had no device, but is no ghost
+  assert.equal(await read(`/dev/${vg}/real`, 4), 'kept'); // it had no device, but is not a ghost
   assert.deepEqual(
     fresh.list().map(({ id }) => id),
     ['real'],
@@ -255,7 +255,7 @@ test('a ghost is cleared away when its volume is asked for again, and can be rem
   await truth(fresh, restart);
 });
 
-test('a volume that was used is never taken for a ghost and replaced by an empty one', async (t) => {
+test('a used volume is never taken for a ghost and replaced with an empty one', async (t) => {
   const { pool, restart, vg } = await newThinPool(t);
   const wanted = { id: 'lost', sizeBytes: 8n * mebibyte, tags: [] };
   await pool.create(wanted, signal);
@@ -269,7 +269,7 @@ test('a volume that was used is never taken for a ghost and replaced by an empty
   await fresh.remove('lost', signal);
 });
 
-test('a copy that power loss left as a ghost is made again, and one that was handed out is not', async (t) => {
+test('a copy that power loss left as a ghost is created again, unless it was already in use', async (t) => {
   const { pool, restart, vg } = await newThinPool(t);
   const source = await pool.create({ id: 'source', sizeBytes: 8n * mebibyte, tags: [] }, signal);
   await pool.addTags('source', [filesystemTag('ext4')], signal);
@@ -294,14 +294,14 @@ test('a copy that power loss left as a ghost is made again, and one that was han
   for (const id of ['ghost', 'spook', 'used']) await fresh.remove(id, signal);
 });
 
-/** As power loss leaves it: written down in the volume group, unknown to the pool. */
+/** As power loss leaves it: in the metadata of the volume group, but unknown to the pool. */
 async function becomeGhost(vg: string, id: string) {
   const thinId = await command('lvs', '--noheadings', '-o', 'thin_id', `${vg}/${id}`);
   await command('lvchange', '-an', `${vg}/${id}`);
   await command('dmsetup', 'message', `${deviceMapperName(vg, 'pool')}-tpool`, '0', `delete ${thinId}`);
 }
 
-test('a device that an interrupted creation left in the pool is no obstacle', async (t) => {
+test('a device that an interrupted creation left in the pool does not block the next one', async (t) => {
   const { pool, vg, restart } = await newThinPool(t);
   const source = await pool.create({ id: 'source', sizeBytes: 4n * mebibyte, tags: [] }, signal);
   await write(source.devicePath, 'kept');
@@ -312,7 +312,7 @@ test('a device that an interrupted creation left in the pool is no obstacle', as
   await command('lvcreate', '-y', '--type', 'thin-pool', '-L', '32m', '-n', 'second', vg);
   for (const name of ['one', 'two'])
     await command('lvcreate', '-y', '-V', '4m', '--thinpool', 'second', '-n', name, vg);
-  await leaveBehind(thinId + 1); // a number that a volume of the second pool has too
+  await leaveBehind(thinId + 1); // a volume of the second pool has the same number
   const snapshot = await pool.snapshot('source', { id: 'copy', tags: [], access: 'ro' }, signal);
   assert.equal(await read(snapshot.devicePath, 4), 'kept');
   await leaveBehind(thinId + 2);
@@ -322,11 +322,11 @@ test('a device that an interrupted creation left in the pool is no obstacle', as
   await truth(pool, restart);
 });
 
-test('a device that a volume of the pool stands for is never taken for a left one, whatever LVM says', async (t) => {
+test('the device of an existing volume is never taken for a leftover, whatever LVM reports', async (t) => {
   const { pool, vg, engine } = await newThinPool(t);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: [] }, signal);
   await write(devicePath, 'kept');
-  await command('lvchange', '-an', `${vg}/data`); // in use it would defend itself
+  await command('lvchange', '-an', `${vg}/data`); // an active one could not be removed
   const thinId = await command('lvs', '--noheadings', '-o', 'thin_id', `${vg}/data`);
   const stderr = `Thin pool ${vg}-pool-tpool already contain thin device with device_id ${thinId}.`;
   const stumbled = new CommandFailed(['lvcreate'], { exitCode: 5, signal: null, stdout: '', stderr });
@@ -336,7 +336,7 @@ test('a device that a volume of the pool stands for is never taken for a left on
   assert.equal(await read(devicePath, 4), 'kept');
 });
 
-test('removals that wait for each other are one command', async (t) => {
+test('waiting removals are combined into one command', async (t) => {
   const { pool, engine, vg } = await newThinPool(t);
   const ids = Array.from({ length: 8 }, (_, i) => `v${i}`);
   for (const id of ids) await pool.create({ id, sizeBytes: 4n * mebibyte, tags: [] }, signal);
@@ -356,12 +356,12 @@ test('removals that wait for each other are one command', async (t) => {
   );
 });
 
-test('a pool that is not there is named', async (t) => {
+test('the error of a missing pool names it', async (t) => {
   const vg = await volumeGroup(t, { disks: disks().slice(0, 1) });
   await assert.rejects(new Engine(t).open(thinClass(vg)), { name: 'PoolMissing', message: /no thin pool pool/ });
 });
 
-test('whose data a disk holds is told by the tags of its volumes alone', async (t) => {
+test('the tags of the volumes on a disk are enough to identify their owners', async (t) => {
   const { pool, restart } = await newThinPool(t);
   await pool.create({ id: 'a', sizeBytes: 4n * mebibyte, tags: ['moorage.dev/claim=ns/a#1', 'x:y&z!'] }, signal);
   const fresh = await restart();

@@ -4,7 +4,7 @@ import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
 import { onNewGroup, openPool, truth } from './thick-pools.ts';
 
-test('stripes and spare are what the class says', async (t) => {
+test('stripes and spare follow the class', async (t) => {
   const opened = await onNewGroup(t, { stripes: 2, stripeSize: '64k', spareBytes: 100n * mebibyte }, 2);
   const { pool, vg } = opened;
   const { freeBytes } = pool.capacity();
@@ -16,7 +16,7 @@ test('stripes and spare are what the class says', async (t) => {
   await truth(opened);
 });
 
-test('options of the class reach lvcreate, and what they cost is known after', async (t) => {
+test('options of the class reach lvcreate, and the space they take is counted', async (t) => {
   const opened = await onNewGroup(t, { lvcreateOptions: ['--type', 'raid1', '--mirrors', '1', '--nosync'] }, 2);
   const before = opened.pool.capacity().freeBytes;
   await opened.pool.create({ id: 'safe', sizeBytes: 8n * mebibyte, tags: [] }, signal);
@@ -24,7 +24,7 @@ test('options of the class reach lvcreate, and what they cost is known after', a
   await truth(opened);
 });
 
-test('a class of options replaces those of the device class, also the size of a row', async (t) => {
+test('an option class replaces the options of the device class, including the stripe size', async (t) => {
   const opened = await onNewGroup(t, { stripes: 2 }, 2);
   const made = await opened.pool.create(
     { id: 'safe', sizeBytes: 4n * mebibyte, tags: [], optionClass: 'mirrored' },
@@ -35,7 +35,7 @@ test('a class of options replaces those of the device class, also the size of a 
   await truth(opened);
 });
 
-test('mirrors that would eat into the spare are taken back', async (t) => {
+test('a mirrored volume that would use the spare is removed again', async (t) => {
   const free = (await onNewGroup(t, {}, 2)).pool.capacity().freeBytes;
   const vg = await volumeGroup(t, { disks: disks().slice(2, 4) });
   const opened = await openPool(t, vg, {
@@ -55,7 +55,7 @@ test('mirrors that would eat into the spare are taken back', async (t) => {
   await truth(opened);
 });
 
-test('a volume grows by the stripes that it was made with, and memory with it', async (t) => {
+test('a volume grows with its original stripes, and the cache follows', async (t) => {
   const opened = await onNewGroup(t, {}, 2);
   const { pool } = opened;
   const wide = await pool.create({ id: 'wide', sizeBytes: 8n * mebibyte, tags: [], optionClass: 'wide' }, signal);
@@ -63,7 +63,7 @@ test('a volume grows by the stripes that it was made with, and memory with it', 
   await truth(opened);
 });
 
-test('free space on too few disks is told as that', async (t) => {
+test('the error says when the free space is on too few disks', async (t) => {
   const opened = await onNewGroup(t, { stripes: 2 }, 2);
   await command('lvcreate', '-y', '-l', '100%PVS', '-n', 'full', opened.vg, disks()[1] ?? '');
   await assert.rejects(opened.pool.create({ id: 'wide', sizeBytes: 8n * mebibyte, tags: [] }, signal), {
@@ -82,13 +82,13 @@ for (const [name, lvcreateOptions, diskCount, ofParts] of [
   ['parity over three', ['--type', 'raid5', '--stripes', '3'], 4, 3n],
   ['mirrored stripes', ['--type', 'raid10', '--nosync'], 4, 2n],
 ] as const) {
-  test(`with ${name}, the capacity of a class is the largest volume that it can make`, async (t) => {
+  test(`with ${name}, the capacity of a class is the size of the largest volume it can create`, async (t) => {
     const vg = await volumeGroup(t, { disks: disks().slice(0, diskCount) });
     const { freeBytes } = (await openPool(t, vg)).pool.capacity();
     const partBytes = 20n * 4n * mebibyte;
     const spareBytes = freeBytes - BigInt(diskCount) * partBytes;
     const { pool } = await openPool(t, vg, { lvcreateOptions, spareBytes });
-    const largest = ofParts * (partBytes - 4n * mebibyte); // each part has an extent of its own state
+    const largest = ofParts * (partBytes - 4n * mebibyte); // each part has one extent of metadata
     assert.equal(pool.capacity().freeBytes, largest);
     await assert.rejects(pool.create({ id: 'more', sizeBytes: largest + 1n, tags: [] }, signal), { name: 'PoolFull' });
     const made = await pool.create({ id: 'largest', sizeBytes: largest, tags: [] }, signal);
@@ -97,7 +97,7 @@ for (const [name, lvcreateOptions, diskCount, ofParts] of [
   });
 }
 
-test('where options hide what a volume takes, all that is free counts, and LVM decides', async (t) => {
+test('if options hide what a volume takes, all free space counts, and LVM decides', async (t) => {
   const { pool } = await onNewGroup(t, { lvcreateOptions: ['--typ', 'raid1', '--nosync'] }, 2);
   const { freeBytes, sizeBytes } = pool.capacity();
   assert.equal(freeBytes, sizeBytes);

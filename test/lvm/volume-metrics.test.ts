@@ -10,7 +10,7 @@ import { volumeMetrics } from '../../src/node/volume-metrics.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 
-test('each volume tells its size, and those that are mounted how full they are', async (t) => {
+test('metrics show the size of each volume, and the usage of mounted ones', async (t) => {
   const [disk = ''] = disks();
   const group = await volumeGroup(t, { disks: [disk] });
   const kubeletDir = await mkdtemp(join(tmpdir(), 'kubelet-'));

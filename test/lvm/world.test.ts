@@ -7,7 +7,7 @@ import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 const [disk = '', otherDisk = ''] = disks();
 const block = 4096;
 
-test('a thick volume is made, written, read and removed', async (t) => {
+test('a thick volume is created, written, read and removed', async (t) => {
   const group = await volumeGroup(t, { disks: [disk, otherDisk] });
   await command('lvcreate', '-y', '-L', '64m', '-n', 'data', group);
   const device = `/dev/${group}/data`;
@@ -20,7 +20,7 @@ test('a thick volume is made, written, read and removed', async (t) => {
   await assert.rejects(read(device), { code: 'ENOENT' });
 });
 
-test('what one test makes is gone before the next', async (t) => {
+test('everything that a test creates is gone before the next one', async (t) => {
   let group = '';
   await t.test('makes', async (t) => {
     group = await volumeGroup(t, { disks: [disk] });
@@ -30,7 +30,7 @@ test('what one test makes is gone before the next', async (t) => {
   assert.equal(await command('pvs', '--noheadings'), '');
 });
 
-test('LVM sees the disks of the world and none of the host', async () => {
+test('LVM sees only the disks of the world', async () => {
   const seen = (await command('lvmdiskscan')).match(/\/dev\/\S+/g);
   assert.deepEqual(seen?.sort(), disks().sort());
 });
@@ -62,11 +62,11 @@ test('a flakey disk whose writes are lost claims that they succeed', async (t) =
 
   await faulty.breakNow();
   await write(faulty.path, 'during');
-  await command('blockdev', '--flushbufs', faulty.path); // or the page cache would answer
+  await command('blockdev', '--flushbufs', faulty.path); // otherwise the page cache would answer
   assert.equal(await read(faulty.path), 'before');
 });
 
-test('a disk with delay takes its time for each read', async (t) => {
+test('a disk with delay delays each read', async (t) => {
   const delayMs = 200;
   const faulty = await faults.delay(t, disk, delayMs);
   await write(faulty.path, 'before');
@@ -78,7 +78,7 @@ test('a disk with delay takes its time for each read', async (t) => {
   assert.ok(performance.now() - started >= delayMs);
 });
 
-test('a volume group on a disk that broke goes after its test all the same', async (t) => {
+test('a volume group on a broken disk is removed after its test too', async (t) => {
   await t.test('breaks', async (t) => {
     const faulty = await faults.error(t, disk);
     const group = await volumeGroup(t, { disks: [faulty.path] });
@@ -99,7 +99,7 @@ async function write(device: string, text: string): Promise<void> {
   }
 }
 
-/** The first text of the device that `write` put there. */
+/** The text that `write` put at the start of the device. */
 async function read(device: string): Promise<string> {
   const file = await open(device, 'r');
   try {

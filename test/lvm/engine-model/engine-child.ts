@@ -1,4 +1,4 @@
-/** node engine-child.ts CONFIG: the storage engine as a process that does what its parent says, until it is killed. */
+/** node engine-child.ts CONFIG: the storage engine as a process that runs its parent's requests until it is killed. */
 import { codeOf, messageOf } from '../../../src/base/errors.ts';
 import { apply } from './engine.ts';
 import type { Answer, Request } from './engine-process.ts';

@@ -26,7 +26,7 @@ export class EngineProcess implements Engine {
 
   private constructor(configPath: string) {
     const file = join(import.meta.dirname, 'engine-child.ts');
-    this.#child = fork(file, [configPath], { serialization: 'advanced', execArgv: [] }); // else it would be a test runner too
+    this.#child = fork(file, [configPath], { serialization: 'advanced', execArgv: [] }); // otherwise it would be a test runner too
     this.#waiting.set(0, Promise.withResolvers());
     this.#child.on('message', ({ call, value, error }: Answer) => {
       const waiting = this.#waiting.get(call);

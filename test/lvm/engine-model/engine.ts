@@ -1,7 +1,7 @@
 import { type ErrorCode, MoorageError } from '../../../src/base/errors.ts';
 import type { NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../../../src/engine/pool.ts';
 
-/** What changes volumes, and can be repeated. */
+/** A change of a volume; it can be retried. */
 export type Change =
   | { readonly kind: 'create'; readonly wanted: NewVolume }
   | { readonly kind: 'grow'; readonly id: VolumeId; readonly sizeBytes: bigint }
@@ -13,11 +13,11 @@ export type Change =
 export interface Engine {
   change(pool: string, change: Change): Promise<Volume | undefined>;
   list(pool: string): Promise<readonly Volume[]>;
-  /** As a crash does: it can end nothing that it has begun. What it has started may go on for a moment. */
+  /** Like a crash: nothing that it began is completed. Its child processes may continue for a moment. */
   kill(): Promise<void>;
 }
 
-/** The engine said no. */
+/** The engine rejected the request. */
 export class Refused extends MoorageError {
   readonly code: ErrorCode;
   constructor({ code, message }: { readonly code: ErrorCode; readonly message: string }) {

@@ -4,7 +4,7 @@ import type { VolumeId } from '../../../src/engine/pool.ts';
 import { erasingTag } from '../../../src/engine/tags.ts';
 import { command } from '../../../worlds/lvm/inside.ts';
 
-/** A volume as it really is, asked for without the engine. */
+/** The real state of a volume, read without the engine. */
 export interface Found {
   readonly id: VolumeId;
   readonly sizeBytes: bigint;
@@ -20,7 +20,7 @@ interface Row {
   readonly pool_lv: string;
 }
 
-/** Thick volumes of a group, or the volumes of one of its thin pools; those that are being erased are nobody's. */
+/** The thick volumes of a group, or the volumes of one of its thin pools, without those being erased. */
 export async function foundInGroup(group: string, thinPool: string | undefined): Promise<Found[]> {
   const fields = 'lv_name,lv_size,origin_size,lv_tags,lv_attr,pool_lv';
   const json = await command('lvs', '--reportformat', 'json', '--units', 'b', '--nosuffix', '-o', fields, group);
@@ -29,7 +29,7 @@ export async function foundInGroup(group: string, thinPool: string | undefined):
     .filter(({ lv_attr, pool_lv }) => (thinPool ? pool_lv === thinPool : !/^[tV]/.test(lv_attr)))
     .map(({ lv_name, lv_size, origin_size, lv_tags, lv_attr }) => ({
       id: lv_name,
-      sizeBytes: BigInt(lv_attr.startsWith('s') ? origin_size : lv_size), // else it is how much may change before it is full
+      sizeBytes: BigInt(lv_attr.startsWith('s') ? origin_size : lv_size), // lv_size of a snapshot is the size of its store
       tags: lv_tags === '' ? [] : lv_tags.split(','),
     }))
     .filter(({ tags }) => !tags.includes(erasingTag));

@@ -7,7 +7,7 @@ import type { Found } from './found.ts';
 import { type PoolModel, subject } from './model.ts';
 import type { Random } from './random.ts';
 
-/** A pool as the engine serves it, and as everybody else sees it. */
+/** A pool as the engine serves it, and as it is outside the engine. */
 export interface PoolUnderTest {
   readonly model: PoolModel;
   readonly find: () => Promise<readonly Found[]>;
@@ -16,7 +16,7 @@ export interface PoolUnderTest {
     write(devicePath: string, stamp: string): Promise<void>;
     read(devicePath: string): Promise<string>;
   };
-  /** Changes made by somebody who does not ask the engine; a pool of files is the engine's alone. */
+  /** Changes made without the engine; a file pool belongs to the engine alone. */
   readonly outside?: {
     readonly sizeBytes: bigint;
     /** Returns the path of its device. */
@@ -29,24 +29,24 @@ export interface ModelRunOptions {
   readonly pools: readonly PoolUnderTest[];
   readonly random: Random;
   readonly start: () => Promise<Engine>;
-  /** About as long as a few changes take: the longest time from a request to a crash. */
+  /** The longest time from a request to a crash: about as long as a few changes take. */
   readonly crashWithinMs: number;
 }
 
 interface Pending {
   readonly pool: PoolUnderTest;
   readonly change: Change;
-  /** Asked for once more as soon as it is acknowledged. */
+  /** Repeated as soon as it is acknowledged. */
   readonly twice: boolean;
 }
 
 const mostAtOnce = 4;
 const checkEvery = 100;
-/** How soon the engine must know what others have changed. */
+/** How soon the engine must notice outside changes. */
 const noticedWithinMs = 60_000;
 const lastWords = 25;
 
-/** Random changes, crashes and outside changes, with everything compared with the model again and again. */
+/** Random changes, crashes and outside changes; the state is compared with the model again and again. */
 export class ModelRun {
   readonly #pools: readonly PoolUnderTest[];
   readonly #random: Random;
@@ -62,7 +62,7 @@ export class ModelRun {
     this.#crashWithinMs = crashWithinMs;
   }
 
-  /** Goes on as long as `goOn` says; throws with the last that happened if a promise is broken. */
+  /** Runs while `goOn` returns true; throws with the latest history if a promise is broken. */
   async run(goOn: () => boolean): Promise<void> {
     let engine = await this.#start();
     try {
@@ -90,7 +90,7 @@ export class ModelRun {
     }
   }
 
-  /** A few changes that do not touch each other's volumes. */
+  /** A few changes of different volumes. */
   #think(): Pending[] {
     const wishes = Array.from({ length: 1 + this.#random.below(mostAtOnce) }, () => {
       const pool = this.#random.pick(this.#pools) as PoolUnderTest;
@@ -105,12 +105,12 @@ export class ModelRun {
     });
   }
 
-  /** All at once; returns those that a crash has left without an answer. */
+  /** Runs all at once; returns those that a crash left without an answer. */
   async #perform(engine: Engine, pending: readonly Pending[], crashes: boolean): Promise<Pending[]> {
     const work = pending.map((one) => this.#ask(engine, one));
     if (crashes) {
       this.counts.crashes++;
-      await delay(this.#random.below(this.#crashWithinMs)); // the moment of the crash is what varies
+      await delay(this.#random.below(this.#crashWithinMs)); // varies the moment of the crash
       this.#diary.push('crash');
       await engine.kill();
     }
@@ -123,7 +123,7 @@ export class ModelRun {
     });
   }
 
-  /** What was not answered can be asked for again, or given up. */
+  /** A request without an answer can be retried, or given up. */
   async #completeAfterCrash(engine: Engine, left: readonly Pending[]): Promise<void> {
     for (const { pool, change } of left) {
       const givesUp = 'wanted' in change && this.#random.chance(0.3);
@@ -156,7 +156,7 @@ export class ModelRun {
     if (twice) await engine.change(model.name, change).catch(unlessDied); // the first answer counts
   }
 
-  /** A new volume gets bytes of its own; a copy must hold those of its source first. */
+  /** Writes unique bytes to a new volume; a copy must first have those of its source. */
   async #stamp({ model, data }: PoolUnderTest, { id, devicePath }: Volume): Promise<void> {
     const { stamp, readOnly } = model.mustHave(id);
     if (stamp !== '') assert.equal(await data.read(devicePath), stamp, `${id} does not hold what its source held`);
@@ -186,7 +186,7 @@ export class ModelRun {
     model.unnoticed.add(id);
   }
 
-  /** Memory, disks and model agree, and every volume holds its bytes. */
+  /** Cache, disks and model agree, and every volume has its bytes. */
   async #check(engine: Engine): Promise<void> {
     this.counts.checks++;
     for (const { model, find, data } of this.#pools) {

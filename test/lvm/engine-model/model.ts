@@ -5,11 +5,11 @@ import type { Random } from './random.ts';
 
 export type PoolKind = 'thick' | 'thin' | 'file';
 
-/** What must be true of a volume that was acknowledged. */
+/** The expected state of an acknowledged volume. */
 export interface Expected {
   readonly sizeBytes: bigint;
   readonly tags: readonly string[];
-  /** What its first bytes say. */
+  /** Its first bytes. */
   readonly stamp: string;
   readonly readOnly: boolean;
   readonly origin?: VolumeId;
@@ -21,14 +21,14 @@ const mostVolumes = 20;
 const tooLargeBytes = 1024n ** 4n;
 
 /**
- * What a pool holds if every promise is kept: exactly what was acknowledged, less what somebody was allowed to remove.
- * It also thinks of what to do next, so that most of it makes sense.
+ * What a pool holds if every promise is kept: exactly what was acknowledged, minus what somebody was allowed to remove.
+ * It also chooses the next changes, so that most of them make sense.
  */
 export class PoolModel {
   readonly name: string;
   readonly kind: PoolKind;
   readonly volumes = new Map<VolumeId, Expected>();
-  /** Made by somebody else, and not yet asked of the engine: it has a moment to notice. */
+  /** Created by others and not yet checked: the engine has a moment to notice. */
   readonly unnoticed = new Set<VolumeId>();
   readonly #canSnapshot: boolean;
   #made = 0;
@@ -43,7 +43,7 @@ export class PoolModel {
     return `${this.name}-${prefix}-${++this.#made}`; // two pools may share a volume group, and its names
   }
 
-  /** Something to ask of the engine; undefined if it would need a volume and there is none. */
+  /** The next request; undefined if it would need a volume and there is none. */
   think(random: Random): Change | undefined {
     const id = random.pick([...this.volumes.keys()].filter((id) => !this.unnoticed.has(id)));
     const dice = this.volumes.size < mostVolumes ? random.next() : 0.6 + random.next() * 0.4;
@@ -77,18 +77,18 @@ export class PoolModel {
     };
   }
 
-  /** Volumes that must not be changed by anybody else meanwhile. */
+  /** Volumes that nothing else may change meanwhile. */
   involved(change: Change): VolumeId[] {
     const id = subject(change);
     const origin = this.volumes.get(id)?.origin;
     return [id, ...(origin ? [origin] : []), ...(change.kind === 'snapshot' ? [change.source] : [])];
   }
 
-  /** With what a change may be refused, without anything having gone wrong. */
+  /** Error codes with which a change may be rejected without a bug. */
   mayRefuse(change: Change): readonly ErrorCode[] {
     if (change.kind === 'create') return change.wanted.sizeBytes === tooLargeBytes ? ['ResourceExhausted'] : [];
     if (this.kind !== 'thick') return [];
-    // LVM can do less with copy-on-write than with thin volumes, and what it cannot do must not cost data.
+    // LVM supports less with copy-on-write than with thin volumes, and what it rejects must not lose data.
     const id = change.kind === 'snapshot' ? change.source : subject(change);
     const isSnapshot = this.volumes.get(id)?.origin !== undefined;
     const hasSnapshots = [...this.volumes.values()].some(({ origin }) => origin === id);
@@ -98,7 +98,7 @@ export class PoolModel {
     return [];
   }
 
-  /** It was acknowledged: from now on it must be so. */
+  /** The change was acknowledged: from now on it must hold. */
   acknowledge(change: Change): void {
     const id = subject(change);
     const before = this.volumes.get(id);
@@ -138,7 +138,7 @@ export class PoolModel {
   }
 }
 
-/** The volume that is changed. */
+/** The changed volume. */
 export function subject(change: Change): VolumeId {
   return 'wanted' in change ? change.wanted.id : change.id;
 }

@@ -4,7 +4,7 @@ import { silentLog } from '../../../src/base/log.ts';
 import type { Pools } from '../../../src/engine/pools.ts';
 import { StorageEngine } from '../../../src/engine/storage-engine.ts';
 
-/** The storage engine as a process has it. Throws unless every class of the configuration can be served. */
+/** The storage engine as in a real process. Throws unless every class of the configuration can be served. */
 export async function openEngine(configFile: string): Promise<Pools> {
   const its = {
     configFile,

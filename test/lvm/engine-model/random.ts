@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same each time for the same seed (mulberry32). */
+/** Pseudo-random numbers, always the same for the same seed (mulberry32). */
 export class Random {
   #state: number;
 

@@ -30,7 +30,7 @@ const thickClass: ThickClass = { ...lvmClass, type: 'thick', name: 'thick', snap
 const thinPool = { name: 'pool', overprovisionRatio: 10, maxDataPercent: 90, maxMetadataPercent: 85 };
 const thinClass: ThinClass = { ...lvmClass, type: 'thin', name: 'thin', thinPool };
 
-/** A thick and a thin pool on a simulated volume group. Killed, it runs no further command and answers nothing. */
+/** A thick and a thin pool on a simulated volume group. Once killed, it runs no further command and answers nothing. */
 export class SimulatedEngine implements Engine {
   readonly #clock = new ManualClock();
   readonly #group: VolumeGroup;
@@ -40,7 +40,7 @@ export class SimulatedEngine implements Engine {
 
   private constructor(simulated: SimulatedLvm) {
     const run: Run = async (command, options) => {
-      await nextTurn(); // time for a crash
+      await nextTurn(); // gives a crash the chance to happen
       return this.#dead ? this.#died.promise : simulated.run(command, options);
     };
     const its = { clock: this.#clock, log: silentLog };

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 
 const stampBytes = 512;
 
-/** The first bytes of real devices, on the disk when they are written. */
+/** The first bytes of real devices; writes are synced. */
 export const stamps = {
   async write(devicePath: string, stamp: string): Promise<void> {
     await using device = await open(devicePath, 'r+');

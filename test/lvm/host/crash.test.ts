@@ -10,7 +10,7 @@ import { quote } from '../../../worlds/machine/quote.ts';
 import { secret } from './crash/operations.ts';
 import { rounds } from './crash/plan.ts';
 
-/** Small, so that all of it can be searched for what should be gone. */
+/** Small, so that all of it can be searched for erased data. */
 const erasedGroupMib = 128;
 
 const config = {
@@ -23,7 +23,7 @@ const config = {
   ],
 };
 
-test('whenever the power is cut, what was acknowledged is there and the rest can be done again', async (t) => {
+test('after a power cut at any time, acknowledged changes are there and the others can be retried', async (t) => {
   const world = await lvmWorld(t);
   const [disk = '', secretDisk = '', fileDisk = ''] = world.disks;
   await world.sh(`
@@ -46,7 +46,7 @@ test('whenever the power is cut, what was acknowledged is there and the rest can
     acknowledged = await work(world, configPath, number, acknowledged, () => {
       cut = setTimeout(() => void world.powerLoss(), delayMs);
     });
-    clearTimeout(cut); // it was through with its work before: the next boot is not to be cut
+    clearTimeout(cut); // it finished its work before the cut, which must not hit the next boot
     await world.powerLoss();
     await world.machine.start();
     await bringUp();
@@ -59,13 +59,13 @@ test('whenever the power is cut, what was acknowledged is there and the rest can
   assert.equal(
     await world.sh(`head -c ${erasedGroupMib}M ${secretDisk} | grep -c '${secret}' || true`),
     '0',
-    'what was erased cannot be found on the disk',
+    'erased data cannot be found on the disk',
   );
 });
 
 /**
- * Has the worker check the round before and work on its own; returns the volumes of which it said that they were done.
- * It may end in the middle of a round, but not before it has checked.
+ * Lets the worker check the previous round and run its own; returns the volumes that it acknowledged.
+ * It may end in the middle of a round, but not before the check.
  */
 async function work(
   world: LvmWorld,
@@ -96,7 +96,7 @@ function workerPath({ machine }: LvmWorld): string {
   return join(machine.dir, 'worker.mjs');
 }
 
-/** Into one file: it is started after each boot, when nothing of it is in the machine's memory. */
+/** Bundled into one file: it is started after each boot, when nothing is in the page cache. */
 async function bundle(source: string, outfile: string): Promise<void> {
   const banner = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
   await build({

@@ -10,7 +10,7 @@ import { ensureMachineFiles } from '../../../worlds/machine/machine-files.ts';
 
 const fixtures = join(import.meta.dirname, '../fixtures');
 
-test('a detached machine outlives whoever started it, and another process ends it', async (t) => {
+test('a detached machine outlives the process that started it, and another process ends it', async (t) => {
   const dir = await directory(t);
   await run([process.execPath, join(fixtures, 'start-detached.ts'), dir], { timeoutMs: 120_000 });
 
@@ -42,7 +42,7 @@ test('a machine runs its boot script at each boot', async (t) => {
   }
 });
 
-test('a machine that cannot boot says why', async (t) => {
+test('the error of a machine that cannot boot says why', async (t) => {
   const files = await ensureMachineFiles((line) => t.diagnostic(line));
   const broken = { ...files, toolsDir: '/nonexistent' };
   const machine = await Machine.create({
@@ -56,7 +56,7 @@ test('a machine that cannot boot says why', async (t) => {
   assert.ok(!machine.running);
 });
 
-test('a host without the programs that machines need is told what to install', async () => {
+test('the error on a host without the programs that machines need says what to install', async () => {
   const script = `
     import { ensureMachineFiles } from '${join(import.meta.dirname, '../../../worlds/machine/machine-files.ts')}';
     await ensureMachineFiles(console.log);`;

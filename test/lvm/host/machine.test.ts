@@ -11,18 +11,18 @@ import { Machine } from '../../../worlds/machine/machine.ts';
 test('a machine takes calls', async (t) => {
   const { machine } = await lvmWorld(t);
 
-  await t.test('output, errors and exit code are apart', async () => {
+  await t.test('output, errors and exit code are separate', async () => {
     const { stdout, stderr, exitCode } = await machine.sh('echo out; echo err >&2; exit 3');
     assert.deepEqual({ stdout, stderr, exitCode }, { stdout: 'out\n', stderr: 'err\n', exitCode: 3 });
   });
 
-  await t.test('words of a command arrive as they are', async () => {
+  await t.test('arguments of a command arrive unchanged', async () => {
     const words = ["it's", '$HOME', 'a  b', '"', '\\', '', '*', 'é\n'];
     const { stdout } = await machine.run(['printf', '%s|', ...words]);
     assert.equal(stdout, words.map((word) => `${word}|`).join(''));
   });
 
-  await t.test('commands see the environment of the machine and nothing of ours', async () => {
+  await t.test("commands see the machine's environment and nothing of the host's", async () => {
     const { stdout } = await machine.sh('env | cut -d= -f1 | sort | xargs');
     const ofAnyShell = new Set(['OLDPWD', 'PWD', 'SHLVL', 'TERM']);
     const seen = stdout
@@ -32,14 +32,14 @@ test('a machine takes calls', async (t) => {
     assert.deepEqual(seen, ['DM_DISABLE_UDEV', 'HOME', 'LVM_TEST_DISKS', 'LVM_TEST_PREFIX', 'PATH']);
   });
 
-  await t.test('output may be any bytes', async () => {
+  await t.test('output may be binary', async () => {
     const { stdoutBytes, stderr } = await machine.sh(
       'head -c 1000001 /dev/urandom >/run/random; sha256sum </run/random >&2; cat /run/random',
     );
     assert.equal(createHash('sha256').update(stdoutBytes).digest('hex'), stderr.split(' ')[0]);
   });
 
-  await t.test('output comes while the command runs', async () => {
+  await t.test('output arrives while the command runs', async () => {
     const first = Promise.withResolvers<string>();
     const call = machine.sh('echo first; until [ -e /run/go ]; do sleep 0.01; done; echo second', {
       onStdout: (piece) => first.resolve(piece.toString()),
@@ -60,13 +60,13 @@ test('a machine takes calls', async (t) => {
     );
   });
 
-  await t.test('a call past its deadline is killed with all it started', async () => {
+  await t.test('a call past its deadline is killed with all its processes', async () => {
     const call = machine.sh('sleep 1000 & sleep 1000', { timeoutMs: 3000 });
     await assert.rejects(call, CallTimedOut);
     await eventually('they are gone', async () => (await machine.sh('pgrep -c sleep')).stdout === '0\n');
   });
 
-  await t.test('it writes over the files of the host, not into them', async () => {
+  await t.test('writes to host files stay in the machine', async () => {
     const path = join(import.meta.dirname, 'made-in-the-machine');
     assert.equal((await machine.sh(`echo inside >${path}; cat ${path}`)).stdout, 'inside\n');
     assert.ok(!existsSync(path));
@@ -78,7 +78,7 @@ test('a machine takes calls', async (t) => {
     assert.equal((await same.sh('cat /run/mark')).stdout, 'here\n');
   });
 
-  await t.test('a call to a machine that loses its power fails, and so do later ones', async () => {
+  await t.test('a call to a machine that loses power fails, and so do later ones', async () => {
     const started = Promise.withResolvers<void>();
     const call = machine.sh('echo started; sleep 1000', { onStdout: () => started.resolve() });
     const failed = assert.rejects(call, MachineOff);
@@ -89,7 +89,7 @@ test('a machine takes calls', async (t) => {
   });
 });
 
-test('an orderly stop ends processes and writes everything down', async (t) => {
+test('an orderly stop ends all processes and syncs the disks', async (t) => {
   const { machine, disks, sh, boot } = await lvmWorld(t);
   await sh(`mkfs.ext4 -q ${disks[0]}; mkdir /data; mount ${disks[0]} /data`);
   await sh(`

@@ -21,7 +21,7 @@ test('power loss keeps an acknowledged volume and its synced data', async (t) =>
   assert.equal(await world.sh('mkdir /data && mount /dev/vg/data /data && cat /data/kept'), 'synced');
 });
 
-test('power loss loses what was never written to a disk', async (t) => {
+test('power loss discards what was never written to a disk', async (t) => {
   const world = await lvmWorld(t);
   await world.sh(`
     mkfs.ext4 -q ${world.disks[0]}

@@ -22,7 +22,7 @@ test('output and exit code of a passing file pass through', async () => {
   assert.equal(exitCode, 0);
 });
 
-test('one failing file fails the run, the others still run', async () => {
+test('one failing file fails the run, and the others still run', async () => {
   const { exitCode, stdout, stderr } = await finish(run('--test-reporter=tap', fails, passes));
   assert.match(stdout, /^not ok 1 - fails$/m);
   assert.match(stdout, /^ok 1 - passes$/m);
@@ -46,11 +46,11 @@ test('a killed run leaves nothing behind', { timeout: 300_000 }, async () => {
   const dir = await dirOf(child);
   await Promise.race([printed.promise, finished]);
   child.kill('SIGKILL');
-  await finished; // its error output ends only when the last of its processes is gone
+  await finished; // its standard error ends only with its last process
   assert.deepEqual(await traces(dir), []);
 });
 
-test('without a machine, on a kernel that has device mapper, it is the same', async (t) => {
+test('the runner works the same without a machine, on a kernel with device mapper', async (t) => {
   const { sh } = await lvmWorld(t);
   const node = `cd ${root} && export XDG_CACHE_HOME=/run/cache && exec ${process.execPath} ${runner}`;
   const nothingLeft = 'losetup --all; dmsetup ls; ls /run/cache/moorage/runs; cat /proc/mounts | grep loop || true';
@@ -76,7 +76,7 @@ function run(...words: string[]): ChildProcess {
   return spawn(process.execPath, [runner, ...words], { cwd: root, env: withoutTestContext() });
 }
 
-/** Else the inner test runner would think it is a child of ours and speak another language. */
+/** Otherwise the inner test runner would act as a child of ours and use another output format. */
 function withoutTestContext(): NodeJS.ProcessEnv {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   return env;
@@ -92,7 +92,7 @@ async function finish(child: ChildProcess) {
   return { stdout, stderr, exitCode };
 }
 
-/** The directory of a run; it is there before the machine boots. */
+/** The directory of a run; it exists before the machine boots. */
 async function dirOf(child: ChildProcess): Promise<string> {
   const runs = join(cacheDir, 'runs');
   return eventually('the run has a directory', async () => {
@@ -104,7 +104,7 @@ async function dirOf(child: ChildProcess): Promise<string> {
   });
 }
 
-/** Everything on the host that still has to do with this directory. */
+/** Everything on the host that still uses this directory. */
 async function traces(dir: string): Promise<string[]> {
   const places = [...(await processes()), ...(await loopDevices()), await readFile('/proc/self/mountinfo', 'utf8')];
   return [...(existsSync(dir) ? [dir] : []), ...places.filter((place) => place.includes(dir))];

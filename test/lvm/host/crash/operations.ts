@@ -9,10 +9,10 @@ const sizeBytes = 16n * mebibyte;
 const grownBytes = 32n * mebibyte;
 const erasedBytes = 48n * mebibyte;
 const blockBytes = 4096;
-/** What must never be found again after an erasure. */
+/** Must never be found after an erasure. */
 export const secret = 'a secret that somebody stored here';
 
-/** What is promised about one operation, whenever the power is cut. */
+/** The promises about one operation, whenever the power is cut. */
 interface Promised {
   prepare(pool: Pool, id: VolumeId): Promise<void>;
   act(pool: Pool, id: VolumeId): Promise<void>;
@@ -26,7 +26,7 @@ export const operations: Record<Operation, Promised> = {
     act: async (pool, id) => void (await create(pool, id)),
     async verify(pool, id, acknowledged) {
       if (acknowledged) assert.deepEqual(pool.get(id)?.tags.includes('crash'), true, `${id} is there, with its tags`);
-      const volume = await create(pool, id); // a ghost would be found here at the latest: it can neither be read nor written
+      const volume = await create(pool, id); // a ghost would fail here at the latest: it can be neither read nor written
       await write(volume, 0n);
       await holds(volume, 0n);
       await pool.remove(id, signal);
@@ -40,7 +40,7 @@ export const operations: Record<Operation, Promised> = {
       if (acknowledged) assert.ok(mustHave(pool, id).sizeBytes >= grownBytes, `${id} has its new size`);
       const volume = await pool.grow(id, grownBytes, signal);
       await holds(volume, 0n);
-      await write(volume, grownBytes - BigInt(blockBytes)); // the device has grown, not only what LVM says of it
+      await write(volume, grownBytes - BigInt(blockBytes)); // the device has grown, not only LVM's metadata
       await holds(volume, grownBytes - BigInt(blockBytes));
       await pool.remove(id, signal);
     },
@@ -79,7 +79,7 @@ export const operations: Record<Operation, Promised> = {
     async verify(pool, id, acknowledged) {
       const volume = pool.get(id);
       if (acknowledged) assert.equal(volume, undefined, `${id} is gone`);
-      if (volume) await holds(volume, 0n); // not removed is not touched
+      if (volume) await holds(volume, 0n); // a volume that was not removed is untouched
       await pool.remove(id, signal);
     },
   },
@@ -94,8 +94,8 @@ export const operations: Record<Operation, Promised> = {
       const isErasing = pool.erasures().some((erasure) => erasure.id === id);
       if (acknowledged) assert.equal(isErasing || pool.get(id) !== undefined, false, `${id} is clean and gone`);
       const volume = pool.get(id);
-      if (volume) for (let at = 0n; at < erasedBytes; at += mebibyte) await holds(volume, at); // not begun
-      await pool.remove(id, signal); // joins what goes on by itself
+      if (volume) for (let at = 0n; at < erasedBytes; at += mebibyte) await holds(volume, at); // the erasure had not begun
+      await pool.remove(id, signal); // joins the erasure that is already running
     },
   },
 };

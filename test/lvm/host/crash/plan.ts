@@ -1,10 +1,10 @@
 export type Operation = 'create' | 'grow' | 'snapshot' | 'restore' | 'remove' | 'erase';
 
-/** In each round one operation is done to volume after volume until the power is cut. */
+/** Each round runs one operation on volume after volume until the power is cut. */
 export interface Round {
   readonly operation: Operation;
   readonly pool: 'thick' | 'thin' | 'file' | 'erased';
-  /** From the first request to the power cut. One request takes from 10 to 100 ms here, an erasure some hundred. */
+  /** From the first request to the power cut. A request takes 10 to 100 ms here, an erasure some hundred. */
   readonly delayMs: number;
 }
 
@@ -22,7 +22,7 @@ export const rounds: readonly Round[] = [
   ...eraseDelaysMs.map((delayMs): Round => ({ operation: 'erase', pool: 'erased', delayMs })),
 ];
 
-/** Volumes that a round works on. */
+/** The volumes of a round. */
 export function volumesOf(round: number, { operation }: Round): string[] {
   const count = operation === 'erase' ? 1 : 4;
   return Array.from({ length: count }, (_, index) => `round${round}-${index}`);

@@ -1,8 +1,8 @@
 /**
  * node worker.ts CONFIG ROUND [ACKNOWLEDGED...]: in the machine, after each boot.
  *
- * Opens the engine, checks what the round before left behind and clears it away, then works on its own round. What it
- * prints on standard output is all that the outside knows: `verified`, `begin`, and `ack ID` for each volume.
+ * Opens the engine, checks and removes what the previous round left, then runs its own round. Standard output is all that
+ * the host knows: `verified`, `begin`, and `ack ID` for each volume.
  */
 import { messageOf } from '../../../../src/base/errors.ts';
 import { openEngine } from '../../engine-model/open-engine.ts';
