@@ -8,10 +8,10 @@ import { namespace } from '../chart/chart.ts';
 
 /** In the agent's image. */
 const mkfs = '/usr/sbin/mkfs.ext4';
-/** In the agent's container. Its /run is empty at the start of its pod. */
+/** In the agent's container, whose /run is empty when the pod starts. */
 const gate = '/run/mkfs-gate';
 
-/** What can happen to a node's agent, or to the programs that it waits for, in the middle of its work. */
+/** Faults of a node's agent, or of the programs that it waits for, in the middle of its work. */
 export class AgentFaults {
   readonly #cluster: Cluster;
   readonly #moorage: Moorage;
@@ -23,7 +23,7 @@ export class AgentFaults {
     this.#node = node;
   }
 
-  /** From now on this agent's mkfs.ext4 waits before it begins, until it is released. The next agent has its own. */
+  /** From now on mkfs.ext4 of this agent waits at its start until it is released. The next agent is not affected. */
   async holdMkfs(): Promise<void> {
     await this.#inContainer(
       `mkdir $root${gate} && cp $root${mkfs} $root${gate}/mkfs.ext4
@@ -38,7 +38,7 @@ SCRIPT
     );
   }
 
-  /** Resolves when it waits; returns how to let it go on, if it outlives the agent. */
+  /** Resolves when it waits; returns how to continue it, in case it outlives the agent. */
   async mkfsBegun(): Promise<() => Promise<void>> {
     const pid = await eventually(`mkfs has begun on ${this.#node.name}`, async () => {
       const written = await this.#inContainer(`cat $root${gate}/begun`);
@@ -49,9 +49,9 @@ SCRIPT
     };
   }
 
-  /** Has the locks that keep LVM waiting in the middle of whatever it is told next; returns how to let it go on. */
+  /** Takes the locks that block LVM in the middle of its next command; returns how to release them. */
   async holdLvm(): Promise<() => Promise<void>> {
-    // LVM removes the file of a lock that nobody has, so the one that is locked need not be the one that is there.
+    // LVM removes the file of a free lock, so the locked file may no longer be the one at this path.
     const holders = await this.#node.shell(
       `for group in ${volumeGroup} ${thin.volumeGroup}; do
          lock=/run/lock/lvm/V_$group
@@ -64,12 +64,12 @@ SCRIPT
     };
   }
 
-  /** As the kernel does when memory is short. The agent comes back by itself. */
+  /** Like the kernel when memory runs out. The kubelet restarts the agent. */
   async kill(): Promise<void> {
     await this.#moorage.killAgent(this.#node);
   }
 
-  /** As an upgrade does: the agent is asked to end, and another pod comes in its place. Resolves when it is asked. */
+  /** Like an upgrade: the agent is told to stop, and another pod replaces it. Resolves when it was told. */
   async replace(): Promise<void> {
     const { metadata } = await this.#moorage.agentOn(this.#node);
     await this.#cluster.kube.delete(pods, metadata.name, { namespace });
@@ -85,7 +85,7 @@ SCRIPT
     );
   }
 
-  /** Runs a script on the node that finds the agent's process in $agent and its files below $root. */
+  /** Runs a script on the node, with the agent's pid in $agent and its files below $root. */
   async #inContainer(script: string): Promise<string> {
     return this.#node.shell(`agent=$(pgrep -f '[m]oorage.mjs node ')\nroot=/proc/$agent/root\n${script}`);
   }

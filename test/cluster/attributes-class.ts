@@ -14,7 +14,7 @@ const volumeAttributesClasses: Resource<VolumeAttributesClass> = {
   namespaced: false,
 };
 
-/** With limits on the bytes written and the reads done in a second. */
+/** Limits written bytes and reads per second. */
 export async function createAttributesClass(
   cluster: Cluster,
   name: string,

@@ -3,7 +3,7 @@ import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import { thin } from '../../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
 
-/** Once all claims are gone, no node holds space, a loop device or a mount for anybody. */
+/** After all claims are deleted, no node has space, loop devices or mounts left in use. */
 export async function nothingLeft(cluster: Cluster, moorage: Moorage): Promise<void> {
   await moorage.whenNoVolumes();
   for (const node of cluster.nodes) {

@@ -1,7 +1,7 @@
 import type { AuditEntry } from '../../worlds/cluster/audit-log.ts';
 import type { Rendered } from '../chart/chart.ts';
 
-/** One thing that a role allows: a verb on a resource, of a name if the role says so. */
+/** One right of a role: a verb on a resource, perhaps only on one name. */
 export interface Right {
   readonly verb: string;
   readonly group: string;
@@ -17,7 +17,7 @@ interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** Each thing that a Role or ClusterRole allows. */
+/** Each right of a Role or ClusterRole. */
 export function rightsOf(role: Rendered): readonly Right[] {
   return (role['rules'] as readonly Rule[]).flatMap(({ apiGroups, resources, resourceNames = [undefined], verbs }) =>
     apiGroups.flatMap((group) =>
@@ -28,7 +28,7 @@ export function rightsOf(role: Rendered): readonly Right[] {
   );
 }
 
-/** Whether a request was possible by this. */
+/** Whether the right allows the request. */
 export function uses({ verb, objectRef }: AuditEntry, right: Right): boolean {
   if (!objectRef) return false;
   const { apiGroup = '', resource = '', subresource, name } = objectRef;

@@ -11,8 +11,8 @@ export interface InstalledCluster {
 let shared: Promise<InstalledCluster> | undefined;
 
 /**
- * Two nodes with Moorage and a class for each filesystem, for all files that run in this process. Whoever uses it leaves it as it was: no
- * claim, no volume, and an agent that serves on each node. It ends with the process's tests.
+ * Two nodes with Moorage and a StorageClass for each filesystem, for all files that run in this process. Each user restores its state: no
+ * claim, no volume, and a serving agent on each node. It ends with the process's tests.
  */
 export function sharedCluster(): Promise<InstalledCluster> {
   shared ??= install();
@@ -20,7 +20,7 @@ export function sharedCluster(): Promise<InstalledCluster> {
 }
 
 after(async () => {
-  const { cluster } = (await shared?.catch(() => undefined)) ?? {}; // what failed was told to those who asked for it
+  const { cluster } = (await shared?.catch(() => undefined)) ?? {}; // its users got the error
   await cluster?.stop();
 });
 

@@ -19,7 +19,7 @@ export const volumeSnapshots: Resource<VolumeSnapshot> = {
   namespaced: true,
 };
 
-/** Asks for a snapshot of a claim. */
+/** Creates a snapshot of a claim. */
 export async function askForSnapshot(
   cluster: Cluster,
   { name: namespace }: TestNamespace,

@@ -7,7 +7,7 @@ const cluster = await Cluster.start({ nodes: 1, ...(outlivesUs && { keepIn: awai
 console.log(cluster.dir);
 setInterval(() => {}, 60_000);
 
-/** Whoever started us ends the cluster, so it is nobody else's to remove. */
+/** The process that started us ends the cluster, so nobody else may remove it. */
 async function dirOfParent(): Promise<string> {
   const dir = await newRunDir('kept');
   await addOwner(dir, process.ppid);

@@ -70,13 +70,13 @@ export class StatefulSet {
     );
   }
 
-  /** The lines that the pods wrote, oldest first. */
+  /** The lines written by the pods, oldest first. */
   async lines(ordinal = 0): Promise<string[]> {
     const log = await this.#cluster.kubectl('exec', `${this.name}-${ordinal}`, '--', 'cat', '/data/log');
     return log.trim().split('\n');
   }
 
-  /** Deletes a pod and waits for the one that takes its place. */
+  /** Deletes a pod and waits for its replacement. */
   async replacePod(ordinal = 0): Promise<void> {
     const pod = `pod/${this.name}-${ordinal}`;
     const before = await this.#get(pod, '{.metadata.uid}');

@@ -21,29 +21,29 @@ export interface ClaimOptions {
   readonly volumeMode?: 'Filesystem' | 'Block';
   readonly accessMode?: 'ReadWriteOnce' | 'ReadWriteOncePod';
   readonly attributesClass?: string;
-  /** What it is a copy of. */
+  /** The source of a copy. */
   readonly source?: { readonly kind: 'VolumeSnapshot' | 'PersistentVolumeClaim'; readonly name: string };
-  /** As if the scheduler had chosen it: the volume is made there, without a pod. */
+  /** The selected node, as the scheduler would set it: the volume is created there without a pod. */
   readonly node?: string;
 }
 
-/** What a pod has, by the path in its container. */
+/** The volumes of a pod, by their paths in its container. */
 export interface PodOptions {
   readonly claims?: Readonly<Record<string, string>>;
   readonly devices?: Readonly<Record<string, string>>;
   readonly inline?: Readonly<Record<string, Wire<V1CSIVolumeSource>>>;
   readonly generic?: Readonly<Record<string, Wire<V1PersistentVolumeClaimTemplate>>>;
-  /** Of the claims: the kubelet asks the driver for a read-only mount. */
+  /** Mounts the claims read-only: the kubelet requests it from the driver. */
   readonly readOnly?: boolean;
   readonly node?: string;
-  /** Runs beside the pod's wait for its end. */
+  /** Runs in the background of the pod. */
   readonly script?: string;
 }
 
-/** What a pod that only has to use its volumes can do without, and its node's one processor with it. */
+/** Disables what a test pod does not need, to save work of the node's one processor. */
 export const frugal = { hostNetwork: true, automountServiceAccountToken: false, terminationGracePeriodSeconds: 1 };
 
-/** A namespace of one test's own, with its claims and pods. */
+/** The namespace of one test, with its claims and pods. */
 export class TestNamespace {
   readonly name: string;
   readonly #cluster: Cluster;
@@ -69,7 +69,7 @@ export class TestNamespace {
     });
   }
 
-  /** Asks for a pod; `ready` waits for it. */
+  /** Creates a pod; `ready` waits for it. */
   async pod(name: string, options: PodOptions): Promise<void> {
     const { claims = {}, devices = {}, inline = {}, generic = {}, readOnly = false, node, script = ':' } = options;
     const mounts = [
@@ -106,7 +106,7 @@ export class TestNamespace {
         volumes: [...mounts, ...blocks].map((volume) => ({ name: volume.name, ...volume.source })),
       },
     };
-    // A namespace is ready for pods once it has its ServiceAccount.
+    // A namespace accepts pods once it has its default ServiceAccount.
     await eventually(`pod ${name} is made`, () => this.#cluster.kube.create(pods, pod));
   }
 
@@ -118,7 +118,7 @@ export class TestNamespace {
     );
   }
 
-  /** Runs a script in a pod and returns what it printed. */
+  /** Runs a script in a pod and returns its output. */
   async sh(pod: string, script: string): Promise<string> {
     return (await this.kubectl('exec', pod, '--', 'sh', '-ec', script)).trim();
   }
@@ -136,7 +136,7 @@ export class TestNamespace {
     await this.kubectl('delete', 'pod', pod);
   }
 
-  /** Deletes a pod and waits for one like it. */
+  /** Deletes a pod and waits for its replacement. */
   async replacePod(pod: string, options: PodOptions): Promise<void> {
     await this.deletePod(pod);
     await this.pod(pod, options);
@@ -170,7 +170,7 @@ export class TestNamespace {
     await this.#cluster.kube.patch(persistentVolumeClaims, claim, { type: 'merge', body }, place);
   }
 
-  /** Until the claim, and so the filesystem in it, has the size. */
+  /** Waits until the claim, and so its filesystem, has the size. */
   async grown(claim: string, size: string): Promise<void> {
     await eventually(
       `claim ${this.name}/${claim} has ${size}`,
@@ -179,7 +179,7 @@ export class TestNamespace {
     );
   }
 
-  /** The words of the first event about an object that match. */
+  /** The message of the first matching event about an object. */
   async event(object: string, words: RegExp): Promise<string> {
     const [kind, name] = object.split('/');
     return eventually(
@@ -197,14 +197,14 @@ export class TestNamespace {
     return this.#cluster.kubectl('-n', this.name, ...args);
   }
 
-  /** A copy has to go before its source: without it, the provisioner cannot find out that no volume was made. */
+  /** Copies are deleted before their source: without it, the provisioner cannot determine that no volume was created. */
   async deleteClaim(claim: string): Promise<void> {
     const found = await this.found(claim);
     await this.kubectl('delete', 'pvc', claim);
     await this.#noVolumesOf(found ? [found] : []);
   }
 
-  /** All pods, snapshots and claims in it; resolves when their volumes are gone too. */
+  /** Deletes all pods, snapshots and claims; resolves when their volumes are gone too. */
   async empty(): Promise<void> {
     const { items } = await this.#cluster.kube.list(persistentVolumeClaims, { namespace: this.name });
     await this.kubectl('delete', 'pod,volumesnapshot,pvc', '--all');

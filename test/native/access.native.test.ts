@@ -15,7 +15,7 @@ import { openFilePool, sh, whyNotRoot } from './scratch.ts';
 const native = { skip: whyNotRoot };
 const block: PreparedUse = { kind: 'block' };
 
-test('a pod that may only read cannot write, beside one that can', native, async (t) => {
+test('a read-only pod cannot write, beside a pod that can', native, async (t) => {
   const { data, start, targetPath, publication } = await node(t);
   const volumes = start();
   const use = mounted('ext4');
@@ -34,7 +34,7 @@ test('a pod that may only read cannot write, beside one that can', native, async
   await volumes.publish(publication(flagged), signal);
 });
 
-test('a class that mounts read-only can be published again and again', native, async (t) => {
+test('a volume of a class with read-only mounts can be published repeatedly', native, async (t) => {
   const { data, start, targetPath, stagingPath, publication, expansion } = await node(t);
   const use = mounted('ext4', {}, ['ro,noatime']);
   for (let i = 0; i < 2; i++) {
@@ -45,7 +45,7 @@ test('a class that mounts read-only can be published again and again', native, a
   await assert.rejects(start().expand(expansion, signal), { name: 'CannotGrowReadOnly' });
 });
 
-test('a raw volume is its device at the path, as large as it has grown', native, async (t) => {
+test('a raw volume is its device at the target path, with its grown size', native, async (t) => {
   const { data, pool, start, stagingPath, targetPath, publication, expansion, ran } = await node(t);
   const volumes = start();
   await volumes.stage({ volumeId: data, stagingPath, use: block }, signal);
@@ -62,26 +62,22 @@ test('a raw volume is its device at the path, as large as it has grown', native,
   assert.equal(await exists(targetPath), false);
   await volumes.unstage(data, stagingPath, signal);
   const refused = volumes.publish(publication(mounted('ext4')), signal);
-  await assert.rejects(refused, { name: 'DeviceUnreadable' }, 'what was written raw is never formatted');
+  await assert.rejects(refused, { name: 'DeviceUnreadable' }, 'a volume with raw data is never formatted');
 });
 
-test(
-  'a raw volume that is published is not removed, though nobody has it open, nor after a restart',
-  native,
-  async (t) => {
-    const { data, directory, pool, start, targetPath, publication } = await node(t);
-    await start().publish(publication(block), signal);
-    const inUse = { name: 'VolumeInUse', message: new RegExp(targetPath) };
-    await assert.rejects(pool.remove(data, signal), inUse);
-    const reopened = await openFilePool(join(directory, 'pool'), { erase: { kind: 'zero' } });
-    await assert.rejects(reopened.remove(data, signal), inUse);
-    assert.ok(reopened.get(data));
-    await start().unpublish(data, targetPath, signal);
-    assert.equal(await reopened.remove(data, signal), true);
-  },
-);
+test('a published raw volume is not removed, even if nobody has it open, or after a restart', native, async (t) => {
+  const { data, directory, pool, start, targetPath, publication } = await node(t);
+  await start().publish(publication(block), signal);
+  const inUse = { name: 'VolumeInUse', message: new RegExp(targetPath) };
+  await assert.rejects(pool.remove(data, signal), inUse);
+  const reopened = await openFilePool(join(directory, 'pool'), { erase: { kind: 'zero' } });
+  await assert.rejects(reopened.remove(data, signal), inUse);
+  assert.ok(reopened.get(data));
+  await start().unpublish(data, targetPath, signal);
+  assert.equal(await reopened.remove(data, signal), true);
+});
 
-test('an agent keeps what it has published from an lvmd that does not see its mounts', native, async (t) => {
+test('an agent protects its published volumes from an lvmd that does not see its mounts', native, async (t) => {
   const { data, pool, start, targetPath, publication } = await node(t);
   await start().publish(publication(block), signal);
   const blind = new InMemoryPool('files', pool.capacity().sizeBytes);
@@ -93,7 +89,7 @@ test('an agent keeps what it has published from an lvmd that does not see its mo
   await assert.rejects(removal, { name: 'VolumeInUse', message: new RegExp(targetPath) });
 });
 
-test('an inline ephemeral volume comes with its pod and goes with it', native, async (t) => {
+test('an inline ephemeral volume is created and removed with its pod', native, async (t) => {
   const { data, directory, pool, ephemeral, start, targetPath, publication } = await node(t);
   const use = mounted('ext4');
   const inline: Publication = {
@@ -106,7 +102,7 @@ test('an inline ephemeral volume comes with its pod and goes with it', native, a
   for (let i = 0; i < 2; i++) await volumes.publish(inline, signal);
   await writeFile(join(targetPath, 'file'), 'scratch');
 
-  await ephemeral.removeLeftovers(directory, signal); // its pod seems gone, but it is mounted
+  await ephemeral.removeLeftovers(directory, signal); // its pod seems gone, but the volume is mounted
   assert.equal(await readFile(join(targetPath, 'file'), 'utf8'), 'scratch');
   for (let i = 0; i < 2; i++) await volumes.unpublish(inline.volumeId, targetPath, signal);
   assert.equal(pool.get(inline.volumeId), undefined);

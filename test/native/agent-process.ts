@@ -11,7 +11,7 @@ import { scratchDirectory } from './scratch.ts';
 
 const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
-/** Where the agents of one machine meet. Its API server is never there, which keeps no agent from serving. */
+/** The paths that the agents of one machine share. There is no API server, but agents serve without it. */
 export class AgentPlace {
   readonly directory: string;
   readonly csiSocket: string;
@@ -38,7 +38,7 @@ export class AgentPlace {
     return place;
   }
 
-  /** Resolves as soon as its process is there. */
+  /** Resolves as soon as its process exists. */
   async start(
     t: TestContext,
     deviceClasses?: readonly object[],
@@ -70,14 +70,14 @@ export class AgentProcess {
     this.#child = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] });
     this.#lines = createInterface({ input: this.#child.stderr ?? process.stdin });
     this.#lines.on('line', (line) => this.#said.push(line));
-    this.#ended = once(this.#child, 'close'); // all that it said has been read, too
+    this.#ended = once(this.#child, 'close'); // all of its output has been read too
   }
 
   get #hasEnded(): boolean {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  /** All that it has said so far, for people. */
+  /** Its log so far, for error messages. */
   get words(): string {
     return this.#said.join('\n');
   }
@@ -86,12 +86,12 @@ export class AgentProcess {
     return logLines(this.words);
   }
 
-  /** When it said this; waits for it if need be. */
+  /** The time of this log message; waits for it if necessary. */
   async said(message: RegExp): Promise<number> {
     for (;;) {
       const line = this.log.find(({ msg, socket = '' }) => message.test(`${msg} ${socket}`));
       if (line) return Date.parse(line.time);
-      if (this.#hasEnded) throw new Error(`it has ended without ${message}:\n${this.words}`);
+      if (this.#hasEnded) throw new Error(`the agent ended without logging ${message}:\n${this.words}`);
       await Promise.race([once(this.#lines, 'line'), this.#ended]);
     }
   }

@@ -14,27 +14,35 @@ async function staging(t: TestContext) {
   return { stage, unstage, devicePath: pool.get(volumeId)?.devicePath };
 }
 
-test('options that mkfs refuses are named with their field, and the right ones work afterwards', native, async (t) => {
-  const { stage, unstage } = await staging(t);
-  await assert.rejects(
-    stage(mounted('ext4', { mkfsOptions: ['-i', '1'] })),
-    /^FilesystemNotMade: no ext4 could be made on volume data-.*invalid inode ratio.*; correct moorage.dev\/mkfs-options \(-i 1\), or /,
-  );
-  await stage(mounted('ext4', { mkfsOptions: ['-i', '8192'] }));
-  await unstage();
-});
+test(
+  'the error for options that mkfs rejects names their field, and correct ones work afterwards',
+  native,
+  async (t) => {
+    const { stage, unstage } = await staging(t);
+    await assert.rejects(
+      stage(mounted('ext4', { mkfsOptions: ['-i', '1'] })),
+      /^FilesystemNotMade: no ext4 could be made on volume data-.*invalid inode ratio.*; correct moorage.dev\/mkfs-options \(-i 1\), or /,
+    );
+    await stage(mounted('ext4', { mkfsOptions: ['-i', '8192'] }));
+    await unstage();
+  },
+);
 
-test('options that mount refuses are named with their field, and the right ones work afterwards', native, async (t) => {
-  const { stage, unstage } = await staging(t);
-  await assert.rejects(
-    stage(mounted('ext4', {}, ['noatime', 'nonsense'])),
-    /^NotMountable: volume data-.*; correct mountOptions \(noatime, nonsense\) of the StorageClass and the PersistentVolume, or /,
-  );
-  await stage(mounted('ext4', {}, ['noatime']));
-  await unstage();
-});
+test(
+  'the error for options that mount rejects names their field, and correct ones work afterwards',
+  native,
+  async (t) => {
+    const { stage, unstage } = await staging(t);
+    await assert.rejects(
+      stage(mounted('ext4', {}, ['noatime', 'nonsense'])),
+      /^NotMountable: volume data-.*; correct mountOptions \(noatime, nonsense\) of the StorageClass and the PersistentVolume, or /,
+    );
+    await stage(mounted('ext4', {}, ['noatime']));
+    await unstage();
+  },
+);
 
-test('a damaged filesystem is not blamed on options that nobody gave', native, async (t) => {
+test('the error for a damaged filesystem does not blame options that nobody set', native, async (t) => {
   const { stage, unstage, devicePath } = await staging(t);
   await stage(mounted('xfs'));
   await unstage();

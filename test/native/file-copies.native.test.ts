@@ -18,7 +18,7 @@ const mounts = new Mounts({ run });
 
 for (const filesystem of ['xfs', 'btrfs']) {
   test(
-    `on ${filesystem}, a mounted volume is copied at one moment, takes no time or room, and can be mounted`,
+    `on ${filesystem}, a copy of a mounted volume is consistent, takes no time or space, and can be mounted`,
     native,
     async (t) => {
       const path = await scratchFilesystem(t, filesystem);
@@ -29,7 +29,7 @@ for (const filesystem of ['xfs', 'btrfs']) {
       await mkdir(at);
       await mkdir(copyAt);
       await mounts.mount({ source: devicePath, target: at, filesystem: 'ext4', options: [] }, signal);
-      await writeFile(join(at, 'file'), 'before'); // in memory only, until the filesystem is told to stand still
+      await writeFile(join(at, 'file'), 'before'); // in memory only, until the filesystem is frozen
 
       const copy = await pool.snapshot('data', { id: 'copy', tags: ['claim=b'], access: 'rw' }, signal);
       await writeFile(join(at, 'file'), 'after');
@@ -37,7 +37,7 @@ for (const filesystem of ['xfs', 'btrfs']) {
       assert.equal(copy.sizeBytes, 64n * mebibyte);
       assert.equal(copy.origin, 'data');
       assert.deepEqual([...copy.tags].sort(), ['claim=b', createdTag, filesystemTag('ext4'), sourceTag('data')].sort());
-      await formatter.ensure(pool, 'copy', 'ext4', signal); // is not refused, and formats nothing
+      await formatter.ensure(pool, 'copy', 'ext4', signal); // succeeds, and formats nothing
       await mounts.mount({ source: copy.devicePath, target: copyAt, filesystem: 'ext4', options: [] }, signal);
       assert.equal(await readFile(join(copyAt, 'file'), 'utf8'), 'before');
       assert.equal(await readFile(join(at, 'file'), 'utf8'), 'after');
@@ -46,7 +46,7 @@ for (const filesystem of ['xfs', 'btrfs']) {
   );
 }
 
-test('a copy can be larger, and read-only, and outlives what it was made of', native, async (t) => {
+test('a copy can be larger or read-only, and outlives its source', native, async (t) => {
   const path = await scratchFilesystem(t, 'xfs');
   const pool = await openFilePool(path);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 16n * mebibyte, tags: [] }, signal);
@@ -57,7 +57,7 @@ test('a copy can be larger, and read-only, and outlives what it was made of', na
   assert.equal(await sh(`blockdev --getro ${frozen.devicePath}`), '1');
   assert.ok(frozen.readOnly && frozen.attr === '-ri-a-----');
 
-  await sh(`losetup -d ${frozen.devicePath}`); // as a reboot does
+  await sh(`losetup -d ${frozen.devicePath}`); // like a reboot
   const restarted = await openFilePool(path);
   assert.equal(await sh(`blockdev --getro ${restarted.get('frozen')?.devicePath}`), '1');
   await restarted.remove('data', signal);
@@ -68,7 +68,7 @@ test('a copy can be larger, and read-only, and outlives what it was made of', na
   }
 });
 
-test('what was written to a device is in the copy, even if nobody has synced it', native, async (t) => {
+test('unsynced writes to a device are in the copy', native, async (t) => {
   const pool = await openFilePool(await scratchFilesystem(t, 'xfs'));
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 16n * mebibyte, tags: [] }, signal);
   await sh(`printf kept | dd of=${devicePath} status=none`);
@@ -76,7 +76,7 @@ test('what was written to a device is in the copy, even if nobody has synced it'
   assert.equal(await sh(`head -c 4 ${copy.devicePath}`), 'kept');
 });
 
-test('copies keep room for all that they may come to differ', native, async (t) => {
+test('copies reserve space for every block that may change', native, async (t) => {
   const path = await scratchFilesystem(t, 'xfs');
   const pool = await openFilePool(path);
   await pool.create({ id: 'data', sizeBytes: 400n * mebibyte, tags: [] }, signal);
@@ -86,10 +86,10 @@ test('copies keep room for all that they may come to differ', native, async (t) 
   assert.ok(spent >= 400n * mebibyte && spent < 410n * mebibyte, String(spent));
   await assert.rejects(pool.snapshot('data', { id: 'more', tags: [], access: 'ro' }, signal), { name: 'PoolFull' });
   await pool.remove('data', signal);
-  assert.ok(pool.capacity().freeBytes > before - 10n * mebibyte, 'the last of a family shares with nobody');
+  assert.ok(pool.capacity().freeBytes > before - 10n * mebibyte, 'the last volume of a family shares no blocks');
 });
 
-test('what cannot be copied is refused, and nothing is left of it', native, async (t) => {
+test('an impossible copy is rejected and leaves nothing behind', native, async (t) => {
   const path = await scratchFilesystem(t, 'xfs');
   const pool = await openFilePool(path);
   await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: [] }, signal);
@@ -108,7 +108,7 @@ test('what cannot be copied is refused, and nothing is left of it', native, asyn
   );
 });
 
-test('a copy that a crash cut short is made again when it is repeated', native, async (t) => {
+test('a copy interrupted by a crash is completed on retry', native, async (t) => {
   const path = await scratchFilesystem(t, 'xfs');
   const crashing: Run = (command, options) =>
     command[0] === 'fallocate' ? Promise.reject(new Error('power loss')) : run(command, options);
@@ -120,7 +120,7 @@ test('a copy that a crash cut short is made again when it is repeated', native, 
   assert.equal((await pool.snapshot('data', wanted, signal)).sizeBytes, 8n * mebibyte);
 });
 
-test('a filesystem is thawed even where the copy fails', native, async (t) => {
+test('a filesystem is thawed even if the copy fails', native, async (t) => {
   const pool = await openFilePool(await scratchFilesystem(t, 'ext4'));
   const target = join(await scratchDirectory(t), 'mounted');
   await mkdir(target);
@@ -133,21 +133,21 @@ test('a filesystem is thawed even where the copy fails', native, async (t) => {
   await sh(`timeout 10 sh -c 'echo written >${target}/file; sync ${target}/file'`);
 });
 
-test('a filesystem that somebody else has frozen is not thawed by a copy of it that is refused', native, async (t) => {
+test('a rejected copy does not thaw a filesystem that somebody else froze', native, async (t) => {
   const path = await scratchDirectory(t);
   const pool = await openFilePool(path);
   const { devicePath } = await pool.create({ id: 'source', sizeBytes: 48n * mebibyte, tags: [] }, signal);
   const mountpoint = join(path, 'mounted');
   await sh(`mkfs.ext4 -q ${devicePath} && mkdir ${mountpoint} && mount ${devicePath} ${mountpoint}`);
-  await sh(`fsfreeze --freeze ${mountpoint}`); // as a backup does
+  await sh(`fsfreeze --freeze ${mountpoint}`); // like a backup
 
   const copy = pool.snapshot('source', { id: 'copy', tags: [], access: 'ro' }, signal);
   const refusal = assert.rejects(copy, /freeze failed/);
   await Promise.allSettled([refusal]);
-  await sh(`fsfreeze --unfreeze ${mountpoint}`); // fails if it is not frozen any more
+  await sh(`fsfreeze --unfreeze ${mountpoint}`); // fails if it is no longer frozen
   await refusal;
   assert.ok(
     !(await readdir(path)).some((name) => name.includes('frozen')),
-    'nothing is noted for the next agent to thaw',
+    'nothing is recorded for the next agent to thaw',
   );
 });

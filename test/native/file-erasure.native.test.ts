@@ -16,7 +16,7 @@ const mebibyte = 1024n ** 2n;
 const secret = 'moorage-secret';
 const shred: ErasePolicy = { kind: 'shred', passes: 2 };
 
-/** Whether the secret can still be found on the disk itself that lies below a mounted filesystem. */
+/** Whether the secret can still be found on the disk below a mounted filesystem. */
 async function onDisk(path: string): Promise<boolean> {
   const disk = await sh(`sync; findmnt --noheadings --output SOURCE --target ${path}`);
   await sh(`blockdev --flushbufs ${disk}`);
@@ -46,14 +46,14 @@ for (const filesystem of ['ext4', 'xfs']) {
   }
 }
 
-test('none does leave it there, so the test above can tell', native, async (t) => {
+test('none leaves the data on the disk, so the test above can detect it', native, async (t) => {
   const path = await scratchFilesystem(t, 'ext4', 320);
   const pool = await volumeWithSecret(path, { kind: 'none' });
   await pool.remove('data', signal);
   assert.equal(await onDisk(path), true);
 });
 
-test('a stretch of a file counts as clean only once its disk has been flushed', native, async (t) => {
+test('a range of a file counts as clean only after its disk was flushed', native, async (t) => {
   const directory = await scratchFilesystem(t, 'xfs', 320);
   const disk = await sh(`findmnt --noheadings --output SOURCE --target ${directory}`);
   const path = join(directory, 'data.img');
@@ -71,7 +71,7 @@ test('a stretch of a file counts as clean only once its disk has been flushed', 
   assert.deepEqual(wasFlushed, [true]);
 });
 
-test('discard gives the blocks back before the file goes', native, async (t) => {
+test('discard frees the blocks before the file is removed', native, async (t) => {
   const path = await scratchFilesystem(t, 'xfs', 320);
   const commands: string[] = [];
   const recorded: Run = (command, options) => {
@@ -85,14 +85,14 @@ test('discard gives the blocks back before the file goes', native, async (t) => 
 });
 
 test(
-  'a volume being erased is gone for all but its space, goes on after a crash, and can be waited for',
+  'a volume being erased is not listed but keeps its space, and the erasure continues after a crash and can be awaited',
   native,
   async (t) => {
     const path = await scratchFilesystem(t, 'ext4', 320);
     const started = Promise.withResolvers<void>();
     const dies = Promise.withResolvers<never>();
     dies.promise.catch(() => undefined);
-    /** The process that dies after it has given one stretch back. */
+    /** A process that dies after it has discarded one range. */
     const dying: Run = async (command, options) => {
       if (command[1] !== '--punch-hole') return run(command, options);
       if (command[3] !== '0') await dies.promise;
@@ -108,7 +108,7 @@ test(
     leaving.abort(new Error('left'));
     await assert.rejects(removal, /left/);
     assert.deepEqual([first.list(), first.get('data')], [[], undefined]);
-    assert.ok(first.capacity().freeBytes <= freeBytes + 64n * mebibyte, 'only what is clean is given out');
+    assert.ok(first.capacity().freeBytes <= freeBytes + 64n * mebibyte, 'only clean space is reused');
     for (const attempt of [
       () => first.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal),
       () => first.grow('data', 110n * mebibyte, signal),
@@ -121,7 +121,7 @@ test(
 
     const label = await readFile(join(path, 'data.json'), 'utf8');
     assert.ok(label.includes(progressTag(64n * mebibyte)), label);
-    const restarted = await openFilePool(path, { erase: { kind: 'none' } }); // what was promised is kept all the same
+    const restarted = await openFilePool(path, { erase: { kind: 'none' } }); // the marked volume must still be erased
     assert.deepEqual(restarted.list(), []);
     const [erasure] = restarted.erasures();
     assert.equal(erasure?.totalBytes, 3n * 100n * mebibyte);
@@ -132,7 +132,7 @@ test(
   },
 );
 
-test('calls that come together remove it once, and all wait for the end', native, async (t) => {
+test('concurrent calls remove a volume once, and all wait for the end', native, async (t) => {
   const path = await scratchFilesystem(t, 'ext4', 320);
   const pool = await volumeWithSecret(path, { kind: 'zero' });
   await Promise.all([1, 2, 3].map(() => pool.remove('data', signal)));
@@ -140,7 +140,7 @@ test('calls that come together remove it once, and all wait for the end', native
   assert.deepEqual(pool.erasures(), []);
 });
 
-test('a volume in use is refused before it is marked', native, async (t) => {
+test('a volume in use is rejected before it is marked', native, async (t) => {
   const path = await scratchFilesystem(t, 'ext4', 320);
   const pool = await openFilePool(path, { erase: shred });
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
@@ -152,7 +152,7 @@ test('a volume in use is refused before it is marked', native, async (t) => {
   assert.deepEqual((await openFilePool(path)).erasures(), []);
 });
 
-test('blocks that a copy shares stay the copy’s until it is erased too', native, async (t) => {
+test('blocks shared with a copy keep their data until the copy is erased too', native, async (t) => {
   const path = await scratchFilesystem(t, 'xfs', 320);
   const pool = await volumeWithSecret(path, { kind: 'zero' });
   const copy = await pool.snapshot('data', { id: 'copy', tags: [], access: 'ro' }, signal);
@@ -162,7 +162,7 @@ test('blocks that a copy shares stay the copy’s until it is erased too', nativ
   assert.equal(await onDisk(path), false);
 });
 
-test('where data cannot be overwritten in place, the class is not served', native, async (t) => {
+test('a class is not served if its data cannot be overwritten in place', native, async (t) => {
   const path = await scratchFilesystem(t, 'btrfs');
   await assert.rejects(openFilePool(path, { erase: shred }), { name: 'EraseUnsupported', message: /btrfs never/ });
   await openFilePool(path, { erase: { kind: 'discard' } });

@@ -13,35 +13,39 @@ const mebibyte = 1024n ** 2n;
 const sizeOf = async (devicePath: string) => BigInt(await sh(`blockdev --getsize64 ${devicePath}`));
 
 for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
-  test(`on ${filesystem}, a volume is made, tagged, grown, found after a restart, and removed`, native, async (t) => {
-    const path = await scratchFilesystem(t, filesystem);
-    const pool = await openFilePool(path);
-    const before = pool.capacity();
-    const made = await pool.create({ id: 'data', sizeBytes: 40n * mebibyte + 1n, tags: ['claim=a'] }, signal);
-    assert.equal(made.sizeBytes, 40n * mebibyte + 4096n);
-    assert.equal(await sizeOf(made.devicePath), made.sizeBytes);
-    assert.equal(await sh(`losetup --list --noheadings --output DIO ${made.devicePath}`), '1');
-    assert.ok(before.freeBytes - pool.capacity().freeBytes >= 40n * mebibyte, 'the space is taken at once');
+  test(
+    `on ${filesystem}, a volume is created, tagged, grown, found after a restart, and removed`,
+    native,
+    async (t) => {
+      const path = await scratchFilesystem(t, filesystem);
+      const pool = await openFilePool(path);
+      const before = pool.capacity();
+      const made = await pool.create({ id: 'data', sizeBytes: 40n * mebibyte + 1n, tags: ['claim=a'] }, signal);
+      assert.equal(made.sizeBytes, 40n * mebibyte + 4096n);
+      assert.equal(await sizeOf(made.devicePath), made.sizeBytes);
+      assert.equal(await sh(`losetup --list --noheadings --output DIO ${made.devicePath}`), '1');
+      assert.ok(before.freeBytes - pool.capacity().freeBytes >= 40n * mebibyte, 'the space is reserved at once');
 
-    await pool.addTags('data', ['b', 'claim=a'], signal);
-    const grown = await pool.grow('data', 64n * mebibyte, signal);
-    assert.equal(await sizeOf(made.devicePath), 64n * mebibyte);
-    assert.deepEqual(grown, { ...made, sizeBytes: 64n * mebibyte, tags: ['claim=a', createdTag, 'b'] });
-    const restarted = await openFilePool(path);
-    assert.deepEqual(restarted.list(), [grown]);
+      await pool.addTags('data', ['b', 'claim=a'], signal);
+      const grown = await pool.grow('data', 64n * mebibyte, signal);
+      assert.equal(await sizeOf(made.devicePath), 64n * mebibyte);
+      assert.deepEqual(grown, { ...made, sizeBytes: 64n * mebibyte, tags: ['claim=a', createdTag, 'b'] });
+      const restarted = await openFilePool(path);
+      assert.deepEqual(restarted.list(), [grown]);
 
-    await restarted.remove('data', signal);
-    await restarted.remove('data', signal);
-    assert.deepEqual(restarted.list(), []);
-    assert.deepEqual(await loopDevicesBelow(path), []);
-    assert.deepEqual(
-      (await readdir(path)).filter((name) => name.startsWith('data')),
-      [],
-    );
-  });
+      await restarted.remove('data', signal);
+      await restarted.remove('data', signal);
+      assert.deepEqual(restarted.list(), []);
+      assert.deepEqual(await loopDevicesBelow(path), []);
+      assert.deepEqual(
+        (await readdir(path)).filter((name) => name.startsWith('data')),
+        [],
+      );
+    },
+  );
 }
 
-test('a creation repeated returns the same volume and device', native, async (t) => {
+test('a repeated creation returns the same volume and device', native, async (t) => {
   const pool = await openFilePool(await scratchDirectory(t));
   const made = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
   assert.deepEqual(await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal), made);
@@ -50,7 +54,7 @@ test('a creation repeated returns the same volume and device', native, async (t)
   });
 });
 
-test('a pool that stops waits for what is under way: its successor would clear it away', native, async (t) => {
+test('a stopping pool waits for running operations, which its successor would clean up', native, async (t) => {
   const path = await scratchDirectory(t);
   const allocating = Promise.withResolvers<void>();
   const proceed = Promise.withResolvers<void>();
@@ -74,7 +78,7 @@ test('a pool that stops waits for what is under way: its successor would clear i
   await (await successor).remove('data', signal);
 });
 
-test('where the kernel refuses direct access, a volume works through the cache', native, async (t) => {
+test('a volume works through the page cache if the kernel rejects direct I/O', native, async (t) => {
   const refusing: Run = (command, options) =>
     command[1] === '--direct-io=on'
       ? Promise.reject(
@@ -86,7 +90,7 @@ test('where the kernel refuses direct access, a volume works through the cache',
   assert.equal(await sizeOf(devicePath), mebibyte);
 });
 
-test('after a reboot its volumes have their devices and their data again', native, async (t) => {
+test('volumes have their devices and data again after a reboot', native, async (t) => {
   const path = await scratchDirectory(t);
   const first = await (await openFilePool(path)).create({ id: 'data', sizeBytes: mebibyte, tags: ['a'] }, signal);
   await sh(`printf kept | dd of=${first.devicePath} conv=fsync status=none; losetup -d ${first.devicePath}`);
@@ -97,7 +101,7 @@ test('after a reboot its volumes have their devices and their data again', nativ
   assert.equal(await sh(`head -c 4 ${again.devicePath}`), 'kept');
 });
 
-test('a device that somebody only looks at for a moment does not keep its volume', native, async (t) => {
+test('a device that is open for a moment does not block the removal of its volume', native, async (t) => {
   const path = await scratchDirectory(t);
   let looked: FileHandle | undefined;
   let looksLeft = 3;
@@ -113,7 +117,7 @@ test('a device that somebody only looks at for a moment does not keep its volume
   assert.ok(looksLeft <= 0, 'it was open while the device was detached');
 });
 
-test('a device that somebody detaches stays that of its volume, and is given to no other', native, async (t) => {
+test('a device that somebody detaches stays with its volume, and no other volume gets it', native, async (t) => {
   const path = await scratchDirectory(t);
   const pool = await openFilePool(path);
   const first = await pool.create({ id: 'first', sizeBytes: mebibyte, tags: [] }, signal);
@@ -126,7 +130,7 @@ test('a device that somebody detaches stays that of its volume, and is given to 
     `${path}/first.img`,
   );
 
-  // It was only postponed until nobody has it open any more; a restart attaches it anew.
+  // The kernel only postpones the detach until nobody has it open; a restart attaches it again.
   const restarted = await openFilePool(path);
   assert.equal(await sh(`head -c 4 ${restarted.get('first')?.devicePath}`), 'kept');
   const devices = restarted.list().map(({ devicePath }) => devicePath);
@@ -136,37 +140,41 @@ test('a device that somebody detaches stays that of its volume, and is given to 
   assert.deepEqual(await loopDevicesBelow(path), []);
 });
 
-test('a crash during creation leaves nothing that counts, and the next start clears it away', native, async (t) => {
-  const path = await scratchDirectory(t);
-  for (const crashAt of ['fallocate', 'losetup']) {
-    const crashing: Run = (command, options) =>
-      command[0] === crashAt && command[1] !== '--list'
-        ? Promise.reject(new Error('power loss'))
-        : run(command, options);
-    const pool = await openFilePool(path, { runs: crashing });
-    await assert.rejects(pool.create({ id: crashAt, sizeBytes: mebibyte, tags: ['a'] }, signal), /power loss/);
-  }
-  await writeFile(join(path, 'lost.img.new'), 'half made');
-  await writeFile(join(path, 'removed.json'), '{"tags":["a"]}\n'); // its image is gone already
-  await writeFile(join(path, 'notes.new'), 'of somebody else');
-  await writeFile(join(path, 'notes.json'), '{"of": "somebody else"}');
+test(
+  'files left by a crash during creation do not count as volumes, and the next start removes them',
+  native,
+  async (t) => {
+    const path = await scratchDirectory(t);
+    for (const crashAt of ['fallocate', 'losetup']) {
+      const crashing: Run = (command, options) =>
+        command[0] === crashAt && command[1] !== '--list'
+          ? Promise.reject(new Error('power loss'))
+          : run(command, options);
+      const pool = await openFilePool(path, { runs: crashing });
+      await assert.rejects(pool.create({ id: crashAt, sizeBytes: mebibyte, tags: ['a'] }, signal), /power loss/);
+    }
+    await writeFile(join(path, 'lost.img.new'), 'half made');
+    await writeFile(join(path, 'removed.json'), '{"tags":["a"]}\n'); // its image is already gone
+    await writeFile(join(path, 'notes.new'), 'of somebody else');
+    await writeFile(join(path, 'notes.json'), '{"of": "somebody else"}');
 
-  const pool = await openFilePool(path);
-  assert.deepEqual(
-    pool.list().map((volume) => volume.id),
-    ['losetup'],
-  ); // whole, only not attached
-  assert.deepEqual((await readdir(path)).sort(), [
-    '.moorage-pool',
-    'losetup.img',
-    'losetup.json',
-    'notes.json',
-    'notes.new',
-  ]);
-  for (const id of ['fallocate', 'losetup']) await pool.create({ id, sizeBytes: mebibyte, tags: ['a'] }, signal);
-});
+    const pool = await openFilePool(path);
+    assert.deepEqual(
+      pool.list().map((volume) => volume.id),
+      ['losetup'],
+    ); // complete, but not attached
+    assert.deepEqual((await readdir(path)).sort(), [
+      '.moorage-pool',
+      'losetup.img',
+      'losetup.json',
+      'notes.json',
+      'notes.new',
+    ]);
+    for (const id of ['fallocate', 'losetup']) await pool.create({ id, sizeBytes: mebibyte, tags: ['a'] }, signal);
+  },
+);
 
-test('a growth that a crash cut short is completed when it is repeated', native, async (t) => {
+test('a growth interrupted by a crash is completed on retry', native, async (t) => {
   const path = await scratchDirectory(t);
   const pool = await openFilePool(path);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
@@ -176,7 +184,7 @@ test('a growth that a crash cut short is completed when it is repeated', native,
   assert.equal(await sizeOf(devicePath), 2n * mebibyte);
 });
 
-test('spare is kept, and a full pool says so', native, async (t) => {
+test('the spare is kept free, and a full pool rejects volumes', native, async (t) => {
   const path = await scratchFilesystem(t, 'ext4');
   const everything = (await openFilePool(path)).capacity().freeBytes;
   const pool = await openFilePool(path, { spareBytes: everything - 64n * mebibyte });
@@ -188,7 +196,7 @@ test('spare is kept, and a full pool says so', native, async (t) => {
   assert.equal(outcomes.filter((outcome) => outcome.status === 'fulfilled').length, 3);
 });
 
-test('a mounted volume is not removed, nor one that is merely open', native, async (t) => {
+test('a mounted or open volume is not removed', native, async (t) => {
   const directory = await scratchDirectory(t);
   const pool = await openFilePool(directory);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 16n * mebibyte, tags: [] }, signal);
@@ -209,7 +217,7 @@ test('a mounted volume is not removed, nor one that is merely open', native, asy
   assert.deepEqual(await loopDevicesBelow(directory), []);
 });
 
-test('one volume that cannot be served does not keep the others from it', native, async (t) => {
+test('a volume that cannot be served does not block the others', native, async (t) => {
   const path = await scratchDirectory(t);
   const pool = await openFilePool(path);
   for (const id of ['good', 'bad']) await pool.create({ id, sizeBytes: mebibyte, tags: [] }, signal);
@@ -220,23 +228,23 @@ test('one volume that cannot be served does not keep the others from it', native
     ['good'],
   );
   await assert.rejects(restarted.create({ id: 'bad', sizeBytes: mebibyte, tags: [] }, signal), {
-    name: 'LabelUnreadable', // and is not made anew
+    name: 'LabelUnreadable', // and is not created again
     message: /bad.json cannot be read/,
   });
   assert.ok((await stat(join(path, 'bad.img'))).isFile());
 });
 
-test('what a filesystem in a volume gives back stays the volume’s', native, async (t) => {
+test('space that a filesystem in a volume discards stays reserved for the volume', native, async (t) => {
   const path = await scratchFilesystem(t, 'ext4');
   const pool = await openFilePool(path);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 200n * mebibyte, tags: [] }, signal);
   const before = pool.capacity().freeBytes;
   await sh(`blkdiscard ${devicePath}`);
   await pool.refresh(signal);
-  assert.ok(pool.capacity().freeBytes <= before + mebibyte, 'nobody else may take it');
+  assert.ok(pool.capacity().freeBytes <= before + mebibyte, 'no other volume may use it');
 });
 
-test('an image that somebody took away keeps nobody else from being served', native, async (t) => {
+test('a missing image does not block other volumes', native, async (t) => {
   const path = await scratchDirectory(t);
   const pool = await openFilePool(path);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
@@ -247,6 +255,6 @@ test('an image that somebody took away keeps nobody else from being served', nat
   assert.ok(pool.get('other'));
 });
 
-test('a directory that is not there is named', native, async () => {
+test('the error of a missing directory names it', native, async () => {
   await assert.rejects(openFilePool('/no/such/directory'), { name: 'PoolMissing', message: /\/no\/such\/directory/ });
 });

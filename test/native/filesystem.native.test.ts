@@ -16,11 +16,11 @@ const probe = blkid(run);
 const mounts = new Mounts({ run });
 const formatter = new Formatter({ run, probe, superblock: superblockReader() });
 
-/** A new volume in a pool of its own, and a directory to mount it at. */
+/** A new volume in its own pool, and a directory to mount it at. */
 async function newVolume(t: TestContext) {
   const directory = await scratchDirectory(t);
   const path = join(directory, 'pool');
-  const target = join(directory, 'a target'); // a blank, as nobody promises that there is none
+  const target = join(directory, 'a target'); // with a space, because paths may contain one
   await mkdir(path);
   await mkdir(target);
   const pool = await openFilePool(path);
@@ -51,7 +51,7 @@ for (const filesystem of filesystems) {
   });
 }
 
-test('one pod may write to a volume while another only reads it', native, async (t) => {
+test('one pod can write to a volume that another pod mounts read-only', native, async (t) => {
   const { directory, target, pool, volume, mount } = await newVolume(t);
   await formatter.ensure(pool, 'data', 'ext4', signal);
   await mount('ext4');
@@ -68,7 +68,7 @@ test('one pod may write to a volume while another only reads it', native, async 
   await assert.rejects(writeFile(join(reader, 'other'), ''), { code: 'EROFS' });
 });
 
-test('a filesystem that vanished is not made anew', native, async (t) => {
+test('a filesystem that vanished is not created again', native, async (t) => {
   const { pool, volume } = await newVolume(t);
   await formatter.ensure(pool, 'data', 'ext4', signal);
   await sh(`dd if=/dev/zero of=${volume.devicePath} bs=1M count=4 conv=fsync status=none`);
@@ -76,7 +76,7 @@ test('a filesystem that vanished is not made anew', native, async (t) => {
   await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: 'FilesystemVanished' });
 });
 
-/** What makes a whole filesystem look as if its mkfs had been killed just before the end. */
+/** Makes a complete filesystem look as if its mkfs had been killed just before the end. */
 const cutShort: Readonly<Record<Filesystem, (device: string) => string>> = {
   ext4: (device) => `dd if=/dev/zero of=${device} bs=1024 seek=1 count=1 conv=notrunc,fsync status=none`,
   xfs: (device) => `xfs_db -x -c 'sb 0' -c 'write inprogress 1' ${device}`,
@@ -84,11 +84,11 @@ const cutShort: Readonly<Record<Filesystem, (device: string) => string>> = {
 };
 
 for (const filesystem of filesystems) {
-  test(`${filesystem}: a format that was cut short is done again, on small volumes too`, native, async (t) => {
+  test(`${filesystem}: an interrupted format is repeated, on small volumes too`, native, async (t) => {
     const { pool, volume, mount } = await newVolume(t);
     await formatter.ensure(pool, 'data', filesystem, signal);
     await sh(cutShort[filesystem](volume.devicePath));
-    // The tag is set after the format: a volume that has none is as it was then.
+    // The tag is set after the format, so a volume without it looks like an interrupted one.
     const untagged = { ...volume, tags: [createdTag] };
     t.mock.method(pool, 'get', () => untagged, { times: 1 });
     await formatter.ensure(pool, 'data', filesystem, signal);
@@ -116,7 +116,7 @@ test('another filesystem, swap or unknown data is never overwritten', native, as
   }
 });
 
-test('mkfs itself refuses what the probe would have found', native, async (t) => {
+test('mkfs itself rejects a device with contents that the probe would find', native, async (t) => {
   const { pool, volume } = await newVolume(t);
   await sh(`mkfs.ext4 -q ${volume.devicePath}`);
   const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }), superblock: superblockReader() });
@@ -125,14 +125,14 @@ test('mkfs itself refuses what the probe would have found', native, async (t) =>
   }
 });
 
-test('a target that holds another device is not covered', native, async (t) => {
+test('a target with another device mounted is not mounted over', native, async (t) => {
   const { target, pool, mount } = await newVolume(t);
   await formatter.ensure(pool, 'data', 'ext4', signal);
   await sh(`mount -t tmpfs other '${target}'`);
   await assert.rejects(mount('ext4'), { name: 'MountConflict', message: /other is mounted there/ });
 });
 
-test('stacked mounts all go, and what is not there is unmounted already', native, async (t) => {
+test('unmounting removes all stacked mounts, and succeeds for a missing path', native, async (t) => {
   const { directory, target } = await newVolume(t);
   await sh(`mount -t tmpfs one '${target}'; mount -t tmpfs two '${target}'`);
   assert.equal((await mounts.at(target))?.source, 'two');
@@ -143,7 +143,7 @@ test('stacked mounts all go, and what is not there is unmounted already', native
   assert.ok((await stat(target)).isDirectory());
 });
 
-test('a busy target stays mounted and says so', native, async (t) => {
+test('unmounting a busy target fails and leaves it mounted', native, async (t) => {
   const { target } = await newVolume(t);
   await sh(`mount -t tmpfs one '${target}'`);
   await using _holder = await open(join(target, 'file'), 'w');
@@ -151,7 +151,7 @@ test('a busy target stays mounted and says so', native, async (t) => {
   assert.ok(await mounts.at(target));
 });
 
-test('a path through a symbolic link is the mount that it leads to', native, async (t) => {
+test('a path through a symbolic link refers to the mount at its destination', native, async (t) => {
   const { directory, target } = await newVolume(t);
   await sh(`mount -t tmpfs one '${target}'`);
   await symlink(directory, join(directory, 'link'));
@@ -160,14 +160,14 @@ test('a path through a symbolic link is the mount that it leads to', native, asy
   assert.equal(await mounts.at(target), undefined);
 });
 
-test('a directory is bound once, read-only if asked, even after a crash half-way', native, async (t) => {
+test('a directory is bind-mounted once, read-only if requested, even after a crash in between', native, async (t) => {
   const { directory, target } = await newVolume(t);
   const source = join(directory, 'source');
   await mkdir(source);
   await writeFile(join(source, 'file'), 'seen');
   await mounts.bind({ source, target, readOnly: false }, signal);
   assert.equal(await readFile(join(target, 'file'), 'utf8'), 'seen');
-  await mounts.bind({ source, target, readOnly: true }, signal); // as if only the first of its two steps were done
+  await mounts.bind({ source, target, readOnly: true }, signal); // as if only the first of the two steps had been done
   await mounts.bind({ source, target, readOnly: true }, signal);
   await assert.rejects(writeFile(join(target, 'new'), ''), { code: 'EROFS' });
   await writeFile(join(source, 'new'), ''); // the source itself is not read-only
@@ -176,7 +176,7 @@ test('a directory is bound once, read-only if asked, even after a crash half-way
   assert.equal(await mounts.at(target), undefined);
 });
 
-test('a block device is bound to a file', native, async (t) => {
+test('a block device is bind-mounted on a file', native, async (t) => {
   const { directory, volume } = await newVolume(t);
   const target = join(directory, 'block');
   await writeFile(target, '');

@@ -21,7 +21,7 @@ const wanted = { id: 'copy', tags: [], access: 'rw' } as const;
 const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
 const mounts = new Mounts({ run });
 
-/** A pool on ext4, which shares no blocks, with a volume full of data; calls back once while that is being copied. */
+/** A pool on ext4, which shares no blocks, with a volume full of data; calls back once during its copy. */
 async function poolOnExt4(t: TestContext, { erase }: { readonly erase?: ErasePolicy } = {}) {
   const path = await scratchFilesystem(t, 'ext4');
   const during: (() => void)[] = [];
@@ -38,13 +38,13 @@ async function poolOnExt4(t: TestContext, { erase }: { readonly erase?: ErasePol
 
 const checksum = (devicePath = '') => sh(`head -c ${sizeBytes} ${devicePath} | sha256sum`);
 
-test('where blocks cannot be shared, a volume that nobody uses is copied in full', native, async (t) => {
+test('without block sharing, an unused volume is copied in full', native, async (t) => {
   const { pool, open, devicePath } = await poolOnExt4(t);
   const before = pool.capacity().freeBytes;
   const copy = await pool.snapshot('data', { ...wanted, sizeBytes: 2n * sizeBytes }, signal);
   assert.deepEqual([copy.origin, copy.sizeBytes], ['data', 2n * sizeBytes]);
   assert.equal(await checksum(copy.devicePath), await checksum(devicePath));
-  assert.ok(before - pool.capacity().freeBytes >= 2n * sizeBytes, 'its room is taken');
+  assert.ok(before - pool.capacity().freeBytes >= 2n * sizeBytes, 'its space is reserved');
   assert.deepEqual(await pool.snapshot('data', { ...wanted, sizeBytes: 2n * sizeBytes }, signal), copy); // repeated
   await assert.rejects(pool.snapshot('copy', { ...wanted, id: 'data' }, signal), { name: 'NameTaken' });
 
@@ -56,30 +56,34 @@ test('where blocks cannot be shared, a volume that nobody uses is copied in full
   assert.equal(await checksum((await open()).get('restored')?.devicePath), await checksum(frozen.devicePath));
 });
 
-test('there, a volume that is mounted or published raw is not copied, and the reason is told', native, async (t) => {
-  const { path, pool, devicePath, drafts } = await poolOnExt4(t);
-  const place = await scratchDirectory(t);
-  const refusal = { name: 'CopyNeedsRest', code: 'FailedPrecondition', message: /while it is in use.*xfs or btrfs/ };
-  await pool.create({ id: 'mounted', sizeBytes, tags: [] }, signal);
-  const volume = await formatter.ensure(pool, 'mounted', 'ext4', signal);
-  const [target, node] = [join(place, 'mounted'), join(place, 'raw')];
-  await mkdir(target);
-  await writeFile(node, '');
-  await mounts.mount({ source: volume.devicePath, target, filesystem: 'ext4', options: [] }, signal);
-  await assert.rejects(pool.snapshot('mounted', wanted, signal), refusal);
-  await mounts.bind({ source: devicePath, target: node, readOnly: false }, signal);
-  await assert.rejects(pool.snapshot('data', wanted, signal), refusal);
-  assert.deepEqual(await drafts(), []);
+test(
+  'without block sharing, a copy of a mounted or published volume is rejected with the reason',
+  native,
+  async (t) => {
+    const { path, pool, devicePath, drafts } = await poolOnExt4(t);
+    const place = await scratchDirectory(t);
+    const refusal = { name: 'CopyNeedsRest', code: 'FailedPrecondition', message: /while it is in use.*xfs or btrfs/ };
+    await pool.create({ id: 'mounted', sizeBytes, tags: [] }, signal);
+    const volume = await formatter.ensure(pool, 'mounted', 'ext4', signal);
+    const [target, node] = [join(place, 'mounted'), join(place, 'raw')];
+    await mkdir(target);
+    await writeFile(node, '');
+    await mounts.mount({ source: volume.devicePath, target, filesystem: 'ext4', options: [] }, signal);
+    await assert.rejects(pool.snapshot('mounted', wanted, signal), refusal);
+    await mounts.bind({ source: devicePath, target: node, readOnly: false }, signal);
+    await assert.rejects(pool.snapshot('data', wanted, signal), refusal);
+    assert.deepEqual(await drafts(), []);
 
-  await writeFile(join(target, 'file'), 'kept');
-  for (const mounted of [target, node]) await mounts.unmount(mounted, signal);
-  const copy = await pool.snapshot('mounted', wanted, signal);
-  await mounts.mount({ source: copy.devicePath, target, filesystem: 'ext4', options: [] }, signal);
-  assert.equal(await readFile(join(target, 'file'), 'utf8'), 'kept');
-  assert.ok((await readdir(path)).includes('copy.img'));
-});
+    await writeFile(join(target, 'file'), 'kept');
+    for (const mounted of [target, node]) await mounts.unmount(mounted, signal);
+    const copy = await pool.snapshot('mounted', wanted, signal);
+    await mounts.mount({ source: copy.devicePath, target, filesystem: 'ext4', options: [] }, signal);
+    assert.equal(await readFile(join(target, 'file'), 'utf8'), 'kept');
+    assert.ok((await readdir(path)).includes('copy.img'));
+  },
+);
 
-test('a copy whose source is written to meanwhile is given up', native, async (t) => {
+test('a copy is aborted if its source is written to meanwhile', native, async (t) => {
   const { pool, devicePath, drafts, meanwhile } = await poolOnExt4(t);
   for (const flush of [true, false]) {
     meanwhile(() => {
@@ -95,7 +99,7 @@ test('a copy whose source is written to meanwhile is given up', native, async (t
   assert.equal(await checksum(copy.devicePath), await checksum(devicePath));
 });
 
-test('a caller may leave a copy, learns how far it is, and finds it when it comes back', native, async (t) => {
+test('a copy continues after its caller leaves, reports its progress, and is found by a retry', native, async (t) => {
   const { pool, meanwhile } = await poolOnExt4(t);
   const impatient = new AbortController();
   const others: Promise<void>[] = [];
@@ -114,7 +118,7 @@ test('a caller may leave a copy, learns how far it is, and finds it when it come
   await Promise.all(others);
 });
 
-test('a copy that is removed, or whose pool stops, ends at once and leaves nothing', native, async (t) => {
+test('a copy that is removed, or whose pool stops, ends at once and leaves nothing behind', native, async (t) => {
   const { pool, open, drafts, meanwhile } = await poolOnExt4(t);
   let removed: Promise<boolean> | undefined;
   meanwhile(() => void (removed = pool.remove('copy', signal)));
@@ -131,7 +135,7 @@ test('a copy that is removed, or whose pool stops, ends at once and leaves nothi
   assert.ok(await next?.snapshot('data', wanted, signal));
 });
 
-test('what a class erases, it erases in copies too that were never finished', native, async (t) => {
+test('a class that erases volumes also erases unfinished copies', native, async (t) => {
   const { path, pool, open, meanwhile } = await poolOnExt4(t, { erase: { kind: 'zero' } });
   let removed: Promise<boolean> | undefined;
   let erased: readonly string[] = [];

@@ -8,12 +8,12 @@ import { superblockReader } from '../../src/filesystem/superblock.ts';
 import { mounted, mounts, node, signal, sizeBytes, totalBytes } from './node-of-test.ts';
 import { scratchFilesystem, whyNotRoot } from './scratch.ts';
 
-/** The kernel grows an ext4 that is mounted only for those who may go beyond limits, which root in a container may not. */
+/** The kernel grows a mounted ext4 only with CAP_SYS_RESOURCE, which root in a container may lack. */
 const whyNoGrowth = (filesystem: Filesystem) =>
   whyNotRoot || (filesystem === 'ext4' && !mayExceedLimits() && 'needs CAP_SYS_RESOURCE; test/lvm has the same');
 
 for (const filesystem of filesystems) {
-  test(`${filesystem}: grows while it is written to, and when it was grown before it was mounted`, {
+  test(`${filesystem}: grows while it is written to, and after its volume was grown unmounted`, {
     skip: whyNoGrowth(filesystem),
   }, async (t) => {
     const { data, pool, start, stagingPath, targetPath, publication, expansion, ran } = await node(t);
@@ -28,7 +28,7 @@ for (const filesystem of filesystems) {
       await file.write('before ');
       await pool.grow(data, 2n * sizeBytes, signal);
       ran();
-      assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes, 'also where this pod may only read');
+      assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes, 'even for a read-only pod');
       assert.equal(ran().length, 1);
       await file.write('after');
     }
@@ -54,7 +54,7 @@ for (const filesystem of filesystems) {
     assert.deepEqual(ran(), ['mount'], 'nothing is left to grow');
   });
 
-  test(`${filesystem}: a copy can be larger than its source, or only be read, while the source is in use`, {
+  test(`${filesystem}: a copy can be larger than its source, or read-only, while the source is in use`, {
     skip: whyNoGrowth(filesystem),
   }, async (t) => {
     const onXfs = await scratchFilesystem(t, 'xfs', 2048);

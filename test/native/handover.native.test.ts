@@ -12,7 +12,7 @@ const standingBy = /standing by/;
 
 const hasServed = (agent: AgentProcess) => agent.log.some(({ msg }) => msg === 'serving');
 
-test('an agent that is started beside another stands by, and takes over when that has ended', native, async (t) => {
+test('an agent started beside another one is a standby, and takes over when that one ends', native, async (t) => {
   const place = await AgentPlace.create(t);
   const first = await place.start(t);
   await first.said(serving);
@@ -26,7 +26,7 @@ test('an agent that is started beside another stands by, and takes over when tha
   assert.equal(await second.end('SIGTERM'), 0, second.words);
 });
 
-test('it takes over from one that was killed, too, and that stands by when it comes again', native, async (t) => {
+test('a standby takes over from a killed agent, which is the standby after its restart', native, async (t) => {
   const place = await AgentPlace.create(t);
   const first = await place.start(t);
   await first.said(serving);
@@ -39,7 +39,7 @@ test('it takes over from one that was killed, too, and that stands by when it co
   assert.ok(!hasServed(again));
 });
 
-test('one that is told to end while it stands by just ends', native, async (t) => {
+test('a standby that is told to stop just ends', native, async (t) => {
   const place = await AgentPlace.create(t);
   const first = await place.start(t);
   await first.said(serving);
@@ -47,10 +47,10 @@ test('one that is told to end while it stands by just ends', native, async (t) =
   await second.said(standingBy);
   assert.equal(await second.end('SIGTERM'), 0, second.words);
   assert.ok(!hasServed(second));
-  assert.equal(await nobodyListens(place.csiSocket), false, 'the first one serves');
+  assert.equal(await nobodyListens(place.csiSocket), false, 'the first agent serves');
 });
 
-test('one whose configuration is no good fails at once, and the other serves on', native, async (t) => {
+test('a new agent with an invalid configuration fails at once, and the old one keeps serving', native, async (t) => {
   const place = await AgentPlace.create(t);
   const first = await place.start(t);
   await first.said(serving);
@@ -58,23 +58,27 @@ test('one whose configuration is no good fails at once, and the other serves on'
   assert.equal(await second.end(), 1, second.words);
   assert.match(second.words, /^moorage: .*type/m);
   assert.doesNotMatch(second.words, standingBy, 'it never looked healthy');
-  assert.equal(await nobodyListens(place.csiSocket), false, 'the first one serves');
+  assert.equal(await nobodyListens(place.csiSocket), false, 'the first agent serves');
 });
 
-test('one that cannot read from the API server serves, is alive, and says that it is not ready', native, async (t) => {
-  const place = await AgentPlace.create(t);
-  const address = `127.0.0.1:${await freePort()}`;
-  const agent = await place.start(t, undefined, address);
-  await agent.said(serving);
-  const get = async (path: string) => {
-    const response = await fetch(`http://${address}${path}`);
-    return { status: response.status, text: await response.text() };
-  };
-  assert.deepEqual(await get('/healthz'), { status: 200, text: 'ok\n' });
-  const { status, text } = await get('/readyz');
-  assert.equal(status, 503);
-  assert.match(text, /^watch logicalvolumes: nothing was read [^;]*; watch node: nothing was read [^;]*\n$/);
-});
+test(
+  'an agent that cannot reach the API server serves, is alive, and reports that it is not ready',
+  native,
+  async (t) => {
+    const place = await AgentPlace.create(t);
+    const address = `127.0.0.1:${await freePort()}`;
+    const agent = await place.start(t, undefined, address);
+    await agent.said(serving);
+    const get = async (path: string) => {
+      const response = await fetch(`http://${address}${path}`);
+      return { status: response.status, text: await response.text() };
+    };
+    assert.deepEqual(await get('/healthz'), { status: 200, text: 'ok\n' });
+    const { status, text } = await get('/readyz');
+    assert.equal(status, 503);
+    assert.match(text, /^watch logicalvolumes: nothing was read [^;]*; watch node: nothing was read [^;]*\n$/);
+  },
+);
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');

@@ -13,40 +13,44 @@ import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 const native = { skip: whyNotRoot };
 const sizeBytes = 32n * mebibyte;
 
-test('a volume that is being staged cannot be removed, so that its loop device goes to no other', native, async (t) => {
-  const directory = await scratchDirectory(t);
-  const path = join(directory, 'pool');
-  await mkdir(path);
-  const pool = await openFilePool(path);
-  const { devicePath } = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);
-  const removals: unknown[] = [];
-  const meanwhile: Run = async (command, options) => {
-    if (command[0] === 'mkfs.ext4') {
-      removals.push(await pool.remove('staged', signal).catch((error: unknown) => error));
-      await pool.create({ id: 'other', sizeBytes, tags: [] }, signal);
-    }
-    return run(command, options);
-  };
-  const pools = new Pools([pool], 'files');
-  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
-  const stagingPath = join(directory, 'staging');
-  await publishing({ pools, ephemeral, run: meanwhile }).stage(
-    { volumeId: 'staged', stagingPath, use: mounted('ext4') },
-    signal,
-  );
-  assert.match(String(removals), /^VolumeInUse:/);
-  assert.equal((await mounts.at(stagingPath))?.source, pool.get('staged')?.devicePath);
-  assert.equal(pool.get('staged')?.devicePath, devicePath);
-  const other = pool.get('other')?.devicePath;
-  assert.equal(await sh(`head -c 65536 ${other} | tr -d '\\0' | wc -c`), '0', 'the other one was not touched');
-});
+test(
+  'a volume cannot be removed while it is being staged, so no other volume gets its loop device',
+  native,
+  async (t) => {
+    const directory = await scratchDirectory(t);
+    const path = join(directory, 'pool');
+    await mkdir(path);
+    const pool = await openFilePool(path);
+    const { devicePath } = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);
+    const removals: unknown[] = [];
+    const meanwhile: Run = async (command, options) => {
+      if (command[0] === 'mkfs.ext4') {
+        removals.push(await pool.remove('staged', signal).catch((error: unknown) => error));
+        await pool.create({ id: 'other', sizeBytes, tags: [] }, signal);
+      }
+      return run(command, options);
+    };
+    const pools = new Pools([pool], 'files');
+    const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+    const stagingPath = join(directory, 'staging');
+    await publishing({ pools, ephemeral, run: meanwhile }).stage(
+      { volumeId: 'staged', stagingPath, use: mounted('ext4') },
+      signal,
+    );
+    assert.match(String(removals), /^VolumeInUse:/);
+    assert.equal((await mounts.at(stagingPath))?.source, pool.get('staged')?.devicePath);
+    assert.equal(pool.get('staged')?.devicePath, devicePath);
+    const other = pool.get('other')?.devicePath;
+    assert.equal(await sh(`head -c 65536 ${other} | tr -d '\\0' | wc -c`), '0', 'the other one was not touched');
+  },
+);
 
-test('a loop device that is no longer that of the volume is not used', native, async (t) => {
+test('a loop device that no longer belongs to the volume is not used', native, async (t) => {
   const directory = await scratchDirectory(t);
   const pool = await openFilePool(directory);
   const volume = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);
   const { devicePath } = await pool.create({ id: 'other', sizeBytes, tags: [] }, signal);
-  t.mock.method(pool, 'get', () => ({ ...volume, devicePath })); // as somebody knew it just before
+  t.mock.method(pool, 'get', () => ({ ...volume, devicePath })); // an outdated answer
   const pools = new Pools([pool], 'files');
   const volumes = publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
   const stagingPath = join(directory, 'staging');
@@ -59,7 +63,7 @@ test('a loop device that is no longer that of the volume is not used', native, a
   assert.equal(await sh(`head -c 65536 ${devicePath} | tr -d '\\0' | wc -c`), '0');
 });
 
-test('a volume without a device is named, with what to look for', native, async (t) => {
+test('the error of a volume without a device names it and says what to check', native, async (t) => {
   const directory = await scratchDirectory(t);
   const pool = await openFilePool(directory);
   const volume = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);

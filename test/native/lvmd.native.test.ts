@@ -12,7 +12,7 @@ const unit = join(import.meta.dirname, '..', '..', 'deploy', 'systemd', 'moorage
 
 const fileClass = (path: string) => ({ name: 'files', type: 'file', path, default: true, 'spare-gb': 0 });
 
-test('on a machine without LVM, people make, clone and shred volumes in a directory', native, async (t) => {
+test('on a machine without LVM, the CLI creates, clones and shreds volumes in a directory', native, async (t) => {
   const path = await scratchFilesystem(t, 'xfs');
   const lvmd = await LvmdProcess.start(t, [{ ...fileClass(path), erase: 'shred', 'erase-passes': 1 }]);
   assert.equal((await stat(lvmd.socketPath)).mode & 0o777, 0o600);
@@ -25,7 +25,7 @@ test('on a machine without LVM, people make, clone and shred volumes in a direct
   assert.deepEqual([removed.code, removed.stdout], [0, 'volume clone removed\nvolume data removed\n'], removed.stderr);
 });
 
-test('a class whose directory comes later is served without a restart', native, async (t) => {
+test('a class whose directory is created later is served without a restart', native, async (t) => {
   const path = join(await scratchDirectory(t), 'later');
   const lvmd = await LvmdProcess.start(t, [fileClass(path)]);
   const early = await lvmd.moorage('volume', 'create', 'data', '1Mi');
@@ -37,7 +37,7 @@ test('a class whose directory comes later is served without a restart', native, 
 });
 
 test(
-  'engines with different sockets do not serve the same directory; the next one does when the other is killed',
+  'engines with different sockets never serve the same directory; the second one does when the first is killed',
   native,
   async (t) => {
     const directory = await scratchDirectory(t);
@@ -64,8 +64,8 @@ test(
   },
 );
 
-test('systemd understands every line of the unit', async (t) => {
-  // Only the program is not installed where the unit expects it.
+test('systemd accepts every line of the unit', async (t) => {
+  // The only complaint is that the program is not installed.
   const file = join(await scratchDirectory(t), 'moorage-lvmd.service');
   await writeFile(file, (await readFile(unit, 'utf8')).replace('/usr/local/bin/moorage', '/bin/true'));
   try {

@@ -24,19 +24,19 @@ export function mounted(filesystem: Filesystem, settings: Partial<FilesystemSett
 }
 
 interface NodeOfTest {
-  /** Where all of it is; a filesystem that can share blocks makes copies possible. */
+  /** The directory of everything; copies need a filesystem that can share blocks. */
   readonly directory?: string;
-  /** May fail, as a crash or a slow disk would have it. */
+  /** May fail, to simulate a crash or a slow disk. */
   readonly before?: (command: readonly string[]) => void;
 }
 
-/** A node with one new volume in a file pool, and the programs that it has run. */
+/** A node with one new volume in a file pool, and a record of the programs that it ran. */
 export async function node(t: TestContext, { directory: given, before }: NodeOfTest = {}) {
   const directory = given ?? (await scratchDirectory(t));
   const path = join(directory, 'pool');
   await mkdir(path);
   const pool = await openFilePool(path);
-  const data = `data-${randomUUID()}`; // mkfs.btrfs looks at all devices of the machine for one that has its UUID
+  const data = `data-${randomUUID()}`; // mkfs.btrfs searches all devices of the machine for its UUID
   await pool.create({ id: data, sizeBytes, tags: [] }, signal);
   const programs: string[] = [];
   const counted: Run = (command, options) => {
@@ -46,7 +46,7 @@ export async function node(t: TestContext, { directory: given, before }: NodeOfT
   };
   const pools = new Pools([pool], 'files');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
-  /** As after a restart: nothing is remembered but what the kernel and the disk have. */
+  /** Like a restart: only the state of the kernel and the disk is left. */
   const start = () => publishing({ pools, ephemeral, run: counted });
   const stagingPath = join(directory, 'staged here');
   const targetPath = join(directory, 'pods', 'a pod', 'mount');

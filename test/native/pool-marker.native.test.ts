@@ -16,7 +16,7 @@ const native = { skip: whyNotRoot };
 const signal = new AbortController().signal;
 const sizeBytes = 1024n ** 2n;
 
-/** A disk that can be taken away and brought back, mounted where a pool is. */
+/** A disk that can be removed and returned, mounted at the directory of a pool. */
 async function disk(t: TestContext) {
   const path = await scratchFilesystem(t, 'ext4');
   return {
@@ -35,7 +35,7 @@ test('a pool whose disk is not mounted at boot is unavailable, not empty', nativ
   const pool = await openFilePool(path);
   await pool.create({ id: 'data', sizeBytes, tags: [] }, signal);
   await pool.stop(0);
-  await unmount(); // as if the machine had booted without it
+  await unmount(); // like a boot without the disk
 
   await assert.rejects(openFilePool(path), { name: 'PoolMissing', message: /mount its disk/ });
   assert.deepEqual(await readdir(path), [], 'nothing is written below the mount point');
@@ -44,47 +44,43 @@ test('a pool whose disk is not mounted at boot is unavailable, not empty', nativ
   assert.ok((await openFilePool(path)).get('data'));
 });
 
-test(
-  'a disk that is unmounted while its pool is idle takes and releases nothing, and has no room',
-  native,
-  async (t) => {
-    const { path, unmount, mount } = await disk(t);
-    const pool = await openFilePool(path);
-    await unmount();
+test('a pool whose disk is unmounted while idle rejects changes, and has no free space', native, async (t) => {
+  const { path, unmount, mount } = await disk(t);
+  const pool = await openFilePool(path);
+  await unmount();
 
-    await assert.rejects(pool.remove('deleted-claim', signal), { name: 'PoolMissing' });
-    await assert.rejects(pool.create({ id: 'new', sizeBytes, tags: [] }, signal), { name: 'PoolMissing' });
-    await assert.rejects(pool.refresh(signal), { name: 'PoolMissing' });
-    assert.equal(pool.capacity().freeBytes, 0n);
-    assert.deepEqual(await readdir(path), []);
+  await assert.rejects(pool.remove('deleted-claim', signal), { name: 'PoolMissing' });
+  await assert.rejects(pool.create({ id: 'new', sizeBytes, tags: [] }, signal), { name: 'PoolMissing' });
+  await assert.rejects(pool.refresh(signal), { name: 'PoolMissing' });
+  assert.equal(pool.capacity().freeBytes, 0n);
+  assert.deepEqual(await readdir(path), []);
 
-    await mount();
-    await pool.create({ id: 'new', sizeBytes, tags: [] }, signal);
-    assert.ok(pool.capacity().freeBytes > 0n);
-  },
-);
+  await mount();
+  await pool.create({ id: 'new', sizeBytes, tags: [] }, signal);
+  assert.ok(pool.capacity().freeBytes > 0n);
+});
 
-test('the disk of another pool is not taken for its own', native, async (t) => {
+test('a pool does not use the disk of another pool', native, async (t) => {
   const { path } = await disk(t);
   await (await openFilePool(path)).stop(0);
   await writeFile(join(path, '.moorage-pool'), 'another\n');
   await assert.rejects(openFilePool(path), { name: 'PoolMissing', message: /is that of another pool/ });
 });
 
-test('a pool that has no marker yet, or whose node is new, is taken as it is', native, async (t) => {
+test('a pool without a marker, or on a new node, is accepted as it is', native, async (t) => {
   const { path, record } = await disk(t);
   const marker = join(path, '.moorage-pool');
   const pool = await openFilePool(path);
   await pool.create({ id: 'data', sizeBytes, tags: [] }, signal);
 
   for (const gone of [[marker, record], [record]]) {
-    for (const file of gone) await rm(file); // as before there were markers, or after the node was installed anew
+    for (const file of gone) await rm(file); // like before markers existed, or after the node was reinstalled
     assert.ok((await openFilePool(path)).get('data'));
     assert.equal(await readFile(marker, 'utf8'), await readFile(record, 'utf8'));
   }
 });
 
-test('a pool whose use cannot be remembered is not used', native, async (t) => {
+test('a pool is not used if its use cannot be recorded', native, async (t) => {
   const path = await scratchDirectory(t);
   const record = join(stateDirectory, 'file-pools', encodeURIComponent(path));
   await mkdir(record, { recursive: true }); // no file can be written there

@@ -11,7 +11,7 @@ import { sh, whyNotRoot } from './scratch.ts';
 const native = { skip: whyNotRoot };
 
 for (const filesystem of filesystems) {
-  test(`${filesystem}: from the first pod to the next, with few processes`, native, async (t) => {
+  test(`${filesystem}: a volume is published for two pods in turn, with few processes`, native, async (t) => {
     const { data, pool, start, stagingPath, targetPath, publication, ran } = await node(t);
     const use = mounted(filesystem, {}, ['noatime']);
     const volumes = start();
@@ -30,7 +30,7 @@ for (const filesystem of filesystems) {
     assert.ok(bytes?.filling && bytes.total > sizeBytes / 2n && bytes.total <= sizeBytes);
     assert.ok(bytes.filling.used >= 4n * mebibyte && bytes.filling.available < bytes.total - bytes.filling.used + 1n);
     assert.equal(inodes?.unit, filesystem === 'btrfs' ? undefined : 'inodes');
-    assert.deepEqual(ran(), [], 'figures fork nothing');
+    assert.deepEqual(ran(), [], 'volume stats start no process');
 
     await volumes.unpublish(data, targetPath, signal);
     assert.equal(await exists(targetPath), false);
@@ -39,14 +39,14 @@ for (const filesystem of filesystems) {
 
     await start().stage({ volumeId: data, stagingPath, use }, signal);
     await start().publish(publication(use), signal);
-    assert.deepEqual(ran(), ['mount', 'mount'], 'what we made is known again without a process');
+    assert.deepEqual(ran(), ['mount', 'mount'], 'our own filesystem is recognised without a process');
     assert.equal((await readFile(join(targetPath, 'file'))).length, 4 * 1024 ** 2);
     assert.equal((await stat(targetPath)).mode & 0o7777, 0o700, 'the mode that somebody chose');
     assert.equal(pool.get(data)?.tags.at(-1), `moorage.dev/filesystem=${filesystem}`);
   });
 }
 
-test('a new filesystem is made as its class says, and an old one left as it is', native, async (t) => {
+test('a new filesystem follows its class, and an existing one is not changed', native, async (t) => {
   const { data, pool, start, stagingPath } = await node(t);
   const device = pool.get(data)?.devicePath ?? '';
   const owned = { rootMode: 0o750, rootOwner: { uid: 1234, gid: 5678 } };
@@ -63,7 +63,7 @@ test('a new filesystem is made as its class says, and an old one left as it is',
   assert.equal((await stat(stagingPath)).uid, 1234);
 });
 
-test('a crash between any two steps of a first publish is made good', native, async (t) => {
+test('a retry completes a first publish after a crash between any two steps', native, async (t) => {
   let commandsLeft = Number.POSITIVE_INFINITY;
   const before = () => {
     if (commandsLeft-- <= 0) throw new Error('crash');
@@ -84,7 +84,7 @@ test('a crash between any two steps of a first publish is made good', native, as
   await crashAfter('sh');
   t.mock.method(pool, 'addTags', () => Promise.reject(new Error('crash')), { times: 1 });
   await crashAfter('sh', 'mkfs.xfs');
-  await crashAfter('sh'); // knows what it made, and says so on the disk
+  await crashAfter('sh'); // the disk shows that we created it
   await crashAfter('mount');
   await attempt();
   assert.deepEqual(ran(), ['mount']);
@@ -93,13 +93,13 @@ test('a crash between any two steps of a first publish is made good', native, as
   assert.equal(pool.get(data)?.tags.filter((tag) => tag.includes('filesystem')).length, 1);
 });
 
-test('every order in which the kubelet may call ends well', native, async (t) => {
+test('the kubelet may call in any order', native, async (t) => {
   const { data, directory, start, stagingPath, targetPath, publication } = await node(t);
   const use = mounted('ext4');
   const staging = { volumeId: data, stagingPath, use };
   const volumes = start();
 
-  await volumes.unpublish(data, targetPath, signal); // before anything was
+  await volumes.unpublish(data, targetPath, signal); // before anything else
   await volumes.unstage(data, stagingPath, signal);
   await volumes.publish(publication(use), signal); // before it was staged
   await writeFile(join(targetPath, 'file'), 'kept');
@@ -126,11 +126,11 @@ test('every order in which the kubelet may call ends well', native, async (t) =>
   assert.equal(await readFile(join(targetPath, 'file'), 'utf8'), 'kept');
 });
 
-test('what TopoLVM has mounted for a pod is measured, grown and unpublished', native, async (t) => {
+test('a volume that TopoLVM mounted for a pod is measured, grown and unpublished', native, async (t) => {
   const { data, pool, start, stagingPath, targetPath, publication, expansion } = await node(t);
   const { devicePath } = pool.get(data) ?? {};
   await sh(`mkfs.xfs -q -f -K -m uuid=${randomUUID()} ${devicePath}`);
-  await pool.addTags(data, ['moorage.dev/filesystem=xfs'], signal); // whoever made it
+  await pool.addTags(data, ['moorage.dev/filesystem=xfs'], signal); // whoever created it
   await mkdir(targetPath, { recursive: true });
   await sh(`mount -t xfs -o nouuid ${devicePath} '${targetPath}'`);
   await writeFile(join(targetPath, 'file'), 'theirs');
@@ -149,7 +149,7 @@ test('what TopoLVM has mounted for a pod is measured, grown and unpublished', na
   await volumes.unstage(data, stagingPath, signal);
 });
 
-test('figures of a place where the volume is not are not told', native, async (t) => {
+test('volume stats of a path without the volume are rejected', native, async (t) => {
   const { data, directory, start, stagingPath } = await node(t);
   const volumes = start();
   for (const path of [directory, stagingPath, join(directory, 'no/such')]) {

@@ -18,7 +18,7 @@ const timeoutMs = 180_000;
 /** For the `skip` option of a test. */
 export const whyNotRoot = process.getuid?.() === 0 ? false : 'needs root, for loop devices and mounts';
 
-/** A directory for one test; afterwards, and after what was made later is undone, all that was mounted or attached below it is gone. */
+/** A directory for one test. After the test, all mounts and loop devices below it are removed, after later cleanups. */
 export async function scratchDirectory(t: TestContext): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-native-'));
   undoAfter(t, async () => {
@@ -28,7 +28,7 @@ export async function scratchDirectory(t: TestContext): Promise<string> {
   return directory;
 }
 
-/** A directory on a new filesystem of its own, large enough for any kind. */
+/** A directory on its own new filesystem, large enough for any kind. */
 export async function scratchFilesystem(t: TestContext, filesystem: string, sizeMb = 1024): Promise<string> {
   const directory = await scratchDirectory(t);
   const image = join(directory, 'disk.img');
@@ -48,14 +48,14 @@ interface FilePoolOfTest {
   readonly log?: Log;
 }
 
-/** As on a node's own disk: of all pools of this process. */
+/** The records of all pools of this process, as on a node's own disk. */
 export const stateDirectory = mkdtempSync(join(tmpdir(), 'moorage-state-'));
 process.on('exit', () => rmSync(stateDirectory, { recursive: true }));
 
 /** They hold their devices. */
 const openPools = new Map<string, FilePool>();
 
-/** As a restart does: the pool that had the directory before is stopped. */
+/** Like a restart: stops the pool that used the directory before. */
 export async function openFilePool(path: string, options: FilePoolOfTest = {}): Promise<FilePool> {
   const { spareBytes = 0n, erase = { kind: 'none' }, runs = run, log = silentLog } = options;
   const deviceClass = { type: 'file', name: 'files', isDefault: true, spareBytes, path, erase } as const;
@@ -79,7 +79,7 @@ export async function loopDevicesBelow(directory: string): Promise<string[]> {
   return lines.filter((line) => line.includes(directory)).map((line) => line.split(' ')[0] ?? '');
 }
 
-/** One that a mount made goes by itself with the mount, perhaps between a look and a touch. */
+/** A loop device that mount created is detached with the mount, perhaps between listing and detaching. */
 function detach(loop: string): string {
   return `losetup -d ${loop} || [ -z "$(losetup --noheadings --output BACK-FILE ${loop})" ]`;
 }
@@ -90,7 +90,7 @@ async function release(directory: string): Promise<void> {
     openPools.delete(path);
     await pool.stop(0);
   }
-  // Innermost first: a pool's volumes before the filesystem that the pool itself lies on.
+  // Innermost first: a pool's volumes before the filesystem of the pool.
   for (;;) {
     const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
     const below = mounts.filter((mount) => mount.target.startsWith(`${directory}/`));

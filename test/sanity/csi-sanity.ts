@@ -7,30 +7,30 @@ import { stringify } from 'yaml';
 export interface SanityOptions {
   /** Path of csi-sanity. */
   readonly program: string;
-  /** Address of the node service, and of the controller's too unless that has one of its own. */
+  /** Address of the node service, and of the controller service unless that has its own. */
   readonly endpoint: string;
   readonly controllerEndpoint?: string;
-  /** For mount points, parameters and the report; made if need be. */
+  /** For mount points, parameters and the report; created if necessary. */
   readonly dir: string;
-  /** Where mount points are, if they have to be elsewhere. */
+  /** The directory of the mount points, if it must be elsewhere. */
   readonly mountPoints?: string;
   readonly accessType: 'mount' | 'block';
-  /** As in a StorageClass. */
+  /** Parameters of a StorageClass. */
   readonly parameters?: Readonly<Record<string, string>>;
-  /** As in a VolumeAttributesClass. */
+  /** Parameters of a VolumeAttributesClass. */
   readonly mutableParameters?: Readonly<Record<string, string>>;
-  /** Runs a command where the endpoints can be reached, and returns what it printed; here if not given. */
+  /** Runs a command where the endpoints are reachable, and returns its output; on the host by default. */
   readonly execute?: (argv: readonly string[], timeoutMs: number) => Promise<string>;
 }
 
-/** A test of csi-sanity that does not run, and why that is right. Whoever adds a capability finds it here. */
+/** Tests of csi-sanity that are skipped, and why. A new capability makes this check fail. */
 export interface Skip {
   readonly tests: RegExp;
   readonly count: number;
   readonly why: string;
 }
 
-/** What no local volume has. */
+/** Features that local volumes do not have. */
 export const neverOffered: readonly Skip[] = [
   {
     tests: /^Controller Service .* (ControllerPublishVolume|ControllerUnpublishVolume|volume lifecycle) /,
@@ -43,7 +43,7 @@ export const neverOffered: readonly Skip[] = [
   { tests: / ListVolumes pagination should detect volumes/, count: 1, why: 'csi-sanity itself has it switched off' },
 ];
 
-/** Limits are set on pods, which only Kubernetes has. */
+/** Limits apply to pods, which exist only in Kubernetes. */
 export const notWithoutKubernetes: readonly Skip[] = [
   { tests: /ModifyVolume|volume attribute class/, count: 8, why: 'MODIFY_VOLUME is declared where nodes limit pods' },
 ];
@@ -59,7 +59,7 @@ interface SpecReport {
 const mebi = 1024 ** 2;
 const timeoutMs = 300_000;
 
-/** Runs all of csi-sanity. Everything must pass but what is named here to be skipped, and that must be skipped. */
+/** Runs all of csi-sanity. Every test must pass, except those listed as skipped, which must be skipped. */
 export async function mustBeSane(options: SanityOptions, skips: readonly Skip[]): Promise<void> {
   const specs = await run(options);
   const failures = specs.filter(({ State }) => !['passed', 'skipped', 'pending'].includes(State)).map(story);
@@ -71,7 +71,7 @@ export async function mustBeSane(options: SanityOptions, skips: readonly Skip[])
   for (const { tests, count, why } of skips) {
     assert.equal(skipped.filter((name) => tests.test(name)).length, count, `skipped by ${tests}: ${why}`);
   }
-  assert.ok(specs.length - skipped.length > 50, 'most of it has run');
+  assert.ok(specs.length - skipped.length > 50, 'most tests ran');
 }
 
 async function run(options: SanityOptions): Promise<readonly SpecReport[]> {
@@ -94,13 +94,13 @@ async function run(options: SanityOptions): Promise<readonly SpecReport[]> {
   const output = await execute(argv, timeoutMs);
   const [suite] = JSON.parse(
     await readFile(report, 'utf8').catch(() => {
-      throw new Error(`csi-sanity made no report:\n${output}`);
+      throw new Error(`csi-sanity wrote no report:\n${output}`);
     }),
   ) as [{ readonly SpecReports: readonly SpecReport[] }];
   return suite.SpecReports.filter(({ LeafNodeType }) => LeafNodeType === 'It');
 }
 
-/** Whether it went well is in the report. */
+/** The report says whether it succeeded. */
 function executeHere([program = '', ...args]: readonly string[], timeout: number): Promise<string> {
   return new Promise((resolve) => {
     execFile(program, args, { timeout, maxBuffer: 64 * mebi }, (_, stdout, stderr) => resolve(stdout + stderr));

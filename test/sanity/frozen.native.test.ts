@@ -11,8 +11,8 @@ import { StandaloneProcess } from './standalone-process.ts';
 
 const timeoutMs = 120_000;
 
-/** A frozen filesystem lets nobody write, and whoever tries cannot even be killed. */
-test('a filesystem that was frozen for a copy is thawed by the next agent, if this one dies with all its processes', {
+/** A frozen filesystem blocks writes, and a blocked writer cannot even be killed. */
+test('the next agent thaws a filesystem that a killed agent had frozen for a copy', {
   skip: whyNotRoot,
 }, async (t) => {
   await using temporary = await mkdtempDisposable(join(tmpdir(), 'moorage-programs-'));
@@ -47,7 +47,7 @@ test('a filesystem that was frozen for a copy is thawed by the next agent, if th
   });
   assert.ok(group > 1);
   await standalone.end('SIGKILL');
-  process.kill(-group, 'SIGKILL'); // as all processes of a container are
+  process.kill(-group, 'SIGKILL'); // like all processes of a container
   await lost;
   await rm(join(programs, 'cp'));
 

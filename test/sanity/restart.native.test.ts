@@ -14,7 +14,9 @@ const volumeCapability = {
 };
 const capacityRange = { requiredBytes: 48n * 1024n ** 2n };
 
-test('volumes, snapshots and mounts outlive the process, which remembers them all', { skip: whyNotRoot }, async (t) => {
+test('volumes, snapshots and mounts outlive the process, and the next one finds them all', {
+  skip: whyNotRoot,
+}, async (t) => {
   const standalone = await StandaloneProcess.onFiles(t);
   using controllerClient = new RpcClient(Controller, standalone.socket);
   using nodeClient = new RpcClient(Node, standalone.socket);
@@ -22,7 +24,7 @@ test('volumes, snapshots and mounts outlive the process, which remembers them al
   const free = async () => (await controller.getCapacity({}, { timeoutMs })).availableCapacity;
   const freeBefore = await free();
 
-  /** Everything that a client can learn. */
+  /** Everything that a client can read. */
   const told = async () => ({
     volumes: (await controller.listVolumes({}, { timeoutMs })).entries,
     snapshots: (await controller.listSnapshots({}, { timeoutMs })).entries,

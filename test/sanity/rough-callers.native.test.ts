@@ -13,7 +13,7 @@ const native = { skip: whyNotRoot };
 const timeoutMs = 120_000;
 const mebi = 1024 ** 2;
 
-/** Sends bytes as the body of a call, and returns the status that ends it; undefined if the server only hangs up. */
+/** Sends bytes as the body of a call, and returns its status; undefined if the server only closes the connection. */
 async function status(t: TestContext, socket: string, body: Buffer, authority?: string): Promise<string | undefined> {
   const session = http2.connect('http://localhost', { createConnection: () => net.connect(socket) });
   t.after(() => session.destroy());
@@ -36,26 +36,26 @@ async function status(t: TestContext, socket: string, body: Buffer, authority?: 
   return answer.promise;
 }
 
-/** What a message of so many bytes begins with. */
+/** The gRPC prefix of a message of this length. */
 function prefix(bytes: number): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt32BE(bytes, 1);
   return head;
 }
 
-test('whatever a client of grpc-go calls us, we answer', native, async (t) => {
+test('the server accepts any :authority that grpc-go clients send', native, async (t) => {
   const { socket } = await StandaloneProcess.onFiles(t);
   const authorities = [
-    encodeURIComponent(socket), // what the kubelet and others send who bring a dialer of their own
+    encodeURIComponent(socket), // sent by the kubelet and other clients with their own dialer
     encodeURIComponent(`unix:${socket}`),
     'localhost',
     '127.0.0.1:0',
-    '%zz', // not even that is our business
+    '%zz', // invalid, but accepted too
   ];
   for (const authority of authorities) assert.equal(await status(t, socket, prefix(0), authority), '0', authority);
 });
 
-test('messages that are too long are refused, and the next one is answered', native, async (t) => {
+test('messages that are too long are rejected, and the next one is answered', native, async (t) => {
   const { socket } = await StandaloneProcess.onFiles(t);
   const tooLong = Buffer.concat([prefix(8 * mebi), Buffer.alloc(8 * mebi)]);
   const bodies = [...Array.from({ length: 16 }, () => tooLong), prefix(2 ** 32 - 1)];
@@ -64,49 +64,45 @@ test('messages that are too long are refused, and the next one is answered', nat
   assert.equal(await status(t, socket, prefix(0)), '0');
 });
 
-test(
-  'calls that are cancelled or expire leave nothing behind that a repeated call does not find',
-  native,
-  async (t) => {
-    const { socket, pid } = await StandaloneProcess.onFiles(t);
-    using client = new RpcClient(Controller, socket);
-    const controller = client.methods;
-    const free = async () => (await controller.getCapacity({}, { timeoutMs })).availableCapacity;
-    const openFiles = async () => (await readdir(`/proc/${pid}/fd`)).length;
-    const [freeBefore, filesBefore] = [await free(), await openFiles()];
+test('a retry finds everything that cancelled or expired calls left behind', native, async (t) => {
+  const { socket, pid } = await StandaloneProcess.onFiles(t);
+  using client = new RpcClient(Controller, socket);
+  const controller = client.methods;
+  const free = async () => (await controller.getCapacity({}, { timeoutMs })).availableCapacity;
+  const openFiles = async () => (await readdir(`/proc/${pid}/fd`)).length;
+  const [freeBefore, filesBefore] = [await free(), await openFiles()];
 
-    const wishes = Array.from({ length: 24 }, (_, index) => ({
-      name: `volume-${index}`,
-      capacityRange: { requiredBytes: 8n * 1024n ** 2n },
-      volumeCapabilities: [
-        { accessMode: { mode: Mode.SINGLE_NODE_WRITER }, accessType: { case: 'block' as const, value: {} } },
-      ],
-    }));
-    // Each at another moment of its way: before it is heard, while it waits its turn, and while it is carried out.
-    const interrupted = await Promise.allSettled(
-      wishes.map((wish, index) =>
-        index % 2
-          ? controller.createVolume(wish, { timeoutMs: index * 10 })
-          : controller.createVolume(wish, { timeoutMs, signal: AbortSignal.timeout(index * 10) }),
-      ),
-    );
-    assert.ok(
-      interrupted.some(({ status }) => status === 'rejected'),
-      'some were too late',
-    );
+  const wishes = Array.from({ length: 24 }, (_, index) => ({
+    name: `volume-${index}`,
+    capacityRange: { requiredBytes: 8n * 1024n ** 2n },
+    volumeCapabilities: [
+      { accessMode: { mode: Mode.SINGLE_NODE_WRITER }, accessType: { case: 'block' as const, value: {} } },
+    ],
+  }));
+  // Each at another stage: before it is received, while it is queued, and while it runs.
+  const interrupted = await Promise.allSettled(
+    wishes.map((wish, index) =>
+      index % 2
+        ? controller.createVolume(wish, { timeoutMs: index * 10 })
+        : controller.createVolume(wish, { timeoutMs, signal: AbortSignal.timeout(index * 10) }),
+    ),
+  );
+  assert.ok(
+    interrupted.some(({ status }) => status === 'rejected'),
+    'some calls expired',
+  );
 
-    const made = await Promise.all(wishes.map((wish) => controller.createVolume(wish, { timeoutMs })));
-    const ids = made.map(({ volume }) => volume?.volumeId ?? '');
-    const { entries } = await controller.listVolumes({}, { timeoutMs });
-    assert.deepEqual(new Set(entries.map(({ volume }) => volume?.volumeId)), new Set(ids));
-    assert.equal(entries.length, ids.length);
+  const made = await Promise.all(wishes.map((wish) => controller.createVolume(wish, { timeoutMs })));
+  const ids = made.map(({ volume }) => volume?.volumeId ?? '');
+  const { entries } = await controller.listVolumes({}, { timeoutMs });
+  assert.deepEqual(new Set(entries.map(({ volume }) => volume?.volumeId)), new Set(ids));
+  assert.equal(entries.length, ids.length);
 
-    await Promise.allSettled(ids.map((volumeId) => controller.deleteVolume({ volumeId }, { timeoutMs: 20 })));
-    for (const volumeId of ids) await controller.deleteVolume({ volumeId }, { timeoutMs });
-    assert.ok(freeBefore - (await free()) < BigInt(mebi), 'all space is free again but what the directory itself took');
-    await eventually('it has no more files open, nor children, than before', async () => {
-      const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
-      return (await openFiles()) <= filesBefore && children === '';
-    });
-  },
-);
+  await Promise.allSettled(ids.map((volumeId) => controller.deleteVolume({ volumeId }, { timeoutMs: 20 })));
+  for (const volumeId of ids) await controller.deleteVolume({ volumeId }, { timeoutMs });
+  assert.ok(freeBefore - (await free()) < BigInt(mebi), 'all space is free again but what the directory itself took');
+  await eventually('it has no more files open, nor children, than before', async () => {
+    const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
+    return (await openFiles()) <= filesBefore && children === '';
+  });
+});

@@ -10,7 +10,7 @@ import { scratchFilesystem } from '../native/scratch.ts';
 
 const moorage = join(import.meta.dirname, '..', '..', 'bin', 'moorage');
 
-/** Runs a command that finds `$0` as /var/lib, and nothing in /run. */
+/** Runs a command with `$0` as /var/lib, and an empty /run. */
 const withOwnVarLib = [
   'unshare',
   '--mount',
@@ -19,7 +19,7 @@ const withOwnVarLib = [
   'mount --bind "$0" /var/lib; mount -t tmpfs none /run; exec "$@"',
 ];
 
-/** A real `moorage standalone` for one test. It ends before what it stands on, which is therefore made later. */
+/** A real `moorage standalone` for one test. It ends before its disks are removed, so they are created later. */
 export class StandaloneProcess {
   readonly directory: string;
   readonly socket: string;
@@ -55,7 +55,7 @@ export class StandaloneProcess {
     });
   }
 
-  /** Without a configuration, and with a directory of the test for /var/lib. */
+  /** Without a configuration, and with a directory of the test as /var/lib. */
   static async byDefault(t: TestContext, prepare: () => Promise<string>): Promise<StandaloneProcess> {
     const standalone = await StandaloneProcess.#create(t);
     standalone.#command = [...withOwnVarLib, await prepare(), ...standalone.#program];
@@ -76,7 +76,7 @@ export class StandaloneProcess {
     return [moorage, 'standalone', `--csi-socket=${this.socket}`, '--nodename=here'];
   }
 
-  /** As after a crash: nothing is remembered but what is on the disks. */
+  /** Like a crash: only the state on the disks is left. */
   async restart(): Promise<void> {
     await this.end('SIGKILL');
     const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };

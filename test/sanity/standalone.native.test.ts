@@ -8,7 +8,7 @@ import { StandaloneProcess } from './standalone-process.ts';
 const native = { skip: whyNotRoot };
 const program = await ensureCsiSanity();
 
-/** Each filesystem, and each way of use, once where copies share blocks and once where they do not. */
+/** Each filesystem and each access type, with and without block sharing between copies. */
 const matrix = [
   ['ext4', 'mount'],
   ['ext4', 'block'],

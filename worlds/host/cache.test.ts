@@ -25,7 +25,7 @@ async function newCache(t: TestContext) {
   };
 }
 
-test('what is there is not made again, and what fails half-way is not there', async (t) => {
+test('an existing entry is not built again, and a failed build leaves no entry', async (t) => {
   const { cache, make, found, key } = await newCache(t);
   await make(`a-${key(1)}`);
   await cache.ensure(`a-${key(1)}`, () => assert.fail('made again'));
@@ -36,7 +36,7 @@ test('what is there is not made again, and what fails half-way is not there', as
   assert.deepEqual(await found(), [`a-${key(1)}`]);
 });
 
-test('what was not used for a month goes, and what a newer one has replaced after a week', async (t) => {
+test('an entry is removed after a month without use, and after a week if a newer one replaced it', async (t) => {
   const { make, lastUsed, found, key } = await newCache(t);
   const daysAgo = { [`old-${key(1)}`]: 31, [`rare-${key(1)}`]: 29, [`disk-${key(1)}`]: 8, [`disk-${key(2)}`]: 6 };
   for (const [name, days] of Object.entries(daysAgo)) {
@@ -47,7 +47,7 @@ test('what was not used for a month goes, and what a newer one has replaced afte
   assert.deepEqual(await found(), [`disk-${key(2)}`, `disk-${key(3)}`, `rare-${key(1)}`]);
 });
 
-test('to be asked for is to be used', async (t) => {
+test('each request counts as use', async (t) => {
   const { make, lastUsed, found, key } = await newCache(t);
   await make(`old-${key(1)}`);
   await lastUsed(`old-${key(1)}`, 100);
@@ -56,7 +56,7 @@ test('to be asked for is to be used', async (t) => {
   assert.deepEqual(await found(), [`new-${key(1)}`, `old-${key(1)}`]);
 });
 
-test('drafts of processes that are gone are removed, and nothing that the cache did not make', async (t) => {
+test('drafts of dead processes are removed, and foreign files are kept', async (t) => {
   const { make, lastUsed, found, key, dir } = await newCache(t);
   for (const name of ['.99999999-draft', `.${process.pid}-draft`, 'runs']) {
     await mkdir(join(dir, name));

@@ -3,23 +3,23 @@ import { access, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes } f
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** Where everything is kept that takes long to make: binaries, machine files, images. */
+/** The directory of everything that takes long to build: binaries, machine files, images. */
 export const cacheDir = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'moorage');
 
 const dayMs = 24 * 60 * 60_000;
-/** What nobody has asked for in this time is removed; sooner if there is a newer one of its kind. */
+/** Entries unused for this time are removed; sooner if there is a newer one of the same kind. */
 const keptUnusedMs = 30 * dayMs;
 const keptSupersededMs = 7 * dayMs;
 
 /**
- * The directory `name` of the cache, made by `make` if it is not there. It appears whole or not at all: a run that is
- * killed half-way leaves nothing that a later run would take for complete, and of two runs at once one wins.
+ * The directory `name` of the cache, created by `make` if missing. It appears complete or not at all: a killed run leaves
+ * nothing that a later one would take for complete, and of two runs at once one wins.
  */
 export function cached(name: string, make: (dir: string) => Promise<void>): Promise<string> {
   return new Cache(cacheDir).ensure(name, make);
 }
 
-/** Directories that take long to make, each by a name that says all it depends on. What is not used any more goes. */
+/** Directories that take long to build, named after everything they depend on. Unused ones are removed. */
 export class Cache {
   readonly #dir: string;
 
@@ -37,14 +37,14 @@ export class Cache {
       await rename(draft, wanted);
     } catch (error) {
       await rm(draft, { recursive: true, force: true });
-      if (await exists(wanted)) return wanted; // another run was quicker
+      if (await exists(wanted)) return wanted; // another run was faster
       throw error;
     }
     await this.#sweep();
     return wanted;
   }
 
-  /** Something new was made: a good moment to see what is old. */
+  /** A new entry is a good moment to remove old ones. */
   async #sweep(): Promise<void> {
     const names = await readdir(this.#dir);
     await removeAbandonedDrafts(this.#dir, names);
@@ -59,20 +59,20 @@ export class Cache {
     }
   }
 
-  /** At once for whoever looks for it, however long it takes. */
+  /** Renames first, so that it disappears at once however long the removal takes. */
   async #remove(name: string): Promise<void> {
     const away = join(this.#dir, `.${process.pid}-${name}`);
     try {
       await rename(join(this.#dir, name), away);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return; // another run was quicker
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return; // another run was faster
       throw error;
     }
     await rm(away, { recursive: true, force: true });
   }
 }
 
-/** A short key that changes whenever one of the files or texts does. */
+/** A short key that changes with any of the files or texts. */
 export async function keyOf(files: readonly string[], texts: readonly string[] = []): Promise<string> {
   const hash = createHash('sha256');
   for (const file of files) hash.update(await readFile(file)).update('\0');
@@ -80,14 +80,14 @@ export async function keyOf(files: readonly string[], texts: readonly string[] =
   return hash.digest('hex').slice(0, 12);
 }
 
-/** Only what was made for a key is the cache's to remove. */
+/** The cache removes only directories that were created for a key. */
 const keyInName = /^[^.].*[0-9a-f]{12,}/;
 
 function kindOf(name: string): string {
   return name.replace(/[0-9a-f]{12,}/, '');
 }
 
-/** False if it is not there. */
+/** False if it is missing. */
 async function markUsed(dir: string): Promise<boolean> {
   const now = new Date();
   return utimes(dir, now, now).then(
@@ -96,7 +96,7 @@ async function markUsed(dir: string): Promise<boolean> {
   );
 }
 
-/** Another run may have removed it just now. */
+/** Another run may just have removed it. */
 async function usedAtMs(dir: string): Promise<number> {
   return stat(dir).then(
     ({ mtimeMs }) => mtimeMs,
@@ -104,7 +104,7 @@ async function usedAtMs(dir: string): Promise<number> {
   );
 }
 
-/** What makers left that were killed; a draft begins with the pid of its maker. */
+/** Removes drafts of killed processes; the name of a draft starts with the pid of its process. */
 async function removeAbandonedDrafts(dir: string, names: readonly string[]): Promise<void> {
   for (const name of names) {
     const maker = /^\.(\d+)-/.exec(name)?.[1];

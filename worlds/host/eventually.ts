@@ -1,18 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOf } from '../../src/base/errors.ts';
 
-/** Ample: what works takes a hundredth of it, also on a machine that has much else to do. */
+/** Ample: successful waits take a hundredth of it, even on a busy machine. */
 const defaultTimeoutMs = 180_000;
 
 export interface Patience {
   readonly timeoutMs?: number;
-  /** What a person would look at first if it never happens, such as the tails of logs. */
+  /** What a developer would look at first if it never happens, such as the tails of logs. */
   readonly explain?: () => Promise<string>;
 }
 
 /**
- * Waits until `happened` returns something that is not undefined or false, and returns that. For what a test sees from
- * outside; the reason of the last failure and the explanation are in the error if it takes too long.
+ * Waits until `happened` returns something other than undefined or false, and returns it. For what a test observes from
+ * outside. On a timeout, the error contains the last failure and the explanation.
  */
 export async function eventually<T>(
   what: string,
@@ -34,5 +34,5 @@ export async function eventually<T>(
   }
   const reason = failure === undefined ? '' : `: ${messageOf(failure)}`;
   const story = explain ? `\n${await explain()}` : '';
-  throw new Error(`waited ${timeoutMs / 1000} s, but it is not so that ${what}${reason}${story}`);
+  throw new Error(`timed out after ${timeoutMs / 1000} s waiting until ${what}${reason}${story}`);
 }

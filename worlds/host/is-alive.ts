@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Whether anything is left of a process. A zombie is dead: only its parent has not looked yet. */
+/** Whether a process is alive. A zombie is dead: only its parent has not reaped it yet. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));

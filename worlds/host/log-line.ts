@@ -1,11 +1,11 @@
-/** A line of Moorage's log, as far as tests ask. */
+/** The fields of a line of Moorage's log that tests use. */
 export interface LogLine {
   readonly time: string;
   readonly msg: string;
   readonly socket?: string;
 }
 
-/** Those of a text that are any; a container runtime writes some words of its own before each. */
+/** The log lines in a text; a container runtime puts a prefix before each. */
 export function logLines(text: string): LogLine[] {
   return text.split('\n').flatMap((line) => {
     const [json] = /\{.*"time":.*\}$/.exec(line) ?? [];

@@ -5,7 +5,7 @@ import type { Say } from './progress.ts';
 
 const run = promisify(execFile);
 
-/** Installs those of the Debian packages that are missing. Says which they are where it may not install them. */
+/** Installs missing Debian packages. Without root, the error names them. */
 export async function ensurePackages(packages: readonly string[], say: Say): Promise<void> {
   const missing = await notInstalled(packages);
   if (missing.length === 0) return;
@@ -23,7 +23,7 @@ export async function ensurePackages(packages: readonly string[], say: Say): Pro
   await apt('install', '-y', '--no-install-recommends', ...missing);
 }
 
-/** An install that was killed may still be writing, or have left packages half-way. */
+/** A killed install may still be writing, or have left packages half-installed. */
 async function finishInterruptedInstall(): Promise<true> {
   await run('dpkg', ['--configure', '-a']);
   return true;
@@ -31,7 +31,7 @@ async function finishInterruptedInstall(): Promise<true> {
 
 async function notInstalled(packages: readonly string[]): Promise<string[]> {
   const query = ['-W', '-f', '${Package} ${db:Status-Status}\n', ...packages];
-  // dpkg-query fails if it knows nothing of one of them, and still tells about the others.
+  // dpkg-query fails if it does not know one of them, and still prints the others.
   const listing = await run('dpkg-query', query).then(
     ({ stdout }) => stdout,
     (error: { stdout?: string; message: string }) => {

@@ -1,12 +1,11 @@
-/** Tells what is going on at the moment within a stage; each call replaces the one before. */
+/** Reports the current step of a stage; each call replaces the previous one. */
 export type Say = (detail: string) => void;
 
 const quietIntervalMs = 10_000;
 
 /**
- * Runs one stage of something that takes long, and shows its name, what it is doing and how long it took. On a
- * terminal the line is rewritten in place; elsewhere (a CI log) a line is printed at most every ten seconds. A stage
- * that had nothing to do is not mentioned.
+ * Runs one stage of a long job, and shows its name, its current step and its duration. On a terminal the line is rewritten
+ * in place; elsewhere (a CI log) a line is printed at most every ten seconds. A stage without work is not shown.
  */
 export async function stage<T>(title: string, work: (say: Say) => Promise<T>): Promise<T> {
   const started = performance.now();
@@ -34,7 +33,7 @@ export async function stage<T>(title: string, work: (say: Say) => Promise<T>): P
   }
 }
 
-/** A line that says whose output follows. */
+/** A heading for the output that follows. */
 export function heading(title: string): string {
   return `── ${title} ${'─'.repeat(Math.max(0, 70 - title.length))}`;
 }

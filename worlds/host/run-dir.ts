@@ -6,8 +6,8 @@ import { identityOf, stillRuns } from './process-identity.ts';
 const runs = join(cacheDir, 'runs');
 
 /**
- * A directory for the state of one run, on disk because it holds disk images. It should be removed at the end; what a
- * killed run left behind is removed by the next one.
+ * A directory for the state of one run, on disk because it contains disk images. Remove it at the end; the next run
+ * removes the directories of killed ones.
  */
 export async function newRunDir(kind: string): Promise<string> {
   await mkdir(runs, { recursive: true });
@@ -26,11 +26,11 @@ export async function addOwner(dir: string, pid: number): Promise<void> {
 async function isAbandoned(dir: string): Promise<boolean> {
   const files = (await readdir(dir).catch(() => [])).filter((name) => name.startsWith('owner'));
   const owners = await Promise.all(files.map((name) => readFile(join(dir, name), 'utf8').catch(() => '')));
-  if (owners.length === 0 || owners.includes('')) return false; // being made or removed at this moment
+  if (owners.length === 0 || owners.includes('')) return false; // being created or removed at this moment
   return !(await Promise.all(owners.map(stillRuns))).includes(true);
 }
 
-/** What a killed run started may still be dying, and write to it meanwhile: then the next one removes it. */
+/** Processes of a killed run may still be writing to it: then the next run removes it. */
 async function removeUnlessUsed(dir: string): Promise<void> {
   try {
     await rm(dir, { recursive: true, force: true });

@@ -2,32 +2,32 @@ import type { TestContext } from 'node:test';
 import { command, deviceName } from './inside.ts';
 import { undoAfter } from './undo.ts';
 
-/** The first MiB stays out of it, so that LVM finds its label on the faulty disk only and not on the disk below too. */
+/** The first MiB is left out, so that LVM finds its label only on the faulty disk and not on the disk below it. */
 const offsetSectors = 2048;
 
-/** A disk that works until it is told not to. Use `path` in place of the disk it was made of. */
+/** A disk that works until it is told to break. Use `path` instead of the disk below it. */
 export interface FaultyDisk {
   readonly path: string;
   breakNow(): Promise<void>;
   heal(): Promise<void>;
 }
 
-/** What can go wrong with a disk. Each of these makes a faulty disk that is whole at first and goes after the test. */
+/** Faults of a disk. Each method creates a disk that works at first, and removes it after the test. */
 export const faults = {
-  /** Broken, it fails every read and write at once: a dead disk or a pulled cable. */
+  /** When broken, every read and write fails at once: a dead disk or a pulled cable. */
   error: (t: TestContext, disk: string) => faultyDisk(t, disk, (sectors) => `0 ${sectors} error`),
 
-  /** Broken, it still reads, but writes fail, or are lost although it says they succeeded. */
+  /** When broken, reads work, but writes fail, or are lost although they seem to succeed. */
   flakey: (t: TestContext, disk: string, writes: 'fail' | 'are lost') => {
     const feature = writes === 'fail' ? 'error_writes' : 'drop_writes';
     return faultyDisk(t, disk, (sectors) => `0 ${sectors} flakey ${disk} ${offsetSectors} 0 1 1 ${feature}`);
   },
 
-  /** Broken, every read and write takes this much longer. */
+  /** When broken, every read and write takes this much longer. */
   delay: (t: TestContext, disk: string, delayMs: number) =>
     faultyDisk(t, disk, (sectors) => `0 ${sectors} delay ${disk} ${offsetSectors} ${delayMs}`),
 
-  /** Broken, no read and no write ends before it heals: a controller or a path that hangs. */
+  /** When broken, no read or write ends before it heals: a controller or a path that hangs. */
   hang: async (t: TestContext, disk: string): Promise<FaultyDisk> => {
     const whole = await faultyDisk(t, disk, (sectors) => `0 ${sectors} error`);
     const breakNow = async () => {
@@ -37,7 +37,7 @@ export const faults = {
     return { ...whole, breakNow };
   },
 
-  /** Broken, it reads as before, and every write takes this much longer. */
+  /** When broken, every write takes this much longer, and reads are not affected. */
   slowWrites: (t: TestContext, disk: string, delayMs: number) => {
     const part = `${disk} ${offsetSectors}`;
     return faultyDisk(t, disk, (sectors) => `0 ${sectors} delay ${part} 0 ${part} ${delayMs}`);
@@ -62,7 +62,7 @@ async function faultyDisk(t: TestContext, disk: string, broken: (sectors: number
     path: `/dev/mapper/${name}`,
     heal,
     breakNow: async () => {
-      undoAfter(t, heal); // so that what stands on it by now can be removed
+      undoAfter(t, heal); // so that what was created on it can be removed
       await become(broken(sectors));
     },
   };

@@ -5,7 +5,7 @@ import { undoAfter } from './undo.ts';
 
 const commandTimeoutMs = 180_000;
 
-/** This code was run somewhere else than inside the LVM world. */
+/** The code did not run inside the LVM world. */
 export class NotInLvmWorld extends MoorageError {
   readonly code = 'FailedPrecondition';
   constructor() {
@@ -13,14 +13,14 @@ export class NotInLvmWorld extends MoorageError {
   }
 }
 
-/** The world's disks: block devices that are empty at first, shared by the tests of one file. */
+/** The world's disks: block devices, empty at first, shared by the tests of one file. */
 export function disks(): string[] {
   return fromWorld('LVM_TEST_DISKS').split(' ');
 }
 
 let volumeGroups = 0;
 
-/** A volume group on some of the world's disks, or on faulty disks. It is removed after the test, with all in it. */
+/** A volume group on some of the world's disks, or on faulty disks. It is removed with its contents after the test. */
 export async function volumeGroup(t: TestContext, options: { readonly disks: readonly string[] }): Promise<string> {
   const name = deviceName(`vg${++volumeGroups}`);
   await command('vgcreate', '-y', name, ...options.disks);
@@ -31,12 +31,12 @@ export async function volumeGroup(t: TestContext, options: { readonly disks: rea
   return name;
 }
 
-/** A name for a device or a volume group that nobody else on this kernel uses. */
+/** A unique name on this kernel for a device or a volume group. */
 export function deviceName(name: string): string {
   return `${fromWorld('LVM_TEST_PREFIX')}${name}`;
 }
 
-/** Runs a command of LVM or the like; what it prints, without the white space around it. */
+/** Runs a command, such as one of LVM; returns its trimmed output. */
 export async function command(program: string, ...args: string[]): Promise<string> {
   const { stdout } = await run([program, ...args], { timeoutMs: commandTimeoutMs });
   return stdout.trim();

@@ -5,8 +5,8 @@ import type { Writable } from 'node:stream';
 import { addOwner } from '../host/run-dir.ts';
 
 /**
- * Cleans a world's directory and everything the world made out of it, when told to or when we are gone: it waits for
- * the end of its input, which comes also if this process is killed. There is one way to clean up, so it is always tested.
+ * Removes a world's directory and everything created from it, when told to or when this process ends: it waits for the
+ * end of its input, which comes even if this process is killed. There is only one way to clean up, so it is always tested.
  */
 export class Janitor {
   readonly #process: ChildProcessByStdio<Writable, null, null>;
@@ -19,10 +19,10 @@ export class Janitor {
 
   static async start(dir: string): Promise<Janitor> {
     const script = join(import.meta.dirname, 'janitor.sh');
-    // A session of its own: Ctrl-C must not stop it.
+    // Its own session: Ctrl-C must not stop it.
     const process = spawn('sh', [script, dir], { stdio: ['pipe', 'ignore', 'inherit'], detached: true });
     const janitor = new Janitor(process);
-    if (process.pid) await addOwner(dir, process.pid); // nobody else is to clean where it does
+    if (process.pid) await addOwner(dir, process.pid); // so that no other run cleans this directory
     return janitor;
   }
 

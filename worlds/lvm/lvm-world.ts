@@ -3,16 +3,16 @@ import { MoorageError } from '../../src/base/errors.ts';
 import type { CallOptions, Machine } from '../machine/machine.ts';
 import { startMachine } from './machine-world.ts';
 
-/** A machine with LVM and empty disks, driven from a test on the host, because its power can be cut. */
+/** A machine with LVM and empty disks, controlled by a test on the host, because its power can be cut. */
 export interface LvmWorld {
   readonly machine: Machine;
   /** The names of the disks in the machine. */
   readonly disks: readonly string[];
-  /** Runs a script in the machine that must succeed; what it printed, without the white space around it. */
+  /** Runs a script in the machine that must succeed; returns its trimmed output. */
   readonly sh: (script: string, options?: CallOptions) => Promise<string>;
-  /** Cuts the power; the disks keep what was written to them. */
+  /** Cuts the power; the disks keep written data. */
   readonly powerLoss: () => Promise<void>;
-  /** Boots again on the same disks and brings up the volume groups on them, as a node does at boot. */
+  /** Boots again on the same disks and activates their volume groups, like a node. */
   readonly boot: () => Promise<void>;
 }
 
@@ -20,7 +20,7 @@ class ScriptFailed extends MoorageError {
   readonly code = 'Internal';
 }
 
-/** Made for one test, and gone after it. */
+/** A world for one test, removed after it. */
 export async function lvmWorld(t: TestContext): Promise<LvmWorld> {
   const { machine, disks, close } = await startMachine((line) => t.diagnostic(line));
   t.after(close);

@@ -9,7 +9,7 @@ import { makeDisks, type World, worldEnvironment } from './world.ts';
 const fileTimeoutMs = 15 * 60_000;
 const memoryMb = 512;
 
-/** A machine with empty disks that is on. It goes with `close`, or with this process. */
+/** A running machine with empty disks. It ends with `close`, or with this process. */
 export async function startMachine(
   report: (line: string) => void,
   core?: number,
@@ -46,7 +46,7 @@ export async function startMachine(
   }
 }
 
-/** The world for a host whose kernel has no device mapper, or where we are not root. */
+/** The world for a host without device mapper in its kernel, or without root. */
 export async function machineWorld(report: (line: string) => void, core: number): Promise<World> {
   const { machine, close } = await startMachine(report, core);
   return {

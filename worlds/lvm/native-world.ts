@@ -12,7 +12,7 @@ import { makeDisks, type World, worldEnvironment } from './world.ts';
 
 const quickMs = 60_000;
 
-/** Why LVM cannot be used on this host as it is; undefined if it can. */
+/** Why LVM cannot be used on this host; undefined if it can. */
 export async function whyNotNative(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return 'we are not root';
   try {
@@ -37,7 +37,7 @@ export async function nativeWorld(): Promise<World> {
   const prefix = `moorage${randomBytes(4).toString('hex')}`;
   const close = () => janitor.clean();
   try {
-    await writeFile(join(dir, 'prefix'), `${prefix}\n`); // by which the janitor knows the world's devices
+    await writeFile(join(dir, 'prefix'), `${prefix}\n`); // identifies the world's devices for the janitor
     const disks: string[] = [];
     for (const image of await makeDisks(dir)) {
       const { stdout } = await run(['losetup', '--find', '--show', image], { timeoutMs: quickMs });
@@ -49,7 +49,7 @@ export async function nativeWorld(): Promise<World> {
     const world = { ...worldEnvironment(disks, prefix), LVM_SYSTEM_DIR: lvmDir };
     return {
       async run(argv, env, print) {
-        // Own mounts and processes, which go with the first process; the lock tells the janitor when they are gone.
+        // Its own mount and PID namespaces, which end with their first process; the lock shows the janitor when they are gone.
         const cage = [
           ...['flock', '--no-fork', join(dir, 'lock'), 'setpriv', '--pdeathsig', 'KILL'],
           ...['unshare', '--mount', '--pid', '--fork', '--kill-child=KILL', '--mount-proc', '--'],

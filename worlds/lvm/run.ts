@@ -1,8 +1,8 @@
 /**
  * node worlds/lvm/run.ts [--test-OPTION...] FILE...
  *
- * Runs each test file where real LVM works, in a world of its own: on this kernel if it has device mapper and we are
- * root, else in a machine; as many at a time as there are cores. Output and exit code are those of the tests.
+ * Runs each test file with real LVM in its own world: on this kernel if it has device mapper and the user is root,
+ * otherwise in a machine. One file per core runs at a time. Output and exit code are those of the tests.
  */
 import { availableParallelism } from 'node:os';
 import { messageOf } from '../../src/base/errors.ts';
@@ -20,12 +20,12 @@ if (files.length === 0) {
 }
 
 const obstacle = await whyNotNative();
-if (obstacle) console.error(`tests run in a machine, since here they cannot: ${obstacle}`);
+if (obstacle) console.error(`running tests in a machine, because this host cannot run them: ${obstacle}`);
 const waiting = [...files];
 const cores = Array.from({ length: Math.min(availableParallelism(), files.length) }, (_, core) => core);
 await Promise.all(cores.map(work));
 
-/** Each core has a world at a time: a second one there would only make both slower. */
+/** One world per core: a second one would only slow down both. */
 async function work(core: number): Promise<void> {
   for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
     try {
@@ -40,17 +40,17 @@ async function work(core: number): Promise<void> {
 async function runFile(file: string, core: number): Promise<number> {
   const world = await openWorld(core);
   const printed: Buffer[] = [];
-  // What several files print at once nobody could read.
+  // Interleaved output of several files would be unreadable.
   const print =
     files.length > 1 ? (piece: Buffer) => printed.push(piece) : (piece: Buffer) => process.stdout.write(piece);
   try {
-    // One process for the runner and the file: a machine is slow to start a second one.
+    // One process for the runner and the file: starting a second one is slow in a machine.
     const command = [process.execPath, '--test', '--test-isolation=none', ...options, file];
     const exitCode = await world.run(command, { ...colours(), ...wishes() }, print).finally(() => {
       if (files.length > 1) process.stdout.write(Buffer.concat([Buffer.from(`${heading(file)}\n`), ...printed]));
     });
     if (exitCode !== 0)
-      console.error(`${file} failed in the LVM world; the world's last words:\n${await world.lastWords()}`);
+      console.error(`${file} failed in the LVM world; the world's last log lines:\n${await world.lastWords()}`);
     return exitCode;
   } finally {
     await world.close();
@@ -61,7 +61,7 @@ async function openWorld(core: number): Promise<World> {
   return obstacle ? stage('LVM machine', (say) => machineWorld(say, core)) : nativeWorld();
 }
 
-/** A file whose world broke is one failed test, and looks like one. */
+/** Reports a file whose world broke as one failed test. */
 function asFailure(file: string, why: string): string {
   const indented = why.replaceAll(/^/gm, '  ');
   return `${heading(file)}\nℹ fail 1\n\n✖ failing tests:\n\ntest at ${file}:1:1\n✖ ${file}\n${indented}`;
@@ -71,7 +71,7 @@ function colours(): Record<string, string> {
   return process.stdout.isTTY ? { FORCE_COLOR: '1' } : {};
 }
 
-/** What the person who runs a test asks of it. */
+/** Settings from the user who runs a test. */
 function wishes(): Record<string, string> {
   const wished = Object.entries(process.env).filter(([name]) => name.startsWith('MOORAGE_TEST_'));
   return Object.fromEntries(wished.map(([name, value]) => [name, value ?? '']));

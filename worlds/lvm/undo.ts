@@ -3,8 +3,8 @@ import type { TestContext } from 'node:test';
 const undoing = new WeakMap<TestContext, AsyncDisposableStack>();
 
 /**
- * Has something undone after the test. What was done last is undone first: a volume group goes before the faulty disk
- * it stands on, while node:test itself would run such hooks in the order they were made.
+ * Undoes something after the test, in reverse order: a volume group is removed before the faulty disk below it.
+ * node:test itself would run such hooks in the order of their registration.
  */
 export function undoAfter(t: TestContext, undo: () => Promise<unknown>): void {
   let stack = undoing.get(t);

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 
 /**
- * One of the cores that this process may run on. Kernel and user processes of a machine hand over to each other at every
- * system call, which is quick on one core and 2.5 to 4 times slower across cores: so each machine gets one.
- * Test files that run beside each other begin with different ones.
+ * One of the cores that this process may run on. Kernel and user processes of a machine switch at every system call, which
+ * is fast on one core and 2.5 to 4 times slower across cores, so each machine gets one core.
+ * Test files that run in parallel start with different cores.
  */
 export async function chooseCore(number: number): Promise<number> {
   const worker = Number(process.env['NODE_TEST_WORKER_ID'] ?? 0); // of Node's test runner

@@ -8,8 +8,8 @@ import type { CallOptions, CallResult } from './machine.ts';
 const defaultTimeoutMs = 180_000;
 
 /**
- * Commands for the guest, without any network: what to run and what came of it are files in a directory that host and
- * guest share, and a line on the guest's serial port is the doorbell. Any number of calls run at once.
+ * Runs commands in the guest, without a network: scripts and results are files in a directory that host and guest share,
+ * and a line on the guest's serial port is the doorbell. Any number of calls can run at once.
  */
 export class GuestCalls {
   readonly #machineName: string;
@@ -59,7 +59,7 @@ export class GuestCalls {
       stderr.readOn();
       if (file !== 'exit') return;
       const code = readFileSync(join(dir, 'exit'), 'utf8');
-      if (code.endsWith('\n')) ended.resolve(Number(code)); // else it was made, but not yet written
+      if (code.endsWith('\n')) ended.resolve(Number(code)); // otherwise it was created, but not yet written
     });
     watcher.on('error', ended.reject);
     const onGone = () => ended.reject(signal.reason as Error);

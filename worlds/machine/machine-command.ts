@@ -7,8 +7,8 @@ const lockTimeoutSeconds = 60;
 /**
  * The command that is the machine: a chain of programs, each becoming or starting the next, the kernel last.
  *
- * The kernel runs in a pid namespace of its own, and unless it is detached each link dies with the one before it:
- * nothing outlives whoever started the machine, even if that is killed with SIGKILL. While any link lives, `dir`/lock is held.
+ * The kernel runs in its own PID namespace, and unless detached, each link dies with the one before it: nothing outlives
+ * the process that started the machine, even if SIGKILL ends that. While any link lives, `dir`/lock is held.
  * File descriptor 3 is the serial port's input.
  */
 export function machineCommand(options: MachineOptions, core: number): string[] {
@@ -20,9 +20,9 @@ export function machineCommand(options: MachineOptions, core: number): string[] 
     ...['flock', '--no-fork', '--timeout', String(lockTimeoutSeconds), join(dir, 'lock')],
     ...['taskset', '--cpu-list', String(core)],
     ...(options.enter ?? []),
-    ...dieWithParent, // again, since entering a pid namespace makes a new process
+    ...dieWithParent, // again, because entering a PID namespace creates a new process
     ...['unshare', ...becomeRoot, '--pid', '--fork', '--kill-child=KILL', '--'],
-    // A shell as the namespace's first process: the kernel itself would take no signals there.
+    // A shell is the namespace's first process: the kernel itself would receive no signals there.
     ...['sh', '-c', 'cd "$0" && "$@"; exit', files.kernelDir],
     ...['env', '-i', `LD_LIBRARY_PATH=${files.kernelDir}`, 'TMPDIR=/dev/shm', 'PATH=/usr/bin:/bin', `HOME=${dir}`],
     files.kernel,
@@ -36,11 +36,11 @@ function kernelArguments({ dir, files, disks, memoryMb, tap }: MachineOptions): 
     `mem=${memoryMb}M`,
     ...['root=/dev/root', 'rootfstype=hostfs', 'rootflags=/', 'ro', `init=${join(guestDir, 'init.sh')}`],
     ...['quiet', 'panic=-1', 'noreboot', 'pty.legacy_count=0'],
-    // Measuring which way of computing RAID 6 is fastest would be most of the boot; RAID 6 cannot be used in the guest.
+    // The RAID 6 benchmark would be most of the boot; RAID 6 cannot be used in the guest.
     'initcall_blacklist=raid6_init,raid6_select_algo',
     ...[`uml_dir=${join(dir, 'uml')}/`, 'umid=machine'],
     ...['con=null', 'con0=null,fd:2', 'ssl=null', 'ssl0=fd:3,null'],
-    // t: no discards, which take seconds a GiB on these disks.
+    // t: no discards, which take seconds per GiB on these disks.
     ...disks.map((image, index) => `ubd${index}t=${image}`),
     ...(tap ? [`vec0:transport=tap,ifname=${tap.device},depth=128,gro=1`] : []),
     `machine=${dir}`,

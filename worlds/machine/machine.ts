@@ -14,15 +14,15 @@ import { namespaceInit } from './namespace-init.ts';
 import { assignments, quote } from './quote.ts';
 
 const quickMs = 60_000;
-/** How long a machine may take to go when its owner was killed. */
+/** How long a machine may take to end when its owner was killed. */
 const dyingSeconds = 5;
 const bootTimeoutMs = 180_000;
 const powerOffTimeoutMs = 120_000;
 
-/** How a machine is built. All of it is written below `dir`, so that another process can attach to the machine. */
+/** How a machine is built. It is saved below `dir`, so that another process can attach to the machine. */
 export interface MachineOptions {
   readonly files: MachineFiles;
-  /** Everything the machine keeps is below this directory; it is made if need be and never removed by the machine. */
+  /** The directory of all state of the machine; created if necessary, and never removed by the machine. */
   readonly dir: string;
   readonly name: string;
   readonly memoryMb: number;
@@ -30,24 +30,24 @@ export interface MachineOptions {
   readonly disks: readonly string[];
   /** Host directories that the guest sees and changes live, at the same paths. `dir` is always shared. */
   readonly shares?: readonly string[];
-  /** The tap device that becomes the guest's vec0; `address` is with its prefix length: 10.99.0.11/24. */
+  /** The tap device that becomes the guest's vec0; `address` includes the prefix length: 10.99.0.11/24. */
   readonly tap?: { readonly device: string; readonly address: string; readonly gateway: string };
-  /** Machines of different numbers run on different cores, as far as there are cores. */
+  /** Machines with different numbers run on different cores, if there are enough. */
   readonly cpu?: number;
   /** Environment of the boot script and of every call. */
   readonly env?: Readonly<Record<string, string>>;
   /** A shell script file that the guest runs in the background at each boot; its output goes to `dir`/boot.log. */
   readonly boot?: string;
-  /** Words put before the machine's command, such as nsenter's, to run it in namespaces made by someone else. */
+  /** A prefix of the machine's command, such as nsenter, to run it in existing namespaces. */
   readonly enter?: readonly string[];
-  /** Lets the machine outlive this process. Without it, it dies with us, whatever kills us. */
+  /** Lets the machine outlive this process. Otherwise it dies with this process, whatever kills that. */
   readonly detached?: boolean;
 }
 
 export interface CallOptions {
-  /** After this the command and all it started are killed and the call fails; three minutes if not given. */
+  /** After this time the command and its processes are killed and the call fails; three minutes by default. */
   readonly timeoutMs?: number;
-  /** Called with each piece of output as it comes, in addition to what is returned. */
+  /** Called with each piece of output as it arrives, in addition to what is returned. */
   readonly onStdout?: (piece: Buffer) => void;
   readonly onStderr?: (piece: Buffer) => void;
 }
@@ -56,23 +56,23 @@ export interface CallResult {
   readonly stdout: string;
   readonly stderr: string;
   readonly exitCode: number;
-  /** Standard output as it was, for what is no text. */
+  /** Raw standard output, for binary data. */
   readonly stdoutBytes: Buffer;
 }
 
-/** One time that the machine is on: from its start until it is really gone. */
+/** One run of the machine: from its start until its last process is gone. */
 interface Session {
   /** The first process of the machine's command. */
   readonly pid: number;
-  /** Our child that ends with the machine: its first process, or one that waits for its lock. */
+  /** Our child process that ends with the machine: its first process, or one that waits for its lock. */
   readonly child: ChildProcess;
   readonly gone: Promise<void>;
   readonly goneSignal: AbortSignal;
 }
 
 /**
- * A User-Mode-Linux machine: a whole kernel with device mapper as an ordinary process, on disks that are image files.
- * It sees the host's files copy-on-write, so a checkout runs inside as it is. It needs no root.
+ * A User-Mode-Linux machine: a complete kernel with device mapper as an ordinary process, with image files as disks.
+ * It sees the host's files copy-on-write, so a checkout runs inside unchanged. It needs no root.
  */
 export class Machine {
   readonly name: string;
@@ -95,7 +95,7 @@ export class Machine {
     refuseUnspeakable([dir, guestDir, options.files.toolsDir, ...options.disks, ...(options.shares ?? [])]);
     await mkdir(join(dir, 'calls'), { recursive: true });
     if (await machine.#lockIsHeld(dyingSeconds)) {
-      throw new InvalidInput(`a machine runs in ${dir} already; attach to it and power it off first`);
+      throw new InvalidInput(`a machine is already running in ${dir}; attach to it and power it off first`);
     }
     await writeFile(join(dir, 'machine.json'), JSON.stringify(options));
     await writeFile(
@@ -117,7 +117,7 @@ export class Machine {
     return machine;
   }
 
-  /** The machine that lives in `dir`, running or not, perhaps started by another process. */
+  /** The machine in `dir`, running or not, perhaps started by another process. */
   static async attach(dir: string): Promise<Machine> {
     const machine = new Machine(JSON.parse(await readFile(join(dir, 'machine.json'), 'utf8')) as MachineOptions);
     if (await machine.#lockIsHeld(0)) {
@@ -128,20 +128,20 @@ export class Machine {
     return machine;
   }
 
-  /** Whether it is on, by what this object saw last. */
+  /** Whether it is on, as far as this object knows. */
   get running(): boolean {
     return this.#session !== undefined;
   }
 
-  /** Resolves when the machine is really gone: its disks and its tap are free. Resolved already when it is off. */
+  /** Resolves when the machine is gone, and its disks and its tap are free. Already resolved when it is off. */
   get exited(): Promise<void> {
     return this.#session ? this.#waitUntilGone(this.#session) : Promise.resolve();
   }
 
-  /** Boots; resolves when the guest takes calls. The boot script runs from then on. */
+  /** Boots; resolves when the guest accepts calls. The boot script runs from then on. */
   async start(): Promise<void> {
-    if (this.#session) throw new InvalidInput(`machine ${this.name} is on already; power it off first`);
-    // What an earlier boot left: its own notes would mislead the new kernel, and its calls are lost.
+    if (this.#session) throw new InvalidInput(`machine ${this.name} is already on; power it off first`);
+    // Files of an earlier boot: its state would mislead the new kernel, and its calls are lost.
     await Promise.all(
       ['ready', 'uml', 'calls', 'boot.log'].map((name) => rm(join(this.dir, name), { recursive: true, force: true })),
     );
@@ -150,13 +150,10 @@ export class Machine {
     const ready = Promise.withResolvers<void>();
     const watcher = watch(this.dir, (_event, file) => file === 'ready' && ready.resolve());
     watcher.on('error', ready.reject);
-    const deadline = setTimeout(
-      () => ready.reject(new Error(`it was not ready within ${bootTimeoutMs} ms`)),
-      bootTimeoutMs,
-    );
+    const deadline = setTimeout(() => ready.reject(new Error(`not ready within ${bootTimeoutMs} ms`)), bootTimeoutMs);
     try {
       const { goneSignal } = await this.#spawn();
-      goneSignal.addEventListener('abort', () => ready.reject(new Error('it switched itself off')));
+      goneSignal.addEventListener('abort', () => ready.reject(new Error('it powered off by itself')));
       await ready.promise;
     } catch (error) {
       await this.powerLoss();
@@ -167,11 +164,11 @@ export class Machine {
     }
   }
 
-  /** Pulls the plug: what the guest had not yet written to its disks is lost. */
+  /** Cuts the power: what the guest has not yet written to its disks is lost. */
   async powerLoss(): Promise<void> {
     const session = this.#session;
     if (!session) return;
-    // The namespace's first process goes last: when its parents end, every process of the machine has ended.
+    // The namespace's first process ends last: when its parents end, every process of the machine has ended.
     kill((await namespaceInit(session.pid)) ?? session.pid);
     await this.#waitUntilGone(session);
   }
@@ -193,7 +190,7 @@ export class Machine {
     try {
       return await this.#calls.run(script, options, session.goneSignal);
     } catch (error) {
-      // Nobody listens at its door any more, or has left it just now.
+      // The guest no longer listens, or stopped just now.
       const isDeaf = ['ENXIO', 'EPIPE'].includes((error as NodeJS.ErrnoException).code ?? '');
       if (session.goneSignal.aborted || isDeaf) {
         throw new MachineOff(this.name, script, await this.console());
@@ -202,7 +199,7 @@ export class Machine {
     }
   }
 
-  /** Runs one command, each word passed as it is. */
+  /** Runs one command, with unchanged arguments. */
   async run(argv: readonly string[], options: CallOptions = {}): Promise<CallResult> {
     return this.sh(`exec ${argv.map(quote).join(' ')}`, options);
   }
@@ -224,10 +221,10 @@ export class Machine {
   async #spawn(): Promise<Session> {
     const [program = '', ...words] = machineCommand(this.#options, await chooseCore(this.#options.cpu ?? 0));
     const log = openSync(join(this.dir, 'console.log'), 'w');
-    const doorbell = openSync(join(this.dir, 'doorbell'), 'r+'); // for writing too, so that the guest never sees its end
+    const doorbell = openSync(join(this.dir, 'doorbell'), 'r+'); // for writing too, so that the guest never reads end of file
     let child: ChildProcess;
     try {
-      // A session of its own: Ctrl-C in a terminal is for whoever runs the machine, not for the machine.
+      // Its own session: Ctrl-C in a terminal is for the process that runs the machine, not for the machine.
       child = spawn(program, words, { stdio: ['ignore', log, log, doorbell], detached: true });
       await once(child, 'spawn');
     } finally {
@@ -250,7 +247,7 @@ export class Machine {
       controller.abort();
     });
     this.#session = { pid, child, gone, goneSignal: controller.signal };
-    child.unref(); // a machine that is merely on keeps nobody from ending
+    child.unref(); // a running machine does not keep this process alive
     return this.#session;
   }
 
@@ -259,7 +256,7 @@ export class Machine {
     await session.gone;
   }
 
-  /** Whether somebody still holds the lock after waiting for it this long. */
+  /** Whether the lock is still held after waiting this long. */
   async #lockIsHeld(waitSeconds: number): Promise<boolean> {
     const conflict = 75;
     const lock = join(this.dir, 'lock');
@@ -274,18 +271,18 @@ export class Machine {
     }
   }
 
-  /** Every process of a machine holds its lock, so who gets the lock knows that all of them are gone. */
+  /** Every process of a machine holds its lock, so whoever gets the lock knows that all of them are gone. */
   #waitForLock(): ChildProcess {
     const words = ['--pdeathsig', 'KILL', 'flock', join(this.dir, 'lock'), 'true'];
     return spawn('setpriv', words, { stdio: 'ignore' });
   }
 }
 
-/** The kernel's command line and its mount options cannot quote. */
+/** The kernel's command line and mount options support no quoting. */
 function refuseUnspeakable(paths: readonly string[]): void {
   const bad = paths.find((path) => /[\s,"]/.test(path));
   if (bad)
     throw new InvalidInput(
-      `a machine cannot use ${bad}: the path has a space, a comma or a quote; use another directory`,
+      `a machine cannot use ${bad}: the path contains a space, a comma or a quote; use another directory`,
     );
 }

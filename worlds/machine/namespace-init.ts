@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-/** The first descendant of a process that is the first process of a pid namespace of its own, as we number it. */
+/** The pid, as seen from here, of the first descendant that is the first process of its own PID namespace. */
 export async function namespaceInit(pid: number): Promise<number | undefined> {
   for (let candidate: number | undefined = pid; candidate; candidate = await onlyChild(candidate)) {
     const status = await readFile(`/proc/${candidate}/status`, 'utf8').catch(() => '');

@@ -1,9 +1,9 @@
-/** A word that a POSIX shell reads back as it is. */
+/** Quotes a word for a POSIX shell. */
 export function quote(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Lines of NAME='value', to be sourced by a shell. */
+/** Lines of NAME='value' for a shell to source. */
 export function assignments(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
     .map(([name, value]) => `${name}=${quote(value)}\n`)
