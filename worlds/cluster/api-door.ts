@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Namespaces } from './namespaces.ts';
 
-/** Lets the host reach an address inside the namespaces, on a port of its own loopback; returns that port. */
+/** Makes an address inside the namespaces reachable on a loopback port of the host; returns that port. */
 export async function openDoor(namespaces: Namespaces, inside: { host: string; port: number }): Promise<number> {
   const listener = createServer();
   listener.listen(0, '127.0.0.1');

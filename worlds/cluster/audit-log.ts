@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { newRunDir } from '../host/run-dir.ts';
 
-/** One request, as far as it matters here; whoever lists or watches one object by its name has named it. */
+/** The relevant fields of a request; a list or watch of one object by its name counts as a request with that name. */
 export interface AuditEntry {
   readonly verb: string;
   readonly userAgent?: string;
@@ -18,7 +18,7 @@ export interface AuditEntry {
   readonly responseStatus?: { readonly code?: number; readonly message?: string };
 }
 
-/** What the API server writes down of every request of a namespace's ServiceAccounts. */
+/** The API server's audit log of all requests of a namespace's ServiceAccounts. */
 export class AuditLog {
   readonly apiServerFlags: readonly string[];
   readonly #dir: string;
@@ -28,7 +28,7 @@ export class AuditLog {
     this.apiServerFlags = [`--audit-policy-file=${policyIn(dir)}`, `--audit-log-path=${logIn(dir)}`];
   }
 
-  /** To be made before the API server, which takes the flags at its start. */
+  /** Create it before the API server, which reads the flags at its start. */
   static async create(namespace: string): Promise<AuditLog> {
     const dir = await newRunDir('audit');
     const policy = {
@@ -42,7 +42,7 @@ export class AuditLog {
   }
 
   async entries(): Promise<readonly AuditEntry[]> {
-    const lines = (await readFile(logIn(this.#dir), 'utf8')).split('\n').slice(0, -1); // the last may still be written
+    const lines = (await readFile(logIn(this.#dir), 'utf8')).split('\n').slice(0, -1); // the last line may be incomplete
     return lines.map((line) => JSON.parse(line) as AuditEntry);
   }
 

@@ -20,12 +20,12 @@ const kubernetesPrograms = [
   'kubectl',
 ] as const;
 
-/** One program, from a module of ours that pins all it is made of. */
+/** One program, from a module of ours that pins its dependencies. */
 interface Source {
   readonly version: string;
   /** A directory below `binaries`. */
   readonly module: string;
-  /** Its main package, as seen from the module. */
+  /** Its main package, relative to the module. */
   readonly package: string;
 }
 
@@ -59,17 +59,17 @@ const sanity: Source = { version: 'v5.6.0', module: 'csi-sidecars', package: `${
 
 export type Sidecar = keyof typeof sidecars;
 
-/** Paths of the programs that a cluster is made of. */
+/** Paths of the programs of a cluster. */
 export interface Binaries {
   readonly kubernetes: Readonly<Record<(typeof kubernetesPrograms)[number], string>>;
   readonly sidecars: Readonly<Record<Sidecar, string>>;
-  /** A directory of manifests: what the snapshot-controller has to find in the API, and what it may do there. */
+  /** A directory with the snapshot-controller's CRDs and RBAC manifests. */
   readonly snapshotManifests: string;
   /** A directory to put on PATH. */
   readonly dir: string;
 }
 
-/** Compiles Kubernetes and the CSI sidecars unless that was done before: about ten minutes on two cores, once. */
+/** Compiles Kubernetes and the CSI sidecars on first use: about ten minutes on two cores. */
 export async function ensureBinaries(): Promise<Binaries> {
   const kube = await ensureKubernetes();
   const programs: [string, string][] = [];
@@ -84,7 +84,7 @@ export async function ensureBinaries(): Promise<Binaries> {
   };
 }
 
-/** The tests that every CSI driver has to pass. */
+/** csi-sanity, the conformance tests of CSI drivers. */
 export function ensureCsiSanity(): Promise<string> {
   return ensureProgram('csi-sanity', sanity);
 }
@@ -94,7 +94,7 @@ export function ensureHelm(): Promise<string> {
   return ensureProgram('helm', helm);
 }
 
-/** One program that is all of Kubernetes, by the name that it is called by. */
+/** One program that contains all of Kubernetes, and acts by the name it is called by. */
 async function ensureKubernetes(): Promise<string> {
   const module = join(modules, 'kube');
   const variables = versionVariables();
@@ -117,7 +117,7 @@ async function ensureProgram(program: string, source: Source): Promise<string> {
   return join(dir, program);
 }
 
-/** They come with the modules that the snapshotter is made of. */
+/** They are part of the snapshotter's modules. */
 async function ensureSnapshotManifests(): Promise<string> {
   const module = join(modules, sidecars['csi-snapshotter'].module);
   return cached(`snapshot-manifests-${await keyOf(pins(module))}`, async (dir) => {
@@ -143,11 +143,11 @@ async function build(name: string, program: GoProgram): Promise<void> {
 
 async function requireGo(): Promise<void> {
   await run('go', ['version']).catch((error: Error) => {
-    throw new Error(`Go is needed to build the test cluster, and 'go version' failed: ${error.message}`);
+    throw new Error(`building the test cluster needs Go, but 'go version' failed: ${error.message}; install Go`);
   });
 }
 
-/** What Kubernetes' own build sets, so that its programs know their version. */
+/** The version variables that Kubernetes' own build sets. */
 function versionVariables(): Record<string, string> {
   const [major, minor] = kubernetesVersion.slice(1).split('.');
   const values = { gitVersion: kubernetesVersion, gitMajor: major, gitMinor: minor, gitTreeState: 'clean' };

@@ -12,7 +12,7 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** The cluster's certificate authority, and the files that it issues, all in one directory. */
+/** The cluster's certificate authority and the files that it issues, all in one directory. */
 export class CertificateAuthority {
   readonly dir: string;
   readonly certificate: string;
@@ -35,7 +35,7 @@ export class CertificateAuthority {
     return this.#issue(name, subject, 'clientAuth', []);
   }
 
-  /** A kubeconfig file for the user in the subject (CN is the name, O the group), with everything inside it. */
+  /** A self-contained kubeconfig file for the user in the subject (CN is the name, O the group). */
   async kubeconfig(name: string, subject: string, server: string): Promise<string> {
     const { certificate, key } = await this.client(name, subject);
     const base64 = async (file: string) => (await readFile(file)).toString('base64');
@@ -59,7 +59,7 @@ export class CertificateAuthority {
     return file;
   }
 
-  /** The keys with which the API server signs and checks ServiceAccount tokens. */
+  /** The keys that the API server uses to sign and verify ServiceAccount tokens. */
   async serviceAccountKeys(): Promise<{ publicKey: string; privateKey: string }> {
     const pair = generateKeyPairSync('ec', {
       namedCurve: 'P-256',

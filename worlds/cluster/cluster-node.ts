@@ -14,7 +14,7 @@ import { createTap, network, setPlugged } from './network.ts';
 import { copySystemDisk, createDisk, guestScripts } from './system-disk.ts';
 
 export const volumeGroup = 'local';
-/** A second volume group, all of it for a thin pool. */
+/** A second volume group, used only for a thin pool. */
 export const thin = { volumeGroup: 'local-thin', pool: 'pool' } as const;
 const lvmDiskBytes = 4 * 2 ** 30;
 
@@ -33,7 +33,7 @@ export interface ClusterNodeOptions {
 
 /**
  * A node of the cluster: a machine with its own kernel, two disks in a volume group, one for a thin pool, containerd and a kubelet.
- * What happens to nodes in real life happens to it on demand.
+ * Tests can cut its power or its network, and wipe its disks.
  */
 export class ClusterNode {
   readonly name: string;
@@ -92,12 +92,12 @@ export class ClusterNode {
     return new ClusterNode(options, machine, disks);
   }
 
-  /** Switches it on, with new disks if it has none, and waits until Kubernetes calls it Ready. */
+  /** Starts it, with new disks if it has none, and waits until it is Ready. */
   async boot(): Promise<void> {
     const before = await this.#status();
     await this.#ensureDisks();
     await this.machine.start();
-    // A node that was only killed a moment ago still counts as Ready: its boot id tells one boot from another.
+    // A node that was just killed still counts as Ready: its boot ID distinguishes the boots.
     await this.#until('it is Ready', (now) => now?.ready === 'True' && now.bootId !== before?.bootId);
   }
 
@@ -106,13 +106,13 @@ export class ClusterNode {
     await this.machine.powerLoss();
   }
 
-  /** Power loss, and the disks are gone too. */
+  /** Power loss with the loss of all disks. */
   async wipe(): Promise<void> {
     await this.machine.powerLoss();
     for (const disk of [...this.#disks.lvm, this.#disks.system]) await rm(disk, { force: true });
   }
 
-  /** Switches it off in good order. */
+  /** Shuts it down cleanly. */
   async powerOff(): Promise<void> {
     await this.machine.powerOff();
   }
@@ -126,7 +126,7 @@ export class ClusterNode {
     await setPlugged(this.#options.namespaces, this.#options.index, true);
   }
 
-  /** Runs a script on the node as root and returns what it printed; it also works while the network is cut. */
+  /** Runs a script on the node as root and returns its output; works without the network too. */
   async shell(script: string, options?: CallOptions): Promise<string> {
     const result = await this.machine.sh(script, options);
     if (result.exitCode !== 0) {
@@ -139,7 +139,7 @@ export class ClusterNode {
     await this.#until(`it is ${state}`, (now) => now !== undefined && (now.ready === 'True') === (state === 'Ready'));
   }
 
-  /** The last lines of what went on inside. */
+  /** The last lines of its logs. */
   async tail(): Promise<string> {
     const logs = ['kubelet.log', 'containerd.log'].map(async (file) => {
       const text = await readFile(join(this.machine.dir, file), 'utf8').catch(() => '');
@@ -177,7 +177,7 @@ interface NodeStatus {
   readonly ready: string;
 }
 
-/** What the kubelet needs to speak to the API server and to be spoken to. */
+/** The credentials that the kubelet needs as a client and as a server. */
 async function issueCredentials(plane: ControlPlane, name: string, address: string, dir: string): Promise<void> {
   const subject = `/O=system:nodes/CN=system:node:${name}`;
   const [kubeconfig, serving] = await Promise.all([

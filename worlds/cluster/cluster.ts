@@ -19,7 +19,7 @@ import { Namespaces } from './namespaces.ts';
 import { createBridge } from './network.ts';
 import { ensureSystemDisk } from './system-disk.ts';
 
-/** Requests under way at a time where thousands are to be made. */
+/** Concurrent requests when thousands are needed. */
 const atOnce = 50;
 
 const controlPlanePackages = ['iproute2', 'util-linux', 'openssl'];
@@ -29,22 +29,22 @@ export interface ClusterOptions {
   readonly nodes: number;
   readonly memoryMb?: number;
   readonly apiServerFlags?: readonly string[];
-  /** Where it keeps its state, and that it goes on when this process ends. Otherwise it lives and ends with us. */
+  /** The directory of its state, for a cluster that outlives this process. Without it, the cluster ends with this process. */
   readonly keepIn?: string;
 }
 
-/** What tells its last lines. */
+/** Something with a log. */
 export interface Log {
   tail(): Promise<string>;
 }
 
-/** What the machines of all nodes start from; quick once it was made. */
+/** The files that the machines of all nodes start from; fast once they exist. */
 interface NodeParts {
   readonly machineFiles: MachineFiles;
   readonly systemDisk: string;
 }
 
-/** All that clusters are made of, for whoever starts several at once: what is missing would be made several times. */
+/** Builds all parts of clusters, for callers that start several at once: otherwise each would build the missing ones. */
 export async function ensureClusterParts(): Promise<void> {
   requireHost();
   await ensureNodeParts(await ensureControlPlaneParts());
@@ -61,7 +61,7 @@ async function ensureNodeParts({ sidecars }: Binaries): Promise<NodeParts> {
   return { machineFiles, systemDisk: await ensureSystemDisk(machineFiles, sidecars) };
 }
 
-/** A cluster for a test (or for all tests of a file, with node:test's own `after`), gone when the test ends. */
+/** A cluster for a test (or for all tests of a file, with node:test's own `after`), removed when the test ends. */
 export async function startCluster(
   test: { after(fn: () => Promise<void>): void },
   options: ClusterOptions,
@@ -71,16 +71,16 @@ export async function startCluster(
   return cluster;
 }
 
-/** A real Kubernetes cluster: a control plane in namespaces of its own, and nodes that are machines of their own. */
+/** A real Kubernetes cluster: a control plane in its own namespaces, and a machine for each node. */
 export class Cluster {
   readonly dir: string;
   readonly binaries: Binaries;
   readonly namespaces: Namespaces;
   readonly controlPlane: ControlPlane;
   readonly kubectl: Kubectl;
-  /** Our own client, as an administrator. */
+  /** Our own client, with administrator rights. */
   readonly kube: KubeClient;
-  /** Whoever adds to them what runs on the cluster finds its last lines in the messages of errors. */
+  /** Programs on the cluster; errors include their last log lines. */
   readonly components: Log[];
   readonly #options: ClusterOptions;
   readonly #nodes = new Map<string, ClusterNode>();
@@ -106,7 +106,7 @@ export class Cluster {
   static async start(options: ClusterOptions): Promise<Cluster> {
     requireHost();
     const binaries = await ensureControlPlaneParts();
-    if (options.nodes > 0) await ensureNodeParts(binaries); // now, as it shows its progress
+    if (options.nodes > 0) await ensureNodeParts(binaries); // now, because it shows its progress
     const dir = options.keepIn ?? (await newRunDir('cluster'));
     await mkdir(dir, { recursive: true });
     const namespaces = await Namespaces.create(dir, { outlivesUs: options.keepIn !== undefined });
@@ -129,13 +129,13 @@ export class Cluster {
     }
   }
 
-  /** Ends the cluster whose state is in `dir`, whoever started it and however far it came, and forgets its state. */
+  /** Ends the cluster whose state is in `dir`, whoever started it and even if it is incomplete, and removes its state. */
   static async end(dir: string): Promise<void> {
     await Namespaces.end(dir);
     await rm(dir, { recursive: true, force: true, maxRetries: 5 }); // the last processes may still be dying
   }
 
-  /** Of an administrator, usable on the host. */
+  /** An administrator's kubeconfig for the host. */
   get kubeconfig(): string {
     return this.controlPlane.kubeconfig;
   }
@@ -152,10 +152,10 @@ export class Cluster {
     return [...this.#nodes.values()];
   }
 
-  /** By its whole name or its letter. */
+  /** By its full name or its letter. */
   node(name: string): ClusterNode {
     const node = this.#nodes.get(name) ?? this.#nodes.get(`node-${name}`);
-    if (!node) throw new Error(`there is no node ${name}, only ${[...this.#nodes.keys()].join(', ')}`);
+    if (!node) throw new Error(`no node ${name}; the nodes are ${[...this.#nodes.keys()].join(', ')}`);
     return node;
   }
 
@@ -165,7 +165,7 @@ export class Cluster {
     return node;
   }
 
-  /** Makes Node objects that no machine stands behind: enough for what only reads them, and cheap by the thousand. */
+  /** Creates Node objects without machines: enough for programs that only read them, and cheap by the thousand. */
   async registerNodes(count: number): Promise<void> {
     const names = Array.from({ length: count }, (_, index) => `registered-${index}`);
     const register = (name: string) =>
@@ -178,7 +178,7 @@ export class Cluster {
     for (let done = 0; done < count; done += atOnce) await Promise.all(names.slice(done, done + atOnce).map(register));
   }
 
-  /** What the components said last, for the message of an error. */
+  /** The last log lines of the components, for error messages. */
   async tails(): Promise<string> {
     const parts = [...this.components, ...this.nodes];
     return (await Promise.all(parts.map((part) => part.tail()))).join('\n');
@@ -211,14 +211,14 @@ export class Cluster {
   }
 }
 
-/** Says at once what a machine lacks, rather than failing somewhere in the middle. */
+/** Fails early with everything that the host lacks. */
 export function requireHost(): void {
   const lacking: string[] = [];
   if (process.getuid?.() !== 0) lacking.push('root (for network namespaces and taps)');
   if (!existsSync('/dev/net/tun')) lacking.push('/dev/net/tun (load the tun module)');
   if (lacking.length > 0) {
     throw new Error(
-      `a cluster needs ${lacking.join(' and ')}; unit tests and the LVM world (npm run test:unit, npm run test:lvm) run without`,
+      `a cluster needs ${lacking.join(' and ')}; unit tests and the LVM world (npm run test:unit, npm run test:lvm) do not need it`,
     );
   }
 }

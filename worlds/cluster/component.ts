@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Namespaces, onlyChild } from './namespaces.ts';
 
-/** One program of the cluster, running in its namespaces: started, stopped, paused and killed as a test likes. */
+/** One program of the cluster, in its namespaces. Tests can start, stop, pause and kill it. */
 export class Component {
   readonly name: string;
   readonly logFile: string;
@@ -37,7 +37,7 @@ export class Component {
     return onlyChild(this.#process.pid);
   }
 
-  /** Stops its clock: connections stay open and nothing answers. */
+  /** Pauses it: connections stay open and nothing answers. */
   async pause(): Promise<void> {
     process.kill(await this.pid(), 'SIGSTOP');
   }
@@ -50,19 +50,19 @@ export class Component {
   /** Resolves when it is gone. */
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     if (!this.#process || this.#process.exitCode !== null || this.#process.signalCode !== null) return;
-    this.#process.ref(); // or nothing would keep us waiting
+    this.#process.ref(); // otherwise nothing would keep this process alive
     const exited = once(this.#process, 'exit');
     process.kill(await this.pid(), signal);
     this.#resumeParent();
     await exited;
   }
 
-  /** nsenter stops itself when its child is stopped, and then does not see the end of it either. */
+  /** nsenter pauses itself with its child, and then does not notice its end. */
   #resumeParent(): void {
     this.#process?.kill('SIGCONT');
   }
 
-  /** Its last lines, for the message of an error. */
+  /** Its last log lines, for error messages. */
   async tail(lines = 15): Promise<string> {
     const text = await readFile(this.logFile, 'utf8').catch(() => '');
     return `--- ${this.name}\n${text.trimEnd().split('\n').slice(-lines).join('\n')}`;

@@ -13,10 +13,10 @@ const etcdUrl = 'http://127.0.0.1:2379';
 const etcdPeerUrl = 'http://127.0.0.1:2380';
 const apiServerUrl = `https://${network.apiServer.host}:${network.apiServer.port}`;
 
-/** Less than Kubernetes' own 50, so that tests need not wait so long for a node to be NotReady. */
+/** Less than Kubernetes' default of 50, so that tests wait less for a node to be NotReady. */
 const nodeGraceSeconds = 20;
 
-/** etcd, API server, controller manager and scheduler, as a real cluster has them. */
+/** etcd, API server, controller manager and scheduler, as in a real cluster. */
 export class ControlPlane {
   readonly authority: CertificateAuthority;
   /** For programs in the cluster's namespaces and on its nodes. */
@@ -25,7 +25,7 @@ export class ControlPlane {
   readonly apiServer: Component;
   readonly controllerManager: Component;
   readonly scheduler: Component;
-  /** Of an administrator, for programs on the host. */
+  /** An administrator's kubeconfig for programs on the host. */
   readonly kubeconfig: string;
   readonly #doorPort: number;
 
@@ -70,7 +70,7 @@ export class ControlPlane {
       component('etcd', [
         kubernetes.etcd,
         `--data-dir=${join(dir, 'etcd')}`,
-        '--unsafe-no-fsync', // a test cluster's etcd is never asked to survive a power loss of the host
+        '--unsafe-no-fsync', // a test cluster's etcd need not survive a power loss of the host
         '--log-level=warn',
         `--listen-client-urls=${etcdUrl}`,
         `--advertise-client-urls=${etcdUrl}`,
@@ -97,8 +97,8 @@ export class ControlPlane {
         '--service-account-issuer=https://kubernetes.default.svc',
         '--authorization-mode=Node,RBAC',
         '--enable-admission-plugins=NodeRestriction',
-        '--enable-aggregator-routing', // reaches webhooks by their pods' addresses: there is no kube-proxy
-        '--runtime-config=storage.k8s.io/v1beta1=true', // where the sidecars of today look for VolumeAttributesClasses
+        '--enable-aggregator-routing', // calls webhooks at their pods' addresses, because there is no kube-proxy
+        '--runtime-config=storage.k8s.io/v1beta1=true', // current sidecars look for VolumeAttributesClasses there
         '--allow-privileged',
         '--profiling=false',
         ...apiServerFlags,
@@ -128,7 +128,7 @@ export class ControlPlane {
     plane.etcd.start();
     plane.apiServer.start();
     await plane.whenReady();
-    // These two would back off for seconds if they came before the API server.
+    // These two would back off for seconds if they started before the API server.
     plane.controllerManager.start();
     plane.scheduler.start();
     return plane;
@@ -138,7 +138,7 @@ export class ControlPlane {
     return [this.etcd, this.apiServer, this.controllerManager, this.scheduler];
   }
 
-  /** Resolves when the API server answers that it is ready, at the start or after a test has killed it. */
+  /** Resolves when the API server is ready, at the start or after a test has killed it. */
   async whenReady(): Promise<void> {
     await eventually('the API server is ready', () => this.#answersReady(), {
       explain: async () => (await Promise.all([this.etcd.tail(), this.apiServer.tail()])).join('\n'),

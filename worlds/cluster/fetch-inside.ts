@@ -7,7 +7,7 @@ const script = `
   const answer = await fetch(url, { headers: token ? { authorization: 'Bearer ' + token } : {} });
   console.log(answer.status, await answer.text());`;
 
-/** Status and body of what a client in the cluster's network gets that cannot verify certificates, as the kubelet's probes cannot. */
+/** Status and body of a request from the cluster's network that, like the kubelet's probes, verifies no certificate. */
 export async function fetchInside({ enter }: Namespaces, url: string, token = ''): Promise<string> {
   const node = [process.execPath, '--no-warnings', '--input-type=module', '--eval', script, url, token];
   const [command = '', ...words] = [...enter, ...node];

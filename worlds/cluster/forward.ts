@@ -1,6 +1,6 @@
-// forward.ts HOST PORT: accepts connections on the listening socket it was given as file descriptor 3, and passes them
-// on to HOST:PORT. It runs in the cluster's network namespace while its socket belongs to the host's: the one way
-// through, which needs no interface, no route and no address of the host.
+// forward.ts HOST PORT: accepts connections on the listening socket of file descriptor 3, and forwards them to HOST:PORT.
+// It runs in the cluster's network namespace while its socket belongs to the host's. This is the only connection between
+// them, and needs no interface, route or address of the host.
 import { connect, createServer } from 'node:net';
 
 const [host = '', port = ''] = process.argv.slice(2);

@@ -5,25 +5,25 @@ import { duration, type Say } from '../host/progress.ts';
 
 const run = promisify(execFile);
 
-/** No -trimpath: it would make builds of two modules share no cache. */
+/** No -trimpath: it would keep the builds of two modules from sharing a cache. */
 const goEnvironment = { GOFLAGS: '-buildvcs=false', CGO_ENABLED: '0', GOTOOLCHAIN: 'local' };
 
 export interface GoProgram {
   /** The directory of the module. */
   readonly module: string;
-  /** The main package, as seen from the module. */
+  /** The main package, relative to the module. */
   readonly package: string;
   readonly output: string;
-  /** Values set at link time, by the full name of the variable. */
+  /** Values set at link time, keyed by the full name of the variable. */
   readonly variables: Readonly<Record<string, string>>;
 }
 
-/** Compiles a Go program, telling how far it has come and how long the rest will take. */
+/** Compiles a Go program, and reports progress and remaining time. */
 export async function goBuild(program: GoProgram, say: Say): Promise<void> {
   const options = { cwd: program.module, env: { ...process.env, ...goEnvironment }, maxBuffer: 64 << 20 };
   say('fetching modules');
   await run('go', ['mod', 'download'], options);
-  say('looking what is to be compiled');
+  say('listing packages to compile');
   const todo = await stalePackages(program.package, options);
   const total = sum(todo.values());
   const started = performance.now();
@@ -47,14 +47,14 @@ export async function goBuild(program: GoProgram, say: Say): Promise<void> {
   if (code !== 0) throw new Error(`go build of ${program.package} failed:\n${others.slice(-20).join('\n')}`);
 }
 
-/** Where Go keeps the sources of a module that `from` requires. */
+/** The source directory of a module that `from` requires. */
 export async function moduleDir(from: string, name: string): Promise<string> {
   const options = { cwd: from, env: { ...process.env, ...goEnvironment } };
   await run('go', ['mod', 'download', name], options);
   return (await run('go', ['list', '-m', '-f', '{{.Dir}}', name], options)).stdout.trim();
 }
 
-/** Every package that is not in Go's cache, with the number of its files: a fair measure of its share of the work. */
+/** Every package that is not in Go's cache, with the number of its files as an estimate of its work. */
 async function stalePackages(name: string, options: object): Promise<Map<string, number>> {
   const format = '{{if .Stale}}{{.ImportPath}} {{len .GoFiles}}{{end}}';
   const { stdout } = await run('go', ['list', '-deps', '-f', format, name], options);

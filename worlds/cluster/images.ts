@@ -15,8 +15,8 @@ const ociConfig = 'application/vnd.oci.image.config.v1+json';
 const ociLayer = 'application/vnd.oci.image.layer.v1.tar';
 
 /**
- * Writes an OCI archive with the two images that every test cluster needs and no registry has to serve: both hold just
- * the host's static busybox; one gives a shell, the other only keeps a pod's namespaces alive.
+ * Writes an OCI archive with the two images that every test cluster needs, so that no registry is needed. Both contain only
+ * the host's static busybox; one provides a shell, the other keeps a pod's namespaces alive.
  */
 export async function writeImages(busybox: string, archive: string): Promise<void> {
   const work = await mkdtemp(join(tmpdir(), 'moorage-images-'));

@@ -3,10 +3,10 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** Some commands wait until something has happened; what takes longer than this never will. */
+/** Some commands wait for an event; one that takes longer than this will never end. */
 const timeoutMs = 120_000;
 
-/** Runs kubectl as the cluster's administrator and returns what it printed. */
+/** Runs kubectl as the cluster's administrator and returns its output. */
 export type Kubectl = (...args: string[]) => Promise<string>;
 
 export function kubectlFor(binary: string, kubeconfig: string): Kubectl {

@@ -7,7 +7,7 @@ import { stage } from '../host/progress.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 
-/** What Moorage's image has below Moorage itself, with Debian as it was when this was first asked. */
+/** The layers of Moorage's image below Moorage itself, with the Debian packages of the first call. */
 export async function ensureBaseLayers(): Promise<Layer[]> {
   const sources = ['contents.ts', 'debian.ts', 'debian-files.ts', 'elf.ts', 'tar.ts'];
   const key = await keyOf(
@@ -30,7 +30,7 @@ export async function ensureBaseLayers(): Promise<Layer[]> {
   );
 }
 
-/** For nodes to have the large layers before they get the image itself. */
+/** Gives nodes the large layers before the image itself. */
 export async function writeBaseImage(layers: readonly Layer[], archive: string): Promise<void> {
   await writeImage({ ...imageOf(layers), name: 'moorage.local/base:1' }, archive);
 }
@@ -40,10 +40,10 @@ export async function writeMoorageImage(archive: string): Promise<void> {
   await writeLayers(imageName, [await buildMoorageLayer()], archive);
 }
 
-/** Another build, which differs in what it says first and so in its digest; returns its tag. */
+/** Another build, which differs in its first log message and so in its digest; returns its tag. */
 export async function writeNextImage(archive: string): Promise<string> {
   const tag = 'next';
-  const moorage = await buildMoorageLayer(); // before it is read: the parts that it names are those of this very build
+  const moorage = await buildMoorageLayer(); // before it is read, because it names the files of this build
   const bundle = await readFile(join(home, 'dist', 'moorage.mjs'), 'utf8');
   const content = Buffer.from(`process.stderr.write('{"msg":"another build"}\\n');\n${bundle}`);
   const another = await layerOf(tag, [{ path: 'usr/lib/moorage/moorage.mjs', kind: 'file', content, mode: 0o644 }], 0);

@@ -37,14 +37,14 @@ const release = 'moorage';
 const namespaceFile = join(import.meta.dirname, '..', '..', 'deploy', 'namespace.yaml');
 
 export interface InstallOptions {
-  /** Takes over what another release, such as TopoLVM's, brought along. */
+  /** Takes over the objects of another release, such as TopoLVM's. */
   readonly takeOver?: boolean;
-  /** In place of those of all other clusters. */
+  /** Replaces the default values of test clusters. */
   readonly values?: object;
   readonly say?: Say;
 }
 
-/** Moorage on a cluster, as its chart installs it: the controller's pod with its sidecars, an agent's pod on every node. */
+/** Moorage on a cluster, installed from its chart: the controller's pod with its sidecars, and an agent's pod on every node. */
 export class Moorage {
   readonly #cluster: Cluster;
   readonly #valuesFile: string;
@@ -84,40 +84,40 @@ export class Moorage {
     return moorage;
   }
 
-  /** Puts an image of Moorage into the store of every node that is there. */
+  /** Imports an image of Moorage into the store of every node. */
   async load(archive: string): Promise<void> {
     await Promise.all(this.#cluster.nodes.map((node) => importCopy(node, archive)));
   }
 
-  /** Another version of Moorage, by the tag of its image; resolves when all pods run it. */
+  /** Upgrades Moorage to another image tag; resolves when all pods run it. */
   async upgrade(tag: string): Promise<void> {
     await this.#helm('upgrade', release, chartDir, `--values=${this.#valuesFile}`, `--set=image.tag=${tag}`, '--wait');
   }
 
-  /** Other values for the chart; resolves when all pods run with them. */
+  /** Sets other values of the chart; resolves when all pods run with them. */
   async reconfigure(values: object): Promise<void> {
     await writeFile(this.#valuesFile, stringify(values));
     await this.#helm('upgrade', release, chartDir, `--values=${this.#valuesFile}`, '--wait');
   }
 
-  /** As somebody does who has made a mistake: resolves at once, whether or not any pod will ever run so. */
+  /** Upgrades to possibly broken values: resolves at once, even if no pod will ever run with them. */
   async upgradeTo(values: object): Promise<void> {
     const file = `${this.#valuesFile}.next`;
     await writeFile(file, stringify(values));
     await this.#helm('upgrade', release, chartDir, `--values=${file}`);
   }
 
-  /** Back to what was installed before the upgrade. */
+  /** Returns to the state before the upgrade. */
   async rollback(): Promise<void> {
     await this.#helm('rollback', release, '--wait');
   }
 
-  /** Without its check, so that volumes may be there: they stay where they are. */
+  /** Skips the check for volumes: existing ones stay where they are. */
   async uninstall(): Promise<void> {
     await this.#uninstall('--no-hooks');
   }
 
-  /** As everybody should: it fails while there are volumes. */
+  /** Like a user: it fails while there are volumes. */
   async uninstallWithCheck(): Promise<void> {
     await this.#uninstall();
   }
@@ -127,7 +127,7 @@ export class Moorage {
     await this.#snapshots.kill('SIGTERM');
   }
 
-  /** Helm as an administrator; what does not become ready is told with what the pods say. */
+  /** Runs helm as an administrator; if something does not become ready, the error includes the logs of the pods. */
   async #helm(...words: readonly string[]): Promise<string> {
     const admin = [`--kubeconfig=${this.#cluster.kubeconfig}`, `--namespace=${namespace}`, '--timeout=240s'];
     return helm(...words, ...admin).catch(async (error: Error) => {
@@ -135,14 +135,14 @@ export class Moorage {
     });
   }
 
-  /** The one that serves. */
+  /** The serving agent of a node. */
   async agentOn(node: ClusterNode): Promise<Stored<Pod>> {
     const [agent] = await this.agentsOn(node);
-    if (!agent) throw new Error(`no pod is the agent of ${node.name}`);
+    if (!agent) throw new Error(`${node.name} has no agent pod`);
     return agent;
   }
 
-  /** The one that serves, and in an upgrade the one that stands by; without one that is asked to end. */
+  /** The serving agent and, during an upgrade, the standby; without agents that were told to stop. */
   async agentsOn(node: ClusterNode): Promise<Stored<Pod>[]> {
     const found = await this.#podsOf('node', `spec.nodeName=${node.name}`);
     const startOf = ({ metadata }: Stored<Pod>) => Date.parse(metadata.creationTimestamp);
@@ -151,11 +151,11 @@ export class Moorage {
 
   async controller(): Promise<Stored<Pod>> {
     const [pod, ...more] = await this.#podsOf('controller');
-    if (!pod || more.length > 0) throw new Error(`not one pod is the controller, but ${pod ? more.length + 1 : 0}`);
+    if (!pod || more.length > 0) throw new Error(`expected one controller pod, found ${pod ? more.length + 1 : 0}`);
     return pod;
   }
 
-  /** As the kernel does when memory is short; the kubelet starts them again. */
+  /** Like the kernel when memory runs out; the kubelet restarts them. */
   async killAgent(node: ClusterNode): Promise<void> {
     await node.shell(`pkill -KILL -f '[m]oorage.mjs node '`);
   }
@@ -165,27 +165,27 @@ export class Moorage {
     await this.#cluster.node(spec?.nodeName ?? '').shell(`pkill -KILL -f '[m]oorage.mjs controller '`);
   }
 
-  /** On which the controller serves CSI, on the node where it runs. */
+  /** The controller's CSI socket, on its node. */
   async controllerSocket(): Promise<string> {
     const { metadata, spec } = await this.controller();
     const volume = `/var/lib/kubelet/pods/${metadata.uid}/volumes/kubernetes.io~empty-dir/socket`;
-    const link = '/run/moorage-controller'; // the path of a socket has to be short
+    const link = '/run/moorage-controller'; // the path of a socket must be short
     await this.#cluster.node(spec?.nodeName ?? '').shell(`ln -sfn ${volume} ${link}`);
     return `${link}/csi-topolvm.sock`;
   }
 
-  /** What a pod has written so far. */
+  /** The log of a pod. */
   async log({ metadata }: Stored<Pod>): Promise<string> {
     return this.#cluster.kubectl('-n', namespace, 'logs', metadata.name);
   }
 
-  /** What a pod says of itself to Prometheus. */
+  /** The Prometheus metrics of a pod. */
   async metrics({ metadata }: Stored<Pod>): Promise<string> {
     const path = `/api/v1/namespaces/${namespace}/pods/${metadata.name}:8080/proxy/metrics`;
     return this.#cluster.kubectl('get', '--raw', path);
   }
 
-  /** Until the kubelet can mount on the node, and the scheduler knows how much room it has. */
+  /** Waits until the kubelet can mount on the node, and the scheduler knows its capacity. */
   async whenServing(node: ClusterNode): Promise<void> {
     await eventually(
       `Moorage serves ${node.name}`,
@@ -201,7 +201,7 @@ export class Moorage {
     );
   }
 
-  /** Until nothing of Moorage is left in the API: no volume, so no space that is held for nobody. */
+  /** Waits until the API has no volumes left, so that no space stays reserved. */
   async whenNoVolumes(): Promise<void> {
     await eventually(
       'all volumes are gone',
@@ -214,7 +214,7 @@ export class Moorage {
     );
   }
 
-  /** The last lines of all of its pods, and how they are. */
+  /** The last log lines of all pods, and their status. */
   async tail(): Promise<string> {
     const here = ['--namespace', namespace];
     const said = [
@@ -228,7 +228,7 @@ export class Moorage {
     return `--- Moorage\n${(await Promise.all(said)).join('\n')}`;
   }
 
-  /** Without those that are asked to end. */
+  /** Without pods that are being deleted. */
   async #podsOf(component: string, fieldSelector?: string): Promise<Stored<Pod>[]> {
     const labelSelector = `app.kubernetes.io/component=${component},app.kubernetes.io/name=moorage`;
     const { items } = await this.#cluster.kube.list(pods, { namespace, labelSelector, fieldSelector });
@@ -236,7 +236,7 @@ export class Moorage {
   }
 }
 
-/** A node sees no file of ours but those in a directory of its own. */
+/** A node sees only the host files in its own directory. */
 async function importCopy(node: ClusterNode, archive: string): Promise<void> {
   const copy = join(node.machine.dir, basename(archive));
   await copyFile(archive, copy);
@@ -244,7 +244,7 @@ async function importCopy(node: ClusterNode, archive: string): Promise<void> {
   await rm(copy);
 }
 
-/** A kubeconfig with which a program outside a pod is the snapshot controller's ServiceAccount. */
+/** A kubeconfig that makes a program outside a pod act as the snapshot controller's ServiceAccount. */
 async function snapshotControllerConfig(cluster: Cluster, dir: string): Promise<string> {
   const account = 'snapshot-controller';
   const token = await cluster.kubectl('-n', 'kube-system', 'create', 'token', account, '--duration=8760h');

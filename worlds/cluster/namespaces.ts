@@ -10,12 +10,12 @@ import { namespaceInit } from '../machine/namespace-init.ts';
 
 const execute = promisify(execFile);
 
-/** Reaps what is orphaned in its pid namespace, and otherwise only lives: with it dies everything in there. */
+/** Reaps orphans in its PID namespace; when it dies, everything in the namespace dies. */
 const anchorScript = 'echo ready; sleep infinity & wait';
 
 /**
- * A network, mount and pid namespace of our own. Everything that a cluster is made of runs inside, so that ending the
- * anchor, its first process, ends it all: no process, interface, route or mount can be left behind.
+ * A network, mount and PID namespace for everything in a cluster. Ending the anchor, its first process, ends everything:
+ * no process, interface, route or mount can be left behind.
  */
 export class Namespaces {
   readonly #anchorPid: number;
@@ -27,14 +27,14 @@ export class Namespaces {
   }
 
   /**
-   * Makes new namespaces. They end with this process, even if it is killed, unless they are to outlive it; then
+   * Creates new namespaces. They end with this process, even if it is killed, unless they are detached; then
    * `Namespaces.end(dir)` ends them.
    */
   static async create(dir: string, { outlivesUs }: { outlivesUs: boolean }): Promise<Namespaces> {
     const log = openSync(join(dir, 'anchor.log'), 'a');
     const unshare = ['unshare', '--net', '--mount', '--pid', '--fork', '--kill-child=KILL', '--mount-proc'];
-    // The pid is on disk before there is anything to clean up; `dir` among the arguments tells it from a later
-    // process that happens to get the same pid.
+    // The pid is on disk before there is anything to clean up; `dir` among the arguments distinguishes it from a later
+    // process with the same pid.
     const anchor = spawn(
       'sh',
       ['-c', 'echo $$ >"$0/anchor.pid" && exec "$@"', dir].concat(
@@ -46,34 +46,34 @@ export class Namespaces {
     );
     const ready = once(anchor.stdout as Readable, 'data').then(() => true);
     if (!(await Promise.race([ready, once(anchor, 'exit').then(() => false)]))) {
-      throw new Error(`cannot make namespaces: ${await readFile(join(dir, 'anchor.log'), 'utf8')}`);
+      throw new Error(`cannot create namespaces: ${await readFile(join(dir, 'anchor.log'), 'utf8')}`);
     }
     anchor.stdout?.destroy();
     anchor.unref();
     return new Namespaces(await onlyChild(anchor.pid ?? 0), outlivesUs);
   }
 
-  /** Ends whatever runs in the namespaces of `dir`, also when they were made by a process that is gone. */
+  /** Ends everything in the namespaces of `dir`, even if the process that created them is gone. */
   static async end(dir: string): Promise<void> {
     const pid = await anchorOf(dir);
     if (pid === undefined) return;
-    // The namespace's first process goes last: when its parent ends, every process in there has ended.
+    // The namespace's first process ends last: when its parent ends, every process inside has ended.
     kill((await namespaceInit(pid)) ?? pid);
     while ((await anchorOf(dir)) !== undefined) await new Promise((resolve) => setTimeout(resolve, 20));
   }
 
-  /** The words to put before a command so that it runs inside. */
+  /** The prefix that runs a command inside. */
   get enter(): string[] {
     return ['nsenter', '-t', String(this.#anchorPid), '--net', '--pid', '--mount', `--wdns=${process.cwd()}`, '--'];
   }
 
-  /** Runs a command inside to its end. */
+  /** Runs a command inside and waits for its end. */
   async run(argv: readonly string[]): Promise<void> {
     const [command = '', ...args] = [...this.enter, ...argv];
     await execute(command, args);
   }
 
-  /** Starts a long-running program inside; what it prints is appended to the log file. */
+  /** Starts a long-running program inside; its output is appended to the log file. */
   spawn(argv: readonly string[], logFile: string, env: Readonly<Record<string, string>> = {}): ChildProcess {
     const log = openSync(logFile, 'a');
     const [command = '', ...args] = [...this.enter, ...argv];
@@ -87,7 +87,7 @@ export class Namespaces {
   }
 }
 
-/** The process that `nsenter` or `unshare` forked, by its pid as seen from here. */
+/** The pid, as seen from here, of the process that `nsenter` or `unshare` forked. */
 export async function onlyChild(pid: number): Promise<number> {
   const children = (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).trim().split(' ');
   const [child] = children;

@@ -1,6 +1,6 @@
 import type { Namespaces } from './namespaces.ts';
 
-/** The addresses of a cluster. They exist in its network namespace only, so every cluster uses the same ones. */
+/** The addresses of a cluster. They exist only in its network namespace, so every cluster uses the same ones. */
 export const network = {
   gateway: '10.99.0.1',
   /** The `kubernetes` Service has this address; the API server listens on it itself, so no kube-proxy is needed. */
@@ -11,7 +11,7 @@ export const network = {
   tap: (index: number) => `tap${index}`,
 } as const;
 
-/** A bridge that all nodes are plugged into, and that routes between their pods. */
+/** A bridge that connects all nodes and routes between their pods. */
 export async function createBridge(namespaces: Namespaces): Promise<void> {
   await inside(
     namespaces,
@@ -27,7 +27,7 @@ export async function createBridge(namespaces: Namespaces): Promise<void> {
   );
 }
 
-/** A socket on the bridge for one more node, with the route to its pods. */
+/** A port on the bridge for one more node, with the route to its pods. */
 export async function createTap(namespaces: Namespaces, index: number): Promise<void> {
   const tap = network.tap(index);
   await inside(

@@ -6,7 +6,7 @@ import type { ClusterNode } from './cluster-node.ts';
 
 const importTimeoutMs = 300_000;
 
-/** Writes an image that holds one static program and nothing else, as the sidecars' own images are. */
+/** Writes an image with one static program and nothing else, like the sidecars' published images. */
 export async function writeProgramImage(name: string, program: string, archive: string): Promise<void> {
   const path = basename(program);
   const content = await readFile(program);
@@ -25,7 +25,7 @@ export async function writeProgramImage(name: string, program: string, archive: 
   );
 }
 
-/** Puts images into a node's store, as if it had pulled them. */
+/** Imports images into a node's store, as if it had pulled them. */
 export async function importImages(node: ClusterNode, archives: readonly string[]): Promise<void> {
   for (const archive of archives) {
     await node.shell(`ctr --namespace k8s.io images import ${archive}`, { timeoutMs: importTimeoutMs });

@@ -1,4 +1,4 @@
-// registrar.ts SOCKET: tells the kubelet of a CSI driver that does not do so itself, for as long as it runs.
+// registrar.ts SOCKET: registers a CSI driver that does not register itself with the kubelet, for as long as this runs.
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { kubeletRegistration, registrationSocket } from '../../src/node/kubelet-registration.ts';

@@ -6,13 +6,13 @@ import { Component } from './component.ts';
 export interface SidecarOptions {
   readonly cluster: Cluster;
   readonly namespace: string;
-  /** On which the controller serves CSI. */
+  /** The controller's CSI socket. */
   readonly socket: string;
-  /** With the rights of the controller's ServiceAccount. */
+  /** Has the rights of the controller's ServiceAccount. */
   readonly kubeconfig: string;
 }
 
-/** What runs beside the controller in its pod: each turns objects of one kind into calls of CSI. */
+/** The sidecars in the controller's pod: each turns objects of one kind into CSI calls. */
 export function controllerSidecars({ cluster, namespace, socket, kubeconfig }: SidecarOptions): readonly Component[] {
   const sidecar = (name: Sidecar, flags: readonly string[], env: Readonly<Record<string, string>> = {}) => {
     const common = [`--csi-address=${socket}`, `--kubeconfig=${kubeconfig}`, '--leader-election=false'];
@@ -27,20 +27,20 @@ export function controllerSidecars({ cluster, namespace, socket, kubeconfig }: S
         '--extra-create-metadata',
         '--default-fstype=ext4',
         '--enable-capacity',
-        '--capacity-ownerref-level=-1', // it runs in no pod that could own the objects
+        '--capacity-ownerref-level=-1', // no pod could own the objects
       ],
       { NAMESPACE: namespace },
     ),
     sidecar('csi-resizer', [
       '--feature-gates=VolumeAttributesClass=true',
       '--timeout=60s',
-      '--handle-volume-inuse-error=false', // our volumes grow while they are in use; it need not watch all pods
+      '--handle-volume-inuse-error=false', // our volumes grow while in use, so it need not watch pods
     ]),
     sidecar('csi-snapshotter', ['--extra-create-metadata']),
   ];
 }
 
-/** Every cluster with snapshots has one, whatever drivers it has. */
+/** Every cluster with snapshots has one, independent of its drivers. */
 export function snapshotController(cluster: Cluster, kubeconfig: string): Component {
   return component(cluster, 'snapshot-controller', [`--kubeconfig=${kubeconfig}`, '--leader-election=false']);
 }

@@ -16,7 +16,7 @@ const sizeBytes = 4 * 2 ** 30;
 const busybox = '/bin/busybox';
 export const guestScripts = join(import.meta.dirname, 'guest');
 
-/** The disk that every node's system disk is a copy of: containerd's store with the images in it. Made once. */
+/** The template of every node's system disk: containerd's store with the images. Created once. */
 export async function ensureSystemDisk(files: MachineFiles, sidecars: Binaries['sidecars']): Promise<string> {
   const scripts = ['system-disk.sh', 'containerd.sh', 'prepare-template.sh'].map((name) => join(guestScripts, name));
   const sources = ['images.ts', 'sidecar-images.ts', 'program-image.ts'].map((name) => join(import.meta.dirname, name));
@@ -37,7 +37,7 @@ export async function ensureSystemDisk(files: MachineFiles, sidecars: Binaries['
   return join(dir, 'disk');
 }
 
-/** A disk of its own for a node: only what is written takes room. */
+/** Copies the template for a node: only written blocks take space. */
 export async function copySystemDisk(template: string, disk: string): Promise<void> {
   await run('cp', ['--sparse=always', '--reflink=auto', template, disk]);
 }
@@ -47,7 +47,7 @@ export async function createDisk(disk: string, size: number): Promise<void> {
   await truncate(disk, size);
 }
 
-/** With the images that are in the directory. */
+/** Imports the images of the directory. */
 async function fill(dir: string, files: MachineFiles): Promise<void> {
   const disk = join(dir, 'disk');
   await createDisk(disk, sizeBytes);

@@ -15,7 +15,7 @@ const namespace = 'topolvm-system';
 const csiSocket = `/var/lib/kubelet/plugins/${driverName}/node/csi-topolvm.sock`;
 const pidFile = '/run/topolvm.pids';
 
-/** The part of Moorage's classes that TopoLVM knows, too. */
+/** The device classes of Moorage that TopoLVM supports too. */
 const engine = {
   'lvm-command-prefix': ['/sbin/lvm'],
   'device-classes': [
@@ -30,7 +30,7 @@ const engine = {
   ],
 };
 
-/** TopoLVM itself on a cluster, with what its chart runs beside it. */
+/** TopoLVM itself on a cluster, with the sidecars of its chart. */
 export class Topolvm {
   readonly #cluster: Cluster;
   readonly #node: string;
@@ -44,7 +44,7 @@ export class Topolvm {
     this.#components = components;
   }
 
-  /** Tells the cluster of it, as its chart does; `start` runs it. */
+  /** Creates the objects of its chart; `start` runs it. */
   static async install(cluster: Cluster): Promise<Topolvm> {
     const programs = await ensureTopolvm();
     const dir = join(cluster.dir, 'topolvm');
@@ -104,7 +104,7 @@ export class Topolvm {
   async stop(): Promise<void> {
     await Promise.all(this.#components.map((component) => component.kill('SIGTERM')));
     await Promise.all(this.#cluster.nodes.map((node) => node.shell(`kill $(cat ${pidFile}); rm -f ${pidFile}`)));
-    // Its Deployment owns them otherwise.
+    // In a real installation its Deployment owns them.
     await this.#cluster.kubectl('-n', namespace, 'delete', 'csistoragecapacities', '--all');
   }
 

@@ -2,7 +2,7 @@ import { parameters } from '../../src/api/names.ts';
 import { thin, volumeGroup } from './cluster-node.ts';
 import { sidecarImages } from './sidecar-images.ts';
 
-/** What every node offers: its volume group, its thin pool, and a directory as for nodes that have no disk to spare. */
+/** The device classes of every node: its volume group, its thin pool, and a directory, as on nodes without a spare disk. */
 const deviceClasses = [
   { name: 'lvm', 'volume-group': volumeGroup, default: true, 'spare-gb': 0 },
   {
@@ -14,7 +14,7 @@ const deviceClasses = [
   { name: 'file', type: 'file', path: '/var/lib/moorage', 'spare-gb': 0 },
 ];
 
-/** With what values the chart is installed on test clusters. */
+/** The values of the chart on test clusters. */
 export const values = {
   image: {
     pullPolicy: 'Never',
@@ -33,8 +33,8 @@ export const values = {
     })),
   ],
   snapshot: { enabled: true },
-  // Quicker than two, and nobody has to guess which of them does the work.
+  // Faster than two, and it is clear which one does the work.
   controller: { replicaCount: 1 },
-  // An upgrade of all nodes at once is quicker, too.
+  // Upgrading all nodes at once is faster.
   node: { maxSurge: '100%' },
 };

@@ -1,12 +1,12 @@
-# Waits until whoever made the world DIR is done or dead, and leaves nothing of it. The world's disks are thrown away, so
-# no volume has to be removed properly: only what the kernel still holds must be taken from it.
+# Waits until the owner of the world DIR is done or dead, then removes the world. Its disks are deleted, so volumes need not
+# be removed properly: only what the kernel still uses must be released.
 dir=$1
 cat >/dev/null
 
-# A world in a machine: its kernel took everything along, as soon as its last process is gone.
+# A world in a machine: everything is gone with the last process of its kernel.
 [ ! -e "$dir/machine/lock" ] || flock "$dir/machine/lock" true
 
-# A native world: no process of it may be left, then its device mapper devices go, uppermost first, then its loop devices.
+# A native world: waits for its processes, then removes its device mapper devices, topmost first, then its loop devices.
 [ ! -e "$dir/lock" ] || flock "$dir/lock" true
 remove_device() {
   for holder in "/sys/block/$1/holders"/*; do

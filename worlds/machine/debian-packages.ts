@@ -8,8 +8,8 @@ const downloadTimeoutMs = 10 * 60_000;
 const unpackTimeoutMs = 60_000;
 
 /**
- * Debian packages, downloaded and unpacked but not installed. Each release has its own package lists below `dir`:
- * the host's do not change, and no root is needed.
+ * Debian packages, downloaded and unpacked but not installed. Each release has package lists of its own below `dir`:
+ * the host's stay as they are, and no root is needed.
  */
 export class DebianPackages {
   readonly #dir: string;
@@ -20,7 +20,7 @@ export class DebianPackages {
     this.#options = options;
   }
 
-  /** The host's own release, from the host's own sources. */
+  /** The host's own release, from where the host itself takes it. */
   static async ofHost(dir: string): Promise<DebianPackages> {
     return DebianPackages.#fetchLists(join(dir, 'host'), []);
   }
@@ -47,17 +47,17 @@ export class DebianPackages {
       'Debug::NoLocking=1',
     ].flatMap((setting) => ['-o', setting]);
     const packages = new DebianPackages(dir, options);
-    await packages.#apt(['update', '-qq']); // a source that does not answer is not an error yet: another one may have all packages
+    await packages.#apt(['update', '-qq']); // a source that does not answer is no error yet: another may have it all
     return packages;
   }
 
-  /** The named packages and their dependencies that the host has not installed. */
+  /** Those of the named packages, and of all they depend on, that the host has not installed. */
   async missing(names: readonly string[]): Promise<string[]> {
     const plan = await this.#apt(['install', '--simulate', '-qq', '--no-install-recommends', ...names]);
     return [...plan.matchAll(/^Inst (\S+)[^(]*\((\S+) /gm)].map(([, name, version]) => `${name}=${version}`);
   }
 
-  /** Unpacks packages into a tree, without documentation. */
+  /** Unpacks packages into a tree, documentation left out. */
   async unpack(packages: readonly string[], tree: string): Promise<void> {
     if (packages.length === 0) return;
     const downloads = join(this.#dir, 'downloads');
@@ -77,7 +77,7 @@ export class DebianPackages {
       `Codename: ${codename}`,
     ]);
     const [mirror] = found.split('\n');
-    if (!mirror) throw new MachineFilesUnavailable(`apt has no mirror for ${codename}; add one to its sources`);
+    if (!mirror) throw new MachineFilesUnavailable(`apt knows no mirror for ${codename}; add one to its sources`);
     return mirror;
   }
 
@@ -87,7 +87,7 @@ export class DebianPackages {
   }
 }
 
-/** dpkg-deb itself would replace the tree's links (lib -> usr/lib) with directories. */
+/** dpkg-deb's own unpacking would replace the tree's links (lib -> usr/lib) by directories. */
 async function unpackArchive(archive: string, tree: string): Promise<void> {
   const left = ['doc', 'man', 'locale'].map((name) => `--exclude=./usr/share/${name}`).join(' ');
   const script = `dpkg-deb --fsys-tarfile "$1" | tar -C "$2" -x --no-same-owner --keep-directory-symlink ${left}`;

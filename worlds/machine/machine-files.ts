@@ -7,13 +7,13 @@ import { cached, keyOf } from '../host/cache.ts';
 import { DebianPackages } from './debian-packages.ts';
 import { MachineFilesUnavailable } from './errors.ts';
 
-/** What every machine boots from: read-only, shared by all machines, created once. */
+/** What every machine boots from: read-only, shared by all machines, made once. */
 export interface MachineFiles {
   /** The User-Mode-Linux kernel, an ordinary executable. It must be started with `kernelDir` as its working directory. */
   readonly kernel: string;
-  /** Contains the kernel and its C library, which may be newer than the host's. */
+  /** Holds the kernel and the C library it was linked with, which may be newer than the host's. */
   readonly kernelDir: string;
-  /** Arguments that this kernel supports. */
+  /** Words of the kernel's command line that suit this kernel. */
   readonly kernelArguments: readonly string[];
   /** A tree with LVM, mkfs and cryptsetup programs and the kernel's modules, laid over the host's files in the guest. */
   readonly toolsDir: string;
@@ -24,10 +24,10 @@ const tools = [
   ...['xfsprogs', 'btrfs-progs', 'e2fsprogs', 'kmod', 'busybox-static'],
 ];
 
-/** Releases to take the kernel from, best first: newer ones have a seccomp mode that starts processes six times faster. */
+/** Where to look for the kernel, best first: a newer one has a seccomp mode, in which processes start six times faster. */
 const kernelReleases = ['sid', 'trixie', 'host'];
 
-/** The Debian package of each program that the host needs to create and run machines. */
+/** Which Debian package brings each program that making and running machines needs on the host. */
 const neededPrograms = {
   'apt-get': 'apt',
   'dpkg-deb': 'dpkg',
@@ -38,7 +38,7 @@ const neededPrograms = {
   unshare: 'util-linux',
 };
 
-/** Creates the files on first use and reports each step; later calls return at once. Needs no root and installs nothing. */
+/** Makes the files on first use and tells each step; later calls return at once. Needs no root and installs nothing. */
 export async function ensureMachineFiles(report: (line: string) => void): Promise<MachineFiles> {
   await requirePrograms();
   const sources = ['machine-files.ts', 'debian-packages.ts'].map((name) => join(import.meta.dirname, name));
@@ -63,14 +63,14 @@ async function make(dir: string, report: (line: string) => void): Promise<string
   await mkdir(kernelDir, { recursive: true });
   for (const name of ['bin', 'sbin', 'lib', 'lib64']) {
     await mkdir(join(toolsDir, 'usr', name), { recursive: true });
-    await symlink(join('usr', name), join(toolsDir, name)); // as on the host, whose /lib the tree would otherwise hide
+    await symlink(join('usr', name), join(toolsDir, name)); // as on the host, whose /lib the tree would hide otherwise
   }
 
   report('reading package lists');
   const { host, missing } = await planTools(apt);
-  report(`unpacking ${missing.length} tool packages`);
+  report(`unpacking ${missing.length} packages of tools`);
   await host.unpack(missing, toolsDir);
-  // `missing` omits packages that the host has; the guest's first steps need this one by its full name.
+  // What the host has itself is not among them; the guest's first steps need this one by its full name.
   const busybox = join(toolsDir, 'usr/bin/busybox');
   if (!(await exists(busybox))) await copyFile('/usr/bin/busybox', busybox);
 
@@ -95,7 +95,7 @@ async function planTools(apt: string): Promise<{ host: DebianPackages; missing: 
     return { host, missing: await host.missing(tools) };
   } catch (cause) {
     const remedy = 'check the network and the sources of apt';
-    throw new MachineFilesUnavailable(`cannot get packages for a machine: ${messageOf(cause)}; ${remedy}`, { cause });
+    throw new MachineFilesUnavailable(`no packages for a machine: ${messageOf(cause)}; ${remedy}`, { cause });
   }
 }
 
@@ -114,7 +114,7 @@ async function unpackKernel(host: DebianPackages, tree: string, report: (line: s
     }
   }
   throw new MachineFilesUnavailable(
-    `no release provides a usable user-mode-linux package; check the network and the sources of apt\n${failures.join('\n')}`,
+    `no release has a user-mode-linux package for us; check the network and the sources of apt\n${failures.join('\n')}`,
   );
 }
 
@@ -129,7 +129,7 @@ async function moveModules(unpacked: string, toolsDir: string): Promise<void> {
   }
 }
 
-/** The kernel may need a newer C library than the host's: then it brings its own, found from its working directory. */
+/** The kernel may want a newer C library than the host's: then it comes with its own, found from its working directory. */
 async function moveKernel(unpacked: string, kernelDir: string): Promise<void> {
   const kernel = join(kernelDir, 'linux');
   await rename(join(unpacked, 'usr/bin/linux.uml'), kernel);
@@ -141,8 +141,8 @@ async function moveKernel(unpacked: string, kernelDir: string): Promise<void> {
   const binary = await readFile(kernel);
   const interpreter = Buffer.from('/lib64/ld-linux-x86-64.so.2\0');
   const at = binary.indexOf(interpreter);
-  if (at < 0) throw new MachineFilesUnavailable('the kernel has no known ELF interpreter; only x86-64 is supported');
-  binary.fill(0, at, at + interpreter.length); // a shorter name, so that no offset changes
+  if (at < 0) throw new MachineFilesUnavailable('the kernel names no interpreter; only x86-64 is supported');
+  binary.fill(0, at, at + interpreter.length); // a shorter name, so that nothing moves
   binary.write('ld.so', at);
   await writeFile(kernel, binary);
   await chmod(kernel, 0o755);
@@ -161,7 +161,7 @@ async function requirePrograms(): Promise<void> {
   const programs = missing.map(([program]) => program).join(', ');
   const packages = [...new Set(missing.map(([, name]) => name))].join(' ');
   throw new MachineFilesUnavailable(
-    `a machine needs ${programs}, which this host lacks; on Debian: apt-get install ${packages}`,
+    `a machine needs ${programs}, not found here; on Debian: apt-get install ${packages}`,
   );
 }
 

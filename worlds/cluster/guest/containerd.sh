@@ -17,7 +17,7 @@ disabled_plugins = [
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-      BinaryName = "crun" # in a machine, a container takes it half of what it takes runc
+      BinaryName = "crun" # in a machine, it starts a container twice as fast as runc
 TOML
 containerd >"$NODE_DIR/containerd.log" 2>&1 &
 containerd=$!

@@ -1,4 +1,4 @@
-# Makes a Kubernetes node of the machine: system disk, volume group, containerd, kubelet. Ends when the kubelet ends.
+# Turns the machine into a Kubernetes node: system disk, volume group, containerd, kubelet. Ends with the kubelet.
 set -eu
 here=$(dirname "$0")
 step() { echo "$(cut -d' ' -f1 /proc/uptime) s: $*"; }
@@ -10,7 +10,7 @@ echo "$NODE_NAME$NODE_DIR" | md5sum | cut -c1-32 >/etc/machine-id
 printf '127.0.0.1 localhost\n%s %s\n' "$NODE_ADDRESS" "$NODE_NAME" >/etc/hosts
 echo 1 >/proc/sys/net/ipv4/ip_forward
 for d in all default; do echo 0 >/proc/sys/net/ipv4/conf/$d/accept_redirects; done
-# cAdvisor refuses a processor without a clock rate.
+# cAdvisor rejects a processor without a clock rate.
 sed 's/^model name.*/&\ncpu MHz\t\t: 2000.000/' /proc/cpuinfo >/run/cpuinfo
 mount --bind /run/cpuinfo /proc/cpuinfo
 
@@ -65,7 +65,7 @@ nodeLeaseDurationSeconds: 8
 serializeImagePulls: false
 crashLoopBackOff: { maxContainerRestartPeriod: 1s }
 YAML
-# A kubelet that comes before the API server backs off for seconds.
+# A kubelet that starts before the API server backs off for seconds.
 until busybox nc -w 2 $API_SERVER </dev/null 2>/dev/null; do sleep 0.2; done
 step "API server answers"
 "$KUBELET" --config=/etc/kubelet/config.yaml --kubeconfig="$NODE_DIR/kubelet.kubeconfig" \

@@ -1,4 +1,4 @@
-# Fills the template of the nodes' system disk: the images are imported once, and no node has to do it again.
+# Fills the template of the nodes' system disk: the images are imported once for all nodes.
 set -eu
 here=$(dirname "$0")
 . "$here/system-disk.sh"

@@ -1,5 +1,5 @@
-# Mounts the node's system disk, the last one: it keeps what a real node keeps over a power loss. The rest of the root
-# is memory over the host's files.
+# Mounts the node's system disk, the last one: it keeps what a real node keeps after a power loss. The rest of the root is
+# in memory over the host's files.
 set -eu
 disk=$(ls /dev/ubd? | tail -1)
 if ! blkid -p "$disk" >/dev/null; then

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The guest's first process, on the host's root, which is mounted read-only. The kernel hands us the words of its command
-# line that it does not know as environment: machine=DIR, the machine's directory on the host.
-# Builds the guest's own root: the host's files, the tools over them, and a tmpfs over both that takes every write.
+# The guest's first process, on the host's root, mounted read-only. The kernel passes unknown arguments of its command line
+# as environment variables: machine=DIR, the machine's directory on the host.
+# Builds the guest's own root: the host's files, the tools over them, and a tmpfs over both for all writes.
 . "$machine/guest.env"
 busybox=$tools/usr/bin/busybox
 root=/run/root
@@ -10,10 +10,10 @@ fail() { echo "init: $*"; $busybox poweroff -f -n; }
 
 $busybox mount -t tmpfs -o mode=755,size=90% run /run || fail "cannot mount /run"
 $busybox mkdir -p /run/upper /run/work /run/tools $root
-$busybox mount -t hostfs -o "$tools" tools /run/tools || fail "cannot see $tools"   # a superblock of its own: overlay refuses nested layers
+$busybox mount -t hostfs -o "$tools" tools /run/tools || fail "cannot see $tools"   # its own superblock: overlay rejects nested layers
 $busybox mount -t proc proc /proc
 $busybox insmod "$tools/usr/lib/modules/$($busybox uname -r)/kernel/fs/overlayfs/overlay.ko" || fail "the kernel has no overlay module"
-# nosuid: without root on the host, its setuid programs (mount) belong to nobody here and would lose our rights
+# nosuid: without root on the host, its setuid programs (mount) belong to nobody here and would drop our rights
 $busybox mount -t overlay -o nosuid,lowerdir=/run/tools:/,upperdir=/run/upper,workdir=/run/work,index=off,xino=off root $root || fail "cannot build the root"
 
 $busybox mount -t proc proc $root/proc

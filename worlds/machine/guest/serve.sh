@@ -1,6 +1,6 @@
-# The guest's first process from here on, in its own root: prepares the system, then takes calls from the host for good.
-# A line on the serial port is a doorbell: "run ID", "kill SESSION" or "off"; what to run is in calls/ID of the shared directory.
-unset machine                                            # came with the environment; what we run shall see its own only
+# The guest's first process from here on, in its own root: prepares the system, then serves calls from the host.
+# A line on the serial port is a doorbell: "run ID", "kill SESSION" or "off"; the script is in calls/ID of the shared directory.
+unset machine                                            # came with the environment; scripts must not see it
 machine=$1
 . "$machine/guest.env"
 set -a
@@ -14,7 +14,7 @@ $busybox umount -l /run/old-root
 $busybox mount --make-rshared /
 echo 2 2>/dev/null >/proc/sys/kernel/io_uring_disabled   # io_uring corrupts memory in this kind of kernel, and Node would use it
 $busybox modprobe -a dm-mod loop                         # the other device mapper targets load by themselves when first used
-for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2; do   # there is no udev to make them
+for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2; do   # there is no udev to create them
   $busybox ln -sf "${link#*:}" "/dev/${link%%:*}"
 done
 $busybox hostname "$name"
@@ -34,7 +34,7 @@ others() {
   [ $running -gt 2 ]
 }
 
-# Ends every process, writes everything down and switches off, as a node does that is shut down.
+# Ends every process, syncs the disks and powers off, like a node that is shut down.
 power_off() {
   kill -TERM -1
   for _ in $($busybox seq 100); do others || break; $busybox sleep 0.1; done
@@ -42,7 +42,7 @@ power_off() {
   $busybox umount -a -r; $busybox sync; $busybox poweroff -f -n
 }
 
-# Runs calls/ID/script in a session of its own, so that all of it can be killed; the line in calls/ID/exit comes last.
+# Runs calls/ID/script in its own session, so that all of it can be killed; the line in calls/ID/exit is written last.
 call() {
   call=$machine/calls/$1
   $busybox setsid /bin/sh "$call/script" </dev/null >"$call/stdout" 2>"$call/stderr" &
@@ -54,17 +54,17 @@ call() {
 serve() {
   while read -r verb what; do
     case $verb in
-      run) (call "$what" &) ;;                # twice forked: the first process reaps it, and we listen on
+      run) (call "$what" &) ;;                # forked twice: the first process reaps it, and we keep listening
       kill) kill -KILL "-$what" ;;
       off) power_off ;;
     esac
   done
 }
 
-exec 4</dev/ttyS0                                        # open before we say that we are ready, or the first ring is lost
+exec 4</dev/ttyS0                                        # open before we report ready, or the first ring is lost
 $busybox stty raw -echo <&4
 serve <&4 4<&- &
 exec 4<&-
 : >"$machine/ready"
 [ -z "$boot" ] || ($busybox setsid /bin/sh "$boot" </dev/null >"$machine/boot.log" 2>&1 &)
-while :; do wait; done                                   # reaps whatever loses its parent
+while :; do wait; done                                   # reaps orphans
