@@ -1,4 +1,4 @@
-/** What a number of samples comes to. */
+/** Statistics of a number of samples. */
 export interface Figure {
   readonly samples: number;
   readonly min: number;

@@ -1,4 +1,4 @@
-/** Rows in columns, for people; the first row says how many columns there are. */
+/** Formats rows as columns; the first row sets the number of columns. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
   return rows

@@ -10,12 +10,12 @@ import { namespaceOf, Side, type SideName } from './side.ts';
 const nodeCounts = [3, 1000];
 const limitMs = 60_000;
 const changes = 20;
-/** Longer than either side waits between two writes of one object. */
+/** Longer than either side's minimum interval between two writes of one object. */
 const pauseMs = 1500;
 const idleMs = 20_000;
 const requestsAtOnce = 16;
 
-/** How soon the scheduler can know of room, published by Moorage's controller and by csi-provisioner, on Node objects. */
+/** How soon capacity reaches the scheduler, published by Moorage's controller and by csi-provisioner, with Node objects only. */
 export async function measureCapacity(): Promise<CapacityResults> {
   const cluster = await Cluster.start({ nodes: 0 });
   try {
@@ -45,7 +45,7 @@ async function measureSide(
   const storageClass = `class-${name.toLowerCase()}-${nodeCount}`;
   try {
     say('a new class');
-    await side.until(() => false, 5000); // until it has read what is there
+    await side.until(() => false, 5000); // time to read the existing objects
     await cluster.kube.create(storageClasses, {
       metadata: { name: storageClass },
       provisioner: driverName,

@@ -6,14 +6,14 @@ export interface CapacityResults {
   readonly sides: readonly SideResults[];
 }
 
-/** Milliseconds are undefined where something did not happen within a minute. */
+/** Milliseconds are undefined if something did not happen within a minute. */
 export interface SideResults {
   readonly side: SideName;
   readonly nodes: number;
   readonly newClass: {
     readonly firstMs: number | undefined;
     readonly allMs: number | undefined;
-    /** How many nodes were published when all were, or after a minute. */
+    /** The number of published nodes when all were published, or after a minute. */
     readonly objects: number;
   };
   readonly idleCpuPercent: number;
@@ -22,13 +22,13 @@ export interface SideResults {
   readonly everyNode: {
     /** How long the changes themselves took. */
     readonly patchedMs: number;
-    /** How much later the last of them was published. */
+    /** How much later the last one was published. */
     readonly settledMs: number | undefined;
     readonly writesPerSecond: number;
   };
 }
 
-/** The results for people. */
+/** The results as tables. */
 export function capacityTables({ sides }: CapacityResults): string {
   const ms = (value: number | undefined) => (value === undefined ? 'over 60 s' : `${Math.round(value)} ms`);
   return [

@@ -15,10 +15,10 @@ const ticksPerSecond = 100;
 
 export type SideName = 'Moorage' | 'csi-provisioner';
 
-/** Each publishes in its own: in ours, the controller removes what others have published. */
+/** Each side has its own namespace: in ours, the controller deletes objects of others. */
 export const namespaceOf = { Moorage: 'moorage-system', 'csi-provisioner': 'provisioner-system' } as const;
 
-/** Who publishes capacity: Moorage's controller, or csi-provisioner beside it. */
+/** The publisher of capacity: Moorage's controller, or csi-provisioner beside it. */
 export class Side {
   readonly #components: readonly Component[];
   readonly #published: Informer<CsiStorageCapacity, PublishedCapacity>;
@@ -39,7 +39,7 @@ export class Side {
 
   static async start(cluster: Cluster, name: SideName): Promise<Side> {
     const namespace = namespaceOf[name];
-    // Where the CSIDriver does not track capacity, the controller answers csi-provisioner and publishes nothing.
+    // If the CSIDriver does not track capacity, the controller answers csi-provisioner and publishes nothing.
     const spec = { storageCapacity: name === 'Moorage' };
     await cluster.kube.patch(csiDrivers, driverName, { type: 'merge', body: { spec } });
     const { authority, url } = cluster.controlPlane;
@@ -80,25 +80,25 @@ export class Side {
     await this.#cluster.kubectl('-n', this.#namespace, 'delete', 'csistoragecapacities', '--all');
   }
 
-  /** How many objects a class has, and of those the ones that say so much. */
+  /** The number of objects of a StorageClass, or only of those with this capacity. */
   count(storageClass: string, capacity?: string): number {
     const isCounted = (object: PublishedCapacity) =>
       object.storageClass === storageClass && (capacity === undefined || object.capacity === capacity);
     return this.#published.list().filter(isCounted).length;
   }
 
-  /** How many writes of objects are seen until the returned function is called. */
+  /** Counts writes of objects until the returned function is called. */
   countWrites(): () => number {
     let writes = 0;
     const present = this.#published.size;
     const stop = this.#published.onChange(() => writes++);
     return () => {
       stop();
-      return writes - present; // what was there is told first
+      return writes - present; // a watch reports existing objects first
     };
   }
 
-  /** Milliseconds until so many objects say so; undefined if that takes longer than the limit. */
+  /** Milliseconds until the condition is true; undefined if that takes longer than the limit. */
   async until(isSo: () => boolean, limitMs: number): Promise<number | undefined> {
     const started = performance.now();
     while (performance.now() - started < limitMs) {
@@ -108,7 +108,7 @@ export class Side {
     return undefined;
   }
 
-  /** Of one core, in percent, over so long. */
+  /** CPU usage during this time, in percent of one core. */
   async cpuPercent(periodMs: number): Promise<number> {
     const before = await this.#cpuSeconds();
     await delay(periodMs);

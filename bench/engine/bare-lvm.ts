@@ -3,7 +3,7 @@ import { grownBytes, type Place, type Side, thinPool, volumeBytes, volumeGroupOf
 
 const timeoutMs = 120_000;
 
-/** LVM's own commands, one process each: what everybody stands on. */
+/** LVM's own commands, one process each: the baseline. */
 export class BareLvm implements Side {
   readonly name = 'exec';
 
@@ -37,12 +37,12 @@ export class BareLvm implements Side {
   async pause(): Promise<void> {}
 }
 
-/** Runs one LVM command that must succeed; what it printed. */
+/** Runs one LVM command that must succeed; returns its output. */
 export async function lvm(...args: readonly string[]): Promise<string> {
   return (await run(['lvm', ...args], { timeoutMs })).stdout.trim();
 }
 
-/** Feeds LVM's own shell, which is the quickest way to many volumes. It goes on after an error, so look at the result. */
+/** Runs LVM's own shell, the fastest way to create many volumes. It continues after an error, so check the result. */
 export async function lvmScript(lines: readonly string[]): Promise<void> {
   await run(['lvm'], { timeoutMs, input: `${lines.join('\n')}\n` });
 }

@@ -9,7 +9,7 @@ import type { Figures } from './figures.ts';
 import type { Memory } from './memory.ts';
 
 const home = join(import.meta.dirname, '..', '..');
-/** After this each kind of turn is taken only once more, so that all is done within ten minutes even on a busy machine. */
+/** After this time each kind of turn runs only once, so that the benchmark ends within ten minutes even on a busy machine. */
 const budgetSeconds = 5 * 60;
 const timeoutMs = 15 * 60_000;
 
@@ -19,7 +19,7 @@ export interface EngineResults {
   readonly memory: Memory;
 }
 
-/** The storage engine beside LVM's own commands and TopoLVM's lvmd, in one machine with real LVM. */
+/** Compares the storage engine with LVM's own commands and TopoLVM's lvmd, in one machine with real LVM. */
 export async function measureEngine(): Promise<EngineResults> {
   const topolvm = await ensureTopolvm();
   await stage('Moorage', () => run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs, cwd: home }));
@@ -34,7 +34,7 @@ export async function measureEngine(): Promise<EngineResults> {
         timeoutMs,
         onStderr: (piece) => say(piece.toString().trim().split('\n').at(-1) ?? ''),
       });
-      if (exitCode !== 0) throw new Error(`the measurement failed with exit code ${exitCode}:\n${stderr}`);
+      if (exitCode !== 0) throw new Error(`the benchmark failed with exit code ${exitCode}:\n${stderr}`);
       return JSON.parse(stdout) as EngineResults;
     });
   } finally {

@@ -16,7 +16,7 @@ export function figuresOf(samples: readonly Sample[]): Figures {
   return figures;
 }
 
-/** Moorage's median as a part of another side's; each name says what was measured and against whom. */
+/** Moorage's median divided by another side's; each name says what was measured and the other side. */
 export function ratiosOf(figures: Figures): Record<string, number> {
   const against = (other: SideName, place: string, operation: Operation): number => {
     const figure = figures[place]?.[operation];

@@ -1,8 +1,8 @@
 /**
  * node bench/engine/inside.ts DIR BUDGET_SECONDS MOORAGE TOPOLVM_LVMD
  *
- * Measures all sides in this machine, on the disks of the LVM world. Progress goes to standard error, a line each; the
- * results are one JSON object on standard output.
+ * Measures all sides in this machine, on the disks of the LVM world. Progress goes to standard error, one line per step;
+ * the results are one JSON object on standard output.
  */
 import { dirname } from 'node:path';
 import { disks } from '../../worlds/lvm/inside.ts';
@@ -22,12 +22,12 @@ const thick: Place = { kind: 'thick', others: 0 };
 const thin: Place = { kind: 'thin', others: 0 };
 const thickAmongMany: Place = { kind: 'thick', others: 200 };
 const thinAmongMany: Place = { kind: 'thin', others: 200 };
-/** As the package starts it, with the Node that it brings along. */
+/** As the package starts it, with its own Node. */
 const path = `PATH=${dirname(process.execPath)}:${process.env['PATH']}`;
 const moorageCommand = ['env', path, moorageProgram, 'lvmd'];
 const burstClients = 8;
 
-say('making volume groups');
+say('creating volume groups');
 for (const [index, name] of [...sideNames, crowdedGroup].entries()) {
   await lvm('vgcreate', '--yes', name, disks()[index] ?? '');
   await lvm('lvcreate', '--yes', '--type', 'thin-pool', '--size', '1g', '--name', thinPool, name);
@@ -49,7 +49,7 @@ await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -W n -Z n -n other
 await rounds(thickAmongMany, 4, { volumes: 4, grown: 4 });
 await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', crowdedGroup);
 await fill(Array.from({ length: 200 }, (_, i) => `lvcreate -y -T ${crowdedGroup}/${thinPool} -n other-${i} -V 4m`));
-await rounds(thinAmongMany, 3, { volumes: 4, grown: 1 }); // LVM itself takes seconds to grow one of so many
+await rounds(thinAmongMany, 3, { volumes: 4, grown: 1 }); // LVM itself takes seconds to grow one of this many
 await lvm('lvremove', '--yes', '--select', 'lv_name=~^other-', crowdedGroup);
 
 await topolvm.stop();
@@ -61,7 +61,7 @@ await fresh.stop();
 const figures = figuresOf(samples);
 console.log(JSON.stringify({ ratios: ratiosOf(figures), figures, memory }));
 
-/** Turns of all sides; those that time does not allow are left out, but for the first. */
+/** Turns of all sides; when time runs out, all but the first are skipped. */
 async function rounds(place: Place, turns: number, turn: Turn): Promise<void> {
   for (const side of sides) await warmUp(side, place);
   for (let i = 0; i < turns && (i === 0 || performance.now() < endBy); i++) {
@@ -84,13 +84,13 @@ async function bursts(place: Place, turns: number): Promise<void> {
 }
 
 async function fill(script: readonly string[]): Promise<void> {
-  say(`making ${script.length} other volumes`);
+  say(`creating ${script.length} other volumes`);
   await lvmScript(script);
   const made = await lvm('lvs', '--noheadings', '--options', 'lv_name', '--select', 'lv_name=~^other-', crowdedGroup);
-  if (made.split('\n').length !== script.length) throw new Error(`not all of the other volumes were made: ${made}`);
+  if (made.split('\n').length !== script.length) throw new Error(`cannot create all of the other volumes: ${made}`);
 }
 
-/** Each turn begins with another side, so that none always follows the same one. */
+/** Each turn starts with another side, so that none always follows the same one. */
 function rotated<T>(list: readonly T[], by: number): T[] {
   return list.map((_, index) => list[(index + by) % list.length] as T);
 }

@@ -24,7 +24,7 @@ const timeoutMs = 120_000;
 const startTimeoutMs = 30_000;
 const restMs = 1_500;
 
-/** A daemon that serves TopoLVM's lvmd protocol, Moorage's or TopoLVM's own, and one client of it. */
+/** A daemon that serves TopoLVM's lvmd protocol (Moorage's or TopoLVM's own), and one client. */
 export class Lvmd implements Side {
   readonly name: SideName;
   readonly #daemon: ChildProcess;
@@ -59,7 +59,7 @@ export class Lvmd implements Side {
     return lvmd;
   }
 
-  /** Another client of the same daemon, with a connection of its own. */
+  /** Another client of the same daemon, with its own connection. */
   another(): Lvmd {
     return new Lvmd(this.name, this.#daemon, this.#socketPath);
   }
@@ -90,13 +90,13 @@ export class Lvmd implements Side {
     this.#daemon.kill('SIGCONT');
   }
 
-  /** After a rest: stopped in the middle of a look at its volumes, it would keep others waiting for LVM's lock. */
+  /** Pauses the daemon after a delay: paused in the middle of an LVM report, it would keep LVM's lock. */
   async pause(): Promise<void> {
     await delay(restMs);
     this.#daemon.kill('SIGSTOP');
   }
 
-  /** What the daemon itself holds in memory, without what it has started. */
+  /** The memory of the daemon, without its child processes. */
   async residentMib(): Promise<number> {
     const status = await readFile(`/proc/${this.#daemon.pid}/status`, 'utf8');
     return Math.round(Number(/^VmRSS:\s*(\d+) kB$/m.exec(status)?.[1]) / 102.4) / 10;
@@ -117,7 +117,7 @@ export class Lvmd implements Side {
   }
 }
 
-/** The same for both daemons but for the volume groups. */
+/** The same for both daemons, except for the volume groups. */
 function configuration(side: SideName, socketPath: string): object {
   return {
     'socket-name': socketPath,

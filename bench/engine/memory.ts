@@ -3,16 +3,16 @@ import { type Place, placeName } from './side.ts';
 
 const calls = 10_000;
 const callsBetweenLooks = 1000;
-/** A volume made, listed and asked about, and removed. */
+/** Create, list and free space several times, and remove. */
 const callsARound = 10;
 
 export interface Memory {
   readonly idleMib: number;
-  /** After each thousand calls: warm, it must not grow any more. */
+  /** After each thousand calls: once warm, it must not grow. */
   readonly afterThousandsMib: readonly number[];
 }
 
-/** How much memory a daemon holds that has just started, and what thousands of calls do to it. */
+/** The memory of a freshly started daemon, and after thousands of calls. */
 export async function measureMemory(lvmd: Lvmd, place: Place, say: (detail: string) => void): Promise<Memory> {
   const idleMib = await lvmd.residentMib();
   const afterThousandsMib: number[] = [];

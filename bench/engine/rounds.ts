@@ -10,14 +10,14 @@ export interface Sample {
   readonly elapsedMs: number;
 }
 
-/** How much is done in a turn of one side. */
+/** The work of one turn of a side. */
 export interface Turn {
   readonly volumes: number;
-  /** So many of them are grown. */
+  /** How many of them are grown. */
   readonly grown: number;
 }
 
-/** One turn of one side: volumes are made, grown, looked at and removed, one after the other. */
+/** One turn of one side: creates, grows, reads and removes volumes, one after the other. */
 export async function takeTurn(side: Side, place: Place, { volumes, grown }: Turn): Promise<Sample[]> {
   const ids = names(side, volumes);
   const samples: Sample[] = [];
@@ -25,7 +25,7 @@ export async function takeTurn(side: Side, place: Place, { volumes, grown }: Tur
     samples.push({ place, operation, side: side.name, elapsedMs: await elapsed(work) });
   };
   side.resume();
-  // Not measured: a first volume, with which a daemon also learns what others have changed since its last turn.
+  // Not measured: a first volume, which also makes a daemon notice what others changed since its last turn.
   await side.create(place, `${side.name}-first`);
   await side.remove(place, `${side.name}-first`);
   for (const id of ids) await time('create', () => side.create(place, id));
@@ -41,7 +41,7 @@ export async function takeTurn(side: Side, place: Place, { volumes, grown }: Tur
 
 const burstVolumes = 50;
 
-/** Many volumes at once: each client takes the next one as soon as it has its last. */
+/** Many volumes at once: each client requests the next one as soon as it has its last. */
 export async function takeBurst(clients: readonly [Side, ...Side[]], place: Place): Promise<Sample[]> {
   const [side] = clients;
   const byAll = (work: (client: Side, id: string) => Promise<unknown>) =>

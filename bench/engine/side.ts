@@ -1,7 +1,7 @@
 export const sideNames = ['exec', 'topolvm', 'moorage'] as const;
 export type SideName = (typeof sideNames)[number];
 
-/** Where volumes are made: a kind of volume, among so many others. */
+/** Where volumes are created: the kind of volume, and the number of other volumes. */
 export interface Place {
   readonly kind: 'thick' | 'thin';
   readonly others: 0 | 200;
@@ -17,20 +17,20 @@ export const places: readonly Place[] = [
 export const thinPool = 'pool';
 export const crowdedGroup = 'crowded';
 
-/** Its name in figures, and that of its device class. */
+/** Its name in the results, and the name of its device class. */
 export function placeName({ kind, others }: Place): string {
   return `${kind}${others}`;
 }
 
 /**
- * Empty groups are one a side, so that a daemon which keeps its thin pool active does so for itself only. The crowded one
- * is shared: three of them would have three times the devices, and LVM looks at every device there is.
+ * Each side has its own empty groups, so that a daemon that keeps its thin pool active does not help the others. The crowded
+ * group is shared: three of them would have three times the devices, and LVM scans every device.
  */
 export function volumeGroupOf(side: SideName, { others }: Place): string {
   return others === 0 ? side : crowdedGroup;
 }
 
-/** One of those who are compared. Each does the same, by its own means. */
+/** One side of the comparison. All sides do the same work in their own way. */
 export interface Side {
   readonly name: SideName;
   create(place: Place, id: string): Promise<unknown>;
@@ -40,7 +40,7 @@ export interface Side {
   list(place: Place): Promise<unknown>;
   freeBytes(place: Place): Promise<unknown>;
 
-  /** Its turn has come, or is over; between turns it takes no time from the others. */
+  /** Starts or ends its turn; between turns it uses no CPU time. */
   resume(): void;
   pause(): Promise<void>;
 }

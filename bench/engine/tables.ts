@@ -4,7 +4,7 @@ import type { EngineResults } from './engine-bench.ts';
 import { operations } from './rounds.ts';
 import { placeName, places, sideNames } from './side.ts';
 
-/** The results for people. */
+/** The results as tables. */
 export function engineTables({ ratios, figures, memory }: EngineResults): string {
   const rows = places.flatMap((place) =>
     operations.flatMap((operation) => {

@@ -9,7 +9,7 @@ import { type InstallResults, restartFigures } from './results.ts';
 const memoryMb = 2048;
 const rounds = 5;
 
-/** What Moorage holds and how soon it is back, installed by its chart with all that can be switched on, on one node. */
+/** Moorage's memory and restart times, installed from its chart with every feature enabled, on one node. */
 export async function measureInstallation(): Promise<InstallResults> {
   const cluster = await Cluster.start({ nodes: 1, memoryMb });
   try {
@@ -31,7 +31,7 @@ export async function measureInstallation(): Promise<InstallResults> {
       const upgraded: Restart[] = [];
       for (let round = 1; round <= rounds; round++) {
         say(`round ${round} of ${rounds}`);
-        killed.push(await afterKill(moorage, node)); // only the first time does the kubelet not hesitate
+        killed.push(await afterKill(moorage, node)); // before the others: the kubelet restarts a container at once only the first time
         deleted.push(await afterDeletion(cluster, moorage, node));
         upgraded.push(await afterUpgrade(cluster, moorage, node));
       }

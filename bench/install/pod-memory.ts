@@ -3,7 +3,7 @@ import { namespace } from '../../test/chart/chart.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
 
-/** What the processes of a container hold, in MiB. */
+/** The memory of the processes of a container, in MiB. */
 export interface ContainerMemory {
   readonly component: string;
   readonly container: string;
@@ -11,7 +11,7 @@ export interface ContainerMemory {
   readonly pssMib: number;
 }
 
-/** Of all pods that the chart has made, which are on one node. */
+/** For all pods of the chart, which are on one node. */
 export async function podMemory(cluster: Cluster, node: ClusterNode): Promise<readonly ContainerMemory[]> {
   const { items } = await cluster.kube.list(pods, { namespace, labelSelector: 'app.kubernetes.io/name=moorage' });
   const found: ContainerMemory[] = [];

@@ -8,17 +8,17 @@ import { isReady } from '../../worlds/cluster/ready.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { type LogLine, logLines } from '../../worlds/host/log-line.ts';
 
-/** How an agent came back, in milliseconds since its predecessor was ended or asked to end. */
+/** How an agent came back, in milliseconds since its predecessor was killed or told to stop. */
 export interface Restart {
   /** The kubelet and containerd have started its process. */
   readonly processMs: number;
-  /** It answers on its socket. */
+  /** It serves its socket. */
   readonly servingMs: number;
-  /** The kubelet has asked it who it is, and knows it again. */
+  /** The kubelet has registered it again. */
   readonly registeredMs: number;
 }
 
-/** As the kernel does when memory is short. */
+/** Like the kernel when memory runs out. */
 export async function afterKill(moorage: Moorage, node: ClusterNode): Promise<Restart> {
   const begun = await now(node);
   await moorage.killAgent(node);
@@ -26,7 +26,7 @@ export async function afterKill(moorage: Moorage, node: ClusterNode): Promise<Re
   return { processMs: (await processStart(node)) - begun, ...comeback(next, begun) };
 }
 
-/** As people do, and `kubectl drain`: the next one is started when the pod is gone. */
+/** Like `kubectl delete` and `kubectl drain`: the next agent starts when the pod is gone. */
 export async function afterDeletion(cluster: Cluster, moorage: Moorage, node: ClusterNode): Promise<Restart> {
   const { metadata } = await moorage.agentOn(node);
   const begun = await now(node);
@@ -35,7 +35,7 @@ export async function afterDeletion(cluster: Cluster, moorage: Moorage, node: Cl
   return { processMs: (await processStart(node)) - begun, ...comeback(next, begun) };
 }
 
-/** As an upgrade does: the next one runs already, and stands by, when its predecessor is asked to end. */
+/** Like an upgrade: the next agent already runs as a standby when its predecessor is told to stop. */
 export async function afterUpgrade(cluster: Cluster, moorage: Moorage, node: ClusterNode): Promise<Restart> {
   const predecessor = await moorage.agentOn(node);
   const logOfPredecessor = await keepLog(node, predecessor);
@@ -49,7 +49,7 @@ export async function afterUpgrade(cluster: Cluster, moorage: Moorage, node: Clu
   return { processMs: 0, ...comeback(next, timeOf(stopping)) };
 }
 
-/** What an agent has written that the kubelet has registered since then. The node is left in peace until that is likely. */
+/** The log of an agent that the kubelet has registered since then. The node is not queried until that is likely. */
 async function registeredSince(begun: number, moorage: Moorage, node: ClusterNode): Promise<readonly LogLine[]> {
   return eventually(`an agent of ${node.name} is registered anew`, async () => {
     const agent = await moorage.agentOn(node);
@@ -75,7 +75,7 @@ function timeOf(line: LogLine | undefined): number {
   return line ? Date.parse(line.time) : Number.NaN;
 }
 
-/** By the clock of the node, as all other times. */
+/** By the node's clock, like all other times. */
 async function now(node: ClusterNode): Promise<number> {
   return Number(await node.shell('date +%s%3N'));
 }

@@ -11,7 +11,7 @@ export interface InstallResults {
 
 export type Fate = 'killed' | 'deleted' | 'upgraded';
 
-/** Each part counts from the end of the one before, and `served` all of them. */
+/** Each phase counts from the end of the previous one; `served` is the sum. */
 type RestartFigures = Readonly<Record<'kubelet' | 'agent' | 'registration' | 'served', Figure>>;
 
 export function restartFigures(restarts: readonly Restart[]): RestartFigures {
@@ -24,7 +24,7 @@ export function restartFigures(restarts: readonly Restart[]): RestartFigures {
   };
 }
 
-/** The results for people. */
+/** The results as tables. */
 export function installTables({ memory, restarts }: InstallResults): string {
   const words = ({ min, median, samples }: Figure) => `${min} / ${median} (${samples})`;
   return [

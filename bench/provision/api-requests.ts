@@ -1,12 +1,12 @@
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 
-/** What the API server has been asked since it started, about LogicalVolumes and Nodes, and without watches. */
+/** Requests to the API server since its start, for LogicalVolumes and Nodes, without watches. */
 export interface ApiRequests {
   readonly requests: number;
   readonly writes: number;
 }
 
-/** By the server's own count. */
+/** Counted by the server. */
 export async function apiRequests(cluster: Cluster): Promise<ApiRequests> {
   const metrics = await cluster.kubectl('get', '--raw', '/metrics');
   let requests = 0;
@@ -22,7 +22,7 @@ export async function apiRequests(cluster: Cluster): Promise<ApiRequests> {
   return { requests, writes };
 }
 
-/** For each of so many volumes. */
+/** Per volume. */
 export function perVolume(before: ApiRequests, after: ApiRequests, volumes: number): ApiRequests {
   return { requests: (after.requests - before.requests) / volumes, writes: (after.writes - before.writes) / volumes };
 }

@@ -1,8 +1,8 @@
 /**
  * node bench/provision/inside.ts REQUEST
  *
- * In the machine: calls a node service on its socket as the kubelet would, with the clock in hand. REQUEST is a
- * NodeRequest as JSON; the samples are one JSON array on standard output.
+ * In the machine: calls a node service on its socket like the kubelet, and measures the time. REQUEST is a NodeRequest as
+ * JSON; the samples are one JSON array on standard output.
  */
 import { readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
@@ -15,14 +15,14 @@ export interface NodeRequest {
   readonly socket: string;
   readonly stages: boolean;
   readonly volumes: readonly Volume[];
-  /** How often each volume is asked about. */
+  /** The number of stats calls per volume. */
   readonly statsCalls: number;
 }
 
 export interface NodeSample {
   readonly operation: 'first publish' | 're-publish' | 'unpublish' | 'stats';
   readonly elapsedMs: number;
-  /** Processes and threads that were started meanwhile, by whomever. */
+  /** Processes and threads started meanwhile, by any program. */
   readonly started: number;
 }
 
@@ -32,7 +32,7 @@ const client = new RpcClient(Node, socket);
 const node = client.methods;
 const samples: NodeSample[] = [];
 
-for (let i = 0; i < 50; i++) await node.nodeGetInfo({}, { timeoutMs }); // what a client's first calls take is not asked
+for (let i = 0; i < 50; i++) await node.nodeGetInfo({}, { timeoutMs }); // the first calls of a client are not measured
 for (const volume of volumes) {
   const stagingTargetPath = `/run/bench/staging/${volume.id}`;
   const targetPath = `/run/bench/pods/${volume.id}/mount`;
@@ -68,7 +68,7 @@ async function time(operation: NodeSample['operation'], work: () => Promise<unkn
   samples.push({ operation, elapsedMs, started: started() - before });
 }
 
-/** Since the machine was switched on. */
+/** Since the machine booted. */
 function started(): number {
   return Number(/^processes (\d+)$/m.exec(readFileSync('/proc/stat', 'utf8'))?.[1]);
 }

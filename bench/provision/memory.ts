@@ -6,22 +6,22 @@ import type { Side } from './side.ts';
 
 const atOnce = 25;
 
-/** What a side's programs on a node hold, with all that they have started, in MiB. */
+/** The memory of a side's programs on a node, with their child processes, in MiB. */
 export interface NodeMemory {
   readonly pssMib: number;
   readonly rssMib: number;
 }
 
-/** After load, while the last change has just been made, and once there has been nothing to do for a while. */
+/** After load: right after the last change, and after some idle time. */
 export interface MemoryAfterLoad {
   readonly busy: NodeMemory;
   readonly atRest: NodeMemory;
 }
 
-/** Longer than LVM's shell waits for something to do. */
+/** Longer than the idle timeout of LVM's shell. */
 const restMs = 5000;
 
-/** LogicalVolumes of nodes that no machine stands behind: whoever watches all of them keeps them in memory. */
+/** LogicalVolumes of nodes without machines: a program that watches all of them keeps them in memory. */
 export async function makeForeignVolumes(
   cluster: Cluster,
   count: number,
@@ -50,7 +50,7 @@ export async function memoryAfterLoad(node: ClusterNode, side: Side): Promise<Me
   return { busy, atRest: await memoryOf(node, side) };
 }
 
-/** Read by a shell, as another program of the same kind would share memory with those that are measured. */
+/** Read by a shell, because another program of the same kind would share memory with the measured ones. */
 async function memoryOf(node: ClusterNode, { agentPids }: Side): Promise<NodeMemory> {
   const listing = await node.shell(`
     for pid in ${agentPids.join(' ')}; do

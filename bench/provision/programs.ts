@@ -4,7 +4,7 @@ import type { SidePrograms } from './side.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 
-/** As its chart runs it, without the webhook and with lvmd as a program of its own. */
+/** As its chart runs it, without the webhook and with lvmd as a separate program. */
 export function topolvmPrograms(programs: Topolvm): SidePrograms {
   return {
     name: 'topolvm',
@@ -33,7 +33,7 @@ export function topolvmPrograms(programs: Topolvm): SidePrograms {
   };
 }
 
-/** As it ships, with the engine in the agent; `npm run build` has made it. */
+/** As it ships, with the engine in the agent; `npm run build` creates it. */
 export function mooragePrograms(): SidePrograms {
   const moorage = ['env', `PATH=${dirname(process.execPath)}:${process.env['PATH']}`, join(home, 'dist', 'moorage')];
   return {

@@ -15,7 +15,7 @@ import { Side, type SideName } from './side.ts';
 const home = join(import.meta.dirname, '..', '..');
 const timeoutMs = 10 * 60_000;
 const memoryMb = 1024;
-/** After this each kind of turn is taken only once, so that all is done within a quarter of an hour on a busy machine. */
+/** After this time each kind of turn runs only once, so that the benchmark ends within 15 minutes on a busy machine. */
 const budgetMs = 6 * 60_000;
 const turns = 3;
 const turn = { volumes: 4, statsCalls: 4 };
@@ -24,7 +24,7 @@ const crowdedStatsCalls = 8;
 const otherVolumes = 200;
 const foreignVolumes = 2000;
 
-/** What provisioning takes with TopoLVM and with Moorage, on the real API server and in a machine with real LVM. */
+/** Compares provisioning with TopoLVM and with Moorage, on a real API server and in a machine with real LVM. */
 export async function measureProvisioning(): Promise<ProvisionResults> {
   const topolvm = await ensureTopolvm();
   await stage('Moorage', () => run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs, cwd: home }));
@@ -51,7 +51,7 @@ export async function measureProvisioning(): Promise<ProvisionResults> {
 async function prepare(cluster: Cluster, node: ClusterNode): Promise<void> {
   const manifests = ['crd', 'csidriver'].map((name) => `-f${join(home, 'deploy', `${name}.yaml`)}`);
   await cluster.kubectl('apply', ...manifests);
-  // The machine's own pods and their kubelet are not what is measured, and start processes of their own.
+  // The machine's pods and kubelet are not measured, and would start processes of their own.
   await node.shell('kill -STOP $(pidof kubelet containerd)');
 }
 
@@ -64,7 +64,7 @@ async function measure(
   const endBy = performance.now() + budgetMs;
   const samples: Sample[] = [];
   const api: Record<SideName, ApiRequests[]> = { topolvm: [], moorage: [] };
-  /** Turns of both sides, each time in another order; those that time does not allow are left out, but for the first. */
+  /** Turns of both sides, each time in another order; when time runs out, all but the first are skipped. */
   const rounds = async (what: string, count: number, take: (side: Side) => Promise<readonly Sample[]>) => {
     for (let i = 0; i < count && (i === 0 || performance.now() < endBy); i++) {
       for (const side of i % 2 === 0 ? sides : sides.toReversed()) {
@@ -79,7 +79,7 @@ async function measure(
     return taken.samples;
   });
   await rounds('50 volumes by 8 clients', 1, takeBurst);
-  say(`making ${otherVolumes} other volumes`);
+  say(`creating ${otherVolumes} other volumes`);
   await fill(node);
   await rounds('use among 200 others', crowdedTurns, (side) => takeCrowdedTurn(node, side, crowdedStatsCalls));
 
@@ -87,14 +87,14 @@ async function measure(
   const memory: Partial<Record<SideName, MemoryAfterLoad>> = {};
   for (const side of sides) {
     say(`memory of ${side.name}`);
-    await side.resume(); // it makes a volume, so it has seen all those that came before
+    await side.resume(); // it creates a volume, so it has seen all earlier ones
     memory[side.name] = await memoryAfterLoad(node, side);
     await side.pause();
   }
   return resultsOf(samples, api, memory as Record<SideName, MemoryAfterLoad>);
 }
 
-/** Volumes that neither side has made. */
+/** Volumes that neither side created. */
 async function fill(node: ClusterNode): Promise<void> {
   const script = Array.from(
     { length: otherVolumes },
@@ -102,5 +102,6 @@ async function fill(node: ClusterNode): Promise<void> {
   );
   await node.shell(`printf '%s\\n' ${script.map(quote).join(' ')} | lvm`, { timeoutMs });
   const made = await node.shell(`lvs --noheadings -o lv_name --select lv_name=~^other- ${volumeGroup} | wc -l`);
-  if (Number(made) !== otherVolumes) throw new Error(`${made.trim()} of ${otherVolumes} other volumes were made`);
+  if (Number(made) !== otherVolumes)
+    throw new Error(`cannot create the other volumes: only ${made.trim()} of ${otherVolumes} exist`);
 }

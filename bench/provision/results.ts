@@ -8,20 +8,20 @@ import { type SideName, sideNames } from './side.ts';
 type BySide<T> = Readonly<Record<SideName, T>>;
 
 export interface ProvisionResults {
-  /** Moorage's median as a part of TopoLVM's; for memory, what each holds. */
+  /** Moorage's median divided by TopoLVM's; for memory, the values of both. */
   readonly ratios: Readonly<Record<string, number>>;
   readonly figures: ProvisionFigures;
 }
 
 interface ProvisionFigures {
   readonly milliseconds: Readonly<Partial<Record<Operation, BySide<Figure>>>>;
-  /** Processes and threads that a call made the node start: the median. */
+  /** Processes and threads that the node started for a call: the median. */
   readonly started: Readonly<Partial<Record<Operation, BySide<number>>>>;
-  /** For the creation of a volume: the median. */
+  /** API requests for the creation of a volume: the median. */
   readonly api_requests_per_volume: BySide<number>;
   /** Of Moorage. */
   readonly api_writes_per_volume: number;
-  /** What a call for a volume's figures makes Moorage start, among 200 other volumes. */
+  /** Processes that Moorage starts for a stats call, among 200 other volumes. */
   readonly stats_forks: number;
   readonly memory: BySide<MemoryAfterLoad>;
 }
@@ -82,7 +82,7 @@ export function resultsOf(
   };
 }
 
-/** The results for people. */
+/** The results as tables. */
 export function provisionTables({ ratios, figures }: ProvisionResults): string {
   const { milliseconds, started, memory } = figures;
   const words = ({ min, median, p99, samples }: Figure) => `${min} / ${median} / ${p99} (${samples})`;

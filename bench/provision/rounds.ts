@@ -27,13 +27,13 @@ export interface Sample {
   readonly side: SideName;
   readonly operation: Operation;
   readonly elapsedMs: number;
-  /** Processes and threads that the machine started meanwhile, where that was counted. */
+  /** Processes and threads that the machine started meanwhile, if counted. */
   readonly started?: number;
 }
 
 export interface Turn {
   readonly samples: readonly Sample[];
-  /** For the creation of a volume. */
+  /** API requests for the creation of a volume. */
   readonly api: ApiRequests;
 }
 
@@ -42,7 +42,7 @@ const burstVolumes = 50;
 const burstClients = 8;
 const insideTimeoutMs = 5 * 60_000;
 
-/** One turn of one side: volumes are made, used, grown and removed, one after the other. */
+/** One turn of one side: creates, uses, grows and removes volumes, one after the other. */
 export async function takeTurn(
   cluster: Cluster,
   node: ClusterNode,
@@ -68,7 +68,7 @@ export async function takeTurn(
   return { samples, api };
 }
 
-/** The same on the node only, where there are many other volumes. */
+/** The same only on the node, among many other volumes. */
 export async function takeCrowdedTurn(node: ClusterNode, side: Side, statsCalls: number): Promise<Sample[]> {
   await side.resume();
   const volumes = [await side.create('crowded-0'), await side.create('crowded-1')];
@@ -78,7 +78,7 @@ export async function takeCrowdedTurn(node: ClusterNode, side: Side, statsCalls:
   return samples.map((sample) => ({ ...sample, operation: `${sample.operation}, 200 others` as Operation }));
 }
 
-/** Many volumes at once: each client takes the next one as soon as it has its last. */
+/** Many volumes at once: each client requests the next one as soon as it has its last. */
 export async function takeBurst(side: Side): Promise<Sample[]> {
   const clients = Array.from({ length: burstClients }, () => side.another());
   const byAll = async (operation: Operation, work: (client: (typeof clients)[0], i: number) => Promise<unknown>) => {

@@ -21,7 +21,7 @@ export const volumeBytes = 64n * 1024n ** 2n;
 export const grownBytes = 2n * volumeBytes;
 const timeoutMs = 120_000;
 const startTimeoutMs = 60_000;
-/** After a turn: stopped in the middle of a look at its volumes, a side would keep the other waiting for LVM's lock. */
+/** A delay after a turn: a side paused in the middle of an LVM report would keep LVM's lock. */
 const restMs = 1_500;
 
 export interface Volume {
@@ -29,7 +29,7 @@ export interface Volume {
   readonly context: Readonly<Record<string, string>>;
 }
 
-/** Where a side keeps its files, the same on the host and in the machine, and what its programs are told. */
+/** The directory of a side, the same on the host and in the machine, and the settings of its programs. */
 export interface Place {
   readonly dir: string;
   readonly nodeName: string;
@@ -43,16 +43,16 @@ export interface Place {
 /** How a side is started. */
 export interface SidePrograms {
   readonly name: SideName;
-  /** The programs of its node, in the order in which they start, each with the socket on which it then answers. */
+  /** The programs of its node in their start order, each with the socket that it serves. */
   readonly agents: (place: Place) => readonly { readonly command: readonly string[]; readonly socket: string }[];
   readonly controller: (place: Place) => readonly string[];
-  /** Whether its node service wants volumes staged, as the kubelet then does. */
+  /** Whether its node service requires staging. */
   readonly stages: boolean;
 }
 
 /**
- * TopoLVM or Moorage: its controller beside the API server, its node's programs in the machine. Both use the volume group
- * of that machine. For Kubernetes each has a node of its own, so that neither works on volumes of the other.
+ * TopoLVM or Moorage: its controller runs beside the API server, its node's programs in the machine. Both use the volume group
+ * of that machine. In Kubernetes each has its own Node, so that neither serves volumes of the other.
  */
 export class Side {
   readonly name: SideName;
@@ -84,7 +84,7 @@ export class Side {
     this.#controller = new RpcClient(Controller, controllerSocket);
   }
 
-  /** Resolves when it can make volumes. */
+  /** Resolves when it can create volumes. */
   static async start(cluster: Cluster, node: ClusterNode, programs: SidePrograms): Promise<Side> {
     const place = await placeOf(cluster, programs.name);
     await cluster.kube.create(nodes, { metadata: { name: place.nodeName }, spec: { unschedulable: true } });
@@ -112,7 +112,7 @@ export class Side {
     return side;
   }
 
-  /** Another client of the same controller, with a connection of its own. */
+  /** Another client of the same controller, with its own connection. */
   another(): RpcClient<typeof Controller> {
     return new RpcClient(Controller, this.#controllerSocket);
   }
@@ -128,7 +128,7 @@ export class Side {
       },
       { timeoutMs },
     );
-    if (!volume) throw new Error(`${this.name} made a volume and does not say which`);
+    if (!volume) throw new Error(`${this.name} returned no volume from CreateVolume`);
     return { id: volume.volumeId, context: volume.volumeContext };
   }
 
@@ -142,7 +142,7 @@ export class Side {
     return true;
   }
 
-  /** Its turn has come: it catches up with what it missed, and does not measure that. */
+  /** Starts its turn: it catches up with missed changes, which is not measured. */
   async resume(): Promise<void> {
     await this.#component.resume();
     await this.#node.shell(`kill -CONT ${this.agentPids.join(' ')}`);
@@ -155,7 +155,7 @@ export class Side {
     await this.#node.shell(`kill -STOP ${this.agentPids.join(' ')}`);
   }
 
-  /** The machine takes the programs of its node with it. */
+  /** The programs of its node end with the machine. */
   async close(): Promise<void> {
     this.#controller[Symbol.dispose]();
     await this.#component.kill();

@@ -8,14 +8,14 @@ const module = import.meta.dirname;
 const mainPackage = 'github.com/topolvm/topolvm/cmd/hypertopolvm';
 const version = '0.41.0';
 
-/** Paths of TopoLVM's programs: one executable that goes by the name it is called by, as in its image. */
+/** Paths of TopoLVM's programs: one executable that acts by the name it is called by, as in its image. */
 export interface Topolvm {
   readonly lvmd: string;
   readonly node: string;
   readonly controller: string;
 }
 
-/** TopoLVM itself, compiled from its Go module unless that was done before. */
+/** TopoLVM itself, compiled from its Go module on first use. */
 export async function ensureTopolvm(): Promise<Topolvm> {
   const key = await keyOf([join(module, 'go.mod'), join(module, 'go.sum')]);
   const dir = await cached(`topolvm-${version}-${key}`, (dir) =>
