@@ -31,7 +31,7 @@ export async function measureInstallation(): Promise<InstallResults> {
       const upgraded: Restart[] = [];
       for (let round = 1; round <= rounds; round++) {
         say(`round ${round} of ${rounds}`);
-        killed.push(await afterKill(moorage, node)); // before the others: the kubelet restarts a container at once only the first time
+        killed.push(await afterKill(moorage, node)); // once per pod: the kubelet delays later restarts
         deleted.push(await afterDeletion(cluster, moorage, node));
         upgraded.push(await afterUpgrade(cluster, moorage, node));
       }

@@ -57,7 +57,7 @@ async function finalizersOf<T extends KubeObject>(resource: Resource<T>, name: s
   return (await admin.get(resource, name, its))?.metadata.finalizers ?? [];
 }
 
-await eventually('the policy is in force', () =>
+await eventually('the policy is in effect', () =>
   ofNode({ metadata: { labels: { policy: 'probe' } } }).then(
     () => false,
     (error: Error) => /only (its own )?finalizers/.test(error.message),
@@ -65,7 +65,7 @@ await eventually('the policy is in force', () =>
 );
 await admin.patch(nodes, 'a', { type: 'merge', body: { metadata: { labels: null } } });
 
-await eventually('the policy about webhooks is in force', () =>
+await eventually('the policy for webhooks is in effect', () =>
   ofWebhook({ metadata: { labels: { policy: 'probe' } } }).then(
     () => false,
     (error: Error) => /only caBundle/.test(error.message),
@@ -74,7 +74,7 @@ await eventually('the policy about webhooks is in force', () =>
 
 test('the API server compiles every rule of the policies', async () => {
   for (const name of ['moorage-controller', 'moorage-webhook', 'moorage-node']) {
-    const status = await eventually('it has checked them', async () => {
+    const status = await eventually('the API server has checked them', async () => {
       const text = await kubectl('get', 'validatingadmissionpolicy', name, '-ojson');
       const found = JSON.parse(text) as { status?: { observedGeneration?: number; typeChecking?: object } };
       return found.status?.observedGeneration === undefined ? undefined : found.status;

@@ -73,7 +73,7 @@ test('helm install: all pods run, and the node reports its capacity', async () =
   await kubectl('create', 'namespace', namespace);
   await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=privileged');
   await manage('install', 'moorage', chartDir, `--values=${values}`, '--wait');
-  await eventually('the scheduler knows how much room there is', async () => {
+  await eventually('the scheduler knows the capacity', async () => {
     const listed = await kubectl('--namespace', namespace, 'get', 'csistoragecapacities', '--output=name');
     return listed.trim().split('\n').length >= 2;
   });
@@ -81,7 +81,7 @@ test('helm install: all pods run, and the node reports its capacity', async () =
 
 test('helm test: a claim gets a volume, and a pod writes to it', async () => {
   await manage('test', 'moorage');
-  await eventually('its volume is gone again', async () => {
+  await eventually('its volume is gone', async () => {
     return (await cluster.kube.list(logicalVolumes)).items.length === 0;
   });
 });

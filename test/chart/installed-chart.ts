@@ -73,10 +73,10 @@ export class InstalledChart {
     const spec = { name: elsewhere, nodeName: elsewhere, size: '1Gi' };
     await admin.create(logicalVolumes, { metadata: { name: elsewhere }, spec });
     await admin.create(nodes, { metadata: { name: elsewhere } });
-    await eventually('the policy about LogicalVolumes is in force', () =>
+    await eventually('the policy for LogicalVolumes is in effect', () =>
       isRefused(agent.patch(logicalVolumes, elsewhere, empty), /own node only/),
     );
-    await eventually('the policy about Nodes is in force', () =>
+    await eventually('the policy for Nodes is in effect', () =>
       isRefused(agent.patch(nodes, elsewhere, empty), /own Node only/),
     );
     await admin.delete(logicalVolumes, elsewhere);

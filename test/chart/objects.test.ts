@@ -217,7 +217,7 @@ test('the directory of a file class has the same path in the pod as on the node'
   const agent = find(objects, 'DaemonSet', 'moorage-node');
   const mount = podOf(agent).containers[0]?.volumeMounts?.find(({ mountPath }) => mountPath === '/srv/volumes');
   assert.ok(mount);
-  assert.equal(mount.mountPropagation, 'HostToContainer', 'a disk that is mounted there later is seen');
+  assert.equal(mount.mountPropagation, 'HostToContainer', 'a disk mounted there later is visible');
   const { volumes } = podOf(agent) as unknown as { volumes: { name: string; hostPath?: { path: string } }[] };
   assert.equal(volumes.find(({ name }) => name === mount.name)?.hostPath?.path, '/srv/volumes');
 

@@ -67,7 +67,7 @@ describe('an agent that ends in the middle of its work', () => {
         await its.volumeId('made');
         await its.grown('grown', '200Mi');
         await snapshotReady(cluster, its, 'moment');
-        await eventually('the doomed claim has no volume any more', async () => (await ofNode(nodeName)).length === 5);
+        await eventually('the volume of the deleted claim is gone', async () => (await ofNode(nodeName)).length === 5);
         assert.equal(await its.sh('writer', 'sha256sum </grown/file'), inGrown);
         assert.equal(await its.sh('writer', 'sha256sum </copied/file'), inCopied);
         await onDiskAsAsked(nodeName);

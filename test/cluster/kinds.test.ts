@@ -85,7 +85,7 @@ describe('every kind of volume', () => {
       await its.ready('first');
       assert.equal(await its.sh('first', 'stat -c "%a %u:%g" /data'), '750 1000:2000');
       assert.match(await its.sh('first', 'grep " /data " /proc/mounts'), /,noatime/);
-      assert.ok(Number(await its.sh('first', 'stat -f -c %c /data')) < 200, 'about as many inodes as asked for');
+      assert.ok(Number(await its.sh('first', 'stat -f -c %c /data')) < 200, 'about as many inodes as requested');
       await its.empty();
     });
 
@@ -102,7 +102,7 @@ describe('every kind of volume', () => {
 
       await its.deletePod('first');
 
-      await eventually('it is gone', async () => (await node.shell(ephemeral)).trim() === '');
+      await eventually('the volume is gone', async () => (await node.shell(ephemeral)).trim() === '');
       await its.empty();
     });
 

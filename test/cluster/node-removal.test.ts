@@ -53,7 +53,7 @@ describe('a node that is removed', () => {
       items.map(({ metadata }) => metadata.name),
       [keptVolume],
     );
-    await eventually('the volume that was not to be retained is gone', async () => {
+    await eventually('the volume with reclaim policy Delete is gone', async () => {
       const { items: left } = await cluster.kube.list(persistentVolumes);
       const handles = new Set(left.map(({ spec }) => spec?.csi?.volumeHandle));
       return !handles.has(ids[0]) && handles.has(ids[1]);

@@ -140,13 +140,13 @@ describe('two controllers, and every feature of Moorage', () => {
     const token = (await its.kubectl('create', 'token', 'prometheus')).trim();
     for (const { status } of (await cluster.kube.list(pods, { namespace })).items) {
       const shown = () => fetchInside(cluster.namespaces, `https://${status?.podIP}:8080/metrics`, token);
-      await eventually('metrics are shown', async () => (await shown()).startsWith('200 '));
+      await eventually('metrics are served', async () => (await shown()).startsWith('200 '));
     }
   });
 
   test('a leader whose lease somebody else changed checks whether it is still the leader', async () => {
     await cluster.kubectl('-n', namespace, 'annotate', 'lease/topolvm', 'example.org/looked-at=yes');
-    await eventually('it has looked', async () =>
+    await eventually('the leader has checked its lease', async () =>
       (await audit.entries()).some(({ verb, objectRef }) => verb === 'get' && objectRef?.name === 'topolvm'),
     );
   });
@@ -161,7 +161,7 @@ describe('two controllers, and every feature of Moorage', () => {
     const before = await its.volumeId('before');
     const letLvmGoOn = await new AgentFaults(cluster, moorage, other).holdLvm();
     await its.claim('begun', { node: other.name });
-    await eventually('a volume is asked for', async () =>
+    await eventually('a volume is requested', async () =>
       (await cluster.kube.list(logicalVolumes)).items.some(({ status }) => !status?.volumeID),
     );
 

@@ -120,7 +120,7 @@ describe('an upgrade and a rollback while pods write', () => {
     const { metadata } = await moorage.agentOn(node);
     const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
     await its.claim(claim, { node: node.name });
-    await eventually('a volume is asked for', async () =>
+    await eventually('a volume is requested', async () =>
       (await cluster.kube.list(logicalVolumes)).items.some(({ status }) => !status?.volumeID),
     );
     const changed = change();
@@ -180,7 +180,7 @@ describe('an upgrade and a rollback while pods write', () => {
 
 function saidAt(log: readonly LogLine[], message: RegExp): string {
   const line = log.find(({ msg }) => message.test(msg));
-  return line?.time ?? assert.fail(`nobody said ${message}: ${JSON.stringify(log, undefined, 1)}`);
+  return line?.time ?? assert.fail(`no log line ${message}: ${JSON.stringify(log, undefined, 1)}`);
 }
 
 /** The mounts of a volume on its node. Each mount has a unique number, so a remount shows. */

@@ -26,7 +26,7 @@ describe('one volume from claim to removal', () => {
       new RegExp(`${id} +100.00m`),
     );
     assert.match(await cluster.kubectl('exec', 'first-0', '--', 'grep', ' /data ', '/proc/mounts'), / ext4 /);
-    await eventually('its claim says what happened', async () =>
+    await eventually('its claim has the events', async () =>
       /VolumeCreated .*created a volume of 100Mi on node node-/.test(
         await cluster.kubectl('describe', 'pvc', 'data-first-0'),
       ),
@@ -89,7 +89,7 @@ describe('one volume from claim to removal', () => {
   test('a claim that fits on no node stays pending, with an event that says why', async () => {
     const set = await StatefulSet.create(cluster, 'huge', { size: '100Gi' });
 
-    const reason = await eventually('the scheduler has spoken', async () => {
+    const reason = await eventually('the scheduler has reported an event', async () => {
       const path = '{.items[?(@.reason=="FailedScheduling")].message}';
       const message = await cluster.kubectl(
         'get',
@@ -107,7 +107,7 @@ describe('one volume from claim to removal', () => {
 
   test('a volume is created even if controller and agents are killed meanwhile', async () => {
     const set = await StatefulSet.create(cluster, 'stubborn');
-    await eventually('it is asked for', async () => (await cluster.kube.list(logicalVolumes)).items.length > 0);
+    await eventually('the volume is requested', async () => (await cluster.kube.list(logicalVolumes)).items.length > 0);
 
     await moorage.killController();
     for (const node of cluster.nodes) await moorage.killAgent(node);

@@ -85,7 +85,7 @@ describe('which LVM creates the volumes', () => {
     const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
     await its.claim(claim, { node: node.name });
     try {
-      return await eventually('LVM is found at work', () => node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`));
+      return await eventually('LVM is running', () => node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`));
     } finally {
       await letLvmGoOn();
       await its.volumeId(claim);

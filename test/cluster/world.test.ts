@@ -76,7 +76,7 @@ describe('the processes of a cluster', () => {
   test('they end when their owner is killed', async () => {
     const dir = await startElsewhere('dies');
 
-    await eventually('every process of it is gone', async () => processesOf(dir).length === 0);
+    await eventually('all processes of the cluster are gone', async () => processesOf(dir).length === 0);
     const next = await newRunDir('cluster');
     assert.equal(existsSync(dir), false, 'the next run removes its files');
     await Cluster.end(next);
@@ -88,7 +88,7 @@ describe('the processes of a cluster', () => {
 
     await Cluster.end(dir);
 
-    await eventually('every process of it is gone', async () => processesOf(dir).length === 0);
+    await eventually('all processes of the cluster are gone', async () => processesOf(dir).length === 0);
     assert.equal(existsSync(dir), false);
   });
 

@@ -87,7 +87,7 @@ test('Node comes from a package that the lock file pins by digest, not from a do
   assert.equal(inside('node', '--version').trim(), `v${version}`);
   assert.ok(readFileSync(join(root, 'usr/bin/node')).equals(readFileSync(join(home, dir, 'bin/node'))));
   const versions = ['x64', 'arm64'].map((kind) => packages[`node_modules/node-linux-${kind}`]?.version);
-  assert.deepEqual(versions, [version, version], 'all machines have the same');
+  assert.deepEqual(versions, [version, version], 'all architectures have the same version');
   assert.equal(hasInstallScript, undefined);
 });
 

@@ -152,7 +152,7 @@ test('a volume with snapshots that depend on it is not removed, and reports so u
     message: /^node a: volume .* has the snapshots nightly, which live from it; remove them first$/,
   });
   assert.ok(a.get(id), 'nothing was lost');
-  await eventually('the node has removed it, now that it can', async () => (await objectsLeft()) === 0);
+  await eventually('the node has removed the volume', async () => (await objectsLeft()) === 0);
   await other.volumes.remove(id, inTime());
 });
 

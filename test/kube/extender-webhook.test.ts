@@ -47,7 +47,7 @@ test('a pod is annotated with what its claims request, and the extender finds a 
   assert.equal(pod.spec?.containers[0]?.resources?.requests?.['topolvm.io/capacity'], '1');
   assert.equal(pod.spec?.containers[0]?.resources?.limits?.['topolvm.io/capacity'], '1');
 
-  const chosen = await eventually('a node is chosen', async () => {
+  const chosen = await eventually('a node is selected', async () => {
     const found = await admin.get(persistentVolumeClaims, 'one', { namespace });
     return found?.metadata.annotations?.['volume.kubernetes.io/selected-node'];
   });
@@ -60,7 +60,7 @@ test('a pod that fits on no node gets an event that says why', async () => {
   await claim(namespace, 'huge', '100Gi');
   await makePod(namespace, ['huge']);
 
-  const reason = await eventually('the scheduler has spoken', async () => {
+  const reason = await eventually('the scheduler has reported an event', async () => {
     const path = '{.items[?(@.reason=="FailedScheduling")].message}';
     return (await cluster.kubectl('-n', namespace, 'get', 'events', `-ojsonpath=${path}`)) || undefined;
   });
@@ -88,13 +88,13 @@ test('a renewed certificate is loaded, and one whose key does not match is not',
   assert.equal(await served(), first);
 
   await writeFile(join(certDir, 'tls.key'), '');
-  await eventually('it is refused', async () =>
+  await eventually('the certificate is rejected', async () =>
     complaints.some((line) => line.includes('the old certificate is kept')),
   );
   assert.equal(await served(), first);
 
   const second = await issue(certDir, 'second');
-  await eventually('the new one is served', async () => (await served()) === second);
+  await eventually('the new certificate is served', async () => (await served()) === second);
   assert.notEqual(first, second);
 });
 
@@ -103,7 +103,7 @@ test('while no controller answers, pods with claims are rejected and all others 
   await controller.kill();
   const make = (name: string, volumes: NonNullable<NonNullable<Pod['spec']>['volumes']>) =>
     admin.create(pods, { metadata: { name, namespace }, spec: { ...podSpec([]), volumes } });
-  await eventually('a pod without volumes is made', () => make('plain', []));
+  await eventually('a pod without volumes is created', () => make('plain', []));
   await make('scratch', [{ name: 'scratch', emptyDir: {} }]);
 
   const refused = /failed calling webhook "pod-hook.topolvm.io"/;
@@ -258,7 +258,7 @@ async function webhookInForce(): Promise<void> {
   const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'pod', namespace }, spec: podSpec(['data']) };
   const file = await writeObjects('first-asked', [pod]);
   const words = ['create', `--filename=${file}`, '--dry-run=server', '--output=jsonpath={.metadata.annotations}'];
-  await eventually('the webhook is in force', async () => (await cluster.kubectl(...words)) !== '');
+  await eventually('the webhook is in effect', async () => (await cluster.kubectl(...words)) !== '');
 }
 
 async function writeObjects(name: string, objects: readonly object[]): Promise<string> {
@@ -288,7 +288,7 @@ async function claim(namespace: string, name: string, storage: string): Promise<
 
 async function makePod(namespace: string, claims: readonly string[]): Promise<Pod> {
   // A namespace accepts pods once it has its default ServiceAccount.
-  return eventually('the pod is made', () =>
+  return eventually('the pod is created', () =>
     admin.create(pods, { metadata: { name: 'pod', namespace }, spec: podSpec(claims) }),
   );
 }

@@ -103,12 +103,12 @@ test('deleting a Node deletes its claims, pods and LogicalVolumes, and nothing o
 
   await removal.reconcile('a', signal);
   const all = ['claim', 'pod', 'volume', 'logicalVolume'];
-  assert.deepEqual(await left('gone', namespace), all, 'a Node that nobody deletes loses nothing');
+  assert.deepEqual(await left('gone', namespace), all, 'a Node that is not deleted keeps everything');
 
   await admin.delete(nodes, 'a');
   await removal.reconcile('a', signal);
 
-  assert.deepEqual(await left('gone', namespace), ['volume'], 'that goes by its reclaim policy');
+  assert.deepEqual(await left('gone', namespace), ['volume'], 'the PersistentVolume follows its reclaim policy');
   assert.equal(await admin.get(logicalVolumes, 'gone'), undefined);
   assert.deepEqual(await left('kept', namespace), ['volume', 'logicalVolume'], 'Retain is kept');
   assert.deepEqual(await left('elsewhere', namespace), all);
@@ -210,7 +210,7 @@ test("TopoLVM's finalizer is removed from a claim that is deleted, by a user or 
   const found = (name: string) => admin.get(persistentVolumeClaims, name, { namespace });
   for (const name of ['by-node', 'by-hand'])
     await eventually(`${name} is gone`, async () => (await found(name)) === undefined);
-  await eventually('only others hold it', async () =>
+  await eventually('only finalizers of others are left', async () =>
     isDeepStrictEqual((await found('also-held-by-others'))?.metadata.finalizers, [theirs]),
   );
   const kept = await found('not-deleted');

@@ -32,7 +32,7 @@ test('a new token is used as soon as the old one is rejected', async (t) => {
   await writeFile(tokenFile, await kubectl('create', 'token', 'rotating'));
   const client = connect(t, await connectionInCluster({ host, port, serviceAccountDir: dir }, systemClock));
   const list = () => client.list(configMaps, { namespace: 'default' });
-  assert.ok(await eventually('the role binding is in force', list));
+  assert.ok(await eventually('the role binding is in effect', list));
 
   // A token is bound to its ServiceAccount: when that is re-created, the old token becomes invalid.
   await kubectl('delete', 'serviceaccount', 'rotating');
@@ -40,7 +40,7 @@ test('a new token is used as soon as the old one is rejected', async (t) => {
   const renewed = await kubectl('create', 'token', 'rotating');
   const refused = () => list().then(() => undefined, codeOf);
   // The API server caches a valid token for ten seconds.
-  assert.equal(await eventually('the old token is refused', refused), 'PermissionDenied');
+  assert.equal(await eventually('the old token is rejected', refused), 'PermissionDenied');
 
   await writeFile(`${tokenFile}.new`, renewed);
   await rename(`${tokenFile}.new`, tokenFile);

@@ -53,7 +53,7 @@ test('a restarted controller has a new certificate, and the old one is no longer
   const [old] = await trusted();
   await controller.kill();
   controller.start();
-  await eventually('there is another one', async () => (await trusted())[0]?.serialNumber !== old?.serialNumber);
+  await eventually('there is a new certificate', async () => (await trusted())[0]?.serialNumber !== old?.serialNumber);
   await podsCanBeMade('second');
   assert.equal((await trusted()).length, 1);
 });
@@ -70,9 +70,13 @@ test('a replica is ready only while the API server trusts its certificate', asyn
   await controller.kill();
   const write = await forbidChanges();
   controller.start();
-  const reason = await eventually('it says why not', async () => /^503 (.*caBundle.*)$/.exec(await readiness())?.[1], {
-    explain: () => controller.tail(),
-  });
+  const reason = await eventually(
+    'it reports why it is not ready',
+    async () => /^503 (.*caBundle.*)$/.exec(await readiness())?.[1],
+    {
+      explain: () => controller.tail(),
+    },
+  );
   assert.match(reason, /MutatingWebhookConfiguration moorage does not trust the certificate of this process/);
   await write();
   await eventually('it is ready', async () => (await readiness()) === '200 ok', {
@@ -97,15 +101,15 @@ test('a certificate is renewed long before it expires: the new one is first trus
   const used: string[] = [];
   certificates.onRenewed(({ cert }) => used.push(cert));
   const own = async () => (await trusted()).filter(({ subject }) => subject === `CN=${identity}`);
-  await eventually('the first one is trusted', async () => (await own()).length === 1);
+  await eventually('the first certificate is trusted', async () => (await own()).length === 1);
 
   clock.advance(4 * dayMs);
-  await eventually('the next one is trusted as well', async () => (await own()).length === 2);
+  await eventually('the next certificate is trusted too', async () => (await own()).length === 2);
   assert.deepEqual(used, []);
   assert.equal(certificates.current.cert, first);
 
   // In steps, because the watch uses this clock too and has lost four days.
-  await eventually('the old one is no longer trusted', async () => {
+  await eventually('the old certificate is no longer trusted', async () => {
     clock.advance(10_000);
     return (await own()).length === 1;
   });

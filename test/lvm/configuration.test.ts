@@ -48,7 +48,7 @@ test('a volume group created later is served, and changes of the file take effec
   assert.ok(pools.get('one').get('data'), 'volumes stay');
   assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', late), 'other');
   const withoutClass = async () => unserved(parseOwners(await command(...ownerArguments)), engine.deviceClasses());
-  assert.ok((await withoutClass()).includes(`${late}/other`), 'whose class is gone is found');
+  assert.ok((await withoutClass()).includes(`${late}/other`), 'a volume without a class is found');
   assert.ok(!(await withoutClass()).includes(`${early}/data`));
 
   await configure(two, one);

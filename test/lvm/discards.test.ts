@@ -48,7 +48,7 @@ test('if LVM is configured to discard, space is discarded before the removal, an
   };
   const { pool, isOnDisk } = await onDiscardingDisk(t, waiting);
   const removal = pool.remove('data', signal);
-  await Promise.race([reached.promise, removal.then(() => assert.fail('it was removed without a discard of ours'))]);
+  await Promise.race([reached.promise, removal.then(() => assert.fail('it was removed without our discard'))]);
   await pool.create({ id: 'other', sizeBytes: 4n * mebibyte, tags: [] }, signal);
   assert.deepEqual(
     pool.list().map(({ id }) => id),

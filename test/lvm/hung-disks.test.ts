@@ -66,7 +66,7 @@ test('hung disks of two volume groups block no create, stage or metric in a thir
   t.after(() => Promise.allSettled(deleted)); // they never finish before the process ends
   while ((await erasing()) < doomed.length) await setTimeout(50);
   for (const disk of hung) await disk.breakNow();
-  assert.ok((await erasing()) > 2, 'both classes are in the midst of it');
+  assert.ok((await erasing()) > 2, 'both classes are erasing');
 
   try {
     await rm('/run/lvm/hints', { force: true }); // LVM's list of the disks to scan

@@ -196,7 +196,7 @@ test('a creation killed before wiping is repeated if nobody can have used the vo
   for (const kept of ['viaTopolvm', 'raw', 'formatted', 'theirs', 'copied', 'held'])
     assert.equal(await first(kept), 'x', kept);
   await command('sh', '-c', `printf y | dd of=/dev/${vg}/unused conv=fsync`);
-  assert.equal(await first('unused'), 'y', 'what this engine has wiped, it need not wipe again');
+  assert.equal(await first('unused'), 'y', 'this engine does not wipe its own volume again');
 });
 
 test('a device on a broken disk is unknown, never empty, and is not formatted', async (t) => {

@@ -79,12 +79,12 @@ test('an idle shell ends, and the next command starts another one', async (t) =>
   clock.advance(1900);
   await lvm.execute(['lvs', vg]);
   clock.advance(1900);
-  assert.equal((await shells()).length, 1, 'as long as it has something to do now and then, it stays');
+  assert.equal((await shells()).length, 1, 'it stays while it gets commands now and then');
   clock.advance(100);
   await eventually('the shell is gone', async () => (await shells()).length === 0);
 
   await lvm.execute(['lvs', vg]);
-  assert.deepEqual([figures.commands.shell, figures.shellRestarts], [3, 0], 'nobody calls it lost');
+  assert.deepEqual([figures.commands.shell, figures.shellRestarts], [3, 0], 'an idle end is not counted as a failure');
 
   await lvm.execute(['lvs', '--select', 'lv_size > 1', vg]); // as a process: the shell would split it
   assert.equal((await shells()).length, 1);
@@ -268,7 +268,7 @@ test('a hung disk fails one request at its deadline; when it answers again, ever
   hangs = true;
   await disk.breakNow();
   await assert.rejects(pool.create(newVolume('during'), signal), { name: 'CommandTimedOut', code: 'DeadlineExceeded' });
-  assert.ok(pool.get('before'), 'what is known stays known');
+  assert.ok(pool.get('before'), 'cached volumes stay known');
   await disk.heal();
   hangs = false;
 

@@ -125,10 +125,10 @@ test('devices that others deactivate, and activate in another order, are listed 
   assert.deepEqual(await listed(), [await toldByLvm('a'), await toldByLvm('b')]);
   await command('lvchange', '-an', `${vg}/a`, `${vg}/b`);
   const none = [0, 0];
-  await eventually('none has numbers', areListedAs([none, none]));
+  await eventually('no device has numbers', areListedAs([none, none]));
   for (const name of names.toReversed()) await command('lvchange', '-ay', `${vg}/${name}`);
   const numbers = [await toldByLvm('a'), await toldByLvm('b')];
-  await eventually('they have their new numbers', areListedAs(numbers));
+  await eventually('the devices have their new numbers', areListedAs(numbers));
 });
 
 test('a second engine on the same socket fails to start, and the first keeps serving', async (t) => {

@@ -39,7 +39,7 @@ test('while a disk is missing, changes that would mark it as missing are rejecte
   await assert.rejects(pool.addTags('a', ['hello'], signal), refusal);
   await assert.rejects(pool.remove('b', signal), refusal);
   await assert.rejects(pool.create(newVolume('c'), signal), refusal);
-  assert.equal(pool.list().length, 3, 'what is there is served');
+  assert.equal(pool.list().length, 3, 'existing volumes are served');
   await disk.heal();
   assert.equal(await markedMissing(), '0');
   await pool.create(newVolume('c'), signal);

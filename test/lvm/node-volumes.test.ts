@@ -92,7 +92,7 @@ test('filesystems of every kind are created, measured, grown and copied on real 
       assert.ok(online - before > sizeBytes / 2n, `${before} became ${online}`);
       const [bytes] = (await volumes.stats(id, targetPath, signal)).usage;
       assert.equal(bytes?.total, online);
-      assert.deepEqual(ran(), [], 'figures fork nothing');
+      assert.deepEqual(ran(), [], 'volume stats start no process');
 
       await volumes.unpublish(id, targetPath, signal);
       await volumes.unstage(id, stagingPath, signal);
@@ -105,7 +105,7 @@ test('filesystems of every kind are created, measured, grown and copied on real 
       await volumes.unstage(id, stagingPath, signal);
       ran();
       await volumes.stage(staging, signal);
-      assert.deepEqual(ran(), ['mount'], 'known by its superblock, and as large as its device');
+      assert.deepEqual(ran(), ['mount'], 'recognised by its superblock, with the size of its device');
       await volumes.unstage(id, stagingPath, signal);
       await thick.remove(id, signal);
     });

@@ -37,7 +37,7 @@ for (const [how, runs] of [
   test(`a command behind nsenter, started ${how}, is killed with it at its deadline`, async () => {
     const naptime = how === 'directly' ? '100001' : '100002';
     await assert.rejects(runs([...nsenter, 'sleep', naptime], { timeoutMs: 1_000 }), CommandTimedOut);
-    await eventually('it is gone', async () => (await processes(naptime)).length === 0);
+    await eventually('the command is gone', async () => (await processes(naptime)).length === 0);
   });
 }
 

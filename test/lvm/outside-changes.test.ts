@@ -128,7 +128,7 @@ test('a disk whose metadata LVM ignores is ignored here too', async (t) => {
     await command('lvcreate', '-y', '-n', name, '-L', '4m', vg);
     await seen(pool, () => pool.get(name) !== undefined);
   }
-  assert.equal(engine.groups.figures.commands.exec, exec + 3, 'each change was asked about once');
+  assert.equal(engine.groups.figures.commands.exec, exec + 3, 'each change caused one report');
 });
 
 test('when the directory of LVM’s locks is replaced, the new one is watched, and missed changes are read', async (t) => {
@@ -178,7 +178,7 @@ test('classes of one volume group share its space and its volume names', async (
     code: 'AlreadyExists',
   });
   for (const others of ['a', 'pool']) assert.equal(await thick.remove(others, signal), false);
-  assert.ok(thin.get('a'), 'what is not its own, a class does not touch');
+  assert.ok(thin.get('a'), 'a class does not touch volumes of others');
   await thick.create({ id: 'b', sizeBytes: 8n * mebibyte, tags: [] }, signal);
   assert.equal(thick.capacity().freeBytes, free - 8n * mebibyte);
   await Promise.all([thin.remove('a', signal), thick.remove('b', signal)]);

@@ -148,5 +148,5 @@ test('a class that erases volumes also erases unfinished copies', native, async 
   await sh(`head -c 1M /dev/urandom >${path}/half.img.new`); // as a crash leaves it
   const next = await open();
   await assert.rejects(next.create({ id: 'half', sizeBytes, tags: [] }, signal), { name: 'VolumeBeingErased' });
-  await eventually('it is gone', async () => !(await readdir(path)).some((name) => name.startsWith('half')));
+  await eventually('the copy is gone', async () => !(await readdir(path)).some((name) => name.startsWith('half')));
 });

@@ -57,7 +57,7 @@ test('a new agent with an invalid configuration fails at once, and the old one k
   const second = await place.start(t, [{ name: 'files', type: 'tape' }]);
   assert.equal(await second.end(), 1, second.words);
   assert.match(second.words, /^moorage: .*type/m);
-  assert.doesNotMatch(second.words, standingBy, 'it never looked healthy');
+  assert.doesNotMatch(second.words, standingBy, 'it never became a standby');
   assert.equal(await nobodyListens(place.csiSocket), false, 'the first agent serves');
 });
 

@@ -57,7 +57,7 @@ test(
     assert.equal(made.code, 0, made.stderr);
 
     process.kill(first.pid, 'SIGKILL');
-    await eventually('the other serves it', async () =>
+    await eventually('the other engine serves it', async () =>
       /^data +files/m.test((await second.moorage('volume', 'ls')).stdout),
     );
     for (const id of ['data', 'mine']) await second.moorage('volume', 'rm', id);

@@ -41,7 +41,7 @@ for (const filesystem of filesystems) {
     await start().publish(publication(use), signal);
     assert.deepEqual(ran(), ['mount', 'mount'], 'our own filesystem is recognised without a process');
     assert.equal((await readFile(join(targetPath, 'file'))).length, 4 * 1024 ** 2);
-    assert.equal((await stat(targetPath)).mode & 0o7777, 0o700, 'the mode that somebody chose');
+    assert.equal((await stat(targetPath)).mode & 0o7777, 0o700, 'the mode that the user set');
     assert.equal(pool.get(data)?.tags.at(-1), `moorage.dev/filesystem=${filesystem}`);
   });
 }

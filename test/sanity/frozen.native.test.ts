@@ -41,7 +41,7 @@ test('the next agent thaws a filesystem that a killed agent had frozen for a cop
   await writeFile(join(programs, 'cp'), `#!/bin/sh\necho $$ >${copying}\nexec sleep 600\n`);
   await chmod(join(programs, 'cp'), 0o755);
   const lost = assert.rejects(controller.createSnapshot({ name: 'night', sourceVolumeId: volumeId }, { timeoutMs }));
-  const group = await eventually('the copy is under way', async () => {
+  const group = await eventually('the copy is running', async () => {
     const pid = (await readFile(copying, 'utf8')).trim();
     return pid !== '' && Number(await sh(`ps -o pgid= -p ${pid}`));
   });

@@ -100,8 +100,11 @@ test('a retry finds everything that cancelled or expired calls left behind', nat
 
   await Promise.allSettled(ids.map((volumeId) => controller.deleteVolume({ volumeId }, { timeoutMs: 20 })));
   for (const volumeId of ids) await controller.deleteVolume({ volumeId }, { timeoutMs });
-  assert.ok(freeBefore - (await free()) < BigInt(mebi), 'all space is free again but what the directory itself took');
-  await eventually('it has no more files open, nor children, than before', async () => {
+  assert.ok(
+    freeBefore - (await free()) < BigInt(mebi),
+    'all space is free again, except for what the directory itself takes',
+  );
+  await eventually('it has no more open files or children than before', async () => {
     const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
     return (await openFiles()) <= filesBefore && children === '';
   });

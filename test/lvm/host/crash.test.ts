@@ -53,7 +53,7 @@ test('after a power cut at any time, acknowledged changes are there and the othe
   }
   await work(world, configPath, rounds.length, acknowledged, () => undefined);
 
-  assert.equal(await free(), freeAtFirst, 'no room is lost');
+  assert.equal(await free(), freeAtFirst, 'no space is lost');
   assert.equal(await world.sh('lvs --noheadings -o lv_name | xargs'), 'pool', 'nothing is left behind');
   assert.equal(await world.sh('ls /volumes'), '', 'nothing is left behind in the directory');
   assert.equal(

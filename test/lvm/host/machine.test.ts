@@ -63,7 +63,7 @@ test('a machine takes calls', async (t) => {
   await t.test('a call past its deadline is killed with all its processes', async () => {
     const call = machine.sh('sleep 1000 & sleep 1000', { timeoutMs: 3000 });
     await assert.rejects(call, CallTimedOut);
-    await eventually('they are gone', async () => (await machine.sh('pgrep -c sleep')).stdout === '0\n');
+    await eventually('its processes are gone', async () => (await machine.sh('pgrep -c sleep')).stdout === '0\n');
   });
 
   await t.test('writes to host files stay in the machine', async () => {
