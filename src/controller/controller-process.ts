@@ -51,7 +51,7 @@ export interface ControllerOptions {
   readonly webhookAddress: string;
   readonly certDir: string;
   readonly webhookService: string;
-  /** Let Nodes go at once, with all that was on them left as it is. */
+  /** Remove only the finalizer of deleted Nodes, and leave their claims, pods and LogicalVolumes. */
   readonly skipNodeFinalize: boolean;
   readonly leaderElection: boolean;
   readonly leaderElectionId: string;
@@ -68,10 +68,10 @@ export interface ControllerCollaborators {
   readonly log: Log;
 }
 
-/** How long calls under way may take when the process is told to stop; the kubelet gives 30 s in all. */
+/** Time for calls in progress to finish when the process stops; the kubelet allows 30 s in total. */
 const graceMs = 20_000;
 
-/** CSI's controller. Runs until the signal aborts, then ends what it has begun and returns. */
+/** The CSI controller. Runs until the signal aborts, then finishes what it has started and returns. */
 export async function runController(
   options: ControllerOptions,
   its: ControllerCollaborators,
@@ -94,7 +94,7 @@ export async function runController(
   const ready = () => volumes.synced && nodes.synced;
   let webhooks: WebhookServer | undefined;
   const unready = () => {
-    if (signal.aborted) return 'this process is ending';
+    if (signal.aborted) return 'this process is stopping';
     const problems = [...blindIn(watches, clock), ...stuckIn(queues)];
     if (problems.length > 0) return problems.join('; ');
     return options.enableWebhooks && !webhooks ? 'webhooks are not served yet' : webhooks?.unready();
@@ -142,7 +142,7 @@ export async function runController(
   log.info('stopping');
 }
 
-/** What the controller sees of the cluster, in memory; by the names of the resources, for metrics and health. */
+/** The controller's caches of cluster objects, by resource name, for metrics and health. */
 function controllerWatches(namespace: string, its: ControllerCollaborators) {
   return {
     logicalvolumes: new Informer({ ...its, resource: logicalVolumes }),
@@ -166,7 +166,7 @@ function controllerWatches(namespace: string, its: ControllerCollaborators) {
   };
 }
 
-/** All that the leader does by itself, without being called. */
+/** The reconcilers that only the leader runs. */
 function controllerWork(
   options: ControllerOptions,
   { client, clock, log }: ControllerCollaborators,
@@ -192,7 +192,7 @@ function controllerWork(
   ];
 }
 
-/** By TopoLVM's Lease: where its controller still runs in this namespace, the two do not both lead. */
+/** Uses TopoLVM's Lease, so that a TopoLVM controller in the same namespace and Moorage never both lead. */
 function elections(options: ControllerOptions, its: ControllerCollaborators): LeaderElection {
   return new LeaderElection({
     ...its,

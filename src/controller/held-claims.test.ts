@@ -12,7 +12,7 @@ const heldBy = (finalizers: string[], its: ObjectMeta = {}) =>
   })?.finalizers;
 const deleted: ObjectMeta = { deletionTimestamp: '2026-01-01T00:00:00Z' };
 
-test('a claim is held if it is being deleted and has a finalizer of an old TopoLVM', () => {
+test('a claim is held if it is being deleted and has a finalizer of an old TopoLVM version', () => {
   const protection = 'kubernetes.io/pvc-protection';
   assert.deepEqual(heldBy(['topolvm.io/pvc'], deleted), []);
   assert.deepEqual(heldBy(['topolvm.cybozu.com/pvc', protection, 'topolvm.io/pvc'], deleted), [protection]);

@@ -7,16 +7,16 @@ import type { KubeClient } from '../kube/client.ts';
 import type { Informer } from '../kube/informer.ts';
 import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../kube/resource.ts';
 
-/** A claim that is being deleted and waits for nobody: TopoLVM's finalizer holds it, and TopoLVM is gone. */
+/** A claim that is being deleted but still has TopoLVM's finalizer, which nothing else would remove. */
 export interface HeldClaim {
   readonly namespace: string;
   readonly name: string;
   readonly resourceVersion: string;
-  /** Those of others. */
+  /** The finalizers to keep. */
   readonly finalizers: readonly string[];
 }
 
-/** What is kept of a claim: of most, nothing. */
+/** Undefined for most claims, to save memory. */
 export function heldClaim({ metadata }: Stored<PersistentVolumeClaim>): HeldClaim | undefined {
   const { namespace = '', name, resourceVersion, deletionTimestamp, finalizers = [] } = metadata;
   if (deletionTimestamp === undefined || !finalizers.some(isOld)) return undefined;
@@ -31,8 +31,8 @@ interface Collaborators {
 }
 
 /**
- * Removes the finalizers that TopoLVM 0.18 to 0.39 has put on claims from those that are being deleted. On others they stay,
- * for a TopoLVM that may take over again.
+ * Removes the finalizers that TopoLVM 0.18 to 0.39 put on claims, but only from claims that are being deleted. Other claims
+ * keep them, in case TopoLVM takes over again.
  */
 export function heldClaims({ client, claims, log }: Collaborators): Work {
   const watch: Work['watch'] = (queue) =>
@@ -48,7 +48,7 @@ export function heldClaims({ client, claims, log }: Collaborators): Work {
       await client.patch(persistentVolumeClaims, name, { type: 'merge', body }, { namespace, signal });
       log.info({ namespace, name }, "removed TopoLVM's finalizer from a claim that is being deleted");
     } catch (error) {
-      if (!isConflict(error) && !isNotFound(error)) throw error; // it has changed since: the watch tells
+      if (!isConflict(error) && !isNotFound(error)) throw error; // it has changed since; the watch will report it
     }
     return Requeue.never;
   };

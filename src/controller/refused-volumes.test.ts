@@ -13,7 +13,7 @@ import { InMemoryCluster } from './testing/in-memory-cluster.ts';
 const minuteMs = 60_000;
 const refusal: LogicalVolumeStatus = { code: 5, message: 'no such source' };
 
-/** When the API server in memory makes all objects. */
+/** The creation time of all objects in the in-memory API server. */
 const madeAtMs = Date.parse('2026-01-01T00:00:00Z');
 
 function clusterOf(t: TestContext, toWish: () => LogicalVolumeStatus | undefined) {
@@ -42,12 +42,12 @@ function run(t: TestContext, cluster: InMemoryCluster, watched: Pick<Informer<Lo
 
 const soon = () => AbortSignal.timeout(60_000);
 
-/** All that was set going by what was done last has come to its end: nothing here waits for anything but turns of the loop. */
+/** Waits until everything triggered by the last action is done: only turns of the event loop are needed here. */
 async function settled(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await setImmediate();
 }
 
-test('a refused volume that nobody asks for is deleted, once nobody can be waiting any more', async (t) => {
+test('a refused volume is deleted once no caller can still be waiting for it', async (t) => {
   const cluster = clusterOf(t, () => refusal);
   const clock = run(t, cluster, cluster.watched);
   await ask(cluster);
@@ -55,7 +55,7 @@ test('a refused volume that nobody asks for is deleted, once nobody can be waiti
   await settled();
   clock.advance(10 * minuteMs - 1);
   await settled();
-  assert.ok(await cluster.api.get(logicalVolumes, 'pvc-a'), 'whoever asked may still want to hear why');
+  assert.ok(await cluster.api.get(logicalVolumes, 'pvc-a'), 'the caller may still need the reason');
 
   clock.advance(1);
   await cluster.watched.until('pvc-a', (found) => found === undefined, soon());
@@ -64,7 +64,7 @@ test('a refused volume that nobody asks for is deleted, once nobody can be waiti
 
 for (const [what, status] of [
   ['has not been answered', undefined],
-  ['was made, whatever went wrong with it later', { volumeID: 'uid-1', currentSize: '1Gi', ...refusal }],
+  ['was created, whatever failed later', { volumeID: 'uid-1', currentSize: '1Gi', ...refusal }],
 ] as const) {
   test(`a volume that ${what} stays`, async (t) => {
     const cluster = clusterOf(t, () => status);
@@ -78,7 +78,7 @@ for (const [what, status] of [
   });
 }
 
-test('one that has changed since it was looked at stays', async (t) => {
+test('a volume that has changed since it was read stays', async (t) => {
   const cluster = clusterOf(t, () => refusal);
   await ask(cluster);
   const seen = await cluster.watched.until('pvc-a', (found) => found?.status?.code === refusal.code, soon());

@@ -21,15 +21,14 @@ interface Collaborators {
   readonly log: Log;
 }
 
-/** Longer than anybody who has asked for a volume waits before asking again, if ever. */
+/** Longer than any caller waits before it retries. */
 const patienceMs = 10 * 60_000;
 
 /**
- * Deletes LogicalVolumes that their node has refused to make and that nobody waits for.
+ * Deletes LogicalVolumes that their node refused to create and that no caller waits for.
  *
- * Whoever asks for a volume hears of the refusal and deletes the object. But a call may end before its node answers, and
- * the claim be deleted before the call is repeated. There is no volume behind such an object; should somebody ask for it
- * after all, it is made anew.
+ * Normally the caller receives the refusal and deletes the object. But a call may end before its node answers, and the
+ * claim may be deleted before the call is retried. Such an object has no volume. A later request creates it again.
  */
 export function refusedVolumes({ client, volumes, clock, log }: Collaborators): Work {
   const watch: Work['watch'] = (queue) =>
@@ -46,10 +45,10 @@ export function refusedVolumes({ client, volumes, clock, log }: Collaborators): 
       await client.delete(logicalVolumes, name, { preconditions: { uid, resourceVersion }, signal });
       log.info(
         { name, refusal: failureOf(volume)?.message },
-        'deleted, as its node has refused it and nobody asks again',
+        'deleted because its node refused it and no caller retries',
       );
     } catch (error) {
-      if (!isConflict(error)) throw error; // it has changed since: the watch tells
+      if (!isConflict(error)) throw error; // it has changed since; the watch will report it
     }
     return Requeue.never;
   };

@@ -7,7 +7,7 @@ function node(name: string, annotations?: Record<string, string>) {
   return annotatedNode({ metadata: { name, annotations } } as unknown as Stored<Node>);
 }
 
-test('the room of a node is what it wrote on itself', () => {
+test('the free capacity of a node comes from its annotations', () => {
   const nodes = [
     node('a', { 'capacity.topolvm.io/00default': '100', 'capacity.topolvm.io/ssd': '100', other: '7' }),
     node('b', { 'capacity.topolvm.io/00default': '0', 'capacity.topolvm.io/hdd': '99999999999999999999' }),
@@ -27,12 +27,12 @@ test('the room of a node is what it wrote on itself', () => {
   assert.deepEqual([...capacities.freeBytes('other')], []);
 });
 
-test('a node limits IO only if it says so', () => {
+test('a node limits IO only if its annotation says so', () => {
   const nodes = [node('a', { 'moorage.dev/io-limits': 'true' }), node('b', { 'moorage.dev/io-limits': '' }), node('c')];
   assert.deepEqual([...new AnnotatedCapacities({ list: () => nodes }).limitingIo()], ['a']);
 });
 
-test('as long as no node has said anything, some may limit IO', () => {
+test('nodes may limit IO as long as none has annotations', () => {
   const room = { 'capacity.topolvm.io/00default': '1' };
   const mayLimitIo = (...nodes: AnnotatedNode[]) => new AnnotatedCapacities({ list: () => nodes }).mayLimitIo();
   assert.ok(mayLimitIo(node('a')));

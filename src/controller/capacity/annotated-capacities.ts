@@ -4,13 +4,13 @@ import type { Informer } from '../../kube/informer.ts';
 import type { Node, Stored } from '../../kube/resource.ts';
 import { isLeaving } from '../node-removal/node-removal.ts';
 
-/** What we keep of a Node: a cluster has many, and they are large. */
+/** The fields that we keep of a Node: a cluster has many Nodes, and they are large. */
 export interface AnnotatedNode {
   readonly name: string;
   /** By annotation name. */
   readonly freeBytes: ReadonlyMap<string, bigint>;
   readonly limitsIo: boolean;
-  /** Whether it is being deleted and waits for us to let it go. */
+  /** Whether the Node is being deleted and has our finalizer. */
   readonly isLeaving: boolean;
 }
 
@@ -27,13 +27,13 @@ export function annotatedNode(node: Stored<Node>): AnnotatedNode {
   };
 }
 
-/** What a new volume may take on a node; undefined if the node does not have the device class. Empty: its default class. */
+/** The largest new volume that fits; undefined if the node does not have the device class. Empty: its default class. */
 export function freeBytesOf(node: AnnotatedNode | undefined, deviceClass: string): bigint | undefined {
   const annotation = deviceClass === '' ? defaultCapacityAnnotation : `${capacityAnnotationPrefix}${deviceClass}`;
   return node?.freeBytes.get(annotation);
 }
 
-/** The room that the nodes have and what they can do, as they last wrote it on themselves. */
+/** Free capacity and features of the nodes, from their annotations. */
 export class AnnotatedCapacities implements NodeCapacities {
   readonly #nodes: Pick<Informer<Node, AnnotatedNode>, 'list'>;
 

@@ -15,12 +15,12 @@ const ofProvisioner: PublishedCapacity = { ...own, name: 'csisc-7xk2p', uid: '2'
 
 const rows: readonly [string, WantedCapacity | undefined, readonly PublishedCapacity[], string][] = [
   ['nothing published yet', wanted, [], 'create'],
-  ['published and true', wanted, [own], 'nothing'],
-  ['room has changed', { ...wanted, freeBytes: 0n }, [own], 'update'],
+  ['published and current', wanted, [own], 'nothing'],
+  ['free capacity has changed', { ...wanted, freeBytes: 0n }, [own], 'update'],
   ['the CSIDriver was created again', { ...wanted, ownerUid: 'another' }, [own], 'update'],
   ['an earlier installation has published it', wanted, [ofProvisioner], 'create'],
-  ['ours is there too: theirs goes', wanted, [ofProvisioner, own], 'delete csisc-7xk2p'],
-  ['ours is out of date: that comes first', { ...wanted, freeBytes: 0n }, [ofProvisioner, own], 'update'],
+  ['ours exists too: the other is deleted', wanted, [ofProvisioner, own], 'delete csisc-7xk2p'],
+  ['ours is out of date: it is updated first', { ...wanted, freeBytes: 0n }, [ofProvisioner, own], 'update'],
   ['node or class is gone', undefined, [own], `delete ${own.name}`],
   ['nothing wanted, nothing published', undefined, [], 'nothing'],
 ];
@@ -31,7 +31,7 @@ for (const [situation, room, published, expected] of rows) {
   });
 }
 
-test('names of objects are valid, and differ where nodes or classes do', () => {
+test('object names are valid and unique per node and class', () => {
   const long = capacityName({ nodeName: 'n'.repeat(253), storageClass: 'c'.repeat(253) });
   assert.match(long, /^[a-z0-9-]{1,63}$/);
   const one = capacityName({ nodeName: 'a.b', storageClass: 'c' });

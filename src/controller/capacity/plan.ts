@@ -3,11 +3,11 @@ import { capacityManager, driverName, topologyKey } from '../../api/names.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import type { CsiStorageCapacity, Stored } from '../../kube/resource.ts';
 
-/** What we keep of a CSIStorageCapacity: who it speaks of, and what it says. */
+/** The fields that we keep of a CSIStorageCapacity. */
 export interface PublishedCapacity {
   readonly name: string;
   readonly uid: string;
-  /** Empty where the object does not name one node by our topology. */
+  /** Empty if the object does not select one node by our topology key. */
   readonly nodeName: string;
   readonly storageClass: string;
   readonly capacity: string;
@@ -18,7 +18,7 @@ export interface WantedCapacity {
   readonly nodeName: string;
   readonly storageClass: string;
   readonly freeBytes: bigint;
-  /** The CSIDriver: what we publish goes with it. */
+  /** The CSIDriver, which owns what we publish. */
   readonly ownerUid: string;
 }
 
@@ -29,8 +29,8 @@ export type CapacityStep =
   | { readonly kind: 'nothing' };
 
 /**
- * The next step for one node and StorageClass, given all objects that speak of them. Ours is written before the others go,
- * so that the scheduler always finds one: csi-provisioner of an earlier installation leaves its own behind.
+ * The next step for one node and StorageClass, given all objects about them. Ours is written before others are deleted, so
+ * that the scheduler always finds one: the csi-provisioner of an earlier installation leaves its own behind.
  */
 export function nextCapacityStep(
   wanted: WantedCapacity | undefined,
@@ -48,7 +48,7 @@ function isUpToDate(own: PublishedCapacity, wanted: WantedCapacity): boolean {
   return own.capacity === toQuantity(wanted.freeBytes) && own.ownerUid === wanted.ownerUid;
 }
 
-/** By what it speaks of, so that two replicas, or one that crashed, never write two. */
+/** Derived from node and class, so that two replicas, or one that crashed, never create two objects. */
 export function capacityName({ nodeName, storageClass }: Pick<WantedCapacity, 'nodeName' | 'storageClass'>): string {
   const hash = createHash('sha256').update(`${nodeName}/${storageClass}`).digest('hex');
   return `moorage-${hash.slice(0, 20)}`;
@@ -68,7 +68,7 @@ export function toCapacityObject(wanted: WantedCapacity, namespace: string): Csi
   };
 }
 
-/** What may change in an object of ours. */
+/** The mutable fields of our objects. */
 export function toCapacityPatch(wanted: WantedCapacity): object {
   return { metadata: { ownerReferences: ownedBy(wanted) }, capacity: toQuantity(wanted.freeBytes) };
 }

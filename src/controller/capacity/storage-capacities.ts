@@ -28,7 +28,7 @@ import {
 /** The StorageClasses of our driver whose volumes wait for a pod, and so for the scheduler. */
 export interface ScheduledClass {
   readonly name: string;
-  /** Undefined where the scheduler has no say: other drivers, and volumes that are created at once. */
+  /** Undefined for other drivers, and for volumes that are created immediately. */
   readonly deviceClass: string | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface RegisteredNode {
 
 export interface TrackingDriver {
   readonly uid: string;
-  /** Whether the scheduler asks for capacity at all. */
+  /** Whether the scheduler uses CSIStorageCapacity. */
   readonly tracksCapacity: boolean;
 }
 
@@ -52,20 +52,20 @@ interface Collaborators {
   readonly csiNodes: Watched<CsiNode, RegisteredNode>;
   readonly classes: Watched<StorageClass, ScheduledClass>;
   readonly driver: Watched<CsiDriver, TrackingDriver>;
-  /** The CSIStorageCapacity objects of our driver in the namespace, whoever wrote them. */
+  /** The CSIStorageCapacity objects of our driver in the namespace, from any writer. */
   readonly published: Watched<CsiStorageCapacity, PublishedCapacity>;
   readonly clock: Clock;
 }
 
-/** An object that changes all the time is written once a second; one that did not change for a second, at once. */
+/** An object that keeps changing is written once a second; one that was stable for a second, at once. */
 const updateEveryMs = 1000;
-/** For all objects together: what an API server takes beside its other work. */
+/** For all objects together, to leave the API server time for other work. */
 const writes = { burst: 200, perSecond: 200 };
 const writesAtOnce = 16;
 
 /**
- * Tells kube-scheduler how much room each node has, in one CSIStorageCapacity object per node and StorageClass. It is woken
- * by changes of Nodes, CSINodes, StorageClasses, the CSIDriver and the objects themselves, and never asks.
+ * Publishes the free capacity of each node for kube-scheduler, in one CSIStorageCapacity object per node and StorageClass.
+ * Changes of Nodes, CSINodes, StorageClasses, the CSIDriver and the objects themselves trigger it. It never polls.
  */
 export function storageCapacities(collaborators: Collaborators): Work {
   const { nodes, csiNodes, classes, driver, published, clock } = collaborators;
@@ -108,7 +108,7 @@ export function storageCapacities(collaborators: Collaborators): Work {
   };
 
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
-    // Before all of these are known, what is merely not known yet would look stale.
+    // Until all of these are known, an object that is still needed would look stale.
     await Promise.all([nodes, csiNodes, classes, driver, published].map((watched) => watched.whenSynced(signal)));
     const step = nextCapacityStep(wantedFor(key, collaborators), [...(publishedOf.get(key)?.values() ?? [])]);
     if (step.kind === 'nothing') return Requeue.never;
@@ -118,13 +118,13 @@ export function storageCapacities(collaborators: Collaborators): Work {
     await carryOut(step, collaborators, signal);
     if (step.kind === 'delete') writtenAtMs.delete(key);
     else writtenAtMs.set(key, clock.now());
-    return Requeue.never; // the watch brings what was written, and with it the next step
+    return Requeue.never; // the watch reports our write and triggers the next step
   };
 
   return { name: 'storage-capacities', watch, reconcile, concurrency: writesAtOnce, leaderOnly: true };
 }
 
-/** Undefined where the scheduler must find no room: the node cannot serve volumes of the class. */
+/** Undefined if the node cannot serve volumes of the class: the scheduler must find no capacity there. */
 function wantedFor(
   key: string,
   { nodes, csiNodes, classes, driver }: Pick<Collaborators, 'nodes' | 'csiNodes' | 'classes' | 'driver'>,
@@ -137,7 +137,7 @@ function wantedFor(
   return freeBytes === undefined ? undefined : { nodeName, storageClass, freeBytes, ownerUid: owner.uid };
 }
 
-/** What somebody else did in between is seen by the watch, which brings the key again. */
+/** After a conflict the watch reports the other write and adds the key again. */
 async function carryOut(step: CapacityStep, { client, namespace }: Collaborators, signal: AbortSignal): Promise<void> {
   try {
     switch (step.kind) {
@@ -162,7 +162,7 @@ async function carryOut(step: CapacityStep, { client, namespace }: Collaborators
   }
 }
 
-/** Names of nodes and classes contain no blanks. */
+/** Names of nodes and classes contain no spaces. */
 function keyOf(nodeName: string, storageClass: string): string {
   return `${nodeName} ${storageClass}`;
 }

@@ -26,7 +26,7 @@ const key = 'pvc-1';
 const update = (previous: StoredLogicalVolume, object: StoredLogicalVolume) =>
   happeningIn({ kind: 'updated', key, previous, object });
 
-test('what happens to a volume is told once, in one sentence', () => {
+test('each change of a volume is reported once, in one sentence', () => {
   const told = [
     update(wanted, created),
     update(wanted, refused),
@@ -45,18 +45,18 @@ test('what happens to a volume is told once, in one sentence', () => {
       'Warning GrowthRefused: node a cannot grow the volume: no room',
       'Warning RemovalRefused: node a cannot remove the volume: in use',
       'Normal VolumeRemoved: removed the volume from node a',
-      'Warning VolumeGivenUp: gave the volume up, as node a was removed; its data is on the disks of that machine',
+      'Warning VolumeGivenUp: gave up the volume because node a was removed; its data is still on that machine',
     ],
   );
 });
 
-test('what is no news is not told', () => {
+test('a change that means nothing to users is not reported', () => {
   assert.equal(update(refused, { ...refused, metadata: { ...refused.metadata, resourceVersion: '2' } }), undefined);
   assert.equal(update(created, created), undefined);
   assert.equal(happeningIn({ kind: 'deleted', key, object: refused, previous: refused }), undefined);
 });
 
-test('a leader that sees a volume for the first time tells what is wrong with it, and nothing of its past', () => {
+test('a leader that sees a volume for the first time reports its current failure, not its past', () => {
   assert.equal(happeningIn({ kind: 'added', key, object: created, previous: undefined }), undefined);
   assert.equal(happeningIn({ kind: 'added', key, object: refused, previous: undefined })?.reason, 'VolumeRefused');
 });

@@ -11,8 +11,8 @@ import type { Happening } from '../../kube/events.ts';
 import type { Change } from '../../kube/object-cache.ts';
 
 /**
- * What a change of a LogicalVolume means to the people who look at its claim; undefined if it is no news. An object that is
- * seen for the first time says only what is wrong with it now: its past was reported by whoever saw it.
+ * What a change of a LogicalVolume means to the owner of its claim; undefined if nothing. For an object seen for the first
+ * time it reports only the current failure: an earlier leader reported the rest.
  */
 export function happeningIn(change: Change<StoredLogicalVolume>): Happening | undefined {
   const { kind, object, previous } = change;
@@ -47,11 +47,11 @@ function refusalOf(volume: StoredLogicalVolume): Happening | undefined {
   return growth && warning('GrowthRefused', 'Growing', `cannot grow the volume: ${growth.message}`);
 }
 
-/** The node has removed the volume, and erased it if its class says so; unless the node itself was removed. */
+/** The node has removed the volume, and erased it if its class requires that, unless the node itself was removed. */
 function removed({ metadata, spec, status }: StoredLogicalVolume): Happening | undefined {
   if (!status?.volumeID) return undefined;
   if (metadata.annotations?.[pendingDeletionAnnotation]) {
-    const message = `gave the volume up, as node ${spec.nodeName} was removed; its data is on the disks of that machine`;
+    const message = `gave up the volume because node ${spec.nodeName} was removed; its data is still on that machine`;
     return { type: 'Warning', reason: 'VolumeGivenUp', action: 'Removing', message };
   }
   return normal('VolumeRemoved', 'Removing', `removed the volume from node ${spec.nodeName}`);

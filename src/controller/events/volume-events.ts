@@ -18,13 +18,13 @@ interface Collaborators {
   readonly clock: Clock;
 }
 
-/** Events are a courtesy: a burst of volumes must not keep the API server busy with them. */
+/** Events are optional: a burst of volumes must not keep the API server busy with them. */
 const writes = { burst: 50, perSecond: 10 };
 
-/** Tells people what happens to their volumes, as Events on the claims: there they look first. */
+/** Reports what happens to volumes as Events on their claims, where users look first. */
 export function volumeEvents({ client, volumes, reporter, clock }: Collaborators): Work {
   const rate = new RateLimit({ clock, ...writes });
-  /** What is still to be told, by claim. */
+  /** Events to write, by claim. */
   const untold = new Map<string, Happening[]>();
 
   const watch = (queue: WorkQueue) =>
@@ -40,7 +40,7 @@ export function volumeEvents({ client, volumes, reporter, clock }: Collaborators
     const [namespace = '', name = ''] = claim.split('/');
     for (const happening of untold.get(claim) ?? []) {
       await rate.take(signal);
-      // A claim that is gone has no uid to be found by; its namespace still shows the Event.
+      // A deleted claim has no uid to look up; the Event is still visible in its namespace.
       const found = await client.get(persistentVolumeClaims, name, { namespace, signal });
       const about = { resource: persistentVolumeClaims, name, namespace, uid: found?.metadata.uid };
       await writeEvent(client, reporter, about, happening, clock.now(), signal);

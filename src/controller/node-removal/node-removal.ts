@@ -30,21 +30,21 @@ type Client = Pick<KubeClient, 'get' | 'list' | 'patch' | 'delete'>;
 interface Collaborators {
   readonly client: Client;
   readonly log: Log;
-  /** Lets a Node go at once, with all that was on it left as it is. */
+  /** Removes only the finalizer of a deleted Node, and leaves everything else. */
   readonly onlyLetGo: boolean;
 }
 
-/** Whether a Node is being deleted and waits for us to let it go. */
+/** Whether a Node is being deleted and has our finalizer. */
 export function isLeaving({ metadata }: Stored<Node>): boolean {
   return metadata.deletionTimestamp !== undefined && (metadata.finalizers ?? []).some(isOurFinalizer);
 }
 
 /**
- * Lets go of what was on a Node that is being deleted: its claims, then the pods that use them, then its LogicalVolumes,
- * and at last the Node itself. The claims go first, so that whoever replaces a pod makes a new claim for it as well. What
- * is on the disks of the node is not touched, and a node that is only not ready keeps everything.
+ * Cleans up after a Node that is being deleted: its claims, then the pods that use them, then its LogicalVolumes, and
+ * finally our finalizer on the Node. Claims are deleted first, so that a controller that replaces a pod creates a new
+ * claim too. Data on the disks of the node stays, and a node that is only NotReady keeps everything.
  *
- * Every step can be repeated: what is done is not found again, and each write names the very object that was looked at.
+ * Every step can be repeated: deleted objects are not found again, and each write has the uid of the object it read.
  */
 export class NodeRemoval {
   readonly #client: Client;
@@ -65,7 +65,7 @@ export class NodeRemoval {
     const left = finalizers.filter((finalizer) => !isOurFinalizer(finalizer));
     const body = { metadata: { resourceVersion, finalizers: left } };
     await this.#client.patch(nodes, nodeName, { type: 'merge', body }, { signal });
-    this.#log.info({ node: nodeName }, 'node let go');
+    this.#log.info({ node: nodeName }, 'removed the finalizer from the node');
     return Requeue.never;
   }
 
@@ -96,7 +96,7 @@ export class NodeRemoval {
     };
   }
 
-  /** On that node, or on none yet: a pod elsewhere that names such a claim has a new one by now. */
+  /** Pods on that node or not scheduled yet: a pod elsewhere with such a claim already has a new one. */
   async #podsWith(claims: readonly Claim[], nodeName: string, signal: AbortSignal): Promise<readonly Identity[]> {
     const users: Identity[] = [];
     for (const namespace of new Set(claims.map((claim) => claim.namespace))) {
@@ -116,13 +116,13 @@ export class NodeRemoval {
     const { namespace, name, uid } = object;
     try {
       await this.#client.delete(resource, name, { namespace, preconditions: { uid }, signal });
-      this.#log.info({ kind: resource.kind, namespace, name }, 'deleted, as its node is being deleted');
+      this.#log.info({ kind: resource.kind, namespace, name }, 'deleted because its node is being deleted');
     } catch (error) {
-      if (!isConflict(error)) throw error; // another object has the name by now: this one is gone
+      if (!isConflict(error)) throw error; // another object has the name now, so this one is gone
     }
   }
 
-  /** The mark keeps the node's agent, should it still run, from what is on the disks. */
+  /** The annotation keeps the node's agent, if it still runs, from touching the data. */
   async #letGo({ metadata }: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
     const { name, uid, resourceVersion, finalizers = [] } = metadata;
     const annotations = { [pendingDeletionAnnotation]: 'true' };
@@ -148,7 +148,7 @@ function isOurFinalizer(finalizer: string): boolean {
   return finalizer === nodeFinalizer || finalizer === otherNodeFinalizer;
 }
 
-/** A claim that a pod has of its own is named after the pod and the volume. */
+/** The claim of a generic ephemeral volume is named after the pod and the volume. */
 function claimNamesOf({ metadata, spec }: Stored<Pod>): readonly string[] {
   return (spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
     if (persistentVolumeClaim) return [persistentVolumeClaim.claimName];
@@ -156,7 +156,7 @@ function claimNamesOf({ metadata, spec }: Stored<Pod>): readonly string[] {
   });
 }
 
-/** A VolumeSnapshotContent, so far as we read it. */
+/** The fields of a VolumeSnapshotContent that we read. */
 export interface SnapshotContent {
   readonly metadata?: ObjectMeta;
   readonly spec: {
@@ -175,7 +175,7 @@ export const snapshotContents: Resource<SnapshotContent> = {
   namespaced: false,
 };
 
-/** The IDs of our snapshots that shall outlive the objects that name them; a cluster may know no snapshots at all. */
+/** The IDs of our snapshots with deletion policy Retain; the snapshot CRDs may be missing. */
 export async function retainedSnapshots(
   client: Pick<KubeClient, 'list'>,
   signal: AbortSignal,

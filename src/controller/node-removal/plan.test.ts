@@ -39,7 +39,7 @@ const plan = (belongings: Partial<Belongings>) => {
   return [claims.map(({ name }) => name), logicalVolumes.map(({ metadata }) => metadata.uid)];
 };
 
-test('claims go whose volumes are on the node, by the LogicalVolume or by what the volume says itself', () => {
+test('claims are deleted whose volumes are on the node, by LogicalVolume or by node affinity', () => {
   const claims = [
     claim('here', { volumeName: 'pv-1' }),
     claim('half-gone', { volumeName: 'pv-2' }),
@@ -57,7 +57,7 @@ test('claims go whose volumes are on the node, by the LogicalVolume or by what t
   ]);
 });
 
-test('a volume that says where it is stays there, whatever a LogicalVolume of the node has for its volume ID', () => {
+test('a volume with node affinity stays, even if a LogicalVolume of the deleted node has its volume ID', () => {
   const stolen = { ...logicalVolume('own'), status: { volumeID: 'victim' } };
   const persistentVolumes = [
     persistent('victim', { nodeNames: ['b'] }),
@@ -69,7 +69,7 @@ test('a volume that says where it is stays there, whatever a LogicalVolume of th
   assert.deepEqual(plan({ logicalVolumes, persistentVolumes, claims })[0], ['own']);
 });
 
-test('a claim that waits for a volume on the node goes too, if the volume would be ours', () => {
+test('a claim that waits for a volume on the node is deleted too, if the class is ours', () => {
   const claims = [
     claim('waiting', { selectedNode: 'a' }),
     claim('of-others', { selectedNode: 'a', storageClass: 'cloud' }),
@@ -79,7 +79,7 @@ test('a claim that waits for a volume on the node goes too, if the volume would 
   assert.deepEqual(plan({ claims }), [['waiting'], []]);
 });
 
-test('what is retained keeps its LogicalVolume; its claim goes, so that its pod can go on elsewhere', () => {
+test('a retained volume keeps its LogicalVolume, but its claim is deleted so that the pod can move', () => {
   const logicalVolumes = ['kept', 'snapshot', 'plain', 'plain-snapshot'].map(logicalVolume);
   const persistentVolumes = [persistent('kept', { isRetained: true }), persistent('plain')];
   const claims = [claim('db', { volumeName: 'pv-kept' })];
@@ -89,7 +89,7 @@ test('what is retained keeps its LogicalVolume; its claim goes, so that its pod 
   ]);
 });
 
-test('a PersistentVolume tells whose it is, whether it is retained, and where it can be used', () => {
+test('a PersistentVolume shows its driver, its reclaim policy and its nodes', () => {
   const metadata = { name: 'pv-1', uid: 'u', resourceVersion: '1', creationTimestamp: '' };
   const matchExpressions = [
     { key: 'topology.topolvm.io/node', operator: 'In', values: ['a'] },

@@ -2,7 +2,7 @@ import { type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.t
 import { driverName, selectedNodeAnnotation, topologyKey } from '../../api/names.ts';
 import type { PersistentVolume, PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
 
-/** What we keep of a PersistentVolume of ours. */
+/** The fields that we keep of a PersistentVolume of our driver. */
 export interface OurVolume {
   readonly name: string;
   /** CSI's volume ID. */
@@ -12,7 +12,7 @@ export interface OurVolume {
   readonly nodeNames: readonly string[] | undefined;
 }
 
-/** What we keep of a claim. */
+/** The fields that we keep of a claim. */
 export interface Claim {
   readonly namespace: string;
   readonly name: string;
@@ -24,35 +24,35 @@ export interface Claim {
   readonly selectedNode: string;
 }
 
-/** What there is in the cluster that may belong to a node. */
+/** The objects that may belong to a node. */
 export interface Belongings {
   /** On that node. */
   readonly logicalVolumes: readonly StoredLogicalVolume[];
   /** Of our driver, on any node. */
   readonly persistentVolumes: readonly OurVolume[];
   readonly claims: readonly Claim[];
-  /** The names of those whose volumes we make. */
+  /** The names of the StorageClasses of our driver. */
   readonly ourStorageClasses: ReadonlySet<string>;
-  /** The IDs of snapshots that shall outlive the objects that name them. */
+  /** The IDs of snapshots that must outlive their objects. */
   readonly retainedSnapshots: ReadonlySet<string>;
 }
 
 export interface RemovalPlan {
-  /** Their volumes were on the node, or were about to be. */
+  /** Claims whose volumes were on the node, or were about to be created there. */
   readonly claims: readonly Claim[];
-  /** Those that nobody has asked to keep. */
+  /** Those that are not retained. */
   readonly logicalVolumes: readonly StoredLogicalVolume[];
 }
 
-/** What goes with a node. Where a volume or snapshot is to be retained, its LogicalVolume stays and tells of its data. */
+/** What to delete with a node. A retained volume or snapshot keeps its LogicalVolume, which records where the data is. */
 export function planRemoval(nodeName: string, belongings: Belongings): RemovalPlan {
   const { logicalVolumes, persistentVolumes, claims, ourStorageClasses, retainedSnapshots } = belongings;
   const ids = new Set(logicalVolumes.map(volumeIdOf));
-  // A PersistentVolume that says where it is is believed; the volume ID of a LogicalVolume is only what its node says.
+  // The node affinity of a PersistentVolume is trusted; the volume ID in a LogicalVolume is only its node's claim.
   const isHere = ({ handle, nodeNames }: OurVolume) => nodeNames?.includes(nodeName) ?? ids.has(handle);
   const namesHere = new Set(persistentVolumes.filter(isHere).map(({ name }) => name));
   const retained = new Set(persistentVolumes.filter(({ isRetained }) => isRetained).map(({ handle }) => handle));
-  // Where a claim is bound, its volume says where it is; the scheduler's choice may have been another one before.
+  // The volume of a bound claim decides where it is: the scheduler's choice may be outdated.
   const belongs = ({ volumeName, selectedNode, storageClass }: Claim) =>
     volumeName === '' ? selectedNode === nodeName && ourStorageClasses.has(storageClass) : namesHere.has(volumeName);
   const isKept = (id: string) => retained.has(id) || retainedSnapshots.has(id);

@@ -9,7 +9,7 @@ interface Collaborators {
   readonly removal: Pick<NodeRemoval, 'reconcile'>;
 }
 
-/** Lets Nodes go that are being deleted. */
+/** Cleans up after Nodes that are being deleted. */
 export function nodeRemovals({ nodes, removal }: Collaborators): Work {
   return {
     name: 'node-removals',

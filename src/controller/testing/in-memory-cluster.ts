@@ -13,10 +13,10 @@ import { silentLog } from '../../base/log.ts';
 import { Informer } from '../../kube/informer.ts';
 import { LogicalVolumeObjects } from '../volumes/logical-volume-objects.ts';
 
-/** What a node says when it is asked; nothing if undefined. */
+/** A node's answer to a request; none if undefined. */
 type Answer = (volume: StoredLogicalVolume) => LogicalVolumeStatus | undefined;
 
-/** A node that does at once whatever it is asked to. */
+/** A node that does at once whatever is requested. */
 interface NodeAnswers {
   readonly toWish?: Answer;
   readonly toGrowth?: Answer;
@@ -24,7 +24,7 @@ interface NodeAnswers {
   readonly toRemoval?: Answer;
 }
 
-/** For tests: an API server in memory, one controller's view of it, and what its nodes answer. */
+/** For tests: an in-memory API server, one controller's view of it, and the answers of its nodes. */
 export class InMemoryCluster {
   readonly api: InMemoryApi<LogicalVolume>;
   readonly watched: Informer<LogicalVolume>;
@@ -40,7 +40,7 @@ export class InMemoryCluster {
     this.objects = new LogicalVolumeObjects({ client: api.client, watched: this.watched });
   }
 
-  /** Another controller, just started, on the same API server: its cache is empty. */
+  /** Another controller that has just started on the same API server, with an empty cache. */
   replica(): InMemoryCluster {
     return new InMemoryCluster(this.#t, this.api);
   }
@@ -79,7 +79,7 @@ export function grown(volume: StoredLogicalVolume): LogicalVolumeStatus {
   return { ...volume.status, ...answering(volume), currentSize: volume.spec.size, code: 0, message: '' };
 }
 
-/** Names the request that an answer to a growth belongs to. */
+/** Identifies the request that an answer to a growth belongs to. */
 export function answering(volume: StoredLogicalVolume): LogicalVolumeStatus {
   const answeredResize = requestedAt(volume);
   return answeredResize === undefined ? {} : { answeredResize };

@@ -15,7 +15,7 @@ export const wanted: WantedVolume = {
 };
 export const never = new AbortController().signal;
 
-/** For tests: CSI's volumes on an API server and nodes in memory. */
+/** For tests: CSI volumes on an in-memory API server with in-memory nodes. */
 export function storeOf(t: TestContext) {
   const cluster = new InMemoryCluster(t);
   const clock = new ManualClock();

@@ -5,9 +5,9 @@ import type { KubeClient } from '../../kube/client.ts';
 import { persistentVolumeClaims } from '../../kube/resource.ts';
 
 /**
- * Chooses a claim's node in place of the scheduler, which cannot know that only one node will do. From then on it considers
- * no other node for the claim's pods, and csi-provisioner asks for the volume there. That would take the scheduler's choice
- * back after a refusal, but not one that was changed meanwhile.
+ * Chooses a claim's node in place of the scheduler, which cannot know that only one node is possible. The scheduler then
+ * considers no other node for the claim's pods, and csi-provisioner requests the volume there. After a refusal it would
+ * revert the scheduler's choice, but not one that was changed in the meantime.
  */
 export class ClaimScheduling implements Scheduling {
   readonly #client: Pick<KubeClient, 'get' | 'patch'>;
@@ -26,7 +26,7 @@ export class ClaimScheduling implements Scheduling {
     try {
       await this.#client.patch(persistentVolumeClaims, name, { type: 'merge', body }, { namespace, signal });
     } catch (error) {
-      // Whoever was faster has made another choice, or the claim is gone: if it is the wrong one, we are asked again.
+      // Another writer was faster, or the claim is gone: if the node is wrong, the next call corrects it.
       if (!isConflict(error) && !isNotFound(error)) throw error;
     }
   }

@@ -4,23 +4,21 @@ import { type ErrorCode, MoorageError } from '../../base/errors.ts';
 import type { ContentSource } from '../../csi/controller/volume-store.ts';
 import { codeOfNumber } from '../../rpc/status.ts';
 
-/** The name is taken by a volume that is not the one asked for. */
+/** The name belongs to a volume that differs from the request. */
 export class VolumeTaken extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(name: string, differences: readonly string[]) {
-    super(
-      `volume ${name} exists already with ${differences.join(', ')}; choose another name, or ask for what is there`,
-    );
+    super(`volume ${name} already exists with ${differences.join(', ')}; choose another name, or request the same`);
   }
 }
 
-/** The name is taken by another snapshot, or by a volume. */
+/** The name belongs to another snapshot, or to a volume. */
 export class SnapshotTaken extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(name: string, differences: readonly string[]) {
-    super(`snapshot ${name} exists already with ${differences.join(', ')}; choose another name`);
+    super(`snapshot ${name} already exists with ${differences.join(', ')}; choose another name`);
   }
 }
 
@@ -28,11 +26,11 @@ export class SourceGone extends MoorageError {
   readonly code = 'NotFound';
 
   constructor({ kind, id }: ContentSource) {
-    super(`${kind} ${id} has gone before it was copied; choose another source`);
+    super(`${kind} ${id} was deleted before it was copied; choose another source`);
   }
 }
 
-/** The node tried and could not; its own code and words are passed on. */
+/** The node failed; its code and message are passed on. */
 export class NodeRefused extends MoorageError {
   readonly code: ErrorCode;
 
@@ -42,7 +40,7 @@ export class NodeRefused extends MoorageError {
   }
 }
 
-/** Another node may have the class: by this code the scheduler looks for one, where NotFound would keep the pod there. */
+/** Another node may have the class: with this code the scheduler tries one, while NotFound would keep the pod there. */
 export class ClassNotThere extends MoorageError {
   readonly code = 'ResourceExhausted';
 
@@ -54,27 +52,27 @@ export class ClassNotThere extends MoorageError {
   }
 }
 
-/** The wish stays, so the next call finds it, and the volume if the node has made it by then. */
+/** The request stays in the object, so a retry finds it, and the volume if the node has created it by then. */
 export class VolumeNotMade extends MoorageError {
   readonly code = 'DeadlineExceeded';
 
   constructor({ metadata, spec }: StoredLogicalVolume) {
     super(
-      `node ${spec.nodeName} has not made volume ${metadata.name} in time; ` +
-        'it is safe to call again, and if that goes on, check that moorage node runs there',
+      `node ${spec.nodeName} did not create volume ${metadata.name} in time; ` +
+        'retry; if it keeps failing, check that moorage node is running there',
     );
   }
 }
 
-/** The wish stays, so the next call finds it, and the volume grown if the node has done it by then. */
+/** The request stays in the object, so a retry finds it, or the volume already grown. */
 export class VolumeNotGrown extends MoorageError {
   readonly code = 'DeadlineExceeded';
 
   constructor({ metadata, spec, status }: StoredLogicalVolume) {
     const why = status?.code ? `: ${status.message}` : '';
     super(
-      `node ${spec.nodeName} has not grown volume ${metadata.name} to ${spec.size} in time${why}; ` +
-        'it is safe to call again, and if that goes on, check that moorage node runs there',
+      `node ${spec.nodeName} did not grow volume ${metadata.name} to ${spec.size} in time${why}; ` +
+        'retry; if it keeps failing, check that moorage node is running there',
     );
   }
 }
@@ -85,8 +83,8 @@ export class VolumeNotRemoved extends MoorageError {
   constructor({ metadata, spec, status }: StoredLogicalVolume) {
     const why = status?.code ? `: ${status.message}` : '';
     super(
-      `node ${spec.nodeName} has not removed volume ${metadata.name} in time${why}; ` +
-        'it is safe to call again, and if that goes on, check that moorage node runs there',
+      `node ${spec.nodeName} did not remove volume ${metadata.name} in time${why}; ` +
+        'retry; if it keeps failing, check that moorage node is running there',
     );
   }
 }
@@ -96,13 +94,13 @@ export class WatchBehind extends MoorageError {
 
   constructor(name: string) {
     super(
-      `the watch has not told of volume ${name} in time, although the API server has it; ` +
-        'it is safe to call again, and if that goes on, check the load of the API server',
+      `the watch did not report volume ${name} in time, although the API server has it; ` +
+        'retry; if it keeps failing, check the load of the API server',
     );
   }
 }
 
-/** Which of them has the data, nobody but a person can say. */
+/** Only a person can decide which of them has the data. */
 export class AmbiguousVolume extends MoorageError {
   readonly code = 'FailedPrecondition';
 
@@ -110,7 +108,7 @@ export class AmbiguousVolume extends MoorageError {
     const names = volumes.map(({ metadata, spec }) => `${metadata.name} on node ${spec.nodeName}`).join(', ');
     super(
       `volume ID ${id} is claimed by several LogicalVolumes: ${names}; ` +
-        'find out which node has the volume, and delete the LogicalVolume that has not',
+        'find the node that has the volume, and delete the other LogicalVolumes',
     );
   }
 }

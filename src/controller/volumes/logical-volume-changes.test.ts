@@ -6,7 +6,7 @@ import { gibi, never, storeOf, wanted } from '../testing/in-memory-store.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
-test('growing is one PATCH, and ends when the node has done it', async (t) => {
+test('growing is one PATCH and returns when the node has grown the volume', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer();
   const { id } = await store.create(wanted, never);
@@ -22,7 +22,7 @@ test('growing is one PATCH, and ends when the node has done it', async (t) => {
   assert.deepEqual(api.calls, []);
 });
 
-test('a growth that the node refuses is answered at once, and can be asked for again', async (t) => {
+test('a growth that the node refuses fails at once and can be requested again', async (t) => {
   const { cluster, clock, store } = storeOf(t);
   let full = true;
   cluster.nodesAnswer({
@@ -33,7 +33,7 @@ test('a growth that the node refuses is answered at once, and can be asked for a
   const refusal = { code: 'ResourceExhausted', message: 'node a: ssd is full' };
   await assert.rejects(store.grow(id, 9n * gibi, never), refusal);
   clock.advance(1);
-  await assert.rejects(store.grow(id, 9n * gibi, never), refusal, 'the same wish');
+  await assert.rejects(store.grow(id, 9n * gibi, never), refusal, 'the same request');
   clock.advance(1);
   await assert.rejects(store.grow(id, 8n * gibi, never), refusal, 'a smaller one');
 
@@ -42,7 +42,7 @@ test('a growth that the node refuses is answered at once, and can be asked for a
   assert.equal((await store.grow(id, 2n * gibi, never)).sizeBytes, 2n * gibi);
 });
 
-test('the answer to an earlier growth, told late, is not taken for the answer to this one', async (t) => {
+test('a late answer to an earlier growth is not taken for the answer to this one', async (t) => {
   const { cluster, clock, api, store } = storeOf(t);
   let full = true;
   cluster.nodesAnswer({
@@ -69,7 +69,7 @@ test('the answer to an earlier growth, told late, is not taken for the answer to
   assert.equal(sizeBytes, 2n * gibi);
 });
 
-test('a growth that could not be had is withdrawn by asking for no more than there is', async (t) => {
+test('a refused growth is withdrawn by a request for the current size', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer({
     toGrowth: (volume) => ({ ...volume.status, ...answering(volume), code: 8, message: 'ssd is full' }),
@@ -77,10 +77,10 @@ test('a growth that could not be had is withdrawn by asking for no more than the
   const { id } = await store.create(wanted, never);
   await assert.rejects(store.grow(id, 9n * gibi, never));
   assert.equal((await store.grow(id, gibi, never)).sizeBytes, gibi);
-  assert.equal((await api.get(logicalVolumes, 'pvc-a'))?.spec.size, '1Gi', 'or the node would grow it one day');
+  assert.equal((await api.get(logicalVolumes, 'pvc-a'))?.spec.size, '1Gi', 'otherwise the node would grow it later');
 });
 
-test('a growth whose time is up goes on, and the next call only waits for it', async (t) => {
+test('a growth that times out continues, and the next call only waits for it', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer({ toGrowth: () => undefined });
   const { id } = await store.create(wanted, never);
@@ -88,7 +88,7 @@ test('a growth whose time is up goes on, and the next call only waits for it', a
   cluster.watched.onChange(({ object }) => object.spec.size === '2Gi' && deadline.abort());
   await assert.rejects(store.grow(id, 2n * gibi, deadline.signal), {
     code: 'DeadlineExceeded',
-    message: /^node a has not grown volume pvc-a to 2Gi in time; it is safe to call again/,
+    message: /^node a did not grow volume pvc-a to 2Gi in time; retry/,
   });
 
   api.calls.length = 0;
@@ -96,7 +96,7 @@ test('a growth whose time is up goes on, and the next call only waits for it', a
   const body = { status: { currentSize: '2Gi' } };
   await api.patch(logicalVolumes, 'pvc-a', { type: 'merge', body }, { subresource: 'status' });
   assert.equal((await again).sizeBytes, 2n * gibi);
-  assert.deepEqual(api.calls, ['patch pvc-a/status'], 'nothing was asked for again');
+  assert.deepEqual(api.calls, ['patch pvc-a/status'], 'nothing was requested again');
 });
 
 test('only a volume can grow or be modified', async (t) => {
@@ -105,7 +105,7 @@ test('only a volume can grow or be modified', async (t) => {
   await assert.rejects(store.modify('uid-9', {}, never), { code: 'NotFound' });
 });
 
-test('new limits take the place of all old ones', async (t) => {
+test('new limits replace all old ones', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer();
   const { id } = await store.create({ ...wanted, limits: { readBytesPerSecond: 7n } }, never);
@@ -116,7 +116,7 @@ test('new limits take the place of all old ones', async (t) => {
   });
 });
 
-test('removing ends when nothing is left', async (t) => {
+test('removing returns when the object is gone', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer();
   const { id } = await store.create(wanted, never);
@@ -125,7 +125,7 @@ test('removing ends when nothing is left', async (t) => {
   await store.remove(id, never);
 });
 
-test('a volume that the node cannot remove is said to be there still, and why, at once', async (t) => {
+test('a removal that the node refuses fails at once, with the reason', async (t) => {
   const { cluster, store } = storeOf(t);
   cluster.nodesAnswer({
     toRemoval: ({ status }) => ({ ...status, code: 9, message: 'it has the snapshots s; remove them first' }),
@@ -136,7 +136,7 @@ test('a volume that the node cannot remove is said to be there still, and why, a
   await assert.rejects(store.remove(id, never), refusal, 'the same answer to a repeated call');
 });
 
-test('a removal whose time is up says what is known', async (t) => {
+test('a removal that times out reports the last known reason', async (t) => {
   const { cluster, clock, store } = storeOf(t);
   const noRoom = { code: 8, message: 'no room to grow' };
   cluster.nodesAnswer({
@@ -151,6 +151,6 @@ test('a removal whose time is up says what is known', async (t) => {
   cluster.watched.onChange(({ object }) => object.metadata.deletionTimestamp && deadline.abort());
   await assert.rejects(store.remove(id, deadline.signal), {
     code: 'DeadlineExceeded',
-    message: /has not removed volume pvc-a in time/,
+    message: /did not remove volume pvc-a in time/,
   });
 });

@@ -27,8 +27,8 @@ export interface LogicalVolumeCollaborators {
 export type Wish = LogicalVolume & { readonly metadata: { readonly name: string } };
 
 /**
- * The conversation with the nodes: an object asks, its node answers in the object, and the watch tells. The object is the
- * memory: a call that is repeated, also to another replica or after a crash, finds what the first one has asked for.
+ * How the controller and the nodes communicate: an object holds the request, its node writes the answer into it, and the
+ * watch reports it. A retried call, also on another replica or after a crash, finds the request of the first one.
  */
 export class LogicalVolumeObjects {
   readonly #client: LogicalVolumeCollaborators['client'];
@@ -39,7 +39,7 @@ export class LogicalVolumeObjects {
     this.#watched = watched;
   }
 
-  /** Ends when the node has made it. `refuseIfDifferent` throws if an object of that name is not what is wished for. */
+  /** Returns when the node has created it. `refuseIfDifferent` throws if an existing object differs from the request. */
   async make(
     wish: Wish,
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
@@ -49,17 +49,17 @@ export class LogicalVolumeObjects {
     const made = await this.#untilAnswered(asked, signal);
     const failure = failureOf(made);
     if (!failure) return made;
-    // Left in place it would fail every repetition of the call, although the node may have room by then.
+    // If it stayed, every retry would fail, although the node may have free space by then.
     await this.#delete(made, signal);
     throw creationRefused(made, failure);
   }
 
   /**
-   * A volume that our cache does not hold may be younger than the cache; only the API server itself can say no. An ID that
-   * two objects have is an error: to read, grow or remove the wrong one would be somebody's data.
+   * A volume that is not in our cache may be newer than the cache; only the API server knows. An ID
+   * that two objects share is an error: reading, growing or removing the wrong one could destroy data.
    */
   async find(id: string, signal: AbortSignal): Promise<StoredLogicalVolume | undefined> {
-    if (id === '') return undefined; // it would find all that are not made yet
+    if (id === '') return undefined; // it would match all that are not created yet
     const cached = onlyOne(
       id,
       this.#watched.list().filter((volume) => volumeIdOf(volume) === id),
@@ -72,13 +72,13 @@ export class LogicalVolumeObjects {
     return found;
   }
 
-  /** Those that the nodes have made. */
+  /** Those that the nodes have created. */
   async list(signal: AbortSignal): Promise<readonly StoredLogicalVolume[]> {
     await this.#watched.whenSynced(signal);
     return this.#watched.list().filter(({ status }) => status?.volumeID);
   }
 
-  /** Undefined for what is no copy, and for a copy of TopoLVM's whose source is gone. */
+  /** Undefined if it is not a copy, or if it is a TopoLVM copy whose source is gone. */
   sourceOf(volume: StoredLogicalVolume): ContentSource | undefined {
     const recorded = recordedSourceOf(volume);
     if (recorded || !volume.spec.source) return recorded;
@@ -86,7 +86,7 @@ export class LogicalVolumeObjects {
     return source && { kind: isSnapshot(source) ? 'snapshot' : 'volume', id: volumeIdOf(source) };
   }
 
-  /** The object as it is then, undefined if it is gone. */
+  /** Returns the patched object, undefined if it is gone. */
   async change(
     { metadata: { name, uid } }: StoredLogicalVolume,
     change: { readonly annotations: Readonly<Record<string, string | null>>; readonly size?: string },
@@ -97,18 +97,18 @@ export class LogicalVolumeObjects {
     try {
       return await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
     } catch (error) {
-      if (isNotFound(error) || isConflict(error)) return undefined; // a conflict: another object has the name by now
+      if (isNotFound(error) || isConflict(error)) return undefined; // a conflict: another object has the name now
       throw error;
     }
   }
 
-  /** Ends when nothing is left of it, or when the node says that it cannot be removed. */
+  /** Returns when the object is gone; throws when the node refuses to remove the volume. */
   async remove(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
     await this.#delete(volume, signal);
     await this.#untilGone(volume, signal);
   }
 
-  /** Waits until this very object, undefined once it is gone, is as wanted. */
+  /** Waits until this object (undefined once it is gone) is as wanted. */
   async until(
     { metadata: { name, uid } }: StoredLogicalVolume,
     predicate: (current: StoredLogicalVolume | undefined) => boolean,
@@ -119,11 +119,11 @@ export class LogicalVolumeObjects {
     try {
       return same(await this.#watched.until(name, (current) => predicate(same(current)), signal));
     } catch (error) {
-      throw signal.aborted ? outOfTime() : error; // who has no time left wants to hear what was not done
+      throw signal.aborted ? outOfTime() : error; // after a timeout, report what was not done
     }
   }
 
-  /** The object that stands for the wish, made now or by an earlier call; the watch tells of it from here on. */
+  /** The object with the request, created now or by an earlier call. The cache has it when this returns. */
   async #ask(
     wish: Wish,
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
@@ -139,7 +139,7 @@ export class LogicalVolumeObjects {
     const { name } = wish.metadata;
     const known = this.#watched.get(name)?.metadata.uid;
     const existing = await this.#client.get(logicalVolumes, name, { signal });
-    // What the watch told of before may have gone while it was read, and is never told of again.
+    // What was in the cache may have been deleted during the read, and the watch would not report that again.
     if (existing && existing.metadata.uid !== known) await this.#untilWatched(existing, signal);
     if (existing && !deleting(existing)) {
       refuseIfDifferent(existing);
@@ -167,7 +167,7 @@ export class LogicalVolumeObjects {
     if (failure) throw new NodeRefused(volume.spec.nodeName, failure);
   }
 
-  /** The watch lags behind what the API server told us directly; before it has caught up, "not there" means nothing. */
+  /** The watch lags behind direct answers of the API server; until it has caught up, "not found" means nothing. */
   async #untilWatched(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
     await this.until(volume, Boolean, signal, () => new WatchBehind(volume.metadata.name));
   }
@@ -178,17 +178,17 @@ export class LogicalVolumeObjects {
     try {
       await this.#client.delete(logicalVolumes, name, { preconditions: { uid }, signal });
     } catch (error) {
-      if (!isConflict(error)) throw error; // another object has the name by now: ours is gone
+      if (!isConflict(error)) throw error; // another object has the name now, so ours is gone
     }
   }
 }
 
-/** An object's name may hold no capitals, CSI's names may. */
+/** CSI names may have capitals, object names may not. */
 export function objectName(name: string): string {
   return name.toLowerCase();
 }
 
-/** To make an empty volume, nothing but its device class must be there already. */
+/** The only thing an empty volume needs is its device class. */
 function creationRefused({ spec }: StoredLogicalVolume, failure: Failure): MoorageError {
   const isForClass = !spec.source && failure.code === numberOf('NotFound');
   return isForClass ? new ClassNotThere(spec.nodeName, failure) : new NodeRefused(spec.nodeName, failure);

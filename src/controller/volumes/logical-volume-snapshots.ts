@@ -16,7 +16,7 @@ import {
 import { SnapshotTaken } from './errors.ts';
 import { type LogicalVolumeObjects, objectName, type Wish } from './logical-volume-objects.ts';
 
-/** CSI's snapshots, each kept as one LogicalVolume object that names its source and can only be read. */
+/** CSI snapshots, each stored as one read-only LogicalVolume object that names its source. */
 export class LogicalVolumeSnapshots implements SnapshotStore {
   readonly #objects: LogicalVolumeObjects;
 
@@ -51,7 +51,7 @@ export class LogicalVolumeSnapshots implements SnapshotStore {
     return object && isSnapshot(object) ? object : undefined;
   }
 
-  /** Its size is not compared: the source may have grown since the first call. */
+  /** The size is not compared: the source may have grown since the first call. */
   #refuseIfDifferent(existing: StoredLogicalVolume, name: string, sourceId: string): void {
     const differences = [
       !isSnapshot(existing) && 'the data of a volume',
@@ -75,7 +75,7 @@ export class LogicalVolumeSnapshots implements SnapshotStore {
     };
   }
 
-  /** TopoLVM wrote down the name of the source only; once that is gone, the name is all that is known. */
+  /** TopoLVM recorded only the name of the source; once the source is gone, its ID is unknown. */
   #sourceIdOf(snapshot: StoredLogicalVolume): string {
     return this.#objects.sourceOf(snapshot)?.id ?? snapshot.spec.source ?? '';
   }

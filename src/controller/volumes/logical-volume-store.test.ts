@@ -32,7 +32,7 @@ test('a volume is one POST that carries everything the node needs', async (t) =>
   });
 });
 
-test('a repeated call finds the volume of the first', async (t) => {
+test('a repeated call finds the volume of the first call', async (t) => {
   const { cluster, store } = storeOf(t);
   cluster.nodesAnswer();
   const first = await store.create(wanted, never);
@@ -41,13 +41,13 @@ test('a repeated call finds the volume of the first', async (t) => {
   assert.deepEqual(await store.create(onTheOtherNode, never), first, 'its node is acceptable too');
 });
 
-test('a call whose time is up leaves the wish for the next one', async (t) => {
+test('a call that times out leaves its request for the next one', async (t) => {
   const { cluster, store } = storeOf(t);
   const deadline = new AbortController();
   const stopWatching = cluster.watched.onChange(() => deadline.abort());
   await assert.rejects(store.create(wanted, deadline.signal), {
     code: 'DeadlineExceeded',
-    message: /^node a has not made volume pvc-a in time; it is safe to call again/,
+    message: /^node a did not create volume pvc-a in time; retry/,
   });
   stopWatching();
 
@@ -55,7 +55,7 @@ test('a call whose time is up leaves the wish for the next one', async (t) => {
   assert.equal((await store.create(wanted, never)).id, 'uid-1');
 });
 
-test('what differs from the first wish is refused by name', async (t) => {
+test('a request that differs from the first one is refused, with the difference', async (t) => {
   const { cluster, store } = storeOf(t);
   cluster.nodesAnswer();
   const { id } = await store.create(wanted, never);
@@ -63,19 +63,19 @@ test('what differs from the first wish is refused by name', async (t) => {
   const copy: WantedVolume = { ...wanted, name: 'copy', source: { kind: 'volume', id } };
   await store.create(copy, never);
   for (const [different, message] of [
-    [{ ...wanted, sizeBytes: 2n * gibi }, /exists already with size 1Gi;/],
-    [{ ...wanted, deviceClass: '' }, /exists already with device class ssd;/],
-    [{ ...wanted, nodeNames: ['c'] as const }, /exists already with node a;/],
-    [{ ...wanted, name: 'PVC-a' }, /exists already with name pvc-A;/],
-    [{ ...wanted, source: { kind: 'volume', id: other.id } }, /exists already with content of no other;/],
-    [{ ...wanted, name: 'copy' }, /exists already with content of uid-1;/],
-    [{ ...copy, source: { kind: 'volume', id: other.id } }, /exists already with content of uid-1;/],
+    [{ ...wanted, sizeBytes: 2n * gibi }, /already exists with size 1Gi;/],
+    [{ ...wanted, deviceClass: '' }, /already exists with device class ssd;/],
+    [{ ...wanted, nodeNames: ['c'] as const }, /already exists with node a;/],
+    [{ ...wanted, name: 'PVC-a' }, /already exists with name pvc-A;/],
+    [{ ...wanted, source: { kind: 'volume', id: other.id } }, /already exists with source none;/],
+    [{ ...wanted, name: 'copy' }, /already exists with source uid-1;/],
+    [{ ...copy, source: { kind: 'volume', id: other.id } }, /already exists with source uid-1;/],
   ] as const) {
     await assert.rejects(store.create(different, never), { code: 'AlreadyExists', message });
   }
 });
 
-test("the node's refusal is passed on, and the next call starts afresh", async (t) => {
+test("the node's refusal is passed on, and the next call starts over", async (t) => {
   const { cluster, store } = storeOf(t);
   let full = true;
   cluster.nodesAnswer({ toWish: (volume) => (full ? { code: 8, message: 'ssd is full' } : made(volume)) });
@@ -86,7 +86,7 @@ test("the node's refusal is passed on, and the next call starts afresh", async (
   assert.notEqual(volume.id, 'uid-1', 'another object, so another volume');
 });
 
-test('a node without the device class lets the scheduler look for another one', async (t) => {
+test('a node without the device class makes the scheduler try another node', async (t) => {
   const { cluster, store } = storeOf(t);
   cluster.nodesAnswer({ toWish: () => ({ code: 5, message: 'this node has no device class ssd; it has hdd' }) });
   await assert.rejects(store.create(wanted, never), {
@@ -95,7 +95,7 @@ test('a node without the device class lets the scheduler look for another one', 
   });
 });
 
-test('what goes while it is read is not waited for', async (t) => {
+test('an object that is deleted while it is read is not waited for', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer({ toRemoval: () => undefined });
   const { metadata } = await api.create(logicalVolumes, {
@@ -116,7 +116,7 @@ test('what goes while it is read is not waited for', async (t) => {
   assert.notEqual(id, metadata.uid);
 });
 
-test('a volume that was made is never deleted by a repeated call, whatever befell it later', async (t) => {
+test('a repeated call never deletes a volume that was created, whatever failed later', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer({ toWish: (volume) => ({ ...made(volume), code: 8, message: 'no room to grow' }) });
   const volume = await store.create(wanted, never);
@@ -124,7 +124,7 @@ test('a volume that was made is never deleted by a repeated call, whatever befel
   assert.ok(!api.calls.includes('delete pvc-a'));
 });
 
-test('a copy names its source twice: for TopoLVM, and for ever', async (t) => {
+test('a copy records its source by name for TopoLVM and by ID for later', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer();
   const { id } = await store.create(wanted, never);
@@ -135,14 +135,14 @@ test('a copy names its source twice: for TopoLVM, and for ever', async (t) => {
   assert.deepEqual([spec?.source, spec?.accessType], ['pvc-A', 'rw']);
 
   await store.remove(id, never);
-  assert.deepEqual((await store.find(copy.id, never))?.source, source, 'also when it is gone');
+  assert.deepEqual((await store.find(copy.id, never))?.source, source, 'even if the source is gone');
   await assert.rejects(store.create({ ...wanted, name: 'late', source }, never), {
     code: 'NotFound',
-    message: /^volume uid-1 has gone before it was copied; choose/,
+    message: /^volume uid-1 was deleted before it was copied; choose/,
   });
 });
 
-test('a copy that TopoLVM made knows its source as long as that is there', async (t) => {
+test('a copy created by TopoLVM knows its source as long as the source exists', async (t) => {
   const { cluster, api, store } = storeOf(t);
   cluster.nodesAnswer();
   const { id } = await store.create(wanted, never);
@@ -158,7 +158,7 @@ test('a copy that TopoLVM made knows its source as long as that is there', async
   assert.deepEqual(await sources(), [['restored', undefined]]);
 });
 
-test('the list has volumes that are made, and no snapshots', async (t) => {
+test('the list has only created volumes and no snapshots', async (t) => {
   const { cluster, api, store } = storeOf(t);
   const isPending = (name: string) => name === 'pending';
   cluster.nodesAnswer({ toWish: (volume) => (isPending(volume.metadata.name) ? undefined : made(volume)) });
@@ -174,12 +174,12 @@ test('the list has volumes that are made, and no snapshots', async (t) => {
     ['pvc-A'],
   );
   assert.equal(await store.find(metadata.uid, never), undefined);
-  assert.equal(await store.find('', never), undefined, 'not the one that has no id yet');
+  assert.equal(await store.find('', never), undefined, 'not the one that has no ID yet');
   await store.remove(metadata.uid, never);
   assert.ok(await api.get(logicalVolumes, 's'), 'a snapshot is not removed as a volume');
 });
 
-test('a volume that the cache does not hold yet is asked for at the API server', async (t) => {
+test('a volume that is not in the cache yet is read from the API server', async (t) => {
   const { cluster, clock, api, store } = storeOf(t);
   cluster.nodesAnswer();
   const { id } = await store.create(wanted, never);
@@ -191,7 +191,7 @@ test('a volume that the cache does not hold yet is asked for at the API server',
   assert.ok(await api.get(logicalVolumes, 'other'));
 });
 
-test('a volume ID that two objects have stands for neither, in the cache or at the API server', async (t) => {
+test('a volume ID that two objects share is an error, in the cache and on the API server', async (t) => {
   const { cluster, clock, api, store } = storeOf(t);
   cluster.nodesAnswer();
   const { id } = await store.create(wanted, never);
@@ -204,7 +204,7 @@ test('a volume ID that two objects have stands for neither, in the cache or at t
   for (const replica of [store, another]) {
     const ambiguous = {
       code: 'FailedPrecondition',
-      message: /^volume ID uid-1 is claimed by several LogicalVolumes: pvc-a on node a, thief on node b; find out/,
+      message: /^volume ID uid-1 is claimed by several LogicalVolumes: pvc-a on node a, thief on node b; find the node/,
     };
     await assert.rejects(replica.find(id, never), ambiguous);
     await assert.rejects(replica.grow(id, 2n * gibi, never), ambiguous);

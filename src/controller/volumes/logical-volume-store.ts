@@ -20,7 +20,7 @@ import { formatIoLimits, type IoLimits } from '../../csi/io-limits.ts';
 import { NodeRefused, SourceGone, VolumeNotGrown, VolumeTaken } from './errors.ts';
 import { type LogicalVolumeObjects, objectName, type Wish } from './logical-volume-objects.ts';
 
-/** CSI's volumes, each kept as one LogicalVolume object. */
+/** CSI volumes, each stored as one LogicalVolume object. */
 export class LogicalVolumeStore implements VolumeStore {
   readonly #objects: LogicalVolumeObjects;
   readonly #clock: Pick<Clock, 'now'>;
@@ -75,7 +75,7 @@ export class LogicalVolumeStore implements VolumeStore {
     return object && !isSnapshot(object) ? object : undefined;
   }
 
-  /** An earlier wish that could not be met is withdrawn, or the node would fulfil it as soon as there is room. */
+  /** Withdraws an earlier refused request; otherwise the node would grow the volume as soon as there is space. */
   async #settleForWhatThereIs(volume: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
     const bytes = currentBytes(volume);
     if (bytesOf(volume.spec.size) <= bytes) return volume;
@@ -84,7 +84,7 @@ export class LogicalVolumeStore implements VolumeStore {
     return settled;
   }
 
-  /** The time tells one request from another, also if the size is the same: the node names it in its answer. */
+  /** The time identifies the request, even if the size is the same: the node repeats it in its answer. */
   async #askToGrow(
     volume: StoredLogicalVolume,
     sizeBytes: bigint,
@@ -95,7 +95,7 @@ export class LogicalVolumeStore implements VolumeStore {
   }
 
   async #untilGrown(asked: StoredLogicalVolume, sizeBytes: bigint, signal: AbortSignal): Promise<StoredLogicalVolume> {
-    // The watch may still tell of an older request; what that was answered, `asked` has in its status already.
+    // The watch may still report an older request, whose answer is already in the status of `asked`.
     const answeredBefore = asked.status?.answeredResize;
     const refusal = (current: StoredLogicalVolume) =>
       current.status?.answeredResize === answeredBefore ? undefined : growthFailureOf(current);
@@ -118,10 +118,10 @@ export class LogicalVolumeStore implements VolumeStore {
       isSnapshot(existing) && 'the data of a snapshot',
       spec.name !== wanted.name && `name ${spec.name}`,
       bytesOf(spec.size) !== wanted.sizeBytes && `size ${spec.size}`,
-      (spec.deviceClass ?? '') !== wanted.deviceClass && `device class ${spec.deviceClass || 'by default'}`,
+      (spec.deviceClass ?? '') !== wanted.deviceClass && `device class ${spec.deviceClass || '(default)'}`,
       (spec.lvcreateOptionClass ?? '') !== wanted.lvcreateOptionClass &&
         `lvcreate option class ${spec.lvcreateOptionClass || 'none'}`,
-      source?.id !== wanted.source?.id && `content of ${source?.id ?? 'no other'}`,
+      source?.id !== wanted.source?.id && `source ${source?.id ?? 'none'}`,
       !wanted.nodeNames.includes(spec.nodeName) && `node ${spec.nodeName}`,
     ].filter((difference) => difference !== false);
     if (differences.length > 0) throw new VolumeTaken(existing.metadata.name, differences);
@@ -142,7 +142,7 @@ export class LogicalVolumeStore implements VolumeStore {
   }
 }
 
-/** Finalizer, label and identity travel with the object: the node needs no write of its own before it starts. */
+/** Finalizer, label and identity are part of the new object: the node needs no write of its own before it starts. */
 function wishFor(wanted: WantedVolume, source: StoredLogicalVolume | undefined): Wish {
   const { name, nodeNames, sizeBytes, deviceClass, lvcreateOptionClass, claim } = wanted;
   const annotations = {

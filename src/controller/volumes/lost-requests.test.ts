@@ -16,7 +16,7 @@ import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
-/** Waiting before another try is not what is tested here. */
+/** The delay before a retry is not under test here. */
 const quickClock: Clock = {
   now: () => systemClock.now(),
   setTimer: (callback, delayMs) => systemClock.setTimer(callback, delayMs / 20),
@@ -34,7 +34,7 @@ interface Node {
   stop(): Promise<void>;
 }
 
-/** Controllers and the agent of one node, between whom requests and answers get lost while `isRough`. */
+/** Controllers and the agent of one node. Requests and answers between them get lost while `isRough`. */
 class RoughCluster {
   isRough = true;
   readonly pool = new InMemoryPool('ssd', 1024n ** 4n);
@@ -67,7 +67,7 @@ class RoughCluster {
     for (const { watched } of this.controllers) await watched.stop();
   }
 
-  /** Each method fails now and then, before it has done anything or after. */
+  /** Each method fails now and then, before or after it has done its work. */
   #roughen(target: object, methods: readonly string[], failures: readonly (() => Error)[]): void {
     const its = target as AnyMethods;
     for (const name of methods) {
@@ -83,7 +83,7 @@ class RoughCluster {
     }
   }
 
-  /** Watches are behind: whoever trusts them has seen less than was done. */
+  /** Watches lag: their state is older than what was written. */
   #delayWatches(): void {
     const watch = this.api.watch.bind(this.api);
     const isBehind = () => this.isRough && oneIn(2);
@@ -125,7 +125,7 @@ class RoughCluster {
   }
 }
 
-test('whatever gets lost on the way, no volume that was acknowledged is lost, and none is left over', async (t) => {
+test('lost requests and answers neither lose an acknowledged volume nor leave one behind', async (t) => {
   const cluster = new RoughCluster();
   t.after(() => cluster.stop());
   const { pool, controllers } = cluster;
@@ -156,7 +156,7 @@ test('whatever gets lost on the way, no volume that was acknowledged is lost, an
       unwanted.add(id);
       acknowledged.delete(id);
       await controller[kind].remove(id, signal);
-      assert.equal(pool.get(id), undefined, `${id} was said to be removed`);
+      assert.equal(pool.get(id), undefined, `${id} was reported as removed`);
     },
     async () => cluster.restartNode(),
   ];
@@ -167,7 +167,7 @@ test('whatever gets lost on the way, no volume that was acknowledged is lost, an
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error; // any other refusal is fine
     }
-    for (const id of acknowledged.keys()) assert.ok(pool.get(id), `${id} was acknowledged, and is lost`);
+    for (const id of acknowledged.keys()) assert.ok(pool.get(id), `${id} was acknowledged but is lost`);
   };
   for (let wave = 0; wave < 30; wave++) await Promise.all(Array.from({ length: 8 }, tryOne));
 
