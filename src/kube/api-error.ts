@@ -1,6 +1,6 @@
 import { type ErrorCode, MoorageError } from '../base/errors.ts';
 
-/** What the API server says when it refuses: its `Status` object, as far as we use it. */
+/** The fields that we use of the `Status` object that the API server returns with an error. */
 export interface ApiStatus {
   readonly code?: number;
   readonly reason?: string;
@@ -11,7 +11,7 @@ export interface ApiStatus {
   };
 }
 
-/** The API server answered, and the answer is no. */
+/** The API server refused the request. */
 export class ApiError extends MoorageError {
   readonly code: ErrorCode;
   readonly status: number;
@@ -32,7 +32,7 @@ export class ApiError extends MoorageError {
     return this.status === 404;
   }
 
-  /** Somebody else wrote in between, or holds the field: read again, decide again. */
+  /** Another client wrote in between, or owns the field: read again and decide again. */
   get isConflict(): boolean {
     return this.status === 409 && this.reason !== 'AlreadyExists';
   }
@@ -41,7 +41,7 @@ export class ApiError extends MoorageError {
     return this.status === 409 && this.reason === 'AlreadyExists';
   }
 
-  /** The resourceVersion or the continue token is older than what the server still remembers. */
+  /** The server no longer has the state of this resourceVersion or continue token. */
   get isGone(): boolean {
     return this.status === 410;
   }
@@ -51,19 +51,19 @@ export class ApiError extends MoorageError {
   }
 }
 
-/** No answer: refused, cut, or not understood. Whether a write took place is unknown. */
+/** No usable answer: connection refused or cut, or an invalid answer. Whether a write happened is unknown. */
 export class ApiUnreachable extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(request: string, server: string, cause: unknown) {
     const why = cause instanceof Error ? [cause.message, codeOfCause(cause)].filter(Boolean).join(' ') : String(cause);
-    super(`no answer from the API server ${server} to ${request}: ${why}; check that it runs and can be reached`, {
+    super(`no answer from the API server ${server} to ${request}: ${why}; check that it is running and reachable`, {
       cause,
     });
   }
 }
 
-/** No answer in time. Whether a write took place is unknown. */
+/** No answer in time. Whether a write happened is unknown. */
 export class ApiTimeout extends MoorageError {
   readonly code = 'DeadlineExceeded';
 

@@ -1,4 +1,4 @@
-/** How long to wait before the next try: longer after each failure, and never the same for all clients at once. */
+/** The delay before the next attempt: longer after each failure, and random, so that clients do not retry together. */
 export class Backoff {
   readonly #firstMs: number;
   readonly #longestMs: number;
@@ -15,7 +15,7 @@ export class Backoff {
     this.#failures = 0;
   }
 
-  /** Counts one more failure; between half and all of the step that is due. */
+  /** Counts one more failure. Returns between half and all of the current step. */
   nextDelayMs(): number {
     const stepMs = Math.min(this.#longestMs, this.#firstMs * 2 ** this.#failures);
     this.#failures += 1;

@@ -18,7 +18,7 @@ const certificate = (commonName: string) =>
   selfSigned({ commonName, dnsName: 'localhost', nowMs: Date.now(), validForMs: 3_600_000 });
 const get = { method: 'GET', path: '/version' } as const;
 
-/** Answers with the name in the client's certificate, unless that is refused. */
+/** Answers with the name in the client's certificate, unless that certificate is refused. */
 async function startServer(t: TestContext) {
   const its = await certificate('first');
   const refused = new Set<string>();
@@ -41,7 +41,7 @@ async function startServer(t: TestContext) {
   return { port, ca: its.cert, rotate, refused };
 }
 
-/** A kubeconfig for it; certificates are beside it, as `ca.crt`, `me.crt` and `me.key`. */
+/** A kubeconfig for the server; its certificates are next to it, as `ca.crt`, `me.crt` and `me.key`. */
 async function writeKubeconfig(t: TestContext, port: number, user: object = {}): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), 'moorage-certificates-'));
   t.after(() => rm(dir, { recursive: true }));
@@ -67,7 +67,7 @@ async function transportBy(t: TestContext, dir: string): Promise<Transport> {
   return transport;
 }
 
-test('a server with a certificate of a new authority is refused, until the file of authorities has it', async (t) => {
+test('a server with a certificate from a new CA is refused until the CA file has that CA', async (t) => {
   const { port, ca, rotate } = await startServer(t);
   const dir = await writeKubeconfig(t, port);
   await writeFile(join(dir, 'first.crt'), ca);
@@ -84,7 +84,7 @@ test('a server with a certificate of a new authority is refused, until the file 
   assert.equal(await transport.call(get), 'nobody');
 });
 
-test('a client certificate that is renewed is used once the server refuses the old one', async (t) => {
+test('a renewed client certificate is used once the server refuses the old one', async (t) => {
   const { port, ca, refused } = await startServer(t);
   const dir = await writeKubeconfig(t, port, { 'client-certificate': 'me.crt', 'client-key': 'me.key' });
   await writeFile(join(dir, 'ca.crt'), ca);

@@ -16,7 +16,7 @@ async function clientOf(t: TestContext, ...answers: [Answer, ...Answer[]]) {
 const page = (name: string, next?: string) =>
   json({ metadata: { resourceVersion: '9', continue: next }, items: [configMap(name, 1)] });
 
-test('a list whose continue token expires starts over in one piece', async (t) => {
+test('a list whose continue token expires starts over as one page', async (t) => {
   const { server, client } = await clientOf(t, page('a', 'more'), refusal(410, 'Expired'), page('whole'));
   const { items } = await client.list(configMaps, { pageSize: 1, project: (object) => object.metadata.name });
   assert.deepEqual(items, ['whole']);
@@ -34,7 +34,7 @@ test('a request for one object never becomes a request for all of them', async (
   assert.deepEqual(server.requests, []);
 });
 
-test('a name cannot lead elsewhere', async (t) => {
+test('a name cannot change the path', async (t) => {
   const { server, client } = await clientOf(t, json({}));
   await client.get(nodes, '../pods?x=y');
   assert.deepEqual(server.requests, ['GET /api/v1/nodes/..%2Fpods%3Fx%3Dy']);

@@ -7,14 +7,14 @@ import { apiVersionOf, type KubeObject, pathOf, type Resource, type Stored } fro
 import { Transport } from './transport.ts';
 import { type WatchEvent, watchEvents } from './watch-stream.ts';
 
-/** Which objects of a resource; all of them, in all namespaces, if nothing is given. */
+/** Which objects of a resource; by default all of them, in all namespaces. */
 export interface Selection {
   readonly namespace?: string | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
 }
 
-/** Where one object is, for resources with namespaces, and until when the answer is wanted. */
+/** The namespace of one object, if its resource has namespaces, and the limits of the request. */
 export interface Place {
   readonly namespace?: string | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -22,14 +22,14 @@ export interface Place {
 
 export interface ListOptions<T extends KubeObject, P> extends Selection {
   readonly pageSize?: number;
-  /** What to keep of each object; applied page by page, so that the whole list is never in memory. */
+  /** What to keep of each object. Applied page by page, so that the whole list is never in memory. */
   readonly project?: ((object: Stored<T>) => P) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface List<P> {
   readonly items: P[];
-  /** Where a watch goes on from. */
+  /** Where a watch continues. */
   readonly resourceVersion: string;
 }
 
@@ -39,27 +39,27 @@ export interface JsonPatchStep {
   readonly value?: unknown;
 }
 
-/** A `metadata.resourceVersion` in a merge patch makes it a compare-and-swap: it fails if somebody wrote in between. */
+/** A `metadata.resourceVersion` in a merge patch makes it a compare-and-swap: it fails after another client's write. */
 export type Patch =
   | { readonly type: 'merge'; readonly body: object }
   | { readonly type: 'json'; readonly body: readonly JsonPatchStep[] }
   | { readonly type: 'apply'; readonly body: object; readonly fieldManager: string; readonly force?: boolean };
 
 export interface DeleteOptions extends Place {
-  /** Delete only this very object, in this very state; a conflict otherwise. */
+  /** Delete the object only with this uid and resourceVersion; a conflict otherwise. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
   readonly propagationPolicy?: 'Orphan' | 'Background' | 'Foreground';
   readonly gracePeriodSeconds?: number;
 }
 
 export interface WatchOptions extends Selection {
-  /** Tell what came after this; from the server's present state if not given. */
+  /** Report changes after this version; from the server's current state if not given. */
   readonly resourceVersion?: string | undefined;
-  /** Tell the present state first, then a bookmark that says it was all, then go on (the server's WatchList). */
+  /** Report the current state first, then a bookmark that marks its end, then changes (the server's WatchList). */
   readonly sendInitialEvents?: boolean;
-  /** The server ends the watch after this long; a good moment to move to another server. */
+  /** The server ends the watch after this time, so that clients can move to another server. */
   readonly timeoutSeconds?: number;
-  /** How long not even a bookmark may come before the connection counts as dead; the server sends one a minute. */
+  /** Silence after which the connection counts as dead; the server sends a bookmark every minute. */
   readonly idleTimeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -68,7 +68,7 @@ export interface KubeClientOptions {
   readonly connection: Connection;
   readonly clock: Clock;
   readonly log: Log;
-  /** For each request, its retries included. */
+  /** For each request, including its retries. */
   readonly timeoutMs?: number;
 }
 
@@ -82,9 +82,9 @@ const defaultPageSize = 500;
 export const defaultIdleTimeoutMs = 90_000;
 
 /**
- * The verbs of the Kubernetes API, typed by resource. Each request ends by its deadline; it throws an ApiError when the
- * server refused, ApiUnreachable or ApiTimeout when there was no answer, and the signal's reason when the caller gave up.
- * It keeps no state about objects: that is the Informer's.
+ * The verbs of the Kubernetes API, typed by resource. Each request has a deadline. It throws an ApiError if the server
+ * refused, ApiUnreachable or ApiTimeout if there was no answer, and the signal's reason if the caller cancelled.
+ * It keeps no state about objects: the Informer does.
  */
 export class KubeClient {
   readonly #transport: Transport;
@@ -107,7 +107,7 @@ export class KubeClient {
     }
   }
 
-  /** All of them, as they were at one moment, however many pages that takes. */
+  /** All objects, as they were at one moment, in any number of pages. */
   async list<T extends KubeObject, P = Stored<T>>(
     resource: Resource<T>,
     options: ListOptions<T, P> = {},
@@ -115,13 +115,13 @@ export class KubeClient {
     try {
       return await this.#listInPages(resource, options, options.pageSize ?? defaultPageSize);
     } catch (error) {
-      // The moment that the first page belongs to is forgotten by now: once more, in one piece that cannot go stale.
+      // The server no longer has the state of the first page: list again as one page, which cannot expire.
       if (isGone(error)) return await this.#listInPages(resource, options, undefined);
       throw error;
     }
   }
 
-  /** The namespace is the object's own. */
+  /** Uses the object's namespace. */
   async create<T extends KubeObject>(
     resource: Resource<T>,
     object: T,
@@ -155,7 +155,7 @@ export class KubeClient {
     })) as Stored<T>;
   }
 
-  /** False if it is not there. True means that deletion has begun: finalizers may still keep the object. */
+  /** False if the object does not exist. True means that deletion has started: finalizers may still keep the object. */
   async delete<T extends KubeObject>(
     resource: Resource<T>,
     name: string,
@@ -175,7 +175,7 @@ export class KubeClient {
     }
   }
 
-  /** One connection's worth of events: it ends when the server ends it, and throws when it breaks. */
+  /** The events of one connection: it returns when the server ends it, and throws when it breaks. */
   watch<T extends KubeObject>(
     resource: Resource<T>,
     { namespace, idleTimeoutMs = defaultIdleTimeoutMs, signal, sendInitialEvents, ...query }: WatchOptions,
@@ -198,7 +198,7 @@ export class KubeClient {
     return watchEvents(`the watch of ${path}`, chunks);
   }
 
-  /** Ends what is in flight and closes all connections. */
+  /** Cancels requests in flight and closes all connections. */
   async close(): Promise<void> {
     await this.#transport.close();
   }
@@ -225,7 +225,7 @@ export class KubeClient {
   }
 }
 
-/** Server-side apply wants the whole identity in the object too. */
+/** Server-side apply requires the full identity in the object too. */
 function named(resource: Resource<KubeObject>, name: string, body: KubeObject): KubeObject {
   const metadata = { ...body.metadata, name };
   return { ...body, apiVersion: apiVersionOf(resource), kind: resource.kind, metadata };
@@ -234,12 +234,12 @@ function named(resource: Resource<KubeObject>, name: string, body: KubeObject): 
 function objectPath(resource: Resource<KubeObject>, name: string, namespace: string | undefined): string {
   requireNamespace(resource, namespace);
   // An empty name would turn a request for one object into one for all of them.
-  if (name === '') throw new InvalidInput(`a ${resource.kind} was asked for without a name; give its name`);
+  if (name === '') throw new InvalidInput(`a request for a ${resource.kind} has no name; pass its name`);
   return `${pathOf(resource, namespace)}/${encodeURIComponent(name)}`;
 }
 
 function requireNamespace(resource: Resource<KubeObject>, namespace: string | undefined): void {
   if (resource.namespaced && !namespace) {
-    throw new InvalidInput(`a ${resource.kind} was asked for without its namespace; give the namespace`);
+    throw new InvalidInput(`a request for a ${resource.kind} has no namespace; pass its namespace`);
   }
 }

@@ -1,13 +1,13 @@
-/** How to reach one API server, and as whom. */
+/** How to reach one API server, and with which credentials. */
 export interface Connection {
-  /** Scheme, host and port, and a path prefix if there is one; no slash at the end. */
+  /** Scheme, host and port, and an optional path prefix; no trailing slash. */
   readonly server: string;
   readonly credentials: CredentialSource;
 }
 
 export interface Credentials {
   readonly tls: Tls;
-  /** The bearer token to send, if that is how we show who we are. */
+  /** The bearer token to send, if we authenticate with one. */
   readonly token?: string;
 }
 
@@ -15,13 +15,13 @@ export interface Tls {
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: string;
-  /** The name that the server's certificate must carry, where it differs from the host in `server`. */
+  /** The name in the server's certificate, if it differs from the host in `server`. */
   readonly serverName?: string;
 }
 
-/** Credentials are replaced while we run: each request asks for them. */
+/** Credentials change at run time: each request reads them. */
 export interface CredentialSource {
   read(): Promise<Credentials>;
-  /** The server did not accept them, or we did not accept the server: the next `read` must not answer from memory. */
+  /** The server refused them, or we did not trust the server: the next `read` must not use a cached value. */
   refused(): void;
 }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { MoorageError, messageOf } from '../base/errors.ts';
 
-/** We cannot tell the API server who we are, or cannot be sure who it is. */
+/** We cannot authenticate to the API server, or cannot verify it. */
 export class CredentialsUnusable extends MoorageError {
   readonly code = 'FailedPrecondition';
 }
@@ -11,10 +11,10 @@ export async function readCredential(path: string, what: string): Promise<string
   try {
     text = await readFile(path, 'utf8');
   } catch (cause) {
-    throw new CredentialsUnusable(`cannot read ${what}: ${messageOf(cause)}; check the file and who may read it`, {
+    throw new CredentialsUnusable(`cannot read ${what}: ${messageOf(cause)}; check the file and its permissions`, {
       cause,
     });
   }
-  if (text.trim() === '') throw new CredentialsUnusable(`${what} in ${path} is empty; write it anew`);
+  if (text.trim() === '') throw new CredentialsUnusable(`${what} in ${path} is empty; write it again`);
   return text;
 }

@@ -24,7 +24,7 @@ function kubeconfig(cluster: object, user: object): string {
 
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-test('in a cluster: the service account, whose files are read again after a minute, or when they are refused', async (t) => {
+test('in a cluster, the files of the service account are read again after a minute, or when they are refused', async (t) => {
   const dir = await directory(t, { 'ca.crt': 'the CA', token: 'first\n' });
   const clock = new ManualClock();
   const { server, credentials } = await connectionInCluster(
@@ -43,7 +43,7 @@ test('in a cluster: the service account, whose files are read again after a minu
   assert.deepEqual(await credentials.read(), { tls: { ca: 'another CA' }, token: 'second' });
 });
 
-test('in a cluster, but without a token: told at the start', async (t) => {
+test('in a cluster without a token, the start fails', async (t) => {
   const dir = await directory(t, { 'ca.crt': 'the CA' });
   const place = { host: '10.0.0.1', port: '443', serviceAccountDir: dir };
   await assert.rejects(connectionInCluster(place, new ManualClock()), {
@@ -52,7 +52,7 @@ test('in a cluster, but without a token: told at the start', async (t) => {
   });
 });
 
-test('a kubeconfig with certificates inside, or in files beside it', async (t) => {
+test('a kubeconfig can have certificates inline or in files next to it', async (t) => {
   const inside = kubeconfig(
     { 'certificate-authority-data': base64('CA'), 'tls-server-name': 'kubernetes' },
     { 'client-certificate-data': base64('cert'), 'client-key-data': base64('key') },
@@ -75,7 +75,7 @@ test('a kubeconfig with certificates inside, or in files beside it', async (t) =
   assert.deepEqual(await other.credentials.read(), { tls: { ...tls, cert: 'renewed' } });
 });
 
-test('a kubeconfig with a token, or the file of one', async (t) => {
+test('a kubeconfig can have a token or a token file', async (t) => {
   const dir = await directory(t, {
     fixed: kubeconfig({}, { token: 'fixed' }),
     file: kubeconfig({}, { tokenFile: 'token', token: 'not this one' }),

@@ -5,7 +5,7 @@ import { CredentialsUnusable, readCredential } from './credential-file.ts';
 import { FileCredentials } from './file-credentials.ts';
 import { currentContext, type KubeconfigContext } from './kubeconfig.ts';
 
-/** What the kubelet gives to a pod. */
+/** What the kubelet provides to a pod. */
 export interface InCluster {
   /** KUBERNETES_SERVICE_HOST */
   readonly host: string;
@@ -25,7 +25,7 @@ export async function connectionInCluster(place: InCluster, clock: Clock): Promi
   };
 }
 
-/** The server stays the one that the file names now; credentials are followed. */
+/** The server stays the one in the file now; credentials are reloaded. */
 export async function connectionFromKubeconfig(path: string, clock: Clock): Promise<Connection> {
   const { cluster } = currentContext(await readCredential(path, 'the kubeconfig'), path);
   return {
@@ -48,7 +48,7 @@ async function ofKubeconfig(path: string): Promise<Credentials> {
   const cert = await files.inlineOrFile(user, 'client-certificate');
   const key = await files.inlineOrFile(user, 'client-key');
   if ((cert === undefined) !== (key === undefined)) {
-    throw new CredentialsUnusable(`${path} has only one of client-certificate and client-key; give both`);
+    throw new CredentialsUnusable(`${path} has only one of client-certificate and client-key; set both`);
   }
   const serverName = cluster['tls-server-name'];
   const token = await files.tokenOf(user);
@@ -62,7 +62,7 @@ async function ofKubeconfig(path: string): Promise<Credentials> {
   };
 }
 
-/** Files that a kubeconfig names, relative to itself, or carries within itself. */
+/** Values that a kubeconfig has inline, or in files relative to itself. */
 class KubeconfigFiles {
   readonly #kubeconfig: string;
 
@@ -70,12 +70,12 @@ class KubeconfigFiles {
     this.#kubeconfig = kubeconfig;
   }
 
-  /** A file of it wins, as in kubectl. */
+  /** A token file takes precedence, as in kubectl. */
   async tokenOf({ tokenFile, token }: KubeconfigContext['user']): Promise<string | undefined> {
     return tokenFile ? (await readCredential(this.#path(tokenFile), 'the token')).trim() : token;
   }
 
-  /** What is inline wins, as in kubectl. */
+  /** Inline data takes precedence, as in kubectl. */
   async inlineOrFile<Field extends string>(
     section: { readonly [Key in Field | `${Field}-data`]?: string | undefined },
     field: Field,

@@ -1,8 +1,8 @@
 import type { Clock, Timer } from '../base/clock.ts';
 
 /**
- * The end of one request: when its time is up, or when the caller gives up, whichever is first.
- * To be declared with `using`, so that neither timer nor listener outlives the request.
+ * The end of one request: its timeout or the caller's signal, whichever comes first.
+ * Declare it with `using`, so that neither timer nor listener outlives the request.
  */
 export class Deadline implements Disposable {
   readonly #abort = new AbortController();
@@ -29,7 +29,7 @@ export class Deadline implements Disposable {
     return this.#abort.signal;
   }
 
-  /** True if it was the time that ended it, not the caller. */
+  /** True if the timeout ended it, not the caller. */
   get expired(): boolean {
     return this.#expired;
   }

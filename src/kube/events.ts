@@ -3,7 +3,7 @@ import { isAlreadyExists } from './api-error.ts';
 import type { KubeClient } from './client.ts';
 import { apiVersionOf, type Event, events, type KubeObject, microTime, type Resource } from './resource.ts';
 
-/** Something to tell people about an object. It must not hold a secret. */
+/** A message to users about an object. It must not contain a secret. */
 export interface Happening {
   readonly type: 'Normal' | 'Warning';
   /** Why, as one UpperCamelCase word. */
@@ -14,7 +14,7 @@ export interface Happening {
   readonly message: string;
 }
 
-/** The object that something happened to. `kubectl describe` shows an Event only with the object's uid. */
+/** The object of the Event. `kubectl describe` shows an Event only if it has the object's uid. */
 export interface About {
   readonly resource: Resource<KubeObject>;
   readonly name: string;
@@ -22,18 +22,18 @@ export interface About {
   readonly uid?: string | undefined;
 }
 
-/** Which program reports, as a name with a domain such as `topolvm.io/node`, and which instance of it. */
+/** The reporting program, as a name with a domain such as `topolvm.io/node`, and its instance. */
 export interface Reporter {
   readonly controller: string;
   readonly instance: string;
 }
 
-/** The API server takes no longer notes. */
+/** The API server's limit for notes. */
 const longestNoteBytes = 1024;
 
 /**
- * Writes an Event, once: its name follows from what it says, so that the same thing reported again, also by another replica
- * or after a restart, is the same Event. It is gone after the API server's `--event-ttl`, an hour by default.
+ * Writes an Event once: its name is derived from its content, so the same report, also by another replica or after a
+ * restart, is the same Event. It expires after the API server's `--event-ttl`, an hour by default.
  */
 export async function writeEvent(
   client: Pick<KubeClient, 'create'>,
@@ -78,6 +78,6 @@ function toEvent(reporter: Reporter, about: About, happening: Happening, nowMs: 
 function shortened(note: string): string {
   if (Buffer.byteLength(note) <= longestNoteBytes) return note;
   const kept = Buffer.from(note).subarray(0, longestNoteBytes - 3);
-  // A character that was cut in two decodes to U+FFFD, which is longer than what was left of it.
+  // A character cut in two decodes to U+FFFD, which is longer than the remaining bytes.
   return `${kept.toString().replace(/\uFFFD+$/, '')}…`;
 }

@@ -1,10 +1,10 @@
 import type { Clock } from '../base/clock.ts';
 import type { CredentialSource, Credentials } from './connection.ts';
 
-/** The kubelet replaces a token long before it expires (at 80 % of its life): looking once a minute is soon enough. */
+/** The kubelet replaces a token at 80 % of its lifetime, long before it expires: reading it once a minute is enough. */
 const rereadAfterMs = 60_000;
 
-/** Credentials in files that somebody else keeps fresh. */
+/** Credentials in files that another process keeps fresh. */
 export class FileCredentials implements CredentialSource {
   readonly #readFiles: () => Promise<Credentials>;
   readonly #clock: Clock;
@@ -15,7 +15,7 @@ export class FileCredentials implements CredentialSource {
     this.#clock = clock;
   }
 
-  /** What is missing is told at the start, not at the first request. */
+  /** Missing files are reported at the start, not at the first request. */
   static async open(readFiles: () => Promise<Credentials>, clock: Clock): Promise<FileCredentials> {
     const credentials = new FileCredentials(readFiles, clock);
     await credentials.read();

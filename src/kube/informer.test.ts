@@ -37,7 +37,7 @@ async function informerWith(t: TestContext, options: { idleTimeoutMs?: number },
   return { server, informer, told, has };
 }
 
-test('a server that streams its state is asked for nothing else', async (t) => {
+test('a server that streams its state gets no other request', async (t) => {
   const { server, informer, told } = await informerOf(t, watch([added('a', 3), added('b', 5), bookmark(7, true)]));
   informer.start();
   await informer.whenSynced(soon());
@@ -53,7 +53,7 @@ test('a server that streams its state is asked for nothing else', async (t) => {
   });
 });
 
-test('changes before the streamed state is whole are part of it', async (t) => {
+test('changes before the end of the streamed state are part of it', async (t) => {
   const { informer, told } = await informerOf(
     t,
     watch([
@@ -69,7 +69,7 @@ test('changes before the streamed state is whole are part of it', async (t) => {
   assert.deepEqual(told, ['added default/b']);
 });
 
-test('a server that cannot stream its state is listed, page by page, and watched from there', async (t) => {
+test('a server that cannot stream its state is listed page by page, then watched', async (t) => {
   const { server, informer, has } = await informerOf(
     t,
     refusal(422, 'Invalid'),
@@ -84,7 +84,7 @@ test('a server that cannot stream its state is listed, page by page, and watched
   assert.equal(server.query(3).resourceVersion, '9');
 });
 
-test('a server that does not understand the question, and streams only changes, is listed too', async (t) => {
+test('a server that ignores the request for its state and streams only changes is listed too', async (t) => {
   const { informer } = await informerWith(
     t,
     { idleTimeoutMs: 1_000 },
@@ -97,7 +97,7 @@ test('a server that does not understand the question, and streams only changes, 
   assert.equal(informer.size, 1);
 });
 
-test('silence on two connections in a row: the position is no longer trusted', async (t) => {
+test('after two silent connections in a row everything is read again', async (t) => {
   const { server, informer, told, has } = await informerWith(
     t,
     { idleTimeoutMs: 1_000 },
@@ -112,7 +112,7 @@ test('silence on two connections in a row: the position is no longer trusted', a
   assert.deepEqual(told, ['added default/a', 'deleted default/a', 'added default/b']);
 });
 
-test('a watch that is cut within an event resumes from the last whole one', async (t) => {
+test('a watch that is cut within an event resumes after the last complete event', async (t) => {
   const { server, informer, told, has } = await informerOf(
     t,
     watch([added('a', 3), bookmark(7, true), added('b', 8)], (response) => {
@@ -139,10 +139,10 @@ test('a watch that ends resumes from its last bookmark', async (t) => {
 });
 
 for (const [how, answer] of [
-  ['as an event', watch([{ type: 'ERROR', object: gone }])],
-  ['as the status of the answer', refusal(410, 'Expired')],
+  ['an event', watch([{ type: 'ERROR', object: gone }])],
+  ['a status', refusal(410, 'Expired')],
 ] as const) {
-  test(`410 Gone, ${how}: everything is read again, and only differences are told`, async (t) => {
+  test(`after 410 Gone as ${how} everything is read again and only differences are reported`, async (t) => {
     const { server, informer, told, has } = await informerOf(
       t,
       watch([added('a', 3), added('b', 4), bookmark(7, true)], (response) => response.end()),
@@ -158,7 +158,7 @@ for (const [how, answer] of [
   });
 }
 
-test('whole objects are kept without their managedFields', async (t) => {
+test('objects are cached without their managedFields', async (t) => {
   const { informer } = await informerOf(t, watch([added('a', 3), bookmark(7, true)]));
   informer.start();
   await informer.whenSynced(soon());
@@ -167,7 +167,7 @@ test('whole objects are kept without their managedFields', async (t) => {
   ]);
 });
 
-test('a handler that comes late is told what is there', async (t) => {
+test('a handler that is added late receives the existing objects', async (t) => {
   const { informer } = await informerOf(t, watch([added('a', 3), bookmark(7, true)]));
   informer.start();
   await informer.whenSynced(soon());
@@ -176,7 +176,7 @@ test('a handler that comes late is told what is there', async (t) => {
   assert.deepEqual(late, ['added default/a']);
 });
 
-test('whoever waits is told when the informer stops, when time is up, and when the question itself fails', async (t) => {
+test('waiting ends when the informer stops, when time is up, and when the condition throws', async (t) => {
   const { informer } = await informerOf(t, watch([added('a', 3), bookmark(7, true)]));
   informer.start();
   const never = informer.until('default/x', () => false, soon());
@@ -186,7 +186,7 @@ test('whoever waits is told when the informer stops, when time is up, and when t
   await Promise.all([assert.rejects(never, InformerStopped), informer.stop()]);
 });
 
-test('an informer that is stopped before it is synced says so', async (t) => {
+test('an informer that is stopped before it is synced fails its waiters', async (t) => {
   const { informer } = await informerOf(t, watch([]));
   informer.start();
   await Promise.all([assert.rejects(informer.whenSynced(soon()), InformerStopped), informer.stop()]);

@@ -10,11 +10,11 @@ import { type KubeObject, pathOf, type Resource, type Stored } from './resource.
 export interface InformerOptions<T extends KubeObject, P> extends Selection {
   readonly client: KubeClient;
   readonly resource: Resource<T>;
-  /** What to keep of each object; all but its managedFields if not given. */
+  /** What to keep of each object; by default everything but its managedFields. */
   readonly project?: (object: Stored<T>) => P;
   readonly clock: Clock;
   readonly log: Log;
-  /** How long the server may say nothing, not even a bookmark, before we connect anew. */
+  /** Silence of the server, without even a bookmark, after which we reconnect. */
   readonly idleTimeoutMs?: number;
 }
 
@@ -23,10 +23,10 @@ export class InformerStopped extends MoorageError {
 }
 
 /**
- * The objects of one resource, as the API server has them, in memory; and the news of each change, once.
+ * An in-memory copy of the objects of one resource, with a notification of each change.
  *
- * It is always a little behind the server, by seconds when the connection is lost. It never changes an object, and what
- * it hands out must not be changed.
+ * It is always slightly behind the server, by seconds after a lost connection. It never changes an object, and callers
+ * must not change the objects they receive.
  */
 export class Informer<T extends KubeObject, P = Stored<T>> {
   readonly #cache: ObjectCache<P>;
@@ -55,27 +55,27 @@ export class Informer<T extends KubeObject, P = Stored<T>> {
       log: watchLog,
       idleTimeoutMs: idleTimeoutMs ?? defaultIdleTimeoutMs,
     });
-    this.#firstSync.promise.catch(() => {}); // stopped before it was synced: those who wait for it are told
+    this.#firstSync.promise.catch(() => {}); // if stopped before the first sync, those who wait for it get the error
   }
 
   start(): void {
     this.#running ??= this.#reflector.run(this.#abort.signal);
   }
 
-  /** Ends the watch, and the waiting of whoever waits for it. The cache stays as it is. */
+  /** Ends the watch and fails those who wait for it. The cache keeps its content. */
   async stop(): Promise<void> {
-    const stopped = new InformerStopped(`the watch of ${this.#path} has stopped, as its process is ending; ask again`);
+    const stopped = new InformerStopped(`the watch of ${this.#path} has stopped with its process; retry`);
     this.#abort.abort(stopped);
     this.#firstSync.reject(stopped);
     await this.#running;
   }
 
-  /** Until the cache has held the whole state for the first time. */
+  /** Resolves when the cache has held the complete state for the first time. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
     await abortable(this.#firstSync.promise, signal);
   }
 
-  /** `key` is `namespace/name`, or `name` where there are no namespaces. */
+  /** `key` is `namespace/name`, or `name` for cluster-scoped resources. */
   get(key: string): P | undefined {
     return this.#cache.get(key);
   }
@@ -84,14 +84,14 @@ export class Informer<T extends KubeObject, P = Stored<T>> {
     return this.#cache.list();
   }
 
-  /** What is there already is told as added, at once. Returns how to stop. */
+  /** Existing objects are reported as added, at once. Returns a function that unsubscribes. */
   onChange(handler: ChangeHandler<P>): () => void {
     return this.#cache.onChange(handler);
   }
 
   /**
-   * Waits until the object, undefined if there is none, is as wanted: looks into the cache first, then is woken by the
-   * watch. As the cache is behind the server, an object made a moment ago may still be undefined.
+   * Waits until the object (undefined if there is none) is as wanted: checks the cache now and after each change. As the
+   * cache is behind the server, an object created a moment ago may still be undefined.
    */
   async until(key: string, predicate: (object: P | undefined) => boolean, signal: AbortSignal): Promise<P | undefined> {
     await this.whenSynced(signal);
@@ -134,7 +134,7 @@ export class Informer<T extends KubeObject, P = Stored<T>> {
   }
 }
 
-/** Who set which field when: often half of an object, and nobody here asks. */
+/** Which manager set which field: often half of an object, and not used here. */
 function withoutManagedFields<T extends KubeObject>(object: Stored<T>): Stored<T> {
   const { managedFields: _, ...metadata } = object.metadata;
   return { ...object, metadata };

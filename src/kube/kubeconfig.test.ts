@@ -18,21 +18,21 @@ const config = (cluster: object = {}, user: object = {}) => ({
 
 const read = (content: object) => currentContext(stringify(content), 'config');
 
-test('the current context chooses cluster and user; what is unknown is let be', () => {
+test('the current context selects cluster and user, and unknown fields are ignored', () => {
   const { cluster, user } = read(config({ 'tls-server-name': 'kubernetes', extensions: [] }, { token: 't' }));
   assert.equal(cluster.server, 'https://near:6443');
   assert.equal(cluster['tls-server-name'], 'kubernetes');
   assert.equal(user.token, 't');
 });
 
-test('what cannot be used, or should not, is refused with the remedy', () => {
+test('an unusable or insecure kubeconfig is refused with a remedy', () => {
   const refused: [object, RegExp][] = [
     [{ ...config(), 'current-context': '' }, /config has no current-context; choose one/],
     [{ ...config(), 'current-context': 'work' }, /config has no context named work; there are: away, home/],
     [{ ...config(), users: [] }, /config has no user named me; there are: none/],
-    [{ ...config(), clusters: 'near' }, /config is no kubeconfig: clusters must be of type Array$/],
-    [config({ server: 'http://near' }), /names the server http:\/\/near; give an https:/],
-    [config({ 'insecure-skip-tls-verify': true }), /sets insecure-skip-tls-verify; give certificate-authority/],
+    [{ ...config(), clusters: 'near' }, /config is not a valid kubeconfig: clusters must be of type Array$/],
+    [config({ server: 'http://near' }), /names the server http:\/\/near; use an https:/],
+    [config({ 'insecure-skip-tls-verify': true }), /sets insecure-skip-tls-verify; set certificate-authority/],
     [config({ 'proxy-url': 'http://proxy' }), /proxy-url, which is not supported/],
     [config({}, { exec: { command: 'login' } }), /gets its credentials from a command; use a client certificate/],
     [config({}, { username: 'me', password: 'secret' }), /uses a password; use a client certificate/],
@@ -43,7 +43,7 @@ test('what cannot be used, or should not, is refused with the remedy', () => {
   assert.throws(() => currentContext('{', 'config'), /config is not YAML/);
 });
 
-test('what is wrong is told without quoting it, as it may be a secret', () => {
+test('error messages do not quote values, which may be secrets', () => {
   const silent = (error: unknown) => error instanceof Error && !error.message.includes('270367');
   assert.throws(() => read(config({}, { token: 270367 })), silent);
   assert.throws(() => currentContext('token: "270367', 'config'), silent);

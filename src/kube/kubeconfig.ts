@@ -41,7 +41,7 @@ export interface KubeconfigContext {
   readonly user: v.InferOutput<typeof user>;
 }
 
-/** What the current context of a kubeconfig says; refuses what we cannot do, or will not. `path` is for the messages. */
+/** The current context of a kubeconfig; throws for unsupported or insecure settings. `path` is for the messages. */
 export function currentContext(text: string, path: string): KubeconfigContext {
   const config = parse(text, path);
   const name = config['current-context'];
@@ -56,16 +56,16 @@ export function currentContext(text: string, path: string): KubeconfigContext {
 function parse(text: string, path: string): v.InferOutput<typeof kubeconfig> {
   let content: unknown;
   try {
-    content = parseYaml(text, { prettyErrors: false }); // pretty ones quote the line, which may be a secret
+    content = parseYaml(text, { prettyErrors: false }); // pretty errors quote the line, which may contain a secret
   } catch (cause) {
     throw new CredentialsUnusable(`${path} is not YAML: ${messageOf(cause)}`, { cause });
   }
   const result = v.safeParse(kubeconfig, content);
   if (result.success) return result.output;
   const [issue] = result.issues;
-  // Not the message, which quotes what it found: that may be a secret.
+  // Not the message: it quotes the value, which may be a secret.
   const field = v.getDotPath(issue) ?? 'it';
-  throw new CredentialsUnusable(`${path} is no kubeconfig: ${field} must be of type ${issue.expected}`);
+  throw new CredentialsUnusable(`${path} is not a valid kubeconfig: ${field} must be of type ${issue.expected}`);
 }
 
 function required<Item extends { readonly name: string }>(
@@ -83,11 +83,11 @@ function required<Item extends { readonly name: string }>(
 function refuse(cluster: KubeconfigContext['cluster'], user: KubeconfigContext['user'], path: string): void {
   const unusable = (what: string, remedy: string) => new CredentialsUnusable(`${path} ${what}; ${remedy}`);
   if (!URL.canParse(cluster.server) || new URL(cluster.server).protocol !== 'https:') {
-    throw unusable(`names the server ${cluster.server}`, 'give an https:// address');
+    throw unusable(`names the server ${cluster.server}`, 'use an https:// address');
   }
   if (cluster['insecure-skip-tls-verify']) {
-    // Whoever sits in between could then read our token and answer in the server's place.
-    throw unusable('sets insecure-skip-tls-verify', 'give certificate-authority, or tls-server-name, instead');
+    // A man in the middle could then read our token and answer in the server's place.
+    throw unusable('sets insecure-skip-tls-verify', 'set certificate-authority or tls-server-name instead');
   }
   if (cluster['proxy-url']) throw unusable('sets proxy-url, which is not supported', 'connect without a proxy');
   if (user.exec || user['auth-provider']) {

@@ -12,18 +12,18 @@ export interface LeaderElectionOptions {
   readonly client: KubeClient;
   readonly namespace: string;
   readonly name: string;
-  /** Unlike that of any other candidate, also of ourselves before a restart: the pod's name and a random part. */
+  /** Unique among candidates, also after a restart: the pod's name and a random part. */
   readonly identity: string;
   readonly timing?: LeaseTiming;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Each longer than the next, or a leader could lose the lead while it still believes to have it. */
+/** Each must be longer than the next; otherwise a leader could lose leadership while it still believes it has it. */
 export interface LeaseTiming {
   /** How long others wait for a leader that does not renew. */
   readonly leaseDurationMs: number;
-  /** How long a leader tries to renew before it stops to lead. */
+  /** How long a leader tries to renew before it gives up leadership. */
   readonly renewDeadlineMs: number;
   readonly retryPeriodMs: number;
 }
@@ -40,14 +40,14 @@ export class LeadershipLost extends MoorageError {
 type Lead = (signal: AbortSignal) => Promise<void>;
 
 /**
- * One leader among several candidates, by a Lease that the leader renews and that others take once it is not renewed.
+ * Elects one leader among several candidates with a Lease, which the leader renews and others take when it expires.
  *
  * Every write is a compare-and-swap on the lease's resourceVersion, so two candidates never both succeed. No clocks are
- * compared: a candidate measures, on its own clock, how long it has seen no change. Candidates watch the lease and do
- * not ask for it again and again; a lease that is released is taken at once.
+ * compared: a candidate measures, on its own clock, how long the lease did not change. Candidates watch the lease and do
+ * not poll it, so a released lease is taken at once.
  *
- * This does not fence: what a leader sent before it lost the lead may still arrive after. Writes that must not be done
- * twice need preconditions of their own.
+ * This does not fence: requests that a leader sent before it lost leadership may still arrive. Writes that must not
+ * happen twice need their own preconditions.
  */
 export class LeaderElection {
   readonly #client: KubeClient;
@@ -77,9 +77,9 @@ export class LeaderElection {
   }
 
   /**
-   * Campaigns until `signal` aborts. While we lead, `lead` runs; its own signal aborts as soon as the lead is lost, and
-   * once it has ended we campaign again. When `signal` aborts, the lease is released after `lead` has ended.
-   * If `lead` ends by itself, or throws, so does this.
+   * Campaigns until `signal` aborts. While we lead, `lead` runs; its signal aborts as soon as leadership is lost,
+   * and once it has ended we campaign again. When `signal` aborts, the lease is released after `lead` has ended.
+   * If `lead` returns by itself, or throws, so does this.
    */
   async run(lead: Lead, signal: AbortSignal): Promise<void> {
     const watch = new Informer({
@@ -116,7 +116,7 @@ export class LeaderElection {
     }
   }
 
-  /** False as soon as the lease changes; true if it does not for so long. */
+  /** False as soon as the lease changes; true if it did not change for this long. */
   async #unchangedFor(
     periodMs: number,
     watch: Informer<Lease>,
@@ -135,7 +135,7 @@ export class LeaderElection {
     }
   }
 
-  /** Undefined if somebody else was faster, or nobody answered. */
+  /** Undefined if another candidate was faster, or the server did not answer. */
   async #tryToTake(seen: Stored<Lease> | undefined, signal: AbortSignal): Promise<Stored<Lease> | undefined> {
     const now = microTime(this.#clock.now());
     const spec = {
@@ -153,12 +153,12 @@ export class LeaderElection {
     } catch (error) {
       signal.throwIfAborted();
       if (isConflict(error) || isAlreadyExists(error)) return undefined;
-      this.#log.warn({ error: messageOf(error) }, 'cannot take the lease; trying again');
+      this.#log.warn({ error: messageOf(error) }, 'cannot acquire the lease; retrying');
       return undefined;
     }
   }
 
-  /** Leads until the lead is lost, which returns true: campaign again; or until it ends, which returns false. */
+  /** Leads until leadership is lost (returns true: campaign again) or until `lead` ends (returns false). */
   async #hold(lease: Stored<Lease>, lead: Lead, signal: AbortSignal): Promise<boolean> {
     const term = new AbortController();
     const end = () => term.abort(signal.reason);
@@ -170,7 +170,7 @@ export class LeaderElection {
     const renewal = this.#renew(lease, term.signal).catch((error: unknown) => {
       lost = error;
       this.#leading = false;
-      this.#log.warn({ error: messageOf(error) }, 'no longer leading');
+      this.#log.warn({ error: messageOf(error) }, 'lost leadership');
       term.abort(error);
       return undefined;
     });
@@ -178,7 +178,7 @@ export class LeaderElection {
       await lead(term.signal);
     } catch (error) {
       if (!term.signal.aborted) throw error;
-      if (error !== term.signal.reason) this.#log.warn({ error: messageOf(error) }, 'failed while ceasing to lead');
+      if (error !== term.signal.reason) this.#log.warn({ error: messageOf(error) }, 'failed after losing leadership');
     } finally {
       signal.removeEventListener('abort', end);
       term.abort();
@@ -189,7 +189,7 @@ export class LeaderElection {
     return lost !== undefined && !signal.aborted;
   }
 
-  /** Returns the lease as it last was when the signal ends it; throws when the lead is lost. */
+  /** Returns the last lease when the signal aborts; throws when leadership is lost. */
   async #renew(lease: Stored<Lease>, signal: AbortSignal): Promise<Stored<Lease>> {
     let current = lease;
     for (;;) {
@@ -199,7 +199,7 @@ export class LeaderElection {
       } catch (error) {
         if (signal.aborted) return current;
         if (!deadline.expired) throw error;
-        throw new LeadershipLost('the lease could not be renewed in time; check that the API server can be reached', {
+        throw new LeadershipLost('the lease was not renewed in time; check that the API server is reachable', {
           cause: error,
         });
       }
@@ -217,8 +217,8 @@ export class LeaderElection {
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof LeadershipLost) throw error;
-        changed = isConflict(error); // by ourselves perhaps: a renewal whose answer was lost
-        if (!changed) this.#log.warn({ error: messageOf(error) }, 'cannot renew the lease; trying again');
+        changed = isConflict(error); // perhaps by us: a renewal whose answer was lost
+        if (!changed) this.#log.warn({ error: messageOf(error) }, 'cannot renew the lease; retrying');
       }
     }
   }
@@ -230,17 +230,17 @@ export class LeaderElection {
     throw new LeadershipLost(`the lease was taken by ${holder}; wait until it is free again`);
   }
 
-  /** So that the next leader need not wait until the lease has run out. */
+  /** So that the next leader need not wait until the lease expires. */
   async #release(lease: Stored<Lease>): Promise<void> {
     using deadline = new Deadline(this.#clock, answerWithinMs);
     try {
       await this.#swap(lease, { holderIdentity: '', leaseDurationSeconds: 1 }, deadline.signal);
     } catch (error) {
-      this.#log.warn({ error: messageOf(error) }, 'could not release the lease; it runs out by itself');
+      this.#log.warn({ error: messageOf(error) }, 'cannot release the lease; it will expire');
     }
   }
 
-  /** How long this lease lasts without renewal, as whoever wrote it said. */
+  /** How long this lease lasts without renewal, as its holder wrote it. */
   #durationMs(lease: Stored<Lease> | undefined): number {
     const seconds = lease?.spec?.leaseDurationSeconds;
     return seconds ? seconds * 1000 : this.#timing.leaseDurationMs;
@@ -267,6 +267,6 @@ function mustDescend({ leaseDurationMs, renewDeadlineMs, retryPeriodMs }: LeaseT
   if (leaseDurationMs > renewDeadlineMs && renewDeadlineMs > retryPeriodMs && retryPeriodMs > 0) return;
   throw new InvalidInput(
     '--leader-election-lease-duration must be longer than --leader-election-renew-deadline, ' +
-      'and that longer than --leader-election-retry-period; lengthen the first, or shorten the others',
+      'and that longer than --leader-election-retry-period; increase the first or decrease the others',
   );
 }

@@ -16,7 +16,7 @@ function told(cache: ObjectCache<string>): string[] {
   return changes;
 }
 
-test('a state that is seen again is no change', () => {
+test('the same state seen again is not a change', () => {
   const cache = new ObjectCache<string>(silentLog);
   const changes = told(cache);
   cache.put('a', state('u', '1'));
@@ -26,7 +26,7 @@ test('a state that is seen again is no change', () => {
   assert.deepEqual(changes, ['added a undefined → u@1', 'updated a u@1 → u@2']);
 });
 
-test('an object of the same name but another uid is told as deleted and added', () => {
+test('an object with the same name but another uid is reported as deleted and added', () => {
   const cache = new ObjectCache<string>(silentLog);
   cache.put('a', state('old', '1'));
   const changes = told(cache).splice(0);
@@ -39,7 +39,7 @@ test('an object of the same name but another uid is told as deleted and added', 
   assert.equal(cache.get('a'), 'new@5');
 });
 
-test('a handler that throws keeps nobody from the news', () => {
+test('a handler that throws does not affect other handlers', () => {
   const cache = new ObjectCache<string>(silentLog);
   cache.onChange(() => {
     throw new Error('a bug');
@@ -49,7 +49,7 @@ test('a handler that throws keeps nobody from the news', () => {
   assert.deepEqual(changes, ['added a undefined → u@1']);
 });
 
-test('listeners of one key hear of that key only, until they stop', () => {
+test('listeners of one key are called for that key only, until they unsubscribe', () => {
   const cache = new ObjectCache<string>(silentLog);
   let heard = 0;
   const stop = cache.onChangeOf('a', () => {
@@ -62,7 +62,7 @@ test('listeners of one key hear of that key only, until they stop', () => {
   assert.equal(heard, 1);
 });
 
-test('whoever follows the changes has, at any time, what the cache has', () => {
+test('a copy built from the changes always equals the cache', () => {
   const key = fc.constantFrom('a', 'b', 'c');
   const version = fc.record({ uid: fc.constantFrom('u', 'v'), resourceVersion: fc.constantFrom('1', '2', '3') });
   const step = fc.oneof(
@@ -90,7 +90,7 @@ test('whoever follows the changes has, at any time, what the cache has', () => {
   );
 });
 
-/** Refuses changes that do not fit what was told before. */
+/** Rejects changes that do not fit the changes before. */
 function follow(mirror: Map<string, string>, { kind, key, object, previous }: Change<string>): void {
   assert.equal(mirror.get(key), previous);
   if (kind === 'deleted') mirror.delete(key);

@@ -4,12 +4,12 @@ import type { Log } from '../base/log.ts';
 export type Change<P> =
   | { readonly kind: 'added'; readonly key: string; readonly object: P; readonly previous: undefined }
   | { readonly kind: 'updated'; readonly key: string; readonly object: P; readonly previous: P }
-  /** `object` is the last state that we know of. */
+  /** `object` is the last known state. */
   | { readonly kind: 'deleted'; readonly key: string; readonly object: P; readonly previous: P };
 
 export type ChangeHandler<P> = (change: Change<P>) => void;
 
-/** What we keep of one object: who it is, which state of it, and the projection. */
+/** What we keep of one object: its uid, its resourceVersion, and the projection. */
 export interface CachedObject<P> {
   readonly uid: string;
   readonly resourceVersion: string;
@@ -17,8 +17,8 @@ export interface CachedObject<P> {
 }
 
 /**
- * The objects that an informer knows, and who wants to hear of changes. Each change is told once, after it can be read:
- * the same state seen again is no change, and an object that was deleted and made anew under its name is told as both.
+ * The objects that an informer knows, and the listeners for changes. Each change is reported once, when it can be read:
+ * the same state seen again is no change, and an object deleted and created again under its name is reported as both.
  */
 export class ObjectCache<P> {
   readonly #log: Log;
@@ -42,7 +42,7 @@ export class ObjectCache<P> {
     return Array.from(this.#entries.values(), (entry) => entry.object);
   }
 
-  /** What is there already is told as added, at once. Returns how to stop. */
+  /** Existing objects are reported as added, at once. Returns a function that unsubscribes. */
   onChange(handler: ChangeHandler<P>): () => void {
     for (const [key, { object }] of this.#entries) {
       this.#call(handler, { kind: 'added', key, object, previous: undefined });
@@ -51,7 +51,7 @@ export class ObjectCache<P> {
     return () => void this.#handlers.delete(handler);
   }
 
-  /** Wakes the listener after each change of one object; cheap, however many listeners wait for other objects. */
+  /** Calls the listener after each change of one object. The cost does not depend on listeners for other objects. */
   onChangeOf(key: string, listener: () => void): () => void {
     const listeners = this.#listenersByKey.get(key) ?? new Set();
     this.#listenersByKey.set(key, listeners.add(listener));
@@ -67,15 +67,15 @@ export class ObjectCache<P> {
     this.#tell(key, known, next);
   }
 
-  /** `last` is the object as it was when it went. */
+  /** `last` is the state of the object when it was deleted. */
   remove(key: string, last: CachedObject<P>): void {
     const known = this.#entries.get(key);
-    if (known?.uid !== last.uid) return; // gone already, or its successor is here
+    if (known?.uid !== last.uid) return; // already gone, or replaced by a new object
     this.#entries.delete(key);
     this.#emit({ kind: 'deleted', key, object: last.object, previous: known.object });
   }
 
-  /** The whole truth of a later moment: what is not in it was deleted while nobody told us. */
+  /** The complete state of a later moment: an object that is missing was deleted while we did not watch. */
   replace(entries: Map<string, CachedObject<P>>): void {
     const before = this.#entries;
     this.#entries = entries;
@@ -102,7 +102,7 @@ export class ObjectCache<P> {
     for (const listener of this.#listenersByKey.get(change.key) ?? []) this.#call(listener, change);
   }
 
-  /** One listener's bug must not cost the others their news. */
+  /** A bug in one listener must not affect the others. */
   #call(handler: ChangeHandler<P>, change: Change<P>): void {
     try {
       handler(change);

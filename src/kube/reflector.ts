@@ -16,7 +16,7 @@ export interface ReflectorOptions<T extends KubeObject, P> {
   readonly selection: Selection;
   readonly project: (object: Stored<T>) => P;
   readonly cache: ObjectCache<P>;
-  /** Called each time that the cache holds the whole state. */
+  /** Called each time the cache holds the complete state. */
   readonly onSync: () => void;
   readonly clock: Clock;
   readonly log: Log;
@@ -29,19 +29,19 @@ const shortestWatchSeconds = 300;
 const silencesBeforeRelist = 2;
 
 /**
- * Makes a cache follow the API server.
+ * Keeps a cache in sync with the API server.
  *
- * It reads the present state once (streamed, where the server can; else listed) and then watches, from one
- * resourceVersion to the next. A connection that ends or breaks is resumed from the last resourceVersion seen, bookmarks
- * included, so nothing is told twice. Only when the server no longer remembers that version (410 Gone), or keeps silent on
- * one connection after the other (as it does to a position from before etcd was restored), everything is read again and
- * compared with the cache: that finds missed deletions.
+ * It reads the current state once (streamed if the server can, otherwise listed) and then watches, from one
+ * resourceVersion to the next. A connection that ends or breaks is resumed from the last resourceVersion seen, including
+ * bookmarks, so nothing is reported twice. If the server no longer has that version (410 Gone), or stays silent on several
+ * connections in a row (as for a position from before an etcd restore), everything is read again and compared with the
+ * cache: that finds missed deletions.
  */
 export class Reflector<T extends KubeObject, P> {
   readonly #options: ReflectorOptions<T, P>;
   readonly #backoff = new Backoff({ firstMs: 200, longestMs: 15_000, random: Math.random });
 
-  /** The last resourceVersion seen; undefined when the whole state must be read. */
+  /** The last resourceVersion seen; undefined when the complete state must be read. */
   #position: string | undefined;
   #serverStreamsState = true;
   #silences = 0;
@@ -58,7 +58,7 @@ export class Reflector<T extends KubeObject, P> {
     return this.#lastEventAtMs;
   }
 
-  /** How often, after the first time, the whole state had to be read again. */
+  /** How often the complete state was read again, after the first time. */
   get relists(): number {
     return Math.max(0, this.#syncs - 1);
   }
@@ -67,22 +67,22 @@ export class Reflector<T extends KubeObject, P> {
     return Math.max(0, this.#connections - 1);
   }
 
-  /** Until the signal aborts; never throws. */
+  /** Runs until the signal aborts; never throws. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options;
     while (!signal.aborted) {
       try {
         await this.#watchOnce(signal);
-        log.debug({ resourceVersion: this.#position }, 'the server ended the watch; going on from there');
+        log.debug({ resourceVersion: this.#position }, 'the server ended the watch; resuming');
       } catch (error) {
         if (signal.aborted) return;
         this.#learnFrom(error);
       }
-      await pause(clock, this.#backoff.nextDelayMs(), signal).catch(() => {}); // it can only be the signal
+      await pause(clock, this.#backoff.nextDelayMs(), signal).catch(() => {}); // only the signal can reject it
     }
   }
 
-  /** One connection, from the position that we have, or from the whole state, to its end. */
+  /** One connection to its end, from the current position or from the complete state. */
   async #watchOnce(signal: AbortSignal): Promise<void> {
     const { client, resource, selection, clock, idleTimeoutMs } = this.#options;
     this.#connections += 1;
@@ -101,7 +101,7 @@ export class Reflector<T extends KubeObject, P> {
       this.#silences = 0;
       if (!state) {
         this.#follow(event);
-        this.#backoff.reset(); // not while reading the state: a server that breaks off there must not be asked at once
+        this.#backoff.reset(); // not while reading the state: a server that fails there must not be retried at once
       } else if (event.type === 'BOOKMARK') {
         if (!event.initialEventsEnd) continue;
         this.#adopt(state, event.resourceVersion);
@@ -126,7 +126,7 @@ export class Reflector<T extends KubeObject, P> {
     this.#position = event.object.metadata.resourceVersion;
   }
 
-  /** For servers without streamed state: page by page. */
+  /** For servers that cannot stream their state: page by page. */
   async #list(signal: AbortSignal): Promise<void> {
     const { client, resource, selection } = this.#options;
     const { items, resourceVersion } = await client.list(resource, {
@@ -154,7 +154,7 @@ export class Reflector<T extends KubeObject, P> {
     const readingState = this.#position === undefined;
     if (isGone(error)) {
       this.#position = undefined;
-      log.info({ error: messageOf(error) }, 'the server no longer knows our position; reading everything again');
+      log.info({ error: messageOf(error) }, 'the server no longer has our resourceVersion; reading everything again');
       return;
     }
     if (error instanceof StreamSilent) {
@@ -163,10 +163,10 @@ export class Reflector<T extends KubeObject, P> {
     }
     const cannotStream = error instanceof StreamSilent || (error instanceof ApiError && error.isInvalid);
     if (readingState && this.#serverStreamsState && cannotStream) {
-      this.#serverStreamsState = false; // refused, or not understood: in both cases a list always works
-      log.info({ error: messageOf(error) }, 'the server does not stream its present state; listing instead');
+      this.#serverStreamsState = false; // refused or ignored: a list works in both cases
+      log.info({ error: messageOf(error) }, 'the server does not stream its current state; listing instead');
       return;
     }
-    log.warn({ error: messageOf(error) }, 'the watch broke; connecting again');
+    log.warn({ error: messageOf(error) }, 'the watch broke; reconnecting');
   }
 }

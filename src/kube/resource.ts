@@ -19,7 +19,7 @@ import type {
 
 declare const objectType: unique symbol;
 
-/** Where the API server keeps one kind of object; `T` is the shape of such an object as we write it. */
+/** Where the API server serves one kind of object; `T` is the shape of such an object as we write it. */
 export interface Resource<T extends KubeObject> {
   /** Empty for the core group. */
   readonly group: string;
@@ -27,7 +27,7 @@ export interface Resource<T extends KubeObject> {
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** Never there at run time: it only ties `T` to the resource. */
+  /** Never set at run time: it only binds `T` to the resource. */
   readonly [objectType]?: T;
 }
 
@@ -39,7 +39,7 @@ export interface KubeObject {
 
 export type ObjectMeta = Wire<V1ObjectMeta>;
 
-/** An object as the API server returned it: what it always fills in is there. */
+/** An object as the API server returned it, with the fields that the server always sets. */
 export type Stored<T extends KubeObject> = T & { readonly metadata: StoredMeta };
 
 export type StoredMeta = ObjectMeta & {
@@ -49,7 +49,7 @@ export type StoredMeta = ObjectMeta & {
   readonly creationTimestamp: string;
 };
 
-/** The generated types promise `Date`s, for which their own client parses; on the wire, and here, times are text. */
+/** The generated types have `Date`s, which their own client parses; on the wire, and here, times are strings. */
 export type Wire<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]
@@ -181,7 +181,7 @@ export const tokenReviews: Resource<TokenReview> = {
   namespaced: false,
 };
 
-/** How an object is called within its resource: `namespace/name`, or `name` where there are no namespaces. */
+/** The key of an object within its resource: `namespace/name`, or `name` if it is cluster-scoped. */
 export function keyOf(object: KubeObject): string {
   const { namespace, name = '' } = object.metadata ?? {};
   return namespace ? `${namespace}/${name}` : name;
@@ -198,7 +198,7 @@ export function apiVersionOf(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
 }
 
-/** A moment as Leases and Events write it: with six digits after the second, of which we know three. */
+/** A time as in Leases and Events: microseconds, of which we only know the milliseconds. */
 export function microTime(atMs: number): string {
   return new Date(atMs).toISOString().replace('Z', '000Z');
 }

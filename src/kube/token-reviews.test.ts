@@ -7,7 +7,7 @@ import { TokenReviews } from './token-reviews.ts';
 
 const minuteMs = 60_000;
 
-/** An API server that knows these tokens, and whose owners may read metrics. */
+/** An API server that knows these tokens, whose owners may read metrics. */
 class Reviewing {
   readonly asked: string[] = [];
   readonly specs: unknown[] = [];
@@ -34,7 +34,7 @@ function reviewing() {
   return { server, clock, reviews: new TokenReviews({ client: server.client, clock }) };
 }
 
-test('who may read is asked of the API server, as who it is', async () => {
+test('the API server decides who may read, by token and by user', async () => {
   const { server, reviews } = reviewing();
   assert.equal(await reviews.mayGet('of-prometheus', '/metrics'), 'allowed');
   assert.deepEqual(server.specs, [
@@ -45,7 +45,7 @@ test('who may read is asked of the API server, as who it is', async () => {
   assert.equal(await reviews.mayGet('unknown', '/metrics'), 'unauthenticated');
 });
 
-test('a yes is remembered for a minute, and a no is not', async () => {
+test('a granted permission is cached for a minute, a denied one is not', async () => {
   const { server, clock, reviews } = reviewing();
   const mayGet = () => reviews.mayGet('of-prometheus', '/metrics');
   await mayGet();
@@ -61,14 +61,14 @@ test('a yes is remembered for a minute, and a no is not', async () => {
   assert.equal(await mayGet(), 'allowed');
 });
 
-test('who may read one path may not read another', async () => {
+test('permission for one path is not permission for another', async () => {
   const { server, reviews } = reviewing();
   await reviews.mayGet('of-prometheus', '/metrics');
   server.mayRead.clear();
   assert.equal(await reviews.mayGet('of-prometheus', '/other'), 'forbidden');
 });
 
-test('many bad tokens at once are not all reviewed, and do not keep a remembered one out', async () => {
+test('many bad tokens at once are not all reviewed, and do not block a cached one', async () => {
   const { server, reviews } = reviewing();
   await reviews.mayGet('of-prometheus', '/metrics');
   server.asked.length = 0;
@@ -80,5 +80,5 @@ test('many bad tokens at once are not all reviewed, and do not keep a remembered
   const decisions = await Promise.all(bad);
   assert.deepEqual(decisions.filter((decision) => decision === 'busy').length, 6);
   assert.equal(server.asked.length, 4);
-  assert.equal(await reviews.mayGet('bad-10', '/metrics'), 'unauthenticated', 'and then there is room again');
+  assert.equal(await reviews.mayGet('bad-10', '/metrics'), 'unauthenticated', 'later reviews are possible again');
 });

@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts';
 import type { KubeClient } from './client.ts';
 import { subjectAccessReviews, tokenReviews } from './resource.ts';
 
-/** `busy`: too many tokens are being reviewed, and this one was not. */
+/** `busy`: too many reviews are in progress, and this token was not reviewed. */
 export type Decision = 'allowed' | 'forbidden' | 'unauthenticated' | 'busy';
 
 export interface TokenReviewsOptions {
@@ -10,20 +10,20 @@ export interface TokenReviewsOptions {
   readonly clock: Clock;
 }
 
-/** How soon a right that was withdrawn is missed. */
+/** How long a revoked permission still works. */
 const rememberedMs = 60_000;
-/** Whoever sends one bad token after the other must not keep the process from its own requests. */
+/** A client that sends one bad token after another must not block the process's own requests. */
 const atOnce = 4;
 const timeoutMs = 10_000;
 
 /**
- * Whether the owner of a token may read a path that is no resource, such as `/metrics`. The API server decides, as it does for
- * its own paths: by a TokenReview and a SubjectAccessReview. Only a yes is remembered, for a minute.
+ * Whether the owner of a token may read a non-resource path, such as `/metrics`. The API server decides, as for its own
+ * paths, by a TokenReview and a SubjectAccessReview. Only granted permissions are cached, for a minute.
  */
 export class TokenReviews {
   readonly #client: Pick<KubeClient, 'create'>;
   readonly #clock: Clock;
-  /** Until when, by token and path. */
+  /** Expiry time, by token and path. */
   readonly #allowed = new Map<string, number>();
   #underWay = 0;
 

@@ -25,7 +25,7 @@ function transportTo(
 const get = { method: 'GET', path: '/version' } as const;
 const post = { method: 'POST', path: '/api/v1/namespaces', body: {} } as const;
 
-test('connection reset: a read is tried again, a write is not, as it may have arrived', async (t) => {
+test('after a connection reset a read is retried, but a write is not, as it may have arrived', async (t) => {
   const server = await ScriptedServer.start(t, reset, reset, json({ major: '1' }));
   assert.deepEqual(await transportTo(t, server).call(get), { major: '1' });
   assert.equal(server.requests.length, 3);
@@ -35,7 +35,7 @@ test('connection reset: a read is tried again, a write is not, as it may have ar
   assert.equal(other.requests.length, 1);
 });
 
-test('too many requests: a write waits as long as the server asks, then is sent again', async (t) => {
+test('after 429 a write is retried when the server allows it', async (t) => {
   const server = await ScriptedServer.start(
     t,
     refusal(429, 'TooManyRequests', { 'retry-after': '1' }),
@@ -46,13 +46,13 @@ test('too many requests: a write waits as long as the server asks, then is sent 
   assert.ok(performance.now() - startedAt >= 990);
 });
 
-test('too many requests, for longer than there is time: the refusal is told at once', async (t) => {
+test('a 429 with a delay beyond the deadline fails at once', async (t) => {
   const server = await ScriptedServer.start(t, refusal(503, 'ServiceUnavailable', { 'retry-after': '60' }));
   await assert.rejects(transportTo(t, server).call(get), { code: 'Unavailable', status: 503 });
   assert.equal(server.requests.length, 1);
 });
 
-test('a server that says "again, at once" is not asked in a hot loop', async (t) => {
+test('a server that answers "retry at once" is not called in a hot loop', async (t) => {
   const clock = new ManualClock();
   const server = await ScriptedServer.start(
     t,
@@ -60,19 +60,19 @@ test('a server that says "again, at once" is not asked in a hot loop', async (t)
     json({ ok: 1 }),
   );
   const answer = transportTo(t, server, { clock }).call(post);
-  while (clock.timers < 2) await nextTurn(); // the deadline, and the pause before the next try
+  while (clock.timers < 2) await nextTurn(); // the deadline, and the delay before the retry
   assert.equal(server.requests.length, 1);
   clock.advance(10_000);
   assert.deepEqual(await answer, { ok: 1 });
 });
 
-test('a refusal without Retry-After is not repeated', async (t) => {
+test('a request refused without Retry-After is not retried', async (t) => {
   const server = await ScriptedServer.start(t, refusal(500, 'InternalError'), json({}));
   await assert.rejects(transportTo(t, server).call(get), { code: 'Internal', reason: 'InternalError' });
   assert.equal(server.requests.length, 1);
 });
 
-test('no answer: the deadline ends it', async (t) => {
+test('a request without an answer ends at its deadline', async (t) => {
   const clock = new ManualClock();
   const arrived = Promise.withResolvers<void>();
   const server = await ScriptedServer.start(t, () => arrived.resolve());
@@ -85,7 +85,7 @@ test('no answer: the deadline ends it', async (t) => {
   assert.equal(clock.timers, 0);
 });
 
-test('a token that is refused is read anew, once', async (t) => {
+test('a refused token is read again, once', async (t) => {
   let current = 'old';
   const credentials = { read: async () => ({ tls: {}, token: current }), refused: () => void (current = 'new') };
   const server = await ScriptedServer.start(t, refusal(401, 'Unauthorized'), json({}), refusal(401, 'Unauthorized'));
@@ -96,12 +96,12 @@ test('a token that is refused is read anew, once', async (t) => {
   assert.equal(server.requests.length, 4);
 });
 
-test('an answer in the words of a proxy is told as it is', async (t) => {
+test('the error text of a proxy is passed on', async (t) => {
   const server = await ScriptedServer.start(t, (response) => void response.writeHead(502).end('<b>bad gateway</b>'));
   await assert.rejects(transportTo(t, server).call(get), /refused GET \/version: <b>bad gateway<\/b>/);
 });
 
-test('a stream that falls silent is given up; one that is cut is told as cut', async (t) => {
+test('a silent stream is abandoned, and a cut stream is an error', async (t) => {
   const server = await ScriptedServer.start(
     t,
     watch([{}]),
@@ -112,7 +112,7 @@ test('a stream that falls silent is given up; one that is cut is told as cut', a
   await assert.rejects(drain(transport.stream(get, { idleTimeoutMs: 60_000 })), { code: 'Unavailable' });
 });
 
-test('a stream that its reader leaves, or aborts, closes its connection', async (t) => {
+test('a stream that its reader leaves or aborts closes its connection', async (t) => {
   const closed: Promise<unknown>[] = [];
   const server = await ScriptedServer.start(t, (response, request) => {
     closed.push(once(response, 'close'));
@@ -129,7 +129,7 @@ test('a stream that its reader leaves, or aborts, closes its connection', async 
   assert.equal(await reading.catch((error: unknown) => error), reason);
 });
 
-test('requests that hang keep no watch from starting', async (t) => {
+test('requests that hang do not keep a watch from starting', async (t) => {
   const server = await ScriptedServer.start(t, (response, request) =>
     request.method === 'GET' ? watch([{}])(response, request) : silence(response, request),
   );

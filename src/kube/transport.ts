@@ -21,27 +21,27 @@ export interface ApiRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Longest silence of a stream before its connection counts as dead. */
+/** Silence of a stream after which its connection counts as dead. */
 export interface StreamOptions {
   readonly idleTimeoutMs: number;
 }
 
-/** Together with the kernel's probes a peer that vanished without a word is found out in about half a minute. */
+/** With the kernel's probes, a peer that vanished is detected in about half a minute. */
 const tcpKeepAliveAfterMs = 15_000;
 /**
- * How long a connection may be idle, or take to be made. Well below the 90 s after which the API server closes an idle one:
- * we never write into one it just closed.
+ * How long a connection may be idle, or take to open. Well below the 90 s after which the API server closes an idle one, so
+ * that we never write into one it just closed.
  */
 const quietMs = 15_000;
 const connectionsForRequests = 16;
 const triesToReach = 3;
 
 /**
- * Requests to one API server: deadline, identity, and the few retries that are safe.
+ * Sends requests to one API server, with deadlines, credentials, and the few retries that are safe.
  *
- * It speaks HTTP/1.1 on purpose. A watch then has a connection of its own: a stuck one holds up nobody else, there is no
- * GOAWAY that ends all watches and all writes in flight at once, and closing a connection is all there is to cancelling.
- * Requests share a bounded number of connections, which watches never take from them.
+ * It uses HTTP/1.1 on purpose. Each watch then has its own connection: a stuck one blocks no other, there is no GOAWAY
+ * that ends all watches and writes in flight at once, and closing the connection is all it takes to cancel.
+ * Requests share a limited number of connections, which watches never use.
  */
 export class Transport {
   readonly #server: string;
@@ -81,7 +81,7 @@ export class Transport {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** The JSON of the answer. */
+  /** The parsed JSON of the answer. */
   async call(request: ApiRequest): Promise<unknown> {
     using deadline = new Deadline(this.#clock, this.#timeoutMs, request.signal);
     return await this.#translate(request, deadline, async () => {
@@ -89,7 +89,7 @@ export class Transport {
     });
   }
 
-  /** The bytes of the answer as they come; the deadline is only for its beginning, then it must not fall silent. */
+  /** The answer as a stream of bytes. The deadline covers only its start; after that, silence has a limit. */
   async *stream(request: ApiRequest, { idleTimeoutMs }: StreamOptions): AsyncGenerator<Uint8Array, void, void> {
     const response = await this.#open(request);
     const abort = () => response.destroy(request.signal?.reason);
@@ -119,7 +119,7 @@ export class Transport {
     return await this.#translate(request, deadline, () => this.#answered(this.#streams, request, deadline));
   }
 
-  /** One answer with a status of success, after as many tries as are safe. */
+  /** One successful answer, with retries where they are safe. */
   async #answered(agent: HttpAgent, request: ApiRequest, deadline: Deadline): Promise<IncomingMessage> {
     const backoff = new Backoff({ firstMs: 100, longestMs: 2_000, random: Math.random });
     let isRenewed = false;
@@ -129,10 +129,10 @@ export class Transport {
         response = await this.#send(agent, request, deadline.signal);
       } catch (error) {
         unreached += 1;
-        this.#credentials.refused(); // perhaps the server has a certificate of a new authority
-        // A write may have arrived although its answer did not: only the caller knows whether to repeat it.
+        this.#credentials.refused(); // the server may have a certificate from a new CA
+        // A write may have arrived although its answer did not: only the caller knows whether to retry it.
         if (request.method !== 'GET' || unreached >= triesToReach || deadline.signal.aborted) throw error;
-        this.#log.debug({ request: describe(request), error: messageOf(error) }, 'trying again');
+        this.#log.debug({ request: describe(request), error: messageOf(error) }, 'retrying');
         await pause(this.#clock, backoff.nextDelayMs(), deadline.signal);
         continue;
       }
@@ -146,7 +146,7 @@ export class Transport {
       }
       const askedMs = retryAfter(response);
       if (askedMs === undefined) throw refusal;
-      const retryAfterMs = Math.max(askedMs, backoff.nextDelayMs()); // "at once", again and again, would be a hot loop
+      const retryAfterMs = Math.max(askedMs, backoff.nextDelayMs()); // "retry at once" would be a hot loop
       if (retryAfterMs >= deadline.remainingMs) throw refusal;
       this.#log.debug({ request: describe(request), retryAfterMs }, 'the API server is busy');
       await pause(this.#clock, retryAfterMs, deadline.signal);
@@ -201,16 +201,16 @@ export class Transport {
   }
 }
 
-/** A stream that should at least carry bookmarks carried nothing: the peer is stopped, gone, or no longer knows of us. */
+/** A stream that should carry bookmarks was silent: the peer hangs, is gone, or has lost our connection. */
 export class StreamSilent extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(request: string, idleTimeoutMs: number) {
-    super(`${request} was silent for ${idleTimeoutMs / 1000} s; connecting again`);
+    super(`${request} was silent for ${idleTimeoutMs / 1000} s; reconnecting`);
   }
 }
 
-/** Of the request, not of the agent: a connection is used again only by requests that would make the same one. */
+/** Set per request, not per agent: a connection is reused only for requests with the same options. */
 function tlsOptions({ serverName, ...material }: Tls) {
   return { ...material, ...(serverName !== undefined && { servername: serverName }) };
 }
@@ -227,7 +227,7 @@ function queryString(query: ApiRequest['query'] = {}): string {
   return parameters.size > 0 ? `?${parameters.toString()}` : '';
 }
 
-/** The refusal's `Status`; proxies in between answer in their own words, which are then the message. */
+/** The `Status` of a refusal; the answer of a proxy is not JSON, and its text becomes the message. */
 async function statusOf(response: IncomingMessage): Promise<ApiStatus> {
   const code = statusCodeOf(response);
   const words = await text(response);
@@ -235,12 +235,12 @@ async function statusOf(response: IncomingMessage): Promise<ApiStatus> {
     const status = JSON.parse(words) as ApiStatus & { kind?: string };
     if (status.kind === 'Status') return { ...status, code };
   } catch {
-    // not JSON: told as it is
+    // not JSON: use the text
   }
   return { code, message: words.trim().slice(0, 200) || `HTTP ${code}` };
 }
 
-/** The server did nothing yet and says when to ask again: safe for every method. */
+/** The server did nothing yet and says when to retry: safe for every method. */
 function retryAfter(response: IncomingMessage): number | undefined {
   const code = statusCodeOf(response);
   const asked = response.headers['retry-after'];
@@ -249,7 +249,7 @@ function retryAfter(response: IncomingMessage): number | undefined {
   return Number.isFinite(seconds) ? seconds * 1000 : undefined;
 }
 
-/** Every response has one; Node's type is that of requests too. */
+/** Every response has one; Node's type also covers requests. */
 function statusCodeOf({ statusCode }: IncomingMessage): number {
   return Number(statusCode);
 }

@@ -20,7 +20,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 
 const whole = (text: string) => chunksOf(Buffer.from(text), []);
 
-test('lines are the same however the stream is cut, also within a character', async () => {
+test('lines do not depend on how the stream is cut, even within a character', async () => {
   const line = fc.string({ unit: 'binary', maxLength: 20 }).map((text) => text.replaceAll('\n', ' ').toWellFormed());
   const cuts = fc.array(fc.nat(200));
   await fc.assert(
@@ -32,11 +32,11 @@ test('lines are the same however the stream is cut, also within a character', as
   );
 });
 
-test('a stream that ends within a line is broken, not ended', async () => {
+test('a stream that ends within a line is an error', async () => {
   await assert.rejects(all(linesOf(whole('{"type":"ADDED"}\n{"ty'))), WatchGarbled);
 });
 
-test('events and bookmarks', async () => {
+test('a watch yields events and bookmarks', async () => {
   const added = { type: 'ADDED', object: { metadata: { name: 'a', resourceVersion: '7' } } };
   const bookmark = (annotations?: object) => ({
     type: 'BOOKMARK',
@@ -51,12 +51,12 @@ test('events and bookmarks', async () => {
   ]);
 });
 
-test('an ERROR event is thrown as what the server meant', async () => {
+test('an ERROR event is thrown as an API error', async () => {
   const gone = '{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}\n';
   await assert.rejects(all(watchEvents('the watch', whole(gone))), isGone);
 });
 
-test('what is no event breaks the watch', async () => {
+test('an invalid event breaks the watch', async () => {
   for (const text of ['<html>\n', '{"type":"NEWS","object":{}}\n']) {
     await assert.rejects(all(watchEvents('the watch', whole(text))), WatchGarbled);
   }

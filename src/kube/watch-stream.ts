@@ -2,12 +2,12 @@ import { MoorageError } from '../base/errors.ts';
 import { ApiError, type ApiStatus } from './api-error.ts';
 import type { KubeObject, Stored } from './resource.ts';
 
-/** What a watch tells. An `ERROR` of the server is not an event here: the watch throws it. */
+/** What a watch yields. An `ERROR` from the server is not an event here: the watch throws it. */
 export type WatchEvent<T extends KubeObject> =
   | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: Stored<T> }
   | Bookmark;
 
-/** "You have seen all up to here", and, once in a watch that began with the present state, "that was all of it". */
+/** Marks how far the watch has come; `initialEventsEnd` marks the end of the initial state. */
 export interface Bookmark {
   readonly type: 'BOOKMARK';
   readonly resourceVersion: string;
@@ -15,16 +15,16 @@ export interface Bookmark {
 }
 
 const newline = 0x0a;
-/** etcd takes objects of up to 1.5 MiB; what is far longer than that is no event. */
+/** etcd accepts objects of up to 1.5 MiB; a far longer line is not an event. */
 const longestLineBytes = 32 * 1024 * 1024;
 
-/** The stream broke off within an event, or carried something else. */
+/** The stream ended within an event, or carried something else. */
 export class WatchGarbled extends MoorageError {
   readonly code = 'Unavailable';
 }
 
 /**
- * The lines of a byte stream, however it was cut into chunks. Bytes are split before they are decoded: a newline byte is
+ * The lines of a byte stream, however it is cut into chunks. Bytes are split before they are decoded: a newline byte is
  * never part of another UTF-8 character.
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
@@ -42,9 +42,9 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
     if (start === chunk.length) continue;
     parts.push(chunk.subarray(start));
     partsBytes += chunk.length - start;
-    if (partsBytes > longestLineBytes) throw new WatchGarbled('a watch sent a line that never ends; connecting again');
+    if (partsBytes > longestLineBytes) throw new WatchGarbled('a watch sent a line that is too long; reconnecting');
   }
-  if (partsBytes > 0) throw new WatchGarbled('a watch ended within an event; connecting again');
+  if (partsBytes > 0) throw new WatchGarbled('a watch ended within an event; reconnecting');
 }
 
 export async function* watchEvents<T extends KubeObject>(
@@ -74,7 +74,7 @@ function parseEvent<T extends KubeObject>(request: string, line: string): WatchE
     case 'ERROR':
       throw new ApiError(request, object as ApiStatus);
     default:
-      throw new WatchGarbled(`a watch sent an event of the unknown type ${type}; connecting again`);
+      throw new WatchGarbled(`a watch sent an event of unknown type ${type}; reconnecting`);
   }
 }
 
@@ -82,6 +82,6 @@ function parseJson(line: string): { type: string; object: unknown } {
   try {
     return JSON.parse(line) as { type: string; object: unknown };
   } catch (cause) {
-    throw new WatchGarbled('a watch sent a line that is not JSON; connecting again', { cause });
+    throw new WatchGarbled('a watch sent a line that is not JSON; reconnecting', { cause });
   }
 }

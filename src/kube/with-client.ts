@@ -6,14 +6,14 @@ import type { Connection } from './connection.ts';
 import { connectionFromKubeconfig, connectionInCluster } from './credentials.ts';
 
 export interface ClientOptions {
-  /** Empty inside a cluster, where the pod knows how to reach the API server. */
+  /** Empty in a cluster, where the pod's environment has the address of the API server. */
   readonly kubeconfigFile: string;
   readonly env: NodeJS.ProcessEnv;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** A client for as long as it is used. */
+/** Creates a client, passes it on, and closes it afterwards. */
 export async function withClient(options: ClientOptions, use: (client: KubeClient) => Promise<void>): Promise<void> {
   const { clock, log } = options;
   const client = new KubeClient({ connection: await connect(options), clock, log });
@@ -28,7 +28,7 @@ async function connect({ kubeconfigFile, env, clock }: ClientOptions): Promise<C
   if (kubeconfigFile) return connectionFromKubeconfig(kubeconfigFile, clock);
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env;
   if (!host || !port) {
-    throw new InvalidInput('this is no pod of a cluster, so nothing says where the API server is; pass --kubeconfig');
+    throw new InvalidInput('not running in a cluster; pass --kubeconfig');
   }
   return connectionInCluster({ host, port }, clock);
 }

@@ -14,12 +14,12 @@ export interface CertificatesOptions {
   readonly log: Log;
 }
 
-/** The two files of a pair are written one after the other. */
+/** The two files of a pair are not written at the same moment. */
 const settleMs = 200;
 
 /**
- * The certificate to serve with, followed while it is renewed. The directory is watched rather than the files, as a mounted
- * Secret replaces what its links lead to. A pair that does not fit together is refused, and the one of before stays.
+ * The serving certificate, loaded again when it is renewed. The directory is watched, not the files, because a mounted
+ * Secret replaces the targets of its links. A pair that does not match is rejected, and the previous one stays in use.
  */
 export class Certificates {
   readonly #dir: string;
@@ -36,11 +36,11 @@ export class Certificates {
     this.#log = log;
     this.#watcher = watch(dir, () => this.#settle());
     this.#watcher.on('error', (error) =>
-      log.error({ err: error }, `${dir} is no longer watched, so restart after a renewal: ${messageOf(error)}`),
+      log.error({ err: error }, `cannot watch ${dir}: ${messageOf(error)}; restart this process after a renewal`),
     );
   }
 
-  /** The first pair must be good: there is none of before. */
+  /** The first pair must be valid: there is no previous one. */
   static async open(options: CertificatesOptions): Promise<Certificates> {
     let certificates: Certificates | undefined;
     try {
@@ -80,7 +80,7 @@ export class Certificates {
       this.#onRenewed(found);
     } catch (cause) {
       const error = new CertificateUnusable(this.#dir, cause);
-      this.#log.error({ err: error }, `the old certificate is kept: ${error.message}`);
+      this.#log.error({ err: error }, `keeping the old certificate: ${error.message}`);
     }
   }
 }
@@ -89,7 +89,7 @@ async function readPair(dir: string): Promise<Certificate> {
   const read = (file: string) => readFile(join(dir, file), 'utf8');
   const pair = { cert: await read('tls.crt'), key: await read('tls.key') };
   if (!new X509Certificate(pair.cert).checkPrivateKey(createPrivateKey(pair.key))) {
-    throw new Error('the key is not that of the certificate');
+    throw new Error('tls.key does not match tls.crt');
   }
   return pair;
 }
@@ -99,8 +99,8 @@ export class CertificateUnusable extends MoorageError {
 
   constructor(dir: string, cause: unknown) {
     super(
-      `the certificate in ${dir} cannot be used: ${messageOf(cause)}; ` +
-        'put tls.crt and the tls.key that belongs to it there, or pass another --cert-dir',
+      `cannot use the certificate in ${dir}: ${messageOf(cause)}; ` +
+        'put a matching tls.crt and tls.key there, or pass another --cert-dir',
       { cause },
     );
   }

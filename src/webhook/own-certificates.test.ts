@@ -8,27 +8,27 @@ const nowMs = Date.now();
 const cert = async (commonName: string, validForMs = 7 * dayMs) =>
   (await selfSigned({ commonName, dnsName: 'moorage.svc', nowMs, validForMs })).cert;
 
-test('ours is added to what is trusted, once', async () => {
+test('our certificate is added to the bundle once', async () => {
   const [own, other] = [await cert('a'), await cert('b')];
   const trusted = trustedWith([own], other, { identity: 'a', nowMs });
   assert.equal(trusted, other + own);
   assert.equal(trustedWith([own], trusted, { identity: 'a', nowMs }), trusted);
 });
 
-test('replicas leave each other in peace', async () => {
+test('replicas do not remove the certificates of each other', async () => {
   const [a, b] = [await cert('a'), await cert('b')];
   const settled = trustedWith([b], trustedWith([a], '', { identity: 'a', nowMs }), { identity: 'b', nowMs });
   assert.equal(trustedWith([a], settled, { identity: 'a', nowMs }), settled);
   assert.equal(trustedWith([b], settled, { identity: 'b', nowMs }), settled);
 });
 
-test('what was ours before a restart goes, and so does what has ended', async () => {
+test('our certificate from before a restart and expired ones are removed', async () => {
   const [before, now, ended, other] = [await cert('a'), await cert('a'), await cert('gone', dayMs), await cert('b')];
   const trusted = trustedWith([now], before + ended + other, { identity: 'a', nowMs: nowMs + 2 * dayMs });
   assert.equal(trusted, other + now);
 });
 
-test('while it is renewed, the old one and the new one are trusted', async () => {
+test('the old and the new certificate are trusted during a renewal', async () => {
   const [old, next] = [await cert('a'), await cert('a')];
   const both = trustedWith([old, next], old, { identity: 'a', nowMs });
   assert.equal(both, old + next);

@@ -11,13 +11,13 @@ import { bundleOf, certificatesIn, type WebhookConfigurations } from './trust.ts
 const dayMs = 24 * 60 * 60_000;
 const validForMs = 7 * dayMs;
 const renewAfterMs = 3 * dayMs;
-/** How long a new certificate is published before it is used: the API server learns of it by a watch of its own. */
+/** How long a new certificate is published before it is used: the API server learns of it through its own watch. */
 const settleMs = 60_000;
 
 export interface OwnCertificatesOptions {
-  /** The name that webhooks are called by, `<service>.<namespace>.svc`. */
+  /** The DNS name of the webhook Service, `<service>.<namespace>.svc`. */
   readonly dnsName: string;
-  /** Unlike that of any other replica, and the same after a restart: the pod's name. */
+  /** Unique among replicas and stable across restarts: the pod's name. */
   readonly identity: string;
 }
 
@@ -34,9 +34,9 @@ interface Made extends Certificate {
 }
 
 /**
- * Certificates that this process makes for itself. It tells the API server to trust them, beside those of the other
- * replicas, in the webhook's configuration; a key never leaves the process that uses it, so there is no Secret to guard.
- * A certificate is renewed long before it ends, and those that have ended are taken out, whoever's they were.
+ * Certificates that this process creates for itself. It adds them to the webhook configuration, beside those of other
+ * replicas, so that the API server trusts them. A key never leaves its process, so no Secret is needed.
+ * A certificate is renewed long before it expires, and expired ones of any replica are removed.
  */
 export class OwnCertificates {
   readonly #options: OwnCertificatesOptions;
@@ -46,7 +46,7 @@ export class OwnCertificates {
   readonly #configurations: WebhookConfigurations;
   readonly #queue: KeyedQueue;
   #current: Made;
-  /** Published, but not used yet. */
+  /** Published, but not in use yet. */
   #next: Made | undefined;
   #onRenewed: (renewed: Certificate) => void = () => {};
 
@@ -81,11 +81,11 @@ export class OwnCertificates {
 
   async #reconcile(): Promise<Requeue> {
     const configuration = this.#configurations.get(webhookConfigurationName);
-    if (!configuration) return Requeue.never; // nobody calls us, so nobody has to trust us
+    if (!configuration) return Requeue.never; // the webhook is not configured, so no trust is needed
     const nowMs = this.#clock.now();
     const renewAtMs = this.#current.madeAtMs + renewAfterMs;
     if (nowMs >= renewAtMs) this.#next ??= await make(this.#options, nowMs);
-    if (await this.#publish(configuration)) return Requeue.never; // the watch brings us back
+    if (await this.#publish(configuration)) return Requeue.never; // the watch triggers the next run
     if (!this.#next) return Requeue.after(renewAtMs - nowMs);
 
     const useAtMs = this.#next.madeAtMs + settleMs;
@@ -93,10 +93,10 @@ export class OwnCertificates {
     this.#current = this.#next;
     this.#next = undefined;
     this.#onRenewed(this.#current);
-    return Requeue.after(0); // the old one is of no use any more
+    return Requeue.after(0); // to remove the old one
   }
 
-  /** True if something had to be written. */
+  /** True if something was written. */
   async #publish({ metadata, webhooks = [] }: Stored<MutatingWebhookConfiguration>): Promise<boolean> {
     const own = [this.#current, ...(this.#next ? [this.#next] : [])].map(({ cert }) => cert);
     const steps = webhooks.flatMap(({ clientConfig }, index): JsonPatchStep[] => {
@@ -113,7 +113,7 @@ export class OwnCertificates {
       type: 'json',
       body: [unchanged, ...steps],
     });
-    this.#log.info('the API server is told to trust the certificate of this process');
+    this.#log.info('added the certificate of this process to the webhook configuration');
     return true;
   }
 }
@@ -129,15 +129,15 @@ interface Trust {
 }
 
 /**
- * The certificates to trust: ours, and those of others that have not ended. What is there already stays in its place, so
- * that replicas which each see to their own do not go on correcting each other.
+ * The certificates to trust: ours, and those of others that have not expired. Existing ones keep their order, so that
+ * replicas do not keep correcting each other.
  */
 export function trustedWith(own: readonly string[], trusted: string, { identity, nowMs }: Trust): string {
   const present = certificatesIn(trusted);
   const kept = present.filter((pem) => {
     if (own.includes(pem)) return true;
     const { validTo, subject } = new X509Certificate(pem);
-    return Date.parse(validTo) > nowMs && subject !== `CN=${identity}`; // what was ours before a restart, nobody has the key of
+    return Date.parse(validTo) > nowMs && subject !== `CN=${identity}`; // keys from before a restart are lost
   });
   return [...kept, ...own.filter((pem) => !present.includes(pem))].join('');
 }

@@ -11,15 +11,15 @@ import {
 
 type ClaimSpec = NonNullable<PersistentVolumeClaim['spec']>;
 
-/** What a claim gets that does not say how much it wants. */
+/** The size of a claim without a request. */
 const defaultBytes = 1024n ** 3n;
 
-/** A claim of a pod that is ours: what it asks for, or that it has its volume, and so its node, already. */
+/** A claim of our driver: its request, or that it already has a volume, and so a node. */
 type OurClaim = { readonly spec: ClaimSpec; readonly storageClass: StorageClass; readonly isPending: boolean };
 
 /**
- * What a pod asks of its node, in bytes by capacity annotation. Nothing if one of its claims has a volume of ours: that one
- * decides on the node. The API server is asked, not a cache: a pod often comes in the same breath as its claims.
+ * The request of a pod in bytes, by capacity annotation. Empty if one of its claims already has a volume of ours, because
+ * that decides the node. Reads from the API server, not from a cache: a pod is often created right after its claims.
  */
 export async function podRequest(
   client: Pick<KubeClient, 'get'>,
@@ -49,7 +49,7 @@ async function ourClaims(
       const template = ephemeral?.volumeClaimTemplate;
       if (template) return { spec: template.spec, isPending: true };
       if (!persistentVolumeClaim) return undefined;
-      // One that is not there yet is nothing we could know of, and no reason to refuse the pod.
+      // A claim that does not exist yet is unknown, and no reason to refuse the pod.
       const claim = await client.get(persistentVolumeClaims, persistentVolumeClaim.claimName, { namespace, signal });
       return claim?.spec && { spec: claim.spec, isPending: claim.status?.phase === 'Pending' };
     }),

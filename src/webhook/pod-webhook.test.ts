@@ -33,7 +33,7 @@ const objects: Record<string, object> = {
   'PersistentVolumeClaim shop/stray': claim('stray', 'unknown', '1Gi'),
 };
 
-/** The API server of one namespace with the objects above. */
+/** An API server with the objects above in one namespace. */
 const client = {
   get: async ({ kind }: { kind: string }, name: string, { namespace = '' }: { namespace?: string } = {}) =>
     objects[`${kind} ${namespace}/${name}`],
@@ -62,7 +62,7 @@ interface Steps {
   resources: Record<string, Record<string, string>>;
 }
 
-/** What is written on the pod; undefined if it is left as it is. */
+/** The pod after the patch; undefined if there is none. */
 async function patched(object: Pod): Promise<Steps | undefined> {
   const { allowed, patch } = await review(object);
   assert.ok(allowed);
@@ -76,7 +76,7 @@ async function patched(object: Pod): Promise<Steps | undefined> {
   return { annotations, resources } as unknown as Steps;
 }
 
-test('what claims ask for is added up by device class', async () => {
+test('the requests of claims are summed up by device class', async () => {
   const { annotations, resources } = (await patched(pod('one', 'half', 'blank', 'fast', 'any'))) ?? {};
   assert.deepEqual(annotations, {
     'capacity.topolvm.io/00default': String(4 * gibi),
@@ -86,7 +86,7 @@ test('what claims ask for is added up by device class', async () => {
   assert.deepEqual(resources, { requests: one, limits: one });
 });
 
-test('a generic ephemeral volume asks as a claim does', async () => {
+test('a generic ephemeral volume counts like a claim', async () => {
   const template = (storageClassName: string) => ({ volumeClaimTemplate: claim('', storageClassName, '2Gi') });
   const { metadata, spec } = pod('one');
   const volumes = [
@@ -99,7 +99,7 @@ test('a generic ephemeral volume asks as a claim does', async () => {
   assert.deepEqual((await patched(withScratch))?.annotations, { 'capacity.topolvm.io/00default': String(3 * gibi) });
 });
 
-test('what is on the pod already stays', async () => {
+test('existing annotations and resources of the pod stay', async () => {
   const object = pod('one');
   const resources = { requests: { cpu: '1', 'topolvm.io/capacity': '7' }, limits: { cpu: '2' }, claims: [] };
   const given = {
@@ -118,15 +118,15 @@ test('what is on the pod already stays', async () => {
 
 for (const [what, object] of [
   ['without volumes', pod()],
-  ['whose claim has its volume already', pod('one', 'bound')],
+  ['whose claim already has its volume', pod('one', 'bound')],
   ["with others' volumes", pod('other', 'classless', 'stray')],
-  ['whose claim is not there yet', pod('later')],
+  ['whose claim does not exist yet', pod('later')],
   ['without containers', { spec: { ...pod('one').spec, containers: [] } } as Pod],
 ] as const) {
-  test(`a pod ${what} is left as it is`, async () => assert.equal(await patched(object), undefined));
+  test(`a pod ${what} is not changed`, async () => assert.equal(await patched(object), undefined));
 }
 
-test("a bound claim of somebody else does not hinder the pod's own", async () => {
+test('a bound claim of another driver does not affect our claims', async () => {
   assert.deepEqual((await patched(pod('other', 'one')))?.annotations, {
     'capacity.topolvm.io/00default': String(gibi),
   });
@@ -139,7 +139,7 @@ test('a pod is refused while the API server does not answer', async () => {
   assert.equal(status?.message, 'no answer');
 });
 
-test('what is no AdmissionReview is refused', async () => {
+test('a body that is not an AdmissionReview is refused', async () => {
   const webhook = new PodWebhook({ client, log: silentLog });
   for (const body of [undefined, 'x', {}, { request: {} }, { request: { uid: '1' } }]) {
     await assert.rejects(webhook.mutate(body), {

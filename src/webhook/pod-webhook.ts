@@ -14,10 +14,10 @@ const admissionReview = v.object({
   }),
 });
 
-/** The API server waits for ten seconds by default, and then refuses the pod. */
+/** The API server waits ten seconds by default, then refuses the pod. */
 const timeoutMs = 8000;
 
-/** Answers whether a pod may be made, which it always may, and what to write on it for the scheduler's extender. */
+/** Admits every pod, and adds annotations for the scheduler extender. */
 export class PodWebhook {
   readonly #client: Pick<KubeClient, 'get'>;
   readonly #log: Log;
@@ -27,7 +27,7 @@ export class PodWebhook {
     this.#log = log;
   }
 
-  /** An AdmissionReview of admission.k8s.io/v1, answered by one. */
+  /** Answers an AdmissionReview of admission.k8s.io/v1. */
   async mutate(review: unknown): Promise<object> {
     const result = v.safeParse(admissionReview, review);
     if (!result.success) {
@@ -51,14 +51,14 @@ export class PodWebhook {
       const patch = Buffer.from(JSON.stringify(steps)).toString('base64');
       return { allowed: true, patchType: 'JSONPatch', patch };
     } catch (error) {
-      // Without its annotations the pod could end on a node without room, for ever. Whoever makes it tries again.
+      // Without its annotations the pod could stay on a node without space. Its creator retries.
       this.#log.error({ err: error, namespace }, messageOf(error));
       return { allowed: false, status: { code: 500, message: messageOf(error) } };
     }
   }
 }
 
-/** A pod without containers is left to the API server, which refuses it with better words. */
+/** A pod without containers is left to the API server, whose error message is better. */
 function patchOf({ metadata, spec }: Pod, request: ReadonlyMap<string, bigint>): JsonPatchStep[] {
   const container = spec?.containers[0];
   if (!container) return [];

@@ -11,16 +11,16 @@ const own = async (commonName: string) =>
   (await selfSigned({ commonName, dnsName: 'moorage.svc', nowMs: Date.now(), validForMs: 1000 })).cert;
 
 for (const [what, chain, bundle, trusted] of [
-  ['its own certificate', leaf, leaf, true],
-  ['its authority', leaf, intermediate, true],
-  ['its authority, among others', leaf, (await own('a')) + intermediate, true],
-  ['the authority of the one that it sends along', leaf + intermediate, root, true],
-  ['the authority of one that it does not send along', leaf, root, false],
-  ['somebody else', leaf + intermediate, await own('a'), false],
-  ['somebody of the same name', await own('a'), await own('a'), false],
-  ['nobody', leaf, '', false],
+  ['the certificate itself', leaf, leaf, true],
+  ['its CA', leaf, intermediate, true],
+  ['its CA, among others', leaf, (await own('a')) + intermediate, true],
+  ['the CA of an intermediate in its chain', leaf + intermediate, root, true],
+  ['the CA of an intermediate that is not in its chain', leaf, root, false],
+  ['another certificate', leaf + intermediate, await own('a'), false],
+  ['another certificate of the same name', await own('a'), await own('a'), false],
+  ['no certificate', leaf, '', false],
 ] as const) {
-  test(`a server is ${trusted ? '' : 'not '}trusted by whoever trusts ${what}`, () => {
+  test(`a server is ${trusted ? '' : 'not '}trusted with a bundle of ${what}`, () => {
     assert.equal(isTrusted(chain, bundle), trusted);
   });
 }

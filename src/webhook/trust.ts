@@ -5,7 +5,7 @@ import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations } from
 
 export type WebhookConfigurations = Informer<MutatingWebhookConfiguration>;
 
-/** A watch of the one object that says which certificates the API server accepts from our webhooks. */
+/** A watch of the object that has the CA bundles for our webhooks. */
 export function watchWebhookConfiguration(
   its: Pick<InformerOptions<MutatingWebhookConfiguration, never>, 'client' | 'clock' | 'log'>,
 ): WebhookConfigurations {
@@ -15,8 +15,8 @@ export function watchWebhookConfiguration(
 }
 
 /**
- * Why the API server refuses a webhook that is served with this chain, the server's own certificate first; undefined if it
- * does not. Without a configuration nobody calls the webhook, so nobody has to trust it.
+ * Why the API server rejects a webhook that serves this chain (the server's own certificate first); undefined if it does
+ * not. Without a configuration the webhook is not called, so no trust is needed.
  */
 export function untrusted(configurations: WebhookConfigurations, chain: string): string | undefined {
   if (!configurations.synced) return `MutatingWebhookConfiguration ${webhookConfigurationName} has not been read yet`;
@@ -25,7 +25,7 @@ export function untrusted(configurations: WebhookConfigurations, chain: string):
   return (
     distrusting &&
     `MutatingWebhookConfiguration ${webhookConfigurationName} does not trust the certificate of this process: ` +
-      `the caBundle of ${distrusting.name} has no authority of it`
+      `the caBundle of ${distrusting.name} has no CA for it`
   );
 }
 
@@ -38,7 +38,7 @@ export function certificatesIn(text: string): string[] {
   return found.map((pem) => `${pem}\n`);
 }
 
-/** Whether a certificate of the bundle is, or has signed, the first of the chain, directly or by those that follow it. */
+/** Whether a certificate of the bundle is, or has signed, the first of the chain, directly or through the others. */
 export function isTrusted(chain: string, bundle: string): boolean {
   const parse = (text: string) => certificatesIn(text).map((pem) => new X509Certificate(pem));
   const anchors = parse(bundle);

@@ -11,19 +11,19 @@ import { PodWebhook } from './pod-webhook.ts';
 import { untrusted, type WebhookConfigurations, watchWebhookConfiguration } from './trust.ts';
 
 /**
- * How long webhooks are served after the process was told to stop: the API server goes on calling a replica until it has
- * heard that the replica is no longer an endpoint of the Service. It is part of the 30 s that the kubelet gives in all.
+ * How long webhooks are served after the process was told to stop: the API server keeps calling a replica until it has
+ * learned that the replica is no longer an endpoint of the Service. Part of the 30 s that the kubelet allows in total.
  */
 const leaveMs = 5000;
 
 export interface WebhookOptions {
   /** `host:port`; without a host, on every address. */
   readonly address: string;
-  /** Where a certificate is to be found that somebody else makes; not used if `service` is given. */
+  /** Directory of a certificate that someone else creates; ignored if `service` is given. */
   readonly certDir: string;
-  /** The name that webhooks are called by, `<service>.<namespace>.svc`, to make certificates for; empty for none. */
+  /** The DNS name of the webhook Service, `<service>.<namespace>.svc`, to create certificates for; empty for none. */
   readonly service: string;
-  /** Unlike that of any other replica, and the same after a restart. */
+  /** Unique among replicas and stable across restarts. */
   readonly identity: string;
 }
 
@@ -34,7 +34,7 @@ export interface WebhookCollaborators {
   readonly random: () => number;
 }
 
-/** What to serve with, from now on and whenever it is renewed. */
+/** The certificate, now and after each renewal. */
 interface ServingCertificates {
   readonly current: Certificate;
   onRenewed(listener: (renewed: Certificate) => void): void;
@@ -48,7 +48,7 @@ interface Parts {
   readonly clock: Clock;
 }
 
-/** The admission webhooks on a port of their own, with the certificate that the API server was told to trust. */
+/** Serves the admission webhooks on their own port, with a certificate that the API server trusts. */
 export class WebhookServer {
   readonly address: AddressInfo;
   readonly #parts: Parts;
@@ -68,7 +68,7 @@ export class WebhookServer {
     const https = createServer(certificates.current);
     certificates.onRenewed((renewed) => {
       https.setSecureContext(renewed);
-      log.info('webhooks have a renewed certificate');
+      log.info('webhooks use a renewed certificate');
     });
     const pods = new PodWebhook({ client, log });
     const answers = { '/pod/mutate': (review: unknown) => pods.mutate(review) };
@@ -90,7 +90,7 @@ export class WebhookServer {
     return untrusted(configurations, certificates.current.cert);
   }
 
-  /** Serves on for a moment, for those who have not heard of it yet, and ends when the last answer is given. */
+  /** Keeps serving for a moment, for clients that do not know yet, and returns after the last answer. */
   async stop(): Promise<void> {
     const { server, certificates, configurations, clock } = this.#parts;
     server.leave();

@@ -89,7 +89,7 @@ test('a renewed certificate is loaded, and one whose key does not match is not',
 
   await writeFile(join(certDir, 'tls.key'), '');
   await eventually('the certificate is rejected', async () =>
-    complaints.some((line) => line.includes('the old certificate is kept')),
+    complaints.some((line) => line.includes('keeping the old certificate')),
   );
   assert.equal(await served(), first);
 
