@@ -14,7 +14,7 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | un
   }
 }
 
-/** A pause that ends early, with the signal's reason, when the signal aborts. */
+/** A delay that ends early, with the signal's reason, when the signal aborts. */
 export async function pause(clock: Clock, durationMs: number, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const timer = clock.setTimer(resolve, durationMs);

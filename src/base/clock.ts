@@ -1,4 +1,4 @@
-/** Time as a collaborator, so that tests move it and nothing waits for it. */
+/** Injected time, so that tests control it and never wait. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;

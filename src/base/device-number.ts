@@ -1,12 +1,12 @@
 import { stat } from 'node:fs/promises';
 
-/** What the kernel calls a device. */
+/** The kernel's numbers of a device. */
 export interface DeviceNumber {
   readonly major: number;
   readonly minor: number;
 }
 
-/** Linux spreads both numbers over the bits of what stat tells: 12 and 8 in the middle, what does not fit there around. */
+/** Linux splits both numbers over the bits of stat's rdev: 12 and 8 bits in the middle, the rest around them. */
 export function splitDeviceNumber(device: bigint): DeviceNumber {
   return {
     major: Number(((device >> 8n) & 0xfffn) | ((device >> 32n) & 0xfffff000n)),

@@ -1,6 +1,6 @@
 /**
- * What went wrong, in the words of gRPC's status codes. They are ours too, because they are what CSI, lvmd and
- * `status.code` of a LogicalVolume carry; `src/rpc` knows their numbers.
+ * What went wrong, as a gRPC status code. CSI, lvmd and `status.code` of a LogicalVolume use the same codes; `src/rpc`
+ * knows their numbers.
  */
 export type ErrorCode =
   | 'Aborted'
@@ -18,8 +18,8 @@ export type ErrorCode =
   | 'Unimplemented';
 
 /**
- * An error that a caller can act on: a code, and one sentence that says what is wrong and what to do about it.
- * The sentence goes unchanged to the log, to the caller and into Events, so it must never hold a secret.
+ * An error that a caller can act on: a code, and one sentence with the problem and its remedy.
+ * The sentence goes unchanged to the log, to the caller and into Events, so it must never contain a secret.
  */
 export abstract class MoorageError extends Error {
   abstract readonly code: ErrorCode;
@@ -30,12 +30,12 @@ export abstract class MoorageError extends Error {
   }
 }
 
-/** Input that is wrong whatever the state of the world; the message names the field and the remedy. */
+/** Input that is invalid in any state of the system; the message names the field and the remedy. */
 export class InvalidInput extends MoorageError {
   readonly code = 'InvalidArgument';
 }
 
-/** The code to report for anything that was thrown. */
+/** The code to report for any thrown value. */
 export function codeOf(error: unknown): ErrorCode {
   if (error instanceof MoorageError) return error.code;
   if (error instanceof Error && error.name === 'AbortError') return 'Cancelled';
@@ -43,7 +43,7 @@ export function codeOf(error: unknown): ErrorCode {
   return 'Internal';
 }
 
-/** The sentence to report for anything that was thrown. */
+/** The sentence to report for any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

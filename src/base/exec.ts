@@ -5,7 +5,7 @@ import { formatBytes } from './quantity.ts';
 export interface RunOptions {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
-  /** Goes to standard input. A secret belongs here: arguments are visible to everybody on the machine. */
+  /** Written to standard input. Pass secrets here: arguments are visible to everyone on the machine. */
   readonly input?: string | Uint8Array;
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
@@ -20,17 +20,17 @@ export interface Output {
 
 export type Command = readonly [program: string, ...args: string[]];
 
-/** How collaborators receive `run`, so that a test can stand in for the machine. */
+/** The type of `run`, so that tests can replace it. */
 export type Run = (command: Command, options: RunOptions) => Promise<Output>;
 
 const defaultMaxOutputBytes = 16 * 1024 * 1024;
 
 /**
- * Runs a command to its end and returns what it printed; anything but exit code 0 is an error.
+ * Runs a command and returns its output; any exit code but 0 is an error.
  *
- * The command gets a process group of its own. When its deadline passes, its signal is aborted or it prints too much,
- * the whole group is killed, and the promise settles only once the command is gone: nobody has to wonder whether it
- * still works on the disk. A process that the command left behind holding its output open is not waited for.
+ * The command gets its own process group. If its deadline passes, its signal aborts or it prints too much, the group
+ * is killed, and the promise settles only once the command is gone: it certainly no longer works on the disk.
+ * A process that the command left behind with its output open is not waited for.
  */
 export async function run(command: Command, options: RunOptions): Promise<Output> {
   refuseIfCancelled(command, options);
@@ -44,7 +44,7 @@ export async function run(command: Command, options: RunOptions): Promise<Output
   using watched = new WatchedCommand(command, options, () => killGroup(child));
   child.stdout?.on('data', (chunk: Buffer) => watched.printed('stdout', chunk));
   child.stderr?.on('data', (chunk: Buffer) => watched.printed('stderr', chunk));
-  // A command need not read its input: that its pipe is broken tells nothing that its exit code does not.
+  // A command need not read its input: a broken pipe says nothing that the exit code does not.
   child.stdin?.on('error', () => undefined);
   child.stdin?.end(options.input);
   try {
@@ -66,7 +66,7 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A command while it runs: collects what it prints, and has it killed, once, when there is a reason. */
+/** A running command: collects its output, and has it killed at most once. */
 export class WatchedCommand implements Disposable {
   readonly #command: Command;
   readonly #options: RunOptions;
@@ -96,7 +96,7 @@ export class WatchedCommand implements Disposable {
     else this.#killBecause(new CommandPrintedTooMuch(this.#command, maxOutputBytes));
   }
 
-  /** Once the command is gone. */
+  /** Called once the command is gone. */
   outcome(exit: Exit): Output {
     if (this.#killedBecause) throw this.#killedBecause;
     const { stdout, stderr } = this.#pieces;
@@ -119,13 +119,13 @@ export class WatchedCommand implements Disposable {
   }
 }
 
-/** A child that was started `detached`, with all that it has started in turn. */
+/** A child that was started `detached`, with all its descendants. */
 export function killGroup(child: ChildProcess): void {
   const exited = child.exitCode !== null || child.signalCode !== null;
   if (child.pid !== undefined && !exited) kill(-child.pid);
 }
 
-/** A process, or if negative a group; one that has just ended by itself is no error. */
+/** A process, or a group if negative; one that has just exited is not an error. */
 export function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
@@ -144,15 +144,15 @@ function exitOf(child: ChildProcess, command: Command): Promise<Exit> {
 }
 
 /**
- * What the command printed before it exited lies in the pipes already, and one turn of the event loop reads them empty.
- * Waiting for the end of the pipes instead would hang on any daemon that the command left behind.
+ * What the command printed before it exited is already in the pipes, and one turn of the event loop drains them.
+ * Waiting for the end of the pipes would hang on any daemon that the command left behind.
  */
 export async function outputThatArrived(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** The command ran and said no. */
+/** The command ran and failed. */
 export class CommandFailed extends MoorageError {
   readonly code = 'Internal';
   readonly command: Command;
@@ -164,7 +164,7 @@ export class CommandFailed extends MoorageError {
   constructor(command: Command, outcome: Output & Exit) {
     const how = outcome.signal ? `was killed by ${outcome.signal}` : `failed with exit code ${outcome.exitCode}`;
     super(
-      `${command.join(' ')} ${how}: ${lastWords(outcome.stderr) || lastWords(outcome.stdout) || 'it said nothing'}`,
+      `${command.join(' ')} ${how}: ${lastWords(outcome.stderr) || lastWords(outcome.stdout) || 'it printed nothing'}`,
     );
     this.command = command;
     this.exitCode = outcome.exitCode;
@@ -174,7 +174,7 @@ export class CommandFailed extends MoorageError {
   }
 }
 
-/** Enough of what a command said to understand it, on one line. */
+/** The last part of the output, on one line. */
 function lastWords(text: string): string {
   const line = text.trim().replace(/\s*\n\s*/g, '; ');
   return line.length > 500 ? `…${line.slice(-500)}` : line;
@@ -192,7 +192,7 @@ export class CommandTimedOut extends MoorageError {
   }
 }
 
-/** The caller gave up; so did the command. */
+/** The caller cancelled, and the command was killed. */
 export class CommandCancelled extends MoorageError {
   readonly code: ErrorCode;
 
@@ -206,7 +206,7 @@ export class CommandNotFound extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(command: Command, cause?: Error) {
-    super(`${command[0]} is not installed on this node; install the package that holds it, or correct PATH`, { cause });
+    super(`${command[0]} is not installed on this node; install its package, or correct PATH`, { cause });
   }
 }
 

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 
-/** Whether there is a file or directory, or a link to one. That we may not look is an error, not an answer. */
+/** Whether a file or directory, or a link to one, exists. Missing permission is an error, not "no". */
 export async function exists(path: string): Promise<boolean> {
   try {
     await stat(path);

@@ -31,7 +31,7 @@ const flags = {
 };
 const parse = (args: string[], env: NodeJS.ProcessEnv = { NODE_NAME: 'n1' }) => parseFlags(flags, args, env);
 
-test('defaults hold, and values have the type that was declared', () => {
+test('defaults apply, and values have the declared type', () => {
   const values = parse([]);
   const typed: { nodeName: string; workers: number; election: boolean; level: 'info' | 'debug' } = values;
   assert.equal(typed, values);
@@ -45,29 +45,29 @@ test('defaults hold, and values have the type that was declared', () => {
   });
 });
 
-test('the flag wins over the environment, the environment over the default', () => {
+test('a flag overrides the environment, which overrides the default', () => {
   assert.equal(parse(['--nodename=n2']).nodeName, 'n2');
   assert.equal(parse(['--nodename', 'n3']).nodeName, 'n3');
   assert.equal(parse([], { NODE_NAME: 'n1', WORKERS: '7' }).workers, 7);
   assert.equal(parse(['--workers', '8'], { NODE_NAME: 'n1', WORKERS: '7' }).workers, 8);
 });
 
-test('an empty environment variable is as good as none', () => {
+test('an empty environment variable counts as not set', () => {
   assert.equal(parse([], { NODE_NAME: 'n1', WORKERS: '' }).workers, 4);
   assert.throws(() => parse([], { NODE_NAME: '' }), { message: '--nodename is required; pass it or set NODE_NAME' });
 });
 
-test('an alias is the flag, and the last one given wins', () => {
+test('an alias sets the flag, and the last value wins', () => {
   assert.equal(parse(['--metrics-bind-address=:1', '--metrics-addr', ':2']).metrics, ':2');
   assert.equal(parse(['--metrics-addr', ':2', '--metrics-bind-address=:1']).metrics, ':1');
 });
 
-test('a switch needs no value and takes one', () => {
+test('a boolean flag works with and without a value', () => {
   assert.equal(parse(['--leader-election']).election, true);
   assert.equal(parse(['--leader-election=false', '--workers', '1']).election, false);
 });
 
-test('each mistake names the flag and the remedy', () => {
+test('each error names the flag and the remedy', () => {
   const mistakes: [string[], RegExp][] = [
     [['--colour'], /^unknown flag --colour; see --help$/],
     [['--colour=red'], /^unknown flag --colour; see --help$/],
@@ -76,13 +76,13 @@ test('each mistake names the flag and the remedy', () => {
     [['--', 'volume'], /^unexpected argument "volume"; see --help$/],
     [['--workers'], /^--workers needs a value; write --workers=<number>$/],
     [['--workers', '--leader-election'], /^--workers needs a value/],
-    [['--workers', 'many'], /^--workers cannot be "many": write a whole number$/],
-    [['--leader-election=perhaps'], /^--leader-election cannot be "perhaps": write true or false$/],
-    [['--log-level=loud'], /^--log-level cannot be "loud": choose one of info, debug$/],
+    [['--workers', 'many'], /^invalid --workers "many": use a whole number$/],
+    [['--leader-election=perhaps'], /^invalid --leader-election "perhaps": use true or false$/],
+    [['--log-level=loud'], /^invalid --log-level "loud": use one of info, debug$/],
   ];
   for (const [args, message] of mistakes) assert.throws(() => parse(args), { name: 'InvalidInput', message });
   assert.throws(() => parse([], { NODE_NAME: 'n1', WORKERS: 'x' }), {
-    message: /^environment variable WORKERS cannot be "x"/,
+    message: /^invalid environment variable WORKERS "x"/,
   });
 });
 
@@ -91,7 +91,7 @@ test('a value that starts with dashes can be given with an equals sign', () => {
   assert.equal(parse(['--workers', '-1']).workers, -1);
 });
 
-test('help shows names, default and environment variable of each flag', () => {
+test('help shows the names, default and environment variable of each flag', () => {
   const help = describeFlags(flags);
   assert.match(help, / {2}--csi-socket <text>\n {6}Where CSI listens. \(default "\/run\/csi.sock"\)/);
   assert.match(help, / {2}--nodename <text>\n {6}The node. \(required, environment NODE_NAME\)/);
@@ -101,7 +101,7 @@ test('help shows names, default and environment variable of each flag', () => {
   assert.ok(asksForHelp(['--workers=1', '--help']) && asksForHelp(['-h']) && !asksForHelp(['--workers=1']));
 });
 
-test('words stand among flags, and are counted', () => {
+test('arguments may stand among flags, and their number is checked', () => {
   const flags = {
     output: flag({ name: 'output', short: 'o', type: oneOf(['table', 'json']), default: 'table', description: 'How.' }),
   };
@@ -116,11 +116,11 @@ test('words stand among flags, and are counted', () => {
   assert.throws(() => parse(['NAME...']), { message: 'NAME is missing; see --help' });
   assert.throws(() => parse(['NAME'], 'a', 'b'), { message: 'unexpected argument "b"; see --help' });
   assert.throws(() => parse([], '-x'), { message: 'unknown flag -x; see --help' });
-  assert.throws(() => parse([], '-o', 'yaml'), { message: '--output cannot be "yaml": choose one of table, json' });
+  assert.throws(() => parse([], '-o', 'yaml'), { message: 'invalid --output "yaml": use one of table, json' });
   assert.match(describeFlags(flags), /^ {2}-o, --output <table\|json>$/m);
 });
 
-test('a time is written as Go writes it', () => {
+test('a duration has the format of Go', () => {
   assert.equal(duration.parse('15s'), 15_000);
   assert.equal(duration.parse('1h1m30s500ms'), 3_690_500);
   for (const wrong of ['', '15', 's', '-1s', '1.5s', '15s ', '1d']) assert.throws(() => duration.parse(wrong), wrong);
@@ -128,7 +128,7 @@ test('a time is written as Go writes it', () => {
   assert.match(describeFlags({ lease }), /--lease <duration>\n +How long\. \(default 15s\)/);
 });
 
-test('a quantity and a list are read, and shown as they are written', () => {
+test('a quantity and a list are parsed, and shown in the same format', () => {
   const sized = {
     size: flag({ name: 'size', type: quantity, default: 3n * 2n ** 29n, description: 'Size' }),
     names: flag({ name: 'names', type: list, default: ['a'], description: 'Names' }),
@@ -140,7 +140,7 @@ test('a quantity and a list are read, and shown as they are written', () => {
   assert.deepEqual(parseFlags(sized, ['--names='], {}), { size: 3n * 2n ** 29n, names: [] });
   assert.throws(
     () => parseFlags(sized, ['--size=big'], {}),
-    /^InvalidInput: --size cannot be "big": "big" is not a quantity/,
+    /^InvalidInput: invalid --size "big": "big" is not a quantity/,
   );
   assert.match(
     describeFlags(sized),

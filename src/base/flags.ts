@@ -2,13 +2,13 @@ import { parseArgs } from 'node:util';
 import { InvalidInput, messageOf } from './errors.ts';
 import { parseQuantity, toQuantity } from './quantity.ts';
 
-/** How a flag's text becomes a value. */
+/** How the text of a flag becomes a value. */
 export interface FlagType<T> {
-  /** What the help shows where the value goes; empty for a flag that needs none. */
+  /** The placeholder of the value in the help; empty for a flag that needs no value. */
   readonly placeholder: string;
-  /** Throws with what is allowed when the text is wrong. */
+  /** Throws an error with the allowed values if the text is invalid. */
   parse(text: string): T;
-  /** How the help writes a value; as JSON if this is left out. */
+  /** How the help shows a value; as JSON if not given. */
   show?(value: T): string;
 }
 
@@ -17,12 +17,12 @@ export interface Flag<T> {
   readonly type: FlagType<T>;
   /** Without one the flag is required. */
   readonly default?: NoInfer<T>;
-  /** The environment variable that stands in when the flag is not given; an empty one counts as not set. */
+  /** The environment variable to use if the flag is not given; an empty one counts as not set. */
   readonly env?: string;
   readonly description: string;
-  /** Other names that are accepted, for those who come from elsewhere. */
+  /** Other accepted names, for compatibility. */
   readonly aliases?: readonly string[];
-  /** One letter that stands for the name. */
+  /** A one-letter name. */
   readonly short?: string;
 }
 
@@ -40,20 +40,20 @@ export const text: FlagType<string> = { placeholder: 'text', parse: (value) => v
 export const integer: FlagType<number> = {
   placeholder: 'number',
   parse(value) {
-    if (!/^[+-]?\d{1,15}$/.test(value)) throw new InvalidInput('write a whole number');
+    if (!/^[+-]?\d{1,15}$/.test(value)) throw new InvalidInput('use a whole number');
     return Number(value);
   },
 };
 
 const unitsMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
 
-/** As Go writes it, such as `15s` or `1m30s`; in milliseconds. */
+/** In Go's format, such as `15s` or `1m30s`; in milliseconds. */
 export const duration: FlagType<number> = {
   placeholder: 'duration',
   parse(value) {
     const parts = [...value.matchAll(/(\d{1,9})(ms|[smh])/g)];
     if (value === '' || parts.map(([part]) => part).join('') !== value) {
-      throw new InvalidInput('write a time such as 15s or 1m30s');
+      throw new InvalidInput('use a duration such as 15s or 1m30s');
     }
     return parts.reduce((sum, [, count, unit]) => sum + Number(count) * unitsMs[unit as keyof typeof unitsMs], 0);
   },
@@ -65,7 +65,7 @@ export const onOff: FlagType<boolean> = {
   parse(value) {
     if (/^(true|1)$/i.test(value)) return true;
     if (/^(false|0)$/i.test(value)) return false;
-    throw new InvalidInput('write true or false');
+    throw new InvalidInput('use true or false');
   },
 };
 
@@ -88,13 +88,13 @@ export function oneOf<const T extends string>(choices: readonly T[]): FlagType<T
     placeholder: choices.join('|'),
     parse(value) {
       const choice = choices.find((candidate) => candidate === value);
-      if (choice === undefined) throw new InvalidInput(`choose one of ${choices.join(', ')}`);
+      if (choice === undefined) throw new InvalidInput(`use one of ${choices.join(', ')}`);
       return choice;
     },
   };
 }
 
-/** Reads the command line, then the environment, then the defaults. The first mistake is reported with its remedy. */
+/** Reads the command line, then the environment, then the defaults. Reports the first mistake with its remedy. */
 export function parseFlags<const F extends Flags>(
   flags: F,
   args: readonly string[],
@@ -109,8 +109,8 @@ export interface CommandLine<F extends Flags> {
 }
 
 /**
- * The same for a command that takes words besides flags: as many as it has names for, and any number more if the last
- * name ends in `...`.
+ * The same for a command with positional arguments: one for each name, and any number more if the last name ends in
+ * `...`.
  */
 export function parseCommandLine<const F extends Flags>(
   flags: F,
@@ -144,7 +144,7 @@ export function asksForHelp(args: readonly string[]): boolean {
   return args.includes('--help') || args.includes('-h');
 }
 
-/** One paragraph a flag: how to write it, what it does, its default and its environment variable. */
+/** One paragraph per flag: its syntax, description, default and environment variable. */
 export function describeFlags(flags: Flags): string {
   return Object.values(flags)
     .map((flag) => {
@@ -170,12 +170,12 @@ function parseValue(flag: Flag<unknown>, value: string, where: string): unknown 
   try {
     return flag.type.parse(value);
   } catch (error) {
-    throw new InvalidInput(`${where} cannot be ${JSON.stringify(value)}: ${messageOf(error)}`, { cause: error });
+    throw new InvalidInput(`invalid ${where} ${JSON.stringify(value)}: ${messageOf(error)}`, { cause: error });
   }
 }
 
 interface Arguments {
-  /** Flag name to text; the last of several wins. */
+  /** Text by flag name; the last of several values wins. */
   readonly given: ReadonlyMap<string, string>;
   readonly words: readonly string[];
 }
@@ -194,7 +194,7 @@ function readArguments(flags: Flags, args: readonly string[]): Arguments {
       },
     ]),
   );
-  // Not strict: the words of a mistake are ours, and `--flag=false` is allowed for a flag that needs no value.
+  // Not strict, so that error messages are ours, and `--flag=false` is allowed for a boolean flag.
   const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true });
 
   const given = new Map<string, string>();
@@ -215,7 +215,7 @@ function valueOf(
   flag: Flag<unknown>,
 ): string {
   if (token.value === undefined && flag.type.placeholder === '') return 'true';
-  // `--a --b` is a forgotten value far more often than a value that starts with dashes; `--a=--b` says it plainly.
+  // `--a --b` is usually a forgotten value; a value that starts with dashes can be given as `--a=--b`.
   const swallowedFlag = !token.inlineValue && token.value?.startsWith('--');
   if (token.value === undefined || swallowedFlag) {
     throw new InvalidInput(`${token.rawName} needs a value; write ${token.rawName}=<${flag.type.placeholder}>`);

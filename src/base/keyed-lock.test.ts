@@ -4,7 +4,7 @@ import { KeyedLock } from './keyed-lock.ts';
 
 const forever = new AbortController().signal;
 
-test('one key lets one in at a time, in order of arrival', async () => {
+test('holders of one key run one at a time, in order of arrival', async () => {
   const lock = new KeyedLock();
   const story: string[] = [];
   const visit = (name: string) =>
@@ -26,7 +26,7 @@ test('different keys do not wait for each other', async () => {
   await first;
 });
 
-test('a failure lets the next one in', async () => {
+test('the next holder runs after a failure', async () => {
   const lock = new KeyedLock();
   const failing = lock.run('vg', forever, () => Promise.reject(new Error('no')));
   const next = lock.run('vg', forever, async () => 'in');
@@ -34,7 +34,7 @@ test('a failure lets the next one in', async () => {
   assert.equal(await next, 'in');
 });
 
-test('whoever stops waiting never runs, and those behind still wait for the one in front', async () => {
+test('a waiter that gives up never runs, and later waiters still wait for the holder', async () => {
   const lock = new KeyedLock();
   const slow = Promise.withResolvers<void>();
   const story: string[] = [];

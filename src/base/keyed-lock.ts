@@ -1,11 +1,11 @@
 import { abortable } from './abortable.ts';
 
 /**
- * Lets one holder at a time in by key, in order of arrival. It lives in this process only.
- * Whoever stops waiting (its signal is aborted) never runs.
+ * Admits one holder per key at a time, in order of arrival, within this process only.
+ * A waiter whose signal aborts never runs.
  */
 export class KeyedLock {
-  /** The end of each key's line: resolves when everybody in it has left. */
+  /** The end of each key's queue: resolves when everyone in it has finished. */
   readonly #tails = new Map<string, Promise<void>>();
 
   async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
@@ -16,7 +16,7 @@ export class KeyedLock {
     this.#tails.set(key, tail);
     try {
       await abortable(ahead, signal);
-      signal.throwIfAborted(); // both at once: whoever has left does not run
+      signal.throwIfAborted(); // if both happen at once, the waiter must not run
       return await work();
     } finally {
       turn.resolve();

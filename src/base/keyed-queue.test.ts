@@ -17,7 +17,7 @@ function workshop({ concurrency = 10, random = (): number => 1 } = {}) {
       starts.push(key);
       const work = Promise.withResolvers<Requeue>();
       running.set(key, { ...work, signal });
-      assert.ok(running.size <= concurrency, 'more run than may');
+      assert.ok(running.size <= concurrency, 'more run than allowed');
       return work.promise;
     },
     concurrency,
@@ -36,7 +36,7 @@ function workshop({ concurrency = 10, random = (): number => 1 } = {}) {
   return { queue, clock, running, starts, end };
 }
 
-test('a key added twice before it runs, runs once', async () => {
+test('a key that is added twice before it runs runs once', async () => {
   const { queue, starts } = workshop();
   queue.add('a');
   queue.add('a');
@@ -44,7 +44,7 @@ test('a key added twice before it runs, runs once', async () => {
   assert.deepEqual(starts, ['a']);
 });
 
-test('a key added while it runs, runs once more after', async () => {
+test('a key that is added while it runs runs again', async () => {
   const { queue, starts, end } = workshop();
   queue.add('a');
   await settle();
@@ -58,7 +58,7 @@ test('a key added while it runs, runs once more after', async () => {
   assert.deepEqual(starts, ['a', 'a']);
 });
 
-test('failures are retried ever later, and a success starts over', async () => {
+test('failures are retried with growing delays, and a success resets them', async () => {
   const { queue, clock, starts, end } = workshop();
   queue.add('a');
   await settle();
@@ -87,13 +87,13 @@ test('backoff has jitter and an upper bound', async () => {
   await settle();
   for (let failure = 0; failure < 20; failure++) {
     await end('a', new Error('down'));
-    clock.advance(30_000); // half of the longest
+    clock.advance(30_000); // half of the maximum
     await settle();
   }
   assert.equal(starts.length, 21);
 });
 
-test('news about a failed key does not wait for its backoff', async () => {
+test('a failed key that is added again does not wait for its backoff', async () => {
   const { queue, clock, starts, end } = workshop();
   queue.add('a');
   await settle();
@@ -104,7 +104,7 @@ test('news about a failed key does not wait for its backoff', async () => {
   assert.equal(clock.timers, 0);
 });
 
-test('a success can ask for a later look, and the earliest time wins', async () => {
+test('a success can request a later run, and the earliest time wins', async () => {
   const { queue, clock, starts, end } = workshop();
   queue.add('a');
   await settle();
@@ -119,7 +119,7 @@ test('a success can ask for a later look, and the earliest time wins', async () 
   assert.equal(starts.length, 2);
 });
 
-test('no more run at once than allowed', async () => {
+test('no more keys run at once than allowed', async () => {
   const { queue, running, end } = workshop({ concurrency: 2 });
   for (const key of ['a', 'b', 'c']) queue.add(key);
   await settle();
@@ -128,7 +128,7 @@ test('no more run at once than allowed', async () => {
   assert.deepEqual([...running.keys()], ['b', 'c']);
 });
 
-test('stop drops what waits, waits for what runs, and aborts it after the grace period', async () => {
+test('stop drops waiting keys, waits for running ones, and aborts them after the grace period', async () => {
   const { queue, clock, running, starts, end } = workshop({ concurrency: 1 });
   queue.add('a');
   queue.add('b');
@@ -165,14 +165,14 @@ const event = fc.oneof(
   fc.record({ kind: fc.constant('requeue' as const), key, delayMs: fc.nat(500) }),
 );
 
-test('whatever happens, no addition is lost, no key runs twice at once, and nothing runs unasked', async () => {
+test('no addition is lost, no key runs twice at once, and nothing runs without a reason', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(event, { maxLength: 40 }),
       fc.integer({ min: 1, max: 3 }),
       async (events, concurrency) => {
-        const { queue, clock, running, starts, end } = workshop({ concurrency }); // itself asserts the two limits
-        const owed = new Set<string>(); // keys with news that no run has started after
+        const { queue, clock, running, starts, end } = workshop({ concurrency }); // asserts the two limits itself
+        const owed = new Set<string>(); // keys that were added, and have not started since
         let asked = 0;
         let seen = 0;
         const observe = async () => {
@@ -201,7 +201,7 @@ test('whatever happens, no addition is lost, no key runs twice at once, and noth
           }
           await observe();
         }
-        // Let everything come to rest.
+        // Let everything finish.
         while (running.size > 0 || clock.timers > 0) {
           for (const key of running.keys()) await end(key);
           clock.advance(60_000);
@@ -215,7 +215,7 @@ test('whatever happens, no addition is lost, no key runs twice at once, and noth
   );
 });
 
-test('it tells how much waits, runs and has failed', async () => {
+test('a queue reports how many keys wait, run and have failed', async () => {
   const { queue, end } = workshop({ concurrency: 1 });
   queue.add('a');
   queue.add('b');
@@ -227,7 +227,7 @@ test('it tells how much waits, runs and has failed', async () => {
   assert.deepEqual(queue.depth, { waiting: 0, running: 1, failing: 1 });
 });
 
-test('a key that waits aside leaves its place to others, and takes one again before it goes on', async () => {
+test('a key that waits aside frees its slot, and takes one again before it continues', async () => {
   const clock = new ManualClock();
   const steps: string[] = [];
   const [elsewhere, other] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -263,7 +263,7 @@ test('a key that waits aside leaves its place to others, and takes one again bef
   assert.equal(queue.slowest, undefined);
 });
 
-test('what goes wrong aside fails its key', async () => {
+test('an error while waiting aside fails the key', async () => {
   const clock = new ManualClock();
   let tries = 0;
   const queue = new KeyedQueue({

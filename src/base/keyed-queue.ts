@@ -2,18 +2,18 @@ import type { Clock, Timer } from './clock.ts';
 import { messageOf } from './errors.ts';
 import type { Log } from './log.ts';
 
-/** Waits for what is done elsewhere and may take long. Meanwhile another key may run in place of this one. */
+/** Waits for slow work that is done elsewhere. Meanwhile another key may run in place of this one. */
 export type Aside = <T>(work: Promise<T>) => Promise<T>;
 
 export type Reconcile = (key: string, signal: AbortSignal, aside: Aside) => Promise<Requeue>;
 
 export interface KeyedQueueOptions {
   readonly reconcile: Reconcile;
-  /** How many keys may run at once, those not counted that wait aside; one key never runs twice at once. */
+  /** How many keys may run at once, not counting those that wait aside; one key never runs twice at once. */
   readonly concurrency: number;
   readonly clock: Clock;
   readonly log: Log;
-  /** From 0 up to 1, as Math.random. */
+  /** From 0 up to 1, like Math.random. */
   readonly random: () => number;
 }
 
@@ -21,11 +21,11 @@ const firstRetryMs = 100;
 const longestRetryMs = 60_000;
 
 /**
- * Work by key. A key that is added twice before it runs, runs once; a key that is added while it runs, runs again after.
- * So whoever sees a change only has to add its key, and a reconcile that reads fresh state misses nothing.
+ * Work by key. A key that is added twice before it runs runs once; a key that is added while it runs runs again.
+ * So a watch only has to add the key of a change, and a reconcile that reads fresh state misses nothing.
  *
- * A failed key is retried with exponential backoff; adding it meanwhile runs it at once, as there is news.
- * The queue keeps no order beyond "first added, first started" and remembers nothing across a restart.
+ * A failed key is retried with exponential backoff; adding it meanwhile runs it at once, because something changed.
+ * The queue keeps no order beyond "first added, first started" and stores nothing across a restart.
  */
 export class KeyedQueue {
   readonly #reconcile: Reconcile;
@@ -36,9 +36,9 @@ export class KeyedQueue {
 
   readonly #waiting = new Set<string>(); // in order of arrival
   readonly #running = new Map<string, Promise<void>>();
-  /** Of those that run, the ones that are not aside, and since when. */
+  /** Running keys that are not aside, with their start times. */
   readonly #slots = new Map<string, number>();
-  /** Those that are back from aside and wait for a slot. */
+  /** Keys that are back from aside and wait for a slot. */
   readonly #returning = new Map<string, () => void>();
   readonly #runAgain = new Set<string>();
   readonly #delayed = new Map<string, { readonly dueMs: number; readonly timer: Timer }>();
@@ -54,13 +54,13 @@ export class KeyedQueue {
     this.#random = random;
   }
 
-  /** How many keys wait to run, run, and wait because they failed. */
+  /** How many keys wait to run, run, and wait after a failure. */
   get depth(): { readonly waiting: number; readonly running: number; readonly failing: number } {
     const waiting = this.#waiting.size + this.#runAgain.size;
     return { waiting, running: this.#running.size, failing: this.#failures.size };
   }
 
-  /** The key that has run longest, and for how long; what waits aside is not counted. */
+  /** The key that has run longest, and for how long; keys that wait aside are not counted. */
   get slowest(): { readonly key: string; readonly forMs: number } | undefined {
     const [oldest] = [...this.#slots].toSorted(([, one], [, other]) => one - other);
     return oldest && { key: oldest[0], forMs: this.#clock.now() - oldest[1] };
@@ -74,7 +74,7 @@ export class KeyedQueue {
     this.#startWhatFits();
   }
 
-  /** Keeps the earlier time if the key already waits for one. */
+  /** Keeps the earlier time if the key is already scheduled. */
   addAfter(key: string, delayMs: number): void {
     if (this.#stopping) return;
     const dueMs = this.#clock.now() + delayMs;
@@ -86,8 +86,8 @@ export class KeyedQueue {
   }
 
   /**
-   * Starts nothing more and waits for what runs; after the grace period its signal is aborted.
-   * Keys that wait are dropped: they are found again at the next start.
+   * Starts nothing more and waits for running keys; after the grace period their signal aborts.
+   * Waiting keys are dropped: the next start finds them again.
    */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
@@ -99,7 +99,7 @@ export class KeyedQueue {
     grace.cancel();
   }
 
-  /** First those that have begun, then those that wait to. */
+  /** First keys that have started, then keys that have not. */
   #startWhatFits(): void {
     for (const [key, goOn] of this.#returning) {
       if (this.#slots.size >= this.#concurrency) return;
@@ -144,10 +144,10 @@ export class KeyedQueue {
   }
 
   #retryLater(key: string, error: unknown): void {
-    if (this.#stopping) return this.#log.warn({ key, err: error }, `stopped before it was done: ${messageOf(error)}`);
+    if (this.#stopping) return this.#log.warn({ key, err: error }, `stopped before it finished: ${messageOf(error)}`);
     const failures = (this.#failures.get(key) ?? 0) + 1;
     this.#failures.set(key, failures);
-    // Half fixed, half random: retries of many keys that failed together spread out, yet none comes too soon.
+    // Half fixed, half random: retries of keys that failed together spread out, yet none comes too soon.
     const ceilingMs = Math.min(longestRetryMs, firstRetryMs * 2 ** (failures - 1));
     const delayMs = Math.round(ceilingMs * (0.5 + this.#random() / 2));
     this.#log.warn({ key, failures, retryInMs: delayMs, err: error }, messageOf(error));
@@ -160,12 +160,12 @@ export class KeyedQueue {
   }
 }
 
-/** What a reconcile asks for when it has succeeded. A failure is thrown instead, and is retried with backoff. */
+/** What a successful reconcile requests. A failure is thrown instead, and is retried with backoff. */
 export type Requeue = { readonly kind: 'never' } | { readonly kind: 'after'; readonly delayMs: number };
 
 export const Requeue = {
   /** Done until something changes. */
   never: { kind: 'never' },
-  /** Look again later, for what no watch can tell: a time that has come. */
+  /** Run again later, for what no watch reports: a time that has come. */
   after: (delayMs: number): Requeue => ({ kind: 'after', delayMs }),
 } as const;

@@ -15,29 +15,29 @@ import {
 } from './exec.ts';
 
 const report = 3; // a file descriptor
-/** What a shell says of a program that it cannot find. */
+/** The shell's exit code for a program that it cannot find. */
 const notFound = 127;
-/** To this a shell adds the number of the signal that a command has died of. */
+/** A shell adds the number of the signal that killed a command to this. */
 const killedBy = 128;
 
-/** Of an environment. */
+/** The variables of an environment. */
 export type Variables = readonly (readonly [name: string, value: string])[];
 
 interface Running {
   readonly watched: WatchedCommand;
   readonly ended: (status: number) => void;
   readonly lost: (error: Error) => void;
-  /** What the shell has said so far: the process of the command, and how it has ended. */
+  /** What the shell has reported so far: the process ID of the command, and its exit code. */
   report: string;
 }
 
 /**
- * One `sh` that starts command after command, one at a time. It only starts them: each word is quoted, and reaches the
- * command as it is. A command that must be killed takes its shell with it, as both are in one process group.
+ * One `sh` that starts one command after another. It only starts them: each word is quoted and reaches the command
+ * unchanged. Killing a command also kills its shell, because both are in one process group.
  */
 export class LaunchShell {
   readonly #child: ChildProcess;
-  /** None of them where the system has run out of files. */
+  /** Empty if the system has no free file descriptors. */
   readonly #pipes: readonly Socket[];
   readonly #gone = Promise.withResolvers<void>();
   #usable = true;
@@ -46,25 +46,25 @@ export class LaunchShell {
   constructor(env: NodeJS.ProcessEnv) {
     this.#child = spawn('sh', [], { detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'], env });
     this.#child.once('error', (error) => this.#lost(error));
-    this.#child.once('exit', (exitCode, signal) => this.#lost(new Error(`it ended (${signal ?? exitCode})`)));
-    this.#child.unref(); // a shell that merely waits keeps nobody from ending
+    this.#child.once('exit', (exitCode, signal) => this.#lost(new Error(`it exited (${signal ?? exitCode})`)));
+    this.#child.unref(); // an idle shell must not keep the process alive
     this.#pipes = (this.#child.stdio ?? []) as readonly unknown[] as readonly Socket[];
     const [, stdout, stderr, reports] = this.#pipes;
     stdout?.on('data', (piece: Buffer) => this.#printed('stdout', piece));
     stderr?.on('data', (piece: Buffer) => this.#printed('stderr', piece));
     reports?.setEncoding('utf8').on('data', (piece: string) => this.#reported(piece));
     for (const pipe of this.#pipes) {
-      pipe.on('error', () => undefined); // the end of the shell tells the same
+      pipe.on('error', () => undefined); // the exit of the shell reports the same
       pipe.unref();
     }
   }
 
-  /** Whether it can be asked for another command. */
+  /** Whether it can run another command. */
   get usable(): boolean {
     return this.#usable;
   }
 
-  /** The variables are set for this command alone. */
+  /** The variables are set for this command only. */
   async run(command: Command, variables: Variables, options: RunOptions): Promise<Output> {
     using watched = new WatchedCommand(command, options, () => this.#killCommand());
     const { promise, resolve, reject } = Promise.withResolvers<number>();
@@ -88,7 +88,7 @@ export class LaunchShell {
     }
   }
 
-  /** It ends by itself, and leaves alone what its commands have left behind. */
+  /** The shell exits by itself, and processes that its commands left behind stay. */
   close(): void {
     this.#usable = false;
     this.#stdin?.end();
@@ -100,7 +100,7 @@ export class LaunchShell {
 
   #printed(where: keyof Output, piece: Buffer): void {
     if (this.#running) this.#running.watched.printed(where, piece);
-    else this.close(); // a process that a command left behind still prints, and would print into the next one's output
+    else this.close(); // a process that a command left behind would print into the next one's output
   }
 
   #reported(piece: string): void {
@@ -111,10 +111,10 @@ export class LaunchShell {
     else if (pid && this.#running.watched.killed) kill(pid);
   }
 
-  /** Not yet the rest of its group: it is the shell that tells when the command is gone, which a hung disk may delay. */
+  /** Not yet the rest of its group: the shell reports when the command is gone, which a hung disk may delay. */
   #killCommand(): void {
     const { pid, status } = this.#heard;
-    if (pid && status === undefined) kill(pid); // else when the shell has said which process it is
+    if (pid && status === undefined) kill(pid); // otherwise once the shell has reported its process ID
   }
 
   async #killGroup(): Promise<void> {
@@ -126,20 +126,20 @@ export class LaunchShell {
   #lost(error: Error): void {
     this.#usable = false;
     this.#gone.resolve();
-    for (const pipe of this.#pipes) pipe.destroy(); // what a command left behind may hold the other ends for long
+    for (const pipe of this.#pipes) pipe.destroy(); // a process left behind may hold the other ends for long
     if (!this.#running) return;
-    if (this.#child.pid !== undefined) kill(-this.#child.pid); // the command, which nobody watches any more
+    if (this.#child.pid !== undefined) kill(-this.#child.pid); // the command, which is no longer supervised
     this.#running.lost(error);
   }
 
-  /** Of the command that runs: which process it is, and how it has ended. */
+  /** The process ID and exit code of the running command. */
   get #heard(): { readonly pid?: number; readonly status?: number } {
     const [pid, status] = (this.#running?.report ?? '').split('\n').slice(0, -1).map(Number);
     return { ...(pid !== undefined && { pid }), ...(status !== undefined && { status }) };
   }
 }
 
-/** A shell takes what stands between single quotes as it is. */
+/** A shell does not interpret text between single quotes. */
 function quote(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
@@ -149,7 +149,7 @@ function exitOf(status: number): Exit {
   return signal ? { exitCode: null, signal: signal as NodeJS.Signals } : { exitCode: status, signal: null };
 }
 
-/** A shell that cannot start a program speaks in its place, and its exit codes would be taken for the program's own. */
+/** If a shell cannot start a program, the error and the exit code are the shell's, not the program's. */
 function isOfShell(error: unknown): error is CommandFailed {
   return error instanceof CommandFailed && error.stderr.startsWith('sh: ');
 }
@@ -158,21 +158,21 @@ function notStarted(command: Command, error: CommandFailed): MoorageError {
   return error.exitCode === notFound ? new CommandNotFound(command, error) : new CommandNotStarted(command, error);
 }
 
-/** The program is there, but the system refuses to run it now. */
+/** The program exists, but the system refuses to run it. */
 export class CommandNotStarted extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(command: Command, cause: CommandFailed) {
     const words = cause.stderr.trim();
-    super(`${command[0]} cannot be started: ${words}; look at the node's memory and system disk`, { cause });
+    super(`cannot start ${command[0]}: ${words}; check the node's memory and system disk`, { cause });
   }
 }
 
-/** Whether its command was carried out is not known. */
+/** Whether the command was carried out is unknown. */
 export class LaunchShellLost extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(command: Command, cause: Error) {
-    super(`the shell that runs ${command.join(' ')} was lost: ${cause.message}; repeat the request`, { cause });
+    super(`the shell that runs ${command.join(' ')} was lost: ${cause.message}; retry`, { cause });
   }
 }

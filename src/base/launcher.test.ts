@@ -22,7 +22,7 @@ async function shellOf(launcher: Launcher): Promise<number> {
   return Number((await launcher.run(['sh', '-c', 'echo $PPID'], { timeoutMs })).stdout);
 }
 
-/** What the script prints that has a `launcher` in a process without anything else to do. */
+/** The output of the script, which has a `launcher`, in a process that does nothing else. */
 async function alone(script: string): Promise<string> {
   const start = `
     import { openSync, readdirSync } from 'node:fs';
@@ -34,7 +34,7 @@ async function alone(script: string): Promise<string> {
   return (await run(['sh', '-c', 'ulimit -n 100; exec "$@"', 'sh', ...node], { timeoutMs })).stdout.trim();
 }
 
-test('words reach the command as they are, and none is understood by the shell', async () => {
+test('arguments reach the command unchanged, and the shell interprets none', async () => {
   const any = fc.string({ unit: 'binary' }).map((word) => word.replaceAll('\0', ''));
   const hostile = fc.constantFrom("'", "'; id '", '$(id)', '`id`', '$HOME', '\n', '\\', '*', '~', '#', '!', '&', '');
   await fc.assert(
@@ -46,16 +46,16 @@ test('words reach the command as they are, and none is understood by the shell',
   );
 });
 
-test('a word with a zero in it starts nothing', async () => {
+test('an argument with a NUL byte starts nothing', async () => {
   await assert.rejects(launcher.run(['echo', 'a\0b'], { timeoutMs }), { code: 'ERR_INVALID_ARG_VALUE' });
 });
 
-test('a program is run, even one that the shell has a word of its own for', async () => {
+test('a program runs even if the shell has a builtin of the same name', async () => {
   const { stdout } = await launcher.run(['printf', '--version'], { timeoutMs });
   assert.match(stdout, /coreutils/);
 });
 
-test('variables are set for one command, whatever they hold, and by the same shell', async () => {
+test('variables with any value are set for one command only, in the same shell', async () => {
   const any = fc.string({ unit: 'binary' }).map((value) => value.replaceAll('\0', ''));
   const hostile = fc.constantFrom("'", "'; id '", '$(id)', '\n', '\\', '');
   await fc.assert(
@@ -69,7 +69,7 @@ test('variables are set for one command, whatever they hold, and by the same she
   );
 });
 
-test('an environment that lacks a variable, or has one that no shell can set, is had as well', async () => {
+test('an environment that lacks a variable, or has one that no shell can set, works too', async () => {
   const lone = new Launcher({ env: { ...env, SECRET: 'mine' }, clock });
   const printed = async (env: NodeJS.ProcessEnv) => (await lone.run(['env'], { timeoutMs, env })).stdout.split('\n');
   assert.ok((await printed({ ...env, SECRET: 'mine' })).includes('SECRET=mine'));
@@ -79,7 +79,7 @@ test('an environment that lacks a variable, or has one that no shell can set, is
   lone[Symbol.dispose]();
 });
 
-test('one shell starts command after command', async () => {
+test('one shell starts several commands', async () => {
   assert.equal(await shellOf(launcher), await shellOf(launcher));
 });
 
@@ -92,14 +92,14 @@ test('a command that hangs delays no other', async () => {
   await assert.rejects(hangs, { name: 'CommandCancelled' });
 });
 
-test('a command is killed even before the shell has said which process it is', async () => {
+test('a command is killed even before the shell has reported its process ID', async () => {
   const abort = new AbortController();
   const hangs = launcher.run(['sleep', '1000'], { timeoutMs, signal: abort.signal });
-  abort.abort(); // nothing can have been heard of it
+  abort.abort(); // nothing can have been reported yet
   await assert.rejects(hangs, { name: 'CommandCancelled' });
 });
 
-test('a killed command takes its shell with it, and the next one gets another', async () => {
+test('killing a command also kills its shell, and the next command gets another', async () => {
   const lone = new Launcher({ env, clock });
   const before = await shellOf(lone);
   await assert.rejects(lone.run(['sleep', '1000'], { timeoutMs: 1 }), { name: 'CommandTimedOut' });
@@ -108,30 +108,30 @@ test('a killed command takes its shell with it, and the next one gets another', 
   lone[Symbol.dispose]();
 });
 
-test('a shell that is lost takes its command with it, and says so', async () => {
+test('a lost shell also ends its command, with an error', async () => {
   const lone = new Launcher({ env, clock });
   const shell = await shellOf(lone);
   const command = ['sh', '-c', 'kill -KILL $PPID; sleep 1000'] as const;
   await assert.rejects(lone.run(command, { timeoutMs }), { name: 'LaunchShellLost', code: 'Unavailable' });
   assert.equal(isAlive(shell), false);
-  assert.ok(isAlive(await shellOf(lone)), 'the next command has a new one');
+  assert.ok(isAlive(await shellOf(lone)), 'the next command gets a new shell');
   lone[Symbol.dispose]();
 });
 
-test('shells that have nothing to do end after a while', async () => {
+test('idle shells exit after a while', async () => {
   const its = { env, clock: new ManualClock() };
   const lone = new Launcher(its);
   const shell = await shellOf(lone);
   its.clock.advance(20_000);
   assert.equal(await shellOf(lone), shell, 'it waits for more');
   its.clock.advance(29_999);
-  assert.ok(isAlive(shell), 'as long again since it was used');
+  assert.ok(isAlive(shell), 'its idle time starts over after each use');
   its.clock.advance(1);
   while (isAlive(shell)) await nextTurn();
   assert.equal(its.clock.timers, 0);
 });
 
-test('what a process left behind prints later is in nobody else’s output', async (t) => {
+test('late output of a process left behind does not reach other commands', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'moorage-launcher-'));
   t.after(() => rmSync(directory, { recursive: true }));
   const fifo = join(directory, 'fifo');
@@ -145,15 +145,15 @@ test('what a process left behind prints later is in nobody else’s output', asy
   lone[Symbol.dispose]();
 });
 
-test('an exit code of the shell is never taken for that of a command that it cannot start', async () => {
+test('the exit code of the shell is never taken for that of a command that it cannot start', async () => {
   await assert.rejects(launcher.run(['/dev/null'], { timeoutMs }), {
     name: 'CommandNotStarted',
     code: 'Unavailable',
-    message: /^\/dev\/null cannot be started: .*Permission denied/,
+    message: /^cannot start \/dev\/null: .*Permission denied/,
   });
 });
 
-test('a command that ends as if it was not found is heard', async () => {
+test('the error of a command that exits with 127 itself is reported', async () => {
   const command = ['sh', '-c', 'echo a library is missing >&2; exit 127'] as const;
   await assert.rejects(launcher.run(command, { timeoutMs }), {
     name: 'CommandFailed',
@@ -161,24 +161,24 @@ test('a command that ends as if it was not found is heard', async () => {
   });
 });
 
-test('a killed command is waited for, even when there is nothing else to wait for', async () => {
+test('a killed command is waited for, even if nothing else keeps the process alive', async () => {
   const name = await alone(`
     console.log(await launcher.run(['sleep', '1000'], { timeoutMs: 1 }).catch((error) => error.name));`);
   assert.equal(name, 'CommandTimedOut');
 });
 
-test('where files have run out, a command fails and nothing else', async () => {
+test('without free file descriptors only the command fails', async () => {
   const message = await alone(`
-    console.log(''); // opens what it needs for that
+    console.log(''); // opens the files that it needs
     try { for (;;) openSync('/dev/null'); } catch {}
     console.log(await launcher.run(['true'], { timeoutMs: ${timeoutMs} }).catch((error) => error.message));`);
   assert.match(message, /^the shell that runs true was lost: .*EMFILE/);
 });
 
-test('a daemon that a command left behind holds no files of ours once its shell has ended', async (t) => {
+test('a daemon that a command left behind keeps none of our files open after its shell has exited', async (t) => {
   const daemon = await alone(`
     const files = () => readdirSync('/proc/self/fd').length;
-    console.log(''); // opens what it needs for that
+    console.log(''); // opens the files that it needs
     await launcher.run(['true'], { timeoutMs: ${timeoutMs} });
     const before = files();
     const { stdout } = await launcher.run(['sh', '-c', 'setsid sleep 1000 & echo $!'], { timeoutMs: ${timeoutMs} });
@@ -189,7 +189,7 @@ test('a daemon that a command left behind holds no files of ours once its shell 
   assert.ok(isAlive(Number(daemon)));
 });
 
-test('once disposed of, it keeps no shell', async () => {
+test('a disposed launcher keeps no shell', async () => {
   const its = { env, clock: new ManualClock() };
   const lone = new Launcher(its);
   const lastOne = shellOf(lone);

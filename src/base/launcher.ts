@@ -2,13 +2,13 @@ import type { Clock, Timer } from './clock.ts';
 import { type Command, type Run, type RunOptions, refuseIfCancelled, run } from './exec.ts';
 import { LaunchShell, type Variables } from './launch-shell.ts';
 
-/** A node starts commands in bursts; between them there is nothing to keep shells for. */
+/** A node starts commands in bursts; between them shells are not needed. */
 const idleMs = 30_000;
 const keptAtMost = 4;
 
 /**
- * Runs commands as `run` does, several times faster: to start a program a process is copied, and a small shell is copied
- * sooner than we are. There are as many shells as commands at the same time, so that none waits for another.
+ * Runs commands like `run`, but several times faster: starting a program forks a process, and a small shell forks faster
+ * than this process. There are as many shells as concurrent commands, so that none waits for another.
  */
 export class Launcher implements Disposable {
   readonly #env: NodeJS.ProcessEnv;
@@ -16,7 +16,7 @@ export class Launcher implements Disposable {
   readonly #idle = new Map<LaunchShell, Timer>();
   #keptAtMost = keptAtMost;
 
-  /** `env` is what commands inherit that have no environment of their own. */
+  /** `env` is the environment of commands without their own. */
   constructor({ env, clock }: { readonly env: NodeJS.ProcessEnv; readonly clock: Clock }) {
     this.#env = env;
     this.#clock = clock;
@@ -35,7 +35,7 @@ export class Launcher implements Disposable {
     }
   };
 
-  /** Ends the shells that wait for something to do, and keeps none from now on. */
+  /** Ends idle shells, and keeps none from now on. */
   [Symbol.dispose](): void {
     this.#keptAtMost = 0;
     for (const shell of this.#idle.keys()) this.#end(shell);
@@ -43,7 +43,7 @@ export class Launcher implements Disposable {
 
   #take(): LaunchShell {
     for (const [shell, timer] of [...this.#idle].toReversed()) {
-      // the one used last, so that the others get to their end
+      // the one used last, so that the others become idle and exit
       timer.cancel();
       this.#idle.delete(shell);
       if (shell.usable) return shell;
@@ -68,12 +68,12 @@ export class Launcher implements Disposable {
   }
 }
 
-/** A shell has its own directory and input; and no word for it can hold a zero, which `run` refuses by name. */
+/** A shell has its own directory and input; and it cannot pass a NUL byte, which `run` rejects with a clear error. */
 function canBeLaunched(command: Command, { cwd, input }: RunOptions): boolean {
   return cwd === undefined && input === undefined && !command.some((word) => word.includes('\0'));
 }
 
-/** What has to be set in one environment to have the other; undefined if that is not all, or the shell cannot set it. */
+/** The variables to set to turn one environment into the other; undefined if that is not enough, or not possible. */
 function difference(from: NodeJS.ProcessEnv, to: NodeJS.ProcessEnv): Variables | undefined {
   if (Object.keys(from).some((name) => to[name] === undefined)) return undefined;
   const variables = Object.entries(to).filter((one): one is [string, string] => one[1] !== from[one[0]]);

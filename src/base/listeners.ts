@@ -1,10 +1,10 @@
-/** Those who want to know that something has happened. */
+/** Subscribers that are notified of an event. */
 export class Listeners<T = void> {
   readonly #listeners = new Set<(value: T) => void>();
 
-  /** Returns how to stop. */
+  /** Returns a function that unsubscribes. */
   add(listener: (value: T) => void): () => void {
-    const own = (value: T) => listener(value); // added twice, it is called twice, and each stops alone
+    const own = (value: T) => listener(value); // a listener added twice is called twice, each with its own end
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }

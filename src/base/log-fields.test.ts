@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { InvalidInput } from './errors.ts';
 import { createLog } from './log.ts';
 
-/** The fields of an event, as whoever reads the log finds them. */
+/** The fields of an event, as a reader of the log finds them. */
 function read(fields: Record<string, unknown>) {
   const lines: string[] = [];
   createLog('test', 'info', (line) => lines.push(line)).info(fields, 'an event');
@@ -13,7 +13,7 @@ function read(fields: Record<string, unknown>) {
   return rest;
 }
 
-test('any fields at all give JSON on one line, and what JSON can say is said', () => {
+test('any fields give JSON on one line, and all JSON values are kept', () => {
   const name = fc.string().map((text) => `x${text}`);
   const anything = fc.anything({
     withBigInt: true,
@@ -34,7 +34,7 @@ test('any fields at all give JSON on one line, and what JSON can say is said', (
   );
 });
 
-test('what cannot be written does not take the rest along', () => {
+test('a field that cannot be serialized does not affect the others', () => {
   const circular: Record<string, unknown> = {};
   circular['itself'] = circular;
   const fields = {
@@ -55,13 +55,13 @@ test('what cannot be written does not take the rest along', () => {
   });
 });
 
-test('a value without end is cut', () => {
+test('a huge value is truncated', () => {
   const { long, text } = read({ long: ['x'.repeat(5_000_000)], text: 'there' });
   assert.match(long, /^\["x{999998}\.\.\. and more$/);
   assert.equal(text, 'there');
 });
 
-test('an error that we foresaw is its code; any other one has its stack and its causes', () => {
+test('a MoorageError is logged with its code, any other error with its stack and causes', () => {
   const foreseen = new InvalidInput('size is negative; give a positive one');
   const lost = Object.assign(new Error('connection lost', { cause: foreseen }), { code: 'ECONNRESET', socket: {} });
   const { err, nested } = read({ err: new TypeError('a bug', { cause: lost }), nested: [{ foreseen }] });
@@ -74,7 +74,7 @@ test('an error that we foresaw is its code; any other one has its stack and its 
   assert.deepEqual([cause.type, cause.code, cause.message], ['InvalidInput', 'InvalidArgument', foreseen.message]);
 });
 
-test('several errors in one are all told, and one that is its own cause ends', () => {
+test('all errors of an AggregateError are logged, and an error that is its own cause ends', () => {
   const refused = Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
   const { aggregateErrors } = read({ err: new AggregateError([refused, refused], 'no way') }).err;
   assert.deepEqual(

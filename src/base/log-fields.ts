@@ -2,10 +2,10 @@ import { MoorageError } from './errors.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Far more than anybody reads, and far less than would trouble a process. */
+/** Far more than anyone reads, and far less than would harm a process. */
 const longestValue = 1_000_000;
 
-/** Fields as JSON can say them. Never throws: what cannot be written says so instead. */
+/** Fields as JSON values. Never throws: a value that cannot be serialized is replaced by a note. */
 export function writable(fields: Fields): Fields {
   return Object.fromEntries(Object.keys(fields).map((name) => [name, valueOf(fields, name)]));
 }
@@ -14,12 +14,12 @@ function valueOf(fields: Fields, name: string): unknown {
   try {
     const value = fields[name];
     if (typeof value === 'string') return cut(value);
-    if (typeof value === 'bigint') return String(value); // as a number, most readers would round it
+    if (typeof value === 'bigint') return String(value); // most readers would round a number
     if (typeof value !== 'object' || value === null) return value;
     const json = JSON.stringify(value, inWordsOfJson) as string | undefined;
     return json !== undefined && json.length <= longestValue ? JSON.parse(json) : cut(json);
   } catch {
-    return 'cannot be written as JSON'; // it holds itself, has no end, or throws when it is read
+    return 'cannot be written as JSON'; // it contains itself, is infinite, or throws when it is read
   }
 }
 
@@ -32,7 +32,7 @@ function inWordsOfJson(_name: string, value: unknown): unknown {
   return value instanceof Error ? describe(value) : value;
 }
 
-/** An error that we foresaw says all in its sentence; where any other one comes from, only its stack tells. */
+/** A MoorageError says everything in its sentence; the origin of any other error is only in its stack. */
 function describe(error: Error): unknown {
   return error instanceof MoorageError ? { type: error.name, code: error.code } : detailsOf(error, []);
 }
@@ -40,7 +40,7 @@ function describe(error: Error): unknown {
 function detailsOf(error: Error, outer: readonly Error[]): unknown {
   if (outer.includes(error)) return 'as above';
   const inner = (cause: unknown) => (cause instanceof Error ? detailsOf(cause, [...outer, error]) : undefined);
-  // Such as code and syscall of one of Node's. Objects may be large, or hold a secret: a request has its headers.
+  // Such as code and syscall of Node's errors. Objects may be large or contain a secret: a request has its headers.
   const facts = Object.entries(error).filter(([, value]) => /^(string|number|boolean)$/.test(typeof value));
   return {
     type: error.constructor.name,

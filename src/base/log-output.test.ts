@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 
-/** Runs a program that has `write`, to standard error; killed in the end, however the test goes. */
+/** Runs a program that has `write`, to standard error; it is always killed at the end of the test. */
 function start(program: string) {
   const load = `
     import { standardErrorOutput } from '${import.meta.dirname}/log-output.ts';
@@ -23,11 +23,11 @@ test('a slow reader of a pipe gets every line', async () => {
   await once(child.stdout, 'data');
   const [written, [code]] = await Promise.all([text(child.stderr), once(child, 'exit')]);
   const wanted = Array.from({ length: 400 }, (_, i) => `${i}${'x'.repeat(2000)}\n`).join('');
-  assert.ok(written === wanted, `of ${wanted.length} characters, ${written.length} came`);
+  assert.ok(written === wanted, `${written.length} of ${wanted.length} characters arrived`);
   assert.equal(code, 0);
 });
 
-test('a reader that stands still does not stop the work, and learns later how much it missed', async () => {
+test('a blocked reader does not stop the work, and learns later how many lines are missing', async () => {
   const child = start(`
     for (let i = 0; i < 10_000; i++) write('x'.repeat(1000) + '\\n');
     process.stdout.write('still at work');
@@ -45,12 +45,12 @@ test('a reader that stands still does not stop the work, and learns later how mu
   assert.equal((await once(child, 'exit'))[0], 0);
 });
 
-test('a reader that stands still does not keep the process from its end', async () => {
+test('a blocked reader does not keep the process from exiting', async () => {
   const child = start("for (let i = 0; i < 10_000; i++) write('x'.repeat(1000));");
   assert.equal((await once(child, 'exit'))[0], 0);
 });
 
-test('a reader that has gone does not stop the work', async () => {
+test('a reader that is gone does not stop the work', async () => {
   const child = start(`
     process.stdin.once('data', () => {
       write('nobody reads this');

@@ -1,14 +1,14 @@
 import { destination } from 'pino';
 
-/** Pauses of 100 ms that a slow reader is waited for, before it counts as one that stands still. */
+/** Delays of 100 ms that a slow reader gets before it counts as blocked. */
 const patience = 10;
 const retryMs = 1000;
 const mostWaitingBytes = 4 * 1024 * 1024;
 
 /**
- * Standard error, written at once, so that the last words of a process that crashes are there too. A slow reader is waited
- * for. For one that stands still, lines wait in memory and are lost when there are too many; the work goes on. The same is
- * true of a disk that is full. If the reader is gone, there is nobody to tell.
+ * Standard error, written synchronously, so that the last lines of a crashing process are not lost. It waits for a slow
+ * reader. For a blocked one, lines are buffered in memory and dropped if there are too many; work continues. The same
+ * applies to a full disk. If the reader is gone, lines are dropped.
  */
 export function standardErrorOutput(): (line: string) => void {
   let pauses = 0;
@@ -27,7 +27,7 @@ export function standardErrorOutput(): (line: string) => void {
     if (bytes === 0) return;
     pauses = 0;
     if (lostLines === 0) return;
-    const [time, msg] = [new Date().toISOString(), `${lostLines} log lines are lost: their reader stood still`];
+    const [time, msg] = [new Date().toISOString(), `${lostLines} log lines are lost: their reader was blocked`];
     lostLines = 0;
     queueMicrotask(() => output.write(`${JSON.stringify({ level: 'warn', time, msg })}\n`));
   });

@@ -13,7 +13,7 @@ const program = `
   log.error({ err: new TypeError('a bug') }, 'failed');
 `;
 
-test('each event is one line of JSON; only an error that nobody foresaw comes with its stack', () => {
+test('each event is one line of JSON, and only an unexpected error has its stack', () => {
   const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' });
   const [made, refused, failed, ...more] = stderr
     .trim()
@@ -25,7 +25,7 @@ test('each event is one line of JSON; only an error that nobody foresaw comes wi
   assert.deepEqual(more, []);
 });
 
-test('a line tells level, time and process first, then what the log and the event have, and the message last', () => {
+test('a line has level, time and process first, then the fields of the log and the event, then the message', () => {
   const lines: string[] = [];
   const log = createLog('node', 'info', (line) => lines.push(line))
     .child({ volumeGroup: 'vg' })
@@ -38,7 +38,7 @@ test('a line tells level, time and process first, then what the log and the even
   assert.equal(line, `{"level":"warn","time":"${time}",${rest}}\n`);
 });
 
-test('only what is asked for is written', () => {
+test('only the requested levels are written', () => {
   const levels = ['debug', 'info', 'warn', 'error'] as const;
   for (const [i, lowest] of levels.entries()) {
     const told: string[] = [];

@@ -8,21 +8,21 @@ export type LogLevel = (typeof logLevels)[number];
 type LogFields = Readonly<Record<string, unknown>>;
 type LogEvent = readonly [message: string] | readonly [fields: LogFields, message: string];
 
-/** What we use of pino's logger. No call throws, whatever its fields are: it must not cost the work that it is about. */
+/** The part of pino's logger that we use. No call throws, whatever its fields: logging must not break the work. */
 export interface Log {
   debug(...event: LogEvent): void;
   info(...event: LogEvent): void;
   warn(...event: LogEvent): void;
   error(...event: LogEvent): void;
 
-  /** Spares the work of gathering fields that nobody would see. */
+  /** Lets callers skip computing fields that would not be logged. */
   isLevelEnabled(level: LogLevel): boolean;
 
-  /** A log whose every event has these fields too. */
+  /** A log that adds these fields to every event. */
   child(fields: LogFields): Log;
 }
 
-/** One JSON line for each event, on standard error: standard output belongs to what a command was asked to print. */
+/** One JSON line per event, on standard error: standard output is for the results of commands. */
 export function createLog(process: string, level: LogLevel, write = standardErrorOutput()): Log {
   const options = {
     level,
@@ -34,5 +34,5 @@ export function createLog(process: string, level: LogLevel, write = standardErro
   return pino(options, { write });
 }
 
-/** For tests and for code that has nobody to tell. */
+/** For tests, and for code without a log. */
 export const silentLog: Log = pino({ level: 'silent' }, { write: () => undefined });

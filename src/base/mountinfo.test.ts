@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { parseMountInfo } from './mountinfo.ts';
 
-test('a line of the kernel is understood, with any number of optional fields', () => {
+test('a line of mountinfo is parsed, with any number of optional fields', () => {
   const lines = [
     '36 35 98:0 /sub /mnt/a rw,noatime shared:1 master:2 - ext4 /dev/sda rw,errors=continue',
     '37 36 0:5 / /dev rw - devtmpfs devtmpfs rw',
@@ -24,15 +24,15 @@ test('a line of the kernel is understood, with any number of optional fields', (
   ]);
 });
 
-test('what is no line of mountinfo is not guessed at', () => {
+test('an invalid line of mountinfo is an error', () => {
   assert.throws(() => parseMountInfo('36 35 98:0 / /mnt rw ext4 /dev/sda rw'), /not a line of mountinfo/);
 });
 
-test('any path comes back as it was', () => {
+test('any path is unescaped exactly', () => {
   const path = fc
     .string({ unit: fc.constantFrom('a', '-', ' ', '\t', '\n', '\\', '#', 'é', '0', '4'), maxLength: 12 })
     .map((s) => `/${s}`);
-  // The kernel's own way to write them.
+  // The kernel's way to escape them.
   const escape = (text: string) =>
     text.replace(/[ \t\n\\#]/g, (c) => `\\${c.charCodeAt(0).toString(8).padStart(3, '0')}`);
   fc.assert(

@@ -1,7 +1,7 @@
 /** One line of /proc/self/mountinfo. */
 export interface Mount {
   readonly target: string;
-  /** The part of the filesystem that is mounted: `/` unless it is a bind mount of less. */
+  /** The part of the filesystem that is mounted: `/` unless it is a bind mount of a subdirectory. */
   readonly root: string;
   /** `major:minor` */
   readonly device: string;
@@ -10,7 +10,7 @@ export interface Mount {
   readonly options: readonly string[];
 }
 
-/** In the kernel's order: of several mounts stacked on one target, the last is on top. */
+/** In the kernel's order: of several mounts on one target, the last is on top. */
 export function parseMountInfo(text: string): readonly Mount[] {
   return text
     .split('\n')
@@ -18,7 +18,7 @@ export function parseMountInfo(text: string): readonly Mount[] {
     .map(parseLine);
 }
 
-/** `36 35 98:0 /root /target rw,noatime shared:1 - ext4 /dev/sda rw`: any number of fields may stand before the dash. */
+/** `36 35 98:0 /root /target rw,noatime shared:1 - ext4 /dev/sda rw`, with any number of fields before the dash. */
 function parseLine(line: string): Mount {
   const fields = line.split(' ');
   const dash = fields.indexOf('-', 6);
@@ -37,7 +37,7 @@ function parseLine(line: string): Mount {
   };
 }
 
-/** The kernel writes blanks, line ends and backslashes in names as three octal digits. */
+/** The kernel writes spaces, newlines and backslashes in names as three octal digits. */
 function unescape(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 }

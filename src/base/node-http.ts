@@ -1,6 +1,6 @@
 /**
- * Node's HTTP, not imported but asked for: an import reads everything that the module exports, and some of that loads
- * the fetch and WebSocket of browsers. Nobody here uses them, and each process would hold 4 MiB more.
+ * Node's HTTP, loaded without an import: an import reads all exports of the module, and some of them load the browser
+ * APIs fetch and WebSocket. Nothing here uses those, and each process would need 4 MiB more.
  */
 export const { Agent, createServer, request } = process.getBuiltinModule('node:http');
 export type Agent = InstanceType<typeof Agent>;

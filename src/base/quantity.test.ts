@@ -6,7 +6,7 @@ import { formatBytes, parseQuantity, toQuantity } from './quantity.ts';
 
 const gibi = 1024n ** 3n;
 
-test('every unit of Kubernetes is understood', () => {
+test('every unit of Kubernetes is parsed', () => {
   const examples: Record<string, bigint> = {
     '0': 0n,
     '1': 1n,
@@ -44,7 +44,7 @@ test('every unit of Kubernetes is understood', () => {
   for (const [text, bytes] of Object.entries(examples)) assert.equal(parseQuantity(text), bytes, text);
 });
 
-test('nonsense is refused by name', () => {
+test('an invalid quantity is refused, with its text', () => {
   const nonsense = [
     '',
     ' ',
@@ -86,7 +86,7 @@ test('nonsense is refused by name', () => {
   }
 });
 
-test('what no disk holds is refused, however it is written, and quickly', () => {
+test('a quantity beyond 64 bits is refused quickly, in any notation', () => {
   for (const text of ['9223372036854775808', '8Ei', '10E', '1e19', '1e999999999', '-8Ei', '9'.repeat(60)]) {
     assert.throws(
       () => parseQuantity(text),
@@ -99,7 +99,7 @@ test('what no disk holds is refused, however it is written, and quickly', () => 
 
 const bytes = fc.bigInt({ min: -(2n ** 63n) + 1n, max: 2n ** 63n - 1n });
 
-test('a size written as a quantity reads back exactly', () => {
+test('a size formatted as a quantity is parsed back exactly', () => {
   fc.assert(fc.property(bytes, (size) => parseQuantity(toQuantity(size)) === size));
   fc.assert(fc.property(fc.bigInt({ min: 0n, max: 8191n }), (n) => parseQuantity(toQuantity(n * gibi)) === n * gibi));
 });
@@ -116,7 +116,7 @@ test('the canonical quantity uses the largest unit that fits exactly', () => {
   ]);
 });
 
-test('decimals are exact and round away from zero', () => {
+test('fractions are exact and round away from zero', () => {
   const units: [string, bigint][] = [
     ['', 1n],
     ['k', 1000n],
@@ -156,7 +156,7 @@ test('any text is either a quantity or refused with InvalidInput', () => {
   );
 });
 
-test('people read sizes in the largest unit', () => {
+test('sizes for people use the largest unit', () => {
   assert.deepEqual([0n, 1023n, 1024n, 1536n, (gibi * 3n) / 2n, gibi - 1n, -gibi, 2n ** 63n].map(formatBytes), [
     '0 B',
     '1023 B',

@@ -15,16 +15,16 @@ const decimalExponents: Readonly<Record<string, number>> = {
   E: 18,
 };
 
-/** What the API server itself holds: a signed 64-bit number of bytes. */
+/** The API server's limit: a signed 64-bit number of bytes. */
 const maxBytes = 2n ** 63n - 1n;
 
-// An `E` with digits after it is an exponent, and alone it means exa: the order of the alternatives decides.
+// An `E` with digits after it is an exponent, and alone it means exa: the order of the alternatives matters.
 const grammar =
   /^(?<sign>[+-]?)(?<whole>\d*)(?:\.(?<fraction>\d*))?(?:[eE](?<exponent>[+-]?\d+)|(?<suffix>[KMGTPE]i|[numkMGTPE]|))$/;
 
 /**
- * A Kubernetes quantity in bytes, exactly: `1Gi`, `1.5Gi`, `1e9`, `100M`, `500m`. A fraction of a byte rounds away from
- * zero, as the API server rounds it.
+ * A Kubernetes quantity in bytes, exactly: `1Gi`, `1.5Gi`, `1e9`, `100M`, `500m`. A fraction of a byte is rounded away
+ * from zero, as the API server does.
  */
 export function parseQuantity(text: string): bigint {
   const groups = text.length <= 64 ? grammar.exec(text)?.groups : undefined;
@@ -38,7 +38,7 @@ export function parseQuantity(text: string): bigint {
   const digits = BigInt(whole + fraction);
   const binaryPower = binaryUnits.indexOf(suffix as (typeof binaryUnits)[number]) + 1;
   const decimalPower = exponent === undefined ? (decimalExponents[suffix] ?? 0) : Number(exponent);
-  // Beyond these powers the answer is known; computing it would only take memory.
+  // Beyond these powers the result is clear; computing it would only take memory.
   if (digits !== 0n && decimalPower > 64) throw tooLarge(text);
   const scale = Math.max(decimalPower, -128) - fraction.length;
   const numerator = digits * kibi ** BigInt(binaryPower) * 10n ** BigInt(Math.max(0, digits === 0n ? 0 : scale));
@@ -50,7 +50,7 @@ export function parseQuantity(text: string): bigint {
 }
 
 function tooLarge(text: string): InvalidInput {
-  return new InvalidInput(`quantity ${text} is more than ${maxBytes} bytes; ask for less`);
+  return new InvalidInput(`quantity ${text} is more than ${maxBytes} bytes; use a smaller one`);
 }
 
 /** The shortest exact quantity, as Kubernetes writes it: `1536Mi` for one and a half GiB. */
@@ -65,7 +65,7 @@ export function toQuantity(bytes: bigint): string {
   return `${count}${unit}`;
 }
 
-/** For people: `1.5 GiB`. Cut off after two digits, so that it never says more than there is. */
+/** For people: `1.5 GiB`. Truncated to two digits, so that it never shows more than there is. */
 export function formatBytes(bytes: bigint): string {
   const magnitude = bytes < 0n ? -bytes : bytes;
   let divisor = 1n;

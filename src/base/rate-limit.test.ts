@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { RateLimit } from './rate-limit.ts';
 import { ManualClock } from './testing/manual-clock.ts';
 
-test('a burst passes at once, then it goes at the rate', async () => {
+test('a burst passes at once, then the rate applies', async () => {
   const clock = new ManualClock();
   const rate = new RateLimit({ clock, burst: 2, perSecond: 4 });
   const { signal } = new AbortController();
@@ -23,10 +23,10 @@ test('a burst passes at once, then it goes at the rate', async () => {
   clock.advance(60_000);
   await rate.take(signal);
   await rate.take(signal);
-  assert.equal(clock.timers, 0); // no more than the burst was saved up, and it did not have to wait
+  assert.equal(clock.timers, 0); // no more than the burst was saved, so nothing waits
 });
 
-test('whoever gives up waits no longer', async () => {
+test('a caller that aborts stops waiting', async () => {
   const rate = new RateLimit({ clock: new ManualClock(), burst: 0, perSecond: 1 });
   await assert.rejects(rate.take(AbortSignal.abort(new Error('stopping'))), /stopping/);
 });

@@ -1,7 +1,7 @@
 import { pause } from './abortable.ts';
 import type { Clock } from './clock.ts';
 
-/** So many at once, then so many a second. */
+/** Allows a burst, then a number per second. */
 export class RateLimit {
   readonly #clock: Clock;
   readonly #burst: number;
@@ -17,7 +17,7 @@ export class RateLimit {
     this.#countedAtMs = clock.now();
   }
 
-  /** Callers that come together wait one after the other. */
+  /** Concurrent callers wait one after another. */
   async take(signal: AbortSignal): Promise<void> {
     this.#refill();
     this.#left -= 1;

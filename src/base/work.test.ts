@@ -5,7 +5,7 @@ import { silentLog } from './log.ts';
 import { ManualClock } from './testing/manual-clock.ts';
 import { type Work, Workers, type WorkQueue } from './work.ts';
 
-/** A reconciler whose watch the test moves. */
+/** A reconciler whose watch the test controls. */
 function recorded(name: string, more: Partial<Work> = {}) {
   const seen: string[] = [];
   const watching = new Set<WorkQueue>();
@@ -32,7 +32,7 @@ function recorded(name: string, more: Partial<Work> = {}) {
 const workers = (...work: Work[]) => new Workers(work, { clock: new ManualClock(), log: silentLog, random: () => 0 });
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('work of every replica sees what is there and what changes, until it is stopped', async () => {
+test('work of every replica gets existing objects and changes until it is stopped', async () => {
   const volumes = recorded('volumes');
   const all = workers(volumes.work);
   all.start();
@@ -42,10 +42,10 @@ test('work of every replica sees what is there and what changes, until it is sto
   assert.deepEqual(volumes.seen, ['present', 'new']);
 
   await all.stop(0);
-  assert.equal(volumes.watching.size, 0, 'it still watches');
+  assert.equal(volumes.watching.size, 0, 'the watch still runs');
 });
 
-test('work of the leader runs while this replica leads, and again when it leads again', async () => {
+test('work of the leader runs whenever this replica leads', async () => {
   const removals = recorded('removals', { leaderOnly: true });
   const all = workers(removals.work);
   all.start();
@@ -69,7 +69,7 @@ test('work of the leader runs while this replica leads, and again when it leads 
   assert.deepEqual(removals.seen, ['present', 'present']);
 });
 
-test('what is under way when leadership is lost is aborted', async () => {
+test('work in progress is aborted when leadership is lost', async () => {
   let aborted = false;
   const slow = recorded('slow', {
     leaderOnly: true,

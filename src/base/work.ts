@@ -3,20 +3,20 @@ import type { Clock } from './clock.ts';
 import { KeyedQueue, type Reconcile } from './keyed-queue.ts';
 import type { Log } from './log.ts';
 
-/** Where a watch puts the keys that need a look, now or after a while. */
+/** Where a watch adds the keys to reconcile, now or later. */
 export type WorkQueue = Pick<KeyedQueue, 'add' | 'addAfter'>;
 
 export type QueueState = Pick<KeyedQueue, 'depth' | 'slowest'>;
 
-/** One reconciler: what wakes it, and what it does for a key. */
+/** One reconciler: its watch, and what it does for a key. */
 export interface Work {
   /** In logs and metrics. */
   readonly name: string;
-  /** Adds what there is to do, now and on each change, until the returned function is called. */
+  /** Adds keys, now and on each change, until the returned function is called. */
   readonly watch: (queue: WorkQueue) => () => void;
   readonly reconcile: Reconcile;
   readonly concurrency: number;
-  /** Runs on the leader only. When leadership is lost, what is under way is aborted: the next leader begins it again. */
+  /** Runs on the leader only. If leadership is lost, work in progress is aborted: the next leader starts it again. */
   readonly leaderOnly?: boolean;
 }
 
@@ -32,14 +32,14 @@ interface Running {
 }
 
 /**
- * Runs the reconcilers of a process. Queues, metrics, leadership and stopping follow from the list of them, so a new
- * reconciler is one more entry.
+ * Runs the reconcilers of a process. Queues, metrics, leadership and stopping follow from the list, so a new reconciler
+ * is one more entry.
  */
 export class Workers {
   readonly #work: readonly Work[];
   readonly #options: Options;
   readonly #running = new Map<string, Running>();
-  /** By name, for metrics and health. A reconciler that does not run has nothing to do. */
+  /** By name, for metrics and health. The queue of a reconciler that does not run is empty. */
   readonly queues: Readonly<Record<string, QueueState>>;
 
   constructor(work: readonly Work[], options: Options) {
@@ -48,12 +48,12 @@ export class Workers {
     this.queues = Object.fromEntries(work.map(({ name }) => [name, this.#stateOf(name)]));
   }
 
-  /** Starts what every replica does. */
+  /** Starts the work of every replica. */
   start(): void {
     for (const work of this.#work) if (!work.leaderOnly) this.#start(work);
   }
 
-  /** Does what only the leader may, until the signal aborts. */
+  /** Runs the work of the leader until the signal aborts. */
   async lead(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     const work = this.#work.filter(({ leaderOnly }) => leaderOnly);
@@ -62,7 +62,7 @@ export class Workers {
     await Promise.all(work.map(({ name }) => this.#stop(name, 0)));
   }
 
-  /** Starts nothing more, and gives what is under way so long to end. */
+  /** Starts nothing more, and gives work in progress this long to finish. */
   async stop(graceMs: number): Promise<void> {
     await Promise.all([...this.#running.keys()].map((name) => this.#stop(name, graceMs)));
   }

@@ -5,7 +5,7 @@ interface Pending {
   readonly callback: () => void;
 }
 
-/** A clock for tests: it stands still until it is told to advance. */
+/** A clock for tests: its time only moves when a test advances it. */
 export class ManualClock implements Clock {
   #nowMs: number;
   readonly #pending = new Set<Pending>();
@@ -24,12 +24,12 @@ export class ManualClock implements Clock {
     return { cancel: () => void this.#pending.delete(pending) };
   }
 
-  /** How many timers wait: a test of a clean stop asserts zero. */
+  /** How many timers are pending: a test of a clean stop asserts zero. */
   get timers(): number {
     return this.#pending.size;
   }
 
-  /** Fires what falls due on the way, in order of time, and what those callbacks set in turn. */
+  /** Fires timers that are due, in order of time, including those that their callbacks set. */
   advance(byMs: number): void {
     const untilMs = this.#nowMs + byMs;
     for (let next = this.#nextDue(untilMs); next; next = this.#nextDue(untilMs)) {
