@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { InvalidInput } from '../base/errors.ts';
 import { parseAddress } from './address.ts';
 
-test('addresses are written as Go writes them', () => {
+test('addresses have the format of Go', () => {
   assert.deepEqual(parseAddress(':8080'), { host: undefined, port: 8080 });
   assert.deepEqual(parseAddress('127.0.0.1:80'), { host: '127.0.0.1', port: 80 });
   assert.deepEqual(parseAddress('[::1]:80'), { host: '::1', port: 80 });

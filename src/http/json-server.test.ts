@@ -15,7 +15,7 @@ async function serving(t: TestContext, answers: Readonly<Record<string, Answer>>
   };
 }
 
-test('JSON is answered with JSON, and text is sent as it is', async (t) => {
+test('JSON is answered with JSON, and a string is sent as text', async (t) => {
   const ask = await serving(t, { '/double': (body) => [body, body], '/status': () => 'ok' });
   assert.deepEqual(await ask('/double?timeout=10s', '{"a":1}'), {
     status: 200,
@@ -25,7 +25,7 @@ test('JSON is answered with JSON, and text is sent as it is', async (t) => {
   assert.deepEqual(await ask('/status'), { status: 200, text: 'ok', type: 'text/plain' });
 });
 
-test('what is wrong is said in a sentence', async (t) => {
+test('an error is answered with its message', async (t) => {
   const ask = await serving(t, {
     '/refuse': () => {
       throw new InvalidInput('pod is missing; send it');
@@ -41,7 +41,7 @@ test('what is wrong is said in a sentence', async (t) => {
   };
   assert.deepEqual(await wrong('/refuse', '{}'), [400, 'pod is missing; send it\n']);
   assert.deepEqual(await wrong('/break', '{}'), [500, 'broken\n']);
-  assert.deepEqual(await wrong('/other', '{}'), [404, 'there is nothing here; try /refuse or /break or /take\n']);
+  assert.deepEqual(await wrong('/other', '{}'), [404, 'not found; use /refuse or /break or /take\n']);
   const [status, text] = await wrong('/take', '{"half":');
   assert.equal(status, 400);
   assert.match(String(text), /^the body is not JSON: .*; send a JSON object\n$/);
@@ -52,5 +52,5 @@ test('a body beyond ten mebibytes is not read', async (t) => {
   const bodyOf = (bytes: number) => JSON.stringify('x'.repeat(bytes - 2));
   assert.equal((await ask('/take', bodyOf(10 << 20))).status, 200);
   assert.equal((await ask('/take', bodyOf((10 << 20) + 1))).status, 413);
-  assert.equal((await ask('/take', '1')).text, 'taken', 'it goes on serving');
+  assert.equal((await ask('/take', '1')).text, 'taken', 'it keeps serving');
 });

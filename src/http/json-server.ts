@@ -5,11 +5,11 @@ import { codeOf, type ErrorCode, InvalidInput, MoorageError, messageOf } from '.
 import type { Log } from '../base/log.ts';
 import { parseAddress } from './address.ts';
 
-/** Gets the body, undefined if there is none; a string is sent as text, anything else as JSON. */
+/** Gets the body, undefined if there is none. A string is sent as text, anything else as JSON. */
 export type Answer = (body: unknown) => unknown;
 
 interface Collaborators {
-  /** Whether it is HTTP or HTTPS is the caller's choice. */
+  /** An HTTP or HTTPS server. */
   readonly server: HttpServer | HttpsServer;
   /** `host:port`; without a host, on every address. */
   readonly address: string;
@@ -18,13 +18,13 @@ interface Collaborators {
   readonly log: Log;
 }
 
-/** As much as TopoLVM's extender takes: some thousand Nodes. */
+/** The limit of TopoLVM's extender: some thousand Nodes. */
 const maxBodyBytes = 10 << 20;
 const requestTimeoutMs = 30_000;
 
 const httpStatus: Partial<Record<ErrorCode, number>> = { InvalidArgument: 400, NotFound: 404, OutOfRange: 413 };
 
-/** Answers questions in JSON. What is wrong with one is said in a sentence, with a status that fits. */
+/** Answers JSON requests. An error is answered with its message and a matching status. */
 export class JsonServer {
   readonly #server: Collaborators['server'];
   readonly #address: string;
@@ -50,12 +50,12 @@ export class JsonServer {
     return this.#server.address() as AddressInfo;
   }
 
-  /** From now on a connection ends with its answer: whoever keeps one, asks another server next. */
+  /** From now on each connection closes after its answer, so that clients connect to another server. */
   leave(): void {
     this.#isLeaving = true;
   }
 
-  /** Takes no new questions, and ends when the last answer is given; a request that never ends is cut off by its timeout. */
+  /** Accepts no new requests, and returns after the last answer; a request that never ends is cut off by its timeout. */
   async stop(): Promise<void> {
     await new Promise((resolve) => this.#server.close(resolve));
   }
@@ -72,7 +72,7 @@ export class JsonServer {
     } catch (error) {
       const status = httpStatus[codeOf(error)] ?? 500;
       this.#log[status === 500 ? 'error' : 'warn']({ err: error, url: request.url }, messageOf(error));
-      // What is left of the body would be taken for the next request.
+      // The rest of the body would be taken for the next request.
       response.setHeader('connection', 'close');
       response.writeHead(status, { 'content-type': 'text/plain' }).end(`${messageOf(error)}\n`);
     }
@@ -99,7 +99,7 @@ class BodyTooLarge extends MoorageError {
   readonly code = 'OutOfRange';
 
   constructor() {
-    super(`the body has more than ${maxBodyBytes >> 20} MiB; send less, such as fewer nodes`);
+    super(`the body is larger than ${maxBodyBytes >> 20} MiB; send less, such as fewer nodes`);
   }
 }
 
@@ -107,6 +107,6 @@ class NoSuchPath extends MoorageError {
   readonly code = 'NotFound';
 
   constructor(paths: readonly string[]) {
-    super(`there is nothing here; try ${paths.join(' or ')}`);
+    super(`not found; use ${paths.join(' or ')}`);
   }
 }

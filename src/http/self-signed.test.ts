@@ -10,7 +10,7 @@ const dayMs = 24 * 60 * 60_000;
 const dnsName = 'moorage-controller.moorage-system.svc';
 const made = () => selfSigned({ commonName: 'pod-1', dnsName, nowMs: Date.now(), validForMs: 7 * dayMs });
 
-test('it is valid for its name and its time, and signed by its own key', async () => {
+test('a certificate is valid for its name and its time, and signed with its own key', async () => {
   const { cert, key } = await made();
   const read = new X509Certificate(cert);
   assert.equal(read.checkHost(dnsName), dnsName);
@@ -24,13 +24,13 @@ test('it is valid for its name and its time, and signed by its own key', async (
   assert.ok(days > 6.9 && days <= 7, `${days} days`);
 });
 
-test('no two are the same', async () => {
+test('no two certificates are the same', async () => {
   const [one, other] = [new X509Certificate((await made()).cert), new X509Certificate((await made()).cert)];
   assert.notEqual(one.serialNumber, other.serialNumber);
   assert.ok(!one.publicKey.equals(other.publicKey));
 });
 
-test('who trusts it and nothing else can speak with its server, and others cannot', async (t) => {
+test('only a client that trusts the certificate can connect to its server', async (t) => {
   const served = await made();
   const server = createServer(served, (socket) => socket.end('hello'));
   server.listen(0, '127.0.0.1');

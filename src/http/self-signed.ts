@@ -15,24 +15,24 @@ const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 /** Clocks differ a little. */
 const skewMs = 60 * 60_000;
 
-/** What a server is known by, and the key that proves it; both in PEM. */
+/** A server certificate and its key, both in PEM. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
 }
 
 export interface SelfSigned {
-  /** Who serves with it. */
+  /** The server that uses it. */
   readonly commonName: string;
-  /** What it is called by. */
+  /** The DNS name that clients use. */
   readonly dnsName: string;
   readonly nowMs: number;
   readonly validForMs: number;
 }
 
 /**
- * A new key with a certificate that vouches for itself, and for nothing else: no other is signed with it.
- * This file is imported where a certificate is made, and not before: its library takes memory and time to load.
+ * A new key with a self-signed certificate that can sign no other.
+ * Import this file only when a certificate is created: its library takes memory and time to load.
  */
 export async function selfSigned({ commonName, dnsName, nowMs, validForMs }: SelfSigned): Promise<Certificate> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);

@@ -17,5 +17,5 @@ test('an engine starts only where it is sure that there is no other', async (t) 
   await assert.rejects(mustBeOnlyLvmd(socket), { name: 'SocketTaken' });
 
   const unknown = join(directory, 'x'.repeat(120)); // no socket has so long a name: whether anybody listens, nobody can tell
-  await assert.rejects(mustBeOnlyLvmd(unknown), { name: 'ListenerUnknown', message: /see whether its process hangs$/ });
+  await assert.rejects(mustBeOnlyLvmd(unknown), { name: 'ListenerUnknown', message: /check whether it hangs$/ });
 });

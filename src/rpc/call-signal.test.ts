@@ -12,7 +12,7 @@ function begin() {
   return { clock, call, reason: () => call.signal.aborted && codeOf(call.signal.reason) };
 }
 
-test('a call that is not answered in time is given up', () => {
+test('a call that is not answered in time is aborted', () => {
   const { clock, reason } = begin();
   clock.advance(timeoutMs - 1);
   assert.equal(reason(), false);
@@ -20,10 +20,10 @@ test('a call that is not answered in time is given up', () => {
   assert.equal(reason(), 'DeadlineExceeded');
 });
 
-test('a caller that leaves early has cancelled, one that leaves at its deadline has waited in vain', () => {
+test('a caller that leaves early has cancelled, and one that leaves at its deadline has timed out', () => {
   for (const [leavesAfterMs, expected] of [
     [50, 'Cancelled'],
-    [timeoutMs - 5, 'DeadlineExceeded'], // it began to count before we heard of the call
+    [timeoutMs - 5, 'DeadlineExceeded'], // its deadline started before the call arrived
   ] as const) {
     const { clock, call, reason } = begin();
     clock.advance(leavesAfterMs);
@@ -32,7 +32,7 @@ test('a caller that leaves early has cancelled, one that leaves at its deadline 
   }
 });
 
-test('a call that was answered is not given up any more', () => {
+test('an answered call is not aborted', () => {
   const { clock, call, reason } = begin();
   call.release();
   call.callerLeft();
@@ -41,7 +41,7 @@ test('a call that was answered is not given up any more', () => {
   assert.equal(clock.timers, 0);
 });
 
-test('a stream lives as long as its caller listens', () => {
+test('a stream without a deadline lasts as long as its caller listens', () => {
   const clock = new ManualClock();
   const call = new CallSignal('stream', Number.POSITIVE_INFINITY, clock);
   assert.equal(clock.timers, 0);

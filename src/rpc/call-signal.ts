@@ -1,15 +1,15 @@
 import type { Clock, Timer } from '../base/clock.ts';
 import { MoorageError } from '../base/errors.ts';
 
-/** For callers that set no deadline: longer than any of the kubelet's and the sidecars' own, but not for ever. */
+/** For callers without a deadline: longer than any of the kubelet's and the sidecars', but finite. */
 const longestCallMs = 5 * 60_000;
 
-/** A caller counts its time from before we heard of the call: when it leaves, its deadline has passed a little earlier. */
+/** A caller's time starts before the call arrives here: when it leaves, its deadline has passed slightly earlier. */
 const headStartMs = 10;
 
 export type CallKind = 'unary' | 'stream';
 
-/** One AbortSignal for all the reasons to stop working on a call; its reason says which. */
+/** One AbortSignal for all reasons to stop working on a call; its reason says which. */
 export class CallSignal {
   readonly kind: CallKind;
   readonly #abort = new AbortController();
@@ -18,7 +18,7 @@ export class CallSignal {
   readonly #deadline: Timer | undefined;
   #released = false;
 
-  /** A stream whose caller has set no deadline (`Infinity`) lives as long as that listens. */
+  /** A stream whose caller has set no deadline (`Infinity`) lasts as long as the caller listens. */
   constructor(kind: CallKind, timeoutMs: number, clock: Clock) {
     const longestMs = kind === 'unary' ? longestCallMs : Number.POSITIVE_INFINITY;
     const remainingMs = Math.min(longestMs, timeoutMs);
@@ -38,11 +38,11 @@ export class CallSignal {
     this.#abort.abort(new CallCancelled(reason));
   }
 
-  /** Nobody waits for the answer any more, if it was not given already. */
+  /** The caller has left; an answered call is not affected. */
   callerLeft(): void {
     if (this.#released) return;
     if (this.#clock.now() + headStartMs >= this.#endsAtMs) this.#abort.abort(new CallTimedOut());
-    else this.cancel('its caller has gone');
+    else this.cancel('its caller is gone');
   }
 
   /** The call has ended. */
@@ -56,7 +56,7 @@ export class CallTimedOut extends MoorageError {
   readonly code = 'DeadlineExceeded';
 
   constructor() {
-    super('the deadline of the call has passed; it is safe to call again');
+    super('the deadline of the call has passed; it is safe to retry');
   }
 }
 
@@ -64,6 +64,6 @@ export class CallCancelled extends MoorageError {
   readonly code = 'Cancelled';
 
   constructor(reason: string) {
-    super(`the call was cancelled as ${reason}; it is safe to call again`);
+    super(`the call was cancelled because ${reason}; it is safe to retry`);
   }
 }

@@ -14,7 +14,7 @@ import {
 } from './service-definition.ts';
 import { codeOfNumber } from './status.ts';
 
-/** Room for a list of many thousand volumes. */
+/** Enough for a list of many thousand volumes. */
 const maxResponseBytes = 64 * 1024 * 1024;
 
 export interface CallOptions {
@@ -39,7 +39,7 @@ export type Methods<S extends DescService> = {
   ) => AsyncIterable<Received<S, K, 'output'>>;
 };
 
-/** Calls one service on a unix socket. It connects at the first call and again whenever the connection is lost. */
+/** A client of one service on a unix socket. It connects at the first call, and reconnects after a lost connection. */
 export class RpcClient<S extends DescService> implements Disposable {
   readonly #socketPath: string;
   #connection: GrpcClient | undefined;
@@ -81,7 +81,7 @@ export class RpcClient<S extends DescService> implements Disposable {
     signal.throwIfAborted();
     const message = encode(method.input, request);
     const call = this.#connected().makeServerStreamRequest(pathOf(method), asIs, asIs, message);
-    call.on('error', () => undefined); // a reader gets it thrown below; nobody else needs it
+    call.on('error', () => undefined); // a reader gets the error below; no one else needs it
     const cancel = () => call.cancel();
     signal.addEventListener('abort', cancel, { once: true });
     try {
@@ -95,7 +95,7 @@ export class RpcClient<S extends DescService> implements Disposable {
     }
   }
 
-  /** A connection that failed would not be tried again for a second and more; a new one is tried at once. */
+  /** grpc-js would wait a second or more before it retries a failed connection; a new one is tried at once. */
   #connected(): GrpcClient {
     const state = this.#connection?.getChannel().getConnectivityState(false);
     if (this.#connection && state !== connectivityState.TRANSIENT_FAILURE) return this.#connection;
@@ -108,12 +108,12 @@ export class RpcClient<S extends DescService> implements Disposable {
   }
 }
 
-/** The error of the other side, or of the connection to it. */
+/** An error of the server, or of the connection to it. */
 export class CallFailed extends MoorageError {
   readonly code: ErrorCode;
 
   constructor(error: ServiceError | null) {
-    super(error?.details ?? 'the call succeeded without an answer', { cause: error });
+    super(error?.details ?? 'the server ended the call without an answer', { cause: error });
     this.code = codeOfNumber(error?.code);
   }
 }

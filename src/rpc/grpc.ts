@@ -1,15 +1,15 @@
 import { resolve } from 'node:path';
 import { logVerbosity, setLogVerbosity } from '@grpc/grpc-js';
 
-// It would write text among the JSON of our log; each of its errors reaches a caller, too.
+// grpc-js would write text into our JSON log; its errors reach a caller anyway.
 setLogVerbosity(logVerbosity.NONE);
 
-/** A unix socket as grpc-js names it. */
+/** The address of a unix socket for grpc-js. */
 export function addressOf(socketPath: string): string {
   return `unix:${resolve(socketPath)}`;
 }
 
-/** grpc-js transports bytes: we encode and decode them ourselves, so that what goes wrong has our own code and words. */
+/** grpc-js transports bytes: we encode and decode them ourselves, so that errors have our own codes and messages. */
 export function asIs(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -16,5 +16,5 @@ test('a request is logged without its secrets', () => {
     capacityRange: { requiredBytes: '1' },
     volumeCapabilities: [{ accessMode: { mode: 'SINGLE_NODE_WRITER' }, mount: { fsType: 'xfs' } }],
   });
-  assert.deepEqual(request.secrets, { passphrase: 'open sesame' }, 'the request itself is left as it is');
+  assert.deepEqual(request.secrets, { passphrase: 'open sesame' }, 'the request itself is not changed');
 });

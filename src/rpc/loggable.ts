@@ -2,7 +2,7 @@ import { clone, type DescMessage, getOption, type JsonValue, type MessageShape, 
 import { type ReflectMessage, reflect } from '@bufbuild/protobuf/reflect';
 import { csi_secret } from './gen/csi/v1/csi_pb.ts';
 
-/** A message without the fields that are marked as secret, at any depth. The message itself is left as it is. */
+/** A copy of a message without the fields that are marked as secret, at any depth. */
 export function loggable<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): JsonValue {
   const copy = clone(schema, message);
   dropSecrets(reflect(schema, copy));

@@ -36,13 +36,13 @@ async function serve(
   return { socketPath, server, identity: client.methods };
 }
 
-test('a call brings its answer back', async (t) => {
+test('a call returns its answer', async (t) => {
   const { identity } = await serve(t, { getPluginInfo: async () => ({ name: 'topolvm.io', vendorVersion: '1' }) });
   const answer = await identity.getPluginInfo({}, { timeoutMs });
   assert.equal(answer.name, 'topolvm.io');
 });
 
-test('only our own user can open the socket', async (t) => {
+test('only the user of the process can open the socket', async (t) => {
   const { socketPath } = await serve(t, {});
   const { mode, uid, gid } = await stat(socketPath);
   assert.deepEqual([mode & 0o777, uid, gid], [0o600, process.geteuid?.(), process.getegid?.()]);
@@ -60,7 +60,7 @@ test('a socket left by an earlier run is replaced', async (t) => {
   await assert.rejects(stat(socketPath), { code: 'ENOENT' });
 });
 
-test('a server that stops leaves the socket of its successor alone', async (t) => {
+test('a server that stops does not remove the socket of its successor', async (t) => {
   const { socketPath, server, identity } = await serve(t, {});
   const successor = new RpcServer({ socketPath, clock: systemClock, log: silentLog });
   successor.add(Identity, { probe: async () => ({ ready: true }) });
@@ -70,7 +70,7 @@ test('a server that stops leaves the socket of its successor alone', async (t) =
   assert.equal((await identity.probe({}, { timeoutMs })).ready, true);
 });
 
-test('an error reaches the caller as code and sentence', async (t) => {
+test('an error reaches the caller with its code and message', async (t) => {
   const { identity } = await serve(t, {
     probe: async () => {
       throw new InvalidInput('volume_id is empty; name a volume — ünïcode survives');
@@ -83,7 +83,7 @@ test('an error reaches the caller as code and sentence', async (t) => {
   });
 });
 
-test('whatever is thrown, the caller gets a status', async (t) => {
+test('the caller gets a status for any thrown value', async (t) => {
   const thrown: unknown[] = [new TypeError('x is not a function'), 'half of a character \ud800', 'x'.repeat(1_000_000)];
   const { identity } = await serve(t, {
     probe: async () => {
@@ -113,12 +113,12 @@ test('no secret of a request is logged', async (t) => {
   assert.doesNotMatch(lines.join(''), /sesame/);
 });
 
-test('a method without implementation is Unimplemented', async (t) => {
+test('a method without an implementation is Unimplemented', async (t) => {
   const { identity } = await serve(t, {});
   await assert.rejects(identity.probe({}, { timeoutMs }), { code: 'Unimplemented' });
 });
 
-test('a caller that goes away aborts the signal', async (t) => {
+test('a caller that disconnects aborts the signal', async (t) => {
   const called = Promise.withResolvers<AbortSignal>();
   const { identity } = await serve(t, {
     probe: async (_request, { signal }) => {
@@ -156,7 +156,7 @@ test('a passed deadline aborts the signal', async (t) => {
   assert.equal(await aborted.promise, 'DeadlineExceeded');
 });
 
-test('stopping waits for the calls under way', async (t) => {
+test('stopping waits for calls in progress', async (t) => {
   const called = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const { identity, server } = await serve(t, {
@@ -174,7 +174,7 @@ test('stopping waits for the calls under way', async (t) => {
   await stopped;
 });
 
-test('stopping without grace aborts the calls under way', async (t) => {
+test('stopping without grace aborts calls in progress', async (t) => {
   const called = Promise.withResolvers<void>();
   const { identity, server } = await serve(t, {
     probe: async (_request, { signal }) => {
@@ -189,7 +189,7 @@ test('stopping without grace aborts the calls under way', async (t) => {
   await call;
 });
 
-/** A request as another client might send it: its bytes, and what became of it. */
+/** A raw request, as another client might send it, and its outcome. */
 async function post(t: TestContext, socketPath: string, body: Buffer, headers: http2.OutgoingHttpHeaders = {}) {
   const session = http2.connect('http://localhost', { createConnection: () => net.connect(socketPath) });
   t.after(() => session.destroy());
@@ -211,7 +211,7 @@ async function post(t: TestContext, socketPath: string, body: Buffer, headers: h
   return { body: await buffer(request), status };
 }
 
-/** A message as gRPC sends it: whether it is compressed, its length, its bytes. */
+/** A gRPC message frame: compression flag, length, bytes. */
 function frameOf(message: Uint8Array): Buffer {
   const prefix = Buffer.alloc(5);
   prefix.writeUInt32BE(message.length, 1);
@@ -220,7 +220,7 @@ function frameOf(message: Uint8Array): Buffer {
 
 const emptyMessage = frameOf(Buffer.alloc(0));
 
-// A Go client that dials a path through a dialer of its own, as the kubelet does, sends the path as authority.
+// A Go client that dials a path with a custom dialer, as the kubelet does, sends the path as authority.
 test('the percent-encoded authority of a Go client is accepted', async (t) => {
   const { socketPath } = await serve(t, { getPluginInfo: async () => ({ name: 'topolvm.io' }) });
   const { body, status } = await post(t, socketPath, emptyMessage, { ':authority': encodeURIComponent(socketPath) });
@@ -228,7 +228,7 @@ test('the percent-encoded authority of a Go client is accepted', async (t) => {
   assert.equal(fromBinary(GetPluginInfoResponseSchema, body.subarray(5)).name, 'topolvm.io');
 });
 
-test('what is no proper call is refused, and the next one is answered', async (t) => {
+test('an invalid call is refused, and the next one is answered', async (t) => {
   const { socketPath, identity } = await serve(
     t,
     { getPluginInfo: async () => ({ name: 'topolvm.io' }) },
@@ -236,17 +236,17 @@ test('what is no proper call is refused, and the next one is answered', async (t
   );
   const grpcStatus = async (body: Buffer, headers?: http2.OutgoingHttpHeaders) =>
     (await post(t, socketPath, body, headers)).status['grpc-status'];
-  assert.equal(await grpcStatus(frameOf(Buffer.alloc(100_000))), '8', 'longer than it may be');
+  assert.equal(await grpcStatus(frameOf(Buffer.alloc(100_000))), '8', 'too long');
   assert.equal(await grpcStatus(Buffer.alloc(0)), '12', 'no message');
   assert.equal(await grpcStatus(Buffer.concat([emptyMessage, emptyMessage])), '12', 'two messages');
   assert.equal(await grpcStatus(emptyMessage.subarray(0, 3)), '12', 'part of a message');
-  assert.equal(await grpcStatus(frameOf(Buffer.from([0xff]))), '3', 'not of the type of the request');
-  assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0]), { 'grpc-encoding': 'br' }), '12', 'oddly compressed');
-  assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0]), { 'grpc-encoding': 'gzip' }), '13', 'no gzip at all');
-  assert.equal(await grpcStatus(emptyMessage, { 'grpc-timeout': 'soon' }), '13', 'an odd timeout');
+  assert.equal(await grpcStatus(frameOf(Buffer.from([0xff]))), '3', 'not a message of the request type');
+  assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0]), { 'grpc-encoding': 'br' }), '12', 'unknown compression');
+  assert.equal(await grpcStatus(Buffer.from([1, 0, 0, 0, 0]), { 'grpc-encoding': 'gzip' }), '13', 'not gzip');
+  assert.equal(await grpcStatus(emptyMessage, { 'grpc-timeout': 'soon' }), '13', 'an invalid timeout');
   assert.equal(await grpcStatus(emptyMessage, { ':path': '/csi.v1.Identity/Nothing' }), '12', 'no such method');
-  assert.equal(await grpcStatus(emptyMessage, { ':path': '/\xff\xfe' }), '12', 'no text either');
-  assert.equal(await grpcStatus(emptyMessage, { 'x-bin': '!no base64,' }), '0', 'metadata that nobody asks for');
+  assert.equal(await grpcStatus(emptyMessage, { ':path': '/\xff\xfe' }), '12', 'a path that is not text');
+  assert.equal(await grpcStatus(emptyMessage, { 'x-bin': '!no base64,' }), '0', 'unused metadata');
   const { status } = await post(t, socketPath, emptyMessage, { 'content-type': 'text/plain' });
   assert.equal(status[':status'], 415);
   assert.equal((await identity.getPluginInfo({}, { timeoutMs })).name, 'topolvm.io');
@@ -286,7 +286,7 @@ test('stopping does not wait for a caller that never reads its answer', async (t
   await server.stop(0);
 });
 
-test('every call is counted once, with how it ended', async (t) => {
+test('every call is counted once, with its code', async (t) => {
   const answered: AnsweredCall[] = [];
   const { identity } = await serve(
     t,
@@ -306,7 +306,7 @@ test('every call is counted once, with how it ended', async (t) => {
   );
 });
 
-test('a server that is not there, or not any more, is unavailable; one that is there again is found', async (t) => {
+test('a missing or stopped server is unavailable, and a restarted one is found', async (t) => {
   const { identity, server, socketPath } = await serve(t, { probe: async () => ({ ready: true }) });
   await identity.probe({}, { timeoutMs });
   await server.stop(0);

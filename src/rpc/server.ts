@@ -27,14 +27,14 @@ import {
 } from './service-definition.ts';
 import { detailsOf, numberOf } from './status.ts';
 
-/** What an implementation knows of the call besides its request. */
+/** What an implementation gets besides the request. */
 export interface Call {
-  /** Aborted when the caller has gone, when its deadline has passed, or when the server stops without grace left. */
+  /** Aborts when the caller is gone, when its deadline has passed, or when the server stops without grace left. */
   readonly signal: AbortSignal;
   readonly log: Log;
 }
 
-/** A service as plain async functions and generators. A method that is missing answers Unimplemented. */
+/** A service as plain async functions and generators. A missing method answers Unimplemented. */
 export type Implementation<S extends DescService> = {
   readonly [K in UnaryMethod<S>]?: (request: Received<S, K, 'input'>, call: Call) => Promise<Sent<S, K, 'output'>>;
 } & {
@@ -48,13 +48,13 @@ type UnaryRun = (request: Message, call: Call) => Promise<object>;
 type StreamRun = (request: Message, call: Call) => AsyncIterable<object>;
 type GrpcCall = Pick<ServerUnaryCall<Buffer, Uint8Array>, 'request' | 'getDeadline'> & NodeJS.EventEmitter;
 
-/** How a call is answered, or else refused. */
+/** How to answer or refuse a call. */
 interface Replies {
   readonly answer: (request: Message, call: Call) => Promise<void>;
   readonly refuse: (status: { readonly code: number; readonly details: string }) => void;
 }
 
-/** How a call went, for those who count. */
+/** The outcome of a call, for metrics. */
 export interface AnsweredCall {
   /** As in `csi.v1.Node`. */
   readonly service: string;
@@ -67,21 +67,21 @@ export interface RpcServerOptions {
   readonly socketPath: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** A longer request is refused unread. */
+  /** A longer request is refused without reading it. */
   readonly maxRequestBytes?: number;
-  /** Told once of every call that reaches its implementation. */
+  /** Called once for every call that reaches its implementation. */
   readonly onAnswered?: (call: AnsweredCall) => void;
 }
 
 const defaultMaxRequestBytes = 4 * 1024 * 1024;
 const unlimited = -1;
 
-/** How long the last answers may take to be read when the server has no grace left. */
+/** How long clients may take to read the last answers when the server has no grace left. */
 const lastWordMs = 500;
 
 /**
  * Serves gRPC on a unix socket that only our own user can open.
- * The socket appears under its name with its mode set and already answering, and replaces one left by an earlier run.
+ * The socket appears with its mode set and already answering, and replaces one left by an earlier run.
  */
 export class RpcServer {
   readonly #socketPath: string;
@@ -121,7 +121,7 @@ export class RpcServer {
 
   async listen(): Promise<void> {
     const directory = dirname(this.#socketPath);
-    // The kubelet, which watches some of these directories, ignores names that begin with a dot.
+    // The kubelet watches some of these directories, and ignores names that start with a dot.
     const unfinished = join(directory, `.${basename(this.#socketPath)}.new`);
     await mkdir(directory, { recursive: true, mode: 0o750 });
     await rm(unfinished, { force: true });
@@ -134,15 +134,15 @@ export class RpcServer {
   }
 
   /**
-   * Takes no more calls, ends streams, and waits for the other calls; after the grace period these are aborted too, and
-   * whoever does not read its answer is left.
+   * Takes no more calls, ends streams, and waits for other calls. After the grace period these are aborted too, and
+   * clients that do not read their answers are disconnected.
    */
   async stop(graceMs: number): Promise<void> {
     await this.#removeSocket();
     const cancel = (calls: Iterable<CallSignal>) => {
       for (const call of calls) call.cancel('the server is stopping');
     };
-    cancel([...this.#calls].filter(({ kind }) => kind === 'stream')); // by nature they are never done
+    cancel([...this.#calls].filter(({ kind }) => kind === 'stream')); // they never end by themselves
     const grace = this.#clock.setTimer(() => {
       this.#isOutOfGrace = true;
       cancel(this.#calls);
@@ -160,13 +160,13 @@ export class RpcServer {
     this.#hangUp = this.#clock.setTimer(() => this.#server.forceShutdown(), lastWordMs);
   }
 
-  /** A directory may hand its group on to what is made in it. */
+  /** The socket may inherit the group of its directory. */
   async #own(path: string): Promise<void> {
     const [user, group] = [process.geteuid?.(), process.getegid?.()];
     if (user !== undefined && group !== undefined) await chown(path, user, group);
   }
 
-  /** Unless a successor has put its own in place already. */
+  /** Unless a successor has already replaced it. */
   async #removeSocket(): Promise<void> {
     const present = statSync(this.#socketPath, { throwIfNoEntry: false });
     if (present && present.ino === this.#inode) await rm(this.#socketPath, { force: true });
@@ -193,7 +193,7 @@ export class RpcServer {
       const answer: Replies['answer'] = async (request, context) => {
         for await (const message of run(request, context)) {
           context.signal.throwIfAborted();
-          // A caller that does not read makes nobody but itself wait.
+          // A caller that does not read delays only itself.
           if (!call.write(encode(method.output, message))) await once(call, 'drain', { signal: context.signal });
         }
         call.end();
@@ -217,10 +217,10 @@ export class RpcServer {
       await replies.answer(request, { signal, log });
       log.debug({ durationMs: durationMs(), code }, 'answered');
     } catch (caught) {
-      const error = kind === 'stream' && signal.aborted ? signal.reason : caught; // what it waited for only says "aborted"
+      const error = kind === 'stream' && signal.aborted ? signal.reason : caught; // the caught error only says "aborted"
       code = codeOf(error);
       const facts = { durationMs: durationMs(), code };
-      // Somebody else's mistake or misfortune is told in one sentence; our own needs the stack to be found.
+      // A known error is logged as one sentence; a bug needs the stack to be found.
       if (code === 'Internal') log.error({ ...facts, err: error }, messageOf(error));
       else if (kind === 'stream' && code === 'Cancelled') log.debug(facts, messageOf(error));
       else log.warn(facts, messageOf(error));

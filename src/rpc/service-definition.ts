@@ -15,10 +15,10 @@ type MethodsOfKind<S extends DescService, Kind extends DescMethod['methodKind']>
   [K in keyof S['method']]: S['method'][K]['methodKind'] extends Kind ? K : never;
 }[keyof S['method']];
 
-/** The names of a service's methods that take one message and return one. */
+/** The names of the unary methods of a service. */
 export type UnaryMethod<S extends DescService> = MethodsOfKind<S, 'unary'>;
 
-/** The names of those that take one message and return many. */
+/** The names of the server-streaming methods. */
 export type StreamMethod<S extends DescService> = MethodsOfKind<S, 'server_streaming'>;
 
 export type Received<
@@ -27,14 +27,14 @@ export type Received<
   Side extends 'input' | 'output',
 > = MessageShape<S['method'][K][Side]>;
 
-/** Messages are sent as plain objects: a missing field has its default. */
+/** Messages are sent as plain objects: a missing field has its default value. */
 export type Sent<
   S extends DescService,
   K extends keyof S['method'],
   Side extends 'input' | 'output',
 > = MessageInitShape<S['method'][K][Side]>;
 
-/** A message that is encoded once because it is sent again and again. It can only be sent: it has no fields. */
+/** A message that is encoded once because it is sent often. It can only be sent: it has no fields. */
 export function encodedMessage<Desc extends DescMessage>(_schema: Desc, bytes: Uint8Array): MessageInitShape<Desc> {
   return new EncodedMessage(bytes) as object as MessageInitShape<Desc>;
 }
@@ -47,7 +47,7 @@ class EncodedMessage {
   }
 }
 
-/** Any message as a plain object, where its type is known at run time only. */
+/** Any message as a plain object, if its type is known only at run time. */
 export type PlainMessage = Record<string, unknown>;
 
 export function pathOf({ parent, name }: DescMethod): string {

@@ -15,7 +15,7 @@ async function directory(t: TestContext): Promise<string> {
   return path;
 }
 
-test('nobody listens where there is nothing, or what a dead process has left', async (t) => {
+test('nobody listens on a missing socket or on the socket of a dead process', async (t) => {
   const path = join(await directory(t), 'socket');
   assert.equal(await nobodyListens(path), true);
   assert.equal(await whyNoAnswer(path), 'ENOENT');
@@ -25,7 +25,7 @@ test('nobody listens where there is nothing, or what a dead process has left', a
   await untilClosed(path, signal);
 });
 
-test('who waits for a listener is told of its end, or gives up when it is told to', async (t) => {
+test('waiting for a listener ends with the listener or with the signal', async (t) => {
   const path = join(await directory(t), 'socket');
   const server = createServer((connection) => connection.resume());
   server.listen(path);
@@ -40,8 +40,11 @@ test('who waits for a listener is told of its end, or gives up when it is told t
   await assert.rejects(untilClosed(path, AbortSignal.abort(new Error('enough'))), { message: 'enough' });
 });
 
-test('that a socket cannot be reached does not say that nobody listens', async (t) => {
+test('a socket that cannot be reached does not mean that nobody listens', async (t) => {
   const path = join(await directory(t), 'x'.repeat(200));
-  await assert.rejects(nobodyListens(path), { name: 'ListenerUnknown', message: /cannot be told: connect E\w+/ });
+  await assert.rejects(nobodyListens(path), {
+    name: 'ListenerUnknown',
+    message: /cannot determine whether .* serves .*: connect E\w+/,
+  });
   await assert.rejects(untilClosed(path, signal), { name: 'ListenerUnknown' });
 });

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { abortable } from '../base/abortable.ts';
 import { MoorageError } from '../base/errors.ts';
 
-/** Why nobody can be reached on a unix socket (`ENOENT`, `ECONNREFUSED`, `EACCES`…); undefined if somebody answers. */
+/** Why a unix socket does not answer (`ENOENT`, `ECONNREFUSED`, `EACCES`…); undefined if it does. */
 export async function whyNoAnswer(socketPath: string): Promise<string | undefined> {
   const connection = await connectionTo(socketPath);
   if (connection instanceof Error) return connection.code ?? connection.message;
@@ -10,14 +10,14 @@ export async function whyNoAnswer(socketPath: string): Promise<string | undefine
   return undefined;
 }
 
-/** Whether nobody listens there, for sure. */
+/** True only if it is certain that nobody listens there. */
 export async function nobodyListens(socketPath: string): Promise<boolean> {
   const listener = await listenerAt(socketPath);
   listener?.destroy();
   return listener === undefined;
 }
 
-/** Waits until whoever listens there closes the connection, or its process has ended. */
+/** Waits until the listener closes the connection or its process exits. */
 export async function untilClosed(socketPath: string, signal: AbortSignal): Promise<void> {
   const listener = await listenerAt(socketPath);
   if (!listener) return;
@@ -28,20 +28,20 @@ export async function untilClosed(socketPath: string, signal: AbortSignal): Prom
   }
 }
 
-/** That we cannot connect for any other reason does not say that nobody is there. */
+/** Any other reason for a failed connection does not mean that nobody listens. */
 async function listenerAt(socketPath: string): Promise<Socket | undefined> {
   const connection = await connectionTo(socketPath);
   if (!(connection instanceof Error)) return connection;
   if (connection.code === 'ENOENT' || connection.code === 'ECONNREFUSED') return undefined;
-  if (connection.code === 'ECONNRESET') return listenerAt(socketPath); // it was closed while we came
+  if (connection.code === 'ECONNRESET') return listenerAt(socketPath); // it was closed while we connected
   throw new ListenerUnknown(socketPath, connection);
 }
 
-/** Or why there is none. */
+/** The connection, or why there is none. */
 function connectionTo(socketPath: string): Promise<Socket | NodeJS.ErrnoException> {
   return new Promise((resolve) => {
     const connection = connect(socketPath);
-    connection.on('error', resolve); // once it is connected, its end tells the same
+    connection.on('error', resolve); // after connecting, its end reports the same
     connection.once('connect', () => resolve(connection.resume()));
   });
 }
@@ -50,7 +50,7 @@ export class ListenerUnknown extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(socketPath: string, cause: Error) {
-    super(`whether anybody serves ${socketPath} cannot be told: ${cause.message}; see whether its process hangs`, {
+    super(`cannot determine whether a process serves ${socketPath}: ${cause.message}; check whether it hangs`, {
       cause,
     });
   }

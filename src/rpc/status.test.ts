@@ -7,7 +7,7 @@ test("codes have gRPC's numbers", () => {
   assert.equal(codeOfNumber(8), 'ResourceExhausted');
 });
 
-test('a number that we never send is an internal error', () => {
+test('an unknown number is an internal error', () => {
   assert.equal(codeOfNumber(2), 'Internal');
   assert.equal(codeOfNumber(99), 'Internal');
 });

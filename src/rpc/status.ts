@@ -23,15 +23,15 @@ export function numberOf(code: ErrorCode): number {
   return numbers[code];
 }
 
-/** The code behind a number that somebody else has sent. Those that we never send ourselves tell no more than Internal. */
+/** The code for a number from another program. Codes that we never send count as Internal. */
 export function codeOfNumber(number: number | undefined): ErrorCode {
   return codes.get(number ?? 0) ?? 'Internal';
 }
 
-/** Headers have little room, and nobody reads so long a sentence. */
+/** Headers are limited in size. */
 const longestDetails = 4096;
 
-/** A sentence that a header can carry, however it came about: grpc-js throws at half of a character. */
+/** The message in a form that a header can carry: grpc-js throws at an unpaired surrogate. */
 export function detailsOf(message: string): string {
   return message.slice(0, longestDetails).toWellFormed();
 }

@@ -7,7 +7,7 @@ import { serving, startServing } from './testing/serving.ts';
 
 const { signal } = new AbortController();
 
-/** Says SERVING for ever; tells when nobody listens any more. */
+/** Sends SERVING forever; reports when the listener is gone. */
 function endless() {
   const ended = Promise.withResolvers<AbortSignal>();
   const implementation: Implementation<typeof Health> = {
@@ -25,7 +25,7 @@ function endless() {
   return { implementation, ended: ended.promise };
 }
 
-test('a stream brings its messages in order, and its end', async (t) => {
+test('a stream delivers its messages in order, and its end', async (t) => {
   const { watch } = await serving(t, Health, {
     async *watch() {
       yield { status: Status.NOT_SERVING };
@@ -37,7 +37,7 @@ test('a stream brings its messages in order, and its end', async (t) => {
   assert.deepEqual(seen, [Status.NOT_SERVING, Status.SERVING]);
 });
 
-test('an error ends a stream with its code and sentence, after what came before', async (t) => {
+test('an error ends a stream with its code and message, after earlier messages', async (t) => {
   const { watch } = await serving(t, Health, {
     async *watch() {
       yield { status: Status.SERVING };
@@ -49,7 +49,7 @@ test('an error ends a stream with its code and sentence, after what came before'
   await assert.rejects(messages.next(), { code: 'InvalidArgument', message: 'no more; ask for less' });
 });
 
-test('a listener that leaves ends the work for it', async (t) => {
+test('a listener that leaves ends the work for its stream', async (t) => {
   const { implementation, ended } = endless();
   const { watch } = await serving(t, Health, implementation);
   for await (const { status } of watch({}, { signal })) {
@@ -59,7 +59,7 @@ test('a listener that leaves ends the work for it', async (t) => {
   assert.equal((await ended).reason.code, 'Cancelled');
 });
 
-test("a listener's signal ends its stream", async (t) => {
+test('the signal of a listener ends its stream', async (t) => {
   const { implementation, ended } = endless();
   const { watch } = await serving(t, Health, implementation);
   const abort = new AbortController();
@@ -70,7 +70,7 @@ test("a listener's signal ends its stream", async (t) => {
   await ended;
 });
 
-test('a server that stops does not wait for those who listen', async (t) => {
+test('a server that stops does not wait for listeners', async (t) => {
   const { implementation } = endless();
   const { methods, server } = await startServing(t, Health, implementation);
   const messages = methods.watch({}, { signal })[Symbol.asyncIterator]();
@@ -83,7 +83,7 @@ test('a server that stops does not wait for those who listen', async (t) => {
   assert.equal(stopped, undefined);
 });
 
-test('a listener that does not read is not written to for ever', async (t) => {
+test('a listener that does not read is not written to without limit', async (t) => {
   const ended = Promise.withResolvers<number>();
   const { watch } = await serving(t, Health, {
     async *watch() {

@@ -13,13 +13,13 @@ for (const [who, args] of [
   ['kube-scheduler', { Pod: pod, Nodes: { metadata: {}, items: [roomy, full] }, NodeNames: null }],
   ['a client of TopoLVM', { pod, nodes: { items: [roomy, full] } }],
 ] as const) {
-  test(`${who} is told which nodes fit, and gets them back whole`, () => {
+  test(`${who} gets the nodes that fit, complete`, () => {
     const answer = answers['/predicate']?.(args) as { nodes: { items: unknown[] }; failedNodes: unknown };
     assert.deepEqual(answer.nodes.items, [roomy]);
     assert.deepEqual(answer.failedNodes, { full: 'out of VG free space' });
   });
 
-  test(`${who} is told the scores`, () => {
+  test(`${who} gets the scores`, () => {
     assert.deepEqual(answers['/prioritize']?.(args), [
       { host: 'roomy', score: 3 },
       { host: 'full', score: 0 },
@@ -27,14 +27,14 @@ for (const [who, args] of [
   });
 }
 
-test('the status is ok', () => assert.equal(answers['/status']?.(undefined), 'ok'));
+test('/status answers ok', () => assert.equal(answers['/status']?.(undefined), 'ok'));
 
 for (const [what, args] of [
   ['nothing', undefined],
   ['text', 'Pod'],
   ['a pod alone', { Pod: pod }],
   ['nodes by name', { Pod: pod, NodeNames: ['a'] }],
-  ['annotations that are no text', { Pod: { metadata: { annotations: { a: 1 } } }, Nodes: { items: [] } }],
+  ['annotations that are not text', { Pod: { metadata: { annotations: { a: 1 } } }, Nodes: { items: [] } }],
 ] as const) {
   test(`${what} is refused`, () => {
     for (const path of ['/predicate', '/prioritize']) {

@@ -15,7 +15,7 @@ const extenderArgs = v.object({
   nodes: v.looseObject({ items: v.nullish(v.array(annotated), []) }),
 });
 
-/** The scheduler extender's answers, by path, in the form that TopoLVM's gives and kube-scheduler reads. */
+/** The answers of the scheduler extender, by path, in the format of TopoLVM and kube-scheduler. */
 export function extender(divisors: Divisors): Readonly<Record<string, Answer>> {
   return {
     '/predicate': (body) => {
@@ -31,7 +31,7 @@ export function extender(divisors: Divisors): Readonly<Record<string, Answer>> {
   };
 }
 
-/** kube-scheduler writes `Pod` where TopoLVM's own clients write `pod`; Go reads either. */
+/** kube-scheduler writes `Pod`, TopoLVM's own clients write `pod`; Go reads both. */
 function parseArgs(body: unknown): v.InferOutput<typeof extenderArgs> {
   const args = Object.fromEntries(
     Object.entries(Object(body) as object).map(([key, value]) => [key.toLowerCase(), value]),
@@ -45,11 +45,11 @@ function parseArgs(body: unknown): v.InferOutput<typeof extenderArgs> {
 
 export interface Predicate<N extends Annotated> {
   readonly fitting: readonly N[];
-  /** Why the others do not fit, in TopoLVM's words, by name. */
+  /** Why the others do not fit, by name, with TopoLVM's messages. */
   readonly failed: Readonly<Record<string, string>>;
 }
 
-/** The nodes that have room for all that the pod asks for. A pod that asks for nothing fits everywhere. */
+/** The nodes with enough space for all requests of the pod. A pod without requests fits everywhere. */
 export function predicate<N extends Annotated>(pod: Annotated, nodes: readonly N[]): Predicate<N> {
   const requested = requestedBytes(pod);
   const fitting: N[] = [];
@@ -72,7 +72,7 @@ function whyNot(node: Annotated, requested: ReadonlyMap<string, bigint>): string
   return undefined;
 }
 
-/** A Pod or a Node, as far as the extender looks at it. */
+/** The fields of a Pod or a Node that the extender reads. */
 export interface Annotated {
   readonly metadata: {
     readonly name?: string | undefined;
@@ -80,7 +80,7 @@ export interface Annotated {
   };
 }
 
-/** What the pod webhook wrote on a pod, by device class; what is no number was written by somebody else and asks for nothing. */
+/** The requests that the pod webhook wrote on a pod, by device class; values that are not numbers are ignored. */
 export function requestedBytes(pod: Annotated): ReadonlyMap<string, bigint> {
   const requested = new Map<string, bigint>();
   for (const [key, value] of Object.entries(pod.metadata.annotations ?? {})) {
@@ -90,12 +90,12 @@ export function requestedBytes(pod: Annotated): ReadonlyMap<string, bigint> {
   return requested;
 }
 
-/** What a node wrote on itself for a device class; undefined if it wrote nothing. */
+/** The capacity annotation of a node for a device class; undefined if there is none. */
 export function capacityText(node: Annotated, deviceClass: string): string | undefined {
   return node.metadata.annotations?.[`${capacityAnnotationPrefix}${deviceClass}`];
 }
 
-/** One answer of the extender, as kube-scheduler reads it. */
+/** One score, in kube-scheduler's format. */
 export interface HostPriority {
   readonly host: string;
   readonly score: number;
@@ -104,7 +104,7 @@ export interface HostPriority {
 const gibi = 1024n ** 3n;
 const maxScore = 10;
 
-/** Scores each node by the room of its tightest class among those that the pod asks for; more room is better. */
+/** Scores each node by its least free capacity among the requested classes; more is better. */
 export function prioritize(pod: Annotated, nodes: readonly Annotated[], divisors: Divisors): HostPriority[] {
   const classes = [...requestedBytes(pod).keys()];
   if (classes.length === 0) return [];
@@ -119,7 +119,7 @@ function scoreOf(node: Annotated, classes: readonly string[], divisors: Divisors
   return scores.length === 0 ? 0 : Math.min(...scores);
 }
 
-/** The logarithm of the GiB over the divisor, from 1 to 10; 0 only for nothing at all. */
+/** The logarithm of the GiB divided by the divisor, from 1 to 10; 0 only for no capacity at all. */
 function capacityScore(capacity: string, divisor: number): number {
   const bytes = /^\d+$/.test(capacity) ? BigInt(capacity) : 0n;
   if (bytes === 0n) return 0;

@@ -16,7 +16,7 @@ function decide(pod: ReturnType<typeof annotated>, nodes: ReturnType<typeof anno
   return { fitting: fitting.map(({ metadata }) => metadata.name), failed };
 }
 
-test('a node fits if it has room for all classes that the pod asks for', () => {
+test('a node fits if it has enough space in all classes that the pod requests', () => {
   const pod = annotated('pod', { '00default': 5 * gibi, fast: 2 * gibi });
   const nodes = [
     annotated('exact', { '00default': 5 * gibi, fast: 2 * gibi }),
@@ -35,13 +35,13 @@ test('a node fits if it has room for all classes that the pod asks for', () => {
   });
 });
 
-test('a pod that asks for nothing fits everywhere', () => {
+test('a pod without requests fits everywhere', () => {
   const nodes = [annotated('a', {}), annotated('b', { fast: 'odd' })];
   assert.deepEqual(decide(annotated('pod', {}), nodes), { fitting: ['a', 'b'], failed: {} });
   assert.deepEqual(decide(annotated('pod', { fast: 'some' }), nodes), { fitting: ['a', 'b'], failed: {} });
 });
 
-test('even an empty request wants a node with the class', () => {
+test('even a request for zero bytes needs a node with the class', () => {
   const { failed } = decide(annotated('pod', { fast: 0 }), [annotated('a', {}), annotated('b', { fast: 0 })]);
   assert.deepEqual(failed, { a: 'no capacity annotation' });
 });

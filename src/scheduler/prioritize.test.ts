@@ -32,7 +32,7 @@ for (const [capacity, divisor, score] of scores) {
     assert.equal(scoreOf(String(capacity), divisor), score));
 }
 
-test('more room never scores less, and every score is one that kube-scheduler takes', () => {
+test('more free capacity never scores less, and kube-scheduler accepts every score', () => {
   const bytes = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n });
   const divisor = fc.double({ min: 0.001, max: 1e6, noNaN: true });
   fc.assert(
@@ -43,7 +43,7 @@ test('more room never scores less, and every score is one that kube-scheduler ta
   );
 });
 
-test('the tightest class decides, each with its own divisor', () => {
+test('the class with the least free capacity decides, each with its own divisor', () => {
   const { divisors } = parseSchedulerConfig('divisors: { fast: 4 }');
   const both = annotated({ 'capacity.topolvm.io/00default': '1', 'capacity.topolvm.io/fast': '1' });
   const nodes = [
@@ -60,6 +60,6 @@ test('the tightest class decides, each with its own divisor', () => {
   ]);
 });
 
-test('nothing is said about a pod that asks for nothing', () => {
+test('a pod without requests gets no scores', () => {
   assert.deepEqual(prioritize(annotated({}), [annotated({})], parseSchedulerConfig('').divisors), []);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseSchedulerConfig } from './scheduler-config.ts';
 
-test("TopoLVM's file is read as it is", () => {
+test('a configuration file of TopoLVM is read unchanged', () => {
   const { listen, divisors } = parseSchedulerConfig(`
 listen: "localhost:8000"
 default-divisor: 10
@@ -18,7 +18,7 @@ profiling-bind-address: ""
   );
 });
 
-test('an empty file is all defaults', () => {
+test('an empty file means all defaults', () => {
   for (const text of ['', '{}', '# nothing\n', 'divisors:\n']) {
     const { listen, divisors } = parseSchedulerConfig(text);
     assert.deepEqual([listen, divisors.of('constructor')], [':8000', 1], text);

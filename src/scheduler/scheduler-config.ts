@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { type Document, parseDocument } from 'yaml';
 import { MoorageError } from '../base/errors.ts';
 
-/** What the capacity of a class is divided by before its logarithm is the score. */
+/** The divisor of the capacity of a class, before the logarithm is the score. */
 export interface Divisors {
   of(deviceClass: string): number;
 }
@@ -13,12 +13,12 @@ export interface SchedulerConfig {
   readonly divisors: Divisors;
 }
 
-/** The scheduler's file is no configuration; nothing of it is used. */
+/** The scheduler's configuration file is invalid; nothing of it is used. */
 export class InvalidSchedulerConfig extends MoorageError {
   readonly code = 'InvalidArgument';
 
   constructor(mistakes: readonly string[]) {
-    super(`the scheduler's configuration cannot be used: ${mistakes.join('; ')}`);
+    super(`invalid scheduler configuration: ${mistakes.join('; ')}`);
   }
 }
 
@@ -34,7 +34,7 @@ const configSchema = v.nullish(
       listen: v.nullish(v.string('must be text'), ':8000'),
       'default-divisor': v.nullish(divisor, 1),
       divisors: v.nullish(v.record(v.string(), divisor, 'must be a mapping from device class to number'), {}),
-      /** TopoLVM's: where Go's profiler listens. There is none here, and a file that names it is still a good one. */
+      /** The address of Go's profiler in TopoLVM. There is none here, but a file that has it is still valid. */
       'profiling-bind-address': v.nullish(v.string('must be text'), ''),
     },
     (issue) => (issue.expected === 'never' ? 'is unknown; correct or remove it' : 'must be a mapping'),
@@ -42,7 +42,7 @@ const configSchema = v.nullish(
   {},
 );
 
-/** Reads the configuration of TopoLVM's scheduler, as it is. An empty text is all defaults. */
+/** Parses the configuration of TopoLVM's scheduler. An empty text means all defaults. */
 export function parseSchedulerConfig(yaml: string): SchedulerConfig {
   const document: Document = parseDocument(yaml);
   if (document.errors.length > 0) {

@@ -6,7 +6,7 @@ import { JsonServer } from '../http/json-server.ts';
 import { extender } from './extender.ts';
 import { parseSchedulerConfig } from './scheduler-config.ts';
 
-/** kube-scheduler's extender. Keeps nothing: each question brings the nodes it is about. Runs until the signal aborts. */
+/** The scheduler extender. Stateless: each request contains its nodes. Runs until the signal aborts. */
 export async function runScheduler(
   /** Empty for the defaults. */
   { configFile }: { readonly configFile: string },
