@@ -16,7 +16,7 @@ function all(commands: Commands, path: readonly string[]): { path: readonly stri
 
 for (const { path, command } of all(commands, ['moorage'])) {
   if (!command.run) continue;
-  test(`docs/running.md shows the help of ${path.join(' ')} as it is`, () => {
+  test(`docs/running.md shows the current help of ${path.join(' ')}`, () => {
     const section = `### ${path.join(' ')}\n\n\`\`\`text\n`;
     const start = documented.indexOf(section);
     assert.notEqual(start, -1, `there is no section for ${path.join(' ')}`);

@@ -43,30 +43,30 @@ test('help names every command', async () => {
   }
 });
 
-test('a mistake is told in one line, with exit code 2', async () => {
+test('an invalid command line is reported in one line, with exit code 2', async () => {
   assert.deepEqual(await moorage('nod'), {
     code: 2,
     stdout: '',
-    stderr: 'moorage: there is no command "nod"; see moorage --help\n',
+    stderr: 'moorage: unknown command "nod"; see moorage --help\n',
   });
 });
 
-test('help on a command shows each flag with default and environment', async () => {
+test('the help of a command shows each flag with its default and environment variable', async () => {
   const help = await printed('moorage', 'node', '--help');
   assert.match(help, /--csi-socket <text>\n.*default "\/run\/topolvm\/csi-topolvm.sock"/);
   assert.match(help, /--nodename <text>\n.*environment NODE_NAME/);
   assert.match(help, /--metrics-addr, .*\n.*default ":8080"/);
 });
 
-test("TopoLVM's names are understood, as a word and as the program's name", async () => {
+test("TopoLVM's names work as a command and as the program's name", async () => {
   const help = await printed('moorage', 'node', '--help');
   assert.equal(await printed('moorage', 'topolvm-node', '--help'), help);
   assert.equal(await printed('topolvm-node', '--help'), help);
 });
 
-test('the version is told', async () => assert.equal(await printed('moorage', '--version'), '1.2.3'));
+test('--version prints the version', async () => assert.equal(await printed('moorage', '--version'), '1.2.3'));
 
-test('a command says what it lacks', async () => {
+test('a command reports a missing flag', async () => {
   await assert.rejects(printed('moorage', 'node'), { message: '--nodename is required; pass it or set NODE_NAME' });
   await assert.rejects(printed('moorage', 'controller'), { message: /pass --kubeconfig$/ });
 });

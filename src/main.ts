@@ -1,4 +1,4 @@
-/** The process: only here are the command line and the environment read, and signals heard. */
+/** The process: only this file reads the command line and the environment, and handles signals. */
 import { basename } from 'node:path';
 import manifest from '../package.json' with { type: 'json' };
 import { messageOf } from './base/errors.ts';
@@ -19,7 +19,7 @@ try {
     screen: { isTerminal: process.stderr.isTTY, write: (text) => process.stderr.write(text) },
   });
 } catch (error) {
-  // Told to stop while it was still starting: whatever that interrupted is no failure, unless it says so itself.
+  // Stopped during the start: an error that this caused is not a failure, unless it is an interruption.
   if (!stop.signal.aborted || error instanceof Interrupted) {
     process.stderr.write(`moorage: ${messageOf(error)}\n`);
     process.exitCode = exitCodeOf(error);

@@ -1,19 +1,19 @@
 import { InvalidInput } from '../base/errors.ts';
 import { asksForHelp, describeFlags, type Flags } from '../base/flags.ts';
 
-/** What a command is given by the world. */
+/** What a command gets from its environment. */
 export interface Surroundings {
   readonly env: NodeJS.ProcessEnv;
   readonly version: string;
-  /** Aborts when the process is told to stop. */
+  /** Aborts when the process must stop. */
   readonly signal: AbortSignal;
   /** The result, on standard output. */
   readonly print: (text: string) => void;
-  /** Everything else that a person may want to read. */
+  /** Everything else for the user, on standard error. */
   readonly screen: Screen;
 }
 
-/** Standard error: a terminal, where a line can be written over, or a file. */
+/** Standard error: a terminal, where a line can be overwritten, or a file. */
 export interface Screen {
   readonly isTerminal: boolean;
   write(text: string): void;
@@ -21,19 +21,19 @@ export interface Screen {
 
 export interface Command {
   readonly summary: string;
-  /** What TopoLVM calls it. */
+  /** TopoLVM's name for the command. */
   readonly alias?: string;
-  /** The words that it takes besides flags, in order. */
+  /** The positional arguments, in order. */
   readonly words?: readonly string[];
   readonly flags?: Flags;
   readonly run?: (args: readonly string[], surroundings: Surroundings) => Promise<void>;
-  /** Commands of its own: `moorage volume ls`. */
+  /** Subcommands: `moorage volume ls`. */
   readonly commands?: Commands;
 }
 
 export type Commands = Readonly<Record<string, Command>>;
 
-/** `calledAs` is the name of the program file: a link named as TopoLVM's programs needs no further word. */
+/** `calledAs` is the name of the program file: a link with the name of a TopoLVM program selects its command. */
 export async function runCommand(
   commands: Commands,
   calledAs: string,
@@ -55,7 +55,7 @@ async function descend(
   const next = word === undefined ? undefined : find(command.commands ?? {}, word);
   if (next) return descend(next.command, [...path, next.name], rest, surroundings);
   const isLost = !command.run && word !== undefined && !word.startsWith('-');
-  if (isLost) throw new InvalidInput(`there is no command ${JSON.stringify(word)}; see ${path.join(' ')} --help`);
+  if (isLost) throw new InvalidInput(`unknown command ${JSON.stringify(word)}; see ${path.join(' ')} --help`);
   if (!command.run || asksForHelp(args)) return surroundings.print(helpOn(command, path));
   await command.run(args, surroundings);
 }

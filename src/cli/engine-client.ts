@@ -31,7 +31,7 @@ export class EngineClient implements Disposable {
   readonly engine: Methods<typeof EngineService>;
   readonly health: Methods<typeof Health>;
 
-  /** Finds out first whether anybody is there: gRPC would only say that it could not connect. */
+  /** Checks first whether the socket answers: gRPC would only report that it could not connect. */
   static async connect(socketPath: string): Promise<EngineClient> {
     const obstacle = await whyNoAnswer(socketPath);
     if (obstacle) throw new EngineUnreachable(explain(obstacle, socketPath));
@@ -53,7 +53,7 @@ export class EngineClient implements Disposable {
   }
 }
 
-/** gRPC takes a moment to load: only a command that calls the engine waits for it. */
+/** gRPC takes a moment to load, so only commands that call the engine load it. */
 async function loadServices() {
   return {
     ...(await import('../rpc/client.ts')),

@@ -16,7 +16,7 @@ async function start(t: TestContext) {
   const { socketPath, pools } = await servingEngine(t, [ssd, hdd]);
   const abort = new AbortController();
   let screen = '';
-  /** What the command prints; throws what it fails with. */
+  /** The output of the command; throws its error. */
   const moorage = async (...words: string[]) => {
     let printed = '';
     await runCommand(commands, 'moorage', [...words, '--socket', socketPath], {
@@ -38,7 +38,7 @@ async function start(t: TestContext) {
   return { ssd, hdd, pools, moorage, abort, screen: () => screen, socketPath };
 }
 
-test('a volume is made, listed, grown, copied and removed', async (t) => {
+test('a volume is created, listed, grown, copied and removed', async (t) => {
   const { moorage } = await start(t);
   assert.equal(await moorage('volume', 'ls'), 'There are no volumes.\n');
   await moorage('volume', 'create', 'data', '10Gi');
@@ -85,7 +85,7 @@ test('programs get JSON, with sizes in bytes', async (t) => {
   });
 });
 
-test('pools show their room', async (t) => {
+test('pools show their free space', async (t) => {
   const { moorage, hdd } = await start(t);
   const thin = { dataPercent: 12.5, metadataPercent: 3, sizeBytes: gibibyte, overprovisionBytes: 5n * gibibyte };
   hdd.capacity = () => ({ sizeBytes: gibibyte, freeBytes: 5n * gibibyte, thin });
@@ -100,7 +100,7 @@ test('pools show their room', async (t) => {
   );
 });
 
-test('a class that waits for its disks says why', async (t) => {
+test('a class that waits for its disks shows the reason', async (t) => {
   const { moorage, pools } = await start(t);
   pools.become({ pools: [], defaultClass: 'ssd', unavailable: new Map([['ssd', new Error('no volume group vg0')]]) });
   assert.match(await moorage('pool', 'ls'), /^ssd +- .*\n\nssd cannot be served now: no volume group vg0$/m);
@@ -110,20 +110,22 @@ test('a class that waits for its disks says why', async (t) => {
 test('a volume of a claim is not removed by mistake', async (t) => {
   const { moorage, ssd } = await start(t);
   await moorage('volume', 'create', 'data', '1Gi', '--tags', 'moorage.dev/claim=db/x');
-  await assert.rejects(moorage('volume', 'rm', 'data'), { message: /belongs to the claim db\/x; delete that instead/ });
+  await assert.rejects(moorage('volume', 'rm', 'data'), {
+    message: /belongs to claim db\/x; delete the claim instead/,
+  });
   assert.equal(ssd.list().length, 1);
   await moorage('volume', 'rm', 'data', '--force');
   assert.equal(ssd.list().length, 0);
 });
 
-test('of several volumes none is removed if one is misspelt', async (t) => {
+test('no volume is removed if one of the names is wrong', async (t) => {
   const { moorage, ssd } = await start(t);
   await moorage('volume', 'create', 'data', '1Gi');
   await assert.rejects(moorage('volume', 'rm', 'data', 'dada'), { message: /no volume dada .* see moorage volume ls/ });
   assert.equal(ssd.list().length, 1);
 });
 
-/** A pool whose removals take until they are told to end. */
+/** A pool whose removals take until the test ends them. */
 function erasing(pool: InMemoryPool) {
   const begun = Promise.withResolvers<void>();
   const done = Promise.withResolvers<void>();
@@ -143,7 +145,7 @@ function erasing(pool: InMemoryPool) {
   return { begun: begun.promise, end: () => done.resolve() };
 }
 
-test('a removal that erases shows how far it is, and ends when all is gone', async (t) => {
+test('a removal that erases shows its progress and ends when the volume is gone', async (t) => {
   const { moorage, ssd, screen } = await start(t);
   await moorage('volume', 'create', 'data', '1Gi');
   const { begun, end } = erasing(ssd);
@@ -156,7 +158,7 @@ test('a removal that erases shows how far it is, and ends when all is gone', asy
   assert.equal(screen(), 'erasing data: 25% of 4 GiB\n');
 });
 
-test('who stops waiting for an erasure is told that it goes on', async (t) => {
+test('a user who interrupts an erasure learns that it continues', async (t) => {
   const { moorage, ssd, abort } = await start(t);
   await moorage('volume', 'create', 'data', '1Gi');
   const { begun } = erasing(ssd);
@@ -164,11 +166,11 @@ test('who stops waiting for an erasure is told that it goes on', async (t) => {
   await begun;
   abort.abort();
   const error = await removal.catch((error: unknown) => error);
-  assert.match(String(error), /an erasure that has begun goes on/);
+  assert.match(String(error), /an erasure that has started continues/);
   assert.equal(exitCodeOf(error), 130);
 });
 
-test('exit codes tell a wrong command line from a refusal from a missing engine', async (t) => {
+test('exit codes differ for an invalid command line, a refusal and a missing engine', async (t) => {
   const { moorage, socketPath } = await start(t);
   const codeOf = (...words: string[]) => moorage(...words).then(() => 0, exitCodeOf);
   assert.equal(await codeOf('volume', 'create', 'data'), 2);

@@ -1,16 +1,16 @@
 import { InvalidInput, MoorageError } from '../base/errors.ts';
 
-/** Nobody answers where the engine should be. */
+/** No engine answers. */
 export class EngineUnreachable extends MoorageError {
   readonly code = 'Unavailable';
 }
 
-/** The person at the keyboard has left; what was begun may go on. */
+/** The user interrupted the command; work in progress may continue. */
 export class Interrupted extends MoorageError {
   readonly code = 'Cancelled';
 }
 
-/** 1: it was tried and refused, or failed. 2: the command line is wrong. 3: there is no engine. 130: interrupted. */
+/** 1: refused or failed. 2: invalid command line. 3: no engine. 130: interrupted. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof InvalidInput) return 2;
   if (error instanceof EngineUnreachable) return 3;

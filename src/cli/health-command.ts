@@ -5,7 +5,7 @@ import { parseStorageConfig } from '../engine/config/device-classes-yaml.ts';
 import type { Command } from './command.ts';
 import { EngineClient } from './engine-client.ts';
 
-/** The engine gives up on LVM after 10 s, and then says so. */
+/** The engine gives up on LVM after 10 s, and then reports that. */
 const timeoutMs = 15_000;
 
 export const configFlag = flag({

@@ -19,13 +19,13 @@ function show(isTerminal: boolean, steps: readonly bigint[]): string {
   return written;
 }
 
-test('on a terminal, one line is written over and cleared in the end', () => {
+test('a terminal shows one line that is overwritten and finally cleared', () => {
   const empty = `erasing data ${'░'.repeat(30)} 0% of 1 GiB`;
   const half = `erasing data ${'█'.repeat(15)}${'░'.repeat(15)} 50% of 1 GiB`;
   assert.equal(show(true, [0n, 50n]), `\r\x1b[K${empty}\r\x1b[K${half}\r\x1b[K`);
 });
 
-test('in a file, a line a tenth is enough', () => {
+test('a file gets one line per tenth', () => {
   assert.equal(
     show(false, [0n, 5n, 25n, 25n, 100n]),
     ['0%', '25%', '100%'].map((percent) => `erasing data: ${percent} of 1 GiB\n`).join(''),

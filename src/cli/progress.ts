@@ -2,10 +2,10 @@ import { formatBytes } from '../base/quantity.ts';
 import type { Screen } from './command.ts';
 
 const barCells = 30n;
-/** A file gets a line each tenth, not each half second. */
+/** A file gets a line per tenth, not per half second. */
 const tenth = 10n;
 
-/** How far long work has come: one line that is written over on a terminal, one line a tenth elsewhere. */
+/** Shows the progress of long work: one line that is overwritten on a terminal, one line per tenth elsewhere. */
 export class Progress implements Disposable {
   readonly #screen: Screen;
   readonly #title: string;
@@ -34,7 +34,7 @@ export class Progress implements Disposable {
     this.#screen.write(`${text}\n`);
   }
 
-  /** Leaves the terminal's line to whoever writes next. */
+  /** Clears the line on a terminal. */
   [Symbol.dispose](): void {
     if (this.#screen.isTerminal && this.#told >= 0n) this.#screen.write('\r\x1b[K');
   }

@@ -5,7 +5,7 @@ import { Interrupted } from './exit-code.ts';
 import { Progress } from './progress.ts';
 import { classHolding, findVolume } from './volumes.ts';
 
-/** No longer than the engine works on one call; what takes longer goes on, and is asked for again. */
+/** At most as long as the engine works on one call; longer work continues, and the call is repeated. */
 const callTimeoutMs = 5 * 60_000;
 
 interface Named {
@@ -13,7 +13,7 @@ interface Named {
   readonly deviceClass: string;
 }
 
-/** Until all are gone, however long their erasure takes. None is touched if one of the names is wrong. */
+/** Waits until all are gone, however long their erasure takes. None is removed if one of the names is wrong. */
 export async function removeVolumes(
   engine: EngineClient,
   names: readonly string[],
@@ -45,14 +45,14 @@ async function removeWithProgress(engine: EngineClient, volume: Named, surroundi
     while (!isRemoved) isRemoved = await remove(engine, volume, signal);
   } catch (error) {
     if (!signal.aborted) throw error;
-    throw new Interrupted(`stopped waiting for the removal of ${volume.name}; an erasure that has begun goes on`);
+    throw new Interrupted(`stopped waiting for the removal of ${volume.name}; an erasure that has started continues`);
   } finally {
     removed.abort();
     await watching;
   }
 }
 
-/** False if it takes longer than one call: it goes on meanwhile. */
+/** False if it takes longer than one call; it continues meanwhile. */
 async function remove(engine: EngineClient, volume: Named, signal: AbortSignal): Promise<boolean> {
   try {
     await engine.volumes.removeLV(volume, { timeoutMs: callTimeoutMs, signal });
@@ -63,7 +63,7 @@ async function remove(engine: EngineClient, volume: Named, signal: AbortSignal):
   }
 }
 
-/** Only for the eyes: that it cannot be watched must not keep the volume from being removed. */
+/** For display only: a failure here must not stop the removal. */
 async function showErasure(
   engine: EngineClient,
   volume: Named,
@@ -83,8 +83,6 @@ export class BelongsToClaim extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(name: string, claim: string) {
-    super(
-      `volume ${name} belongs to the claim ${claim}; delete that instead, or pass --force if its cluster no longer exists`,
-    );
+    super(`volume ${name} belongs to claim ${claim}; delete the claim instead, or pass --force if its cluster is gone`);
   }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { table } from './table.ts';
 
-test('columns are aligned, and one that says nothing is left out', () => {
+test('columns are aligned, and empty ones are omitted', () => {
   const rows = [
     ['data', '10 GiB', ''],
     ['longer-name', '5 MiB', ''],

@@ -1,4 +1,4 @@
-/** Columns as wide as their widest cell, two blanks apart. A column in which no row has anything is left out. */
+/** Columns as wide as their widest cell, two spaces apart. Empty columns are omitted. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const used = header.map((_, column) => rows.some((row) => row[column] !== ''));
   const lines = [header, ...rows].map((cells) => cells.filter((_, column) => used[column]));

@@ -13,11 +13,11 @@ function volume(name: string, claim?: string): StoredLogicalVolume {
 
 const having = (...items: StoredLogicalVolume[]) => ({ list: async () => ({ items }) });
 
-test('where no volume is left, nothing is in the way', async () => {
+test('the check passes if there are no volumes', async () => {
   await checkUninstall(having());
 });
 
-test('a volume that is left is named with its claim, and the way out is told', async () => {
+test('a remaining volume is named with its claim and a remedy', async () => {
   await assert.rejects(checkUninstall(having(volume('pvc-1', 'default/data'), volume('pvc-2'))), (error) => {
     assert.ok(error instanceof VolumesLeft);
     assert.match(error.message, /pvc-1 on node-a \(claim default\/data\), pvc-2 on node-a;/);
@@ -26,7 +26,7 @@ test('a volume that is left is named with its claim, and the way out is told', a
   });
 });
 
-test('of many volumes a few are named', async () => {
+test('only a few of many volumes are named', async () => {
   const many = Array.from({ length: 12 }, (_, index) => volume(`pvc-${index}`));
   await assert.rejects(checkUninstall(having(...many)), /pvc-4 on node-a and 7 more;/);
 });

@@ -2,7 +2,7 @@ import { logicalVolumes, type StoredLogicalVolume } from '../api/logical-volume.
 import { claimName } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
 
-/** What it asks of the API server. */
+/** The client methods that the check uses. */
 interface Volumes {
   list(resource: typeof logicalVolumes): Promise<{ readonly items: readonly StoredLogicalVolume[] }>;
 }

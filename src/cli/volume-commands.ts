@@ -8,7 +8,7 @@ import { removeVolumes } from './remove-volume.ts';
 import { table } from './table.ts';
 import { classHolding, findVolume, listVolumes, NoSuchVolume, type ShownVolume, showVolume } from './volumes.ts';
 
-/** As long as the engine itself works on a call. */
+/** As long as the engine works on a call. */
 const timeoutMs = 5 * 60_000;
 
 const deviceClass = flag({

@@ -10,7 +10,7 @@ export interface ShownVolume {
   readonly sizeBytes: number;
   readonly device: string;
   readonly access: 'ro' | 'rw';
-  /** What it is a snapshot of. */
+  /** The source, if it is a snapshot. */
   readonly origin?: string;
   /** The claim in Kubernetes that it belongs to. */
   readonly claim?: string;
@@ -26,7 +26,7 @@ export class NoSuchVolume extends MoorageError {
   }
 }
 
-/** Answers come from the engine's memory. */
+/** The engine answers these from memory. */
 const timeoutMs = 30_000;
 
 export function showVolume(volume: LogicalVolume, deviceClass: string): ShownVolume {
@@ -44,7 +44,7 @@ export function showVolume(volume: LogicalVolume, deviceClass: string): ShownVol
   };
 }
 
-/** The volumes of one class, or of all that can serve now. */
+/** The volumes of one class, or of all classes that can be served now. */
 export async function listVolumes(
   engine: EngineClient,
   deviceClass: string,
@@ -60,7 +60,7 @@ export async function listVolumes(
   return lists.flat();
 }
 
-/** The class that a volume is in; a volume that is being erased counts, so that one can join its removal. */
+/** The class of a volume; includes volumes that are being erased, so that their removal can be resumed. */
 export async function classHolding(engine: EngineClient, name: string, signal: AbortSignal): Promise<string> {
   const { pools } = await engine.engine.listPools({}, { timeoutMs, signal });
   const erasing = pools.find(({ erasures }) => erasures.some((erasure) => erasure.name === name));
@@ -70,7 +70,7 @@ export async function classHolding(engine: EngineClient, name: string, signal: A
   return found.deviceClass;
 }
 
-/** The volume itself, if it is still listed. */
+/** The volume, if it is still listed. */
 export async function findVolume(
   engine: EngineClient,
   deviceClass: string,

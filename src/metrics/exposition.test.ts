@@ -4,7 +4,7 @@ import { exposition } from './exposition.ts';
 import { callLatency } from './latency.ts';
 import { counter, gauge } from './metric.ts';
 
-test('a gauge and a counter, with all that has to be escaped', async () => {
+test('gauges and counters are escaped', async () => {
   const room = gauge({
     name: 'room_bytes',
     help: 'A "room"\nof C:\\.',
@@ -29,9 +29,9 @@ calls_total 3
   );
 });
 
-test('what took how long is a histogram; one that nobody has seen yet has no lines', async () => {
+test('durations are a histogram, which has no lines before the first observation', async () => {
   const { metric, observe } = callLatency();
-  const heading = `# HELP moorage_call_seconds How long gRPC calls took, by service, method and code.
+  const heading = `# HELP moorage_call_seconds Duration of gRPC calls, by service, method and code.
 # TYPE moorage_call_seconds histogram
 `;
   assert.equal(await exposition([metric]), heading);
@@ -44,7 +44,7 @@ test('what took how long is a histogram; one that nobody has seen yet has no lin
   assert.equal(await exposition([metric]), heading + below + above + ends);
 });
 
-test('a value that is not known is not shown, and one that is gone is not shown any more', async () => {
+test('an unknown value is not shown, nor is one that is gone', async () => {
   let samples = [{ labels: { disk: 'a' }, value: 1 }];
   const byDisk = gauge({ name: 'by_disk', help: 'One each.', labelNames: ['disk'], read: () => samples });
   const unknown = gauge({ name: 'unknown', help: 'Nobody knows.', read: () => [] });
@@ -54,7 +54,7 @@ test('a value that is not known is not shown, and one that is gone is not shown 
   assert.deepEqual(await values(), ['by_disk{disk="b"} 2']);
 });
 
-test('who asks at the same time gets the same', async () => {
+test('concurrent scrapes get the same metrics', async () => {
   const calls = counter({ name: 'calls_total', help: 'All.', read: async () => [{ value: 3 }] });
   const texts = await Promise.all([exposition([calls]), exposition([calls]), exposition([calls])]);
   for (const text of texts) assert.match(text, /^calls_total 3$/m);

@@ -4,14 +4,14 @@ import type { DoneOperation } from '../engine/observed-pool.ts';
 import type { AnsweredCall } from '../rpc/server.ts';
 import type { Metric } from './metric.ts';
 
-/** Few, as each costs a number a label: what comes from memory, one LVM command, a mkfs, an erasure. */
+/** Few, as each costs one number per label set: an answer from memory, one LVM command, a mkfs, an erasure. */
 const buckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
 
-/** How long calls took, and how they ended. */
+/** Durations of gRPC calls, by code. */
 export function callLatency(): { readonly metric: Metric; readonly observe: (call: AnsweredCall) => void } {
   const metric = new Histogram({
     name: metrics.callSeconds,
-    help: 'How long gRPC calls took, by service, method and code.',
+    help: 'Duration of gRPC calls, by service, method and code.',
     labelNames: ['service', 'method', 'code'],
     buckets,
     registers: [],
@@ -22,11 +22,11 @@ export function callLatency(): { readonly metric: Metric; readonly observe: (cal
   };
 }
 
-/** How long the storage engine took for each change, waiting for others included. */
+/** Durations of the storage engine's changes, including the time they wait for others. */
 export function operationLatency(): { readonly metric: Metric; readonly observe: (done: DoneOperation) => void } {
   const metric = new Histogram({
     name: metrics.poolOperationSeconds,
-    help: 'How long changes of a pool took, by device class, operation and code.',
+    help: 'Duration of changes of a pool, by device class, operation and code.',
     labelNames: ['device_class', 'operation', 'code'],
     buckets,
     registers: [],

@@ -4,7 +4,7 @@ import { newLvmFigures } from '../engine/lvm/lvm-figures.ts';
 import { exposition } from './exposition.ts';
 import { lvmMetrics } from './lvm-metrics.ts';
 
-test('LVM commands are counted by the way they went, and lost shells', async () => {
+test('LVM commands are counted by how they were run, and lost shells too', async () => {
   const figures = newLvmFigures();
   const shown = lvmMetrics(() => figures);
   figures.commands.shell += 5;

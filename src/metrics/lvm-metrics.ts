@@ -2,12 +2,12 @@ import { metrics } from '../api/names.ts';
 import type { LvmFigures } from '../engine/lvm/lvm-figures.ts';
 import { counter, type Metric } from './metric.ts';
 
-/** What LVM had to do, and how well: a node whose commands do not go through a shell is slow, and should be looked at. */
+/** How LVM commands run: a node whose commands do not go through a shell is slow and needs attention. */
 export function lvmMetrics(figures: () => LvmFigures): readonly Metric[] {
   return [
     counter({
       name: metrics.lvmCommands,
-      help: 'LVM commands by the way they went: shell, or exec, which costs a process each.',
+      help: 'LVM commands by how they were run: shell, or exec, which starts a process for each.',
       labelNames: ['way'],
       read: () => Object.entries(figures().commands).map(([way, value]) => ({ labels: { way }, value })),
     }),
@@ -18,7 +18,7 @@ export function lvmMetrics(figures: () => LvmFigures): readonly Metric[] {
     }),
     counter({
       name: metrics.lvmShellFailures,
-      help: 'Times that no LVM shell could be started.',
+      help: 'Failed attempts to start an LVM shell.',
       read: () => [{ value: figures().shellFailures }],
     }),
   ];

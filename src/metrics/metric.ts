@@ -2,18 +2,18 @@ import { Counter, Gauge } from 'prom-client';
 
 export type { Metric } from 'prom-client';
 
-/** One value of a metric. No two of a metric have the same labels. */
+/** One value of a metric. Each value of a metric has different labels. */
 export interface Sample<Label extends string = string> {
   readonly labels?: Readonly<Record<Label, string>>;
   readonly value: number;
 }
 
-/** A metric that is read when somebody asks. Its name is for ever: people have dashboards and alerts on it. */
+/** A metric that is read at a scrape. Its name must never change: dashboards and alerts use it. */
 interface Declaration<Label extends string> {
   readonly name: string;
   readonly help: string;
   readonly labelNames?: readonly Label[];
-  /** The values of this moment. */
+  /** The current values. */
   readonly read: () => readonly Sample<Label>[] | Promise<readonly Sample<Label>[]>;
 }
 
@@ -24,7 +24,7 @@ export function gauge<Label extends string = never>({ read, ...declared }: Decla
     async collect() {
       const samples = await read();
       this.reset();
-      if (!declared.labelNames) this.remove(); // the 0 that a metric without labels begins with
+      if (!declared.labelNames) this.remove(); // the initial 0 of a metric without labels
       for (const { labels, value } of samples) this.set({ ...labels }, value);
     },
   });

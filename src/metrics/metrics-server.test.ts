@@ -10,7 +10,7 @@ import type { Decision } from '../kube/token-reviews.ts';
 import { gauge } from './metric.ts';
 import { MetricsServer } from './metrics-server.ts';
 
-test('figures and health are there to be asked for', async (t) => {
+test('the server serves metrics and health', async (t) => {
   const answer = gauge({ name: 'answer', help: 'All of it.', read: () => [{ value: 42 }] });
   const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [answer], log: silentLog });
   const { port } = await server.listen();
@@ -26,7 +26,7 @@ test('figures and health are there to be asked for', async (t) => {
   assert.equal((await get('/'))[0], 404);
 });
 
-test('a process that is not ready says why, and is healthy all the same', async (t) => {
+test('a process that is not ready gives the reason, and is still healthy', async (t) => {
   let reason: string | undefined = 'not trusted yet';
   const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [], unready: () => reason, log: silentLog });
   const { port } = await server.listen();
@@ -41,7 +41,7 @@ test('a process that is not ready says why, and is healthy all the same', async 
   assert.deepEqual(await get('/readyz'), [200, 'ok\n']);
 });
 
-test('a process of which a part does not move any more is not healthy', async (t) => {
+test('a process with a stuck part is not healthy', async (t) => {
   const stuck = () => 'queue volumes: pvc-1 has made no progress for 16 min';
   const server = new MetricsServer({ address: '127.0.0.1:0', metrics: [], stuck, log: silentLog });
   const { port } = await server.listen();
@@ -50,7 +50,7 @@ test('a process of which a part does not move any more is not healthy', async (t
   assert.deepEqual([response.status, await response.text()], [503, `${stuck()}\n`]);
 });
 
-test('secured metrics are encrypted and for those who may read them; probes need no token', async (t) => {
+test('secured metrics are encrypted and need a permitted token; probes need no token', async (t) => {
   const certificate = await selfSigned({
     commonName: 'a',
     dnsName: 'localhost',
@@ -86,7 +86,7 @@ test('secured metrics are encrypted and for those who may read them; probes need
   await assert.rejects(fetch(`http://127.0.0.1:${port}/healthz`));
 });
 
-test('a figure that cannot be read fails the scrape, and nothing else', async (t) => {
+test('a metric that cannot be read fails only the scrape', async (t) => {
   const complaints: string[] = [];
   const log = createLog('test', 'error', (line) => complaints.push(JSON.parse(line).msg));
   const broken = gauge({ name: 'broken', help: 'x', read: () => Promise.reject(new Error('no disk')) });
@@ -98,7 +98,7 @@ test('a figure that cannot be read fails the scrape, and nothing else', async (t
   assert.deepEqual(complaints, ['no disk']);
 });
 
-test('an address that is taken fails the start', async (t) => {
+test('an address that is in use fails the start', async (t) => {
   const first = new MetricsServer({ address: '127.0.0.1:0', metrics: [], log: silentLog });
   const { port } = await first.listen();
   t.after(() => first.stop());

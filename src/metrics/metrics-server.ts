@@ -13,11 +13,11 @@ interface Collaborators {
   /** `host:port`; without a host, on every address. */
   readonly address: string;
   readonly metrics: readonly Metric[];
-  /** Why others should not call this process now; undefined if they may. */
+  /** Why this process must not be called now; undefined if it can be. */
   readonly unready?: () => string | undefined;
-  /** What in this process does not move any more, and would after a restart; undefined if all does. */
+  /** What is stuck in this process, and would not be after a restart; undefined if nothing is. */
   readonly stuck?: () => string | undefined;
-  /** Without it, everybody may read metrics, and nothing is encrypted. */
+  /** Without it, everyone may read metrics, and nothing is encrypted. */
   readonly secured?: Secured | undefined;
   readonly log: Log;
 }
@@ -56,11 +56,11 @@ export class MetricsServer {
         const text = await exposition(metrics);
         response.setHeader('content-type', contentType).end(text);
       } else if (request.url === '/healthz') {
-        answer(response, stuck?.()); // that it comes at all is most of the answer: a process that hangs gives none
+        answer(response, stuck?.()); // a process that hangs gives no answer at all
       } else if (request.url === '/readyz') {
         answer(response, unready?.());
       } else {
-        response.writeHead(404).end('try /metrics, /healthz or /readyz\n');
+        response.writeHead(404).end('not found; use /metrics, /healthz or /readyz\n');
       }
     } catch (error) {
       log.error({ err: error }, messageOf(error));
@@ -68,7 +68,7 @@ export class MetricsServer {
     }
   }
 
-  /** Answers those who may not. */
+  /** Sends the error to clients without permission. */
   async #admit({ headers }: IncomingMessage, response: ServerResponse): Promise<boolean> {
     const { secured } = this.#collaborators;
     if (!secured) return true;
@@ -87,10 +87,10 @@ function answer(response: ServerResponse, reason: string | undefined): void {
 }
 
 const refusals = {
-  unauthenticated: { status: 401, reason: 'no token that the API server knows; send Authorization: Bearer <token>' },
+  unauthenticated: { status: 401, reason: 'missing or unknown token; send Authorization: Bearer <token>' },
   forbidden: {
     status: 403,
-    reason: 'not allowed; give the owner of the token the right to get the nonResourceURL /metrics',
+    reason: 'not allowed; grant the owner of the token the verb get on the nonResourceURL /metrics',
   },
-  busy: { status: 503, reason: 'too many tokens to review at once; try again' },
+  busy: { status: 503, reason: 'too many token reviews at once; retry' },
 } as const;

@@ -12,7 +12,7 @@ async function lines(...figures: readonly Metric[]): Promise<readonly string[]> 
   return (await exposition(figures)).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
 }
 
-test('calls are counted by how long they took and how they ended', async () => {
+test('calls are counted by duration and code', async () => {
   const calls = callLatency();
   const call = { service: 'csi.v1.Node', method: 'NodePublishVolume', code: 'OK', durationMs: 60 } as const;
   calls.observe(call);
@@ -26,14 +26,14 @@ test('calls are counted by how long they took and how they ended', async () => {
   assert.ok(shown.includes(`moorage_call_seconds_count{${labels.replace('OK', 'NotFound')}} 1`));
 });
 
-test("the engine's changes are counted by class", async () => {
+test('changes of the engine are counted by class', async () => {
   const operations = operationLatency();
   operations.observe({ deviceClass: 'ssd', operation: 'create', code: 'ResourceExhausted', durationMs: 3 });
   const labels = 'device_class="ssd",operation="create",code="ResourceExhausted"';
   assert.ok((await lines(operations.metric)).includes(`moorage_pool_operation_seconds_sum{${labels}} 0.003`));
 });
 
-test('a queue shows what waits, runs and fails', async () => {
+test('a queue shows how many keys wait, run and fail', async () => {
   const queue = { depth: { waiting: 3, running: 2, failing: 1 } };
   assert.deepEqual(await lines(queueMetric({ volumes: queue })), [
     'moorage_queue_keys{queue="volumes",state="waiting"} 3',
@@ -42,7 +42,7 @@ test('a queue shows what waits, runs and fails', async () => {
   ]);
 });
 
-test('a watch shows whether it can be trusted; one that has heard nothing yet has no age', async () => {
+test('a watch shows its state, and has no age before the first event', async () => {
   const healthy = { synced: true, size: 7, lastEventAtMs: 1_000, reconnects: 2, relists: 1 };
   const fresh = { synced: false, size: 0, lastEventAtMs: undefined, reconnects: 0, relists: 0 };
   assert.deepEqual(await lines(...watchMetrics({ healthy, fresh }, new ManualClock(61_000))), [
@@ -58,7 +58,7 @@ test('a watch shows whether it can be trusted; one that has heard nothing yet ha
   ]);
 });
 
-test('the process tells its memory, its time and its age', async () => {
+test('the process reports its memory, CPU time and start time', async () => {
   const names = (await lines(...processMetrics())).map((line) => line.split(' ')[0]);
   const wanted = ['process_resident_memory_bytes', 'process_cpu_seconds_total', 'process_start_time_seconds'];
   assert.deepEqual(names, wanted);

@@ -1,6 +1,6 @@
 import { counter, gauge, type Metric } from './metric.ts';
 
-/** What the process itself takes, under the names that every Prometheus client uses. */
+/** Resource usage of the process, under the standard names of Prometheus clients. */
 export function processMetrics(): readonly Metric[] {
   return [
     gauge({

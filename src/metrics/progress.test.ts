@@ -5,7 +5,7 @@ import { blindIn, stuckIn } from './progress.ts';
 
 const minuteMs = 60_000;
 
-test('a queue is stuck if one of its keys has held its place for longer than any deadline', () => {
+test('a queue is stuck if one of its keys has run longer than any deadline', () => {
   const queue = (forMs: number) => ({ slowest: { key: 'pvc-1', forMs } });
   assert.deepEqual(stuckIn({ volumes: queue(10 * minuteMs), idle: { slowest: undefined } }), []);
   assert.deepEqual(stuckIn({ volumes: queue(16 * minuteMs) }), [
@@ -13,12 +13,15 @@ test('a queue is stuck if one of its keys has held its place for longer than any
   ]);
 });
 
-test('a watch is blind before its first list, and when it has heard nothing for long', () => {
+test('a watch is blind before its first list, and after a long silence', () => {
   const clock = new ManualClock(10 * minuteMs);
   const watch = (synced: boolean, heardMs?: number) => ({ synced, lastEventAtMs: heardMs });
   assert.deepEqual(blindIn({ node: watch(true, 6 * minuteMs) }, clock), []);
-  assert.match(blindIn({ node: watch(false) }, clock).join(), /^watch node: nothing was read from the API server yet/);
+  assert.match(
+    blindIn({ node: watch(false) }, clock).join(),
+    /^watch node: nothing has been read from the API server yet/,
+  );
   assert.deepEqual(blindIn({ node: watch(true, 4 * minuteMs) }, clock), [
-    'watch node: the API server has said nothing for 6 min',
+    'watch node: no event from the API server for 6 min',
   ]);
 });

@@ -4,16 +4,16 @@ import type { Certificate } from '../http/self-signed.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Decision, TokenReviews } from '../kube/token-reviews.ts';
 
-/** TLS for all paths, and `/metrics` only for those whose token is good for it. The kubelet's probes have no token. */
+/** TLS for all paths, and `/metrics` only with a permitted token. The kubelet's probes have no token. */
 export interface Secured {
   readonly certificate: Certificate;
   mayGet(token: string, path: string): Promise<Decision>;
 }
 
-/** Nobody can verify it, as it is known to nobody: it is there to encrypt. So nobody minds its end either. */
+/** Only for encryption: no client can verify it, so its expiry does not matter either. */
 const validForMs = 365 * 24 * 60 * 60_000;
 
-/** As TopoLVM's --secure-metrics-server does. */
+/** Like TopoLVM's --secure-metrics-server. */
 export async function securedBy({
   client,
   clock,

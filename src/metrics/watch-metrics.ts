@@ -2,7 +2,7 @@ import { metrics } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
 import { counter, gauge, type Metric } from './metric.ts';
 
-/** What an informer tells of its health. */
+/** What an informer reports about its health. */
 interface Watch {
   readonly synced: boolean;
   readonly size: number;
@@ -11,7 +11,7 @@ interface Watch {
   readonly relists: number;
 }
 
-/** Whether we see what the API server has: a watch that has heard nothing for minutes, not even a bookmark, does not. */
+/** Whether we see the state of the API server: a watch without even a bookmark for minutes does not. */
 export function watchMetrics(watches: Readonly<Record<string, Watch>>, clock: Clock): readonly Metric[] {
   const byWatch = (name: string, help: string, read: (watch: Watch) => number | undefined) => ({
     name,
@@ -26,10 +26,18 @@ export function watchMetrics(watches: Readonly<Record<string, Watch>>, clock: Cl
   const ageSeconds = ({ lastEventAtMs }: Watch) =>
     lastEventAtMs === undefined ? undefined : (clock.now() - lastEventAtMs) / 1000;
   return [
-    gauge(byWatch(metrics.watchSynced, '1 once the whole state was read, by watch.', ({ synced }) => Number(synced))),
+    gauge(
+      byWatch(metrics.watchSynced, '1 once the complete state was read, by watch.', ({ synced }) => Number(synced)),
+    ),
     gauge(byWatch(metrics.watchObjects, 'Objects in memory, by watch.', ({ size }) => size)),
-    gauge(byWatch(metrics.watchLastEventAgeSeconds, 'Seconds since the API server last said anything.', ageSeconds)),
-    counter(byWatch(metrics.watchReconnects, 'Times that a watch was begun anew.', ({ reconnects }) => reconnects)),
-    counter(byWatch(metrics.watchRelists, 'Times that the whole state was read anew.', ({ relists }) => relists)),
+    gauge(
+      byWatch(
+        metrics.watchLastEventAgeSeconds,
+        'Seconds since the last event from the API server, by watch.',
+        ageSeconds,
+      ),
+    ),
+    counter(byWatch(metrics.watchReconnects, 'Times that a watch was restarted.', ({ reconnects }) => reconnects)),
+    counter(byWatch(metrics.watchRelists, 'Times that the complete state was read again.', ({ relists }) => relists)),
   ];
 }

@@ -44,7 +44,10 @@ before(async () => {
 
 test('only authorized clients can read metrics', async () => {
   assert.match(await get('/metrics', await tokenOf('prometheus')), /^200 [^]*^moorage_watch_synced/m);
-  assert.match(await get('/metrics', await tokenOf('somebody')), /^403 not allowed; give .* nonResourceURL \/metrics$/);
+  assert.match(
+    await get('/metrics', await tokenOf('somebody')),
+    /^403 not allowed; grant .* nonResourceURL \/metrics$/,
+  );
   assert.match(await get('/metrics', 'invented'), /^401 /);
   assert.match(await get('/metrics'), /^401 /);
 });
