@@ -1,4 +1,4 @@
-// npm run bench -- engine|provision|install|capacity [--json]: how fast Moorage is, beside LVM's own commands and TopoLVM, and what it holds.
+// npm run bench -- engine|provision|install|capacity [--json]: compares Moorage with plain LVM commands and TopoLVM.
 import { parseArgs } from 'node:util';
 import { measureCapacity } from '../bench/capacity/capacity-bench.ts';
 import { capacityTables } from '../bench/capacity/results.ts';
@@ -33,7 +33,7 @@ async function measure(what: string | undefined): Promise<{ readonly tables: str
     const results = await measureCapacity();
     return { tables: capacityTables(results), results };
   }
-  throw new Error(`say what to measure:\n${usage}`);
+  throw new Error(`missing or unknown benchmark; use one of:\n${usage}`);
 }
 
 try {

@@ -1,4 +1,4 @@
-// npm run build: the bundle that ships, with its start script and the licences of what is bundled.
+// npm run build: the bundle to ship, with its start script and the licences of the bundled packages.
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { build } from 'esbuild';
@@ -9,10 +9,9 @@ const dist = join(home, 'dist');
 const launcher = await readFile(join(home, 'bin', 'moorage'), 'utf8');
 const [, flags] = /^flags='(.*)'$/m.exec(launcher) ?? [];
 const exports = launcher.match(/^export .*$/gm)?.join('\n');
-if (!flags || !exports)
-  throw new Error("bin/moorage has no line with Node's flags any more; read them from where they are now");
+if (!flags || !exports) throw new Error("no line with Node's flags found in bin/moorage; update this script");
 
-/** As bin/moorage, for a directory that holds the bundle and has Node on its PATH. */
+/** Like bin/moorage, for a directory that has the bundle, with Node on the PATH. */
 const startScript = `#!/bin/sh
 name=\${0##*/}
 [ "$name" = moorage ] || set -- "$name" "$@"
@@ -22,7 +21,7 @@ ${exports}
 exec node ${flags} "\${self%/*}/moorage.mjs" "$@"
 `;
 
-// In parts, of which a process loads its own: what it does not need takes no memory, and no time to read.
+// Split into chunks, so that each process loads only what it needs: that saves memory and start time.
 const { outputFiles, metafile } = await build({
   absWorkingDir: home,
   metafile: true,
@@ -36,23 +35,23 @@ const { outputFiles, metafile } = await build({
   platform: 'node',
   target: 'node26',
   format: 'esm',
-  // Some dependencies are CommonJS and ask for Node's own modules with require().
+  // Some dependencies are CommonJS and load Node's modules with require().
   banner: { js: "import { createRequire } from 'node:module';const require = createRequire(import.meta.url);" },
-  external: ['@grpc/proto-loader'], // grpc-js loads it to serve its own statistics, which we do not
-  alias: { yaml: join(home, 'node_modules', 'yaml', 'browser', 'index.js') }, // as modules; for Node it has CommonJS only
+  external: ['@grpc/proto-loader'], // grpc-js loads it only for channelz, which we do not serve
+  alias: { yaml: join(home, 'node_modules', 'yaml', 'browser', 'index.js') }, // ES modules; its Node entry is CommonJS
   minifySyntax: true,
-  minifyWhitespace: true, // the less there is to read, the sooner a process is up
+  minifyWhitespace: true, // less to read means a faster start
   sourcemap: 'linked',
   legalComments: 'eof',
   logLevel: 'warning',
 });
-/** Packages that have their licences at the head of files only; the terms of one are those of our own LICENSE, Apache 2.0. */
+/** Packages whose licence is only in file headers; one has the terms of our own LICENSE, Apache 2.0. */
 const licensedInSources: Readonly<Record<string, readonly string[]>> = {
   '@bufbuild/protobuf': ['dist/esm/index.js', 'dist/esm/wire/varint.js'],
 };
 
-// What a part holds is in its name, and what asks for the parts is replaced after them: whoever starts meanwhile has all
-// of the old bundle or all of the new one.
+// Chunk names contain a hash, and the entry is replaced last: a process that starts meanwhile loads either the complete
+// old bundle or the complete new one.
 const partsDir = join(dist, 'parts');
 await mkdir(partsDir, { recursive: true });
 const parts = outputFiles.filter(({ path }) => dirname(path) === partsDir);
@@ -67,7 +66,7 @@ const licenses = new Map([...bundledPackages()].map((name) => [name.replace('/',
 for (const [file, name] of licenses) await replace(join(licensesDir, file), await licenseOf(name), 0o644);
 await keepOnly(licensesDir, new Set(licenses.keys()));
 
-/** Those that something in the bundle was taken from. */
+/** The packages that are part of the bundle. */
 function bundledPackages(): Set<string> {
   const taken = Object.values(metafile.outputs).flatMap(({ inputs }) =>
     Object.entries(inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0),
@@ -80,7 +79,7 @@ async function licenseOf(name: string): Promise<string> {
   const file = (await readdir(dir)).find((file) => /^licen[cs]e(\.|$)/i.test(file));
   if (file) return readFile(join(dir, file), 'utf8');
   const sources = licensedInSources[name];
-  if (!sources) throw new Error(`${name} has no file with its licence; see under which terms it may be bundled`);
+  if (!sources) throw new Error(`${name} has no licence file; check its licence and add it to this script`);
   const notices = sources.map(async (source) => /^(\/\/.*\n)+/.exec(await readFile(join(dir, source), 'utf8'))?.[0]);
   return [...(await Promise.all(notices)), await readFile(join(home, 'LICENSE'), 'utf8')].join('\n');
 }

@@ -1,4 +1,4 @@
-// npm run down: stops everything that `npm run up` started, however far it came.
+// npm run down: stops everything that `npm run up` started, even if that did not finish.
 import { existsSync } from 'node:fs';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { clusterDir } from './cluster-dir.ts';
@@ -7,4 +7,4 @@ import { singleRun } from './single-run.ts';
 await singleRun(`${clusterDir}.lock`);
 const wasThere = existsSync(clusterDir);
 await Cluster.end(clusterDir);
-console.log(wasThere ? 'The cluster is gone: processes, machines, disks.' : 'There is no cluster to stop.');
+console.log(wasThere ? 'The cluster is stopped and deleted.' : 'There is no cluster to stop.');

@@ -1,4 +1,4 @@
-// npm run image [-- DIR]: the image that clusters run, as an OCI archive, with a list of what is in it.
+// npm run image [-- DIR]: builds the image as an OCI archive, with an SBOM.
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 
 /**
  * The folders of src/, lowest first. A file may import from its own folder and from lower ones, and only tests import
- * doubles. By hand, as the tools that check this read TypeScript by its compiler's old interface.
+ * fakes. Written by hand, because the tools for this use the old API of the TypeScript compiler.
  */
 const layers = [
   ['base'],
@@ -37,9 +37,9 @@ function folderOf(path: string): string | undefined {
   return /^src\/([^/]+)\//.exec(path)?.[1];
 }
 
-/** Undefined if the import is all right. */
+/** Undefined if the import is allowed. */
 function violation({ from, to }: Import): string | undefined {
-  if (/\/testing\//.test(to)) return `${from} imports the double ${to}`;
+  if (/\/testing\//.test(to)) return `${from} imports the fake ${to}`;
   const [own, other] = [folderOf(from), folderOf(to)];
   if (own === undefined || other === undefined || own === other) return undefined;
   const [level, below] = [levelOf.get(own), levelOf.get(other)];
@@ -49,13 +49,13 @@ function violation({ from, to }: Import): string | undefined {
 
 const isProduction = (file: string) => !/\.test\.ts$|\/testing\//.test(file);
 
-test('imports in src/ point down, and production code imports no doubles', () => {
+test('imports in src/ point down, and production code imports no fakes', () => {
   const imports = importsOf(globSync('src/**/*.ts').filter(isProduction));
-  assert.ok(imports.length > 500, 'the imports were not found');
+  assert.ok(imports.length > 500, 'no imports were found');
   assert.deepEqual(imports.map(violation).filter(Boolean), []);
 });
 
-test('an import that points up or aside, or to a double, is found', () => {
+test('an import that points up, sideways or to a fake is reported', () => {
   const found = [
     { from: 'src/engine/pool.ts', to: 'src/kube/client.ts' },
     { from: 'src/engine/pool.ts', to: 'src/filesystem/probe.ts' },

@@ -1,4 +1,4 @@
-// npm run manifests: what follows from the chart: plain manifests for those who do not use Helm, and the list of its values.
+// npm run manifests: renders the plain manifests and the list of values from the chart.
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { plainManifests } from './manifests/plain-manifests.ts';

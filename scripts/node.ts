@@ -1,4 +1,4 @@
-// npm run node -- shell|kill|boot NODE [SCRIPT]: what happens to nodes in real life, on the cluster that is up.
+// npm run node -- shell|kill|boot NODE [SCRIPT]: acts on a node of the running cluster.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';

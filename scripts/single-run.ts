@@ -5,7 +5,7 @@ import { identityOf, stillRuns } from '../worlds/host/process-identity.ts';
 
 const patienceMs = 5000;
 
-/** Makes sure that only one process at a time works on what the file stands for; one that was just killed is waited for. */
+/** Takes a lock file, so that only one process works at a time; waits for one that was just killed. */
 export async function singleRun(lockFile: string): Promise<void> {
   await mkdir(dirname(lockFile), { recursive: true });
   const own = `${lockFile}.${process.pid}`;
@@ -25,7 +25,7 @@ export async function singleRun(lockFile: string): Promise<void> {
     }
     if (performance.now() > deadline) {
       await rm(own);
-      throw new Error(`another one is at work (process ${owner.split(' ')[0]}); wait for its end, or stop it`);
+      throw new Error(`another run is in progress (process ${owner.split(' ')[0]}); wait until it ends, or stop it`);
     }
     await delay(100);
   }

@@ -13,7 +13,7 @@ const namespace = 'default';
 const replicas = ['db-0', 'db-1'];
 const patience = () => AbortSignal.timeout(90_000);
 
-/** A StatefulSet gets its volumes, loses a pod, and keeps its data; told step by step, with times. */
+/** A StatefulSet gets its volumes, loses a pod, and keeps its data; printed step by step, with times. */
 export async function tellStory(cluster: Cluster): Promise<void> {
   const client = cluster.kube;
   const watch = <T extends KubeObject>(resource: Resource<T>) => {
@@ -26,8 +26,8 @@ export async function tellStory(cluster: Cluster): Promise<void> {
     await Promise.all(Object.values(watched).map((informer) => informer.whenSynced(patience())));
     const started = performance.now();
     await cluster.kubectl('apply', '-f', example);
-    console.log('\nA StatefulSet asks for two volumes:\n');
-    console.log(row('CLAIM', 'VOLUME', 'NODE', 'POD', 'VOLUME MADE', 'POD READY'));
+    console.log('\nA StatefulSet requests two volumes:\n');
+    console.log(row('CLAIM', 'VOLUME', 'NODE', 'POD', 'CREATED', 'POD READY'));
     for (const name of replicas) {
       const claim = await watched.claims.until(`${namespace}/data-${name}`, (found) => found !== undefined, patience());
       const claimed = performance.now();
@@ -39,7 +39,7 @@ export async function tellStory(cluster: Cluster): Promise<void> {
       console.log(row(`data-${name}`, volume, made?.spec.nodeName ?? '', name, volumeMade, podReady));
     }
     console.log(
-      `\nBoth run after ${duration(performance.now() - started)}. Times count from the moment the claim appeared.`,
+      `\nBoth run after ${duration(performance.now() - started)}. Times count from the creation of the claim.`,
     );
 
     const [victim = ''] = replicas;
@@ -55,11 +55,11 @@ export async function tellStory(cluster: Cluster): Promise<void> {
       patience(),
     );
     console.log(
-      `… and another one is Ready after ${duration(performance.now() - deleted)}, on ${after?.spec?.nodeName}.`,
+      `… and a new one is Ready after ${duration(performance.now() - deleted)}, on ${after?.spec?.nodeName}.`,
     );
     const kept = await lines(cluster, victim);
-    if (kept[0] !== written) throw new Error(`the volume of ${victim} does not hold what was written: ${kept[0]}`);
-    console.log(`Its volume remembers both:\n\n  ${kept.join('\n  ')}`);
+    if (kept[0] !== written) throw new Error(`the volume of ${victim} has lost its data: it starts with ${kept[0]}`);
+    console.log(`Its volume has the lines of both:\n\n  ${kept.join('\n  ')}`);
   } finally {
     await Promise.all(Object.values(watched).map((informer) => informer.stop()));
   }

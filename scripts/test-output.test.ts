@@ -35,7 +35,7 @@ test at test/volumes.test.ts:9:1
 
 const passing = '✔ all is well (1ms)\nℹ tests 1\nℹ pass 1\nℹ fail 0\nℹ cancelled 0\nℹ skipped 0\n';
 
-test('a run is counted, and each of its failures has a name, a place and its whole error', () => {
+test('a run has totals, and each failure has its name, location and full error', () => {
   const { passed, failed, skipped, failures } = readTestOutput(failing);
   assert.deepEqual({ passed, failed, skipped }, { passed: 1, failed: 2, skipped: 2 });
   assert.deepEqual(
@@ -46,19 +46,19 @@ test('a run is counted, and each of its failures has a name, a place and its who
   assert.equal(failures[1]?.error, "  'test did not finish before its parent and was cancelled'");
 });
 
-test('of several files one after the other, each has its own failures', () => {
+test('each of several files has its own failures', () => {
   const output = [heading('first'), failing, heading('second'), passing, heading('third'), failing].join('\n');
   const { passed, failed, failures } = readTestOutput(output);
   assert.deepEqual([passed, failed, failures.length], [3, 4, 4]);
   assert.doesNotMatch(failures[1]?.error ?? '', /all is well/);
 });
 
-test('a run that printed no totals has run nothing', () => {
+test('a run without totals has run nothing', () => {
   assert.deepEqual(readTestOutput('out of memory'), nothingRun);
   assert.deepEqual(addResults(nothingRun, readTestOutput(passing)), { ...nothingRun, passed: 1 });
 });
 
-test('of an error the message is shown, without its stack and not for pages', () => {
+test('only the message of an error is shown, truncated and without its stack', () => {
   const [failure] = readTestOutput(failing).failures;
   assert.match(messageOfError(failure?.error ?? ''), /1 !== 2\n*$/);
   assert.equal(

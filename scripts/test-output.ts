@@ -1,4 +1,4 @@
-/** What one or several runs of Node's test runner came to, read from what its `spec` reporter printed. */
+/** The results of one or several runs of Node's test runner, from the output of its `spec` reporter. */
 export interface TestResult {
   readonly passed: number;
   readonly failed: number;
@@ -7,9 +7,9 @@ export interface TestResult {
 }
 
 export interface Failure {
-  /** What failed, and where it is written. */
+  /** The name and the location of the test. */
   readonly title: string;
-  /** All that is known of it. */
+  /** The full error. */
   readonly error: string;
 }
 
@@ -35,7 +35,7 @@ export function readTestOutput(output: string): TestResult {
   };
 }
 
-/** The part of an error that a person reads first: what was said, without the stack, and not for pages. */
+/** The part of an error to read first: the message, truncated and without its stack. */
 export function messageOfError(error: string, mostLines = 12): string {
   const lines = error.split('\n');
   const stack = lines.findIndex((line) => /^\s+at .*:\d+:\d+\)?/.test(line));
@@ -43,7 +43,7 @@ export function messageOfError(error: string, mostLines = 12): string {
   return message.length > mostLines ? [...message.slice(0, mostLines), '…'].join('\n') : message.join('\n');
 }
 
-/** The reporter lists them once more at the end of each run: where, what, and the error, indented. */
+/** The reporter repeats failures at the end of each run: location, name and error, indented. */
 function readFailures(output: string): Failure[] {
   const runs = output.split(/^✖ failing tests:$/m).slice(1);
   return runs.flatMap((run) => {

@@ -1,4 +1,4 @@
-// npm test [PART...]: everything that has to be right, with one summary at the end.
+// npm test [PART...]: all checks and tests, with one summary at the end.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ const parts: Record<string, () => Promise<TestResult>> = {
       ['tsc', '-p', '.'],
       ['oxlint', '--type-aware', '--deny-warnings'],
       ['biome', 'check'],
-      ['knip', '--no-progress'], // files, exports and dependencies that nobody uses
+      ['knip', '--no-progress'], // unused files, exports and dependencies
     ];
     let result = nothingRun;
     for (const command of commands) {
@@ -29,16 +29,16 @@ const parts: Record<string, () => Promise<TestResult>> = {
     }
     return result;
   },
-  // In one process: to start one for each file would take four times as long as the tests.
+  // In one process: starting one per file would take four times as long as the tests.
   unit: () => nodeTests(['src/**/*.test.ts', 'scripts/*.test.ts', 'worlds/**/*.test.ts'], ['--test-isolation=none']),
   native: async () => {
     const packages = ['e2fsprogs', 'xfsprogs', 'btrfs-progs', 'util-linux'];
     await stage('Debian packages for filesystems', (say) => ensurePackages(packages, say));
-    await ensureCsiSanity(); // now, as it shows its progress
+    await ensureCsiSanity(); // now, because it shows its progress
     return nodeTests(['test/native/*.test.ts', 'test/sanity/*.test.ts'], ['--test-concurrency=1']);
   },
   lvm: async () => {
-    await ensureCsiSanity(); // a machine could not build it
+    await ensureCsiSanity(); // a test machine could not build it
     const inside = globSync('test/lvm/*.test.ts').sort();
     const world = await tests([process.execPath, 'worlds/lvm/run.ts', '--test-reporter=spec', ...inside]);
     return addResults(world, await nodeTests(['test/lvm/host/*.test.ts'], ['--test-concurrency=2']));
@@ -51,9 +51,9 @@ const parts: Record<string, () => Promise<TestResult>> = {
     const onMachines = async () =>
       addResults(
         await nodeTests(sharing, ['--test-isolation=none']),
-        await nodeTests(alone, ['--test-concurrency=2']), // most of them have one machine, which keeps one core busy
+        await nodeTests(alone, ['--test-concurrency=2']), // most use one machine, which keeps one core busy
       );
-    // The client's tests mostly wait, and have no machines; what they print comes after what runs beside them.
+    // The client's tests mostly wait and use no machines; their output follows that of the tests beside them.
     const heldBack: string[] = [];
     const results = await Promise.all([
       onMachines(),
@@ -71,7 +71,7 @@ const groups: Record<string, readonly string[]> = {
   cluster: ['cluster'],
 };
 
-const asked = process.argv.slice(2).flatMap((name) => groups[name] ?? fail(`there is no part '${name}'`));
+const asked = process.argv.slice(2).flatMap((name) => groups[name] ?? fail(`unknown part '${name}'`));
 const rows: string[] = [];
 let total = nothingRun;
 for (const [name, run] of Object.entries(parts)) {
@@ -89,12 +89,12 @@ for (const [name, run] of Object.entries(parts)) {
 if (total.failures.length > 0) console.log(`\n${heading('failures')}`);
 for (const { title, error } of total.failures) console.log(`\n✖ ${title}\n${error}`);
 console.log(`\n${heading('summary')}\n${rows.join('\n')}\n`);
-// Once more, and in short: the end of the output may be all that anybody sees of it.
+// Repeated in short: the end of the output may be all that anyone sees.
 for (const { title, error } of total.failures) console.log(`✖ ${title}\n${messageOfError(error)}\n`);
 console.log(line(total));
 process.exit(total.failed === 0 ? 0 : 1);
 
-/** Files that use the shared cluster run in one process, one after the other, and leave it as it was; others have their own. */
+/** Files that use the shared cluster run one after another in one process and clean up; others have their own cluster. */
 function clusterFiles(): [readonly string[], readonly string[]] {
   const files = globSync('test/cluster/*.test.ts').sort();
   const shares = (file: string) => readFileSync(file, 'utf8').includes("from './shared-cluster.ts'");
@@ -109,7 +109,7 @@ async function nodeTests(
   return tests([process.execPath, '--test', '--test-reporter=spec', ...flags, ...patterns], print);
 }
 
-/** Runs something that ends with the totals of Node's test runner, once or several times. */
+/** Runs a command that prints the totals of Node's test runner, once or several times. */
 async function tests(command: readonly string[], print: Print = printNow): Promise<TestResult> {
   const { code, output } = await show(command, print);
   const result = readTestOutput(output);

@@ -1,4 +1,4 @@
-// npm run up: a real cluster of three nodes with real LVM, Moorage on it, and a StatefulSet whose data survives its pod.
+// npm run up: a real cluster of three nodes with LVM and Moorage, and a StatefulSet whose data survives its pod.
 import { dirname } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
 import { ensureHelm } from '../worlds/cluster/binaries.ts';
@@ -12,14 +12,14 @@ import { tellStory } from './story.ts';
 const started = performance.now();
 try {
   await singleRun(`${clusterDir}.lock`);
-  await stage('Stopping the cluster of an earlier run', () => Cluster.end(clusterDir));
+  await stage('Stop the cluster of an earlier run', () => Cluster.end(clusterDir));
   const cluster = await Cluster.start({ nodes: 3, keepIn: clusterDir });
-  await stage('Moorage, by its chart', (say) => Moorage.install(cluster, { say }));
+  await stage('Moorage, from its chart', (say) => Moorage.install(cluster, { say }));
   await tellStory(cluster).catch(async (error: unknown) => {
     throw new Error(`${messageOf(error)}\n${await cluster.tails()}`, { cause: error });
   });
   const programs = [cluster.binaries.kubernetes.kubectl, await ensureHelm()].map((program) => dirname(program));
-  await cluster.kube.close(); // the cluster goes on without us
+  await cluster.kube.close(); // the cluster keeps running
   console.log(`
 Up after ${duration(performance.now() - started)}, and it stays up. To look around:
 
@@ -30,7 +30,7 @@ Up after ${duration(performance.now() - started)}, and it stays up. To look arou
   helm test moorage -n moorage-system         a volume for a pod, as an operator tries it
   npm run node -- shell node-a lvs            what LVM on a node says
   npm run node -- kill node-a                 pull a node's plug, then: npm run node -- boot node-a
-  npm run down                                stop it all`);
+  npm run down                                stop the cluster`);
 } catch (error) {
   console.error(`\nnpm run up: ${messageOf(error)}`);
   process.exitCode = 1;

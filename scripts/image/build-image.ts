@@ -13,7 +13,7 @@ import { bundledPackages, type NpmPackages, sbomOf } from './sbom.ts';
 import type { TreeEntry } from './tar.ts';
 
 const home = join(import.meta.dirname, '..', '..');
-/** Of the lock file, by its digest: what npm has installed here is what was meant. */
+/** The digest of the lock file: what npm installed is what was locked. */
 const nodePackage = join(home, 'node_modules', `node-linux-${arch()}`);
 const buildTimeoutMs = 60_000;
 const { version } = manifest;
@@ -31,17 +31,17 @@ export interface BuiltImage {
   readonly layers: readonly Layer[];
 }
 
-/** What the image has below Moorage itself. */
+/** The layers below Moorage. */
 export interface Base {
   readonly layers: readonly Layer[];
   readonly debian: readonly DebianPackage[];
   readonly nodeSha256: string;
 }
 
-/** Builds the image into a directory. From the same checkout and the same Debian packages it is the same, byte for byte. */
+/** Builds the image into a directory. The same checkout and Debian packages give the same image, byte for byte. */
 export async function buildImage(dir: string, say: Say, versions: Versions = 'fetched before'): Promise<BuiltImage> {
   const base = await buildBase(say, versions);
-  // What changes seldom comes first: a new version of Moorage is one small layer to fetch.
+  // Layers that change rarely come first: a new version of Moorage is one small layer to pull.
   const layers = [...base.layers, await buildMoorageLayer()];
   await mkdir(dir, { recursive: true });
   const archive = join(dir, 'moorage.tar');
@@ -76,7 +76,7 @@ export async function buildBase(say: Say, versions: Versions): Promise<Base> {
   return { layers, debian: debian.packages, nodeSha256: createHash('sha256').update(node).digest('hex') };
 }
 
-/** Bundles Moorage as it is in this checkout. */
+/** Bundles Moorage from this checkout. */
 export async function buildMoorageLayer(): Promise<Layer> {
   await run([process.execPath, join(home, 'scripts', 'build.ts')], { timeoutMs: buildTimeoutMs });
   return layerOf(`Moorage ${version}`, await moorageEntries(), secondsSinceEpoch);
@@ -124,7 +124,7 @@ async function nodeEntries(node: Buffer): Promise<TreeEntry[]> {
   ];
 }
 
-/** What the build has written, in an order that is always the same. */
+/** The files of the build, always in the same order. */
 async function bundleFiles(ending: '.mjs' | '.mjs.map'): Promise<string[]> {
   return built((file) => file.endsWith(ending));
 }

@@ -1,18 +1,18 @@
 /**
- * What is in the image. Only these programs are taken from Debian's packages; the libraries that they are linked with
- * follow by themselves.
+ * What is in the image. Only these programs are taken from Debian's packages; the libraries that they need are added
+ * automatically.
  */
 export const programs: Readonly<Record<string, readonly string[]>> = {
-  // For the script that starts Moorage, and for what Moorage itself asks of a shell.
+  // For Moorage's start script, and for the shells that Moorage starts.
   dash: ['sh'],
   coreutils: ['basename', 'cp', 'dirname', 'head', 'readlink', 'tail'],
 
-  // Used where the node's own LVM is not (lvm-command-prefix). LVM calls thin_check when it activates a thin pool.
+  // Used unless the node's own LVM is (lvm-command-prefix). LVM calls thin_check when it activates a thin pool.
   lvm2: ['lvm'],
   dmsetup: ['dmsetup'],
   'thin-provisioning-tools': ['thin_check', 'thin_dump', 'thin_repair'],
 
-  // Filesystems: to make, to grow and, for a person in need, to repair.
+  // Filesystems: to create, to grow and, by hand, to repair.
   e2fsprogs: ['e2fsck', 'mkfs.ext4', 'resize2fs'],
   xfsprogs: ['mkfs.xfs', 'xfs_growfs', 'xfs_repair'],
   'btrfs-progs': ['btrfs', 'mkfs.btrfs'],
@@ -20,20 +20,20 @@ export const programs: Readonly<Record<string, readonly string[]>> = {
   // Encrypted volumes.
   'cryptsetup-bin': ['cryptsetup'],
 
-  // Mounts, loop devices, probing, erasing, freezing, locking, and the way to the node's own LVM.
+  // Mounts, loop devices, probing, erasing, freezing, locking, and nsenter for the node's own LVM.
   mount: ['losetup', 'mount', 'umount'],
   'util-linux': ['blkdiscard', 'blkid', 'fallocate', 'flock', 'fsfreeze', 'nsenter', 'wipefs'],
 };
 
-/** Node is no Debian package, but linked with libraries of these; the first says to scanners what release it is. */
+/** Packages with the libraries of Node, which is not a Debian package; base-files tells scanners the release. */
 export const otherPackages = ['base-files', 'libatomic1', 'libc6', 'libgcc-s1', 'libstdc++6'];
 
 export const otherFiles = ['etc/lvm/lvm.conf', 'etc/mke2fs.conf', 'etc/os-release'];
 
-/** Something is mounted on them, or a program looks for them. */
+/** Mount points, or directories that programs expect. */
 export const directories = ['dev', 'etc/topolvm', 'proc', 'root', 'run', 'sys', 'tmp', 'var/lib'];
 
-/** As Debian has them today, and Moorage by all of its names. */
+/** Links: Debian's merged /usr, and Moorage's other names. */
 export const links: Readonly<Record<string, string>> = {
   bin: 'usr/bin',
   sbin: 'usr/sbin',

@@ -11,7 +11,7 @@ interface Source {
   readonly from: DebianPackage;
 }
 
-/** The files of unpacked packages, and those that were taken from them so far, with all that they need. */
+/** The files of unpacked packages, and those taken from them so far, with everything they need. */
 export class DebianFiles {
   readonly #sources: ReadonlyMap<string, Source>;
   readonly #taken = new Map<string, TreeEntry>();
@@ -33,11 +33,11 @@ export class DebianFiles {
     return new DebianFiles(sources);
   }
 
-  /** What was taken, and with it what each package demands to be told wherever it goes: its licence, and that it is there. */
+  /** The files taken, and for each of their packages its licence and its dpkg status. */
   async entries(): Promise<TreeEntry[]> {
     const notices: TreeEntry[] = [];
     for (const { name, control } of this.#packages) {
-      // Where scanners for known vulnerabilities look if there is no dpkg.
+      // Where vulnerability scanners look if there is no dpkg.
       const status = `var/lib/dpkg/status.d/${name}`;
       notices.push({ path: status, kind: 'file', content: Buffer.from(control), mode: 0o644 });
       notices.push(await this.#licence(name));
@@ -45,21 +45,21 @@ export class DebianFiles {
     return [...this.#taken.values(), ...notices];
   }
 
-  /** The packages that something was taken from. */
+  /** The packages of the files taken. */
   get packages(): readonly DebianPackage[] {
     return [...this.#packages].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   async takeProgram(name: string): Promise<void> {
     const path = programDirs.map((dir) => `${dir}/${name}`).find((candidate) => this.#sources.has(candidate));
-    if (!path) throw new Error(`no package has the program ${name}; add its package to the contents of the image`);
+    if (!path) throw new Error(`no package has program ${name}; add its package to scripts/image/contents.ts`);
     await this.take(path);
   }
 
   async take(path: string): Promise<void> {
     if (this.#taken.has(path)) return;
     const source = this.#sources.get(path);
-    if (!source) throw new Error(`no package has ${path}; add its package to the contents of the image`);
+    if (!source) throw new Error(`no package has ${path}; add its package to scripts/image/contents.ts`);
     const entry = await readEntry(path, source.file);
     this.#taken.set(path, entry);
     this.#packages.add(source.from);
@@ -67,7 +67,7 @@ export class DebianFiles {
     if (entry.kind === 'file') await this.takeNeeds(entry.content);
   }
 
-  /** What a program needs that may itself come from elsewhere. */
+  /** The dependencies of a program, which may be in other packages. */
   async takeNeeds(program: Buffer): Promise<void> {
     const needs = readNeeds(program);
     if (needs?.interpreter) await this.take(mergedPath(needs.interpreter.slice(1)));
@@ -78,21 +78,21 @@ export class DebianFiles {
     for (const path of this.#sources.keys()) {
       if (basename(path) === name && /^usr\/lib(64)?(\/[^/]+-linux-gnu)?$/.test(dirname(path))) return path;
     }
-    throw new Error(`no package has the library ${name}; add its package to the contents of the image`);
+    throw new Error(`no package has library ${name}; add its package to scripts/image/contents.ts`);
   }
 
-  /** Packages that are made of one source share their documents: one has them, the others a link to its directory. */
+  /** Packages of one source share their documents: one has them, the others link to its directory. */
   async #licence(name: string): Promise<TreeEntry> {
     const dir = `usr/share/doc/${name}`;
     const link = this.#sources.get(dir);
     const home = link ? linkTarget(dir, await readlink(link.file)) : dir;
     const licence = this.#sources.get(`${home}/copyright`);
-    if (!licence) throw new Error(`package ${name} says nothing of its licence`);
+    if (!licence) throw new Error(`package ${name} has no copyright file; check its licence`);
     return readEntry(`${dir}/copyright`, licence.file);
   }
 }
 
-/** Packages still name /bin, /sbin and /lib, which are links to directories of the same name below /usr. */
+/** Packages still use /bin, /sbin and /lib, which are links to directories below /usr. */
 function mergedPath(path: string): string {
   return path.replace(/^(bin|sbin|lib|lib64)\//, 'usr/$1/');
 }
@@ -101,7 +101,7 @@ function linkTarget(path: string, target: string): string {
   return mergedPath(target.startsWith('/') ? target.slice(1) : normalize(join(dirname(path), target)));
 }
 
-/** Modes are as packages have them, except that nothing gains rights by being run. */
+/** Modes are those of the package, but without setuid and setgid. */
 async function readEntry(path: string, file: string): Promise<TreeEntry> {
   const found = await lstat(file);
   if (found.isSymbolicLink()) return { path, kind: 'link', target: await readlink(file) };

@@ -7,8 +7,8 @@ import { cached, keyOf } from '../../worlds/host/cache.ts';
 import type { Say } from '../../worlds/host/progress.ts';
 
 /**
- * The oldest release that has all we need: what its mkfs makes, older kernels can still mount.
- * Its updates come with the security suite.
+ * The oldest release with everything we need: older kernels can still mount what its mkfs creates.
+ * Its updates come from the security suite.
  */
 export const release = { codename: 'bookworm', version: '12' };
 
@@ -16,21 +16,21 @@ const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const downloadTimeoutMs = 10 * 60_000;
 const unpackTimeoutMs = 60_000;
 
-/** A package as it was fetched, with its files unpacked in a directory of its own. */
+/** A downloaded package, with its files unpacked in its own directory. */
 export interface DebianPackage {
   readonly name: string;
   readonly version: string;
-  /** Of the archive that was fetched. */
+  /** Digest of the downloaded archive. */
   readonly sha256: string;
-  /** What the package says of itself: the fields that dpkg would keep in its status file. */
+  /** The control fields of the package, as dpkg keeps them in its status file. */
   readonly control: string;
   readonly dir: string;
 }
 
-/** The newest versions of the release, or those that were fetched before, which need no network. */
+/** The newest versions of the release, or those downloaded before, which need no network. */
 export type Versions = 'newest' | 'fetched before';
 
-/** The named packages and all that they depend on, whatever the host has installed. */
+/** The named packages and all their dependencies, whatever the host has installed. */
 export async function fetchPackages(names: readonly string[], versions: Versions, say: Say): Promise<DebianPackage[]> {
   const dir = await (versions === 'newest'
     ? withApt(async (apt) => fetchPlanned(await apt.plan(names), apt, say))
@@ -48,9 +48,9 @@ async function cacheName(what: readonly string[]): Promise<string> {
 }
 
 interface Apt {
-  /** Which packages it takes, each with its version: `libc6=2.36-9`. */
+  /** The packages to download, each with its version: `libc6=2.36-9`. */
   plan(names: readonly string[]): Promise<string[]>;
-  /** Fetches and unpacks them into a directory. */
+  /** Downloads and unpacks them into a directory. */
   fetch(plan: readonly string[], into: string, say: Say): Promise<void>;
 }
 
@@ -78,7 +78,7 @@ async function withApt<T>(work: (apt: Apt) => Promise<T>): Promise<T> {
   }
 }
 
-/** apt-get with lists and a status of its own in `dir`: nothing counts as installed, and the host's stay as they are. */
+/** apt-get with its own lists and status in `dir`: nothing counts as installed, and those of the host do not change. */
 async function openApt(dir: string): Promise<(...words: string[]) => Promise<string>> {
   for (const name of ['lists/partial', 'cache/archives/partial']) await mkdir(join(dir, name), { recursive: true });
   const sources = join(dir, 'sources.list');
@@ -96,19 +96,19 @@ async function openApt(dir: string): Promise<(...words: string[]) => Promise<str
     'Debug::NoLocking=1',
   ].flatMap((setting) => ['-o', setting]);
   const apt = async (...words: string[]) => {
-    const cwd = words[0] === 'download' ? join(dir, 'downloads') : dir; // where it puts them
+    const cwd = words[0] === 'download' ? join(dir, 'downloads') : dir; // it downloads into its working directory
     return (await run(['apt-get', ...options, ...words], { cwd, timeoutMs: downloadTimeoutMs })).stdout;
   };
   await apt('update', '-qq');
   return apt;
 }
 
-/** From the mirror that the host uses, where security updates are beside the release, as on all mirrors. */
+/** The mirror of the host; security updates are next to the release, as on all mirrors. */
 async function packageSources(): Promise<string> {
   const words = ['indextargets', '--format', '$(SITE)', 'Created-By: Packages', 'Origin: Debian'];
   const { stdout } = await run(['apt-get', ...words], { timeoutMs: downloadTimeoutMs });
   const mirror = stdout.split('\n').find((site) => site.endsWith('/debian'));
-  if (!mirror) throw new Error('apt knows no mirror of Debian; add one to its sources');
+  if (!mirror) throw new Error('apt has no Debian mirror; add one to its sources');
   const { codename } = release;
   return [`${mirror} ${codename}`, `${mirror} ${codename}-updates`, `${mirror}-security ${codename}-security`]
     .map((source) => `deb [signed-by=${keyring}] ${source} main\n`)

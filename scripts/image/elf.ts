@@ -1,4 +1,4 @@
-/** What a program or a library needs before it can run: the loader that it names, and the libraries that it is linked with. */
+/** What a program or a library needs at run time: its loader and its shared libraries. */
 export interface Needs {
   readonly interpreter: string | undefined;
   readonly libraries: readonly string[];
@@ -8,7 +8,7 @@ const segment = { load: 1, dynamic: 2, interpreter: 3 };
 const tag = { end: 0n, needed: 1n, stringTable: 5n };
 const dynamicEntryBytes = 16;
 
-/** undefined for a file that is no 64-bit little-endian ELF file, such as a script. */
+/** Undefined if the file is not a 64-bit little-endian ELF file, such as a script. */
 export function readNeeds(file: Buffer): Needs | undefined {
   const isElf = file.length > 64 && file.readUInt32BE(0) === 0x7f454c46 && file[4] === 2 && file[5] === 1;
   if (!isElf) return undefined;
@@ -52,12 +52,12 @@ function readSegments(file: Buffer): Segment[] {
   });
 }
 
-/** The dynamic section speaks of addresses in memory. */
+/** The dynamic section contains addresses in memory. */
 function fileOffset(segments: readonly Segment[], address: bigint): number {
   const home = segments.find(
     (one) => one.type === segment.load && one.address <= address && address < one.address + one.sizeBytes,
   );
-  if (!home) throw new Error(`no segment of the ELF file holds address ${address}; the file is damaged`);
+  if (!home) throw new Error(`no segment of the ELF file contains address ${address}; the file is damaged`);
   return home.offset + Number(address - home.address);
 }
 

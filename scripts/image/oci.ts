@@ -7,7 +7,7 @@ import { cached } from '../../worlds/host/cache.ts';
 import { type TreeEntry, tar } from './tar.ts';
 
 const compress = promisify(zstdCompress);
-/** Ten times faster than the best level, for a few per cent more. */
+/** Ten times faster than the best level, for a few per cent more bytes. */
 const compressionLevel = 12;
 
 const mediaTypes = {
@@ -17,14 +17,14 @@ const mediaTypes = {
 } as const;
 
 export interface Layer {
-  /** What it is, in the history of the image. */
+  /** Its description in the history of the image. */
   readonly title: string;
-  /** The digest of what is in it, not compressed. */
+  /** The digest of its uncompressed content. */
   readonly diffId: string;
   readonly content: Buffer;
 }
 
-/** Compressing is what takes long, so what did not change is not compressed again. */
+/** Compression is slow, so an unchanged layer is not compressed again. */
 export async function layerOf(title: string, entries: readonly TreeEntry[], secondsSinceEpoch: number): Promise<Layer> {
   const archive = tar(entries, secondsSinceEpoch);
   const diffId = digestOf(archive);
@@ -37,11 +37,11 @@ export async function layerOf(title: string, entries: readonly TreeEntry[], seco
 }
 
 export interface Image {
-  /** As it is pulled: repository and tag. */
+  /** The reference to pull: repository and tag. */
   readonly name: string;
   readonly architecture: string;
   readonly layers: readonly Layer[];
-  /** How many of its layers, from the first, are left out of the archive: those that whoever reads it has already. */
+  /** How many of the first layers are left out of the archive, because its reader already has them. */
   readonly layersLeftOut?: number;
   readonly entrypoint: readonly string[];
   readonly environment: readonly string[];
@@ -50,8 +50,8 @@ export interface Image {
 }
 
 /**
- * Writes an image as an OCI layout in one tar archive, which `ctr images import`, `podman load` and `skopeo copy oci-archive:`
- * read, and returns the digest by which the image is known.
+ * Writes an image as an OCI layout in one tar archive, for `ctr images import`, `podman load` and `skopeo copy
+ * oci-archive:`, and returns the digest of the image.
  */
 export async function writeImage(image: Image, archive: string): Promise<string> {
   const created = new Date(image.secondsSinceEpoch * 1000).toISOString();

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type DebianPackage, release } from './debian.ts';
 
-/** Packages by their directory, `node_modules/yaml` say: the part of package-lock.json that matters here. */
+/** The part of package-lock.json that we use: packages by directory, such as `node_modules/yaml`. */
 export type NpmPackages = Readonly<Record<string, NpmPackage>>;
 
 interface NpmPackage {
@@ -10,7 +10,7 @@ interface NpmPackage {
   readonly integrity?: string;
 }
 
-/** Those that something was taken from; what the bundler found to be of no use is not shipped. `sources` are of its source map. */
+/** The packages that are in the bundle, by the `sources` of its source map; unused ones are not shipped. */
 export function bundledPackages(sources: readonly string[], locked: NpmPackages): NpmPackages {
   const dirOf = (source: string) => /(node_modules\/.*|)node_modules\/(@[^/]+\/)?[^/]+/.exec(source)?.[0];
   const dirs = new Set(sources.map(dirOf));
@@ -28,7 +28,7 @@ export interface Ingredients {
 
 const itself = 'SPDXRef-moorage';
 
-/** What the image is made of, in SPDX 2.3: every Debian package, every npm package that is bundled, and Node. */
+/** The contents of the image in SPDX 2.3: every Debian package, every bundled npm package, and Node. */
 export function sbomOf(ingredients: Ingredients): object {
   const { version, node, debian, secondsSinceEpoch } = ingredients;
   const parts = [

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 
-/** One thing in a tree, by its path from the root, such as `usr/bin/node`. All of it belongs to root. */
+/** One entry of a tree, by its path from the root, such as `usr/bin/node`. Everything belongs to root. */
 export type TreeEntry = { readonly path: string } & (
   | { readonly kind: 'file'; readonly content: Buffer; readonly mode: number }
   | { readonly kind: 'link'; readonly target: string }
@@ -12,8 +12,8 @@ const directoryMode = 0o755;
 const typeFlags = { file: '0', link: '2', directory: '5' } as const;
 
 /**
- * A tar archive of a tree. Nothing of the machine it was made on is in it: entries are sorted, owners are root, all times
- * are the one given. Directories that are only implied are added.
+ * A tar archive of a tree, independent of the build machine: entries are sorted, owners are root, and all times are the
+ * given one. Missing parent directories are added.
  */
 export function tar(entries: readonly TreeEntry[], secondsSinceEpoch: number): Buffer {
   const byPath = new Map<string, TreeEntry>();
@@ -37,7 +37,7 @@ function header(entry: TreeEntry, sizeBytes: number, seconds: number): Buffer {
   const block = Buffer.alloc(blockBytes);
   const text = (value: string, offset: number, limit: number) => {
     if (Buffer.byteLength(value) > limit)
-      throw new Error(`'${value}' is too long for an archive; at most ${limit} bytes`);
+      throw new Error(`'${value}' is too long for a tar archive: at most ${limit} bytes are possible`);
     block.write(value, offset);
   };
   const octal = (value: number, offset: number, width: number) =>
@@ -53,7 +53,7 @@ function header(entry: TreeEntry, sizeBytes: number, seconds: number): Buffer {
   if (entry.kind === 'link') text(entry.target, 157, 100);
   text('ustar', 257, 6);
   text('00', 263, 2);
-  // The sum counts its own field as blanks.
+  // The checksum counts its own field as spaces.
   block.fill(' ', 148, 156);
   const sum = block.reduce((total, byte) => total + byte, 0);
   block.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);

@@ -7,7 +7,7 @@ import { ensureHelm } from '../../worlds/cluster/binaries.ts';
 const run = promisify(execFile);
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');
 
-/** Which of the chart's templates a file holds, and with which values. */
+/** The template and the values of each file. */
 const parts: Readonly<Record<string, { readonly template: string; readonly values?: readonly string[] }>> = {
   'crd.yaml': { template: 'crd.yaml' },
   'rbac.yaml': { template: 'rbac.yaml', values: ['snapshot.enabled=true'] },
@@ -19,7 +19,7 @@ const parts: Readonly<Record<string, { readonly template: string; readonly value
   'webhook.yaml': { template: 'controller/webhook.yaml', values: ['webhook.podMutatingWebhook.enabled=true'] },
 };
 
-/** The manifests by file name, below deploy: all that a cluster needs in one, and the parts of it that say what Moorage is. */
+/** The manifests by file name, below deploy: everything for a cluster in one file, and its parts. */
 export async function plainManifests(): Promise<ReadonlyMap<string, string>> {
   const namespace = await readFile(join(deploy, 'namespace.yaml'), 'utf8');
   const files = new Map([['moorage.yaml', `${header}${namespace}${await render('--no-hooks')}`]]);
@@ -40,6 +40,6 @@ async function render(...words: readonly string[]): Promise<string> {
   ]);
   return stdout
     .replaceAll(/^# Source: .*\n/gm, '')
-    .replaceAll(/^ *(app\.kubernetes\.io\/managed-by: Helm|helm\.sh\/chart: .*)\n/gm, '') // it is not Helm who looks after them
+    .replaceAll(/^ *(app\.kubernetes\.io\/managed-by: Helm|helm\.sh\/chart: .*)\n/gm, '') // Helm does not manage them
     .replaceAll(/\n{2,}/g, '\n');
 }
