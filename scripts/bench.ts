@@ -12,8 +12,8 @@ import { messageOf } from '../src/base/errors.ts';
 
 const usage = `npm run bench -- engine      measure the storage engine
 npm run bench -- provision   measure CSI calls, from the controller to the mounted volume
-npm run bench -- install     measure what the pods of the chart hold, and how soon an agent is back
-npm run bench -- capacity    measure how soon the scheduler can know of room, with 3 and 1,000 nodes
+npm run bench -- install     measure the memory of the chart's pods, and the restart time of an agent
+npm run bench -- capacity    measure how fast free capacity reaches the scheduler, with 3 and 1,000 nodes
 --json                       in addition, one JSON object as the last line`;
 
 async function measure(what: string | undefined): Promise<{ readonly tables: string; readonly results: object }> {

@@ -6,8 +6,8 @@ import { Machine } from '../worlds/machine/machine.ts';
 import { clusterDir } from './cluster-dir.ts';
 
 const usage = `npm run node -- shell NODE 'SCRIPT'   run SCRIPT on the node as root
-npm run node -- kill NODE             pull its plug
-npm run node -- boot NODE             switch it on again, on the same disks`;
+npm run node -- kill NODE             cut its power
+npm run node -- boot NODE             start it again, with the same disks`;
 
 const [action, name = '', script = ''] = process.argv.slice(2);
 const nodes = join(clusterDir, 'nodes');

@@ -24,12 +24,12 @@ try {
 Up after ${duration(performance.now() - started)}, and it stays up. To look around:
 
   export KUBECONFIG=${cluster.kubeconfig} PATH=${programs.join(':')}:$PATH
-  kubectl get pods -n moorage-system          Moorage itself, as its chart installed it
+  kubectl get pods -n moorage-system          Moorage itself, installed by its chart
   kubectl get logicalvolumes                  the volumes, and where they are
   kubectl delete pod db-1                     try it yourself; its data stays
-  helm test moorage -n moorage-system         a volume for a pod, as an operator tries it
-  npm run node -- shell node-a lvs            what LVM on a node says
-  npm run node -- kill node-a                 pull a node's plug, then: npm run node -- boot node-a
+  helm test moorage -n moorage-system         test a volume with a pod
+  npm run node -- shell node-a lvs            run lvs on a node
+  npm run node -- kill node-a                 cut the power of a node, then: npm run node -- boot node-a
   npm run down                                stop the cluster`);
 } catch (error) {
   console.error(`\nnpm run up: ${messageOf(error)}`);

@@ -7,7 +7,7 @@ const program = `
   import { createLog } from '${import.meta.dirname}/log.ts';
   import { InvalidInput } from '${import.meta.dirname}/errors.ts';
   const log = createLog('node', 'info');
-  log.info({ volume: 'v' }, 'volume made');
+  log.info({ volume: 'v' }, 'volume created');
   log.debug('not written');
   log.warn({ err: new InvalidInput('size is negative; give a positive one') }, 'refused');
   log.error({ err: new TypeError('a bug') }, 'failed');
@@ -19,7 +19,7 @@ test('each event is one line of JSON, and only an unexpected error has its stack
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
-  assert.deepEqual([made.level, made.process, made.volume, made.msg], ['info', 'node', 'v', 'volume made']);
+  assert.deepEqual([made.level, made.process, made.volume, made.msg], ['info', 'node', 'v', 'volume created']);
   assert.deepEqual(refused.err, { type: 'InvalidInput', code: 'InvalidArgument' });
   assert.match(failed.err.stack, /TypeError: a bug\n.* at /);
   assert.deepEqual(more, []);

@@ -16,7 +16,7 @@ test('a claim is held if it is being deleted and has a finalizer of an old TopoL
   const protection = 'kubernetes.io/pvc-protection';
   assert.deepEqual(heldBy(['topolvm.io/pvc'], deleted), []);
   assert.deepEqual(heldBy(['topolvm.cybozu.com/pvc', protection, 'topolvm.io/pvc'], deleted), [protection]);
-  assert.equal(heldBy(['topolvm.io/pvc']), undefined, 'nobody deletes it');
+  assert.equal(heldBy(['topolvm.io/pvc']), undefined, 'it is not being deleted');
   assert.equal(heldBy([protection, 'topolvm.io/pvc-of-others'], deleted), undefined);
   assert.equal(heldBy([], deleted), undefined);
 });

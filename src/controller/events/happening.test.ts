@@ -18,7 +18,7 @@ const created = volume({ volumeID: '1', currentSize: '1Gi' });
 const refused = volume({ code: 8, message: 'device class ssd has 12Mi free; free space' });
 const grown = volume({ volumeID: '1', currentSize: '2Gi' });
 const resizing = { annotations: { [resizeRequestedAnnotation]: 'now' } };
-const tooLarge = volume({ ...created.status, code: 8, message: 'no room', answeredResize: 'now' }, resizing);
+const tooLarge = volume({ ...created.status, code: 8, message: 'no space', answeredResize: 'now' }, resizing);
 const inUse = volume({ ...created.status, code: 9, message: 'in use' }, { deletionTimestamp: '2026-01-02T00:00:00Z' });
 const givenUp = volume({ volumeID: '1' }, { annotations: { [pendingDeletionAnnotation]: 'true' } });
 
@@ -42,7 +42,7 @@ test('each change of a volume is reported once, in one sentence', () => {
       'Normal VolumeCreated: created a volume of 1Gi on node a, device class ssd',
       'Warning VolumeRefused: node a cannot create the volume: device class ssd has 12Mi free; free space',
       'Normal VolumeGrown: grew the volume on node a from 1Gi to 2Gi',
-      'Warning GrowthRefused: node a cannot grow the volume: no room',
+      'Warning GrowthRefused: node a cannot grow the volume: no space',
       'Warning RemovalRefused: node a cannot remove the volume: in use',
       'Normal VolumeRemoved: removed the volume from node a',
       'Warning VolumeGivenUp: gave up the volume because node a was removed; its data is still on that machine',

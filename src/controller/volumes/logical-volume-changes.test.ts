@@ -138,7 +138,7 @@ test('a removal that the node refuses fails at once, with the reason', async (t)
 
 test('a removal that times out reports the last known reason', async (t) => {
   const { cluster, clock, store } = storeOf(t);
-  const noRoom = { code: 8, message: 'no room to grow' };
+  const noRoom = { code: 8, message: 'no space to grow' };
   cluster.nodesAnswer({
     toGrowth: (volume) => ({ ...volume.status, ...answering(volume), ...noRoom }),
     toRemoval: () => undefined,

@@ -118,7 +118,7 @@ test('an object that is deleted while it is read is not waited for', async (t) =
 
 test('a repeated call never deletes a volume that was created, whatever failed later', async (t) => {
   const { cluster, api, store } = storeOf(t);
-  cluster.nodesAnswer({ toWish: (volume) => ({ ...made(volume), code: 8, message: 'no room to grow' }) });
+  cluster.nodesAnswer({ toWish: (volume) => ({ ...made(volume), code: 8, message: 'no space to grow' }) });
   const volume = await store.create(wanted, never);
   assert.deepEqual(await store.create(wanted, never), volume);
   assert.ok(!api.calls.includes('delete pvc-a'));
