@@ -37,7 +37,7 @@ const { outputFiles, metafile } = await build({
   format: 'esm',
   // Some dependencies are CommonJS and load Node's modules with require().
   banner: { js: "import { createRequire } from 'node:module';const require = createRequire(import.meta.url);" },
-  external: ['@grpc/proto-loader'], // grpc-js loads it only for channelz, which we do not serve
+  external: ['@grpc/proto-loader'], // grpc-js loads it for channelz and ORCA, which we do not serve
   alias: { yaml: join(home, 'node_modules', 'yaml', 'browser', 'index.js') }, // ES modules; its Node entry is CommonJS
   minifySyntax: true,
   minifyWhitespace: true, // less to read means a faster start

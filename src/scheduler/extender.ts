@@ -104,7 +104,7 @@ export interface HostPriority {
 const gibi = 1024n ** 3n;
 const maxScore = 10;
 
-/** Scores each node by its least free capacity among the requested classes; more is better. */
+/** The score of a node is the lowest score of the requested classes; more free capacity is better. */
 export function prioritize(pod: Annotated, nodes: readonly Annotated[], divisors: Divisors): HostPriority[] {
   const classes = [...requestedBytes(pod).keys()];
   if (classes.length === 0) return [];

@@ -43,7 +43,7 @@ test('more free capacity never scores less, and kube-scheduler accepts every sco
   );
 });
 
-test('the class with the least free capacity decides, each with its own divisor', () => {
+test('the class with the lowest score decides, each with its own divisor', () => {
   const { divisors } = parseSchedulerConfig('divisors: { fast: 4 }');
   const both = annotated({ 'capacity.topolvm.io/00default': '1', 'capacity.topolvm.io/fast': '1' });
   const nodes = [
