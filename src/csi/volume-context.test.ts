@@ -32,7 +32,11 @@ test('what the node could not follow is refused when the volume is made', () => 
     ['moorage.dev/root-owner', 'root', /^moorage.dev\/root-owner is "root"; write the numbers/],
     ['moorage.dev/root-owner', '4294967295:0', /numbers of user and group/],
     ['moorage.dev/root-owner', '1:2:3', /numbers of user and group/],
-    ['moorage.dev/mkfs-options', '-F', /^moorage.dev\/mkfs-options holds "-F", which is not offered for ext4; use -b/],
+    [
+      'moorage.dev/mkfs-options',
+      '-F',
+      /^moorage.dev\/mkfs-options contains "-F", which is not allowed for ext4; use -b/,
+    ],
   ] as const) {
     assert.throws(() => contextFor({ [name]: value }, ext4), { code: 'InvalidArgument', message });
   }

@@ -9,11 +9,11 @@ import type { DeviceClass, FileClass } from './config/device-classes.ts';
 import { PoolMissing } from './errors.ts';
 import type { OpenPool } from './pool.ts';
 
-// By number: nobody but us closes these.
+// File descriptors, as FileHandles are closed when they are garbage collected.
 const openNumber = promisify(open);
 const closeNumber = promisify(close);
 
-/** An engine that was just killed is gone by then. */
+/** Enough for an engine that was just killed to exit. */
 const waitSeconds = 2;
 const conflictCode = 75;
 const hangsMs = 10_000;
@@ -24,26 +24,26 @@ interface SharedLock {
 }
 
 /**
- * Keeps engines apart, whichever sockets they serve: two that work on the same volume group or directory would not know of each
- * other's changes. The kernel holds the lock for as long as this process has its file open, so it ends with the process
- * however that ends. Processes that are started here do not get the file.
+ * Keeps two engines off the same volume group or directory, as neither would see the other's changes. Their sockets do
+ * not matter. The kernel holds a lock while this process has its file open, so the lock ends with the process. Child
+ * processes do not inherit the file.
  */
 export class EngineLocks {
   readonly #directory: string;
   readonly #groups = new Map<string, SharedLock>();
 
-  /** `lvmRoot` is where the files of LVM's mount namespace are. */
+  /** `lvmRoot` is the root directory of LVM's mount namespace. */
   constructor(lvmRoot: string) {
-    // Where LVM keeps its own locks, as that is what all who use LVM on a node share, in whichever container they are.
+    // LVM's own lock directory: all users of LVM on a node share it, in whichever container they run.
     this.#directory = `${lvmRoot}/run/lock/lvm`;
   }
 
-  /** Opens pools as `open` does, of what no other engine serves. */
+  /** Opens pools like `open`, unless another engine serves the same volume group or directory. */
   guard(open: OpenPool): OpenPool {
     return async (settings, signal) => {
       await using taken = await this.#take(settings.deviceClass);
       const pool = await open(settings, signal);
-      const held = taken.move(); // opened, the pool keeps it until it is stopped
+      const held = taken.move(); // the pool keeps the lock until it is stopped
       const stop = pool.stop.bind(pool);
       pool.stop = async (graceMs) => {
         await using _ = held;
@@ -66,7 +66,7 @@ export class EngineLocks {
     return taken.move();
   }
 
-  /** Classes of one volume group hold it together. */
+  /** Classes of one volume group share its lock. */
   #shared(group: string): SharedLock {
     const lock = this.#groups.get(group) ?? { file: this.#lockGroup(group), users: 0 };
     this.#groups.set(group, lock);
@@ -79,21 +79,21 @@ export class EngineLocks {
     if (lock.users > 0) return;
     this.#groups.delete(group);
     const [file] = await Promise.allSettled([lock.file]);
-    if (file.status === 'fulfilled') await closeNumber(file.value); // else it was never had
+    if (file.status === 'fulfilled') await closeNumber(file.value); // else it was never locked
   }
 
   async #lockGroup(name: string): Promise<number> {
-    const path = `${this.#directory}/moorage:${name}`; // LVM's own names begin otherwise
+    const path = `${this.#directory}/moorage:${name}`; // LVM's own names start differently
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     return locked(path, await openNumber(path, 'a', 0o600), `volume group ${name}`);
   }
 }
 
-/** The directory itself is locked: it is the same by whichever path it is reached. */
+/** Locks the directory itself, which is the same through every path. */
 async function lockDirectory({ name, path }: FileClass): Promise<number> {
   const directory = await openNumber(path, 'r').catch((cause: unknown) => {
     throw new PoolMissing(
-      `directory ${path} of device class ${name} cannot be read (${messageOf(cause)}); create it, or correct path`,
+      `cannot read directory ${path} of device class ${name} (${messageOf(cause)}); create it, or correct path`,
       { cause },
     );
   });
@@ -110,7 +110,7 @@ async function locked(path: string, file: number, what: string): Promise<number>
   }
 }
 
-/** The lock belongs to the open file, which flock gets from us: it stays when flock has ended, until we close the file. */
+/** The lock belongs to the open file that flock inherits: it stays after flock exits, until we close the file. */
 async function flock(path: string, file: number, what: string): Promise<void> {
   const words = ['--exclusive', '--wait', String(waitSeconds), '--conflict-exit-code', String(conflictCode), '3'];
   const child = spawn('flock', words, { stdio: ['ignore', 'ignore', 'ignore', file], timeout: hangsMs });
@@ -127,7 +127,7 @@ export class ServedElsewhere extends MoorageError {
   constructor(what: string, path: string) {
     const seen = path.replace(/^\/proc\/\d+\/root/, '');
     super(
-      `${what} is served by another engine; stop that, or take the device class out of one of both configurations ` +
+      `${what} is served by another engine; stop it, or remove the device class from one of the two configurations ` +
         `(fuser -v ${seen} on the node shows its process)`,
     );
   }
@@ -137,6 +137,6 @@ class CannotLock extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(what: string, reason: string, options?: ErrorOptions) {
-    super(`${what} cannot be locked against other engines: ${reason}; see that util-linux is installed`, options);
+    super(`cannot lock ${what} against other engines: ${reason}; check that util-linux is installed`, options);
   }
 }

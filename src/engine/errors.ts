@@ -6,20 +6,20 @@ export class PoolFull extends MoorageError {
 
   constructor(pool: string, wantedBytes: bigint, freeBytes: bigint) {
     super(
-      `device class ${pool} has ${formatBytes(freeBytes)} free, ${formatBytes(wantedBytes)} wanted; ` +
+      `device class ${pool} has ${formatBytes(freeBytes)} free, ${formatBytes(wantedBytes)} requested; ` +
         'remove volumes, add a disk, or lower spare-gb',
     );
   }
 }
 
-/** There is room, but not where the layout of the volume needs it. */
+/** There is enough space, but not where the volume's layout needs it. */
 export class NoRoomForLayout extends MoorageError {
   readonly code = 'ResourceExhausted';
 
   constructor(pool: string, wantedBytes: bigint, freeBytes: bigint, options?: ErrorOptions) {
     super(
       `device class ${pool} has ${formatBytes(freeBytes)} free, but ${formatBytes(wantedBytes)} with its mirrors and stripes ` +
-        'does not fit on the disks; remove volumes, add disks, or ask for less',
+        'does not fit on the disks; remove volumes, add disks, or request less',
       options,
     );
   }
@@ -29,39 +29,39 @@ export class VolumeNotFound extends MoorageError {
   readonly code = 'NotFound';
 
   constructor(pool: string, id: string) {
-    super(`device class ${pool} has no volume ${id}; check that the claim was made with this device class`);
+    super(`device class ${pool} has no volume ${id}; check that the claim was created with this device class`);
   }
 }
 
-/** The name is taken by a volume that cannot serve the request. */
+/** The name belongs to a volume that does not satisfy the request. */
 export class VolumeExists extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(pool: string, id: string, sizeBytes: bigint, wantedBytes: bigint) {
     super(
-      `volume ${id} exists in device class ${pool} with ${formatBytes(sizeBytes)}, ${formatBytes(wantedBytes)} wanted; ` +
-        'grow it, or ask for the size it has',
+      `volume ${id} exists in device class ${pool} with ${formatBytes(sizeBytes)}, ${formatBytes(wantedBytes)} requested; ` +
+        'grow it, or request the size it has',
     );
   }
 }
 
-/** The name is taken by a volume that was made in another way. */
+/** The name belongs to a volume with another origin. */
 export class NameTaken extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(pool: string, id: string, wantedOrigin: string | undefined) {
-    const wanted = wantedOrigin === undefined ? 'a volume of its own' : `a copy of ${wantedOrigin}`;
+    const wanted = wantedOrigin === undefined ? 'an independent volume' : `a copy of ${wantedOrigin}`;
     super(`volume ${id} exists in device class ${pool} and is not ${wanted}; choose another name`);
   }
 }
 
-/** The name is taken by a volume that somebody else has made, who may have data on it. */
+/** The name belongs to a volume that somebody else created and that may hold data. */
 export class NotMadeHere extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(pool: string, id: string) {
     super(
-      `device class ${pool} has a volume ${id} that Moorage has not made; choose another name, or rename that volume`,
+      `device class ${pool} has a volume ${id} that Moorage did not create; choose another name, or rename that volume`,
     );
   }
 }
@@ -75,17 +75,17 @@ export class NameTakenByOther extends MoorageError {
   }
 }
 
-/** What a device class stands on is not there. */
+/** The volume group, thin pool or directory of a device class is missing. */
 export class PoolMissing extends MoorageError {
   readonly code = 'FailedPrecondition';
 }
 
-/** The configuration has changed while the call was on its way. */
+/** The configuration changed during the call. */
 export class PoolStopped extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(pool: string) {
-    super(`device class ${pool} is no longer served as it was; ask again`);
+    super(`device class ${pool} was stopped or reconfigured during the call; retry`);
   }
 }
 
@@ -97,7 +97,7 @@ export class VolumeInUse extends MoorageError {
   }
 }
 
-/** What is on this volume is being read into another one. */
+/** The data of this volume is being copied into another one. */
 export class VolumeBeingCopied extends MoorageError {
   readonly code = 'FailedPrecondition';
 
@@ -106,7 +106,7 @@ export class VolumeBeingCopied extends MoorageError {
   }
 }
 
-/** Where a copy has to be read in full, nobody may write to its source meanwhile. */
+/** During a full copy nothing may write to the source. */
 export class CopyNeedsRest extends MoorageError {
   readonly code = 'FailedPrecondition';
 
@@ -130,43 +130,43 @@ export class SnapshotTooSmall extends MoorageError {
 
   constructor(id: string, sourceBytes: bigint, wantedBytes: bigint) {
     super(
-      `snapshot ${id} cannot have ${formatBytes(wantedBytes)}, its source has ${formatBytes(sourceBytes)}; ` +
-        'ask for at least the size of the source',
+      `snapshot ${id} cannot be ${formatBytes(wantedBytes)}: its source has ${formatBytes(sourceBytes)}; ` +
+        'request at least the size of the source',
     );
   }
 }
 
-/** The data of this volume is being destroyed, or waits for it. */
+/** The data of this volume is being erased, or is queued for erasure. */
 export class VolumeBeingErased extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: string) {
-    super(`volume ${id} is being erased and cannot be used any more; wait until it is gone, or choose another name`);
+    super(`volume ${id} is being erased and can no longer be used; wait until it is gone, or choose another name`);
   }
 }
 
-/** Removing it would take the snapshots with it that read from it; growing it would break them. */
+/** Removing it would also remove the snapshots that read from it; growing it would break them. */
 export class VolumeHasSnapshots extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: string, snapshots: readonly string[]) {
-    super(`volume ${id} has the snapshots ${snapshots.join(', ')}, which live from it; remove them first`);
+    super(`volume ${id} has the snapshots ${snapshots.join(', ')}, which depend on it; remove them first`);
   }
 }
 
-/** LVM would write down the disk as lost with any change of the group, and not take it back when it returns. */
+/** Any change of the group would make LVM record the disk as lost and refuse it when it returns. */
 export class DiskMissing extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(group: string) {
     super(
-      `a disk of volume group ${group} cannot be found, so nothing is changed in it; bring the disk back, ` +
-        `or if it is lost remove it with vgreduce --removemissing ${group}`,
+      `volume group ${group} is missing a disk, so Moorage does not change it; bring the disk back, ` +
+        `or if it is lost, remove it with vgreduce --removemissing ${group}`,
     );
   }
 }
 
-/** The volume is known, but has no device that could be opened; somebody must act before trying again can help. */
+/** The volume is known but has no device. Retrying does not help until somebody repairs it. */
 export class VolumeInactive extends MoorageError {
   readonly code = 'FailedPrecondition';
 
@@ -175,13 +175,13 @@ export class VolumeInactive extends MoorageError {
   }
 }
 
-/** To promise more would endanger the data of every volume in the thin pool. */
+/** A thin pool that runs full endangers the data of all its volumes. */
 export class ThinPoolFilling extends MoorageError {
   readonly code = 'ResourceExhausted';
 
   constructor(pool: string, what: 'data' | 'metadata', percent: number, maxPercent: number) {
     super(
-      `thin pool ${pool} has used ${percent} % of its ${what}, and gives nothing more above max-${what}-percent ${maxPercent}; ` +
+      `thin pool ${pool} has used ${percent} % of its ${what}, above max-${what}-percent ${maxPercent}, and allocates nothing more; ` +
         `extend the pool with lvextend${what === 'metadata' ? ' --poolmetadatasize' : ''}, remove volumes or snapshots, or raise the limit`,
     );
   }

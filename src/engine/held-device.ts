@@ -6,13 +6,13 @@ import { VolumeInactive } from './errors.ts';
 import { imageName } from './file/volume-files.ts';
 import type { Volume } from './pool.ts';
 
-/** The kernel's number for all loop devices. */
+/** The kernel's major number of loop devices. */
 const loopMajor = 7;
 
 /**
- * Opens the device of a volume that is about to be used. Until it is closed, no removal takes the volume away, and the
- * kernel gives the number of its loop device to no other file: that it is the right one is seen under the same handle.
- * The names of LVM's devices are those of their volumes, and reach no other.
+ * Opens the device of a volume that is about to be used. While it is open, the volume cannot be removed and the kernel
+ * does not attach another file to its loop device, so the check of the backing file stays valid. LVM's device names
+ * always mean their volume.
  */
 export async function holdDevice({ id, devicePath }: Volume): Promise<FileHandle> {
   const device = await open(devicePath, 'r').catch((cause: unknown) => {
@@ -28,7 +28,7 @@ export async function holdDevice({ id, devicePath }: Volume): Promise<FileHandle
   }
 }
 
-/** By its name, as the path may differ between mount namespaces; ids of volumes are unique on a node. */
+/** Compares names, as paths may differ between mount namespaces; volume ids are unique on a node. */
 async function mustBeOf(id: string, devicePath: string, number: string): Promise<void> {
   const backing = await readFile(`/sys/dev/block/${number}/loop/backing_file`, 'utf8').catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''; // attached to nothing
@@ -37,11 +37,11 @@ async function mustBeOf(id: string, devicePath: string, number: string): Promise
   if (basename(backing.trimEnd()) !== imageName(id)) throw new DeviceTakenAway(id, devicePath);
 }
 
-/** The volume was removed, or its device detached, since it was looked up. */
+/** The volume was removed, or its device detached, after the lookup. */
 export class DeviceTakenAway extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(id: string, devicePath: string) {
-    super(`${devicePath} is no longer the device of volume ${id}; ask again`);
+    super(`${devicePath} is no longer the device of volume ${id}; retry`);
   }
 }

@@ -2,10 +2,10 @@ import { MoorageError, messageOf } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Pool } from './pool.ts';
 
-/** What this node can serve now, and what it should but cannot. */
+/** The classes that this node serves now, and those that it cannot serve. */
 export interface PoolSet {
   readonly pools: readonly Pool[];
-  /** The class that serves claims that name none. */
+  /** The class for claims that name none. */
   readonly defaultClass: string | undefined;
   /** Classes that cannot be served now, and why. */
   readonly unavailable: ReadonlyMap<string, unknown>;
@@ -21,12 +21,12 @@ export class Pools {
     this.become({ pools, defaultClass, unavailable: new Map() });
   }
 
-  /** What serves claims that name no class, if there is such a class and it can be served. */
+  /** The pool for claims that name no class; undefined if there is none or it cannot be served. */
   get default(): Pool | undefined {
     return this.#set.pools.find((pool) => pool.name === this.#set.defaultClass);
   }
 
-  /** The empty name is the default class. */
+  /** The empty name means the default class. */
   get(deviceClass: string): Pool {
     const { pools, defaultClass, unavailable } = this.#set;
     const name = deviceClass || defaultClass;
@@ -52,7 +52,7 @@ export class Pools {
     this.#listeners.notify();
   }
 
-  /** Calls back after each change of a pool, and when classes come or go; returns how to stop that. */
+  /** Calls back after each change of a pool, and when classes are added or removed; returns a function that unsubscribes. */
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }
@@ -68,7 +68,7 @@ export class DeviceClassNotFound extends MoorageError {
   }
 }
 
-/** It is configured, and served as soon as what it stands on is there. */
+/** It is configured, and is served as soon as its volume group, thin pool or directory exists. */
 export class DeviceClassUnavailable extends MoorageError {
   readonly code = 'Unavailable';
 
@@ -77,13 +77,13 @@ export class DeviceClassUnavailable extends MoorageError {
   }
 }
 
-/** Nothing is wrong with the engine, and no restart would make it faster. */
+/** The engine is healthy, and a restart would not speed this up. */
 export class BeingOpened extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor() {
     super(
-      'it is still being opened: its volumes are given their devices, after LVM has checked their thin pool; wait, or look for a slow or hung disk',
+      'it is still being opened: LVM checks its thin pool before it activates the volumes; wait, or look for a slow or hung disk',
     );
   }
 }

@@ -6,7 +6,7 @@ import { VolumeCopies } from './volume-copies.ts';
 
 const newCopy = (id: string) => ({ id, source: 'source', sizeBytes: 1n });
 
-test('a copy that waits for its turn is cancelled at once, and clears up after itself', async () => {
+test('a copy that waits for its turn is cancelled at once and cleans up', async () => {
   const copies = new VolumeCopies(silentLog);
   const long = Promise.withResolvers<void>();
   const begun: string[] = [];

@@ -10,18 +10,18 @@ const zeros = Buffer.alloc(pieceBytes);
 
 export interface CopyOptions {
   readonly signal: AbortSignal;
-  /** The target reads as zeros already: zeros of the source need not be written. */
+  /** The target already reads as zeros, so zeros of the source need not be written. */
   readonly isZeroed?: boolean;
-  /** Called after each piece with how much is copied by then; if it throws, the copy ends. */
+  /** Called after each piece with the bytes copied so far; if it throws, the copy ends. */
   readonly onCopied: (copiedBytes: bigint) => void | Promise<void>;
 }
 
-/** Reads all of one device or file into another, which has at least its size; on return it is on the disk. */
+/** Copies one device or file into another of at least its size; on return the data is on the disk. */
 export type CopyDevice = (from: string, to: string, options: CopyOptions) => Promise<void>;
 
 export const copyDevice: CopyDevice = async (from, to, { signal, isZeroed = false, onCopied }) => {
   await using source = await open(from, 'r');
-  await using target = await open(to, constants.O_WRONLY | constants.O_EXCL); // nobody may use a device meanwhile
+  await using target = await open(to, constants.O_WRONLY | constants.O_EXCL); // nobody else may use the device
   const piece = Buffer.alloc(pieceBytes);
   for (let position = 0; ; ) {
     signal.throwIfAborted();
@@ -38,9 +38,9 @@ export const copyDevice: CopyDevice = async (from, to, { signal, isZeroed = fals
   await target.sync();
 };
 
-/** Two at once let a small one pass a large one. Each piece holds one of the threads that all file work shares. */
+/** Two at once let a small copy pass a large one. Each piece holds one of the threads that all file I/O shares. */
 const atOnce = 2;
-/** Each is a line of the log. */
+/** Each is a log line. */
 const reportsPerCopy = 10n;
 
 export interface NewCopy {
@@ -49,10 +49,10 @@ export interface NewCopy {
   readonly sizeBytes: bigint;
 }
 
-/** A copy under way; whoever waits for it may leave. */
+/** A running copy. It goes on when its callers leave. */
 export interface Copy extends NewCopy {
   readonly copiedBytes: bigint;
-  /** Resolves when all is copied; rejects if it cannot be. */
+  /** Resolves when the copy is complete; rejects if it fails. */
   readonly whole: Promise<void>;
 }
 
@@ -63,8 +63,8 @@ interface Entry extends Copy {
 }
 
 /**
- * The volumes of one pool that are being filled with what another one holds. A copy takes longer than most callers have,
- * so it goes on without them, and a repeated call joins it. After a crash it begins anew.
+ * The volumes of one pool that are being filled from another. A copy takes longer than most callers wait, so it goes on
+ * without them, and a retried call joins it. After a crash it starts again.
  */
 export class VolumeCopies {
   readonly #log: Log;
@@ -80,7 +80,7 @@ export class VolumeCopies {
     return this.#copies.get(id);
   }
 
-  /** The volume that is being filled with what this one holds, if any is. */
+  /** The volume that is being filled from this one, if any. */
   readerOf(source: VolumeId): VolumeId | undefined {
     return this.#copies.values().find((copy) => copy.source === source)?.id;
   }
@@ -92,7 +92,7 @@ export class VolumeCopies {
     const entry: Entry = { ...copy, copiedBytes: 0n, reportedBytes: 0n, abort, whole };
     this.#copies.set(id, entry);
     whole.catch((error: unknown) => {
-      this.#log.error({ err: error, volume: id }, `volume ${id} could not be copied: ${messageOf(error)}`);
+      this.#log.error({ err: error, volume: id }, `cannot copy into volume ${id}: ${messageOf(error)}`);
     });
     const options = { signal: abort.signal, onCopied: (copiedBytes: bigint) => this.#report(entry, copiedBytes) };
     void this.#inTurn(() => work(options), abort.signal)
@@ -100,7 +100,7 @@ export class VolumeCopies {
       .then(resolve, reject);
   }
 
-  /** Waits until the copy is whole; a caller that has to leave learns how far it is. */
+  /** Waits until the copy is complete; a caller that leaves early gets its progress. */
   async join(copy: Copy, signal: AbortSignal): Promise<void> {
     try {
       await abortable(copy.whole, signal);
@@ -109,15 +109,15 @@ export class VolumeCopies {
     }
   }
 
-  /** Whether there was one. */
+  /** Returns whether there was one. */
   async cancel(id: VolumeId): Promise<boolean> {
     const copy = this.#copies.get(id);
     copy?.abort.abort(new CopyCancelled(id));
-    await copy?.whole.catch(() => undefined); // that it ends is all that is asked
+    await copy?.whole.catch(() => undefined); // only wait for its end
     return copy !== undefined;
   }
 
-  /** What is not whole by then is made anew when it is asked for again. */
+  /** An incomplete copy starts again when it is next requested. */
   async stop(): Promise<void> {
     await Promise.all([...this.#copies.keys()].map((id) => this.cancel(id)));
   }
@@ -136,13 +136,13 @@ export class VolumeCopies {
     try {
       await copy();
     } finally {
-      const next = hasTurn ? this.#waiting.shift() : undefined; // takes our place
+      const next = hasTurn ? this.#waiting.shift() : undefined; // passes the turn on
       if (next) next();
       else if (hasTurn) this.#running -= 1;
     }
   }
 
-  /** False for a copy that is cancelled while it waits: it has nothing to do but to clear up. */
+  /** False for a copy that is cancelled while it waits: it only has to clean up. */
   async #turn(signal: AbortSignal): Promise<boolean> {
     if (this.#running < atOnce) {
       this.#running += 1;
@@ -153,7 +153,7 @@ export class VolumeCopies {
     this.#waiting.push(take);
     signal.addEventListener('abort', () => {
       const at = this.#waiting.indexOf(take);
-      if (at < 0) return; // it has its turn
+      if (at < 0) return; // it already has its turn
       this.#waiting.splice(at, 1);
       resolve(false);
     });
@@ -161,14 +161,14 @@ export class VolumeCopies {
   }
 }
 
-/** The caller could not wait until the end; the copy goes on. */
+/** The caller left before the end; the copy goes on. */
 export class CopyUnderWay extends MoorageError {
   readonly code: ErrorCode;
 
   constructor({ id, source, copiedBytes, sizeBytes }: Copy, reason: unknown) {
     super(
       `volume ${source} is being copied into ${id}, ${formatBytes(copiedBytes)} of ${formatBytes(sizeBytes)} so far; ` +
-        'repeat the request to wait for the rest',
+        'retry the request to wait for the rest',
       { cause: reason },
     );
     this.code = codeOf(reason) === 'DeadlineExceeded' ? 'DeadlineExceeded' : 'Cancelled';
@@ -179,6 +179,6 @@ export class CopyCancelled extends MoorageError {
   readonly code = 'Aborted';
 
   constructor(id: VolumeId) {
-    super(`the copy into volume ${id} was cancelled before it was whole; repeat the request to begin it again`);
+    super(`the copy into volume ${id} was cancelled before it was complete; retry the request to start it again`);
   }
 }

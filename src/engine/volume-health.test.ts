@@ -22,12 +22,12 @@ const told: readonly (readonly [string, boolean, RegExp])[] = [
   ['Cwi-a-C-E-', true, /write cache reports an error/],
   ['Vwi-aotzF-', true, /thin pool has failed/],
   ['twi-aotzD-', true, /no room left for data/],
-  ['twi-aotzM-', true, /metadata of the thin pool can only be read/],
+  ['twi-aotzM-', true, /metadata of the thin pool is read-only/],
   ['rwi-a-r-r-', true, /had write errors/],
   ['rwi-a-r-m-', true, /legs of its RAID differ/],
   ['rwi-a-r-s-', false, /being reshaped/],
   ['rwi-a-r-R-', false, /was reshaped/],
-  ['rwi-a-r-w-', false, /read only if need be/],
+  ['rwi-a-r-w-', false, /read only if necessary/],
   ['-wi-s-----', true, /is suspended/],
   ['swi-I-s---', true, /has overflowed/],
   ['swi-S-s---', true, /overflowed and is suspended/],
@@ -39,12 +39,12 @@ const told: readonly (readonly [string, boolean, RegExp])[] = [
   ['twi-Cotz--', true, /needs to be checked and is suspended/],
   ['-wi-h-----', true, /was removed/],
   ['-wi-XX----', true, /state of the volume is unknown/],
-  ['-wi-aX----', true, /in use cannot be told/],
+  ['-wi-aX----', true, /cannot determine whether the volume is in use/],
   ['rwi-s-r-p-', true, /one of its disks is missing/],
 ];
 
 for (const [attr, isAbnormal, message] of told) {
-  test(`${attr} is told as it is`, () => {
+  test(`${attr} is reported as it is`, () => {
     const health = healthOf(attr);
     assert.equal(health.isAbnormal, isAbnormal);
     assert.match(health.message, message);

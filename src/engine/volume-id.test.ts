@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkTags, checkVolumeId } from './volume-id.ts';
 
-test('ids are names that LVM takes', () => {
+test('ids are names that LVM accepts', () => {
   for (const id of ['5f0c2d1e-8f0b-4d0c-9d1e-000000000001', 'a', 'my_volume.1+2', '.hidden']) checkVolumeId(id);
   const refused = [
     '',
@@ -23,13 +23,13 @@ test('ids are names that LVM takes', () => {
   for (const id of refused) assert.throws(() => checkVolumeId(id), { name: 'InvalidInput' }, id);
 });
 
-test('tags are texts that LVM takes', () => {
+test('tags are strings that LVM accepts', () => {
   checkTags(['moorage.dev/filesystem=ext4', 'ephemeral', 'a:b#c&d!e']);
   for (const tag of ['', '-a', 'a b', 'a,b', 'a@b', '"'])
     assert.throws(() => checkTags([tag]), { name: 'InvalidInput' }, tag);
 });
 
-test('tags of our own that a pool acts on are no business of a caller', () => {
+test('a caller cannot set the tags that pools act on', () => {
   checkNewTags(['a', 'moorage.dev/claim=ns/a', 'moorage.dev/volume=pvc-1', 'moorage.dev/created']);
   checkAddedTags(['a', 'moorage.dev/filesystem=ext4', 'moorage.dev/encrypted=luks2']);
   for (const name of ['source=x', 'erasing', 'erase=zero', 'erased=1', 'anything']) {
@@ -39,6 +39,6 @@ test('tags of our own that a pool acts on are no business of a caller', () => {
   assert.throws(() => checkNewTags(['moorage.dev/filesystem=ext4']), { name: 'InvalidInput' });
 });
 
-test('a volume has a size', () => {
+test('a volume of size zero is refused', () => {
   assert.throws(() => checkNewVolume({ id: 'a', sizeBytes: 0n, tags: [] }), { name: 'InvalidInput' });
 });

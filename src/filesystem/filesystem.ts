@@ -12,8 +12,8 @@ export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
 export type Filesystem = (typeof filesystems)[number];
 
 /**
- * The only place that allows a format. It decides; the caller acts. What is found may be our own work that was cut short:
- * then the tag is missing, the UUID is the one that only we give, and the superblock itself says that it is unfinished.
+ * The only place that allows a format. It decides; the caller acts. A filesystem from our own interrupted mkfs has no
+ * tag, the UUID that only we set, and a superblock that is marked as unfinished.
  */
 export function decideFormat(
   volume: Volume,
@@ -25,7 +25,7 @@ export function decideFormat(
   if (probe.kind === 'found') {
     const isTagged = volume.tags.some(tellsOfUse);
     const isOurs = probe.uuid === filesystemUuid(volume.id);
-    // Our volume, on which we have not made anything yet: this is what an earlier volume left at the same place on the disk.
+    // We have not formatted this volume yet, so an earlier volume left this at the same place on the disk.
     if (volume.tags.includes(createdTag) && !isTagged && !isOurs) {
       throw new FilesystemForeign(volume.id, probe.filesystem);
     }
@@ -35,17 +35,17 @@ export function decideFormat(
     }
     throw new FilesystemMismatch(volume.id, wanted, probe.filesystem);
   }
-  // Empty, although we once made a filesystem here: the disk lies or was swapped. Better no pod than a fresh, empty database.
+  // Empty, although we once formatted it: the disk lies or was swapped. Better no pod than a fresh, empty database.
   const before = formattedAs(volume);
   if (before) throw new FilesystemVanished(volume.id, before);
   if (volume.tags.includes(rawTag)) throw new UsedRaw(volume.id);
   return 'format';
 }
 
-/** Each volume's filesystem has a UUID that follows from its id, so that what we made can be told from what we found. */
+/** The UUID is derived from the volume's id, so that we recognise the filesystems that we created. */
 export function filesystemUuid(id: VolumeId): string {
   const bytes = createHash('sha256').update(id).digest().subarray(0, 16);
-  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6); // version 8: made by a rule of our own
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6); // version 8: custom
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
@@ -53,9 +53,9 @@ export function filesystemUuid(id: VolumeId): string {
 const timeoutMs = 120_000;
 
 /**
- * Fast: no discards, which a new volume does not need, and ext4's tables are zeroed by the kernel once it is mounted.
- * They are not told to force anything: xfs and btrfs then refuse by themselves to overwrite what they recognise. Only
- * where it is proven that this is their own unfinished work, they do it again.
+ * Fast: no discards, which a new volume does not need, and the kernel zeroes ext4's tables once it is mounted. Without a
+ * force option, mkfs of xfs and btrfs refuses to overwrite what it recognises; xfs is forced only over our own
+ * unfinished mkfs.
  */
 function mkfs(
   filesystem: Filesystem,
@@ -68,8 +68,8 @@ function mkfs(
     case 'ext4': {
       const [extended, others] = withoutExtended(options);
       const features = ['nodiscard', 'lazy_itable_init=1', 'lazy_journal_init=1', ...extended].join(',');
-      // With 4 KiB blocks nothing is written to the head of the device before the superblock, which comes last: until
-      // then it is empty. Small blocks, which small volumes would get, are slow besides once the volume has grown.
+      // With 4 KiB blocks mkfs writes the head of the device last, with the superblock: until then it reads as empty.
+      // The smaller default for small volumes would also be slow once the volume has grown.
       return ['mkfs.ext4', '-q', '-b', '4096', '-m', '0', '-E', features, '-U', uuid, ...others, devicePath];
     }
     case 'xfs':
@@ -79,7 +79,7 @@ function mkfs(
   }
 }
 
-/** mkfs.ext4 takes the last `-E` for the only one, so what they say is gathered in one. */
+/** mkfs.ext4 uses only the last `-E`, so all of them are merged into one. */
 function withoutExtended(options: readonly string[]): [extended: string[], others: string[]] {
   const isExtended = (index: number) => options[index] === '-E';
   return [
@@ -88,7 +88,7 @@ function withoutExtended(options: readonly string[]): [extended: string[], other
   ];
 }
 
-/** Makes sure that a volume holds the wanted filesystem, and never by destroying another. */
+/** Ensures that a volume holds the requested filesystem, and never destroys another one. */
 export class Formatter {
   readonly #run: Run;
   readonly #probe: ProbeDevice;
@@ -101,8 +101,8 @@ export class Formatter {
   }
 
   /**
-   * Afterwards the volume can be mounted as `wanted`. The tag is set only after the filesystem was made: a crash
-   * between the two leaves a filesystem without a tag, which the next call knows by its UUID and tags.
+   * Afterwards the volume can be mounted as `wanted`. The tag is set after mkfs: a crash between the two leaves a
+   * filesystem without a tag, which the next call recognises by its UUID and tags.
    */
   async ensure(
     pool: Pool,
@@ -120,7 +120,7 @@ export class Formatter {
     if (superblock === 'busy') throw new SuperblockBusy(id);
     const decision = decideFormat(volume, probe, wanted, superblock);
     if (decision !== 'mount') {
-      // Even if the caller leaves: half a filesystem helps nobody.
+      // Without the signal: half a filesystem helps nobody.
       const command = mkfs(wanted, volume, mkfsOptions, { again: decision === 'format again' });
       await this.#run(command, { timeoutMs }).catch((error: unknown) => {
         throw error instanceof CommandFailed ? new FilesystemNotMade(id, wanted, mkfsOptions, error) : error;
@@ -129,7 +129,7 @@ export class Formatter {
     return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted)], signal);
   }
 
-  /** What we made is known again by itself. Anything else, and whatever may lead to a format, is for the probe to judge. */
+  /** Recognises a filesystem that we created. Everything else, and every decision to format, needs the probe. */
   async #isStillThere(volume: Volume, wanted: Filesystem, signal: AbortSignal): Promise<boolean> {
     if (formattedAs(volume) !== wanted) return false;
     const found = await this.#superblockOf(volume, wanted, signal);
@@ -151,7 +151,7 @@ export class FilesystemNotMade extends MoorageError {
 
   constructor(id: VolumeId, wanted: Filesystem, options: readonly string[], failure: CommandFailed) {
     const correction = options.length > 0 ? `correct ${parameters.mkfsOptions} (${options.join(' ')}), or ` : '';
-    super(`no ${wanted} could be made on volume ${id}: ${failure.message}; ${correction}check the disk of the volume`, {
+    super(`cannot create ${wanted} on volume ${id}: ${failure.message}; ${correction}check the disk of the volume`, {
       cause: failure,
     });
   }
@@ -162,20 +162,20 @@ export class DeviceUnreadable extends MoorageError {
 
   constructor(id: VolumeId, reason: string) {
     super(
-      `it cannot be told what volume ${id} holds, so it is left alone: ${reason}; ` +
-        'check its disk, or wipe the volume yourself if its content is not needed',
+      `cannot determine what volume ${id} contains, so it is not changed: ${reason}; ` +
+        'check its disk, or wipe the volume yourself if its data is not needed',
     );
   }
 }
 
-/** Other disks hang, and hold up the look at this one. */
+/** Other disks hang and block the read of this one. */
 export class SuperblockBusy extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(id: VolumeId) {
     super(
-      `whether the filesystem on volume ${id} was ever finished cannot be determined while other disks do not answer; ` +
-        'it is tried again; look for a slow or failing disk',
+      `cannot determine whether mkfs finished on volume ${id} while other disks do not answer; ` +
+        'this is retried; look for a slow or failing disk',
     );
   }
 }
@@ -184,7 +184,7 @@ export class FilesystemMismatch extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId, wanted: string, found: string) {
-    super(`volume ${id} holds ${found}, ${wanted} is wanted; it is never formatted anew: use ${found}, or a new claim`);
+    super(`volume ${id} holds ${found}, ${wanted} requested; it is never reformatted: use ${found}, or a new claim`);
   }
 }
 
@@ -193,8 +193,8 @@ export class FilesystemForeign extends MoorageError {
 
   constructor(id: VolumeId, found: string) {
     super(
-      `volume ${id} is new but holds ${found} that Moorage did not make there, so it is left alone: delete the claim and make ` +
-        `a new one, or if its content is yours, tag the volume ${filesystemTag(found)}`,
+      `volume ${id} is new but holds ${found} that Moorage did not create, so it is not changed: delete the claim and create ` +
+        `a new one, or if the data is yours, tag the volume ${filesystemTag(found)}`,
     );
   }
 }
@@ -204,20 +204,20 @@ export class FilesystemVanished extends MoorageError {
 
   constructor(id: VolumeId, before: string) {
     super(
-      `volume ${id} once held ${before} and now reads as empty, so it is left alone: ` +
-        'check whether its disk was swapped or wiped; if its data is lost, delete the claim and make a new one',
+      `volume ${id} once held ${before} and now reads as empty, so it is not changed: ` +
+        'check whether its disk was swapped or wiped; if its data is lost, delete the claim and create a new one',
     );
   }
 }
 
-/** What a program has written to a bare device may look like nothing to others. */
+/** blkid may not recognise what a program wrote to a raw device. */
 export class UsedRaw extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId) {
     super(
-      `volume ${id} was used as a raw block device, so no filesystem is made on it: ` +
-        'use it with volumeMode Block, or make a new claim for a filesystem',
+      `volume ${id} was used as a raw block device, so it is not formatted: ` +
+        'use it with volumeMode Block, or create a new claim for a filesystem',
     );
   }
 }

@@ -12,7 +12,7 @@ function volume(...tags: string[]): Volume {
 const found = (filesystem: string, uuid: string): Probe => ({ kind: 'found', filesystem, uuid });
 const ours = filesystemUuid('v');
 
-test('a header is written only where nothing is, and nothing ever was', () => {
+test('a header is written only to an empty device that was never used', () => {
   assert.equal(decideEncryption(volume(), { kind: 'empty' }), 'format');
   assert.throws(() => decideEncryption(volume(encryptedTag), { kind: 'empty' }), { name: 'FilesystemVanished' });
   assert.throws(() => decideEncryption(volume(filesystemTag('xfs')), { kind: 'empty' }), {
@@ -22,7 +22,7 @@ test('a header is written only where nothing is, and nothing ever was', () => {
   assert.throws(() => decideEncryption(volume(), found('ext4', ours)), { name: 'FilesystemMismatch' });
 });
 
-test('our own header is kept: known by the tag, or by its UUID where a crash came before the tag', () => {
+test('our own header is kept, recognised by the tag or, after a crash before the tag, by its UUID', () => {
   assert.equal(decideEncryption(volume(encryptedTag), found('crypto_LUKS', 'of the original')), 'keep');
   assert.equal(decideEncryption(volume(), found('crypto_LUKS', ours)), 'keep');
 });

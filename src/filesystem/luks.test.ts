@@ -6,13 +6,13 @@ import { Luks } from './luks.ts';
 
 const { signal } = new AbortController();
 
-test('no logical volume has the name of an open volume, whatever its group is called', () => {
+test('no logical volume can have the name of an open LUKS mapping, whatever its group is called', () => {
   assert.notEqual(luksDevicePath('data'), '/dev/mapper/moorage-data'); // volume data of group moorage
   assert.notEqual(luksDevicePath('data'), '/dev/mapper/moorage-luks--data'); // volume luks-data of group moorage
   assert.notEqual(luksDevicePath('data'), '/dev/mapper/moorage--luks-data'); // volume data of group moorage-luks
 });
 
-test('what is open on another device by the same name is left open', async () => {
+test('a mapping on another device with the same name stays open', async () => {
   const ran: string[] = [];
   const run: Run = async ([, verb = '']) => {
     ran.push(verb);

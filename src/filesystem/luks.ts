@@ -16,7 +16,7 @@ import {
 } from './filesystem.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
 
-/** What trying a key costs; each opening costs the same. */
+/** The cost of trying a key; each open costs the same. */
 export interface KeyDerivation {
   readonly memoryBytes: number;
   /** At least 4. */
@@ -25,8 +25,8 @@ export interface KeyDerivation {
 }
 
 /**
- * Fixed rather than measured, as cryptsetup would by itself: up to half of a node's memory for each volume is too much
- * where all of them are opened at once after a boot.
+ * Fixed, not benchmarked as cryptsetup does by default: up to half of a node's memory per volume is too much when all
+ * volumes are opened at once after a boot.
  */
 const defaultDerivation: KeyDerivation = { memoryBytes: 64 * 1024 ** 2, iterations: 4, threads: 1 };
 
@@ -37,9 +37,9 @@ const [keyRefused, notThere, busy] = [2, 4, 5];
 const metadataSchema = v.object({ keyslots: v.record(v.string(), v.unknown()) });
 
 /**
- * LUKS2 on volumes, each with keys of its own. A key comes from the caller with each call and reaches cryptsetup through
- * a pipe; it is never an argument, in the environment, in a file, or in an error. Every method can be repeated. What has
- * begun comes to its end even if the caller leaves, as half a header helps nobody.
+ * LUKS2 on volumes, each with its own keys. The caller passes the key with each call, and it reaches cryptsetup through a
+ * pipe; it is never an argument, in the environment, in a file, or in an error. Every method can be retried. A command
+ * that has started finishes even if the caller leaves, as half a header helps nobody.
  */
 export class Luks {
   readonly #run: Run;
@@ -51,7 +51,7 @@ export class Luks {
     this.#probe = probe;
   }
 
-  /** Encrypts a volume on which nothing is yet. One that Moorage has encrypted before is left as it is. */
+  /** Encrypts an empty volume. One that Moorage has already encrypted is not changed. */
   async format(
     pool: Pool,
     id: VolumeId,
@@ -63,7 +63,7 @@ export class Luks {
       const volume = pool.get(id);
       if (!volume) throw new VolumeNotFound(pool.name, id);
       const decision = decideEncryption(volume, await this.#probe(volume.devicePath, signal));
-      // A crash may have cut the first time short before there was any key; then nothing can ever have been written.
+      // A crash may have interrupted luksFormat before there was a key; then no data can ever have been written.
       if (decision === 'format' || (!isEncrypted(volume) && (await this.#keySlots(volume)) === 0)) {
         await this.#cryptsetup(volume.id, formatArguments(volume, derivation), key);
       }
@@ -71,7 +71,7 @@ export class Luks {
     });
   }
 
-  /** Returns the device through which the volume can be used. One that is open already stays as it is. */
+  /** Returns the decrypted device. A volume that is already open stays open. */
   async open(volume: Volume, key: Uint8Array, signal: AbortSignal): Promise<string> {
     return this.#alone(volume.id, signal, async () => {
       const path = luksDevicePath(volume.id);
@@ -84,22 +84,22 @@ export class Luks {
     });
   }
 
-  /** A volume that is not open is closed already. One of the same name in another class is not touched. */
+  /** Does nothing if the volume is not open. A volume with the same name in another class is not touched. */
   async close(volume: Volume, signal: AbortSignal): Promise<void> {
     await this.#alone(volume.id, signal, async () => {
       if (await this.#isOpenOn(volume)) await this.#cryptsetup(volume.id, ['close', mappingName(volume.id)]);
     });
   }
 
-  /** An open volume, whose device has grown, follows it. */
+  /** Grows an open volume to the size of its device. */
   async resize(volume: Volume, key: Uint8Array, signal: AbortSignal): Promise<void> {
     await this.#alone(volume.id, signal, async () => {
-      if (!(await this.#isOpenOn(volume))) return; // it has its device's size as soon as it is opened
+      if (!(await this.#isOpenOn(volume))) return; // it gets its device's size when it is opened
       await this.#cryptsetup(volume.id, ['resize', '--key-file=-', mappingName(volume.id)], key);
     });
   }
 
-  /** Afterwards only the new key opens the volume, also if an earlier call was cut short when both did. */
+  /** Afterwards only the new key opens the volume, even if an interrupted call had left both. */
   async changeKey(
     volume: Volume,
     oldKey: Uint8Array,
@@ -130,7 +130,7 @@ export class Luks {
     return this.#isOpenOn(volume);
   }
 
-  /** Whoever has this file and a key can read the volume for ever, even after the key was changed. It must not exist yet. */
+  /** This file and an old key open the volume even after the key was changed. The file must not exist yet. */
   async backUpHeader(volume: Volume, file: string, signal: AbortSignal): Promise<void> {
     await this.#alone(volume.id, signal, () =>
       this.#cryptsetup(volume.id, ['luksHeaderBackup', volume.devicePath, '--header-backup-file', file]),
@@ -149,7 +149,7 @@ export class Luks {
     return true;
   }
 
-  /** What the open volume lies on; undefined if it is not open. */
+  /** The device below the open volume; undefined if it is not open. */
   async #backingDevice(id: VolumeId): Promise<string | undefined> {
     try {
       const { stdout } = await this.#run(['cryptsetup', 'status', mappingName(id)], { timeoutMs });
@@ -192,7 +192,7 @@ export class Luks {
 function formatArguments({ id, devicePath }: Volume, derivation: KeyDerivation): string[] {
   return [
     ...['luksFormat', '--type', 'luks2', '--batch-mode', '--key-file=-'],
-    ...['--uuid', filesystemUuid(id), ...derivationArguments(derivation)], // so that it is known as ours
+    ...['--uuid', filesystemUuid(id), ...derivationArguments(derivation)], // marks it as ours
     devicePath,
   ];
 }
@@ -208,7 +208,7 @@ export class WrongKey extends MoorageError {
   readonly code = 'PermissionDenied';
 
   constructor(id: VolumeId, options?: ErrorOptions) {
-    super(`the key does not open volume ${id}; give the key that it was encrypted with, or last changed to`, options);
+    super(`the key does not open volume ${id}; use the key that it was encrypted with or last changed to`, options);
   }
 }
 
@@ -216,11 +216,11 @@ export class EncryptionBroken extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId) {
-    super(`the LUKS header of volume ${id} cannot be understood; restore it from a backup of the header`);
+    super(`cannot parse the LUKS header of volume ${id}; restore it from a header backup`);
   }
 }
 
-/** The name of the open volume is taken by something else. */
+/** Another device is open under the name of this volume. */
 export class MappingForeign extends MoorageError {
   readonly code = 'FailedPrecondition';
 
@@ -234,8 +234,8 @@ export class MappingForeign extends MoorageError {
 export const luks = 'crypto_LUKS';
 
 /**
- * The only place that allows a LUKS header to be written. What we wrote is known by the tag, or by the UUID that follows
- * from the volume's id while the tag is not set yet.
+ * The only place that allows a LUKS header to be written. Our own header is recognised by the tag, or before the tag is
+ * set by the UUID that is derived from the volume's id.
  */
 export function decideEncryption(volume: Volume, probe: Probe): 'format' | 'keep' {
   if (probe.kind === 'unknown') throw new DeviceUnreadable(volume.id, probe.reason);

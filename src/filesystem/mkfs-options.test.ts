@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Filesystem } from './filesystem.ts';
 import { parseMkfsOptions } from './mkfs-options.ts';
 
-test('options that lay a filesystem out are taken as they are', () => {
+test('options that lay out a filesystem are passed on unchanged', () => {
   const cases: [Filesystem, string][] = [
     ['ext4', '-i 8192 -I 512 -O ^has_journal,metadata_csum -E stride=16,stripe_width=64 -m 1 -L data'],
     ['xfs', '-d su=64k,sw=4 -l size=64m -i maxpct=50 -m reflink=0,crc=1 -n size=8k'],
@@ -15,7 +15,7 @@ test('options that lay a filesystem out are taken as they are', () => {
   assert.deepEqual(parseMkfsOptions('ext4', '', 'f'), []);
 });
 
-test('what forces, names another device or a file of the node, makes no filesystem, or stands alone is refused', () => {
+test('options that force mkfs, name another device or a file, create no filesystem, or lack a value are refused', () => {
   const cases: [Filesystem, string][] = [
     ['ext4', '-F'],
     ['ext4', '-d /etc'],
@@ -47,7 +47,7 @@ test('what forces, names another device or a file of the node, makes no filesyst
     ['btrfs', '-L $(id)'],
   ];
   for (const [filesystem, text] of cases) {
-    const why = { code: 'InvalidArgument', message: /^f holds ".*", which is not offered for / };
+    const why = { code: 'InvalidArgument', message: /^f contains ".*", which is not allowed for / };
     assert.throws(() => parseMkfsOptions(filesystem, text, 'f'), why, `${filesystem} ${text}`);
   }
 });

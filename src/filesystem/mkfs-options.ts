@@ -5,13 +5,13 @@ interface Allowed {
   /** Options that take a value. */
   readonly valued: readonly string[];
   readonly plain: readonly string[];
-  /** Words within a value that lead mkfs away from the volume's own device, or have it succeed without a filesystem. */
+  /** Words in a value that make mkfs use another device, or succeed without creating a filesystem. */
   readonly refused: RegExp;
 }
 
 /**
- * What may be said to mkfs: how to lay a filesystem out. What forces it, names another device or a file of the node, or
- * sets the UUID by which Moorage knows its work, may not; nor anything that is not known here.
+ * The mkfs options that users may set: those that lay out the filesystem. Unlisted options are refused, such as those
+ * that force mkfs, name another device or a file of the node, or set the UUID by which Moorage recognises its work.
  */
 const allowed: Readonly<Record<Filesystem, Allowed>> = {
   ext4: {
@@ -34,13 +34,13 @@ const allowed: Readonly<Record<Filesystem, Allowed>> = {
   },
 };
 
-/** The options in a text, as words for mkfs; `field` is where the text was found. */
+/** Splits the text into arguments for mkfs; `field` names its source. */
 export function parseMkfsOptions(filesystem: Filesystem, text: string, field: string): readonly string[] {
   const { valued, plain, refused } = allowed[filesystem];
   const words = text.split(/\s+/).filter((word) => word !== '');
   const refuse = (word: string): never => {
     throw new InvalidInput(
-      `${field} holds ${JSON.stringify(word)}, which is not offered for ${filesystem}; ` +
+      `${field} contains ${JSON.stringify(word)}, which is not allowed for ${filesystem}; ` +
         `use ${valued.join(', ')}, each with a value${plain.length > 0 ? `, or ${plain.join(', ')}` : ''}`,
     );
   };

@@ -2,7 +2,7 @@ import { mkdir, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { MoorageError } from '../base/errors.ts';
 
-/** A place for a filesystem. One that is there already stays. */
+/** Creates the mount point of a filesystem, if it does not exist. */
 export async function makeMountDirectory(path: string): Promise<void> {
   try {
     await mkdir(path, { recursive: true });
@@ -12,7 +12,7 @@ export async function makeMountDirectory(path: string): Promise<void> {
   }
 }
 
-/** A place for a device. One that is there already stays. */
+/** Creates the mount point of a device, if it does not exist. */
 export async function makeMountFile(path: string): Promise<void> {
   await makeMountDirectory(dirname(path));
   try {
@@ -23,7 +23,7 @@ export async function makeMountFile(path: string): Promise<void> {
   }
 }
 
-/** Only what was made above, an empty directory or a file with nothing in it: never what somebody has put there. */
+/** Removes only an empty directory or an empty file, never data. */
 export async function removeMountPoint(path: string): Promise<void> {
   try {
     const found = await stat(path);
@@ -44,15 +44,15 @@ export class PathTaken extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(path: string, needed: string, cause: unknown) {
-    super(`${path} must be ${needed}, and something else is there; remove it`, { cause });
+    super(`${path} must be ${needed}, but something else is there; remove it`, { cause });
   }
 }
 
-/** It was unmounted, and what is there lies on the node's own disk. */
+/** The volume is unmounted, and the data is on the node's own disk. */
 export class NotEmpty extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(path: string) {
-    super(`nothing is mounted at ${path} any more, but it holds data; look at it, and move it away`);
+    super(`${path} is no longer a mount point but contains data; inspect it and move it away`);
   }
 }

@@ -15,7 +15,7 @@ export interface MountRequest {
 export interface BindRequest {
   readonly source: string;
   readonly target: string;
-  /** Of this target only: elsewhere the same may be written to. */
+  /** For this target only: other mounts of the same filesystem may be writable. */
   readonly readOnly: boolean;
 }
 
@@ -23,7 +23,7 @@ export class MountConflict extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(target: string, wanted: string, found: string) {
-    super(`${target} should be ${wanted}, but ${found} is mounted there; unmount it first`);
+    super(`cannot mount ${wanted} at ${target}: ${found} is already mounted there; unmount it first`);
   }
 }
 
@@ -31,15 +31,15 @@ export class MountedReadOnly extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(target: string) {
-    super(`${target} is mounted read-only already and shall be writable; unpublish it first`);
+    super(`${target} is already mounted read-only, writable requested; unpublish it first`);
   }
 }
 
 const timeoutMs = 60_000;
 
 /**
- * The mounts that this process sees. Every method can be repeated. The target must exist, and stays when it is
- * unmounted. Nothing is ever unmounted lazily or by force: whoever writes would go on writing unseen.
+ * The mounts that this process sees. Every method can be retried. The target must exist, and stays when it is unmounted.
+ * Nothing is ever unmounted lazily or by force: a process could go on writing unseen.
  */
 export class Mounts {
   readonly #run: Run;
@@ -48,14 +48,14 @@ export class Mounts {
     this.#run = run;
   }
 
-  /** What is mounted at the path itself: the topmost, if several are stacked. */
+  /** The mount at the path itself: the topmost, if several are stacked. */
   async at(target: string): Promise<Mount | undefined> {
     const path = await withRealParent(target);
     if (path === undefined) return undefined;
     return parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8')).findLast((mount) => mount.target === path);
   }
 
-  /** What is mounted at the path, if it is the filesystem on this device. */
+  /** The mount at the path, if it is the filesystem on this device. */
   async holding(target: string, device: string): Promise<Mount | undefined> {
     const present = await this.at(target);
     return present && (await isSameDevice(present.source, device)) ? present : undefined;
@@ -82,13 +82,13 @@ export class Mounts {
     else if (isReadOnly(present) && !isReadOnly(await this.at(source))) throw new MountedReadOnly(target);
   }
 
-  /** What is mounted there can only be read there; elsewhere the same filesystem may be written to. */
+  /** Makes this mount read-only; other mounts of the same filesystem stay writable. */
   async protect(target: string, signal: AbortSignal): Promise<void> {
     if (isReadOnly(await this.at(target))) return;
     await this.#run(['mount', '-o', 'remount,bind,ro', target], { timeoutMs, signal });
   }
 
-  /** A target that is not mounted, or not there, is unmounted already. Mounts stacked on each other all go. */
+  /** Removes all stacked mounts. Does nothing if the target is not mounted or does not exist. */
   async unmount(target: string, signal: AbortSignal): Promise<void> {
     while (await this.at(target)) await this.#run(['umount', target], { timeoutMs, signal });
   }
@@ -98,7 +98,7 @@ function isReadOnly(mount: Mount | undefined): boolean {
   return mount?.options.includes('ro') ?? false;
 }
 
-/** The kernel knows real paths only. The target itself is not followed: asking a broken mount for anything may hang. */
+/** mountinfo has real paths only. The target itself is not resolved, as a stat on a broken mount may hang. */
 async function withRealParent(target: string): Promise<string | undefined> {
   try {
     return join(await realpath(dirname(target)), basename(target));

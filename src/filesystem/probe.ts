@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 import { messageOf } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
 
-/** What the device says of itself. "Could not tell" is never "empty". */
+/** What the device contains. "Unknown" is never "empty". */
 export type Probe =
   | { readonly kind: 'empty' }
   | { readonly kind: 'found'; readonly filesystem: string; readonly uuid: string }
@@ -12,13 +12,13 @@ export type ProbeDevice = (devicePath: string, signal: AbortSignal) => Promise<P
 
 const timeoutMs = 30_000;
 const nothingFound = 2;
-/** Where new volumes are zeroed, and where most who write to a raw device begin. */
+/** New volumes are zeroed here, and most raw users start writing here. */
 const headBytes = 4096;
 
 /**
- * blkid gives up without a word, as if it had found nothing, when something that it wants to see cannot be read, be it
- * the mark of a RAID at the end of the device. So all that it may read is read first: no more than 4.1 MiB at the head
- * and 1.6 MiB at the end. The device stays open until blkid is done, so that this stays in memory and blkid gets the same.
+ * If a read fails, for example of a RAID signature at the end of the device, blkid exits silently as if it had found
+ * nothing. So everything that it may read is read first: at most 4.1 MiB at the head and 1.6 MiB at the end. The device
+ * stays open until blkid is done, so that the data stays cached and blkid reads the same.
  */
 const readThenProbe = [
   'exec 3<"$1"',
@@ -27,7 +27,7 @@ const readThenProbe = [
   'exec blkid --probe --output export "$1"',
 ].join(' && ');
 
-/** Looks at the device itself, never at what somebody remembers of it. */
+/** Reads the device itself, never blkid's cache. */
 export function blkid(run: Run): ProbeDevice {
   return async (devicePath, signal) => {
     try {
@@ -36,7 +36,7 @@ export function blkid(run: Run): ProbeDevice {
     } catch (error) {
       if (!(error instanceof CommandFailed)) throw error;
       const foundNothing = error.exitCode === nothingFound && error.stdout === '' && error.stderr === '';
-      if (!foundNothing) return { kind: 'unknown', reason: error.message }; // whoever complains has not looked
+      if (!foundNothing) return { kind: 'unknown', reason: error.message }; // with an error message it has not read everything
       return headOf(devicePath);
     }
   };
@@ -50,19 +50,19 @@ export function parseBlkid(output: string): Probe {
       .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
   );
   const found = facts.get('TYPE') ?? facts.get('PTTYPE');
-  if (!found) return { kind: 'unknown', reason: `blkid found something that it cannot name: ${output.trim()}` };
+  if (!found) return { kind: 'unknown', reason: `blkid found signatures but no type: ${output.trim()}` };
   return { kind: 'found', filesystem: found, uuid: facts.get('UUID') ?? facts.get('PTUUID') ?? '' };
 }
 
-/** Empty only if it can be read and nothing is written there. */
+/** Empty only if it can be read and holds only zeros. */
 async function headOf(devicePath: string): Promise<Probe> {
   try {
     await using device = await open(devicePath, 'r');
     const { buffer, bytesRead } = await device.read(Buffer.alloc(headBytes), 0, headBytes, 0);
     if (bytesRead < headBytes)
-      return { kind: 'unknown', reason: `only ${bytesRead} bytes can be read of ${devicePath}` };
+      return { kind: 'unknown', reason: `only ${bytesRead} bytes of ${devicePath} can be read` };
     if (buffer.some((byte) => byte !== 0))
-      return { kind: 'unknown', reason: `${devicePath} holds data of an unknown kind` };
+      return { kind: 'unknown', reason: `${devicePath} holds data of unknown type` };
     return { kind: 'empty' };
   } catch (error) {
     return { kind: 'unknown', reason: messageOf(error) };

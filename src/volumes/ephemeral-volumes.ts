@@ -11,12 +11,12 @@ import type { Pools } from '../engine/pools.ts';
 import { poolHolding } from './pool-holding.ts';
 
 /**
- * What pods may request inline. Whoever may create pods may request these volumes, no administrator's StorageClass stands
- * between, and ResourceQuota does not count them.
+ * What pods may request inline. Anyone who may create pods can request these volumes: no administrator's StorageClass
+ * limits them, and ResourceQuota does not count them.
  */
 export interface InlineLimits {
   readonly enabled: boolean;
-  /** Allowed besides the default one. */
+  /** Allowed in addition to the default class. */
   readonly deviceClasses: readonly string[];
   /** Of one volume. */
   readonly maxSizeBytes: bigint;
@@ -30,8 +30,8 @@ interface Collaborators {
 }
 
 /**
- * Inline ephemeral volumes, which no object in the cluster stands for: each is made for one pod when it is published,
- * and removed when it is unpublished. The tag on the disk alone tells them from volumes of claims.
+ * Inline ephemeral volumes, which have no object in the cluster: each is created for one pod when it is published and
+ * removed when it is unpublished. Only the tag on the disk distinguishes them from volumes of claims.
  */
 export class EphemeralVolumes {
   readonly #pools: Collaborators['pools'];
@@ -45,19 +45,19 @@ export class EphemeralVolumes {
   }
 
   /**
-   * Whether it was made now: false if it is there already. Limits are for new volumes: a pod that has its volume keeps it, also
-   * when its node restarts.
+   * Returns whether it created the volume: false if it already exists. Limits apply to new volumes only: a pod keeps the
+   * volume that it has, also across a restart of its node.
    */
   async make(id: VolumeId, wanted: EphemeralVolume, signal: AbortSignal): Promise<boolean> {
     const existing = poolHolding(this.#pools, id)?.get(id);
     if (existing && !isEphemeral(existing)) throw new NotEphemeral(id);
     if (existing) return false;
     const { sizeBytes, deviceClass, podUid } = wanted;
-    const pool = this.#pools.get(deviceClass); // first, as a class that cannot be served now may have the volume
+    const pool = this.#pools.get(deviceClass); // before the limits, as a class that cannot be served now may have the volume
     this.#mustBeAllowed(wanted);
     const tags = [ephemeralTag, ...(podUid ? [`${podTag}=${podUid}`] : [])];
     await pool.create({ id, sizeBytes, tags }, signal);
-    this.#log.info({ volume: id, pod: podUid, sizeBytes: String(sizeBytes) }, 'ephemeral volume made');
+    this.#log.info({ volume: id, pod: podUid, sizeBytes: String(sizeBytes) }, 'ephemeral volume created');
     return true;
   }
 
@@ -91,7 +91,7 @@ export class EphemeralVolumes {
     }
   }
 
-  /** If, and only if, the volume carries the tag. */
+  /** Removes the volume only if it has the tag. */
   async removeIfEphemeral(id: VolumeId, signal: AbortSignal): Promise<void> {
     const pool = poolHolding(this.#pools, id);
     const volume = pool?.get(id);
@@ -101,9 +101,8 @@ export class EphemeralVolumes {
   }
 
   /**
-   * Removes what a crash has left of pods that are gone. As long as a pod has its directory, the kubelet will still
-   * unpublish its volumes; a volume that is mounted, the pool itself refuses to remove. What cannot be removed is
-   * told in the log and stays.
+   * Removes what a crash left behind of deleted pods. While a pod has its directory, the kubelet will still unpublish its
+   * volumes. The pool refuses to remove a mounted volume. A volume that cannot be removed is logged and stays.
    */
   async removeLeftovers(podsDirectory: string, signal: AbortSignal, pools = this.#pools.all()): Promise<void> {
     const left = pools.flatMap((pool) =>
@@ -117,12 +116,15 @@ export class EphemeralVolumes {
       try {
         await this.#removeLeftover(pool, volume, podsDirectory, signal);
       } catch (error) {
-        this.#log.warn({ volume: volume.id }, `an ephemeral volume that was left stays: ${messageOf(error)}`);
+        this.#log.warn(
+          { volume: volume.id },
+          `cannot remove leftover ephemeral volume ${volume.id}: ${messageOf(error)}`,
+        );
       }
     }
   }
 
-  /** The same for each pool as soon as it is served, which may be long after the start. */
+  /** Does the same for each pool once it is served, which may be long after the start. */
   removeLeftoversOnceServed(podsDirectory: string, signal: AbortSignal): { stop(): Promise<void> } {
     const seen = new WeakSet<Pool>();
     const searches: Promise<void>[] = [];
@@ -141,13 +143,13 @@ export class EphemeralVolumes {
     };
   }
 
-  /** Where their directories are not to be seen, no pod can be said to be gone. */
+  /** Without access to the pods' directories, no pod counts as deleted. */
   async #canTellPods(podsDirectory: string): Promise<boolean> {
     try {
       await access(podsDirectory);
       return true;
     } catch (error) {
-      this.#log.warn(`ephemeral volumes that pods have left are not looked for: ${messageOf(error)}`);
+      this.#log.warn(`cannot look for leftover ephemeral volumes: ${messageOf(error)}`);
       return false;
     }
   }
@@ -157,7 +159,7 @@ export class EphemeralVolumes {
     if (podUid === undefined) throw new PodUnknown(id);
     if (await exists(join(podsDirectory, podUid))) return;
     await pool.remove(id, signal);
-    this.#log.info({ volume: id, pod: podUid }, 'ephemeral volume of a pod that is gone removed');
+    this.#log.info({ volume: id, pod: podUid }, 'leftover ephemeral volume removed');
   }
 }
 
@@ -165,16 +167,16 @@ function isEphemeral({ tags }: Volume): boolean {
   return tags.includes(ephemeralTag);
 }
 
-/** It may hold somebody's data, and would be removed with the pod. */
+/** It may hold data, and would be removed with the pod. */
 export class NotEphemeral extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(id: VolumeId) {
-    super(`volume ${id} exists and is not ephemeral, so no pod may have it inline; use the claim that it belongs to`);
+    super(`volume ${id} exists and is not ephemeral, so it cannot be used inline; use the claim that it belongs to`);
   }
 }
 
-/** The kubelet shows its message as an Event of the pod, so it names the value of the chart and the flag behind it. */
+/** The kubelet shows the message in an Event of the pod, so it names the chart value and its flag. */
 export class NotAllowedInline extends MoorageError {
   readonly code = 'PermissionDenied';
 }
@@ -183,6 +185,6 @@ class PodUnknown extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId) {
-    super(`it does not tell which pod it was made for; if none needs it, remove it with moorage volume rm ${id}`);
+    super(`it has no tag with its pod; if no pod needs it, remove it with moorage volume rm ${id}`);
   }
 }

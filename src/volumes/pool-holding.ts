@@ -4,12 +4,12 @@ import { codeOf, type ErrorCode, MoorageError, messageOf } from '../base/errors.
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import { DeviceClassNotFound, DeviceClassUnavailable, type Pools } from '../engine/pools.ts';
 
-/** The pool that has the volume. A volume's id is unique on its node, and its class may have been renamed since. */
+/** The pool that has the volume. Searches all of them, as ids are unique on a node and the class may have been renamed. */
 export function poolHolding(pools: Pick<Pools, 'all'>, id: VolumeId): Pool | undefined {
   return pools.all().find((pool) => pool.get(id) !== undefined);
 }
 
-/** The volume and its pool. As long as a class cannot be served, it may have a volume that no other has. */
+/** The volume and its pool. A volume that no pool has may be in a class that cannot be served now. */
 export function mustHold(
   pools: Pick<Pools, 'all' | 'unavailable'>,
   id: VolumeId,
@@ -21,13 +21,13 @@ export function mustHold(
   throw new VolumeNotHere(id);
 }
 
-/** The pool that must remove the volume: it has it, or has begun to destroy its data. */
+/** The pool that must remove the volume: the one that has it or is erasing it. */
 export function poolToRemoveFrom(pools: Pick<Pools, 'all'>, id: VolumeId): Pool | undefined {
   const isErasing = (pool: Pool) => pool.erasures().some((erasure) => erasure.id === id);
   return poolHolding(pools, id) ?? pools.all().find(isErasing);
 }
 
-/** Whether that passes by itself depends on why the class cannot be served. */
+/** Its code, and so whether a retry helps, is that of the cause. */
 export class HolderUnavailable extends MoorageError {
   readonly code: ErrorCode;
 
@@ -39,15 +39,15 @@ export class HolderUnavailable extends MoorageError {
   }
 }
 
-/** A class may have left the configuration with the volume in it. */
+/** The volume's class may have been removed from the configuration. */
 export class HolderNotKnown extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(name: string, volumeId: VolumeId, unavailable: readonly string[]) {
     const wait = unavailable.length > 0 ? `wait until ${unavailable.join(', ')} can be served, ` : '';
     super(
-      `no device class that this node serves has volume ${volumeId}, and which one had it is not known: ${wait}put a class that ` +
-        `left back into the configuration, or name the class with kubectl annotate logicalvolume ${name} ${heldByAnnotation}=<class>`,
+      `no device class that this node serves has volume ${volumeId}, and its class is unknown: ${wait}add a removed class ` +
+        `to the configuration again, or set the class with kubectl annotate logicalvolume ${name} ${heldByAnnotation}=<class>`,
     );
   }
 }
@@ -66,9 +66,9 @@ export class VolumeNotHere extends MoorageError {
 type NodePools = Pick<Pools, 'get' | 'all' | 'unavailable'>;
 
 /**
- * The pools that must say that the volume is gone: the one that has it, or else each that may have it. It may have been
- * made before a crash, and not be known yet. What was certainly made is gone only if the class that had it says so, and
- * not if today's default does; only where its class never was, nothing can be.
+ * The pools that must confirm that the volume is gone: the one that has it, or else each that may have it, as a crash may
+ * have hidden its creation. If it was certainly created, only its own class can confirm, not today's default. If its
+ * class never existed and it was not created, there is nothing to remove.
  */
 export function poolsToClear(pools: NodePools, volume: StoredLogicalVolume): readonly Pool[] {
   const { metadata, status } = volume;
@@ -87,12 +87,12 @@ export function poolsToClear(pools: NodePools, volume: StoredLogicalVolume): rea
   }
 }
 
-/** Where its volume is, as far as the object tells; empty if it was made in the default class of its time. */
+/** The class of its volume according to the object; empty if it was created in the default class of that time. */
 export function classOf({ metadata, spec }: StoredLogicalVolume): string {
   return metadata.annotations?.[heldByAnnotation] ?? spec.deviceClass ?? '';
 }
 
-/** The default class may have been another one then, so each must be asked. */
+/** The default class may have changed since, so every pool must confirm. */
 function allOf(pools: NodePools): readonly Pool[] {
   for (const [name, error] of pools.unavailable()) throw new DeviceClassUnavailable(name, error);
   return pools.all();

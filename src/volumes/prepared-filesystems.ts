@@ -85,7 +85,7 @@ export class NotMountable extends MoorageError {
         ? `correct mountOptions (${mountFlags.join(', ')}) of the StorageClass and the PersistentVolume, or `
         : '';
     super(
-      `volume ${id} cannot be mounted: ${failure.message}; ${flags}look into the filesystem on the node with ${check[filesystem]}`,
+      `volume ${id} cannot be mounted: ${failure.message}; ${flags}check the filesystem on the node with ${check[filesystem]}`,
       { cause: failure },
     );
   }

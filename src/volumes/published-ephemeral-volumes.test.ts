@@ -36,7 +36,7 @@ test('an ephemeral volume that its pod does not get goes at once, as nobody woul
   pool.remove = () => Promise.reject(new Error('busy'));
   await assert.rejects(volumes.publish(inlineOf(publication), never), {
     code: 'Unavailable', // the kubelet then unpublishes it
-    message: 'no; and ephemeral volume csi-1 could not be removed yet: busy',
+    message: 'no; and cannot remove ephemeral volume csi-1 yet: busy',
   });
 });
 

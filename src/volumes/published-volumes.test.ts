@@ -72,7 +72,7 @@ test('a path that is something else is refused, and not touched', async (t) => {
   await mkdir(targetPath, { recursive: true });
   await assert.rejects(volumes.publish({ ...publication, use: block }, never), {
     code: 'FailedPrecondition',
-    message: `${targetPath} must be a file, and something else is there; remove it`,
+    message: `${targetPath} must be a file, but something else is there; remove it`,
   });
   await rm(targetPath, { recursive: true });
   await writeFile(targetPath, 'precious');
@@ -82,12 +82,12 @@ test('a path that is something else is refused, and not touched', async (t) => {
   });
   await assert.rejects(volumes.unpublish('v', targetPath, never), {
     code: 'FailedPrecondition',
-    message: /holds data/,
+    message: /contains data/,
   });
   await access(targetPath);
 });
 
-test('unpublishing and unstaging can be repeated, also for what never was', async (t) => {
+test('unpublishing and unstaging can be retried, also for an unknown volume', async (t) => {
   const { volumes, publication, stagingPath, targetPath } = await node(t);
   await volumes.publish(publication, never);
   for (let i = 0; i < 2; i++) {
@@ -105,7 +105,7 @@ test('unpublishing never removes what is in the mount point', async (t) => {
   await writeFile(join(targetPath, 'data'), 'precious');
   await assert.rejects(volumes.unpublish('v', targetPath, never), {
     code: 'FailedPrecondition',
-    message: /^nothing is mounted at .* any more, but it holds data/,
+    message: /is no longer a mount point but contains data/,
   });
   await access(join(targetPath, 'data'));
 });
@@ -118,7 +118,7 @@ test('a volume for one pod at a time is refused to a second, until the first is 
   await volumes.publish(exclusive, never);
   await assert.rejects(volumes.publish(second, never), {
     code: 'FailedPrecondition',
-    message: /^volume v is for one pod at a time, and one has it at .*mount; wait/,
+    message: /^volume v is for one pod at a time and is already published at .*mount; wait/,
   });
   await volumes.publish({ ...publication, targetPath: `${targetPath}3` }, never); // whoever does not ask to be alone is not
   await volumes.unpublish('v', `${targetPath}3`, never);

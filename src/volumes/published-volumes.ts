@@ -22,17 +22,17 @@ interface Collaborators {
   readonly grower: Pick<FilesystemGrower, 'grow'>;
   readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
   readonly ephemeral: Pick<EphemeralVolumes, 'make' | 'removeIfEphemeral'>;
-  /** Told each time that a pod was given a volume. */
+  /** Called each time a volume was published to a pod. */
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
-  /** How to see how full a volume is. */
+  /** Measures a volume's usage. */
   readonly look?: typeof volumeStats;
-  /** How to keep a volume's device while it is made ready. */
+  /** Holds a volume's device open while it is being published. */
   readonly hold?: Hold;
 }
 
 type Hold = (volume: Volume) => Promise<AsyncDisposable>;
 
-/** Shows this node's volumes to its pods. What happens to a volume happens one after the other; volumes do not wait for each other. */
+/** Publishes this node's volumes to its pods. Calls for one volume run one at a time; volumes do not wait for each other. */
 export class PublishedVolumes implements NodeVolumes {
   readonly #pools: Collaborators['pools'];
   readonly #filesystems: Collaborators['filesystems'];
@@ -43,9 +43,9 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #look: typeof volumeStats;
   readonly #hold: Hold;
   readonly #lock = new KeyedLock();
-  /** Since this process has started: what was published earlier is not known. */
+  /** Only what this process published; earlier targets are unknown. */
   readonly #targets = new Map<VolumeId, Set<string>>();
-  /** Looks under way, by path. */
+  /** Running measurements, by volume and path. */
   readonly #looks = new Map<string, Promise<VolumeStats>>();
 
   constructor({ pools, filesystems, grower, mounts, ephemeral, onPublished, ...ways }: Collaborators) {
@@ -63,12 +63,12 @@ export class PublishedVolumes implements NodeVolumes {
     await this.#lock.run(volumeId, signal, async () => {
       const { pool, volume } = mustHold(this.#pools, volumeId);
       await using _ = await this.#hold(volume);
-      // A raw device is bound for each pod directly; that it is there is all there is to say.
+      // A raw device is bound for each pod directly; staging only checks that it exists.
       if (use.kind === 'filesystem') await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
     });
   }
 
-  /** The directory was made by the caller, and stays. */
+  /** The caller created the directory, so it stays. */
   async unstage(volumeId: string, stagingPath: string, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, () => this.#mounts.unmount(stagingPath, signal));
   }
@@ -89,8 +89,8 @@ export class PublishedVolumes implements NodeVolumes {
   }
 
   /**
-   * Not under the lock: a format or a growth of the same volume must not hold figures up. A look at a disk that hangs
-   * keeps one of the few threads of the process, so whoever asks meanwhile waits for the same one.
+   * Without the lock: a format or growth of the same volume must not delay its stats. A call on a hung disk blocks one of
+   * the few threads of the process, so concurrent callers share one.
    */
   async stats(volumeId: string, volumePath: string, signal: AbortSignal): Promise<VolumeStats> {
     const key = `${volumeId} ${volumePath}`;
@@ -98,7 +98,7 @@ export class PublishedVolumes implements NodeVolumes {
       this.#looks.get(key) ??
       this.#look(volumeId, volumePath, poolHolding(this.#pools, volumeId)).finally(() => this.#looks.delete(key));
     this.#looks.set(key, look);
-    look.catch(() => undefined); // whoever has asked may have left
+    look.catch(() => undefined); // the caller may have left
     return abortable(look, signal);
   }
 
@@ -112,9 +112,8 @@ export class PublishedVolumes implements NodeVolumes {
   }
 
   /**
-   * What fails for good, the kubelet never unpublishes: a volume that was made just now, for a pod that does not get it, must
-   * go at once. One that was there before may hold what the pod has written. A caller that has left does not know how it ended,
-   * and unpublishes.
+   * After a final error the kubelet never unpublishes, so a volume that this call created must be removed at once. One
+   * that existed before may hold the pod's data. A caller that has left does not know the outcome, and unpublishes.
    */
   async #showEphemeral(publication: Publication, wanted: EphemeralVolume, signal: AbortSignal): Promise<void> {
     const { volumeId, targetPath } = publication;
@@ -139,7 +138,7 @@ export class PublishedVolumes implements NodeVolumes {
     await this.#ephemeral.removeIfEphemeral(volumeId, signal);
   }
 
-  /** Publishing what was not staged, or was unmounted since, stages it first: the caller may not know. */
+  /** Stages first if the volume is not staged or was unmounted since, which the caller may not know. */
   async #show(publication: Publication, signal: AbortSignal): Promise<void> {
     const { volumeId, targetPath: target, stagingPath, readOnly, use } = publication;
     const { pool, volume } = mustHold(this.#pools, volumeId);
@@ -159,7 +158,7 @@ export class PublishedVolumes implements NodeVolumes {
     }
   }
 
-  /** A raw device that is published has no more to do, whether or not the caller says that it is one. */
+  /** A published raw device needs nothing, even if the caller does not say that it is one. */
   async #growFilesystem(volume: Volume, { volumePath, stagingPath }: Expansion, signal: AbortSignal): Promise<void> {
     for (const path of stagingPath ? [stagingPath, volumePath] : [volumePath]) {
       const mount = await this.#mounts.holding(path, volume.devicePath);
@@ -192,12 +191,12 @@ export class CannotGrowReadOnly extends MoorageError {
   }
 }
 
-/** By this code the kubelet takes it for possibly published, so it will unpublish it. */
+/** With this code the kubelet treats the volume as possibly published and unpublishes it. */
 export class LeftBehind extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(id: VolumeId, error: unknown, failure: unknown) {
-    super(`${messageOf(error)}; and ephemeral volume ${id} could not be removed yet: ${messageOf(failure)}`);
+    super(`${messageOf(error)}; and cannot remove ephemeral volume ${id} yet: ${messageOf(failure)}`);
   }
 }
 
@@ -206,6 +205,6 @@ export class UsedByOther extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId, target: string) {
-    super(`volume ${id} is for one pod at a time, and one has it at ${target}; wait until that pod is gone`);
+    super(`volume ${id} is for one pod at a time and is already published at ${target}; wait until that pod is gone`);
   }
 }

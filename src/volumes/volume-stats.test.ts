@@ -5,7 +5,7 @@ import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { healthy } from '../engine/volume-health.ts';
 import { volumeStats } from './volume-stats.ts';
 
-/** Any filesystem that is mounted for sure. */
+/** A filesystem that is always mounted. */
 const mounted = '/proc';
 
 async function poolWith(changes: Partial<Volume> = {}, capacity?: Capacity): Promise<Pool> {
@@ -32,7 +32,7 @@ test('a volume that is not at the path is not found', async () => {
   }
 });
 
-test('the condition is that of the volume, then that of its thin pool', async () => {
+test('a problem of the volume itself is reported before one of its thin pool', async () => {
   const conditionOf = async (pool: Pool) => (await volumeStats('v', mounted, pool)).condition;
   assert.equal(await conditionOf(await poolWith()), healthy);
   assert.equal(await conditionOf(await poolWith({}, thin(99.9, 99.9))), healthy);
@@ -49,9 +49,9 @@ test('the condition is that of the volume, then that of its thin pool', async ()
   assert.match(partial.message, /one of its disks is missing/);
 });
 
-test('a volume that its pool no longer has is abnormal, however well its filesystem does', async () => {
+test('a volume that no pool has is abnormal, even if its filesystem is healthy', async () => {
   const { condition, usage } = await volumeStats('v', mounted, undefined);
   assert.equal(condition.isAbnormal, true);
-  assert.match(condition.message, /^no device class of this node has volume v any more/);
+  assert.match(condition.message, /^no device class of this node has volume v;/);
   assert.equal(usage[0]?.unit, 'bytes');
 });

@@ -5,7 +5,7 @@ import type { Usage, VolumeStats } from '../csi/node/node-volumes.ts';
 import type { Pool, VolumeId } from '../engine/pool.ts';
 import { healthOf, type VolumeHealth } from '../engine/volume-health.ts';
 
-/** How full the volume at the path is, and whether it is in order; `pool` is the one that has it, if any has. */
+/** Usage and health of the volume at the path; `pool` is the one that has it, if any. */
 export async function volumeStats(id: VolumeId, path: string, pool: Pool | undefined): Promise<VolumeStats> {
   const condition = conditionOf(id, pool);
   if ((await kindOfPlace(id, path)) === 'device') {
@@ -15,12 +15,12 @@ export async function volumeStats(id: VolumeId, path: string, pool: Pool | undef
   return { usage: await usageOf(path), condition };
 }
 
-/** What can be seen at a path where the volume should be. */
+/** What is at the path of the volume; throws if it is not there. */
 export async function kindOfPlace(id: VolumeId, path: string): Promise<'device' | 'filesystem'> {
   try {
     const [at, above] = await Promise.all([stat(path), stat(dirname(path))]);
     if (at.isBlockDevice()) return 'device';
-    // A directory that nothing is mounted on lies on the disk of the node, whose figures are not asked for.
+    // A directory without a mount is on the node's own disk, whose usage must not be reported.
     if (at.isDirectory() && at.dev !== above.dev) return 'filesystem';
   } catch (error) {
     if (!isMissing(error)) throw error;
@@ -35,7 +35,7 @@ async function usageOf(path: string): Promise<Usage[]> {
     total: blocks * bsize,
     filling: { used: (blocks - bfree) * bsize, available: bavail * bsize },
   };
-  if (files === 0n) return [bytes]; // btrfs makes inodes as it goes, and counts none
+  if (files === 0n) return [bytes]; // btrfs allocates inodes on demand and reports none
   return [bytes, { unit: 'inodes', total: files, filling: { used: files - ffree, available: ffree } }];
 }
 
@@ -44,7 +44,7 @@ function conditionOf(id: VolumeId, pool: Pool | undefined): VolumeHealth {
   if (!pool || !volume) {
     return {
       isAbnormal: true,
-      message: `no device class of this node has volume ${id} any more; look at lvs and the kernel log`,
+      message: `no device class of this node has volume ${id}; look at lvs and the kernel log`,
     };
   }
   const health = healthOf(volume.attr);

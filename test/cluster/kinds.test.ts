@@ -187,7 +187,7 @@ describe('every kind of volume', () => {
     await its.claim('squeezed', { size: '2Gi', node: 'node-a' });
     await its.event(
       'PersistentVolumeClaim/squeezed',
-      /device class lvm has .* free, 2 GiB wanted; remove volumes, add a disk/,
+      /device class lvm has .* free, 2 GiB requested; remove volumes, add a disk/,
     );
     await its.claim('data', { size: '2Gi' });
     await its.pod('first', { claims: { '/data': 'data' } });

@@ -117,7 +117,7 @@ test('a volume is created, grown, copied and deleted', async () => {
   assert.deepEqual(restored.source, source);
   await assert.rejects(one.volumes.create({ ...wanted('small', 19n * mebi), source }, inTime()), {
     code: 'OutOfRange',
-    message: /^node a: snapshot .* cannot have 19 MiB, its source has 20 MiB; ask for at least/,
+    message: /^node a: snapshot .* cannot be 19 MiB: its source has 20 MiB; request at least/,
   });
 
   await one.volumes.remove(id, inTime());
@@ -149,7 +149,7 @@ test('a volume with snapshots that depend on it is not removed, and reports so u
   a.failure = new VolumeHasSnapshots(id, ['nightly']);
   await assert.rejects(one.volumes.remove(id, inTime()), {
     code: 'FailedPrecondition',
-    message: /^node a: volume .* has the snapshots nightly, which live from it; remove them first$/,
+    message: /^node a: volume .* has the snapshots nightly, which depend on it; remove them first$/,
   });
   assert.ok(a.get(id), 'nothing was lost');
   await eventually('the node has removed the volume', async () => (await objectsLeft()) === 0);

@@ -221,7 +221,7 @@ test('a volume that is suspended or missing is reported as abnormal', async (t) 
 
   await command('lvrename', vg, 'lost', 'elsewhere'); // behind our back
   await thick.refresh(signal);
-  assert.match((await condition('lost')).message, /no device class of this node has volume lost any more/);
+  assert.match((await condition('lost')).message, /no device class of this node has volume lost;/);
   assert.deepEqual(ran(), []);
 });
 

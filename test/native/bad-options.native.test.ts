@@ -21,7 +21,7 @@ test(
     const { stage, unstage } = await staging(t);
     await assert.rejects(
       stage(mounted('ext4', { mkfsOptions: ['-i', '1'] })),
-      /^FilesystemNotMade: no ext4 could be made on volume data-.*invalid inode ratio.*; correct moorage.dev\/mkfs-options \(-i 1\), or /,
+      /^FilesystemNotMade: cannot create ext4 on volume data-.*invalid inode ratio.*; correct moorage.dev\/mkfs-options \(-i 1\), or /,
     );
     await stage(mounted('ext4', { mkfsOptions: ['-i', '8192'] }));
     await unstage();
@@ -49,6 +49,6 @@ test('the error for a damaged filesystem does not blame options that nobody set'
   await sh(`dd if=/dev/zero of=${devicePath} bs=512 seek=1 count=7 conv=notrunc status=none`); // what follows the superblock
   await assert.rejects(
     stage(mounted('xfs')),
-    /^NotMountable: volume data-[^ ]+ cannot be mounted: [^;]*;(?!.*mountOptions).* look into the filesystem on the node with xfs_repair -n$/,
+    /^NotMountable: volume data-[^ ]+ cannot be mounted: [^;]*;(?!.*mountOptions).* check the filesystem on the node with xfs_repair -n$/,
   );
 });

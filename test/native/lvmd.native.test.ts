@@ -51,7 +51,7 @@ test(
     const refused = await second.moorage('volume', 'create', 'data', '1Mi');
     assert.match(
       refused.stderr,
-      /^device class files cannot be served now: directory .*link is served by another engine; stop that/,
+      /^device class files cannot be served now: directory .*link is served by another engine; stop it/,
     );
     const made = await second.moorage('volume', 'create', 'mine', '1Mi', '--device-class', 'own');
     assert.equal(made.code, 0, made.stderr);

@@ -64,7 +64,7 @@ test('a pool does not use the disk of another pool', native, async (t) => {
   const { path } = await disk(t);
   await (await openFilePool(path)).stop(0);
   await writeFile(join(path, '.moorage-pool'), 'another\n');
-  await assert.rejects(openFilePool(path), { name: 'PoolMissing', message: /is that of another pool/ });
+  await assert.rejects(openFilePool(path), { name: 'PoolMissing', message: /belongs to another pool/ });
 });
 
 test('a pool without a marker, or on a new node, is accepted as it is', native, async (t) => {

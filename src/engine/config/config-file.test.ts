@@ -18,7 +18,7 @@ async function directory(t: TestContext): Promise<string> {
   return path;
 }
 
-/** Follows the file; `next` waits for the next configuration, `refusal` for the next line of the log. */
+/** Watches the file; `next` waits for the next configuration, `refusal` for the next log line. */
 async function follow(t: TestContext, path: string) {
   const [configs, refusals] = [queue<StorageConfig>(), queue<string>()];
   const log = createLog('test', 'error', refusals.add);
@@ -45,7 +45,7 @@ function queue<T>() {
 
 const bounded = { timeout: 20_000 };
 
-test('a change is taken up: written in place, or renamed over the file', bounded, async (t) => {
+test('a change applies, whether written in place or renamed over the file', bounded, async (t) => {
   const path = join(await directory(t), 'lvmd.yaml');
   await writeFile(path, classes('a'));
   const { config, next } = await follow(t, path);
@@ -57,7 +57,7 @@ test('a change is taken up: written in place, or renamed over the file', bounded
   assert.deepEqual(namesIn(await next()), ['c']);
 });
 
-test('a change that comes while the first configuration is being applied is not lost', bounded, async (t) => {
+test('a change during the first apply is not lost', bounded, async (t) => {
   const path = join(await directory(t), 'lvmd.yaml');
   await writeFile(path, classes('a'));
   const { file } = await ConfigFile.open({ path, clock: systemClock, log: silentLog });
@@ -68,7 +68,7 @@ test('a change that comes while the first configuration is being applied is not 
   assert.deepEqual(namesIn(await changed.promise), ['b']);
 });
 
-test('a change of a mounted ConfigMap is taken up, though the file itself never changes', bounded, async (t) => {
+test('a change of a mounted ConfigMap applies, though the file itself never changes', bounded, async (t) => {
   const mounted = await directory(t);
   const generation = async (name: string, text: string) => {
     await mkdir(join(mounted, name));
@@ -83,25 +83,28 @@ test('a change of a mounted ConfigMap is taken up, though the file itself never 
   assert.deepEqual(namesIn(await next()), ['b']);
 });
 
-test('a bad change is refused with its reasons, and the next good one is taken up', bounded, async (t) => {
+test('an invalid change is refused with its reasons, and the next valid one applies', bounded, async (t) => {
   const path = join(await directory(t), 'lvmd.yaml');
   await writeFile(path, classes('a'));
   const { file, next, refusal } = await follow(t, path);
   await writeFile(path, 'device-classes: [{name: a}]');
-  assert.match(await refusal(), /is refused, the old one is kept: .*device-classes\[0\]\.volume-group: is missing/);
+  assert.match(
+    await refusal(),
+    /is invalid, the previous configuration stays in use: .*device-classes\[0\]\.volume-group: is missing/,
+  );
   assert.ok(file.problem instanceof Error);
   await rm(path);
-  assert.match(await refusal(), /is refused.* ENOENT/);
+  assert.match(await refusal(), /is invalid.* ENOENT/);
   await writeFile(path, classes('a', 'b'));
   assert.deepEqual(namesIn(await next()), ['a', 'b']);
   assert.equal(file.problem, undefined);
 });
 
-test('the first configuration must be good, and nothing is watched if it is not', bounded, async (t) => {
+test('the first configuration must be valid, or nothing is watched', bounded, async (t) => {
   const path = join(await directory(t), 'lvmd.yaml');
   const options = { path, clock: systemClock, log: silentLog };
   const missing =
-    /^NoConfiguration: the configuration .*lvmd.yaml cannot be read: ENOENT.*; write it, or name another with --config$/;
+    /^NoConfiguration: cannot read configuration .*lvmd.yaml: ENOENT.*; create it, or pass another path with --config$/;
   await assert.rejects(ConfigFile.open(options), missing);
   await writeFile(path, 'colour: red');
   await assert.rejects(ConfigFile.open(options), { name: 'InvalidStorageConfig' });

@@ -13,13 +13,13 @@ export interface ConfigFileOptions {
   readonly log: Log;
 }
 
-/** An editor writes in several steps, and what is half written may even be valid. */
+/** An editor writes in several steps, and a half-written file may even be valid. */
 const settleMs = 200;
 
 /**
- * The file with the storage configuration, followed while it changes. Its directory is watched rather than the file, as
- * editors replace files and a mounted ConfigMap replaces the directory that its links lead to. A change that cannot be
- * used is refused, and the configuration of before stays.
+ * The file with the storage configuration, watched for changes. The watch is on its directory, as editors replace files
+ * and a mounted ConfigMap replaces the directory that its links lead to. An invalid change is refused, and the previous
+ * configuration stays in use.
  */
 export class ConfigFile {
   readonly #path: string;
@@ -30,7 +30,7 @@ export class ConfigFile {
   #timer: Timer | undefined;
   #reading: Promise<void> = Promise.resolve();
   #onChange: ((config: StorageConfig) => void) | undefined;
-  /** Why the file as it is now is not used; undefined while it is. */
+  /** Why the current file is not used; undefined while it is. */
   problem: unknown;
 
   private constructor({ path, clock, log }: ConfigFileOptions) {
@@ -39,11 +39,11 @@ export class ConfigFile {
     this.#log = log;
     this.#watcher = watch(dirname(path), () => this.#settle());
     this.#watcher.on('error', (error) =>
-      log.error({ err: error }, `${path} is no longer watched, so restart after a change: ${messageOf(error)}`),
+      log.error({ err: error }, `${path} is no longer watched, restart after a change: ${messageOf(error)}`),
     );
   }
 
-  /** The first configuration must be good: there is none of before. */
+  /** The first configuration must be valid, as there is no previous one to keep. */
   static async open(options: ConfigFileOptions): Promise<{ file: ConfigFile; config: StorageConfig }> {
     const text = await readFile(options.path, 'utf8').catch((error: unknown) => {
       throw new NoConfiguration(options.path, error);
@@ -58,7 +58,7 @@ export class ConfigFile {
     }
   }
 
-  /** Called with each configuration that differs from the one before and can be used, also since `open`. */
+  /** Called with each valid configuration that differs from the previous one, including changes since `open`. */
   onChange(listener: (config: StorageConfig) => void): void {
     this.#onChange = listener;
     this.#settle();
@@ -77,7 +77,7 @@ export class ConfigFile {
   }
 
   async #read(): Promise<void> {
-    if (!this.#onChange) return; // read once there is somebody to tell
+    if (!this.#onChange) return; // read once there is a listener
     try {
       const text = await readFile(this.#path, 'utf8');
       if (text === this.#text && this.problem === undefined) return;
@@ -90,7 +90,7 @@ export class ConfigFile {
       this.problem = error;
       this.#log.error(
         { err: error, path: this.#path },
-        `${this.#path} is refused, the old one is kept: ${messageOf(error)}`,
+        `${this.#path} is invalid, the previous configuration stays in use: ${messageOf(error)}`,
       );
     }
   }
@@ -100,7 +100,7 @@ export class NoConfiguration extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(path: string, error: unknown) {
-    super(`the configuration ${path} cannot be read: ${messageOf(error)}; write it, or name another with --config`, {
+    super(`cannot read configuration ${path}: ${messageOf(error)}; create it, or pass another path with --config`, {
       cause: error,
     });
   }

@@ -6,33 +6,33 @@ import type { Run } from '../../base/exec.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { SnapshotUnsupported } from '../errors.ts';
 
-/** Where the bytes are that are to be destroyed. What is mounted, or has another device on it, is refused. */
+/** The bytes to destroy. A target that is mounted or has another device on top is refused. */
 export interface ErasureTarget {
-  /** A thick volume is overwritten in place; a thin volume or a file must take no more room than it has. */
+  /** A thick volume is overwritten in place; erasing a thin volume or a file must not allocate more space. */
   readonly kind: 'thick' | 'thin' | 'file';
   readonly path: string;
   readonly sizeBytes: bigint;
-  /** Throws ErasureCalledOff unless the path still means the very volume that was marked, and it is still marked. */
+  /** Throws ErasureCalledOff unless the path still leads to the volume that was marked, and it is still marked. */
   readonly mustBeSame: (signal: AbortSignal) => Promise<void>;
 }
 
-/** What was opened is destroyed, whatever has its name by now. */
+/** Only the opened device or file is erased, even if another one has its name by now. */
 interface OpenTarget extends ErasureTarget {
-  /** What was done to it outlives a power loss: blkdiscard and fallocate leave it in caches, of the disk or of the filesystem. */
+  /** Makes the changes survive a power loss: blkdiscard and fallocate leave them in caches of the disk or filesystem. */
   flush(): Promise<void>;
 }
 
-/** Told after each stretch: the target is clean, on the disk, up to here. */
+/** Called after each stretch: the target is clean, on the disk, up to this offset. */
 export type OnClean = (cleanBytes: bigint) => Promise<void>;
 
 const pieceBytes = 1024 * 1024;
-/** What is lost when it is interrupted, so not too much; what is flushed at once, so not too little. */
+/** Small enough to lose little when interrupted, large enough for few flushes. */
 const overwrittenAtOnce = 64n * 1024n ** 2n;
 const zeroedAtOnce = 256n * 1024n ** 2n;
 const discardedAtOnce = 4n * 1024n ** 3n;
 const commandTimeoutMs = 600_000; // a slow disk writes zeros at 20 MB/s
 
-/** The class promises what this volume's disk or filesystem cannot do. */
+/** The volume's disk or filesystem cannot do what the class promises. */
 export class EraseUnsupported extends MoorageError {
   readonly code = 'FailedPrecondition';
 }
@@ -44,18 +44,18 @@ function overwritesIn({ kind }: ErasePolicy): boolean {
 }
 
 /**
- * A thin pool writes anew what two volumes have ever shared, even when only one of them is left: there is no way to
- * overwrite it. So where a class promises to overwrite, nothing is shared in the first place.
+ * A thin pool writes blocks that two volumes ever shared to a new place, even when only one volume is left, so they
+ * cannot be overwritten. A class that promises to overwrite therefore allows no sharing at all.
  */
 export function mustAllowThinSnapshots(deviceClass: string, policy: ErasePolicy): void {
   if (!overwritesIn(policy)) return;
   throw new SnapshotUnsupported(
-    `device class ${deviceClass} has no snapshots or clones, as what they share could not be overwritten by ` +
-      `erase: ${policy.kind}; use a class with erase: discard or none`,
+    `device class ${deviceClass} has no snapshots or clones, as erase: ${policy.kind} could not overwrite the blocks ` +
+      `that they share; use a class with erase: discard or none`,
   );
 }
 
-/** Whether the policy can be kept must be known before a volume is marked: afterwards there is no way back. */
+/** To be checked before a volume is marked: a mark cannot be taken back. */
 export async function mustBeErasable(
   { kind, path, isCopy = false }: Pick<ErasureTarget, 'kind' | 'path'> & { readonly isCopy?: boolean },
   policy: ErasePolicy,
@@ -63,26 +63,26 @@ export async function mustBeErasable(
   const overwrites = overwritesIn(policy);
   if (overwrites && kind === 'thin' && isCopy) {
     throw new EraseUnsupported(
-      `erase: ${policy.kind} cannot be kept for ${path}: a thin pool never overwrites in place what a snapshot shares; ` +
+      `erase: ${policy.kind} is not possible for ${path}: a thin pool never overwrites shared blocks in place; ` +
         'use erase: discard or none for its device class to remove it',
     );
   }
   if (kind === 'file') {
     if (!overwrites || (await statfs(path, { bigint: true })).type !== btrfs) return;
     throw new EraseUnsupported(
-      `erase: ${policy.kind} cannot be kept for ${path}: btrfs never overwrites data in place; ` +
+      `erase: ${policy.kind} is not possible for ${path}: btrfs never overwrites data in place; ` +
         'use erase: discard or none, or a directory on ext4 or xfs',
     );
   }
   const discards = policy.kind === 'discard' || (kind === 'thin' && overwrites);
   if (!discards || (await canDiscard(path))) return;
   throw new EraseUnsupported(
-    `erase: ${policy.kind} cannot be kept for ${path}, as it takes no discards; ` +
+    `erase: ${policy.kind} is not possible for ${path}: it does not support discards; ` +
       (kind === 'thin' ? 'allow discards for its thin pool' : 'use erase: zero or shred for its device class'),
   );
 }
 
-/** Whether all disks below a device take discards. */
+/** Whether all disks below a device support discards. */
 export async function canDiscard(devicePath: string): Promise<boolean> {
   const { rdev } = await stat(devicePath, { bigint: true });
   const limit = await readFile(`/sys/dev/block/${deviceNumber(rdev)}/queue/discard_max_bytes`, 'utf8');
@@ -90,15 +90,15 @@ export async function canDiscard(devicePath: string): Promise<boolean> {
 }
 
 /**
- * Destroys data, from a given offset to the end, one stretch after the other: each gets all its passes and is on the
- * disk before the next begins, so an offset is all there is to remember. One piece is written at a time.
+ * Destroys data from a given offset to the end, one stretch after the other. Each stretch gets all its passes and is on
+ * the disk before the next one starts, so the progress is a single offset. One piece is written at a time.
  *
- * A name may come to mean another volume at any time. So the target is opened first, and is asked before each stretch
- * whether it is still the same: what is open, the kernel keeps, and all is done to that.
+ * A name can pass to another volume at any time. So the target is opened first, checked before each stretch, and only
+ * changed through the open file, which the kernel keeps.
  *
- * A thin volume or a file has no place on the disk where nothing was written, and writing there would only take one. So
- * what reads as zeros is left as it is, and each stretch is given back to the pool once it is clean: where a file shares
- * blocks with a copy, which are the copy's to keep, overwriting never takes more room than one stretch.
+ * A thin volume or a file has no blocks where nothing was written, and writing would allocate them. So pieces that read
+ * as zeros are skipped, and each clean stretch is returned to the pool: overwriting blocks that a file shares with a
+ * copy, which the copy keeps, never takes more space than one stretch.
  */
 export class Eraser {
   readonly #run: Run;
@@ -114,7 +114,7 @@ export class Eraser {
     onClean: OnClean,
     signal: AbortSignal,
   ): Promise<void> {
-    await named.mustBeSame(signal); // what is gone cannot be opened
+    await named.mustBeSame(signal); // open would fail on a missing path
     await using kept = await open(named.path, 'r');
     const target = { ...named, path: `/proc/${process.pid}/fd/${kept.fd}`, flush: () => kept.sync() };
     await this.#destroy(target, policy, fromBytes, onClean, signal);
@@ -143,14 +143,14 @@ export class Eraser {
     }
   }
 
-  /** The kernel writes the zeros, or has the disk do it where it can. */
+  /** The kernel writes the zeros, or lets the disk do it where possible. */
   async #zeroOut(target: OpenTarget, fromBytes: bigint, onClean: OnClean, signal: AbortSignal): Promise<void> {
     await stretches(target, fromBytes, zeroedAtOnce, onClean, signal, async (at, length) => {
       await this.#blkdiscard(['--zeroout'], target, at, length, signal);
     });
   }
 
-  /** Random bytes as many times as asked for, then zeros. */
+  /** The given number of passes with random bytes, then one with zeros. */
   async #overwrite(
     target: OpenTarget,
     randomPasses: number,
@@ -173,9 +173,9 @@ export class Eraser {
             const content = pass < randomPasses ? await filledRandomly(piece) : zeros;
             await writeAll(file, content.subarray(0, bytes), at);
           }
-          await file.datasync(); // or the next pass would only replace this one in memory
+          await file.datasync(); // otherwise the next pass would only replace this one in memory
         }
-      } // blkdiscard wants it for itself too
+      } // closed, as blkdiscard opens it exclusively too
       if (isSparse) await this.#giveBack(target, at, length, signal);
     });
   }
@@ -231,7 +231,7 @@ function piecesOf(at: bigint, length: bigint): Piece[] {
   });
 }
 
-/** Reading takes no room, where writing would. */
+/** Reading allocates nothing, unlike writing. */
 async function holdingData(
   file: FileHandle,
   pieces: readonly Piece[],
@@ -248,7 +248,7 @@ async function holdingData(
   return found;
 }
 
-/** In another thread: it takes longer than everything else here. */
+/** In another thread, as it is the slowest part. */
 function filledRandomly(buffer: Uint8Array): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     randomFill(buffer, (error, filled) => (error ? reject(error) : resolve(filled)));

@@ -5,7 +5,7 @@ import type { Volume, VolumeId } from '../pool.ts';
 import type { LoopDevices } from './loop-devices.ts';
 import type { Label, VolumeFiles } from './volume-files.ts';
 
-/** Each takes some milliseconds, as it runs a command. */
+/** Each runs a command and takes some milliseconds. */
 const looksAfterDetach = 30;
 
 /** A volume, and the family of copies that it may share blocks with. */
@@ -13,7 +13,7 @@ export interface FileVolume extends Volume {
   readonly family: VolumeId;
 }
 
-/** The volumes that can be used: those whose files are on loop devices, which are held as long as they are known here. */
+/** The usable volumes: those whose files are on loop devices, which are held open as long as they are listed here. */
 export class AttachedVolumes {
   readonly #files: VolumeFiles;
   readonly #loops: LoopDevices;
@@ -32,14 +32,14 @@ export class AttachedVolumes {
     return this.#volumes.get(id);
   }
 
-  /** The volume of the file by this name, which is attached if it is not yet. */
+  /** The volume with this name; attaches its file if necessary. */
   async find(id: VolumeId, signal: AbortSignal): Promise<FileVolume> {
     const label = await this.#files.label(id);
     if (erasureIn(label.tags)) throw new errors.VolumeBeingErased(id);
     return this.add(id, label, await this.#deviceOf(id, signal), signal);
   }
 
-  /** `attachedAs` is the device that its file is on already, if it is. */
+  /** `attachedAs` is the device that its file is already attached to, if any. */
   async add(id: VolumeId, label: Label, attachedAs: string | undefined, signal: AbortSignal): Promise<FileVolume> {
     const { tags, readOnly, origin, family } = label;
     const image = this.#files.imagePath(id);
@@ -60,7 +60,7 @@ export class AttachedVolumes {
     return volume;
   }
 
-  /** Nobody may go on writing to a file that has lost its name. */
+  /** Before the file is renamed, so that nobody goes on writing to it. */
   async detach(id: VolumeId, signal: AbortSignal): Promise<void> {
     const device = await this.#deviceOf(id, signal);
     if (!device) return;
@@ -79,14 +79,14 @@ export class AttachedVolumes {
     if (volume) await this.#loops.release(volume.devicePath);
   }
 
-  /** Copies of a volume that is gone are copies of nothing. */
+  /** Copies of a removed volume have no origin. */
   forgetOrigin(id: VolumeId): void {
     for (const { origin, ...copy } of this.list()) if (origin === id) this.#volumes.set(copy.id, copy);
   }
 
   /**
-   * The device that the file is still on after it was detached. Whoever only looks at all devices, as losetup and udev do,
-   * has it open for a moment, and the kernel waits for that; whoever really uses it stays longer.
+   * The device that the file is still attached to after a detach. losetup and udev open every device for a moment, which
+   * delays the detach; a real user keeps it open longer.
    */
   async #keptOn(id: VolumeId, signal: AbortSignal): Promise<string | undefined> {
     let device = await this.#deviceOf(id, signal);

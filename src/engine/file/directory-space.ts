@@ -2,7 +2,7 @@ import type { Capacity, VolumeId } from '../pool.ts';
 import type { FileVolume } from './attached-volumes.ts';
 import type { VolumeFiles } from './volume-files.ts';
 
-/** The room of a pool's directory, as last measured: of what is free, only what no volume was promised. */
+/** The space in a pool's directory, as last measured. Space that is reserved for volumes does not count as free. */
 export class DirectorySpace {
   readonly #files: VolumeFiles;
   #measured: Capacity = { sizeBytes: 0n, freeBytes: 0n };
@@ -16,8 +16,8 @@ export class DirectorySpace {
   }
 
   /**
-   * Volumes are written and trimmed meanwhile, so what is free is measured before and after what they may still take of
-   * it: the lesser counts. A file that somebody took away takes nothing more; the next refresh notices that it is gone.
+   * Volumes are written and trimmed meanwhile, so free space is measured before and after the files, and the lower value
+   * counts. A file that somebody deleted needs no more space; the next refresh notices that it is gone.
    */
   async measure(volumes: readonly FileVolume[]): Promise<void> {
     const before = await this.#files.space();
@@ -31,19 +31,19 @@ export class DirectorySpace {
   }
 }
 
-/** What a file has of the room that its volume was promised. */
+/** How much of its volume's size a file has allocated. */
 export interface FileRoom {
   readonly sizeBytes: bigint;
-  /** On the disk now, counting what it shares with copies. */
+  /** On the disk now, including blocks shared with copies. */
   readonly takenBytes: bigint;
   /** Files of one family may share blocks. */
   readonly family: VolumeId;
 }
 
 /**
- * What volumes may still take. Copies share blocks until one of them is written, and what a filesystem in a volume
- * discards leaves a hole in its file; yet each volume was promised all of its size. A family has taken at least as much
- * as the fullest of it; if it has taken more, some of it is kept twice, which is too careful rather than too little.
+ * The space that volumes may still need. Copies share blocks until one of them is written, and a discard leaves a hole in
+ * the file; yet each volume is entitled to its full size. A family has allocated at least as much as its fullest member;
+ * if it has allocated more, the result is too high, which is safe.
  */
 export function roomToCome(files: readonly FileRoom[]): bigint {
   let bytes = 0n;

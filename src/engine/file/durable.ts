@@ -1,7 +1,7 @@
 import { open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** After a power loss the file holds either all of the old text or all of the new. */
+/** After a power loss the file holds either the complete old text or the complete new one. */
 export async function replaceFile(path: string, text: string): Promise<void> {
   const next = `${path}.new`;
   {
@@ -13,7 +13,7 @@ export async function replaceFile(path: string, text: string): Promise<void> {
   await syncDirectory(dirname(path));
 }
 
-/** Names that were made or removed in a directory outlive a power loss only after this. */
+/** Created and removed directory entries survive a power loss only after this. */
 export async function syncDirectory(path: string): Promise<void> {
   await using directory = await open(path, 'r');
   await directory.sync();

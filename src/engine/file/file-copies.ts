@@ -18,20 +18,20 @@ interface Collaborators {
   readonly volumes: Pick<AttachedVolumes, 'get'>;
   /** Runs alone, as all changes of the pool do. */
   readonly change: (signal: AbortSignal, change: () => Promise<void>) => Promise<void>;
-  /** Takes away a draft that holds data and does not become a volume. */
+  /** Removes a draft that holds data and does not become a volume. */
   readonly discard: (id: VolumeId, label: Label) => Promise<void>;
   readonly run: Run;
   readonly log: Log;
 }
 
 /**
- * Copies volumes: at once and while they are in use where the filesystem shares blocks between files; elsewhere by reading all
- * of them, while nobody writes to them.
+ * Copies volumes. Where the filesystem can share blocks between files, copies are instant and the source may be in use.
+ * Elsewhere the source is read in full while nobody writes to it.
  */
 export class FileCopies {
   readonly underWay: VolumeCopies;
   readonly #its: Collaborators;
-  /** Until the filesystem says otherwise. */
+  /** Until the filesystem refuses. */
   #sharesBlocks = true;
 
   constructor(its: Collaborators) {
@@ -39,7 +39,7 @@ export class FileCopies {
     this.underWay = new VolumeCopies(its.log);
   }
 
-  /** Within a change. The copy is whole on return, or, where it has to be read, under way. */
+  /** To be called within a change. On return the copy is complete, or running if the source has to be read. */
   async make(original: FileVolume, wanted: NewSnapshot, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
     const label = {
       tags: [...new Set([...wanted.tags, ...contentTags(original.tags), sourceTag(original.id)])],
@@ -58,13 +58,13 @@ export class FileCopies {
     await this.#begin(original, wanted.id, sizeBytes, { ...label, family: wanted.id }, signal);
   }
 
-  /** What an agent before this one left frozen, if it was killed while it copied. */
+  /** Thaws what an earlier agent left frozen because it was killed during a copy. */
   async thawAll(): Promise<void> {
     const { files, volumes, run, log } = this.#its;
     for (const id of await files.listFrozen()) {
       const volume = volumes.get(id);
-      if (!volume && (await files.has(id))) continue; // it cannot be attached now: the note waits until it can
-      log.warn({ volume: id }, `the filesystem on volume ${id} was left frozen by a copy and is thawed`);
+      if (!volume && (await files.has(id))) continue; // cannot be attached now; keep the note until it can
+      log.warn({ volume: id }, `thawing the filesystem on volume ${id}, which an interrupted copy left frozen`);
       await thaw(run, files.frozenNote(id), volume ? devicesOf(volume) : []);
     }
   }
@@ -82,7 +82,7 @@ export class FileCopies {
     await files.makeCopy(id, sizeBytes, label, copy, signal);
   }
 
-  /** Its room is taken at once, and reads as zeros; what is read goes there. */
+  /** Allocates the copy at once, which then reads as zeros, and fills it in the background. */
   async #begin(
     original: FileVolume,
     id: VolumeId,
@@ -105,14 +105,14 @@ export class FileCopies {
   }
 
   /**
-   * Whoever writes to the volume changes its file, so what has not changed from before the first piece was read until after the
-   * last is a copy of one moment. Pods need not wait for it: if one begins to write, the copy is given up.
+   * A write to the volume changes the mtime of its file, so a copy is consistent if that stays the same from before the
+   * first read until after the last. Pods need not wait: if one writes, the copy is aborted.
    */
   async #read(original: FileVolume, draft: string, options: CopyOptions): Promise<void> {
     const { id, devicePath } = original;
     const changedAt = async () => (await stat(this.#its.files.imagePath(id), { bigint: true })).mtimeNs;
     const before = await changedAt();
-    await this.#mustBeUnused(original); // it may have waited for its turn
+    await this.#mustBeUnused(original); // it may have waited for its turn since the last check
     const mustBeUnchanged = async () => {
       if ((await changedAt()) !== before) throw new CopyNeedsRest(id);
     };
@@ -124,7 +124,7 @@ export class FileCopies {
         await options.onCopied(copiedBytes);
       },
     });
-    await this.#its.loops.flush(devicePath); // what was written to the device reaches its file
+    await this.#its.loops.flush(devicePath); // cached writes must reach the file before its mtime is compared
     await mustBeUnchanged();
   }
 

@@ -17,11 +17,11 @@ interface Collaborators {
   readonly files: VolumeFiles;
   readonly volumes: Pick<AttachedVolumes, 'forget'>;
   readonly erasures: Erasures;
-  /** Takes a clean file away. */
+  /** Removes a clean file. */
   readonly remove: (id: VolumeId) => Promise<void>;
 }
 
-/** Destroys the data of removed volumes, whose files stay until they are clean. What is to be done is in their labels. */
+/** Erases the data of removed volumes. Their files stay until they are clean, and their labels record the erasure. */
 export class FileErasure {
   readonly #files: VolumeFiles;
   readonly #volumes: Collaborators['volumes'];
@@ -35,10 +35,10 @@ export class FileErasure {
     this.#remove = remove;
   }
 
-  /** From here on the volume cannot be used any more, and what becomes of it is on the disk. */
+  /** Marks the volume durably: from here on it cannot be used. */
   async begin(id: VolumeId, erase: ErasePolicy): Promise<void> {
     const label = await this.#files.label(id);
-    if (erasureIn(label.tags)) return; // by a call that came just before
+    if (erasureIn(label.tags)) return; // by an earlier call
     await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
     const kept = label.tags.filter((tag) => !isErasureTag(tag));
     const marked = { ...label, tags: [...kept, ...erasureTags(erase)] };
@@ -46,7 +46,7 @@ export class FileErasure {
     await this.resume(id, marked);
   }
 
-  /** At the start: a crash may have left copies half-made, whose data must be destroyed where the class says so. */
+  /** Called at the start: a crash may have left unfinished copies, whose data must be erased if the class erases. */
   async markDrafts(erase: ErasePolicy): Promise<void> {
     if (erase.kind === 'none') return;
     const tags = erasureTags(erase);
@@ -55,7 +55,7 @@ export class FileErasure {
     }
   }
 
-  /** A draft that may hold somebody's data goes the way of a volume. */
+  /** A draft that may hold data is erased like a volume. */
   async discard(id: VolumeId, label: Label, erase: ErasePolicy): Promise<void> {
     if (erase.kind === 'none') return this.#files.discard(id);
     const marked = { ...label, tags: erasureTags(erase) };
@@ -63,7 +63,7 @@ export class FileErasure {
     await this.resume(id, marked);
   }
 
-  /** Goes on as the label says. */
+  /** Continues from the progress in the label. */
   async resume(id: VolumeId, label: Label): Promise<void> {
     const record = erasureIn(label.tags);
     if (!record) return;
@@ -88,7 +88,7 @@ export class FileErasure {
     await this.#files.writeLabel(id, { ...label, tags });
   }
 
-  /** As long as its erasure is known here, no other volume gets its name. */
+  /** No other volume gets the name while its erasure is listed. */
   async #markedLabel(id: VolumeId): Promise<Label> {
     const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
     if (label && erasureIn(label.tags)) return label;

@@ -22,18 +22,18 @@ import { VolumeFiles } from './volume-files.ts';
 export interface FilePoolOptions {
   readonly deviceClass: FileClass;
   readonly erasures: Erasures;
-  /** On the node's own disk, where it is remembered that the directory was used. */
+  /** On the node's own disk; records that the directory was used. */
   readonly stateDirectory: string;
   readonly run: Run;
   readonly log: Log;
 }
 
-/** What every filesystem and every disk can cut. */
+/** A unit that every filesystem and disk can allocate. */
 const granuleBytes = 4096n;
 
 /**
  * Volumes as preallocated files in one directory, each on a loop device. It needs neither a spare disk nor device mapper.
- * The directory is the truth; memory follows it. Another process must not change the directory meanwhile.
+ * The directory is the source of truth. No other process may change it meanwhile.
  */
 export class FilePool implements ServedPool {
   readonly name: string;
@@ -80,7 +80,7 @@ export class FilePool implements ServedPool {
     });
   }
 
-  /** Reads the directory, clears away what a crash left half-made, attaches what a reboot detached, thaws, and goes on erasing. */
+  /** Reads the directory, removes what a crash left unfinished, attaches what a reboot detached, thaws, and resumes erasures. */
   static async open(options: FilePoolOptions, signal: AbortSignal): Promise<FilePool> {
     const pool = new FilePool(options);
     const { path, name, erase } = options.deviceClass;
@@ -91,7 +91,7 @@ export class FilePool implements ServedPool {
     } catch (cause) {
       if (cause instanceof errors.PoolMissing) throw cause;
       throw new errors.PoolMissing(
-        `directory ${path} of device class ${name} cannot be read (${messageOf(cause)}); create it, or correct path`,
+        `cannot read directory ${path} of device class ${name} (${messageOf(cause)}); create it, or correct path`,
         { cause },
       );
     }
@@ -142,7 +142,7 @@ export class FilePool implements ServedPool {
     return this.#listeners.add(listener);
   }
 
-  /** Reads the directory anew. A volume that cannot be attached is left out, and the others are served. */
+  /** Reads the directory again. A volume that cannot be attached is left out; the others are served. */
   async refresh(signal: AbortSignal): Promise<void> {
     await this.#alone(signal, async () => {
       const ids = await this.#files.list();
@@ -159,7 +159,7 @@ export class FilePool implements ServedPool {
         } catch (error) {
           signal.throwIfAborted();
           await this.#volumes.forget(id);
-          this.#log.error({ err: error, volume: id }, `volume ${id} cannot be served: ${messageOf(error)}`);
+          this.#log.error({ err: error, volume: id }, `cannot serve volume ${id}: ${messageOf(error)}`);
         }
       }
     });
@@ -225,7 +225,7 @@ export class FilePool implements ServedPool {
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
-    checkVolumeId(id); // it becomes the name of the file that is removed
+    checkVolumeId(id); // it becomes a file name
     const wasBegun = await this.#copies.underWay.cancel(id);
     let wasThere = this.#erasures.has(id);
     if (!wasThere) {
@@ -239,7 +239,7 @@ export class FilePool implements ServedPool {
           if (this.#class.erase.kind === 'none') await this.#files.remove(id);
           else if (await this.#files.has(id)) await this.#erasure.begin(id, this.#class.erase);
         } catch (error) {
-          if (this.#volumes.get(id)) await this.#volumes.find(id, signal); // the device that it had may go to another
+          if (this.#volumes.get(id)) await this.#volumes.find(id, signal); // its old device may be attached to another file by now
           throw error;
         }
         await this.#volumes.forget(id);
@@ -261,7 +261,7 @@ export class FilePool implements ServedPool {
     });
   }
 
-  /** One at a time; space is measured after each, as only the filesystem knows what a file takes. */
+  /** Runs one at a time; measures the space after each, as only the filesystem knows how much a file takes. */
   async #alone<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     return this.#lock.run('directory', signal, async () => {
       if (this.#isStopped) throw new errors.PoolStopped(this.name);
@@ -275,7 +275,7 @@ export class FilePool implements ServedPool {
     });
   }
 
-  /** The volume by this name, which may be there from an earlier call: then it must be what is asked for now. */
+  /** The volume with this name. If an earlier call created it, it must match this request. */
   async #mustBe(id: VolumeId, wantedBytes: bigint, origin: VolumeId | undefined, signal: AbortSignal): Promise<Volume> {
     const volume = this.#volumes.get(id) ?? (await this.#volumes.find(id, signal));
     if (volume.origin !== origin) throw new errors.NameTaken(this.name, id, origin);
@@ -301,7 +301,7 @@ export class FilePool implements ServedPool {
   }
 }
 
-/** For what goes on even if the caller has left. */
+/** For work that goes on after the caller has left. */
 const neverAborted = new AbortController().signal;
 
 function roundUp(sizeBytes: bigint): bigint {

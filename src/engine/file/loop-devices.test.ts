@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { identityOf, parseList, UnreadableLoopDevices } from './loop-devices.ts';
 
-test('a file is known by the numbers that losetup shows', () => {
+test('a file is identified by the numbers that losetup shows', () => {
   assert.equal(identityOf({ dev: 0xfe00n, ino: 12n }), '254:0 12');
   assert.equal(identityOf({ dev: 0x2dn, ino: 257n }), '0:45 257');
   assert.equal(identityOf({ dev: 0x10_01_2cn, ino: 1n }), '1:300 1');
 });
 
-test('what losetup prints is understood as a whole or refused', () => {
+test('the output of losetup is parsed as a whole or refused', () => {
   const loop = { name: '/dev/loop0', 'back-ino': 12, 'back-maj:min': '254:0' };
   const good = JSON.stringify({ loopdevices: [loop, { ...loop, name: '/dev/loop1', 'back-maj:min': ' 0:45' }] });
   assert.equal(parseList(good).loopdevices.length, 2);

@@ -7,7 +7,7 @@ import { MoorageError, messageOf } from '../../base/errors.ts';
 import { CommandFailed, type Run } from '../../base/exec.ts';
 
 const timeoutMs = 30_000;
-// By number: nobody but us closes these, not even when a pool is forgotten.
+// File descriptors, as FileHandles are closed when they are garbage collected.
 const openNumber = promisify(openFile);
 const syncNumber = promisify(fsync);
 const closeNumber = promisify(close);
@@ -16,7 +16,7 @@ const listSchema = v.object({
   loopdevices: v.array(v.object({ name: v.string(), 'back-ino': v.number(), 'back-maj:min': v.string() })),
 });
 
-/** Files as block devices. A file is known by device and inode, as its path may differ between mount namespaces. */
+/** Files as block devices. Device and inode identify a file, as its path may differ between mount namespaces. */
 export class LoopDevices {
   readonly #run: Run;
   readonly #held = new Map<string, number>();
@@ -25,7 +25,7 @@ export class LoopDevices {
     this.#run = run;
   }
 
-  /** The loop device that each of the files is attached to, of those that are attached at all; one command for all. */
+  /** The loop devices of those files that are attached; one command for all. */
   async find(files: readonly string[], signal: AbortSignal): Promise<Map<string, string>> {
     const byIdentity = new Map<string, string>();
     for (const { name, identity } of await this.#list(signal)) {
@@ -40,8 +40,7 @@ export class LoopDevices {
   }
 
   /**
-   * From here on the device is that of the file: as long as it is open, the kernel gives it to no other, even if
-   * somebody detaches it.
+   * Keeps the device open, so that the kernel attaches no other file to it, even if somebody detaches it.
    */
   async hold(device: string, file: string, signal: AbortSignal): Promise<void> {
     if (this.#held.has(device)) return;
@@ -66,13 +65,13 @@ export class LoopDevices {
     await Promise.all([...this.#held.keys()].map((device) => this.release(device)));
   }
 
-  /** What was written to a device that is held is in its file: as we have it open, no other's close brings it there. */
+  /** Writes cached data to the file. As we hold the device open, no other process's close does that. */
   async flush(device: string): Promise<void> {
     const held = this.#held.get(device);
     if (held !== undefined) await syncNumber(held);
   }
 
-  /** Direct where the kernel can, so that data is not cached twice and a flush reaches the disk. */
+  /** With direct I/O where possible, so that data is not cached twice and a flush reaches the disk. */
   async attach(file: string, { readOnly }: { readonly readOnly: boolean }, signal: AbortSignal): Promise<string> {
     const access = readOnly ? ['--read-only'] : [];
     const { stdout } = await this.#run(['losetup', '--find', '--show', ...access, file], { timeoutMs, signal });
@@ -80,23 +79,23 @@ export class LoopDevices {
     try {
       await this.#run(['losetup', '--direct-io=on', device], { timeoutMs, signal });
     } catch (error) {
-      if (!(error instanceof CommandFailed)) throw error; // refused, it works through the cache: slower, but right
+      if (!(error instanceof CommandFailed)) throw error; // without direct I/O it is slower, but correct
     }
     return device;
   }
 
-  /** The device follows its file, which has grown. */
+  /** Makes the device as large as its file, which has grown. */
   async updateSize(device: string, signal: AbortSignal): Promise<void> {
     await this.#run(['losetup', '--set-capacity', device], { timeoutMs, signal });
   }
 
-  /** The kernel would only postpone it while the device is open, so whoever relies on it must look again. */
+  /** While others have the device open the kernel only postpones this, so callers must check afterwards. */
   async detach(device: string, signal: AbortSignal): Promise<void> {
     await this.#run(['losetup', '--detach', device], { timeoutMs, signal });
     await this.release(device);
   }
 
-  /** Mounted, or held by somebody who wants it alone. */
+  /** Whether it is mounted, or opened exclusively by another process. */
   async isHeld(device: string): Promise<boolean> {
     try {
       await using _ = await open(device, constants.O_RDONLY | constants.O_EXCL);
@@ -118,21 +117,21 @@ export class LoopDevices {
   }
 }
 
-/** Somebody detached it at the moment when we attached it. */
+/** Another process detached it right after we attached it. */
 export class LoopDeviceLost extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(device: string, file: string) {
-    super(`${device} was taken away from ${file}; repeat the request`);
+    super(`${device} was detached from ${file} by another process; retry the request`);
   }
 }
 
-/** losetup answered something that we do not understand. */
+/** The output of losetup cannot be parsed. */
 export class UnreadableLoopDevices extends MoorageError {
   readonly code = 'Internal';
 
   constructor(cause: unknown) {
-    super(`losetup --list cannot be understood (${messageOf(cause)}); check that util-linux is 2.29 or later`, {
+    super(`cannot parse the output of losetup --list (${messageOf(cause)}); check that util-linux is 2.29 or later`, {
       cause,
     });
   }

@@ -8,9 +8,9 @@ import { replaceFile } from './durable.ts';
 const markerName = '.moorage-pool';
 
 /**
- * Proves that a directory is the one that the pool has used before, and not the empty mount point of a disk that is not
- * mounted. The marker in the directory and the record on the node's own disk hold the same id. The marker is written first:
- * a crash between the two leaves a marker without a record, which is taken for what it is.
+ * Proves that a directory is the one that the pool used before, and not the empty mount point of an unmounted disk. The
+ * marker in the directory and the record on the node's own disk hold the same id. The marker is written first; if a crash
+ * leaves it without a record, the next start writes the record.
  */
 export class PoolMarker {
   readonly #directory: string;
@@ -25,12 +25,12 @@ export class PoolMarker {
     this.#record = join(stateDirectory, 'file-pools', encodeURIComponent(resolve(directory)));
   }
 
-  /** As of the last look. */
+  /** As of the last check. */
   get isMissing(): boolean {
     return this.#isMissing;
   }
 
-  /** Before anything else is done in the directory. Only one that was never used, or not since there are markers, is marked. */
+  /** To be called before anything else touches the directory. Marks a directory that has neither marker nor record. */
   async prove(): Promise<void> {
     const [found, recorded] = [await read(this.#marker), await read(this.#record)];
     if (recorded !== undefined && found !== recorded) throw this.#missing(found);
@@ -39,9 +39,9 @@ export class PoolMarker {
     if (recorded === undefined) await this.#remember(this.#id);
   }
 
-  /** Before each change, as a disk can be unmounted while nothing on it is in use. */
+  /** To be called before each change, as a disk can be unmounted while nothing on it is in use. */
   async mustBeThere(): Promise<void> {
-    this.#isMissing = true; // until the opposite is known
+    this.#isMissing = true; // until the marker is found
     const found = await read(this.#marker);
     if (found === undefined || found !== this.#id) throw this.#missing(found);
     this.#isMissing = false;
@@ -53,7 +53,7 @@ export class PoolMarker {
       await replaceFile(this.#record, `${id}\n`);
     } catch (cause) {
       throw new PoolMissing(
-        `directory ${this.#directory} is not used, as ${this.#record} cannot be written (${messageOf(cause)}), and a reboot ` +
+        `cannot use directory ${this.#directory}, as ${this.#record} cannot be written (${messageOf(cause)}) and a reboot ` +
           'without its disk would go unnoticed; set --state-dir to a directory on a disk of the node',
         { cause },
       );
@@ -61,10 +61,10 @@ export class PoolMarker {
   }
 
   #missing(found: string | undefined): PoolMissing {
-    const what = found === undefined ? `${this.#marker} is missing` : `${this.#marker} is that of another pool`;
+    const what = found === undefined ? `${this.#marker} is missing` : `${this.#marker} belongs to another pool`;
     return new PoolMissing(
       `directory ${this.#directory} is not the one that held the volumes: ${what}; mount its disk, or if the volumes are ` +
-        `lost and the directory may be used as a new one, remove ${this.#record}`,
+        `lost and the directory may be used as a new pool, remove ${this.#record}`,
     );
   }
 }

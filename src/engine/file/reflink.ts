@@ -5,7 +5,7 @@ import { parseMountInfo } from '../../base/mountinfo.ts';
 
 const timeoutMs = 60_000;
 
-/** One process does it all, so that it usually comes to its end even if we are killed. Its own language, as we read what it says. */
+/** A single process, so that it usually finishes even if we are killed. LC_ALL=C, as we match its messages. */
 const copyFrozen = `
 export LC_ALL=C
 [ -z "$3" ] || fsfreeze --freeze "$3" || exit
@@ -17,19 +17,19 @@ exit $status`;
 export interface ReflinkRequest {
   readonly source: string;
   readonly target: string;
-  /** Where it is noted that the filesystem is frozen: not on that filesystem itself. */
+  /** The file that records the freeze; not on the frozen filesystem itself. */
   readonly frozenNote: string;
-  /** What the filesystem may be mounted from. */
+  /** The devices that the filesystem may be mounted from. */
   readonly devices: readonly string[];
 }
 
 /**
- * Copies a file at one moment and without copying data: both share their blocks until one of them is written. A filesystem
- * that is mounted from one of the devices stands still meanwhile, so that the copy of it is whole.
+ * Copies a file atomically and without copying data: both share blocks until one of them is written. A filesystem that is
+ * mounted from one of the devices is frozen meanwhile, so that its copy is consistent.
  */
 export async function reflink(run: Run, { source, target, frozenNote, devices }: ReflinkRequest): Promise<void> {
   const mountpoint = await mountpointOf(devices);
-  const alone = mountpoint === undefined ? [] : ['flock', frozenNote]; // makes the note, and holds it to the end
+  const alone = mountpoint === undefined ? [] : ['flock', frozenNote]; // creates the note and locks it until the end
   const [program, ...words] = [...alone, 'sh', '-c', copyFrozen, 'copy', source, target, mountpoint ?? ''];
   try {
     await run([program, ...words], { timeoutMs });
@@ -44,7 +44,7 @@ export async function reflink(run: Run, { source, target, frozenNote, devices }:
   }
 }
 
-/** A copy has to be read and written in full. */
+/** The caller has to copy all data instead. */
 export class BlocksNotShared extends MoorageError {
   readonly code = 'Unimplemented';
 
@@ -53,13 +53,13 @@ export class BlocksNotShared extends MoorageError {
   }
 }
 
-/** A filesystem can be frozen once only, and is then thawed by whoever did. */
+/** Somebody else froze the filesystem, and thaws it. */
 const isFrozenByOthers = /: freeze failed:/;
 const cannotShare = /failed to clone .*: (Operation not supported|Invalid)/;
 
 /**
- * Thaws what the note says was frozen and may still be, if whoever froze it was killed with all its processes. One that has
- * outlived its agent holds the note, and is waited for. Without a note nothing is thawed: others freeze filesystems too.
+ * Thaws what the note records as frozen, in case the process that froze it was killed. One that outlived its agent holds
+ * the lock on the note, and is waited for. Without a note nothing is thawed, as others freeze filesystems too.
  */
 export async function thaw(run: Run, frozenNote: string, devices: readonly string[]): Promise<void> {
   const mountpoint = await mountpointOf(devices);

@@ -5,20 +5,20 @@ import { roomToCome } from './directory-space.ts';
 
 const file = (family: string, sizeBytes: bigint, takenBytes = sizeBytes) => ({ family, sizeBytes, takenBytes });
 
-test('a volume that has all its room wants no more', () => {
+test('a fully allocated volume needs no more space', () => {
   assert.equal(roomToCome([file('a', 10n), file('b', 20n, 21n)]), 0n); // a little more, for the filesystem's own needs
 });
 
-test('holes may be filled', () => {
+test('holes count as space that may still be needed', () => {
   assert.equal(roomToCome([file('a', 10n, 4n)]), 6n);
 });
 
-test('a copy and its original may come to differ in all', () => {
+test('a copy and its original may come to differ in every block', () => {
   assert.equal(roomToCome([file('a', 10n), file('a', 15n)]), 10n);
   assert.equal(roomToCome([file('a', 10n), file('a', 10n), file('a', 10n)]), 20n);
 });
 
-test('it is never less than what blocks shared in any way may come to take', () => {
+test('the result covers all that shared blocks may still need', () => {
   const blocks = 16;
   const members = fc.array(fc.uniqueArray(fc.nat(blocks - 1)), { minLength: 1, maxLength: 4 });
   fc.assert(

@@ -6,13 +6,13 @@ import type { Run } from '../../base/exec.ts';
 import type { Capacity, VolumeId } from '../pool.ts';
 import { replaceFile, syncDirectory } from './durable.ts';
 
-/** What is known of a volume besides its data. */
+/** A volume's metadata. */
 export interface Label {
   readonly tags: readonly string[];
   readonly readOnly: boolean;
   /** What it was copied from. */
   readonly origin?: VolumeId | undefined;
-  /** All copies of one volume, and copies of these, have the same: they may share blocks. */
+  /** Copies of one volume, and copies of those, have the same family: they may share blocks. */
   readonly family: VolumeId;
 }
 
@@ -21,8 +21,8 @@ export class LabelUnreadable extends MoorageError {
 
   constructor(id: VolumeId, path: string, cause: unknown) {
     super(
-      `volume ${id} is left alone, as its label ${path} cannot be read (${messageOf(cause)}); ` +
-        'write it again, such as {"tags":[]}, or remove the volume',
+      `cannot serve volume ${id}, as its label ${path} cannot be read (${messageOf(cause)}); ` +
+        'write a new label, such as {"tags":[]}, or remove the volume',
       { cause },
     );
   }
@@ -32,7 +32,7 @@ const imageSuffix = '.img';
 const labelSuffix = '.json';
 const draftSuffix = '.img.new';
 const frozenSuffix = '.img.frozen';
-/** Our own names only: whatever else lies in the directory is not ours to clear away. */
+/** Our own names only: other files in the directory must not be removed. */
 const unfinished = /\.(img|json)\.new$/;
 const bytesPerBlock = 512n; // as stat counts, on any filesystem
 const timeoutMs = 300_000; // some filesystems write all of a preallocated file
@@ -51,7 +51,7 @@ export function imageName(id: VolumeId): string {
 
 /**
  * The directory of a file pool. A volume `v` is `v.img`, which holds its data, and `v.json`, which is its label.
- * It exists as soon as `v.img` has its name, and that comes last; it is gone as soon as `v.img` is, and that comes first.
+ * It exists exactly as long as `v.img` does: creation renames the image last, removal renames it first.
  */
 export class VolumeFiles {
   readonly directory: string;
@@ -75,12 +75,12 @@ export class VolumeFiles {
     return (await this.list()).includes(id);
   }
 
-  /** Space only: nothing is written, and what an earlier file left on the disk reads as zeros. */
+  /** Allocates without writing; what an earlier file left on the disk reads as zeros. */
   async make(id: VolumeId, sizeBytes: bigint, label: Label, signal: AbortSignal): Promise<void> {
     await this.#give(id, label, (draft) => this.#allocate(draft, 0n, sizeBytes, signal));
   }
 
-  /** Room under another name, to be filled. It becomes the volume with `name`, or goes with `discard`. */
+  /** Allocates a file to be filled. `name` turns it into the volume, `discard` removes it. */
   async draft(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<string> {
     const draft = this.#draftPath(id);
     await rm(draft, { force: true });
@@ -93,7 +93,7 @@ export class VolumeFiles {
     }
   }
 
-  /** The draft is whole, and is the volume from here on. */
+  /** Turns a complete draft into the volume. */
   async name(id: VolumeId, label: Label): Promise<void> {
     await this.writeLabel(id, label);
     await rename(this.#draftPath(id), this.imagePath(id));
@@ -104,7 +104,7 @@ export class VolumeFiles {
     await rm(this.#draftPath(id), { force: true });
   }
 
-  /** `copy` makes the copy at the path it is given; it is then made as large as wanted. */
+  /** `copy` creates the copy at the given path, which then grows to the requested size. */
   async makeCopy(
     id: VolumeId,
     sizeBytes: bigint,
@@ -122,7 +122,7 @@ export class VolumeFiles {
     await this.#allocate(this.imagePath(id), fromBytes, toBytes, signal);
   }
 
-  /** Emptied before it goes: a filesystem frees the blocks of a removed file when it likes, of an emptied one at once. */
+  /** Truncates first: filesystems may free the blocks of a removed file late, those of a truncated file at once. */
   async remove(id: VolumeId): Promise<void> {
     if (await this.has(id)) {
       const nameless = `${this.imagePath(id)}.new`;
@@ -134,7 +134,7 @@ export class VolumeFiles {
     await rm(this.#labelPath(id), { force: true });
   }
 
-  /** What a crash cut short: an image without its name, which nobody was ever given, and a label without its image. */
+  /** Removes what a crash left: images that were never named, and labels without an image. */
   async removeUnfinished(): Promise<void> {
     const names = await readdir(this.directory);
     const images = new Set(await this.list());
@@ -150,7 +150,7 @@ export class VolumeFiles {
     return names.filter((name) => name.endsWith(draftSuffix)).map((name) => name.slice(0, -draftSuffix.length));
   }
 
-  /** There while the filesystem on the volume may be frozen, for a copy of it. */
+  /** Exists while the filesystem on the volume may be frozen for a copy. */
   frozenNote(id: VolumeId): string {
     return join(this.directory, `${id}${frozenSuffix}`);
   }
@@ -161,7 +161,7 @@ export class VolumeFiles {
     return names.filter((name) => name.endsWith(frozenSuffix)).map((name) => name.slice(0, -frozenSuffix.length));
   }
 
-  /** How large it is, and how much of that is on the disk. */
+  /** Its size, and how much of that is allocated on the disk. */
   async room(id: VolumeId): Promise<{ readonly sizeBytes: bigint; readonly takenBytes: bigint }> {
     const { size, blocks } = await stat(this.imagePath(id), { bigint: true });
     return { sizeBytes: size, takenBytes: blocks * bytesPerBlock };
@@ -180,13 +180,13 @@ export class VolumeFiles {
     await replaceFile(this.#labelPath(id), `${JSON.stringify(label)}\n`);
   }
 
-  /** Of the whole filesystem, which others may use too. */
+  /** Of the whole filesystem, which may have other users. */
   async space(): Promise<Capacity> {
     const { bsize, blocks, bavail } = await statfs(this.directory, { bigint: true });
     return { sizeBytes: blocks * bsize, freeBytes: bavail * bsize };
   }
 
-  /** Makes the image under another name, then the label, and gives the image its name last. */
+  /** Creates the image under another name, then the label, and renames the image last. */
   async #give(id: VolumeId, label: Label, make: (draft: string) => Promise<void>): Promise<void> {
     const draft = this.#draftPath(id);
     await rm(draft, { force: true });
@@ -199,7 +199,7 @@ export class VolumeFiles {
     }
   }
 
-  /** Only what is added: where a copy has a hole, it was promised room and need not take it yet. */
+  /** Allocates only the added range: holes in a copy have reserved space and need not be filled yet. */
   async #allocate(path: string, fromBytes: bigint, toBytes: bigint, signal: AbortSignal): Promise<void> {
     if (fromBytes < toBytes) {
       const range = ['--offset', String(fromBytes), '--length', String(toBytes - fromBytes)];
