@@ -4,13 +4,13 @@ import { parseMountInfo } from '../base/mountinfo.ts';
 import { VolumeInUse } from './errors.ts';
 import type { VolumeId } from './pool.ts';
 
-/** Where device nodes are; no other filesystem is looked into, as it could be on a server that does not answer. */
+/** Filesystems with device nodes. Others are not accessed, as they could be on a server that does not answer. */
 const withDeviceNodes: ReadonlySet<string> = new Set(['devtmpfs', 'tmpfs']);
 
 /**
- * A raw volume is published by binding the node of its device. Whoever sees that can open it at any time, and would open
- * whichever volume has the device's number by then: it is in use, whether or not anybody has it open. The kernel
- * knows all these mounts, also those from before a restart.
+ * A raw volume is published by a bind mount of its device node. A pod can open that node at any time, and would get
+ * whichever volume has the device number by then: so the volume is in use, open or not. The kernel lists all these
+ * mounts, also those from before a restart.
  */
 export async function mustNotBeBound(id: VolumeId, devicePath: string): Promise<void> {
   const device = await blockDeviceAt(devicePath);

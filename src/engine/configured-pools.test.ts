@@ -11,7 +11,7 @@ import type { OpenPool, PoolSettings, ServedPool } from './pool.ts';
 
 const signal = new AbortController().signal;
 
-/** Pools that only tell what happens to them, on volume groups that come and go. */
+/** Pools that only record what happens to them, on volume groups that come and go. */
 function setUp() {
   const clock = new ManualClock();
   const present = new Set(['vg1', 'vg2', 'vg3']);
@@ -41,7 +41,7 @@ function setUp() {
 const a = '{name: a, volume-group: vg1, default: true}';
 const b = '{name: b, volume-group: vg2}';
 
-test('classes come, change and go with the configuration', async () => {
+test('classes are added, changed and removed with the configuration', async () => {
   const { configured, apply, served, news } = setUp();
   await apply(`${a}, ${b}`);
   assert.deepEqual(
@@ -55,7 +55,7 @@ test('classes come, change and go with the configuration', async () => {
 
   await apply(`${a}, {name: b, volume-group: vg2, spare-gb: 3, default: false}`);
   assert.deepEqual(news(), ['b keeps 3']);
-  await apply(`${a}, {name: b, volume-group: vg2, spare-gb: 3}`); // says the same
+  await apply(`${a}, {name: b, volume-group: vg2, spare-gb: 3}`); // unchanged
   assert.deepEqual(news(), []);
 
   await apply('{name: b, volume-group: vg3, default: true}, {name: c, volume-group: vg1}');
@@ -65,7 +65,7 @@ test('classes come, change and go with the configuration', async () => {
   await configured.stop();
 });
 
-test('a class that leaves is not given out any more while it stops', async () => {
+test('a removed class is no longer given out while it stops', async () => {
   const { configured, apply, served } = setUp();
   await apply(`${a}, ${b}`);
   const stopped = Promise.withResolvers<void>();
@@ -84,7 +84,7 @@ test('a class that leaves is not given out any more while it stops', async () =>
   assert.deepEqual(served(), ['a', 'c']);
 });
 
-test('a class without its volume group keeps nobody waiting, and is served when it appears', async () => {
+test('a class without its volume group delays no other, and is served when the group appears', async () => {
   const { clock, present, configured, apply, served, news } = setUp();
   present.delete('vg2');
   await apply(`${a}, ${b}`);
@@ -99,7 +99,7 @@ test('a class without its volume group keeps nobody waiting, and is served when 
   for (let i = 0; i < 20; i++) await passes(clock, 60_000);
   assert.deepEqual(served(), ['a']);
   present.add('vg2');
-  await passes(clock, 60_000); // tried again each minute at the latest
+  await passes(clock, 60_000); // retried at least every minute
   assert.deepEqual(served(), ['a', 'b']);
   assert.equal(configured.pools.unavailable().size, 0);
   assert.ok(news().includes('open b'));
@@ -107,7 +107,7 @@ test('a class without its volume group keeps nobody waiting, and is served when 
   assert.equal(clock.timers, 0);
 });
 
-test('a class that takes long to open keeps nobody waiting, and says so until it is served', async () => {
+test('a class that is slow to open delays no other, and reports that until it is served', async () => {
   const { clock, slow, configured, apply, served } = setUp();
   const activated = Promise.withResolvers<void>();
   slow.set('a', activated.promise);
@@ -120,7 +120,7 @@ test('a class that takes long to open keeps nobody waiting, and says so until it
 
   await apply(`${a}, {name: b, volume-group: vg2, spare-gb: 3}, {name: c, volume-group: vg3}`);
   await passes(clock, 24 * 3600_000);
-  assert.deepEqual(served(), ['b', 'c'], 'nobody calls it off');
+  assert.deepEqual(served(), ['b', 'c'], 'it is not cancelled');
   activated.resolve();
   await passes(clock, 0);
   assert.deepEqual(served(), ['a', 'b', 'c']);
@@ -128,7 +128,7 @@ test('a class that takes long to open keeps nobody waiting, and says so until it
   assert.equal(clock.timers, 0);
 });
 
-test('a class that leaves while it is being opened is opened no further', async () => {
+test('a class that is removed while it is being opened is not opened further', async () => {
   const { clock, slow, configured, apply, served } = setUp();
   slow.set('a', new Promise(() => undefined));
   const applied = apply(`${a}, ${b}`);
@@ -140,7 +140,7 @@ test('a class that leaves while it is being opened is opened no further', async 
   await configured.stop();
 });
 
-test('a class that leaves and does not stop keeps only those waiting that stand where it does', async () => {
+test('a removed class that does not stop delays only classes on the same volume group', async () => {
   const { clock, configured, apply, served } = setUp();
   await apply(`${a}, ${b}`);
   const stopped = Promise.withResolvers<void>();
@@ -156,7 +156,7 @@ test('a class that leaves and does not stop keeps only those waiting that stand 
   await configured.stop();
 });
 
-test('classes that hang when they are read again are in the way of no other, nor of themselves elsewhere', async () => {
+test('a class that hangs in a refresh delays no other, nor itself on another volume group', async () => {
   const { clock, configured, apply, served, news } = setUp();
   const hanging = ['b', 'c', 'd', 'e', 'f'];
   await apply(
@@ -179,7 +179,7 @@ test('classes that hang when they are read again are in the way of no other, nor
   assert.deepEqual(served(), ['a', 'b']);
 });
 
-test('a hint that something appeared is followed at once', async () => {
+test('lookAgain retries at once', async () => {
   const { clock, present, configured, apply, served } = setUp();
   present.delete('vg2');
   await apply(`${a}, ${b}`);
@@ -191,7 +191,7 @@ test('a hint that something appeared is followed at once', async () => {
   await configured.stop();
 });
 
-test('what waits for its volume group leaves with the configuration too', async () => {
+test('a class that waits for its volume group can be removed from the configuration', async () => {
   const { clock, present, configured, apply, served, news } = setUp();
   present.delete('vg2');
   await apply(`${a}, ${b}`);
@@ -203,7 +203,7 @@ test('what waits for its volume group leaves with the configuration too', async 
   await configured.stop();
 });
 
-test('pools are read anew now and then', async () => {
+test('pools are refreshed periodically', async () => {
   const { clock, configured, apply, news } = setUp();
   await apply(a);
   await passes(clock, 600_000);
@@ -213,7 +213,7 @@ test('pools are read anew now and then', async () => {
   assert.deepEqual(news(), ['stop a']);
 });
 
-test('whoever listens hears of classes that come and go', async () => {
+test('listeners are notified when classes are added and removed', async () => {
   const { configured, apply } = setUp();
   let heard = 0;
   configured.pools.onChange(() => heard++);

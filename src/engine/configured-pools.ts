@@ -16,32 +16,32 @@ export interface ConfiguredPoolsOptions {
 }
 
 interface Entry {
-  /** In the queue: a class that moves to another volume group does not wait for what hangs on the one before. */
+  /** In the queue; includes the volume group, so that a class that moves does not wait for a hang on the old one. */
   readonly key: string;
   settings: PoolSettings;
   pool?: ServedPool;
-  /** Why it is not served. */
+  /** Why the class is not served. */
   problem: unknown;
-  /** Resolves when it is served, or it is known why not. */
+  /** Resolves when the class is served, or the reason why not is known. */
   readonly decided: PromiseWithResolvers<void>;
-  /** Ends when no attempt to open it is under way. */
+  /** Resolves when no attempt to open it is running. */
   opening: Promise<void>;
-  /** It is no longer in the configuration. */
+  /** Aborted when the class is removed from the configuration. */
   readonly left: AbortController;
 }
 
-/** Others may change a pool too; what nothing else tells is seen by then. */
+/** Finds changes by others that no event reports. */
 const refreshEveryMs = 10 * 60_000;
 const graceMs = 5_000;
-/** How long a configuration that is applied waits for its classes; one that takes longer is served later. */
+/** How long `apply` waits for a class to open; a slower one is served later. */
 const patienceMs = 10_000;
 const reportEveryMs = 60_000;
 
 /**
- * Keeps the node's pools as the configuration says. A class whose volume group or directory is not there is known but
- * unavailable, and is tried again with growing pauses, or at once by `lookAgain`. A class that leaves the configuration
- * is no longer served; its volumes stay as they are. No class waits for another, however long that one takes to open or to
- * stop, unless they stand on the same ground: a volume group, or a directory.
+ * Keeps the node's pools in line with the configuration. A class whose volume group or directory is missing is known but
+ * unavailable, and is retried with backoff, or at once by `lookAgain`. A class that is removed from the configuration is
+ * no longer served; its volumes are not changed. Only classes on the same ground, that is the same volume group or
+ * directory, wait for each other to open or stop.
  */
 export class ConfiguredPools {
   readonly pools = new Pools();
@@ -51,7 +51,7 @@ export class ConfiguredPools {
   readonly #applying = new KeyedLock();
   readonly #queue: KeyedQueue;
   readonly #entries = new Map<string, Entry>();
-  /** What has left the configuration and still stops, by the ground that it stands on. */
+  /** Removed classes that are still stopping, by their ground. */
   readonly #leaving = new Map<string, Promise<void>>();
 
   constructor({ open, clock, log }: ConfiguredPoolsOptions) {
@@ -60,24 +60,24 @@ export class ConfiguredPools {
     this.#log = log;
     this.#queue = new KeyedQueue({
       reconcile: (key, signal, aside) => this.#look(key, signal, aside),
-      concurrency: Number.POSITIVE_INFINITY, // classes are few, and one that hangs is in nobody's way
+      concurrency: Number.POSITIVE_INFINITY, // classes are few, and one that hangs must not delay others
       clock,
       log,
       random: Math.random,
     });
   }
 
-  /** The classes of the configuration, whether or not they can be served. */
+  /** All configured classes, whether or not they can be served. */
   deviceClasses(): readonly DeviceClass[] {
     return [...this.#entries.values()].map(({ settings }) => settings.deviceClass);
   }
 
-  /** A class that does not answer: its key, and for how long it has not; undefined if there is none. */
+  /** The class that has been hanging for longest: its key and for how long; undefined if there is none. */
   get slowest(): KeyedQueue['slowest'] {
     return this.#queue.slowest;
   }
 
-  /** Returns when every class is served or known to be unavailable, which it is while opening it takes long. */
+  /** Returns when every class is served or unavailable. A class that is slow to open counts as unavailable until then. */
   async apply(config: StorageConfig, signal: AbortSignal): Promise<void> {
     await this.#applying.run('configuration', signal, async () => {
       const { optionClasses } = config;
@@ -94,7 +94,7 @@ export class ConfiguredPools {
           left.push(entry);
         }
       }
-      if (left.length > 0) this.#publish(); // nobody shall begin anything on what is about to stop
+      if (left.length > 0) this.#publish(); // no new calls on pools that are about to stop
       for (const entry of left) this.#leave(entry);
 
       for (const [name, settings] of wanted) if (!this.#entries.has(name)) this.#entries.set(name, newEntry(settings));
@@ -105,7 +105,7 @@ export class ConfiguredPools {
     });
   }
 
-  /** Something may have appeared that classes wait for. */
+  /** To be called when a missing volume group or directory may have appeared. */
   lookAgain(): void {
     for (const { key, pool } of this.#entries.values()) if (!pool) this.#queue.add(key);
   }
@@ -118,9 +118,9 @@ export class ConfiguredPools {
 
   async #look(key: string, signal: AbortSignal, aside: Aside): Promise<Requeue> {
     const entry = [...this.#entries.values()].find((entry) => entry.key === key);
-    if (!entry) return Requeue.never; // left the configuration since it was queued
+    if (!entry) return Requeue.never; // removed from the configuration since it was queued
     if (entry.pool) await entry.pool.refresh(signal);
-    else await aside(this.#tryToOpen(entry, signal)); // it may take long, and reports on itself
+    else await aside(this.#tryToOpen(entry, signal)); // may take long, and logs its own progress
     return Requeue.after(refreshEveryMs);
   }
 
@@ -148,10 +148,10 @@ export class ConfiguredPools {
     if (entry.left.signal.aborted) return pool.stop(graceMs);
     if (entry.settings !== settings) pool.reconfigure(entry.settings);
     entry.pool = pool;
-    this.#log.info({ deviceClass: deviceClass.name }, `device class ${deviceClass.name} is served`);
+    this.#log.info({ deviceClass: deviceClass.name }, `device class ${deviceClass.name} is now served`);
   }
 
-  /** LVM checks a thin pool from end to end before its volumes get their devices: whoever waits must know. */
+  /** Reports slow opening, as LVM checks a whole thin pool before it activates the volumes. */
   #reportWhileOpening(entry: Entry): Disposable {
     const { name } = entry.settings.deviceClass;
     const startedMs = this.#clock.now();
@@ -171,7 +171,7 @@ export class ConfiguredPools {
     return { [Symbol.dispose]: () => timer.cancel() };
   }
 
-  /** Whoever comes to the same ground waits until it has stopped, and nobody else does. */
+  /** Stops the class in the background. Only a new class on the same ground waits for that. */
   #leave(entry: Entry): void {
     entry.left.abort();
     const { deviceClass } = entry.settings;
@@ -181,7 +181,7 @@ export class ConfiguredPools {
         await entry.opening;
         await entry.pool?.stop(graceMs);
       } catch (error) {
-        this.#log.error({ err: error }, `device class ${deviceClass.name} did not stop in order: ${messageOf(error)}`);
+        this.#log.error({ err: error }, `device class ${deviceClass.name} did not stop cleanly: ${messageOf(error)}`);
       }
     };
     const stopped = Promise.all([this.#leaving.get(ground), stop()]).then(() => {
@@ -218,12 +218,12 @@ function reconfigure(entry: Entry, settings: PoolSettings): void {
   entry.pool?.reconfigure(settings);
 }
 
-/** What two pools must not change at the same time without knowing of each other. */
+/** The volume group or directory, which two pools must not change at the same time. */
 function groundOf(deviceClass: DeviceClass): string {
   return deviceClass.type === 'file' ? deviceClass.path : deviceClass.volumeGroup;
 }
 
-/** The same volume group, thin pool or directory: everything else can change under a pool that is open. */
+/** Whether volume group, thin pool or directory are the same; all other settings can change while a pool is open. */
 function standsOnTheSame(one: DeviceClass, other: DeviceClass): boolean {
   if (one.type !== other.type || groundOf(one) !== groundOf(other)) return false;
   return one.type !== 'thin' || (other.type === 'thin' && one.thinPool.name === other.thinPool.name);

@@ -7,7 +7,7 @@ import type { PoolSettings, ServedPool } from './pool.ts';
 
 const signal = new AbortController().signal;
 
-test('each change is told with its time and outcome, and the outcome is passed on', async () => {
+test('each change is reported with its duration and outcome, and the outcome is passed on', async () => {
   const clock = new ManualClock();
   const told: DoneOperation[] = [];
   const pool = {

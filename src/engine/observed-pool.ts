@@ -12,7 +12,7 @@ import type {
   VolumeId,
 } from './pool.ts';
 
-/** How a change of a pool went, for those who count. */
+/** The outcome of a change of a pool, for metrics. */
 export interface DoneOperation {
   readonly deviceClass: string;
   readonly operation: 'create' | 'grow' | 'snapshot' | 'add-tags' | 'remove';
@@ -22,7 +22,7 @@ export interface DoneOperation {
 
 export type OnDone = (operation: DoneOperation) => void;
 
-/** Opens pools as `open` does, and has each of their changes told. */
+/** Opens pools like `open`, and reports each of their changes. */
 export function observed(open: OpenPool, clock: Clock, onDone: OnDone): OpenPool {
   return async (settings, signal) => new ObservedPool(await open(settings, signal), clock, onDone);
 }

@@ -11,48 +11,48 @@ export interface Volume {
   readonly devicePath: string;
   readonly tags: readonly string[];
   readonly readOnly: boolean;
-  /** What it is a snapshot or clone of; gone when that is removed. */
+  /** The volume that it is a snapshot or clone of; undefined once that is removed. */
   readonly origin?: VolumeId;
-  /** LVM's ten lv_attr characters; a pool without LVM says what LVM would. */
+  /** LVM's ten lv_attr characters; a pool without LVM imitates them. */
   readonly attr: string;
 }
 
 export interface NewVolume {
   readonly id: VolumeId;
-  /** At least this much; the pool rounds up to what it can cut. */
+  /** The minimum; the pool rounds up to what it can allocate. */
   readonly sizeBytes: bigint;
-  /** Kept with the volume on the disk itself, so that a node's disks alone tell whose data they hold. */
+  /** Stored on the disk with the volume, so that the owner of the data is known from the disks alone. */
   readonly tags: readonly string[];
-  /** A class of lvcreate options from the configuration, in place of those of the device class. */
+  /** A class of lvcreate options from the configuration, instead of those of the device class. */
   readonly optionClass?: string;
 }
 
 export interface NewSnapshot {
   readonly id: VolumeId;
   readonly tags: readonly string[];
-  /** Larger than the source: the snapshot is grown before it is handed out. Left out: as large as the source. */
+  /** If larger than the source, the snapshot is grown before it is returned. Default: the size of the source. */
   readonly sizeBytes?: bigint;
-  /** A clone is a snapshot that can be written. */
+  /** A clone is a writable snapshot. */
   readonly access: 'ro' | 'rw';
 }
 
 export interface Capacity {
   readonly sizeBytes: bigint;
-  /** What a new volume may still take: spare space is already subtracted. */
+  /** Available to new volumes: spare space is already subtracted. */
   readonly freeBytes: bigint;
   readonly thin?: ThinFigures;
 }
 
-/** How full a thin pool is, as last measured. */
+/** The usage of a thin pool, as last measured. */
 export interface ThinFigures {
   readonly dataPercent: number;
   readonly metadataPercent: number;
   readonly sizeBytes: bigint;
-  /** What may still be promised to volumes. */
+  /** How much may still be allocated to volumes, including overprovisioning. */
   readonly overprovisionBytes: bigint;
 }
 
-/** A removed volume whose data is being destroyed. Its space is given out again when that is done. */
+/** A removed volume whose data is being erased. Its space is reused when that is done. */
 export interface Erasure {
   readonly id: VolumeId;
   readonly doneBytes: bigint;
@@ -61,8 +61,8 @@ export interface Erasure {
 }
 
 /**
- * Where volumes are cut from: an LVM volume group, a thin pool, or a directory of files.
- * Every method can be repeated after a crash and ends in the same state. A pool never formats or mounts.
+ * Where volumes are allocated: an LVM volume group, a thin pool, or a directory of files.
+ * Every method can be retried after a crash and ends in the same state. A pool never formats or mounts.
  */
 export interface Pool {
   /** The device class that this pool serves. */
@@ -73,7 +73,7 @@ export interface Pool {
   list(): readonly Volume[];
   get(id: VolumeId): Volume | undefined;
   erasures(): readonly Erasure[];
-  /** A change is under way, and whatever comes later waits for it. Each of its commands has a deadline. */
+  /** A change is running, and later calls wait for it. Each of its commands has a deadline. */
   isChanging(): boolean;
 
   create(wanted: NewVolume, signal: AbortSignal): Promise<Volume>;
@@ -82,32 +82,32 @@ export interface Pool {
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
 
   /**
-   * A volume that is not there is removed already; the answer is whether there was anything by that name, be it in the
-   * list, left half-way by a crash, or being erased. Where the class erases, the volume is marked durably and leaves the
-   * list at once; the promise resolves when its data is destroyed and its space free. That goes on when the caller
-   * leaves and after a crash, and a repeated call joins it.
+   * Succeeds if the volume does not exist; returns whether there was anything with that name: in the list, left
+   * unfinished by a crash, or being erased. If the class erases, the volume is marked durably and leaves the list at once;
+   * the promise resolves when its data is erased and its space is free. The erasure continues when the caller leaves and
+   * after a crash, and a retried call joins it.
    */
   remove(id: VolumeId, signal: AbortSignal): Promise<boolean>;
 
-  /** Reads everything anew, for what others have changed. */
+  /** Reads everything again, to find changes by others. */
   refresh(signal: AbortSignal): Promise<void>;
 
-  /** Calls back after each change of volumes or capacity; returns how to stop that. */
+  /** Calls back after each change of volumes or capacity; returns a function that unsubscribes. */
   onChange(listener: () => void): () => void;
 }
 
-/** What the configuration says about one pool. */
+/** The configuration of one pool. */
 export interface PoolSettings {
   readonly deviceClass: DeviceClass;
   readonly optionClasses: readonly OptionClass[];
 }
 
-/** A pool as the configuration keeps it: its settings can change while it serves, what it stands on cannot. */
+/** A configured pool. Its settings can change while it is served; its volume group, thin pool or directory cannot. */
 export interface ServedPool extends Pool {
   reconfigure(settings: PoolSettings): void;
   /**
-   * Starts nothing more of its own, such as erasures; after the grace period what runs is aborted. Where two pools on the
-   * same ground would not know of each other, it returns only when no call is under way any more.
+   * Starts no more background work, such as erasures, and aborts what still runs after the grace period. Where two pools
+   * on the same ground would not see each other's changes, it returns only when no call is running.
    */
   stop(graceMs: number): Promise<void>;
 }

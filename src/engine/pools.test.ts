@@ -14,7 +14,7 @@ function pool(name: string) {
 const { pool: ssd, change: changeSsd } = pool('ssd');
 const { pool: hdd, change: changeHdd } = pool('hdd');
 
-test('a class is found by its name, the default one by none', () => {
+test('a class is found by its name, the default class by the empty name', () => {
   const pools = new Pools([ssd, hdd], 'hdd');
   assert.equal(pools.get('ssd'), ssd);
   assert.equal(pools.get(''), hdd);
@@ -22,7 +22,7 @@ test('a class is found by its name, the default one by none', () => {
   assert.deepEqual(pools.all(), [ssd, hdd]);
 });
 
-test('an unknown class is refused with those that are known', () => {
+test('an unknown class is refused with a list of the known ones', () => {
   const pools = new Pools([ssd, hdd]);
   assert.throws(() => pools.get('nvme'), {
     code: 'NotFound',
@@ -35,7 +35,7 @@ test('an unknown class is refused with those that are known', () => {
   assert.equal(pools.default, undefined);
 });
 
-test('a class that waits for its volume group is refused with the reason, by its name and as the default', () => {
+test('a class without its volume group is refused with the reason, by its name and as the default', () => {
   const pools = new Pools();
   const unavailable = new Map([['hdd', new PoolMissing('volume group vg is not on this node')]]);
   pools.become({ pools: [ssd], defaultClass: 'hdd', unavailable });
@@ -49,7 +49,7 @@ test('a class that waits for its volume group is refused with the reason, by its
   assert.throws(() => pools.get('nvme'), { message: 'this node has no device class nvme; it has ssd, hdd' });
 });
 
-test('whoever listens hears of each change of a pool, and when pools come and go', () => {
+test('listeners are notified of each change of a pool, and when pools are added and removed', () => {
   const pools = new Pools([ssd]);
   let heard = 0;
   const stop = pools.onChange(() => heard++);
@@ -57,7 +57,7 @@ test('whoever listens hears of each change of a pool, and when pools come and go
   assert.equal(heard, 1);
   pools.become({ pools: [hdd], defaultClass: undefined, unavailable: new Map() });
   assert.equal(heard, 2);
-  changeSsd(); // no longer one of them
+  changeSsd(); // removed, so not counted
   changeHdd();
   assert.equal(heard, 3);
   stop();

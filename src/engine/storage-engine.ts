@@ -25,18 +25,18 @@ export interface StorageEngineOptions extends StorageEngineCollaborators {
 }
 
 export interface StorageEngineCollaborators {
-  /** On the node's own disk: what must be remembered across reboots and is not on the disks of volumes. */
+  /** On the node's own disk: state that must survive reboots and is not on the disks of volumes. */
   readonly stateDirectory: string;
   readonly run: Run;
   /** The environment that LVM commands inherit. */
   readonly env: NodeJS.ProcessEnv;
-  /** Told of every change of a pool once it is done. */
+  /** Called after every change of a pool. */
   readonly onDone?: OnDone;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** The pools of this node as its configuration says, also when the file with that changes. */
+/** The pools of this node according to its configuration, which may change while they are served. */
 export class StorageEngine {
   readonly #file: ConfigFile | undefined;
   readonly #configured: ConfiguredPools;
@@ -56,7 +56,7 @@ export class StorageEngine {
     this.#unserved = parts.unserved;
   }
 
-  /** Fails if the configuration cannot be used; pools that are not there yet are waited for in the background. */
+  /** Fails if the configuration is invalid; waits in the background for pools that do not exist yet. */
   static async start(options: StorageEngineOptions, signal: AbortSignal): Promise<StorageEngine> {
     const { configFile, clock, log } = options;
     const { file, config } = await ConfigFile.open({ path: configFile, clock, log });
@@ -65,7 +65,7 @@ export class StorageEngine {
     return engine;
   }
 
-  /** The same with a configuration that stays as it is. */
+  /** Like `start`, with a fixed configuration. */
   static startWith(
     config: StorageConfig,
     its: StorageEngineCollaborators,
@@ -83,7 +83,7 @@ export class StorageEngine {
     const groups = new VolumeGroups({ ...its, command: config.lvmCommand });
     const open = new EngineLocks(rootOf(config.lvmCommand)).guard(poolOpener({ ...its, groups }));
     const configured = new ConfiguredPools({ ...its, open: its.onDone ? observed(open, its.clock, its.onDone) : open });
-    groups.onStranger(() => configured.lookAgain()); // a volume group may just have been made
+    groups.onStranger(() => configured.lookAgain()); // a volume group may just have been created
     const deviceClasses = () => configured.deviceClasses();
     const unserved = new UnservedVolumes({ ...its, command: config.lvmCommand, deviceClasses });
     const engine = new StorageEngine({ file, configured, groups, unserved });
@@ -106,17 +106,17 @@ export class StorageEngine {
     return this.#configured.deviceClasses();
   }
 
-  /** The class that has not answered for longest, if any has not. */
+  /** The class that has been hanging for longest, if any. */
   get slowest(): ConfiguredPools['slowest'] {
     return this.#configured.slowest;
   }
 
-  /** What LVM had to do since the start. */
+  /** Counts of LVM's work since the start. */
   get lvmFigures(): LvmFigures {
     return this.#groups.figures;
   }
 
-  /** Why the configuration file, as it is now, is not used; undefined while it is. */
+  /** Why the current configuration file is not used; undefined while it is. */
   get configProblem(): unknown {
     return this.#file?.problem;
   }
@@ -131,14 +131,14 @@ export class StorageEngine {
 
   async #apply(first: StorageConfig, changed: StorageConfig, log: Log): Promise<void> {
     if (changed.socketPath !== first.socketPath || !isDeepStrictEqual(changed.lvmCommand, first.lvmCommand)) {
-      log.warn('a change of socket-name or lvm-command-prefix takes effect at the next start');
+      log.warn('a change of socket-name or lvm-command-prefix takes effect after a restart');
     }
     try {
       await this.#configured.apply(changed, this.#abort.signal);
       this.#unserved.lookLater();
-      log.info('the changed configuration is in use');
+      log.info('changed configuration applied');
     } catch (error) {
-      log.error({ err: error }, `the changed configuration could not be applied: ${messageOf(error)}`);
+      log.error({ err: error }, `cannot apply the changed configuration: ${messageOf(error)}`);
     }
   }
 }
@@ -151,7 +151,7 @@ export interface PoolCollaborators {
   readonly log: Log;
 }
 
-/** Opens pools of all kinds; those in one volume group share what is known of it, and take turns. */
+/** Opens pools of all kinds; those in one volume group share its state and its lock. */
 export function poolOpener({ groups, stateDirectory, run, clock, log }: PoolCollaborators): OpenPool {
   return async ({ deviceClass, optionClasses }, signal) => {
     const erasures = new Erasures({ eraser: new Eraser(run), clock, log });

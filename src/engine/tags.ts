@@ -1,20 +1,20 @@
 import type { Volume } from './pool.ts';
 
-/** Tags are kept with the volume on the disk itself, so they survive the loss of the cluster. */
+/** Tags are stored on the disk with the volume, so they survive the loss of the cluster. */
 const ownPrefix = 'moorage.dev/';
 const filesystemPrefix = 'moorage.dev/filesystem=';
 const encryptedPrefix = 'moorage.dev/encrypted=';
 const sourcePrefix = 'moorage.dev/source=';
-/** Whose data it is, as the caller tells. Such callers set another tag before a volume is used for the first time. */
+/** Set by the caller to name the owner. Such callers set another tag before a volume is first used. */
 const ownerPrefixes = [
   ...['moorage.dev/claim=', 'moorage.dev/volume=', 'moorage.dev/pod='],
   'standalone.moorage.dev/volume=',
 ];
 
-/** Set by the pool that made the volume: what is found on it is known to be ours, or known not to be. */
+/** Set by the pool that created the volume, so that data found on it is known to be ours or foreign. */
 export const createdTag = 'moorage.dev/created';
 
-/** Set on a snapshot or clone: what it was made of, even after that is gone. */
+/** Set on a snapshot or clone: its source, even after that is gone. */
 export function sourceTag(source: string): string {
   return `${sourcePrefix}${source}`;
 }
@@ -23,52 +23,52 @@ export function sourceIn(tags: readonly string[]): string | undefined {
   return tags.find((tag) => tag.startsWith(sourcePrefix))?.slice(sourcePrefix.length);
 }
 
-/** A copy carries it until it is handed out for the first time: what still has it after a crash was never used. */
+/** On a copy until it is first returned to a caller: a copy that still has it after a crash was never used. */
 export const unfinishedTag = 'moorage.dev/unfinished';
 
 /**
- * A volume carries it from its creation by an engine that removes it together with the first tag that tells of use, and only
- * if its caller sets such a tag: what still has it was never used.
+ * Set at creation if the caller records the first use by a tag. The engine removes it together with the first such tag, so
+ * a volume that still has it was never used.
  */
 export const unusedTag = 'moorage.dev/unused';
 
-/** Set on a copy of its own, once all of its source has been read into it. */
+/** Set on an independent copy once all of its source has been copied. */
 export const copiedTag = 'moorage.dev/copied';
 
 /** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */
 export const erasingTag = 'moorage.dev/erasing';
 
-/** Set once a filesystem has been made: a volume that carries it is never formatted again. */
+/** Set after mkfs: a volume with this tag is never formatted again. */
 export function filesystemTag(filesystem: string): string {
   return `${filesystemPrefix}${filesystem}`;
 }
 
-/** The filesystem that was once made on the volume, whatever its device says today. */
+/** The filesystem that was created on the volume, whatever its device contains today. */
 export function formattedAs(volume: Volume): string | undefined {
   return volume.tags.find((tag) => tag.startsWith(filesystemPrefix))?.slice(filesystemPrefix.length);
 }
 
-/** Set before the bare device is given away for the first time: whatever is written to it, no filesystem is made there. */
+/** Set before the raw device is first published: such a volume is never formatted. */
 export const rawTag = 'moorage.dev/raw';
 
-/** Set once the volume has been encrypted: what its device holds is of use only through a key. */
+/** Set once the volume has been encrypted: its device is readable only with a key. */
 export const encryptedTag = `${encryptedPrefix}luks2`;
 
 export function isEncrypted(volume: Volume): boolean {
   return volume.tags.includes(encryptedTag);
 }
 
-/** Whether a caller may have a new volume carry it. From most of our own tags a pool tells what may be done to a volume. */
+/** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
 export function isForNewVolume(tag: string): boolean {
   return !tag.startsWith(ownPrefix) || tag === createdTag || ownerPrefixes.some((prefix) => tag.startsWith(prefix));
 }
 
-/** Whether a caller may add it to a volume: also what tells that the volume is in use from now on. */
+/** Whether a caller may add it to a volume: also tags that record its first use. */
 export function isForAnyVolume(tag: string): boolean {
   return isForNewVolume(tag) || tellsOfUse(tag);
 }
 
-/** Whether somebody may have written data to the volume that carries it, or to the one that it is a copy of. */
+/** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
 export function tellsOfUse(tag: string): boolean {
   return tag === rawTag || tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
 }
@@ -78,12 +78,12 @@ export function recordsUse(tags: readonly string[]): boolean {
   return tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
 }
 
-/** What a copy of a volume takes over from it: the tags that tell what is on its device. */
+/** The tags that a copy inherits: those that describe the contents of the device. */
 export function contentTags(tags: readonly string[]): readonly string[] {
   return tags.filter((tag) => tag === createdTag || tellsOfUse(tag));
 }
 
-/** Whether a volume that has the wanted name is ours: by our mark, or by the very tags that are wanted. */
+/** Whether an existing volume with the requested name is ours: by our tag, or by having all requested tags. */
 export function isMadeHere(tags: readonly string[], wantedTags: readonly string[]): boolean {
   const isWanted = wantedTags.length > 0 && wantedTags.every((tag) => tags.includes(tag));
   return isWanted || tags.includes(createdTag) || sourceIn(tags) !== undefined;

@@ -21,7 +21,7 @@ const empty: Probe = { kind: 'empty' };
 const unknown: Probe = { kind: 'unknown', reason: 'I/O error' };
 const holds = (filesystem: string): Probe => ({ kind: 'found', filesystem, uuid: 'u' });
 
-test('a format needs both: a volume never formatted, and a device that is empty for sure', () => {
+test('a volume is formatted only if it never was and its device is certainly empty', () => {
   assert.equal(decideFormat(fresh, empty, 'ext4'), 'format');
   assert.throws(() => decideFormat(formatted, empty, 'ext4'), {
     name: 'FilesystemVanished',
@@ -36,13 +36,13 @@ test('a format needs both: a volume never formatted, and a device that is empty 
   }
 });
 
-test('on a device that was given away bare no filesystem is made, but one that its user made is mounted', () => {
+test('a volume that was published raw is never formatted, but a filesystem that its user created is mounted', () => {
   const raw: Volume = { ...fresh, tags: [createdTag, rawTag] };
   assert.throws(() => decideFormat(raw, empty, 'ext4'), { name: 'UsedRaw', code: 'FailedPrecondition' });
   assert.equal(decideFormat(raw, holds('ext4'), 'ext4'), 'mount');
 });
 
-test('what an earlier volume left where a new one was cut is never taken for its own', () => {
+test('what an earlier volume left on the disk is never mistaken for the filesystem of a new one', () => {
   const cut: Volume = { ...fresh, tags: [createdTag] };
   for (const left of ['ext4', 'xfs', 'swap']) {
     assert.throws(() => decideFormat(cut, holds(left), 'ext4'), {
@@ -56,7 +56,7 @@ test('what an earlier volume left where a new one was cut is never taken for its
   assert.equal(decideFormat({ ...cut, tags: [createdTag, filesystemTag('ext4')] }, holds('ext4'), 'ext4'), 'mount');
 });
 
-test('a format that was cut short is done again, if it is known for our own beyond doubt', async () => {
+test('an interrupted format is repeated only if it is certainly our own', async () => {
   const cut: Volume = { ...fresh, tags: [createdTag] };
   const own: Probe = { kind: 'found', filesystem: 'xfs', uuid: filesystemUuid('v') };
   const unfinished = { filesystem: 'xfs', sizeBytes: 1n, isUnfinished: true } as const;
@@ -86,7 +86,7 @@ interface Trial {
   readonly superblock?: ReadSuperblock;
 }
 
-/** A pool of one volume, and a record of what was done to it. */
+/** A pool with one volume, and a record of all commands. */
 function bench(volume: Volume, probe: Probe, { mkfsFails = false, superblock = async () => undefined }: Trial = {}) {
   const story: string[] = [];
   let current = volume;
@@ -123,7 +123,7 @@ test('a new volume is formatted, and only then tagged', async () => {
   }
 });
 
-test('a format that failed leaves no tag, so that it can be tried again', async () => {
+test('a failed format leaves no tag, so that it can be retried', async () => {
   const { pool, story, formatter } = bench(fresh, empty, { mkfsFails: true });
   await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), /no/);
   assert.equal(story.filter((step) => step.startsWith('tag')).length, 0);
@@ -135,14 +135,14 @@ test('a filesystem without a tag is kept and gets its tag', async () => {
   assert.deepEqual(story, ['probe', 'tag moorage.dev/filesystem=xfs']);
 });
 
-test('a formatted volume is known by its own superblock, without a command', async () => {
+test('a formatted volume is recognised by its superblock, without a command', async () => {
   const superblock: ReadSuperblock = async (_, filesystem) => ({ filesystem, sizeBytes: 1n, isUnfinished: false });
   const { pool, story, formatter } = bench(formatted, holds('ext4'), { superblock });
   assert.equal(await formatter.ensure(pool, 'v', 'ext4', signal), formatted);
   assert.deepEqual(story, []);
 });
 
-test('a superblock says nothing of a volume that was formatted otherwise, or not at all', async () => {
+test('the superblock is not used for a volume that was formatted differently or not at all', async () => {
   const superblock: ReadSuperblock = async (_, filesystem) => ({ filesystem, sizeBytes: 1n, isUnfinished: false });
   for (const volume of [fresh, { ...fresh, tags: [filesystemTag('xfs')] }]) {
     const { pool, story, formatter } = bench(volume, holds('btrfs'), { superblock });
@@ -151,21 +151,21 @@ test('a superblock says nothing of a volume that was formatted otherwise, or not
   }
 });
 
-test('a volume whose superblock cannot be read is left alone', async () => {
+test('a volume whose superblock cannot be read is not changed', async () => {
   const superblock: ReadSuperblock = async () => Promise.reject(new Error('EIO'));
   const { pool, story, formatter } = bench(formatted, holds('ext4'), { superblock });
   await assert.rejects(formatter.ensure(pool, 'v', 'ext4', signal), { name: 'DeviceUnreadable', message: /EIO/ });
   assert.deepEqual(story, []);
 });
 
-test('while a disk that hangs holds up reads of superblocks, nothing is decided that depends on one', async () => {
+test('nothing is decided from a superblock while a hung disk blocks reads', async () => {
   const never = new AbortController();
   const hung = Promise.withResolvers<Uint8Array>();
   const superblock = superblockReader(() => hung.promise);
   const asked = superblock(fresh.devicePath, 'xfs', never.signal);
   const own: Probe = { kind: 'found', filesystem: 'xfs', uuid: filesystemUuid('v') };
 
-  const half = bench({ ...fresh, tags: [createdTag] }, own, { superblock }); // or whole: nobody knows
+  const half = bench({ ...fresh, tags: [createdTag] }, own, { superblock }); // unfinished or complete: unknown
   await assert.rejects(half.formatter.ensure(half.pool, 'v', 'xfs', signal), {
     name: 'SuperblockBusy',
     code: 'Unavailable',
@@ -173,14 +173,14 @@ test('while a disk that hangs holds up reads of superblocks, nothing is decided 
   assert.deepEqual(half.story, ['probe']);
 
   const whole = bench({ ...fresh, tags: [createdTag, filesystemTag('xfs')] }, own, { superblock });
-  await whole.formatter.ensure(whole.pool, 'v', 'xfs', signal); // its tag says that it was finished
+  await whole.formatter.ensure(whole.pool, 'v', 'xfs', signal); // its tag shows that mkfs finished
   assert.deepEqual(whole.story, ['probe']);
 
   never.abort(new Error('deadline'));
   await assert.rejects(asked, /deadline/);
 });
 
-test('options of mkfs come after our own, and add to what we say to ext4', async () => {
+test('mkfs options come after our own, and are merged with ours for ext4', async () => {
   const options = ['-i', '8192', '-E', 'stride=16'];
   const { pool, story, formatter } = bench(fresh, empty);
   await formatter.ensure(pool, 'v', 'ext4', signal, options);
@@ -188,7 +188,7 @@ test('options of mkfs come after our own, and add to what we say to ext4', async
   assert.equal(story[1], `mkfs.ext4 -q -b 4096 -m 0 ${said} /dev/v`);
 });
 
-test('a refusal does nothing at all', async () => {
+test('a refusal runs no command and sets no tag', async () => {
   for (const [volume, probe] of [
     [formatted, empty],
     [fresh, unknown],

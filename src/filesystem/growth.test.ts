@@ -26,13 +26,13 @@ async function commandsFor(filesystem: Filesystem, sizeBytes: bigint | undefined
   return commands;
 }
 
-test('a filesystem that is smaller than its device grows, by its mount or its device', async () => {
+test('a filesystem that is smaller than its device grows, through its mount or its device', async () => {
   assert.deepEqual(await commandsFor('ext4', 99n), ['resize2fs /dev/v']);
   assert.deepEqual(await commandsFor('xfs', 99n), ['xfs_growfs -d /at']);
   assert.deepEqual(await commandsFor('btrfs', 99n), ['btrfs filesystem resize max /at']);
 });
 
-test('one that reaches to the end runs nothing; of one that cannot be told the command decides', async () => {
+test('a filesystem of full size runs no command; one of unknown size leaves it to the command', async () => {
   assert.deepEqual(await commandsFor('ext4', 100n), []);
   assert.deepEqual(await commandsFor('xfs', undefined), ['xfs_growfs -d /at']);
 });

@@ -5,7 +5,7 @@ import type { ReadSuperblock } from './superblock.ts';
 
 const timeoutMs = 120_000;
 
-/** Each of them works on a filesystem that is mounted and in use, and does nothing where nothing is to be done. */
+/** These commands work on a mounted filesystem in use, and do nothing if it already has its full size. */
 function growth(filesystem: Filesystem, devicePath: string, mountedAt: string): Command {
   switch (filesystem) {
     case 'ext4':
@@ -17,7 +17,7 @@ function growth(filesystem: Filesystem, devicePath: string, mountedAt: string): 
   }
 }
 
-/** Makes mounted filesystems as large as their devices. They never shrink. */
+/** Grows mounted filesystems to the size of their devices. They never shrink. */
 export class FilesystemGrower {
   readonly #run: Run;
   readonly #superblock: ReadSuperblock;
@@ -28,8 +28,8 @@ export class FilesystemGrower {
   }
 
   /**
-   * Runs no command if the filesystem reaches to the end of its device already. While it is mounted its superblock may
-   * be behind, but never ahead; then, and for a rest that is too small to be used, there is a command that does nothing.
+   * Runs no command if the filesystem already reaches the end of its device. The superblock of a mounted filesystem may be
+   * behind, but never ahead: then, and if the rest is too small to be used, the command runs and does nothing.
    */
   async grow(volume: Volume, filesystem: Filesystem, mountedAt: string, signal: AbortSignal): Promise<void> {
     const { devicePath, sizeBytes } = volume;

@@ -7,7 +7,7 @@ import { parseBlkid } from './probe.ts';
 
 const corpus = join(import.meta.dirname, 'testdata/blkid');
 
-test('whatever blkid prints, it is never taken for emptiness', () => {
+test('no output of blkid is ever taken for an empty device', () => {
   const line = fc.oneof(
     fc.string(),
     fc.constantFrom('TYPE=', 'TYPE=ext4', 'PTTYPE=dos', 'UUID=1-2', 'UUID=', 'TYPE', '=', '==', 'TYPE=a=b', '\0', '\r'),
@@ -22,7 +22,7 @@ test('whatever blkid prints, it is never taken for emptiness', () => {
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => assert.notEqual(parseBlkid(text).kind, 'empty')));
 });
 
-test('what is found comes back as it was printed, in any order and among any other facts', () => {
+test('type and UUID are found in any order and among any other fields', () => {
   const fact = fc.tuple(fc.constantFrom('DEVNAME', 'LABEL', 'VERSION', 'USAGE', 'PART_ENTRY_UUID'), fc.base64String());
   const word = fc.stringMatching(/^[A-Za-z0-9_-]{1,36}$/);
   fc.assert(
@@ -34,7 +34,7 @@ test('what is found comes back as it was printed, in any order and among any oth
   );
 });
 
-test('answers of real and broken devices are what their names say', () => {
+test('recorded outputs of real and broken devices give the result in their file names', () => {
   const files = readdirSync(corpus);
   assert.ok(files.length >= 8);
   for (const file of files) {

@@ -20,7 +20,7 @@ async function device(content: Uint8Array) {
   return { path, [Symbol.asyncDispose]: () => directory.remove() };
 }
 
-test('what blkid finds is found, be it a filesystem, encryption or a partition table', () => {
+test('what blkid reports is found, whether a filesystem, encryption or a partition table', () => {
   assert.deepEqual(parseBlkid('DEVNAME=/dev/x\nUUID=1-2\nTYPE=ext4\nUSAGE=filesystem\n'), {
     kind: 'found',
     filesystem: 'ext4',
@@ -30,38 +30,38 @@ test('what blkid finds is found, be it a filesystem, encryption or a partition t
   assert.equal(parseBlkid('DEVNAME=/dev/x\n').kind, 'unknown');
 });
 
-test('nothing found on a device that reads as zeros is empty', async () => {
+test('a device without signatures that reads as zeros is empty', async () => {
   await using zeros = await device(new Uint8Array(8192));
   assert.deepEqual(await blkid(exits(2))(zeros.path, signal), { kind: 'empty' });
 });
 
-test('nothing found on a device that cannot be read is unknown', async () => {
+test('a device without signatures that cannot be read is unknown', async () => {
   const probe = await blkid(exits(2))('/dev/no-such-device', signal);
   assert.equal(probe.kind, 'unknown');
 });
 
-test('nothing found where something is written is unknown', async () => {
+test('a device without signatures that holds data is unknown', async () => {
   await using scribbled = await device(new Uint8Array(8192).fill(7, 4000, 4001));
   assert.equal((await blkid(exits(2))(scribbled.path, signal)).kind, 'unknown');
 });
 
-test('a device too short to tell is unknown', async () => {
+test('a device that is too short is unknown', async () => {
   await using short = await device(new Uint8Array(100));
   assert.equal((await blkid(exits(2))(short.path, signal)).kind, 'unknown');
 });
 
-test('nothing found by somebody who complains is unknown', async () => {
+test('a probe that prints an error is unknown, even if it finds nothing', async () => {
   await using zeros = await device(new Uint8Array(8192));
   assert.equal((await blkid(exits(2, 'sh: 1: Cannot fork'))(zeros.path, signal)).kind, 'unknown');
 });
 
-test('any other answer of blkid is unknown', async () => {
+test('any other exit of blkid is unknown', async () => {
   await using zeros = await device(new Uint8Array(8192));
   for (const exitCode of [1, 4, 8, 127])
     assert.equal((await blkid(exits(exitCode))(zeros.path, signal)).kind, 'unknown');
 });
 
-test('no answer at all is an error, not an opinion', async () => {
+test('a probe that times out is an error', async () => {
   const hangs: Run = (command: Command) => Promise.reject(new CommandTimedOut(command, 1));
   await assert.rejects(blkid(hangs)('/dev/null', signal), CommandTimedOut);
 });

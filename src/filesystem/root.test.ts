@@ -9,7 +9,7 @@ const asRoot = { skip: process.getuid?.() !== 0 && 'needs root, to give files to
 const root = { uid: 0, gid: 0 };
 const user = { uid: 1000, gid: 2000 };
 
-/** A directory that stands for the root of a filesystem, as mkfs leaves it or as it was changed since. */
+/** A directory in place of the root of a filesystem, as mkfs left it or as it was changed since. */
 async function directory(t: TestContext, mode = 0o755, owner = root): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'moorage-root-'));
   t.after(() => rm(path, { recursive: true }));
@@ -24,7 +24,7 @@ async function found(path: string): Promise<[mode: number, uid: number, gid: num
   return [mode & 0o7777, uid, gid];
 }
 
-test('a new filesystem is given to its user, also if that was interrupted before', asRoot, async (t) => {
+test('a new filesystem gets its mode and owner, also after an interrupted call', asRoot, async (t) => {
   for (const path of [
     await directory(t),
     await directory(t, 0o755, user),
@@ -36,7 +36,7 @@ test('a new filesystem is given to its user, also if that was interrupted before
   }
 });
 
-test('what somebody has changed or used is theirs', asRoot, async (t) => {
+test('a root directory that was changed or used keeps its mode and owner', asRoot, async (t) => {
   const changed = await directory(t, 0o700);
   const owned = await directory(t, 0o755, { uid: 0, gid: 3000 }); // as the kubelet does for a pod's fsGroup
   const used = await directory(t);

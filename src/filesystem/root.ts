@@ -5,12 +5,12 @@ export interface Owner {
   readonly gid: number;
 }
 
-/** How mkfs leaves the root directory of every kind of filesystem. */
+/** The root directory as every mkfs leaves it. */
 export const untouchedRoot = { mode: 0o755, owner: { uid: 0, gid: 0 } } as const;
 
 /**
- * Gives the root directory of a new filesystem to whoever shall use it. Once somebody has used or changed it, its mode
- * and owner are theirs: only what mkfs left, or an interrupted call of this, is changed.
+ * Sets mode and owner of the root directory of a new filesystem. Once it was used or changed, they belong to the user:
+ * only what mkfs, or an interrupted call of this function, left is changed.
  */
 export async function handOverRoot(root: string, mode: number, owner: Owner): Promise<void> {
   const found = await stat(root);
@@ -21,5 +21,5 @@ export async function handOverRoot(root: string, mode: number, owner: Owner): Pr
   if (!isOwner(owner) && !isOwner(untouchedRoot.owner)) return;
   for await (const { name } of await opendir(root)) if (name !== 'lost+found') return;
   await chown(root, owner.uid, owner.gid);
-  await chmod(root, mode); // last: a change of owner may take the set-group-ID bit away
+  await chmod(root, mode); // last, as chown may clear the set-group-ID bit
 }

@@ -12,7 +12,7 @@ function block(write: (view: DataView) => void): Uint8Array {
   return bytes;
 }
 
-/** As mkfs writes them, of a filesystem of 64 TiB: beyond what 32 bits count. */
+/** As mkfs writes them for a filesystem of 64 TiB, which needs more than 32 bits. */
 const written: Readonly<Record<Filesystem, Uint8Array>> = {
   ext4: block((view) => {
     view.setUint16(0x38, 0xef53, true);
@@ -32,7 +32,7 @@ const written: Readonly<Record<Filesystem, Uint8Array>> = {
   }),
 };
 
-test('a filesystem tells its kind and its size', () => {
+test('kind and size are read from the superblock', () => {
   for (const filesystem of filesystems) {
     assert.deepEqual(parseSuperblock(filesystem, written[filesystem]), {
       filesystem,
@@ -42,20 +42,20 @@ test('a filesystem tells its kind and its size', () => {
   }
 });
 
-test('what mkfs.xfs has not finished says so', () => {
+test('an unfinished mkfs.xfs is detected', () => {
   const bytes = written.xfs.slice();
   bytes[126] = 1;
   assert.equal(parseSuperblock('xfs', bytes)?.isUnfinished, true);
 });
 
-test('without 64 bits, what stands in the upper half does not count', () => {
+test('without the 64-bit feature the upper half of the size is ignored', () => {
   const bytes = written.ext4.slice();
   new DataView(bytes.buffer).setUint32(0x60, 0, true);
   new DataView(bytes.buffer).setUint32(0x04, 10, true);
   assert.equal(parseSuperblock('ext4', bytes)?.sizeBytes, 40_960n);
 });
 
-test('another filesystem, zeros and chance are none', () => {
+test('other filesystems, zeros and random bytes are not superblocks', () => {
   for (const wanted of filesystems) {
     for (const other of filesystems.filter((kind) => kind !== wanted)) {
       assert.equal(parseSuperblock(wanted, written[other]), undefined);
@@ -70,7 +70,7 @@ test('another filesystem, zeros and chance are none', () => {
   );
 });
 
-test('disks that hang hold up nobody but those who ask for them', async () => {
+test('hung disks delay only their own readers', async () => {
   const leaving = new AbortController();
   const hanging = Promise.withResolvers<Uint8Array>();
   const read = superblockReader((devicePath) =>
@@ -80,7 +80,7 @@ test('disks that hang hold up nobody but those who ask for them', async () => {
   const asked = Array.from({ length: 8 }, (_, i) => read(`/dev/hung/${i}`, 'xfs', leaving.signal));
   leaving.abort(new Error('deadline'));
   for (const one of asked) await assert.rejects(one, /deadline/);
-  assert.equal(await read('/dev/hung/9', 'xfs', signal), 'busy', 'no more threads than these wait for its disk');
+  assert.equal(await read('/dev/hung/9', 'xfs', signal), 'busy', 'no more threads than these wait for the disk');
   assert.notEqual(await read('/dev/sound/0', 'xfs', signal), 'busy');
 
   hanging.resolve(written.xfs);
@@ -89,7 +89,7 @@ test('disks that hang hold up nobody but those who ask for them', async () => {
   assert.notEqual(await read('/dev/hung/9', 'xfs', signal), 'busy');
 });
 
-test('a device that hangs is not asked again before it has answered', async () => {
+test('a hung device is not read again before it has answered', async () => {
   const hanging = Promise.withResolvers<Uint8Array>();
   const read = superblockReader(() => hanging.promise);
   const { signal } = new AbortController();

@@ -3,18 +3,18 @@ import { dirname } from 'node:path';
 import { abortable } from '../base/abortable.ts';
 import type { Filesystem } from './filesystem.ts';
 
-/** What a filesystem says of itself at its fixed place on the device. */
+/** The superblock of a filesystem, at its fixed place on the device. */
 export interface Superblock {
   readonly filesystem: Filesystem;
   /** How much of its device the filesystem uses. */
   readonly sizeBytes: bigint;
-  /** Its mkfs has not come to the end: nobody can ever have mounted it. */
+  /** mkfs did not finish, so it was never mounted. */
   readonly isUnfinished: boolean;
 }
 
 /**
- * Undefined if no such filesystem is there, which says nothing of what else may be. Busy if others hold up all reads now,
- * which says nothing at all: nobody may decide on it.
+ * Undefined if this kind of filesystem is not there, though something else may be. Busy if other devices block all reads
+ * now: nothing may be decided on that.
  */
 export type ReadSuperblock = (
   devicePath: string,
@@ -24,7 +24,7 @@ export type ReadSuperblock = (
 
 interface Layout {
   readonly offsetBytes: number;
-  /** Undefined if this is no superblock of the kind. */
+  /** Undefined if this is not a superblock of this kind. */
   parse(block: DataView): Omit<Superblock, 'filesystem'> | undefined;
 }
 
@@ -62,15 +62,15 @@ const layouts: Readonly<Record<Filesystem, Layout>> = {
 };
 
 /**
- * Reads of disks that hang hold threads, which all file work of the process shares. So a device is read once at a time,
- * and so many at once of those whose names are in one directory: a volume group's, or all loop or LUKS devices. Beyond that
- * the answer is `busy`: a command does what is needed, or the caller tries again.
+ * Reads of hung disks block threads that all file I/O of the process shares. So each device has one read at a time, and
+ * each directory of devices (a volume group, or all loop or LUKS devices) this many. Beyond that the answer is `busy`:
+ * the caller runs a command instead, or retries.
  */
 const readsAtOnce = 8;
 
 /**
- * Looks at the device itself and runs no command. For one's own work, to know it again: whether a device is empty is
- * for a probe to say, which knows everything that could be there.
+ * Reads the device and runs no command. Only for recognising our own filesystems: whether a device is empty must be
+ * decided by a probe, which knows all signatures.
  */
 export function superblockReader(read: ReadBlock = readBlock): ReadSuperblock {
   const underWay = new Set<string>();
@@ -93,7 +93,7 @@ const readBlock: ReadBlock = async (devicePath, offsetBytes) => {
   return bytesRead < lengthBytes ? undefined : buffer;
 };
 
-/** The 1024 bytes at the place where such a filesystem has its superblock. */
+/** `bytes` are the 1024 bytes at the superblock's offset of this kind of filesystem. */
 export function parseSuperblock(filesystem: Filesystem, bytes: Uint8Array): Superblock | undefined {
   const block = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const found = layouts[filesystem].parse(block);

@@ -24,7 +24,7 @@ function node(limits?: InlineLimits) {
   return { ssd, hdd, volumes: new EphemeralVolumes({ pools, limits, log: silentLog }) };
 }
 
-test('without limits a volume is made in any class that is named', async () => {
+test('without limits a volume is created in any class', async () => {
   const { volumes, ssd, hdd } = node();
   await volumes.make('a', request, never);
   await volumes.make('b', { ...request, deviceClass: 'hdd', podUid: '', sizeBytes: 50n * gibi }, never);
@@ -43,7 +43,7 @@ test('a pod gets inline volumes of the default class, by its name or without, up
   );
 });
 
-test('what a pod may not have inline is refused with the limit and the value to change, and nothing is made', async () => {
+test('a refused inline volume names the limit and the value to change, and creates nothing', async () => {
   const refusals: [Partial<EphemeralVolume>, Partial<InlineLimits>, string][] = [
     [
       { sizeBytes: 11n * gibi },
@@ -78,7 +78,7 @@ test('what a pod may not have inline is refused with the limit and the value to 
   }
 });
 
-test('a pod whose volume is in a class that cannot be served now is not told that it may not have it', async () => {
+test('a class that cannot be served now is reported as unavailable, not as forbidden', async () => {
   const pools = new Pools();
   pools.become({ pools: [], defaultClass: 'ssd', unavailable: new Map([['hdd', new Error('no disk')]]) });
   const volumes = new EphemeralVolumes({ pools, limits: strict, log: silentLog });
@@ -91,7 +91,7 @@ test('further classes are allowed by name', async () => {
   assert.ok(hdd.get('a'));
 });
 
-test('a volume that a pod has already is kept and shown again, whatever the limits have become', async () => {
+test('a volume that a pod already has is kept, whatever the new limits are', async () => {
   for (const limits of [strict, { ...strict, enabled: false }]) {
     const { volumes, hdd } = node(limits);
     await hdd.create({ id: 'a', sizeBytes: 50n * gibi, tags: ['ephemeral', 'moorage.dev/pod=p'] });
@@ -107,7 +107,7 @@ test('a volume that a pod has already is kept and shown again, whatever the limi
   }
 });
 
-test("a claim's volume is never taken for an ephemeral one", async () => {
+test("a claim's volume is never treated as ephemeral", async () => {
   const { volumes, ssd } = node();
   await ssd.create({ id: 'a', sizeBytes: 1n, tags: ['moorage.dev/claim=shop/db', 'not-ephemeral'] });
   await assert.rejects(volumes.make('a', request, never), {
@@ -118,7 +118,7 @@ test("a claim's volume is never taken for an ephemeral one", async () => {
   assert.ok(ssd.get('a'));
 });
 
-test('what pods that are gone have left is removed, and nothing else', async () => {
+test('only leftovers of deleted pods are removed', async () => {
   await using pods = await mkdtempDisposable(join(tmpdir(), 'moorage-pods-'));
   mkdirSync(join(pods.path, 'here'));
   const { volumes, ssd, hdd } = node();
@@ -133,7 +133,7 @@ test('what pods that are gone have left is removed, and nothing else', async () 
   assert.deepEqual(left, ['of-here', 'of-nobody', 'of-claim']);
 });
 
-test('a leftover that is mounted stays, and keeps no other from going', async () => {
+test('a mounted leftover is kept and does not block the removal of others', async () => {
   await using pods = await mkdtempDisposable(join(tmpdir(), 'moorage-pods-'));
   const { volumes, ssd } = node();
   for (const id of ['mounted', 'idle']) {
@@ -147,14 +147,14 @@ test('a leftover that is mounted stays, and keeps no other from going', async ()
   );
 });
 
-test('where no pods are to be seen, none is taken for gone', async () => {
+test('without access to the pods directory nothing is removed', async () => {
   const { volumes, ssd } = node();
   await ssd.create({ id: 'a', sizeBytes: 1n, tags: ['ephemeral', 'moorage.dev/pod=gone'] });
   await volumes.removeLeftovers('/no/such/directory', never);
   assert.ok(ssd.get('a'));
 });
 
-test('leftovers in a class that is served long after the start are removed then', async () => {
+test('leftovers in a class that is served late are removed then', async () => {
   await using pods = await mkdtempDisposable(join(tmpdir(), 'moorage-pods-'));
   const [ssd, thin] = [new InMemoryPool('ssd', gibi), new InMemoryPool('thin', gibi)];
   for (const pool of [ssd, thin]) {
@@ -168,6 +168,6 @@ test('leftovers in a class that is served long after the start are removed then'
   assert.deepEqual(
     [...ssd.list(), ...thin.list()].map(({ id }) => id),
     ['young'],
-    'what is made later is looked at by the kubelet',
+    'volumes created later are left to the kubelet',
   );
 });

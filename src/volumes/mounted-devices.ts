@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { blockDeviceAt } from '../base/device-number.ts';
 import { type Mount, parseMountInfo } from '../base/mountinfo.ts';
 
-/** A device that the kubelet had mounted, or bound as a raw one. */
+/** A device that is mounted for the kubelet, or bound as a raw device. */
 export interface MountedDevice {
   /** `major:minor` */
   readonly device: string;
@@ -10,17 +10,17 @@ export interface MountedDevice {
   readonly isBlock: boolean;
 }
 
-/** Where the kubelet has block devices bound for pods, by claim and pod. */
+/** Where the kubelet binds block devices for pods, by claim and pod. */
 const blockTargets = /\/volumeDevices\/publish\//;
 
-/** What is mounted below the kubelet's directory now, as the kernel tells it: no command is run. */
+/** The devices mounted below the kubelet's directory, from the kernel's mount table; runs no command. */
 export async function mountedDevices(kubeletDir: string): Promise<readonly MountedDevice[]> {
   const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
   const ofPods = mounts.filter(({ target }) => target.startsWith(`${kubeletDir}/`));
   return (await Promise.all(ofPods.map(mountedDevice))).filter((found) => found !== undefined);
 }
 
-/** Never looks into a filesystem, which could be on a server that does not answer. */
+/** Never accesses a filesystem, which could be on a server that does not answer. */
 async function mountedDevice({ source, target }: Mount): Promise<MountedDevice | undefined> {
   const isBlock = blockTargets.test(target);
   if (!isBlock && !source.startsWith('/dev/')) return undefined;

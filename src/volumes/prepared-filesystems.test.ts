@@ -11,7 +11,7 @@ import type { MountRequest } from '../filesystem/mounts.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
 
 const never = new AbortController().signal;
-// What a directory has without anybody's doing: the tests of the root directory itself need root.
+// The defaults of a new directory, as tests that change the owner need root.
 const owner = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 };
 
 const used = (filesystem: Filesystem, ...mountFlags: string[]) => {
@@ -19,7 +19,7 @@ const used = (filesystem: Filesystem, ...mountFlags: string[]) => {
   return { kind: 'filesystem', filesystem, mountFlags, settings } as const;
 };
 
-/** Nothing is really made or mounted, but told. */
+/** Records formats and mounts instead of executing them. */
 async function node(t: TestContext, { present, readOnly = false }: { present?: Mount; readOnly?: boolean } = {}) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-prepared-'));
   t.after(() => rm(directory, { recursive: true }));
@@ -54,7 +54,7 @@ const mountOf = (filesystem: string, ...options: string[]): Mount => ({
   options,
 });
 
-test('a filesystem is made sure of, mounted as asked, and grown', async (t) => {
+test('a filesystem is ensured, mounted as requested, and grown', async (t) => {
   const { path, story, mountAt } = await node(t);
   await mountAt(used('ext4', 'noatime', 'context="system_u:object_r:container_file_t:s0:c1,c2"'));
   assert.deepEqual(story, [
@@ -65,13 +65,13 @@ test('a filesystem is made sure of, mounted as asked, and grown', async (t) => {
   assert.ok((await stat(path)).isDirectory());
 });
 
-test('a copy of xfs is mounted beside its source', async (t) => {
+test('a copy of xfs can be mounted together with its source', async (t) => {
   const { story, mountAt } = await node(t);
   await mountAt(used('xfs', 'noatime'));
   assert.deepEqual(story[1], ['mount', 'noatime', 'nouuid']);
 });
 
-test('where nothing can be written, no journal is replayed and nothing grows', async (t) => {
+test('a read-only volume is mounted without journal replay and does not grow', async (t) => {
   for (const [filesystem, ...options] of [
     ['ext4', 'ro', 'noload'],
     ['xfs', 'nouuid', 'ro', 'norecovery'],
@@ -86,14 +86,14 @@ test('where nothing can be written, no journal is replayed and nothing grows', a
   assert.deepEqual(story.slice(1), [['mount', 'noatime,ro']]);
 });
 
-test('what is mounted already is neither looked into nor mounted again', async (t) => {
+test('a mounted filesystem is neither probed nor mounted again', async (t) => {
   const { story, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('ext4', 'ro') });
   await mountAt(used('ext4'));
   assert.deepEqual(story, []);
   assert.equal(await filesystems.isAt(path, pool.get('v') as Volume, used('ext4')), true);
 });
 
-test('another filesystem than is wanted is refused, wherever it is mounted', async (t) => {
+test('a mounted filesystem of another kind than requested is refused', async (t) => {
   const { story, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('xfs', 'rw') });
   await assert.rejects(mountAt(used('ext4')), { name: 'FilesystemMismatch' });
   await assert.rejects(filesystems.isAt(path, pool.get('v') as Volume, used('btrfs')), { name: 'FilesystemMismatch' });

@@ -19,7 +19,7 @@ interface Collaborators {
 
 type PreparedFilesystem = Extract<PreparedUse, FilesystemUse>;
 
-/** Filesystems on volumes, ready to be used: made once, mounted, open to their users, and as large as their devices. */
+/** Prepares filesystems on volumes: formats them once, mounts them, sets mode and owner, and grows them to their devices. */
 export class PreparedFilesystems {
   readonly #formatter: Collaborators['formatter'];
   readonly #grower: Collaborators['grower'];
@@ -31,12 +31,12 @@ export class PreparedFilesystems {
     this.#mounts = mounts;
   }
 
-  /** Whether the volume is mounted there; throws if it holds another filesystem than is wanted. */
+  /** Whether the volume is mounted there; throws if it has another filesystem than requested. */
   async isAt(path: string, volume: Volume, { filesystem }: FilesystemUse): Promise<boolean> {
     return (await this.#presentAt(path, volume, filesystem)) !== undefined;
   }
 
-  /** A filesystem that is mounted there already gets only what a crash may have left undone. */
+  /** For a filesystem that is already mounted there, only finishes what a crash may have interrupted. */
   async mountAt(
     path: string,
     pool: Pool,
@@ -69,7 +69,7 @@ export class PreparedFilesystems {
   }
 }
 
-/** What looks into a filesystem without changing it. */
+/** Commands that check a filesystem without changing it. */
 const check: Readonly<Record<Filesystem, string>> = {
   ext4: 'e2fsck -n',
   xfs: 'xfs_repair -n',
@@ -92,12 +92,12 @@ export class NotMountable extends MoorageError {
 }
 
 function mountOptions(filesystem: Filesystem, flags: readonly string[], { readOnly }: Volume): readonly string[] {
-  // A copy of a volume has the uuid of the original, which xfs would not mount beside it.
+  // A copy has the UUID of its source, and xfs refuses to mount both without nouuid.
   const own = filesystem === 'xfs' ? ['nouuid'] : [];
   return [...flags, ...own, ...(readOnly ? ['ro', withoutRecovery[filesystem]] : [])];
 }
 
-/** A copy of a filesystem in use wants to write its journal out first, which cannot be done where nothing can be written. */
+/** A copy of a filesystem in use would replay its journal at mount, which a read-only device does not allow. */
 const withoutRecovery: Readonly<Record<Filesystem, string>> = {
   ext4: 'noload',
   xfs: 'norecovery',

@@ -14,7 +14,7 @@ const inlineOf = (publication: Publication, sizeBytes = 1n): Publication => ({
   ephemeral: { sizeBytes, deviceClass: '', podUid: 'p', forClassesOnly: [] },
 });
 
-test('an inline ephemeral volume is there from publishing to unpublishing', async (t) => {
+test('an inline ephemeral volume exists from publishing to unpublishing', async (t) => {
   const { volumes, publication, targetPath, mounts, pool } = await node(t);
   const sizeBytes = 2n * 1024n ** 3n;
   for (let i = 0; i < 2; i++) await volumes.publish(inlineOf(publication, sizeBytes), never);
@@ -26,7 +26,7 @@ test('an inline ephemeral volume is there from publishing to unpublishing', asyn
   assert.equal(pool.get('csi-1'), undefined);
 });
 
-test('an ephemeral volume that its pod does not get goes at once, as nobody would unpublish it', async (t) => {
+test('an ephemeral volume that cannot be published is removed at once, as nobody would unpublish it', async (t) => {
   const { volumes, publication, targetPath, mounts, pool } = await node(t);
   mounts.mountAt = () => Promise.reject(new Error('no'));
   await assert.rejects(volumes.publish(inlineOf(publication), never), { message: 'no' });
@@ -40,7 +40,7 @@ test('an ephemeral volume that its pod does not get goes at once, as nobody woul
   });
 });
 
-test('an ephemeral volume whose caller has left waits for its return', async (t) => {
+test('an ephemeral volume whose caller left is kept', async (t) => {
   const { volumes, publication, targetPath, mounts, pool } = await node(t);
   const caller = new AbortController();
   mounts.mountAt = async () => {
@@ -53,16 +53,16 @@ test('an ephemeral volume whose caller has left waits for its return', async (t)
   assert.equal(pool.get('csi-1'), undefined);
 });
 
-test('an ephemeral volume that its pod had before stays, though it cannot be shown again', async (t) => {
+test('an ephemeral volume that existed before is kept if it cannot be published again', async (t) => {
   const { volumes, publication, mounts, pool } = await node(t);
   await volumes.publish(inlineOf(publication), never);
   mounts.table.clear(); // as after a reboot
   mounts.mountAt = () => Promise.reject(new Error('no'));
   await assert.rejects(volumes.publish(inlineOf(publication), never), /no/);
-  assert.ok(pool.get('csi-1'), 'it may hold what the pod has written');
+  assert.ok(pool.get('csi-1'), 'it may hold data of the pod');
 });
 
-test('a volume without the tag of ephemeral ones stays when it is unpublished', async (t) => {
+test('a volume without the ephemeral tag is kept when it is unpublished', async (t) => {
   const { volumes, targetPath, pool } = await node(t);
   await volumes.unpublish('v', targetPath, never);
   assert.ok(pool.get('v'));

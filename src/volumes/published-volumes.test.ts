@@ -28,7 +28,7 @@ test('a filesystem is mounted once for the node, and bound for each pod', async 
   assert.deepEqual([...mounts.table.keys()], [`${targetPath}2`]);
 });
 
-test('whoever wants to know is told of each volume that a pod was given', async (t) => {
+test('onPublished is called for each published volume', async (t) => {
   const { volumes, publication, stagingPath, told } = await node(t);
   await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
   assert.deepEqual(told, []);
@@ -37,7 +37,7 @@ test('whoever wants to know is told of each volume that a pod was given', async 
   assert.deepEqual(told, ['v']);
 });
 
-test('publishing before staging, or after the staging was lost, stages', async (t) => {
+test('publishing stages a volume that is not staged or lost its staging mount', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.publish(publication, never);
   assert.deepEqual(mounts.story, [`mount ${stagingPath}`, `bind ${stagingPath} at ${targetPath}`]);
@@ -67,7 +67,7 @@ test('a volume of another node is refused', async (t) => {
   for (const use of [ext4, block]) await assert.rejects(volumes.stage({ volumeId: 'w', stagingPath, use }, never), why);
 });
 
-test('a path that is something else is refused, and not touched', async (t) => {
+test('a path of the wrong type is refused and not touched', async (t) => {
   const { volumes, publication, targetPath } = await node(t);
   await mkdir(targetPath, { recursive: true });
   await assert.rejects(volumes.publish({ ...publication, use: block }, never), {
@@ -99,7 +99,7 @@ test('unpublishing and unstaging can be retried, also for an unknown volume', as
   await volumes.unstage('unknown', join(stagingPath, 'no', 'such'), never);
 });
 
-test('unpublishing never removes what is in the mount point', async (t) => {
+test('unpublishing never removes data in the mount point', async (t) => {
   const { volumes, publication, targetPath } = await node(t);
   await volumes.publish(publication, never);
   await writeFile(join(targetPath, 'data'), 'precious');
@@ -120,15 +120,15 @@ test('a volume for one pod at a time is refused to a second, until the first is 
     code: 'FailedPrecondition',
     message: /^volume v is for one pod at a time and is already published at .*mount; wait/,
   });
-  await volumes.publish({ ...publication, targetPath: `${targetPath}3` }, never); // whoever does not ask to be alone is not
+  await volumes.publish({ ...publication, targetPath: `${targetPath}3` }, never); // not exclusive, so allowed
   await volumes.unpublish('v', `${targetPath}3`, never);
-  mounts.table.delete(targetPath); // as if somebody had unmounted it by hand
+  mounts.table.delete(targetPath); // as if unmounted by hand
   await volumes.publish(second, never);
   await volumes.unpublish('v', second.targetPath, never);
   await volumes.publish(exclusive, never);
 });
 
-test('a slow volume delays neither its own stats nor anything of another', async (t) => {
+test('a slow volume delays neither its own stats nor other volumes', async (t) => {
   const { volumes, publication, mounts, pool, stagingPath } = await node(t);
   await pool.create({ id: 'w', sizeBytes: 1n, tags: [] });
   const slow = Promise.withResolvers<void>();
@@ -146,7 +146,7 @@ test('a slow volume delays neither its own stats nor anything of another', async
   await Promise.all([publishing, waiting]);
 });
 
-test('a caller that has left while it waited changes nothing', async (t) => {
+test('a call that is aborted while it waits changes nothing', async (t) => {
   const { volumes, publication, mounts } = await node(t);
   const slow = Promise.withResolvers<void>();
   const { mountAt } = mounts;
@@ -164,7 +164,7 @@ test('a caller that has left while it waited changes nothing', async (t) => {
   assert.ok(mounts.table.has(publication.targetPath));
 });
 
-test('a filesystem grows where it is mounted, best where it was staged', async (t) => {
+test('a filesystem grows where it is mounted, preferably at its staging path', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.publish({ ...publication, readOnly: true }, never);
   mounts.story.length = 0;
@@ -182,17 +182,21 @@ test('a filesystem grows where it is mounted, best where it was staged', async (
   });
 });
 
-test('a volume that is not there cannot grow there', async (t) => {
+test('a volume that is not at the path cannot grow there', async (t) => {
   const { volumes, targetPath } = await node(t);
   const expansion = { volumeId: 'v', volumePath: targetPath, stagingPath: undefined };
   const filesystem: Expansion = { ...expansion, isBlock: false };
   await assert.rejects(volumes.expand(filesystem, never), { code: 'NotFound', message: /is not at / });
   await assert.rejects(volumes.expand({ ...filesystem, volumePath: '/proc' }, never), { code: 'NotFound' });
   await assert.rejects(volumes.expand({ ...filesystem, volumeId: 'w' }, never), { code: 'NotFound' });
-  assert.equal(await volumes.expand({ ...expansion, isBlock: true }, never), 4096n, 'a raw device just has it');
+  assert.equal(
+    await volumes.expand({ ...expansion, isBlock: true }, never),
+    4096n,
+    'a raw device has its size already',
+  );
 });
 
-test('a disk that hangs is asked once, by however many, and each of them may leave', async (t) => {
+test('concurrent stats of a hung disk share one call, and each caller may leave', async (t) => {
   const { volumes: _, ...its } = await node(t);
   let looks = 0;
   const answer = Promise.withResolvers<VolumeStats>();
@@ -216,7 +220,7 @@ test('a disk that hangs is asked once, by however many, and each of them may lea
   assert.equal(looks, 2);
 });
 
-test('a volume that no served class has may be in one that cannot be served now, so nobody says that it is not there', async (t) => {
+test('a volume is not reported missing while its class may be one that cannot be served now', async (t) => {
   const { volumes, pools, pool, stagingPath } = await node(t);
   const staging = { volumeId: 'elsewhere', stagingPath, use: ext4 };
   await assert.rejects(volumes.stage(staging, never), {

@@ -10,7 +10,7 @@ import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
 import { PublishedVolumes } from './published-volumes.ts';
 
-/** Volumes published on this machine: with its commands, and the mounts that this process sees. */
+/** Wires the parts that publish volumes on this machine. */
 export function publishing({
   pools,
   ephemeral,

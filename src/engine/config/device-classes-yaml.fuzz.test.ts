@@ -9,7 +9,7 @@ import { InvalidStorageConfig, parseStorageConfig } from './device-classes-yaml.
 
 const corpus = join(import.meta.dirname, 'testdata/lvmd-yaml');
 
-/** A configuration that makes sense, or a refusal with at least one mistake; nothing else may come out. */
+/** The only allowed results: a valid configuration, or a refusal with at least one mistake. */
 function parse(text: string): StorageConfig | undefined {
   try {
     const config = parseStorageConfig(text);
@@ -52,7 +52,7 @@ function optionsOf(deviceClass: StorageConfig['deviceClasses'][number]): readonl
   return deviceClass.type === 'file' ? [] : deviceClass.lvcreateOptions;
 }
 
-test('files that were meant to hurt are refused, in a moment', () => {
+test('malicious files are refused quickly', () => {
   const files = readdirSync(corpus);
   assert.ok(files.length >= 10);
   for (const file of files) {
@@ -62,7 +62,7 @@ test('files that were meant to hurt are refused, in a moment', () => {
   }
 });
 
-test('a file of enormous size is refused before it is read', () => {
+test('a huge file is refused before it is parsed', () => {
   assert.throws(() => parseStorageConfig(`#${' '.repeat(10 * 1024 ** 2)}`), /at most 262144 are read/);
 });
 
@@ -96,7 +96,7 @@ const value = fc.letrec<{ any: unknown }>((tie) => ({
     fc.dictionary(fc.string(), tie('any'), { maxKeys: 3 }),
   ),
 })).any;
-/** Mostly right, so that the deeper checks are reached: then some field holds anything. */
+/** Mostly valid, so that the deeper checks are reached; one field may hold anything. */
 function damaged(right: fc.Arbitrary<object>, fields: readonly string[]): fc.Arbitrary<object> {
   const damage = fc.dictionary(fc.constantFrom(...fields), value, { maxKeys: 2 });
   return fc.tuple(right, fc.option(damage, { freq: 1 })).map(([entry, damage]) => ({ ...entry, ...damage }));
@@ -139,7 +139,7 @@ const configEntry = damaged(fc.record({ 'device-classes': fc.array(classEntry, {
   'x',
 ]);
 
-test('whatever stands in the file, it is understood or refused, never both or neither', () => {
+test('any file content is either parsed or refused', () => {
   let accepted = 0;
   fc.assert(
     fc.property(configEntry, (entry) => {
@@ -158,7 +158,7 @@ test('whatever stands in the file, it is understood or refused, never both or ne
   assert.ok(accepted > 20, `only ${accepted} were right, so the deeper checks were hardly reached`);
 });
 
-test('each cut and each changed byte of a good file is understood or refused', () => {
+test('a valid file with any cut or changed byte is either parsed or refused', () => {
   const good = readFileSync(join(import.meta.dirname, 'testdata/good-lvmd.yaml'), 'utf8');
   assert.equal(parse(good)?.deviceClasses.length, 4);
   fc.assert(

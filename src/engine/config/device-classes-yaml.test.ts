@@ -13,7 +13,7 @@ function mistakesIn(yaml: string): readonly string[] {
   }
 }
 
-test('a TopoLVM configuration is read as it is', () => {
+test('a TopoLVM configuration is read unchanged', () => {
   const config = parseStorageConfig(`
 socket-name: /run/topolvm/other.sock
 lvm-command-prefix: [/sbin/lvm]
@@ -138,7 +138,7 @@ lvcreate-option-classes: [{options: [5, true]}]
       'device-classes[4].path: must be an absolute path',
       'device-classes[4].stripe: is for classes of type thick; remove it, or correct type',
       'device-classes[5].volume-group: must be a name that LVM allows: letters, digits and "_+.-", not beginning with "-"',
-      'device-classes[5].lvcreate-options[0]: must be one word without blanks; write an option and its value as two entries',
+      'device-classes[5].lvcreate-options[0]: must not contain whitespace; write an option and its value as two entries',
       'device-classes[5].lvcreate-options[1]: must not contain quotes, "\\" or "#"',
       'device-classes[5].thin-pool: is for classes of type thin; remove it, or correct type',
       'lvcreate-option-classes[0].name: is missing',
@@ -159,23 +159,23 @@ device-classes:
   - {name: e, volume-group: vg2, snapshots: copy-on-write, erase: discard}
 `),
     [
-      'device-classes[1].name: is the same as device-classes[0].name; give each class a name of its own',
+      'device-classes[1].name: is the same as device-classes[0].name; give each class a unique name',
       'device-classes[1].default: is the same as device-classes[0].default; only one class can be the default',
       'device-classes[1].volume-group: is the same as device-classes[0].volume-group; a volume group serves one thick class',
-      'device-classes[3].path: is the same as device-classes[2].path; give each class a directory of its own',
-      'device-classes[4].erase: cannot be discard with snapshots: copy-on-write, as these and their origins take no discards; use zero, shred or none, or remove snapshots',
+      'device-classes[3].path: is the same as device-classes[2].path; give each class its own directory',
+      'device-classes[4].erase: cannot be discard with snapshots: copy-on-write, as these and their origins do not support discards; use zero, shred or none, or remove snapshots',
     ],
   );
 });
 
-test('what is no configuration at all is said so', () => {
+test('a file that is not a configuration is reported as such', () => {
   assert.deepEqual(mistakesIn(''), ['the file: must be a mapping']);
   assert.deepEqual(mistakesIn('{}'), ['device-classes: is missing']);
   assert.deepEqual(mistakesIn('device-classes: []'), ['device-classes: must name at least one device class']);
   assert.match(mistakesIn('device-classes: [')[0] ?? '', /^not YAML: .* at line 1/);
 });
 
-test('the examples of the documentation can be used', () => {
+test('the examples in the documentation are valid', () => {
   const page = readFileSync(new URL('../../../docs/configuration.md', import.meta.url), 'utf8');
   const examples = [...page.matchAll(/^```yaml\n(.*?)^```$/gms)].map(([, yaml = '']) => yaml);
   assert.ok(examples.length > 0);

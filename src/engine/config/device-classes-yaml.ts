@@ -4,18 +4,18 @@ import { type Document, parseDocument } from 'yaml';
 import { MoorageError, messageOf } from '../../base/errors.ts';
 import type { DeviceClass, ErasePolicy, StorageConfig } from './device-classes.ts';
 
-/** The text of lvmd.yaml is no configuration; nothing of it is used. */
+/** lvmd.yaml is invalid; none of it is used. */
 export class InvalidStorageConfig extends MoorageError {
   readonly code = 'InvalidArgument';
   readonly mistakes: readonly string[];
 
   constructor(mistakes: readonly string[]) {
-    super(`the storage configuration cannot be used: ${mistakes.join('; ')}`);
+    super(`invalid storage configuration: ${mistakes.join('; ')}`);
     this.mistakes = mistakes;
   }
 }
 
-/** Far more than any node has classes: what is larger is some other file. */
+/** Far more than any real configuration: a larger file is something else. */
 const maxCharacters = 256 * 1024;
 
 /** Reads TopoLVM's lvmd.yaml. Throws InvalidStorageConfig with every mistake at once, each with its path. */
@@ -45,17 +45,17 @@ function readYaml(yaml: string): unknown {
     throw new InvalidStorageConfig(document.errors.map((error) => `not YAML: ${error.message.split('\n')[0]}`));
   } catch (error) {
     if (error instanceof InvalidStorageConfig) throw error;
-    throw new InvalidStorageConfig([`not YAML: ${messageOf(error)}`]); // aliases that would expand without end
+    throw new InvalidStorageConfig([`not YAML: ${messageOf(error)}`]); // such as aliases that expand endlessly
   }
 }
 
 const bytesPerSpareGb = 1024n ** 3n;
-const maxSpareGb = 2 ** 33; // all that 64 bits can count
+const maxSpareGb = 2 ** 33; // the limit of 64 bits
 const maxStripes = 128; // LVM's own limit
 const maxPasses = 100;
 const defaultPasses = 3;
 const defaultSocketPath = '/run/topolvm/lvmd.sock';
-/** From inside a container, the node's own LVM. */
+/** The node's own LVM, from inside a container. */
 const defaultLvmCommand = ['/usr/bin/nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1', '/sbin/lvm'];
 
 const text = v.pipe(
@@ -78,15 +78,15 @@ const percent = v.pipe(
   v.maxValue(100, 'must be 100 or less'),
 );
 
-/** YAML reads 64 as a number; TopoLVM takes it for text where it wants text. */
+/** YAML parses 64 as a number; like TopoLVM, accept it where text is expected. */
 const wordOrNumber = v.pipe(
   v.union([v.string(), v.pipe(v.number(), v.safeInteger())], 'must be text'),
   v.transform(String),
 );
-/** Options are handed to LVM as they are; what its shell would take for quotes, comments or two words cannot be meant. */
+/** Options are passed to LVM unchanged, so what its shell would treat as a quote, comment or separator is refused. */
 const optionWord = v.pipe(
   wordOrNumber,
-  v.regex(/^[!-~]{1,1024}$/, 'must be one word without blanks; write an option and its value as two entries'),
+  v.regex(/^[!-~]{1,1024}$/, 'must not contain whitespace; write an option and its value as two entries'),
   v.regex(/^[^"'`\\#]*$/, 'must not contain quotes, "\\" or "#"'),
 );
 const options = v.array(optionWord, 'must be a list of texts');
@@ -108,7 +108,7 @@ const lvmName = v.pipe(
   v.maxLength(127, 'must have at most 127 characters'),
 );
 
-/** A field that is known, but does nothing for this type of class. */
+/** A known field that does not apply to this type of class. */
 const onlyFor = (types: string) => v.nullish(v.never(`is for classes of type ${types}; remove it, or correct type`));
 
 const shared = {
@@ -203,7 +203,7 @@ const configSchema = v.strictObject(
 );
 type ConfigEntry = v.InferOutput<typeof configSchema>;
 
-/** What is wrong with the shape of an entry: a field too many, a field that is missing, or a type that is not known. */
+/** Describes an entry with an unknown field, a missing field, or an unknown type. */
 function explain(issue: v.BaseIssue<unknown>): string {
   if (issue.type === 'variant' && issue.expected !== 'Object') return 'must be thick, thin or file';
   if (issue.expected === 'never') return 'is not a known field; remove it or correct its spelling';
@@ -223,7 +223,7 @@ function pathOf(issue: v.BaseIssue<unknown>): string {
   );
 }
 
-/** What each field alone cannot tell. */
+/** Mistakes that involve more than one field. */
 function contradictions(config: ConfigEntry): string[] {
   const mistakes: string[] = [];
   const seen = new Map<string, string>();
@@ -234,13 +234,13 @@ function contradictions(config: ConfigEntry): string[] {
   };
   for (const [index, entry] of config['device-classes'].entries()) {
     const path = `device-classes[${index}]`;
-    once(`name ${entry.name}`, `${path}.name`, 'give each class a name of its own');
+    once(`name ${entry.name}`, `${path}.name`, 'give each class a unique name');
     if (entry.default) once('default', `${path}.default`, 'only one class can be the default');
     if (entry['erase-passes'] !== undefined && entry['erase-passes'] !== null && entry.erase !== 'shred') {
       mistakes.push(`${path}.erase-passes: is for erase: shred only; remove it, or correct erase`);
     }
     if (entry.type === 'file') {
-      once(`path ${resolve(entry.path)}`, `${path}.path`, 'give each class a directory of its own');
+      once(`path ${resolve(entry.path)}`, `${path}.path`, 'give each class its own directory');
     } else if (entry.type === 'thin') {
       const claim = `pool ${entry['volume-group']}/${entry['thin-pool'].name}`;
       once(claim, `${path}.thin-pool.name`, 'a thin pool serves one class');
@@ -248,14 +248,14 @@ function contradictions(config: ConfigEntry): string[] {
       once(`group ${entry['volume-group']}`, `${path}.volume-group`, 'a volume group serves one thick class');
       if (entry.snapshots === 'copy-on-write' && entry.erase === 'discard') {
         mistakes.push(
-          `${path}.erase: cannot be discard with snapshots: copy-on-write, as these and their origins take no discards; ` +
+          `${path}.erase: cannot be discard with snapshots: copy-on-write, as these and their origins do not support discards; ` +
             'use zero, shred or none, or remove snapshots',
         );
       }
     }
   }
   for (const [index, { name }] of config['lvcreate-option-classes'].entries()) {
-    once(`options ${name}`, `lvcreate-option-classes[${index}].name`, 'give each class a name of its own');
+    once(`options ${name}`, `lvcreate-option-classes[${index}].name`, 'give each class a unique name');
   }
   return mistakes;
 }

@@ -1,36 +1,36 @@
 import type { Command } from '../../base/exec.ts';
 
-/** What happens to a volume's data before its space is given out again. */
+/** What happens to a volume's data before its space is reused. */
 export type ErasePolicy =
   | { readonly kind: 'none' | 'discard' | 'zero' }
-  /** Overwritten with random bytes as many times, and with zeros at last. */
+  /** Overwritten with random bytes this many times, then with zeros. */
   | { readonly kind: 'shred'; readonly passes: number };
 
 interface ClassBase {
   readonly name: string;
-  /** Serves claims that name no class. */
+  /** Used for claims that name no class. */
   readonly isDefault: boolean;
-  /** Kept free, whatever is asked for. */
+  /** Always kept free. */
   readonly spareBytes: bigint;
   readonly erase: ErasePolicy;
 }
 
 interface LvmClassBase extends ClassBase {
   readonly volumeGroup: string;
-  /** 0 leaves it to LVM, which does not stripe. */
+  /** 0 means LVM's default, no striping. */
   readonly stripes: number;
   readonly stripeSize: string | undefined;
   readonly lvcreateOptions: readonly string[];
 }
 
-/** Volumes are cut from an LVM volume group. */
+/** Volumes are allocated in an LVM volume group. */
 export interface ThickClass extends LvmClassBase {
   readonly type: 'thick';
-  /** Copy-on-write snapshots make their origin slower, and take as much room as it has: only where they are asked for. */
+  /** Off by default: copy-on-write snapshots slow down their origin and take as much space as it has. */
   readonly snapshots: 'none' | 'copy-on-write';
 }
 
-/** Volumes take what is written to them from a thin pool. Spare is not theirs to keep: the pool has its room already. */
+/** Volumes allocate from a thin pool as they are written. Spare space does not apply, as the pool has its space already. */
 export interface ThinClass extends LvmClassBase {
   readonly type: 'thin';
   readonly thinPool: ThinPoolSettings;
@@ -38,9 +38,9 @@ export interface ThinClass extends LvmClassBase {
 
 export interface ThinPoolSettings {
   readonly name: string;
-  /** How many times the pool's size may be promised to its volumes; at least 1. */
+  /** Limit for the total size of all volumes, as a multiple of the pool's size; at least 1. */
   readonly overprovisionRatio: number;
-  /** Nothing new is promised by a pool that is fuller than this. */
+  /** A fuller pool accepts no new volumes, snapshots or growth. */
   readonly maxDataPercent: number;
   readonly maxMetadataPercent: number;
 }
@@ -54,13 +54,13 @@ export interface FileClass extends ClassBase {
 export type LvmClass = ThickClass | ThinClass;
 export type DeviceClass = LvmClass | FileClass;
 
-/** Options of lvcreate that a volume may ask for by name, in place of those of its device class. */
+/** lvcreate options that a volume can request by name, instead of those of its device class. */
 export interface OptionClass {
   readonly name: string;
   readonly options: readonly string[];
 }
 
-/** What lvmd.yaml says. */
+/** The contents of lvmd.yaml. */
 export interface StorageConfig {
   readonly socketPath: string;
   readonly deviceClasses: readonly DeviceClass[];

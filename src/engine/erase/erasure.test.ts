@@ -11,28 +11,28 @@ const policy = fc.oneof(
   fc.integer({ min: 1, max: 100 }).map((passes): ErasePolicy => ({ kind: 'shred', passes })),
 );
 
-test('what was promised, and how far it has come, is read back from the tags', () => {
+test('policy and progress are read back from the tags', () => {
   fc.assert(
     fc.property(policy, fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), (policy, cleanBytes) => {
       const tags = ['claim=a', ...erasureTags(policy), progressTag(cleanBytes)];
-      checkTags(tags); // LVM takes them
+      checkTags(tags); // LVM accepts them
       assert.deepEqual(erasureIn(tags), { policy, cleanBytes });
     }),
   );
   assert.deepEqual(erasureIn(erasureTags({ kind: 'zero' })), { policy: { kind: 'zero' }, cleanBytes: 0n });
 });
 
-test('a volume that nobody has removed is not erased, whatever else its tags say', () => {
+test('a volume that was not removed is not erased, whatever its other tags are', () => {
   assert.equal(erasureIn(['moorage.dev/created', progressTag(5n), 'moorage.dev/erase=zero']), undefined);
 });
 
-test('a mark that cannot be understood is taken for the strictest, from the beginning', () => {
+test('an unreadable mark means the strictest policy, from the start', () => {
   for (const tags of [[], ['moorage.dev/erase=burn', 'moorage.dev/erased=-1'], ['moorage.dev/erase=shred:x']]) {
     assert.deepEqual(erasureIn([erasingTag, ...tags]), { policy: { kind: 'shred', passes: 3 }, cleanBytes: 0n });
   }
 });
 
-test('progress is told apart from the rest', () => {
+test('progress tags are distinguished from other tags', () => {
   assert.ok(isProgressTag(progressTag(1n)));
   assert.ok(!erasureTags({ kind: 'zero' }).some(isProgressTag));
   assert.ok([...erasureTags({ kind: 'zero' }), progressTag(1n)].every(isErasureTag));

@@ -9,7 +9,7 @@ import { Erasures, type ErasureWork } from './erasures.ts';
 
 const signal = new AbortController().signal;
 
-/** Erases as the test says, stretch by stretch. */
+/** Erases stretch by stretch, controlled by the test. */
 function setUp() {
   const clock = new ManualClock();
   const calls: { id: string; fromBytes: bigint; onClean: OnClean; end: PromiseWithResolvers<void> }[] = [];
@@ -32,28 +32,28 @@ function setUp() {
     release: async () => void events.push(`release ${id}`),
     ...settings,
   });
-  /** The attempt that runs now. */
+  /** The running attempt. */
   const call = (index: number) => calls[index] ?? assert.fail(`there was no attempt ${index}`);
   return { clock, erasures, events, work, calls, call };
 }
 
-test('a volume is erased, its progress recorded now and then, and its space given back at the end', async () => {
+test('a volume is erased, its progress is recorded, and its space is freed at the end', async () => {
   const { erasures, events, work, call } = setUp();
   erasures.add(work('a'));
   erasures.add(work('a')); // found again by a refresh
   await setImmediate();
   for (const cleanBytes of [10n, 60n, 80n, 120n]) await call(0).onClean(cleanBytes);
   assert.deepEqual(erasures.list(), [{ id: 'a', doneBytes: 360n, totalBytes: 3000n }]);
-  assert.deepEqual(events, ['record a 60', 'record a 120']); // each twentieth
+  assert.deepEqual(events, ['record a 60', 'record a 120']); // every twentieth of the volume
   const joined = erasures.join('a', signal);
   call(0).end.resolve();
   await joined;
   assert.deepEqual(events.at(-1), 'release a');
   assert.deepEqual([erasures.list(), erasures.has('a')], [[], false]);
-  await erasures.join('a', signal); // gone already
+  await erasures.join('a', signal); // already removed
 });
 
-test('whoever waits may leave; the work goes on', async () => {
+test('an erasure goes on when its caller leaves', async () => {
   const { erasures, events, work, call } = setUp();
   erasures.add(work('a'));
   const leaving = new AbortController();
@@ -66,7 +66,7 @@ test('whoever waits may leave; the work goes on', async () => {
   assert.deepEqual(events, ['release a']);
 });
 
-test('what fails is told to whoever waits, and tried again from where it was', async () => {
+test('a failure is reported to the waiting caller, and the erasure is retried from where it stopped', async () => {
   const { clock, erasures, work, calls, call } = setUp();
   erasures.add(work('a'));
   await setImmediate();
@@ -79,14 +79,14 @@ test('what fails is told to whoever waits, and tried again from where it was', a
   assert.equal(call(1).fromBytes, 400n);
   call(1).end.reject(new Error('disk still broken'));
   await setImmediate();
-  const joined = erasures.join('a', signal); // somebody asks: at once, and not when its pause is over
+  const joined = erasures.join('a', signal); // a join retries at once, without waiting for the backoff
   await setImmediate();
   assert.equal(calls.length, 3);
   call(2).end.resolve();
   await joined;
 });
 
-test('space that could not be given back is given back later', async () => {
+test('a failed release is retried', async () => {
   const { erasures, work, call } = setUp();
   let attempts = 0;
   const release = async () => {
@@ -105,7 +105,7 @@ test('space that could not be given back is given back later', async () => {
   assert.equal(attempts, 2);
 });
 
-test('an erasure that was called off is told to whoever waits, and not tried again', async () => {
+test('an erasure that is called off is reported to the waiting caller and not retried', async () => {
   const { clock, erasures, events, work, calls, call } = setUp();
   erasures.add(work('a'));
   await setImmediate();
@@ -117,7 +117,7 @@ test('an erasure that was called off is told to whoever waits, and not tried aga
   assert.deepEqual([calls.length, events, erasures.list()], [1, [], []]);
 });
 
-test('a stop ends the work after its grace, for the next start to go on with', async () => {
+test('a stop aborts the work after the grace period, and the next start continues it', async () => {
   const { clock, erasures, events, work } = setUp();
   for (const id of ['a', 'b', 'c']) erasures.add(work(id));
   await setImmediate();

@@ -6,13 +6,13 @@ import type { Erasure, VolumeId } from '../pool.ts';
 import type { Eraser, ErasureTarget } from './eraser.ts';
 import { ErasureCalledOff, type ErasureRecord } from './erasure.ts';
 
-/** A volume that carries the tags of an erasure, and what its pool can do for it. */
+/** A volume that is marked for erasure, with the operations of its pool. */
 export interface ErasureWork extends ErasureRecord {
   readonly id: VolumeId;
   readonly target: ErasureTarget;
-  /** Makes it durable that the volume is clean up to here, so that a restart goes on from there; see `mustBeSame`. */
+  /** Records durably that the volume is clean up to this offset, where a restart continues; see `mustBeSame`. */
   record(cleanBytes: bigint): Promise<void>;
-  /** The volume is clean: gives its space back. Called again if it fails. */
+  /** Frees the space of the clean volume. Retried if it fails. */
   release(): Promise<void>;
 }
 
@@ -20,7 +20,7 @@ interface Entry {
   readonly work: ErasureWork;
   cleanBytes: bigint;
   recordedBytes: bigint;
-  /** How the attempt that is running or comes next ends. */
+  /** The outcome of the running or next attempt. */
   attempt: PromiseWithResolvers<void>;
 }
 
@@ -30,15 +30,15 @@ interface ErasuresOptions {
   readonly log: Log;
 }
 
-/** Two volumes at once let a small one pass a large one; more would only share the same disks. */
+/** Two at once let a small volume pass a large one; more would only compete for the same disks. */
 const atOnce = 2;
-/** Each record is a change of the pool's metadata. */
+/** Each record changes the pool's metadata. */
 const recordedPerVolume = 20n;
 
 /**
- * The volumes of one pool whose data is being destroyed. Whoever waits may leave: the work goes on, and is tried again
- * when it fails, until its volume is clean and gone, or is no longer the one that was marked. Nothing is kept here that the volume's own tags do not tell, so
- * after a crash the pool adds what it finds marked.
+ * The volumes of one pool whose data is being erased. The work goes on when callers leave, and is retried when it fails,
+ * until the volume is clean and removed, or is no longer the one that was marked. All state is in the volume's own tags,
+ * so after a crash the pool adds every marked volume again.
  */
 export class Erasures {
   readonly #eraser: Pick<Eraser, 'erase'>;
@@ -69,7 +69,7 @@ export class Erasures {
     return this.#entries.has(id);
   }
 
-  /** Does nothing for a volume that is being erased already. */
+  /** Does nothing for a volume that is already being erased. */
   add(work: ErasureWork): void {
     if (this.#entries.has(work.id)) return;
     const { id, cleanBytes } = work;
@@ -77,15 +77,15 @@ export class Erasures {
     this.#queue.add(id);
   }
 
-  /** Resolves when the volume is clean and gone, at once if it is not known here; rejects as the attempt under way does. */
+  /** Resolves when the volume is clean and removed, at once if it is unknown; rejects if the current attempt fails. */
   async join(id: VolumeId, signal: AbortSignal): Promise<void> {
     const entry = this.#entries.get(id);
     if (!entry) return;
-    this.#queue.add(id); // one that has failed need not wait any longer: somebody asks
+    this.#queue.add(id); // retries a failed erasure at once, as a caller waits
     await abortable(entry.attempt.promise, signal);
   }
 
-  /** What is not done by then is found again by its tags. */
+  /** Unfinished erasures are found again by their tags. */
   async stop(graceMs: number): Promise<void> {
     await this.#queue.stop(graceMs);
   }
@@ -102,7 +102,7 @@ export class Erasures {
       if (error instanceof ErasureCalledOff) return this.#callOff(entry, error);
       entry.attempt = newAttempt();
       attempt.reject(error);
-      throw error; // to be tried again
+      throw error; // the queue retries
     }
     this.#entries.delete(id);
     attempt.resolve();
@@ -129,6 +129,6 @@ export class Erasures {
 
 function newAttempt(): PromiseWithResolvers<void> {
   const attempt = Promise.withResolvers<void>();
-  attempt.promise.catch(() => undefined); // nobody need wait for it; the queue logs what goes wrong
+  attempt.promise.catch(() => undefined); // there may be no waiter; the queue logs errors
   return attempt;
 }

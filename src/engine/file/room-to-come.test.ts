@@ -6,7 +6,7 @@ import { roomToCome } from './directory-space.ts';
 const file = (family: string, sizeBytes: bigint, takenBytes = sizeBytes) => ({ family, sizeBytes, takenBytes });
 
 test('a fully allocated volume needs no more space', () => {
-  assert.equal(roomToCome([file('a', 10n), file('b', 20n, 21n)]), 0n); // a little more, for the filesystem's own needs
+  assert.equal(roomToCome([file('a', 10n), file('b', 20n, 21n)]), 0n); // slightly more, for filesystem metadata
 });
 
 test('holes count as space that may still be needed', () => {

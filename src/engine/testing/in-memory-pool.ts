@@ -1,14 +1,14 @@
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
 
-/** For tests: a pool with no disk behind it. What it is told to fail with, its next command fails with. */
+/** For tests: a pool without a disk. Its next command fails with `failure`, if set. */
 export class InMemoryPool implements Pool {
   readonly name: string;
   readonly #sizeBytes: bigint;
   readonly #volumes = new Map<VolumeId, Volume>();
   readonly #listeners = new Set<() => void>();
   failure: Error | undefined;
-  /** What it says is being erased. */
+  /** The result of `erasures`. */
   erasing: readonly Erasure[] = [];
 
   constructor(name: string, sizeBytes: bigint) {

@@ -16,7 +16,7 @@ import { PublishedVolumes } from '../published-volumes.ts';
 const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
 export const ext4: PreparedUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings };
 
-/** A kernel that only remembers what is mounted where, and commands that only tell that they ran. */
+/** A mount table in memory, and commands that only record that they ran. */
 class RememberedMounts {
   readonly table = new Map<string, Mount>();
   readonly story: string[] = [];
@@ -63,7 +63,7 @@ class RememberedMounts {
   }
 }
 
-/** A node with one volume, and all that publishes volumes there. */
+/** A node with one volume and the parts that publish volumes. */
 export async function node(t: TestContext) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-node-'));
   t.after(() => rm(directory, { recursive: true }));
