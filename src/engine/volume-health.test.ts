@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { healthOf, healthy } from './volume-health.ts';
 
-test('a volume that is active, idle, open, a snapshot or mirrored is in order', () => {
+test('a volume that is active, idle, open, a snapshot or mirrored is healthy', () => {
   for (const attr of [
     '-wi-a-----',
     '-wi-ao----',
@@ -21,7 +21,7 @@ const told: readonly (readonly [string, boolean, RegExp])[] = [
   ['-wi-a---X-', true, /health of the volume is unknown/],
   ['Cwi-a-C-E-', true, /write cache reports an error/],
   ['Vwi-aotzF-', true, /thin pool has failed/],
-  ['twi-aotzD-', true, /no room left for data/],
+  ['twi-aotzD-', true, /no space left for data/],
   ['twi-aotzM-', true, /metadata of the thin pool is read-only/],
   ['rwi-a-r-r-', true, /had write errors/],
   ['rwi-a-r-m-', true, /legs of its RAID differ/],

@@ -4,7 +4,7 @@ export interface VolumeHealth {
   readonly message: string;
 }
 
-export const healthy: VolumeHealth = { isAbnormal: false, message: 'the volume is in order' };
+export const healthy: VolumeHealth = { isAbnormal: false, message: 'the volume is healthy' };
 
 /** Positions in lv_attr that report problems. */
 const [stateAt, openAt, healthAt] = [4, 5, 8];
@@ -28,7 +28,7 @@ const healths: Readonly<Record<string, VolumeHealth>> = {
   X: abnormal('the health of the volume is unknown; look at lvs and the kernel log'),
   E: abnormal('its write cache reports an error; look at the disk that the cache is on'),
   F: abnormal('its thin pool has failed; look at the kernel log, and repair the pool with lvconvert --repair'),
-  D: abnormal('the thin pool has no room left for data; extend it with lvextend'),
+  D: abnormal('the thin pool has no space left for data; extend it with lvextend'),
   M: abnormal('the metadata of the thin pool is read-only; repair the pool with lvconvert --repair'),
   r: abnormal('a leg of its RAID had write errors; refresh it with lvchange --refresh, or replace the disk'),
   m: abnormal('the legs of its RAID differ; check them with lvchange --syncaction check'),

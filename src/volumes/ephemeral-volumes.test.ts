@@ -53,7 +53,7 @@ test('a refused inline volume names the limit and the value to change, and creat
     [
       { deviceClass: 'hdd' },
       {},
-      'device class "hdd" is requested for an inline volume (topolvm.io/device-class), and the default class alone is allowed; leave it out, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)',
+      'device class "hdd" is requested for an inline volume (topolvm.io/device-class), and only the default class is allowed; leave it out, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)',
     ],
     [
       { deviceClass: 'hdd' },
@@ -68,7 +68,7 @@ test('a refused inline volume names the limit and the value to change, and creat
     [
       {},
       { enabled: false },
-      'inline volumes are switched off; use a generic ephemeral volume, or set node.inlineVolumes.enabled (--inline-volumes)',
+      'inline volumes are disabled; use a generic ephemeral volume, or set node.inlineVolumes.enabled (--inline-volumes)',
     ],
   ];
   for (const [wanted, limits, message] of refusals) {

@@ -71,14 +71,14 @@ export class EphemeralVolumes {
     const { enabled, deviceClasses, maxSizeBytes } = this.#limits;
     if (!enabled) {
       throw new NotAllowedInline(
-        'inline volumes are switched off; use a generic ephemeral volume, or set node.inlineVolumes.enabled (--inline-volumes)',
+        'inline volumes are disabled; use a generic ephemeral volume, or set node.inlineVolumes.enabled (--inline-volumes)',
       );
     }
     const isDefault = deviceClass === '' || deviceClass === this.#pools.default?.name;
     if (!isDefault && !deviceClasses.includes(deviceClass)) {
       const [allowed, remedy] =
         deviceClasses.length === 0
-          ? ['the default class alone is', 'leave it out']
+          ? ['only the default class is', 'leave it out']
           : [`the default class, ${deviceClasses.join(', ')} are`, 'name one of them'];
       throw new NotAllowedInline(
         `device class ${JSON.stringify(deviceClass)} is requested for an inline volume (${parameters.deviceClass}), and ${allowed} allowed; ${remedy}, use a generic ephemeral volume, or add it to node.inlineVolumes.deviceClasses (--inline-device-classes)`,

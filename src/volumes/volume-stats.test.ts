@@ -37,8 +37,8 @@ test('a problem of the volume itself is reported before one of its thin pool', a
   assert.equal(await conditionOf(await poolWith()), healthy);
   assert.equal(await conditionOf(await poolWith({}, thin(99.9, 99.9))), healthy);
   const full = [
-    [thin(100, 5), /no room left for data; extend/],
-    [thin(5, 100), /no room left for metadata; extend/],
+    [thin(100, 5), /no space left for data; extend/],
+    [thin(5, 100), /no space left for metadata; extend/],
   ] as const;
   for (const [capacity, message] of full) {
     const condition = await conditionOf(await poolWith({}, capacity));

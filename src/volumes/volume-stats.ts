@@ -53,7 +53,7 @@ function conditionOf(id: VolumeId, pool: Pool | undefined): VolumeHealth {
   const full = thin.dataPercent < 100 ? 'metadata' : 'data';
   return {
     isAbnormal: true,
-    message: `the thin pool of ${pool.name} has no room left for ${full}; extend it with lvextend`,
+    message: `the thin pool of ${pool.name} has no space left for ${full}; extend it with lvextend`,
   };
 }
 

@@ -129,7 +129,7 @@ test('a target with another device mounted is not mounted over', native, async (
   const { target, pool, mount } = await newVolume(t);
   await formatter.ensure(pool, 'data', 'ext4', signal);
   await sh(`mount -t tmpfs other '${target}'`);
-  await assert.rejects(mount('ext4'), { name: 'MountConflict', message: /other is mounted there/ });
+  await assert.rejects(mount('ext4'), { name: 'MountConflict', message: /other is already mounted there/ });
 });
 
 test('unmounting removes all stacked mounts, and succeeds for a missing path', native, async (t) => {

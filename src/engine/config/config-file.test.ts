@@ -90,11 +90,11 @@ test('an invalid change is refused with its reasons, and the next valid one appl
   await writeFile(path, 'device-classes: [{name: a}]');
   assert.match(
     await refusal(),
-    /is invalid, the previous configuration stays in use: .*device-classes\[0\]\.volume-group: is missing/,
+    /cannot apply .*, the previous configuration stays in use: .*device-classes\[0\]\.volume-group: is missing/,
   );
   assert.ok(file.problem instanceof Error);
   await rm(path);
-  assert.match(await refusal(), /is invalid.* ENOENT/);
+  assert.match(await refusal(), /cannot apply .* ENOENT/);
   await writeFile(path, classes('a', 'b'));
   assert.deepEqual(namesIn(await next()), ['a', 'b']);
   assert.equal(file.problem, undefined);

@@ -90,7 +90,7 @@ export class ConfigFile {
       this.problem = error;
       this.#log.error(
         { err: error, path: this.#path },
-        `${this.#path} is invalid, the previous configuration stays in use: ${messageOf(error)}`,
+        `cannot apply ${this.#path}, the previous configuration stays in use: ${messageOf(error)}`,
       );
     }
   }

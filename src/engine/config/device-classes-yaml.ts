@@ -86,7 +86,7 @@ const wordOrNumber = v.pipe(
 /** Options are passed to LVM unchanged, so what its shell would treat as a quote, comment or separator is refused. */
 const optionWord = v.pipe(
   wordOrNumber,
-  v.regex(/^[!-~]{1,1024}$/, 'must not contain whitespace; write an option and its value as two entries'),
+  v.regex(/^[!-~]{1,1024}$/, 'must be one word without spaces; write an option and its value as two entries'),
   v.regex(/^[^"'`\\#]*$/, 'must not contain quotes, "\\" or "#"'),
 );
 const options = v.array(optionWord, 'must be a list of texts');

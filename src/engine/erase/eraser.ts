@@ -114,7 +114,7 @@ export class Eraser {
     onClean: OnClean,
     signal: AbortSignal,
   ): Promise<void> {
-    await named.mustBeSame(signal); // open would fail on a missing path
+    await named.mustBeSame(signal); // before open, which would fail with ENOENT for a removed volume
     await using kept = await open(named.path, 'r');
     const target = { ...named, path: `/proc/${process.pid}/fd/${kept.fd}`, flush: () => kept.sync() };
     await this.#destroy(target, policy, fromBytes, onClean, signal);

@@ -81,7 +81,7 @@ test('a failure is answered with code and sentence, and not tried again', async 
   await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, size: '1Gi' } });
   const volume = await answered();
   assert.equal(volume?.status?.code, 8);
-  assert.match(volume.status.message ?? '', /device class ssd has 4 KiB free, 1 GiB wanted/);
+  assert.match(volume.status.message ?? '', /device class ssd has 4 KiB free, 1 GiB requested/);
   assert.equal(ssd.list().length, 0);
 });
 

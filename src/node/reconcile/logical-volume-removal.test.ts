@@ -35,7 +35,7 @@ test('a volume whose class has left is not forgotten because today another class
   const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
   assert.match(
     volume?.status?.message ?? '',
-    /no device class that this node serves has volume uid-1, .* not known: put a class/,
+    /no device class that this node serves has volume uid-1, and its class is unknown: add a removed class/,
   );
   await settled();
   assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
@@ -53,7 +53,7 @@ test('a volume of a class that cannot be served now is not forgotten, and whoeve
   pools.become({ pools: [hdd], defaultClass: 'ssd', unavailable: new Map([['ssd', new Error('being checked')]]) });
   await api.delete(logicalVolumes, 'pvc-1');
   const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 9, never);
-  assert.match(volume?.status?.message ?? '', /not known: wait until ssd can be served, put a class/);
+  assert.match(volume?.status?.message ?? '', /unknown: wait until ssd can be served, add a removed class/);
 
   pools.become({ pools: [hdd, ssd], defaultClass: 'ssd', unavailable: new Map() });
   clock.advance(60_000);
