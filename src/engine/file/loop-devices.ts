@@ -39,9 +39,7 @@ export class LoopDevices {
     return devices;
   }
 
-  /**
-   * Keeps the device open, so that the kernel attaches no other file to it, even if somebody detaches it.
-   */
+  /** Keeps the device open, so that the kernel attaches no other file to it, even if somebody detaches it. */
   async hold(device: string, file: string, signal: AbortSignal): Promise<void> {
     if (this.#held.has(device)) return;
     this.#held.set(device, await openNumber(device, 'r'));
