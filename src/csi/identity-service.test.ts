@@ -10,7 +10,7 @@ import { identityService } from './identity-service.ts';
 
 const timeoutMs = 10_000;
 
-test('the driver says who it is, whether it is ready, and what volumes can do', async (t) => {
+test('the driver reports its name, its readiness and its capabilities', async (t) => {
   let ready = false;
   const calls = await serving(t, Identity, identityService({ version: '1.2.3', ready: () => ready }));
   const { name, vendorVersion } = await calls.getPluginInfo({}, { timeoutMs });

@@ -7,10 +7,10 @@ import {
 import type { Implementation } from '../rpc/server.ts';
 
 const services = [Service.CONTROLLER_SERVICE, Service.VOLUME_ACCESSIBILITY_CONSTRAINTS];
-/** While a pod uses the volume, and while none does. */
+/** Volumes can be expanded with or without a pod that uses them. */
 const expansions = [Expansion.ONLINE, Expansion.OFFLINE];
 
-/** `ready` says whether the process can serve calls yet: its caches are filled, its pools are open. */
+/** `ready` says whether the process can serve calls: its caches are filled and its pools are open. */
 export function identityService({
   version,
   ready,

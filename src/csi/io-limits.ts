@@ -4,26 +4,26 @@ import { parseQuantity } from '../base/quantity.ts';
 
 export type IoLimit = keyof typeof ioLimitNames;
 
-/** How much a volume may be read and written; what is not given is not limited. */
+/** The IO limits of a volume; an absent limit means unlimited. */
 export type IoLimits = Readonly<Partial<Record<IoLimit, bigint>>>;
 
 const limitsByName = new Map(Object.entries(ioLimitNames).map(([limit, name]) => [name as string, limit as IoLimit]));
 
-/** The limits that these parameters of a VolumeAttributesClass set; `field` is where they came from. */
+/** The limits in the parameters of a VolumeAttributesClass; errors name `field`. */
 export function parseIoLimits(values: Readonly<Record<string, string>>, field: string): IoLimits {
   const limits: Partial<Record<IoLimit, bigint>> = {};
   for (const [name, value] of Object.entries(values)) {
     const limit = limitsByName.get(name);
     if (!limit) {
       const known = [...limitsByName.keys()].join(', ');
-      throw new InvalidInput(`${field} hold ${JSON.stringify(name)}, which is unknown; known are ${known}`);
+      throw new InvalidInput(`unknown name ${JSON.stringify(name)} in ${field}; use one of ${known}`);
     }
     limits[limit] = limitOf(value, `${field} ${name}`);
   }
   return limits;
 }
 
-/** The same limits as names and plain numbers, to be kept with a volume. */
+/** The limits as names and plain numbers, to store with a volume. */
 export function formatIoLimits(limits: IoLimits): Readonly<Record<string, string>> {
   const set = [...limitsByName].flatMap(([name, limit]) => {
     const value = limits[limit];
@@ -32,7 +32,7 @@ export function formatIoLimits(limits: IoLimits): Readonly<Record<string, string
   return Object.fromEntries(set);
 }
 
-/** The limits among other names, such as the annotations of an object. */
+/** The limits among other entries, such as the annotations of an object. */
 export function ioLimitsIn(values: Readonly<Record<string, string>>, field: string): IoLimits {
   const ours = Object.entries(values).filter(([name]) => limitsByName.has(name));
   return parseIoLimits(Object.fromEntries(ours), field);

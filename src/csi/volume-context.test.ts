@@ -7,7 +7,7 @@ const gibi = 1024n ** 3n;
 const ext4: VolumeUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: [] };
 const inline = { 'csi.storage.k8s.io/ephemeral': 'true', 'csi.storage.k8s.io/pod.uid': 'p' };
 
-test('a filesystem is open to all unless its class says otherwise', () => {
+test('the root directory of a filesystem is open to all unless its class says otherwise', () => {
   const plain = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
   assert.deepEqual(filesystemSettings({}, 'ext4'), plain);
   const context = { 'moorage.dev/root-mode': '750', 'moorage.dev/root-owner': '1000:0' };
@@ -18,13 +18,13 @@ test('a filesystem is open to all unless its class says otherwise', () => {
   });
 });
 
-test('only what concerns the node goes with the volume', () => {
+test('the volume context contains only the settings that the node needs', () => {
   const settings = { 'moorage.dev/mkfs-options': '-i 8192', 'moorage.dev/root-mode': '0700' };
   assert.deepEqual(contextFor({ ...settings, 'topolvm.io/device-class': 'fast' }, ext4), settings);
   assert.deepEqual(contextFor({}, ext4), {});
 });
 
-test('what the node could not follow is refused when the volume is made', () => {
+test('settings that the node could not apply are refused when the volume is created', () => {
   for (const [name, value, message] of [
     ['moorage.dev/root-mode', '888', /^moorage.dev\/root-mode is "888"; write the mode/],
     ['moorage.dev/root-mode', 'rwx', /octal digits/],
@@ -40,7 +40,7 @@ test('what the node could not follow is refused when the volume is made', () => 
   ] as const) {
     assert.throws(() => contextFor({ [name]: value }, ext4), { code: 'InvalidArgument', message });
   }
-  // One class serves both; a raw device is not made to be anything.
+  // One class serves both; a raw device is never formatted.
   contextFor({ 'moorage.dev/mkfs-options': '-F' }, { kind: 'block' });
 });
 
@@ -49,7 +49,7 @@ test('a volume of a claim is not ephemeral', () => {
   assert.equal(ephemeralVolume({}), undefined);
 });
 
-test('an inline volume has the GiB that its pod asks for, by the new name or the old, or one', () => {
+test('an inline volume has the requested GiB, by the new or the old attribute name, or else one GiB', () => {
   assert.deepEqual(ephemeralVolume(inline), { sizeBytes: gibi, deviceClass: '', podUid: 'p', forClassesOnly: [] });
   assert.equal(ephemeralVolume({ ...inline, 'topolvm.cybozu.com/size': '5' })?.sizeBytes, 5n * gibi);
   const both = { ...inline, 'topolvm.cybozu.com/size': '5', 'topolvm.io/size': '7' };
@@ -62,12 +62,15 @@ test('an inline volume has the GiB that its pod asks for, by the new name or the
   }
 });
 
-test('a mistyped attribute of an inline volume is refused, those of others are left alone', () => {
-  assert.throws(() => ephemeralVolume({ ...inline, 'topolvm.io/sise': '2' }), /"topolvm.io\/sise", which is unknown/);
+test('a mistyped attribute of an inline volume is refused, and foreign attributes are ignored', () => {
+  assert.throws(
+    () => ephemeralVolume({ ...inline, 'topolvm.io/sise': '2' }),
+    /^InvalidInput: unknown name "topolvm.io\/sise"/,
+  );
   assert.ok(ephemeralVolume({ ...inline, 'example.com/colour': 'red' }));
 });
 
-test('what only a class may set is known, so that the refusal of an inline volume can say so', () => {
+test('attributes that only a class may set are collected, so that the error for an inline volume can name them', () => {
   const settings = { 'moorage.dev/root-owner': 'x', 'moorage.dev/mkfs-options': '-F', 'moorage.dev/root-mode': '750' };
   const { forClassesOnly } = ephemeralVolume({ ...inline, ...settings }) ?? {};
   assert.deepEqual(forClassesOnly, ['moorage.dev/mkfs-options', 'moorage.dev/root-owner']);

@@ -5,23 +5,23 @@ import { parseMkfsOptions } from '../filesystem/mkfs-options.ts';
 import { type Owner, untouchedRoot } from '../filesystem/root.ts';
 import type { VolumeUse } from './volume-use.ts';
 
-/** What CreateVolume answers, and the kubelet brings along with each call about the volume: texts by name. */
+/** The volume_context that CreateVolume returns and the kubelet sends with each call about the volume. */
 export type VolumeContext = Readonly<Record<string, string>>;
 
-/** How a new filesystem is made, and whom its root directory belongs to. An old one is left as it is. */
+/** How a new filesystem is created, and who owns its root directory. An existing one is not changed. */
 export interface FilesystemSettings {
   readonly mkfsOptions: readonly string[];
   readonly rootMode: number;
   readonly rootOwner: Owner;
 }
 
-/** An inline ephemeral volume, which is made when it is published and lives as long as its pod. */
+/** An inline ephemeral volume: created when it is published, and removed with its pod. */
 export interface EphemeralVolume {
   readonly sizeBytes: bigint;
   /** Empty for the node's default. */
   readonly deviceClass: string;
   readonly podUid: string;
-  /** Attributes that the pod has set and that only a StorageClass may: they are ignored, and no new volume is created with them. */
+  /** Attributes set by the pod that only a StorageClass may set: ignored, and no new volume is created with them. */
   readonly forClassesOnly: readonly string[];
 }
 
@@ -29,13 +29,13 @@ const settingNames = [parameters.mkfsOptions, parameters.rootMode, parameters.ro
 const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters.rootOwner];
 const gibi = 1024n ** 3n;
 
-/** What of a StorageClass's parameters goes with the volume; throws if the node could not follow it. */
+/** The StorageClass parameters that the node needs; throws if the node could not apply them. */
 export function contextFor(given: Readonly<Record<string, string>>, use: VolumeUse): Record<string, string> {
   if (use.kind === 'filesystem') filesystemSettings(given, use.filesystem);
   return Object.fromEntries(settingNames.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])));
 }
 
-/** The settings in a volume's context, or in the parameters that it comes from. */
+/** The settings in a volume's context, or in the StorageClass parameters it was created from. */
 export function filesystemSettings(context: VolumeContext, filesystem: Filesystem): FilesystemSettings {
   return {
     mkfsOptions: parseMkfsOptions(filesystem, context[parameters.mkfsOptions] ?? '', parameters.mkfsOptions),
@@ -44,12 +44,12 @@ export function filesystemSettings(context: VolumeContext, filesystem: Filesyste
   };
 }
 
-/** The context without what the pod cannot decide: for an inline volume the context is written by whoever creates the pod. */
+/** The context without class-only settings: the context of an inline volume is written by the author of the pod. */
 export function withoutClassSettings(context: VolumeContext): VolumeContext {
   return Object.fromEntries(Object.entries(context).filter(([name]) => !classSettingNames.includes(name)));
 }
 
-/** Undefined for a volume that exists by itself, such as one of a claim. */
+/** Undefined for a volume that is not ephemeral, such as that of a claim. */
 export function ephemeralVolume(context: VolumeContext): EphemeralVolume | undefined {
   if (context[publishContext.ephemeral] !== 'true') return undefined;
   const offered: readonly string[] = [parameters.rootMode, parameters.deviceClass, ...ephemeralSizeAttributes];
@@ -58,7 +58,7 @@ export function ephemeralVolume(context: VolumeContext): EphemeralVolume | undef
   const unknown = Object.keys(context).find((name) => isOurs(name) && !known.has(name));
   if (unknown !== undefined) {
     throw new InvalidInput(
-      `the pod's volume attributes hold ${JSON.stringify(unknown)}, which is unknown; use ${offered.join(', ')}`,
+      `unknown name ${JSON.stringify(unknown)} in the pod's volume attributes; use one of ${offered.join(', ')}`,
     );
   }
   return {
@@ -80,7 +80,7 @@ function ephemeralSize(context: VolumeContext): bigint {
   return BigInt(text) * gibi;
 }
 
-/** Four octal digits at most: what chmod takes. */
+/** At most four octal digits, as chmod accepts. */
 function rootMode(text = '2777'): number {
   if (/^[0-7]{3,4}$/.test(text)) return Number.parseInt(text, 8);
   throw new InvalidInput(

@@ -16,7 +16,7 @@ export interface BlockUse {
   readonly kind: 'block';
 }
 
-/** Local volumes are on one node, where any number of pods may have them. */
+/** Local volumes are on one node, where any number of pods may use them. */
 const offeredModes: ReadonlySet<Mode> = new Set([
   Mode.SINGLE_NODE_WRITER,
   Mode.SINGLE_NODE_READER_ONLY,
@@ -26,7 +26,7 @@ const offeredModes: ReadonlySet<Mode> = new Set([
 
 const defaultFilesystem: Filesystem = 'ext4';
 
-/** What one capability asks for; throws if no volume of ours can be used so. */
+/** The use that one capability requests; throws if no volume of this driver supports it. */
 export function volumeUse(capability: VolumeCapability, field: string): VolumeUse {
   const mode = capability.accessMode?.mode ?? Mode.UNKNOWN;
   if (!offeredModes.has(mode)) throw new AccessModeNotOffered(field, mode);
@@ -45,22 +45,22 @@ export function volumeUse(capability: VolumeCapability, field: string): VolumeUs
   }
 }
 
-/** Whether whoever gets the volume may only read it. */
+/** Whether the volume is read-only for its user. */
 export function isForReading({ accessMode }: VolumeCapability): boolean {
   return accessMode?.mode === Mode.SINGLE_NODE_READER_ONLY;
 }
 
-/** Whether nobody else may have the volume at the same time, as with ReadWriteOncePod. */
+/** Whether only one pod may use the volume at a time, as with ReadWriteOncePod. */
 export function isExclusive({ accessMode }: VolumeCapability): boolean {
   return accessMode?.mode === Mode.SINGLE_NODE_SINGLE_WRITER;
 }
 
-/** Mount flags come one by one, or several in one, as in `-o noatime,ro`. */
+/** Mount flags are separate, or joined as in `-o noatime,ro`. */
 export function hasFlag(flags: readonly string[], wanted: string): boolean {
   return flags.some((flag) => flag.split(',').includes(wanted));
 }
 
-/** All of a request's capabilities must fit one volume; the first one decides how small it may be. */
+/** All capabilities of a request must fit one volume; the first one determines its minimum size. */
 export function volumeUses(capabilities: readonly VolumeCapability[]): readonly [VolumeUse, ...VolumeUse[]] {
   const field = 'volume_capabilities';
   const [first, ...others] = required(capabilities, field).map((capability, index) =>
@@ -74,18 +74,18 @@ function knownFilesystem(wanted: string, field: string): Filesystem {
   const filesystem = filesystems.find((known) => known === wanted);
   if (!filesystem) {
     throw new InvalidInput(
-      `${field}.mount.fs_type ${JSON.stringify(wanted)} is not offered; choose one of ${filesystems.join(', ')}`,
+      `${field}.mount.fs_type ${JSON.stringify(wanted)} is not supported; use one of ${filesystems.join(', ')}`,
     );
   }
   return filesystem;
 }
 
-/** A local volume is on one node: what needs several cannot be had. */
+/** A local volume is on one node, so access modes for several nodes are not supported. */
 export class AccessModeNotOffered extends MoorageError {
   readonly code = 'InvalidArgument';
 
   constructor(field: string, mode: Mode) {
     const name = Object.entries(Mode).find(([, number]) => number === mode)?.[0] ?? String(mode);
-    super(`${field}.access_mode ${name} cannot be had from a local volume; use ReadWriteOnce or ReadWriteOncePod`);
+    super(`${field}.access_mode ${name} is not supported by a local volume; use ReadWriteOnce or ReadWriteOncePod`);
   }
 }

@@ -2,7 +2,7 @@ import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import type { VolumeContentSource } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { ContentSource, SnapshotStore, StoredSnapshot, StoredVolume, VolumeStore } from './volume-store.ts';
 
-/** What a copy is made of. */
+/** The source of a copy. */
 export interface Original {
   readonly source: ContentSource;
   readonly stored: StoredVolume | StoredSnapshot;
@@ -13,7 +13,7 @@ interface Stores {
   readonly snapshots: Pick<SnapshotStore, 'find'>;
 }
 
-/** Undefined if the volume shall be empty. */
+/** Undefined for an empty volume. */
 export async function originalOf(
   wanted: VolumeContentSource | undefined,
   { volumes, snapshots }: Stores,
@@ -26,7 +26,7 @@ export async function originalOf(
   return { source, stored };
 }
 
-/** A copy shares the disks of its original. */
+/** A copy is on the same disks as its source. */
 export function refuseOtherClass({ source, stored }: Original, deviceClass: string): void {
   if (stored.deviceClass === deviceClass) return;
   throw new InvalidInput(
@@ -56,7 +56,7 @@ function className(deviceClass: string): string {
   return deviceClass === '' ? 'the default device class' : `device class ${deviceClass}`;
 }
 
-/** CSI's code for "not in this topology": the pod is scheduled anew. */
+/** CSI's code for "not in this topology": the pod is scheduled again. */
 export class SourceElsewhere extends MoorageError {
   readonly code = 'ResourceExhausted';
 
@@ -72,6 +72,6 @@ export class SourceNotFound extends MoorageError {
   readonly code = 'NotFound';
 
   constructor({ kind, id }: ContentSource) {
-    super(`volume_content_source names ${kind} ${id}, which is not there; check the dataSource of the claim`);
+    super(`volume_content_source names ${kind} ${id}, which does not exist; check the dataSource of the claim`);
   }
 }

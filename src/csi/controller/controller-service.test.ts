@@ -6,7 +6,7 @@ import { servedController } from '../testing/in-memory-stores.ts';
 const timeoutMs = 10_000;
 const gibi = 1024n ** 3n;
 
-test('capacity is that of the node, or of all of them', async (t) => {
+test('GetCapacity answers for one node, or for all nodes together', async (t) => {
   const { calls } = await servedController(t);
   const room = async (nodeName?: string, deviceClass = '') => {
     const answer = await calls.getCapacity(
@@ -25,7 +25,7 @@ test('capacity is that of the node, or of all of them', async (t) => {
   assert.deepEqual(await room('a', 'unknown'), [0n, 0n]);
 });
 
-test('modifying a volume is declared only where a node can do it', async (t) => {
+test('the MODIFY_VOLUME capability is declared only if a node can limit IO', async (t) => {
   const declared = async (limitingIo: ReadonlySet<string>) => {
     const { calls } = await servedController(t, limitingIo);
     const { capabilities } = await calls.controllerGetCapabilities({}, { timeoutMs });

@@ -19,7 +19,7 @@ const offered = [
   RpcType.GET_CAPACITY,
 ];
 
-/** CSI's controller: each call in the file of its subject. */
+/** CSI's controller service; each call is in the file of its subject. */
 export function controllerService(ports: ControllerPorts): Implementation<typeof Controller> {
   return {
     ...volumeCalls(ports),
@@ -43,7 +43,7 @@ export function capacityCalls({ capacities }: { readonly capacities: NodeCapacit
   } satisfies Implementation<typeof Controller>;
 }
 
-/** No volume can be larger than the roomiest node, however much there is in all. */
+/** A volume is on one node, so the node with the most free space limits its size. */
 function roomOf(free: readonly bigint[]): { availableCapacity: bigint; maximumVolumeSize: bigint } {
   return {
     availableCapacity: free.reduce((sum, bytes) => sum + bytes, 0n),

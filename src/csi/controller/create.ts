@@ -16,7 +16,7 @@ interface Ports {
   readonly scheduling?: Scheduling;
 }
 
-/** What CreateVolume asks for; throws if it cannot be had whatever a node may say. */
+/** The volume that CreateVolume requests; throws if no node could create it. */
 export async function wantedVolume(
   request: CreateVolumeRequest,
   use: VolumeUse,
@@ -60,12 +60,12 @@ function claimOf(request: CreateVolumeRequest): string | undefined {
   return namespace && name ? `${namespace}/${name}` : undefined;
 }
 
-/** A mistyped parameter would silently give another volume than the one that was meant. */
+/** If a mistyped parameter were ignored, the volume would silently differ from what was meant. */
 export function refuseUnknownParameters(given: Readonly<Record<string, string>>, known: readonly string[]): void {
   const unknown = Object.keys(given).find(
     (key) => parameterPrefixes.some((prefix) => key.startsWith(prefix)) && !known.includes(key),
   );
   if (unknown === undefined) return;
-  const remedy = known.length > 0 ? `known are ${known.join(', ')}` : 'remove it';
-  throw new InvalidInput(`parameters hold ${JSON.stringify(unknown)}, which is unknown; ${remedy}`);
+  const remedy = known.length > 0 ? `use one of ${known.join(', ')}` : 'remove it';
+  throw new InvalidInput(`unknown name ${JSON.stringify(unknown)} in parameters; ${remedy}`);
 }

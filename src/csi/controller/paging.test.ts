@@ -11,7 +11,7 @@ test('without a limit there is one page', () => {
   assert.deepEqual(pageOf([], { ...whole, maxEntries: 3 }), { items: [], nextToken: '' });
 });
 
-test('page by page everything is told once, whatever goes in between', () => {
+test('paging lists every entry once, even if others are removed in between', () => {
   const ids = fc.uniqueArray(fc.uuid(), { maxLength: 20 });
   fc.assert(
     fc.property(ids, fc.integer({ min: 1, max: 7 }), fc.infiniteStream(fc.boolean()), (all, maxEntries, goes) => {
@@ -40,10 +40,10 @@ test('page by page everything is told once, whatever goes in between', () => {
   );
 });
 
-test('a token of somebody else and a negative limit are refused', () => {
+test('a foreign token and a negative limit are refused', () => {
   assert.throws(() => pageOf([], { ...whole, startingToken: '7' }), {
     code: 'Aborted',
-    message: /^starting_token "7"/,
+    message: /^invalid starting_token "7"/,
   });
   assert.throws(() => pageOf([], { ...whole, maxEntries: -1 }), { code: 'InvalidArgument', message: /^max_entries/ });
 });

@@ -9,8 +9,8 @@ export interface Page<T> {
 const tokenPrefix = 'after:';
 
 /**
- * One page of a list, in order of the ids. The token names the last id that was told, not a position: whatever comes and
- * goes between two pages, nothing is told twice, nothing that stays is left out, and any replica can go on.
+ * One page of a list, ordered by id. The token names the last listed id, not a position: if entries are added or removed
+ * between two pages, no entry is listed twice, no remaining entry is skipped, and any replica can continue.
  */
 export function pageOf<T extends { readonly id: string }>(
   all: readonly T[],
@@ -29,11 +29,11 @@ function idIn(token: string): string {
   return token.slice(tokenPrefix.length);
 }
 
-/** CSI's code for it: the caller has to begin anew. */
+/** CSI's code for an invalid token: the caller must start again. */
 export class UnknownToken extends MoorageError {
   readonly code = 'Aborted';
 
   constructor(token: string) {
-    super(`starting_token ${JSON.stringify(token)} is none that this driver gave; list again without a token`);
+    super(`invalid starting_token ${JSON.stringify(token)}: list again without a token`);
   }
 }

@@ -4,7 +4,7 @@ import type { Topology, TopologyRequirement } from '../../rpc/gen/csi/v1/csi_pb.
 import type { NodeCapacities } from './volume-store.ts';
 
 export interface Placing {
-  /** The nodes that the caller can use, best first; undefined if it does not care. */
+  /** The nodes that the caller accepts, best first; undefined if it accepts any. */
   readonly candidates: readonly string[] | undefined;
   /** Empty for each node's default. */
   readonly deviceClass: string;
@@ -15,8 +15,8 @@ export interface Placing {
 export type NodeNames = readonly [string, ...string[]];
 
 /**
- * Where a new volume may be, best first. None is left out for lack of room: a repeated call must accept the volume of the
- * first, which has taken that room.
+ * The nodes for a new volume, best first. Full nodes are included: a retried call must find the volume of the first call,
+ * which may have used the last free space.
  */
 export function placesFor(
   { candidates, deviceClass, sizeBytes, isLimited }: Placing,
@@ -31,7 +31,7 @@ export function placesFor(
   return isLimited ? limiting([node, ...others], capacities) : [node, ...others];
 }
 
-/** Those that can hold a volume to IO limits. */
+/** The nodes that can enforce IO limits. */
 export function limiting(nodeNames: NodeNames, capacities: Pick<NodeCapacities, 'limitingIo'>): NodeNames {
   const able = capacities.limitingIo();
   const [node, ...others] = nodeNames.filter((name) => able.has(name));
@@ -54,12 +54,12 @@ export class LimitsNotOffered extends MoorageError {
   constructor(nodeNames: NodeNames) {
     super(
       `node ${nodeNames.join(' or ')} cannot limit the IO of a volume; ` +
-        'use a claim without a VolumeAttributesClass, or give the node cgroup v2 with the io controller',
+        'use a claim without a VolumeAttributesClass, or enable cgroup v2 with the io controller on the node',
     );
   }
 }
 
-/** The nodes where a volume may be, best first; undefined if the caller does not care. */
+/** The nodes that the request accepts, best first; undefined if it accepts any. */
 export function candidateNodes(
   requirement: TopologyRequirement | undefined,
 ): readonly [string, ...string[]] | undefined {
@@ -78,7 +78,7 @@ export function nodeOf(topology: Topology): string | undefined {
   return topology.segments[topologyKey];
 }
 
-/** Where a volume of this node can be used: there, and nowhere else. */
+/** A volume can be used only on its own node. */
 export function topologyOf(nodeName: string): { segments: Record<string, string> } {
   return { segments: { [topologyKey]: nodeName } };
 }

@@ -4,7 +4,7 @@ import { servedController } from '../testing/in-memory-stores.ts';
 
 const timeoutMs = 10_000;
 
-test('a snapshot tells its source, its size and when it was made', async (t) => {
+test('a snapshot reports its source, its size and its creation time', async (t) => {
   const { calls } = await servedController(t);
   const parameters = { 'csi.storage.k8s.io/volumesnapshot/name': 'nightly' };
   const { snapshot } = await calls.createSnapshot({ name: 's', sourceVolumeId: 'uid-1', parameters }, { timeoutMs });
@@ -17,9 +17,9 @@ for (const [how, request, message] of [
   ['without a name', { sourceVolumeId: 'v' }, /^name is missing/],
   ['without a source', { name: 's' }, /^source_volume_id is missing/],
   [
-    'with a parameter that it does not have',
+    'with an unknown parameter',
     { name: 's', sourceVolumeId: 'v', parameters: { 'topolvm.io/device-class': 'fast' } },
-    /^parameters hold "topolvm.io\/device-class", which is unknown; remove it/,
+    /^unknown name "topolvm.io\/device-class" in parameters; remove it/,
   ],
 ] as const) {
   test(`a snapshot ${how} is refused`, async (t) => {
@@ -29,7 +29,7 @@ for (const [how, request, message] of [
   });
 }
 
-test('snapshots are listed all, by source, by id and page by page', async (t) => {
+test('snapshots can be listed all at once, by source, by id and page by page', async (t) => {
   const { calls } = await servedController(t);
   for (const [name, sourceVolumeId] of [
     ['s', 'uid-1'],
@@ -53,7 +53,7 @@ test('snapshots are listed all, by source, by id and page by page', async (t) =>
   await assert.rejects(list({ startingToken: 'other' }), { code: 'Aborted' });
 });
 
-test('one snapshot is told by its id', async (t) => {
+test('GetSnapshot finds a snapshot by its id', async (t) => {
   const { calls } = await servedController(t);
   await calls.createSnapshot({ name: 's', sourceVolumeId: 'uid-1' }, { timeoutMs });
   const { snapshot } = await calls.getSnapshot({ snapshotId: 'snap-1' }, { timeoutMs });
@@ -62,7 +62,7 @@ test('one snapshot is told by its id', async (t) => {
   await assert.rejects(calls.getSnapshot({}, { timeoutMs }), { code: 'InvalidArgument' });
 });
 
-test('deleting needs a snapshot, and takes no volume', async (t) => {
+test('DeleteSnapshot requires an id and never deletes a volume', async (t) => {
   const { volumes, snapshots, calls } = await servedController(t);
   await volumes.create({ name: 'v', nodeNames: ['a'], deviceClass: '', lvcreateOptionClass: '', sizeBytes: 1n });
   await calls.createSnapshot({ name: 's', sourceVolumeId: 'uid-1' }, { timeoutMs });

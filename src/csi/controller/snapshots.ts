@@ -6,7 +6,7 @@ import { refuseUnknownParameters } from './create.ts';
 import { pageOf } from './paging.ts';
 import { NoSuchSnapshot, type SnapshotStore, type StoredSnapshot } from './volume-store.ts';
 
-/** The calls about snapshots. A volume's id is not a snapshot's: no call here can touch a volume. */
+/** The calls about snapshots. They accept only ids of snapshots, so none of them can change a volume. */
 export function snapshotCalls({ snapshots }: { readonly snapshots: SnapshotStore }) {
   return {
     async createSnapshot(request, { signal, log }) {
@@ -14,7 +14,7 @@ export function snapshotCalls({ snapshots }: { readonly snapshots: SnapshotStore
       const sourceId = required(request.sourceVolumeId, 'source_volume_id');
       refuseUnknownParameters(request.parameters, []);
       const snapshot = await snapshots.create({ name, sourceId }, signal);
-      log.info({ snapshot: snapshot.id, name, volume: sourceId, node: snapshot.nodeName }, 'snapshot made');
+      log.info({ snapshot: snapshot.id, name, volume: sourceId, node: snapshot.nodeName }, 'snapshot created');
       return { snapshot: snapshotMessage(snapshot) };
     },
 

@@ -7,10 +7,10 @@ import type { VolumeUse } from '../volume-use.ts';
 const mebi = 1024n ** 2n;
 const defaultBytes = 1024n ** 3n;
 
-/** Sizes are whole pages, so that every pool can cut them. */
+/** Sizes are whole pages, so that every pool can allocate them. */
 const alignmentBytes = 4096n;
 
-/** Below these a filesystem cannot be made, or has no room left for data. */
+/** Below these sizes a filesystem cannot be created, or has no space left for data. */
 const smallestFilesystemBytes: Readonly<Record<Filesystem, bigint>> = {
   ext4: 32n * mebi,
   xfs: 300n * mebi,
@@ -19,8 +19,8 @@ const smallestFilesystemBytes: Readonly<Record<Filesystem, bigint>> = {
 const smallestBlockBytes = 8n * mebi;
 
 /**
- * How large to make a volume; what its pool cuts may be a little larger. In a range, zero means unset; a copy has then the
- * size of its original.
+ * The size of a new volume; the pool may allocate a little more. In a range, zero means unset: a copy then has the size of
+ * its source.
  */
 export function volumeSize(range: CapacityRange | undefined, use: VolumeUse, unsetBytes = defaultBytes): bigint {
   const { requiredBytes, limitBytes } = checked(range);
@@ -31,11 +31,11 @@ export function volumeSize(range: CapacityRange | undefined, use: VolumeUse, uns
   return within(limitBytes, roundUp(max(requiredBytes || unsetBytes, smallest(use))));
 }
 
-/** How large to make a volume that exists. */
+/** The size that an existing volume grows to. */
 export function grownSize(range: CapacityRange): bigint {
   const { requiredBytes, limitBytes } = checked(range);
   if (requiredBytes === 0n) {
-    throw new InvalidInput('capacity_range.required_bytes is missing from the request; ask for a size above zero');
+    throw new InvalidInput('capacity_range.required_bytes is missing from the request; request a size above zero');
   }
   return within(limitBytes, roundUp(requiredBytes));
 }
@@ -43,7 +43,7 @@ export function grownSize(range: CapacityRange): bigint {
 function checked(range: CapacityRange | undefined): { readonly requiredBytes: bigint; readonly limitBytes: bigint } {
   const { requiredBytes, limitBytes } = range ?? { requiredBytes: 0n, limitBytes: 0n };
   if (requiredBytes < 0n) {
-    throw new InvalidInput('capacity_range.required_bytes is negative; ask for a size above zero');
+    throw new InvalidInput('capacity_range.required_bytes is negative; request a size above zero');
   }
   if (limitBytes < 0n) throw new InvalidInput('capacity_range.limit_bytes is negative; leave it out or raise it');
   return { requiredBytes, limitBytes };
@@ -60,7 +60,7 @@ function smallest(use: VolumeUse): bigint {
 function refuse(limitBytes: bigint, neededBytes: bigint): never {
   throw new InvalidInput(
     `capacity_range.limit_bytes allows ${formatBytes(limitBytes)}, the volume needs ${formatBytes(neededBytes)}; ` +
-      'raise the limit or ask for less',
+      'raise the limit or request less',
   );
 }
 

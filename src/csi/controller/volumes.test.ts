@@ -34,7 +34,7 @@ const anywhere: Wish = { name: 'pvc-1', volumeCapabilities: [mounted] };
 const copyOf = (volumeId: string) => ({ type: { case: 'volume', value: { volumeId } } }) as const;
 const restored = (snapshotId: string) => ({ type: { case: 'snapshot', value: { snapshotId } } }) as const;
 
-test('a volume is made on the node where the pod was scheduled', async (t) => {
+test('a volume is created on the node where its pod was scheduled', async (t) => {
   const { volumes, calls } = await servedController(t);
   const { volume } = await calls.createVolume(
     request({
@@ -65,7 +65,7 @@ test('a volume is made on the node where the pod was scheduled', async (t) => {
   assert.deepEqual(volume.volumeContext, { 'moorage.dev/root-mode': '0750' }, 'what the node needs to know');
 });
 
-test('without a topology the roomiest node is asked first', async (t) => {
+test('without a topology, the node with the most free space comes first', async (t) => {
   const { volumes, calls } = await servedController(t);
   await calls.createVolume(anywhere, { timeoutMs });
   assert.deepEqual(volumes.wanted[0]?.nodeNames, ['b', 'a']);
@@ -77,14 +77,14 @@ test('without a topology the roomiest node is asked first', async (t) => {
   });
 });
 
-test('of several nodes the first one with room is asked, and the only one in any case', async (t) => {
+test('of several nodes the first one with enough free space comes first, and a single node is always used', async (t) => {
   const { volumes, calls } = await servedController(t);
   const capacityRange = { requiredBytes: 20n * gibi };
   await calls.createVolume(request({ capacityRange }), { timeoutMs });
   assert.deepEqual(volumes.wanted[0]?.nodeNames, ['b', 'a'], 'a is preferred and too small');
   const accessibilityRequirements = { requisite: [node('a')] };
   await calls.createVolume(request({ capacityRange, accessibilityRequirements }), { timeoutMs });
-  assert.deepEqual(volumes.wanted[1]?.nodeNames, ['a'], 'it will say itself that it is full');
+  assert.deepEqual(volumes.wanted[1]?.nodeNames, ['a'], 'the node itself reports that it is full');
 });
 
 const refused: readonly [string, Wish, RegExp][] = [
@@ -93,32 +93,32 @@ const refused: readonly [string, Wish, RegExp][] = [
   [
     'for many nodes',
     { volumeCapabilities: [manyNodes] },
-    /^volume_capabilities\[0\]\.access_mode MULTI_NODE_MULTI_WRITER cannot be had/,
+    /^volume_capabilities\[0\]\.access_mode MULTI_NODE_MULTI_WRITER is not supported/,
   ],
   [
-    'neither mounted nor raw',
+    'that is neither mounted nor raw',
     { volumeCapabilities: [mounted, { accessMode: { mode: Mode.SINGLE_NODE_WRITER } }] },
     /^volume_capabilities\[1\]\.access_type is missing/,
   ],
   [
     'with an unknown filesystem',
     { volumeCapabilities: [{ ...mounted, accessType: { case: 'mount', value: { fsType: 'ntfs' } } }] },
-    /fs_type "ntfs" is not offered; choose one of ext4/,
+    /fs_type "ntfs" is not supported; use one of ext4/,
   ],
   ['with an impossible range', { capacityRange: { requiredBytes: 2n, limitBytes: 1n } }, /limit_bytes/],
   [
     'with a mistyped parameter',
     { parameters: { 'topolvm.io/device-clas': 'x' } },
-    /"topolvm.io\/device-clas", which is unknown/,
+    /^unknown name "topolvm.io\/device-clas" in parameters/,
   ],
-  ['with an odd root mode', { parameters: { 'moorage.dev/root-mode': 'rwx' } }, /^moorage.dev\/root-mode is "rwx"/],
-  ['with an odd limit', { mutableParameters: { speed: '1' } }, /^mutable_parameters hold "speed"/],
+  ['with an invalid root mode', { parameters: { 'moorage.dev/root-mode': 'rwx' } }, /^moorage.dev\/root-mode is "rwx"/],
+  ['with an unknown limit', { mutableParameters: { speed: '1' } }, /^unknown name "speed" in mutable_parameters/],
   [
     'with a foreign topology',
     { accessibilityRequirements: { requisite: [{ segments: { zone: '1' } }] } },
     /accessibility_requirements name no node/,
   ],
-  ['of no kind of source', { volumeContentSource: {} }, /^volume_content_source.type is missing/],
+  ['with a source of no kind', { volumeContentSource: {} }, /^volume_content_source.type is missing/],
 ];
 
 for (const [how, changes, message] of refused) {
@@ -129,13 +129,13 @@ for (const [how, changes, message] of refused) {
   });
 }
 
-test('parameters of others are left alone', async (t) => {
+test('parameters with foreign prefixes are ignored', async (t) => {
   const { volumes, calls } = await servedController(t);
   await calls.createVolume(request({ parameters: { 'example.com/colour': 'red' } }), { timeoutMs });
   assert.equal(volumes.wanted.length, 1);
 });
 
-test('a copy is made on the node of its source, and as large unless more is asked for', async (t) => {
+test('a copy is created on the node of its source, with the same size unless more is requested', async (t) => {
   const { volumes, calls } = await servedController(t);
   const onB = { accessibilityRequirements: { requisite: [node('b')] } };
   await calls.createVolume(request({ ...onB, capacityRange: { requiredBytes: 2n * gibi } }), { timeoutMs });
@@ -162,14 +162,14 @@ test('a snapshot is restored on its node', async (t) => {
   assert.deepEqual(volumes.wanted[0].nodeNames, ['a']);
 });
 
-test('a copy that cannot be had is refused with the reason', async (t) => {
+test('an impossible copy is refused with the reason', async (t) => {
   const { volumes, calls } = await servedController(t);
   await calls.createVolume(request({}), { timeoutMs });
   const volumeContentSource = copyOf('uid-1');
   const impossible: readonly [Wish, string, RegExp][] = [
-    [{ volumeContentSource: copyOf('uid-9') }, 'NotFound', /names volume uid-9, which is not there; check/],
-    [{ volumeContentSource: copyOf('') }, 'NotFound', /which is not there/],
-    [{ volumeContentSource: restored('uid-1') }, 'NotFound', /names snapshot uid-1, which is not there/],
+    [{ volumeContentSource: copyOf('uid-9') }, 'NotFound', /names volume uid-9, which does not exist; check/],
+    [{ volumeContentSource: copyOf('') }, 'NotFound', /which does not exist/],
+    [{ volumeContentSource: restored('uid-1') }, 'NotFound', /names snapshot uid-1, which does not exist/],
     [
       { volumeContentSource, parameters: { 'topolvm.io/device-class': 'fast' } },
       'InvalidArgument',
@@ -187,7 +187,7 @@ test('a copy that cannot be had is refused with the reason', async (t) => {
   assert.equal(volumes.wanted.length, 1);
 });
 
-test('a claim whose copy was asked for on another node is sent to that of its source', async (t) => {
+test('a claim whose copy was requested on another node is sent to the node of the source', async (t) => {
   const { sent, calls } = await servedController(t);
   const forClaim = {
     parameters: { 'csi.storage.k8s.io/pvc/namespace': 'shop', 'csi.storage.k8s.io/pvc/name': 'db' },
@@ -203,10 +203,10 @@ test('a claim whose copy was asked for on another node is sent to that of its so
     calls.createVolume(request({ ...copy, ...onlyOnB, parameters: {} }), { timeoutMs }),
     /on node a/,
   );
-  assert.deepEqual(sent, ['shop/db to a'], 'nobody else is');
+  assert.deepEqual(sent, ['shop/db to a'], 'no other claim is sent');
 });
 
-test('limits come with the volume or later, and only where a node can hold it to them', async (t) => {
+test('IO limits are set at creation or later, and only on nodes that can enforce them', async (t) => {
   const { volumes, calls } = await servedController(t);
   const mutableParameters = { 'moorage.dev/read-bytes-per-second': '1Mi' };
   await calls.createVolume({ ...anywhere, mutableParameters }, { timeoutMs });
@@ -225,10 +225,10 @@ test('limits come with the volume or later, and only where a node can hold it to
   await calls.createVolume(request(onB), { timeoutMs });
   await assert.rejects(calls.controllerModifyVolume({ volumeId: 'uid-2', mutableParameters }, { timeoutMs }), cannot);
   await calls.controllerModifyVolume({ volumeId: 'uid-2' }, { timeoutMs });
-  assert.deepEqual(volumes.limits.get('uid-2'), {}, 'no limits can be had anywhere');
+  assert.deepEqual(volumes.limits.get('uid-2'), {}, 'no limits are set where no node can enforce them');
 });
 
-test('a modification names a volume and known limits', async (t) => {
+test('ControllerModifyVolume requires an existing volume and known limits', async (t) => {
   const { calls } = await servedController(t);
   await calls.createVolume(request({}), { timeoutMs });
   const mutableParameters = { speed: '1' };
@@ -241,7 +241,7 @@ test('a modification names a volume and known limits', async (t) => {
   }
 });
 
-test('deleting needs a volume, and takes no snapshot', async (t) => {
+test('DeleteVolume requires an id and never deletes a snapshot', async (t) => {
   const { volumes, snapshots, calls } = await servedController(t);
   await calls.createVolume(request({}), { timeoutMs });
   await calls.createSnapshot({ name: 's', sourceVolumeId: 'uid-1' }, { timeoutMs });
@@ -254,7 +254,7 @@ test('deleting needs a volume, and takes no snapshot', async (t) => {
   });
 });
 
-test('growth answers the size, and whether the node has a filesystem to grow', async (t) => {
+test('ControllerExpandVolume answers the size, and whether the node must grow a filesystem', async (t) => {
   const { calls } = await servedController(t);
   await calls.createVolume(request({}), { timeoutMs });
   const grow = (changes: object) =>
@@ -278,7 +278,7 @@ test('growth answers the size, and whether the node has a filesystem to grow', a
   }
 });
 
-test('volumes are listed page by page, and told one by one', async (t) => {
+test('volumes can be listed page by page and read one by one', async (t) => {
   const { calls } = await servedController(t);
   for (const name of ['x', 'y', 'z']) await calls.createVolume(request({ name }), { timeoutMs });
   const first = await calls.listVolumes({ maxEntries: 2 }, { timeoutMs });
@@ -293,7 +293,7 @@ test('volumes are listed page by page, and told one by one', async (t) => {
   await assert.rejects(calls.controllerGetVolume({ volumeId: 'uid-9' }, { timeoutMs }), { code: 'NotFound' });
 });
 
-test('capabilities are confirmed only for a volume that can be used so', async (t) => {
+test('ValidateVolumeCapabilities confirms only what the volume supports', async (t) => {
   const { calls } = await servedController(t);
   await calls.createVolume(request({ parameters: { 'topolvm.io/device-class': 'fast' } }), { timeoutMs });
   const validate = (changes: object) =>
@@ -306,10 +306,10 @@ test('capabilities are confirmed only for a volume that can be used so', async (
 
   for (const [changes, reason] of [
     [{ volumeCapabilities: [mounted, manyNodes] }, /^volume_capabilities\[1\]\.access_mode MULTI_NODE_MULTI_WRITER/],
-    [{ parameters: { 'topolvm.io/device-class': 'slow' } }, /was made with topolvm.io\/device-class fast, not slow/],
-    [{ parameters: { 'moorage.dev/colour': 'red' } }, /"moorage.dev\/colour", which is unknown/],
+    [{ parameters: { 'topolvm.io/device-class': 'slow' } }, /was created with topolvm.io\/device-class fast, not slow/],
+    [{ parameters: { 'moorage.dev/colour': 'red' } }, /^unknown name "moorage.dev\/colour" in parameters/],
     [{ volumeContext: { 'moorage.dev/root-mode': '9' } }, /^moorage.dev\/root-mode is "9"/],
-    [{ mutableParameters: { speed: '1' } }, /^mutable_parameters hold "speed"/],
+    [{ mutableParameters: { speed: '1' } }, /^unknown name "speed" in mutable_parameters/],
   ] as const) {
     const answer = await validate(changes);
     assert.equal(answer.confirmed, undefined);

@@ -24,11 +24,11 @@ export interface ControllerPorts {
   readonly volumes: VolumeStore;
   readonly snapshots: SnapshotStore;
   readonly capacities: NodeCapacities;
-  /** Where there are claims. */
+  /** Absent without Kubernetes, where there are no claims. */
   readonly scheduling?: Scheduling;
 }
 
-/** The calls about volumes. A snapshot's id is not a volume's: no call here can touch a snapshot. */
+/** The calls about volumes. They accept only ids of volumes, so none of them can change a snapshot. */
 export function volumeCalls(ports: ControllerPorts) {
   const { volumes, capacities } = ports;
   const mustFind = async (id: string, signal: AbortSignal): Promise<StoredVolume> => {
@@ -44,7 +44,7 @@ export function volumeCalls(ports: ControllerPorts) {
       const volumeContext = contextFor(request.parameters, use);
       const volume = await volumes.create(wanted, signal);
       const { id, name, nodeName, sizeBytes } = volume;
-      log.info({ volume: id, name, node: nodeName, sizeBytes: String(sizeBytes) }, 'volume made');
+      log.info({ volume: id, name, node: nodeName, sizeBytes: String(sizeBytes) }, 'volume created');
       return { volume: { ...volumeMessage(volume), volumeContext } };
     },
 
@@ -62,7 +62,7 @@ export function volumeCalls(ports: ControllerPorts) {
       const use = volumeCapability && volumeUse(volumeCapability, 'volume_capability');
       const { sizeBytes } = await volumes.grow(id, wantedBytes, signal);
       log.info({ volume: id, sizeBytes: String(sizeBytes) }, 'volume grown');
-      // Without a word on its use, the node finds out whether there is a filesystem to grow.
+      // Without a capability in the request, the node determines whether there is a filesystem to grow.
       return { capacityBytes: sizeBytes, nodeExpansionRequired: use?.kind !== 'block' };
     },
 
@@ -106,7 +106,7 @@ function volumeMessage({ id, nodeName, sizeBytes, source }: StoredVolume) {
   };
 }
 
-/** Why a volume cannot be used as the request says; undefined if it can. */
+/** Why a volume cannot be used as requested; undefined if it can. */
 export function unsuitability(
   volume: StoredVolume,
   request: ValidateVolumeCapabilitiesRequest,
@@ -128,7 +128,7 @@ export function unsuitability(
   }
 }
 
-/** What a volume was made with cannot be had from it in another way. */
+/** The parameters that a volume was created with are fixed. */
 function refuseOtherParameters(volume: StoredVolume, given: Readonly<Record<string, string>>): void {
   refuseUnknownParameters(given, Object.values(parameters));
   for (const [name, made] of [
@@ -137,6 +137,8 @@ function refuseOtherParameters(volume: StoredVolume, given: Readonly<Record<stri
   ] as const) {
     const wanted = given[name];
     if (wanted === undefined || wanted === made) continue;
-    throw new InvalidInput(`volume ${volume.id} was made with ${name} ${made || 'left out'}, not ${wanted}; use that`);
+    throw new InvalidInput(
+      `volume ${volume.id} was created with ${name} ${made || 'unset'}, not ${wanted}; use the same`,
+    );
   }
 }

@@ -78,7 +78,7 @@ const publication: Publication = {
   ephemeral: undefined,
 };
 
-test('a volume is staged with ext4 unless another filesystem is named, and made as its class says', async (t) => {
+test('a volume is staged with ext4 unless another filesystem is named, and formatted as its class says', async (t) => {
   const { volumes, calls } = await node(t);
   const volumeContext = {
     'moorage.dev/mkfs-options': '-i 8192',
@@ -102,7 +102,7 @@ test('a volume is published from where it was staged, or directly if it was not'
   assert.deepEqual(volumes.published, [publication, { ...publication, stagingPath: undefined }]);
 });
 
-test('a volume is published as its access mode says', async (t) => {
+test('a volume is published according to its access mode', async (t) => {
   const { volumes, calls } = await node(t);
   const modes = [
     [Mode.SINGLE_NODE_MULTI_WRITER, { readOnly: false, exclusive: false }],
@@ -117,12 +117,12 @@ test('a volume is published as its access mode says', async (t) => {
   for (const mode of [Mode.MULTI_NODE_MULTI_WRITER, Mode.MULTI_NODE_READER_ONLY, Mode.UNKNOWN]) {
     await assert.rejects(calls.nodePublishVolume({ ...request, volumeCapability: mounted(mode) }, { timeoutMs }), {
       code: 'InvalidArgument',
-      message: /^volume_capability.access_mode \w+ cannot be had/,
+      message: /^volume_capability.access_mode \w+ is not supported/,
     });
   }
 });
 
-test('what the kubelet tells of the pod goes along', async (t) => {
+test('the pod information of the kubelet is passed on', async (t) => {
   const { volumes, calls } = await node(t);
   const volumeContext = {
     'csi.storage.k8s.io/ephemeral': 'true',
@@ -135,7 +135,7 @@ test('what the kubelet tells of the pod goes along', async (t) => {
   assert.deepEqual(ephemeral, { sizeBytes: 3n * gibi, deviceClass: 'fast', podUid: 'p', forClassesOnly: [] });
 });
 
-test('a pod does not choose how the filesystem of its inline volume is made, nor whom it belongs to', async (t) => {
+test('a pod chooses neither the mkfs options nor the owner of its inline volume', async (t) => {
   const { volumes, calls } = await node(t);
   const settings = {
     'moorage.dev/mkfs-options': '-N 4000000000',
@@ -156,7 +156,7 @@ test('a pod does not choose how the filesystem of its inline volume is made, nor
   });
 });
 
-test('a request without its fields is refused by name', async (t) => {
+test('a request without a mandatory field is refused with the name of the field', async (t) => {
   const { volumes, calls } = await node(t);
   const { volumeCapability: _, ...withoutCapability } = request;
   const missing = (field: string) => ({
@@ -183,7 +183,7 @@ test('a request without its fields is refused by name', async (t) => {
   assert.deepEqual([volumes.published, volumes.staged, volumes.expanded], [[], [], []]);
 });
 
-test('a path that is not absolute is refused by name', async (t) => {
+test('a path that is not absolute is refused with the name of its field', async (t) => {
   const { volumes, calls } = await node(t);
   const staging = { volumeId: 'v', stagingTargetPath: 'staged', volumeCapability };
   for (const [call, path] of [
@@ -211,7 +211,7 @@ test('a volume is unpublished from its target', async (t) => {
   assert.deepEqual(volumes.unpublished, [['v', '/pods/1/mount']]);
 });
 
-test('stats tell bytes, inodes and the condition; of a raw device only its size', async (t) => {
+test('stats report bytes, inodes and the condition; for a raw device only its size', async (t) => {
   const { volumes, calls } = await node(t);
   const stats = async () => {
     const { usage, volumeCondition } = await calls.nodeGetVolumeStats(
@@ -237,7 +237,7 @@ test('stats tell bytes, inodes and the condition; of a raw device only its size'
   assert.deepEqual(await stats(), [[[Unit.BYTES, 10n, 0n, 0n]], true, 'broken']);
 });
 
-test('expanding answers what the volume has', async (t) => {
+test('NodeExpandVolume answers the size of the volume', async (t) => {
   const { volumes, calls } = await node(t);
   const expansion = { volumeId: 'v', volumePath: '/p' };
   const { capacityBytes } = await calls.nodeExpandVolume(expansion, { timeoutMs });
@@ -253,7 +253,7 @@ test('expanding answers what the volume has', async (t) => {
   ]);
 });
 
-test('the node says what it can do, its name and its topology', async (t) => {
+test('the node reports its capabilities, its name and its topology', async (t) => {
   const { calls } = await node(t);
   const { capabilities } = await calls.nodeGetCapabilities({}, { timeoutMs });
   assert.deepEqual(

@@ -57,7 +57,7 @@ export function nodeService({
       const readOnly = request.readonly || isForReading(capability);
       if (readOnly && use.kind === 'filesystem' && hasFlag(use.mountFlags, 'rw')) {
         throw new InvalidInput(
-          'volume_capability.mount.mount_flags hold rw but the volume shall be read-only; leave one of them out',
+          'volume_capability.mount.mount_flags contain rw, but the request is read-only; remove one of them',
         );
       }
       await volumes.publish(

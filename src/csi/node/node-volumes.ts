@@ -2,27 +2,27 @@ import type { VolumeHealth } from '../../engine/volume-health.ts';
 import type { EphemeralVolume, FilesystemSettings } from '../volume-context.ts';
 import type { BlockUse, FilesystemUse } from '../volume-use.ts';
 
-/** What a volume shall be to those who use it; a filesystem is made as its settings say, if there is none yet. */
+/** How a volume is used; a missing filesystem is created with these settings. */
 export type PreparedUse = BlockUse | (FilesystemUse & { readonly settings: FilesystemSettings });
 
-/** A volume made ready on its node, once for all its pods. */
+/** A volume prepared on its node, once for all its pods. */
 export interface Staging {
   readonly volumeId: string;
   readonly stagingPath: string;
   readonly use: PreparedUse;
 }
 
-/** How a pod is to see a volume. */
+/** How a pod sees a volume. */
 export interface Publication {
   readonly volumeId: string;
   readonly targetPath: string;
-  /** Where it was staged; undefined if it was not, and is to be mounted for this pod directly. */
+  /** Where it was staged; undefined if it was not, and must be mounted for this pod directly. */
   readonly stagingPath: string | undefined;
   readonly readOnly: boolean;
-  /** Nobody else on this node may have the volume at the same time. */
+  /** No other pod on this node may use the volume at the same time. */
   readonly exclusive: boolean;
   readonly use: PreparedUse;
-  /** Set for an inline ephemeral volume: it is made now, and goes when it is unpublished. */
+  /** Set for an inline ephemeral volume: created now, and removed when it is unpublished. */
   readonly ephemeral: EphemeralVolume | undefined;
 }
 
@@ -31,14 +31,14 @@ export interface Expansion {
   /** Where the volume was published or staged. */
   readonly volumePath: string;
   readonly stagingPath: string | undefined;
-  /** Whether it is used as a raw device, where the caller says so. */
+  /** Whether it is used as a raw device, if the caller says so. */
   readonly isBlock: boolean | undefined;
 }
 
 export interface Usage {
   readonly unit: 'bytes' | 'inodes';
   readonly total: bigint;
-  /** What is used, and what may still be; undefined for a raw device, of which nobody knows. */
+  /** Undefined for a raw device, whose usage is unknown. */
   readonly filling?: { readonly used: bigint; readonly available: bigint };
 }
 
@@ -48,8 +48,8 @@ export interface VolumeStats {
 }
 
 /**
- * The volumes of this node, for its pods. Every method can be repeated, in any order and after a crash between any two
- * steps; a slow volume delays no other.
+ * The volumes of this node, for its pods. Every method can be retried, in any order and after a crash between any two
+ * steps. A slow volume delays no other.
  */
 export interface NodeVolumes {
   /** Afterwards the volume can be published from the staging path; a filesystem is as large as its device. */
@@ -57,10 +57,10 @@ export interface NodeVolumes {
   /** Afterwards nothing is mounted at the staging path. */
   unstage(volumeId: string, stagingPath: string, signal: AbortSignal): Promise<void>;
   publish(publication: Publication, signal: AbortSignal): Promise<void>;
-  /** Afterwards nothing is at the target path; an inline ephemeral volume is gone, any other is not touched. */
+  /** Afterwards nothing is at the target path. An inline ephemeral volume is removed, any other is kept. */
   unpublish(volumeId: string, targetPath: string, signal: AbortSignal): Promise<void>;
-  /** From memory and statfs: it runs no command, and waits for nothing that happens to the volume. */
+  /** From memory and statfs: runs no command, and does not wait for operations on the volume. */
   stats(volumeId: string, volumePath: string, signal: AbortSignal): Promise<VolumeStats>;
-  /** The filesystem, if there is one, becomes as large as its device has become. Returns the size of the device. */
+  /** Grows the filesystem, if there is one, to the size of its device. Returns the size of the device. */
   expand(expansion: Expansion, signal: AbortSignal): Promise<bigint>;
 }

@@ -17,7 +17,7 @@ import type { IoLimits } from '../io-limits.ts';
 
 const gibi = 1024n ** 3n;
 
-/** For tests: the cluster's volumes, which nodes make at once, a byte larger than was asked for. */
+/** For tests: the cluster's volumes. Nodes create them at once, one byte larger than requested. */
 export class InMemoryVolumes implements VolumeStore {
   readonly wanted: WantedVolume[] = [];
   readonly stored = new Map<string, StoredVolume>();
@@ -94,7 +94,7 @@ export class InMemorySnapshots implements SnapshotStore {
 interface ServedController {
   readonly volumes: InMemoryVolumes;
   readonly snapshots: InMemorySnapshots;
-  /** Where claims were sent to, such as `shop/db to a`. */
+  /** The nodes that claims were sent to, such as `shop/db to a`. */
   readonly sent: readonly string[];
   readonly calls: Methods<typeof Controller>;
 }
