@@ -7,7 +7,7 @@ import { changes } from './vg-service.ts';
 
 const volume = (id: string) => ({ id, sizeBytes: 1n, tags: [] });
 
-test('what changes while the consumer is busy is told once, and not lost', async () => {
+test('changes while the consumer is busy are reported once, and none is lost', async () => {
   const pool = new InMemoryPool('ssd', 100n);
   const news = changes(new Pools([pool]), new AbortController().signal);
   await news.next();
@@ -19,7 +19,7 @@ test('what changes while the consumer is busy is told once, and not lost', async
   await news.return(undefined);
 });
 
-test('classes that come and go are news too', async () => {
+test('added and removed classes are changes too', async () => {
   const pools = new Pools();
   const news = changes(pools, new AbortController().signal);
   await news.next();
@@ -29,7 +29,7 @@ test('classes that come and go are news too', async () => {
   await news.return(undefined);
 });
 
-test('who leaves is forgotten, by its own will or by its signal', async () => {
+test('a consumer that stops, by itself or by its signal, is unsubscribed', async () => {
   let listeners = 0;
   const all = new Listeners();
   const pools = {

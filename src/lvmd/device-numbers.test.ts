@@ -12,7 +12,7 @@ interface Watch {
   readonly lose: (error: Error) => void;
 }
 
-/** A directory /dev/vg with devices in it. */
+/** A fake directory /dev/vg with devices in it. */
 function start() {
   const minors = new Map<string, bigint>();
   const looks: string[] = [];
@@ -37,12 +37,12 @@ function start() {
     directory,
     watches,
     minorsOf: async (...names: readonly string[]) => (await numbers.of(names.map(pathOf))).map(({ minor }) => minor),
-    /** Without a word. */
+    /** Without a notification. */
     put: (name: string, minor: bigint) => void minors.set(pathOf(name), minor),
     tell: (name: string | null) => {
       for (const { change } of watches) change(name);
     },
-    /** What was looked at since it was last asked. */
+    /** The paths looked up since the last call. */
     looked: () => looks.splice(0),
   };
 }
@@ -52,13 +52,13 @@ test('device numbers are split as the C library packs them', () => {
   assert.deepEqual(splitDeviceNumber(0x100fd00n), { major: 253, minor: 4096 });
 });
 
-test('a volume without a device, or a path that is none, has no numbers', async () => {
+test('a volume without a device and a path that is not a block device have no numbers', async () => {
   const zeros = { major: 0, minor: 0 };
   const numbers = new DeviceNumbers(silentLog);
   assert.deepEqual(await numbers.of(['/dev/no-such-group/data', '/dev/null']), [zeros, zeros]);
 });
 
-test('only devices that changed are looked at again', async () => {
+test('only changed devices are looked up again', async () => {
   const { put, tell, minorsOf, looked } = start();
   put('a', 1n);
   put('b', 2n);
@@ -78,7 +78,7 @@ test('only devices that changed are looked at again', async () => {
   assert.deepEqual(await minorsOf('a', 'b', 'c'), [8, 9, 3]);
 });
 
-test('a directory that was made anew, as that of a group that was empty for a while, is read and watched anew', async () => {
+test('a re-created directory, such as that of a temporarily empty group, is read and watched again', async () => {
   const { put, minorsOf, directory, watches } = start();
   put('data', 3n);
   assert.deepEqual(await minorsOf('data'), [3]);
@@ -90,7 +90,7 @@ test('a directory that was made anew, as that of a group that was empty for a wh
   assert.ok(before && !watches.has(before));
 });
 
-test('what cannot be watched is not remembered', async () => {
+test('a directory that cannot be watched is not cached', async () => {
   const { put, minorsOf, directory, watches } = start();
   const minorChanges = async () => {
     const seen: number[] = [];
@@ -110,7 +110,7 @@ test('what cannot be watched is not remembered', async () => {
   assert.equal(watches.size, 0);
 });
 
-test('whoever asks after a device was made anew never gets its number of before', async (t) => {
+test('a lookup after a device was re-created never returns the old number', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'moorage-devices-'));
   t.after(() => rmSync(directory, { recursive: true }));
   const device = join(directory, 'data');

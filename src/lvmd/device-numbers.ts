@@ -5,24 +5,24 @@ import { type DeviceNumber, splitDeviceNumber } from '../base/device-number.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 
-/** The names of devices, as the system has them. */
+/** The device names of the system. */
 export interface DeviceTree {
   stat(path: string): Pick<BigIntStats, 'ino' | 'rdev' | 'isBlockDevice'> | undefined;
-  /** Tells of each name in the directory that comes, goes or is made anew; null can be any. Returns how to stop that. */
+  /** Reports each name in the directory that is created, removed or re-created; null can be any name. Returns how to stop. */
   watch(directory: string, onChange: (name: string | null) => void, onLost: (error: Error) => void): () => void;
 }
 
 const systemTree: DeviceTree = {
-  stat: (path) => statSync(path, { throwIfNoEntry: false, bigint: true }), // at once, as names in /dev are in memory
+  stat: (path) => statSync(path, { throwIfNoEntry: false, bigint: true }), // synchronous, because /dev is in memory
   watch: (directory, onChange, onLost) => {
     const watcher = watch(directory, { persistent: false }, (_, name) => onChange(name)).on('error', onLost);
     return () => watcher.close();
   },
 };
 
-/** One of those that devices have their names in. */
+/** A directory with device names. */
 interface Directory {
-  /** Another directory by the same name is not the one that is watched. */
+  /** Distinguishes the watched directory from a later one with the same name. */
   readonly inode: bigint;
   readonly stopWatching: () => void;
   /** By path. */
@@ -31,15 +31,15 @@ interface Directory {
 
 const none: DeviceNumber = { major: 0, minor: 0 };
 
-/** What the kernel told before somebody asked us may lie unread; between two turns of the event loop it is read. */
+/** Events from before the call may still be unread; one turn of the event loop reads them. */
 async function whatWasTold(): Promise<void> {
   await nextTurn();
   await nextTurn();
 }
 
 /**
- * Device numbers by path. A device that comes, goes or gets another number has its name made anew, and the kernel tells
- * of that: a list of hundreds of volumes looks up those few that changed since the last one.
+ * Device numbers by path. When a device is added, removed or renumbered, its name in /dev is re-created, and the kernel
+ * reports that. So a list of hundreds of volumes looks up only the few that changed since the last list.
  */
 export class DeviceNumbers {
   readonly #log: Log;
@@ -52,7 +52,7 @@ export class DeviceNumbers {
     this.#tree = tree;
   }
 
-  /** In the order of the paths; zeros for one that has no device now. */
+  /** In the order of the paths; zeros for a path without a device. */
   async of(devicePaths: readonly string[]): Promise<readonly DeviceNumber[]> {
     await whatWasTold();
     const numbersIn = new Map<string, Directory['numbers']>();
@@ -76,7 +76,7 @@ export class DeviceNumbers {
     return inode === undefined ? new Map() : this.#watch(path, inode);
   }
 
-  /** What cannot be watched is not remembered. */
+  /** A directory that cannot be watched is not cached. */
   #watch(path: string, inode: bigint): Directory['numbers'] {
     const numbers: Directory['numbers'] = new Map();
     const onChange = (name: string | null) => {
@@ -97,7 +97,7 @@ export class DeviceNumbers {
     this.#forget(path);
     if (this.#toldOfLoss) return; // the next list tries again
     this.#toldOfLoss = true;
-    this.#log.warn({ err: error }, `lists of volumes take longer, as ${path} cannot be watched: ${messageOf(error)}`);
+    this.#log.warn({ err: error }, `cannot watch ${path}, so lists of volumes take longer: ${messageOf(error)}`);
   }
 
   #forget(path: string): void {

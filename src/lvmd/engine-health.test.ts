@@ -35,7 +35,7 @@ test('an engine whose pools answer is healthy', async () => {
   assert.equal(clock.timers, 0);
 });
 
-test('a pool that hangs makes it unhealthy in time, and is let go', async () => {
+test('a hanging pool makes the engine unhealthy in time, and its check is aborted', async () => {
   const given = Promise.withResolvers<AbortSignal>();
   const { check, clock } = start((signal) => {
     given.resolve(signal);
@@ -49,7 +49,7 @@ test('a pool that hangs makes it unhealthy in time, and is let go', async () => 
   assert.equal(hanging.aborted, true);
 });
 
-test('a pool that is busy with a change is well for as long as a change may take, and no longer', async () => {
+test('a pool that is busy with a change is healthy for as long as a change may take, and no longer', async () => {
   let asked = Promise.withResolvers<void>();
   const { check, clock } = start(() => {
     asked.resolve();
@@ -68,7 +68,7 @@ test('a pool that is busy with a change is well for as long as a change may take
   assert.equal(await statusAfter(60_000), Status.NOT_SERVING);
 });
 
-test('a pool that fails is named with its reason', async () => {
+test('a failing pool is reported with its reason', async () => {
   const { check } = start(() => Promise.reject(new Error('device-mapper is gone')));
   assert.deepEqual(await check(), {
     status: Status.NOT_SERVING,
@@ -76,12 +76,12 @@ test('a pool that fails is named with its reason', async () => {
   });
 });
 
-test('a volume group that is not there is no fault of the engine: a restart would not bring it back', async () => {
+test('a missing volume group does not make the engine unhealthy: a restart would not bring it back', async () => {
   const { check } = start(() => Promise.reject(new PoolMissing('volume group vg is not on this node; create it')));
   assert.equal((await check())?.status, Status.SERVING);
 });
 
-test('a class that could not be opened counts, unless LVM has said that its volume group is not there', async () => {
+test('a class that could not be opened makes the engine unhealthy, unless its volume group is missing', async () => {
   const pools = new Pools();
   const health = engineHealth(pools, new ManualClock());
   const check = async () => health.check?.(create(HealthCheckRequestSchema, {}), { signal, log: silentLog });
@@ -95,7 +95,7 @@ test('a class that could not be opened counts, unless LVM has said that its volu
   assert.match(answer.reason ?? '', /^device class ssd: lvm fullreport took longer than 60 s/);
 });
 
-test('a class that is still being opened is named, and is no reason for a restart', async () => {
+test('a class that is still being opened is reported, and does not make the engine unhealthy', async () => {
   const pools = new Pools();
   pools.become({ pools: [], defaultClass: undefined, unavailable: new Map([['thin', new BeingOpened()]]) });
   const health = engineHealth(pools, new ManualClock());
@@ -104,7 +104,7 @@ test('a class that is still being opened is named, and is no reason for a restar
   assert.match(answer.reason ?? '', /^device class thin: it is still being opened/);
 });
 
-test('an engine reports classes that are not served, and one that has not answered for long', () => {
+test('an engine reports classes that are not served, and one that has not answered for a long time', () => {
   const pools = new Pools();
   const unavailable = new Map<string, Error>([
     ['thin', new BeingOpened()],
@@ -120,7 +120,7 @@ test('an engine reports classes that are not served, and one that has not answer
   assert.deepEqual(engineProblems({ pools, slowest: undefined }), []);
 });
 
-test('who asks at the same time shares one answer, and the next asks anew', async () => {
+test('concurrent health checks share one answer, and the next check starts again', async () => {
   const { check, refreshes } = start(async () => undefined);
   await Promise.all([check(), check(), check()]);
   assert.equal(refreshes(), 1);

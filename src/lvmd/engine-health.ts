@@ -8,20 +8,19 @@ import { stuckIn } from '../metrics/progress.ts';
 import { type Health, HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 
-/** Longer than LVM waits for its own slowest change, shorter than a prober's patience. */
+/** Longer than LVM waits for its own slowest change, shorter than the timeout of a probe. */
 const patienceMs = 10_000;
 
-/** As long as the longest command of a change may take: a pool that has not answered for longer does not work any more. */
+/** The timeout of the longest command of a change: a pool that has not answered for longer is broken. */
 const changeMs = 5 * 60_000;
 
-/** LVM did answer, only there is nothing to serve: a restart would not help, so it is no reason for one. */
+/** LVM answered that there is nothing to serve. A restart would not help. */
 const answered: ReadonlySet<ErrorCode> = new Set(['FailedPrecondition', 'NotFound']);
 
 /**
- * Healthy is an engine whose pools still answer: each is asked to read its state anew, LVM by a real command. One that is
- * busy with a change cannot be asked: a restart would only cut that short, so it counts as well for as long as a change may
- * take. A class that is still being opened is named, and counts as well: a restart would begin that again from the start.
- * Whoever asks while others do shares their answer.
+ * An engine is healthy while its pools answer. Each pool reads its state again, LVM by a real command. A pool that is busy
+ * with a change counts as healthy for as long as a change may take: a restart would only interrupt it. A class that is still
+ * being opened is reported but counts as healthy: a restart would start that over. Concurrent checks share one answer.
  */
 export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: Clock): Implementation<typeof Health> {
   let asking: Promise<readonly string[]> | undefined;
@@ -51,7 +50,7 @@ export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: C
   };
 }
 
-/** One sentence a pool that does not work. */
+/** One sentence for each pool that does not work. */
 async function whatIsWrong(
   pools: Pick<Pools, 'all' | 'unavailable'>,
   clock: Clock,
@@ -82,7 +81,7 @@ function complaint(deviceClass: string, error: unknown): string {
   return answered.has(codeOf(error)) ? '' : `device class ${deviceClass}: ${messageOf(error)}`;
 }
 
-/** What of an engine in this process does not work now, one sentence each, without asking LVM. */
+/** The current problems of an engine in this process, one sentence each, without running LVM. */
 export function engineProblems(engine: {
   readonly pools: Pick<Pools, 'unavailable'>;
   readonly slowest: KeyedQueue['slowest'];
@@ -90,7 +89,7 @@ export function engineProblems(engine: {
   return [...notServed(engine.pools), ...stuckIn({ 'device-classes': engine })];
 }
 
-/** One sentence a class that should be served now and is not; LVM may have answered that there is nothing to serve. */
+/** One sentence for each class that should be served and is not, unless LVM answered that there is nothing to serve. */
 function notServed(
   pools: Pick<Pools, 'unavailable'>,
   isMeant: (error: unknown) => boolean = () => true,

@@ -9,10 +9,10 @@ import type { EngineService, ErasureSchema, PoolSchema } from '../rpc/gen/moorag
 import type { Implementation } from '../rpc/server.ts';
 import { addedTags, checkDeviceClass, refuseUnknownFields } from './requests.ts';
 
-/** Often enough for a person who watches a figure grow. */
+/** Often enough for a person who watches the progress. */
 const progressEveryMs = 500;
 
-/** What TopoLVM's services have no words for. */
+/** What TopoLVM's protocol lacks. */
 export function engineService(
   pools: Pick<Pools, 'get' | 'all' | 'default' | 'unavailable'>,
   clock: Clock,

@@ -21,7 +21,7 @@ async function start(t: TestContext) {
   return { pool, lvm: client.methods };
 }
 
-test('a creation that is repeated finds its volume', async (t) => {
+test('a retried creation finds its volume', async (t) => {
   const { lvm, pool } = await start(t);
   const wanted = { name: 'data', sizeBytes: mebibyte, tags: ['a'] };
   const first = await lvm.createLV(wanted, options);
@@ -33,7 +33,7 @@ const invalid: Record<string, { name?: string; sizeBytes?: bigint; tags?: string
   'no name': { name: '' },
   'a name with shell characters': { name: '$(reboot)' },
   'a name that is an option': { name: '-f' },
-  'a name with a line end': { name: 'a\nvgremove' },
+  'a name with a newline': { name: 'a\nvgremove' },
   'a name that leaves its group': { name: '../other/data' },
   'a name that is too long': { name: 'a'.repeat(200) },
   'a name of ten megabytes': { name: 'a'.repeat(10_000_000) },
@@ -48,7 +48,7 @@ const invalid: Record<string, { name?: string; sizeBytes?: bigint; tags?: string
   'a device class of ten megabytes': { deviceClass: 'a'.repeat(10_000_000) },
 };
 for (const [what, field] of Object.entries(invalid)) {
-  test(`${what} is refused in a few words`, async (t) => {
+  test(`${what} is refused with a short message`, async (t) => {
     const { lvm, pool } = await start(t);
     const request = { name: 'data', sizeBytes: mebibyte, ...field };
     const error = await lvm.createLV(request, options).catch((error: unknown) => error);
@@ -58,7 +58,7 @@ for (const [what, field] of Object.entries(invalid)) {
   });
 }
 
-test('a field that is not known here is refused: it may have mattered', async (t) => {
+test('an unknown field is refused, because it may matter to the caller', async (t) => {
   const { lvm, pool } = await start(t);
   const request = create(CreateLVRequestSchema, { name: 'data', sizeBytes: mebibyte });
   request.$unknown = [{ no: 99, wireType: WireType.Varint, data: new Uint8Array([1]) }];
@@ -66,7 +66,7 @@ test('a field that is not known here is refused: it may have mattered', async (t
   assert.deepEqual(pool.list(), []);
 });
 
-test('whatever is asked for, nothing but sound names reaches the engine', async (t) => {
+test('only valid names reach the engine, whatever is requested', async (t) => {
   const { lvm, pool } = await start(t);
   const hostile = fc.record({
     name: fc.string({ unit: 'binary', maxLength: 300 }),
@@ -89,7 +89,7 @@ test('whatever is asked for, nothing but sound names reaches the engine', async 
   for (const { id } of pool.list()) assert.match(id, /^[A-Za-z0-9_+.][A-Za-z0-9_+.-]*$/);
 });
 
-test('what is not there is NotFound: classes, volumes, sources', async (t) => {
+test('a missing class, volume or source is NotFound', async (t) => {
   const { lvm } = await start(t);
   const notFound = { code: 'NotFound' };
   await assert.rejects(lvm.createLV({ name: 'a', sizeBytes: 1n, deviceClass: 'nix' }, options), notFound);
@@ -98,7 +98,7 @@ test('what is not there is NotFound: classes, volumes, sources', async (t) => {
   await assert.rejects(lvm.createLVSnapshot({ name: 'a', sourceVolume: 'b', accessType: 'ro' }, options), notFound);
 });
 
-test('what a crash left half-way is in no list, and can be removed', async (t) => {
+test('an unfinished volume after a crash is in no list and can be removed', async (t) => {
   const { lvm, pool } = await start(t);
   await lvm.createLV({ name: 'half', sizeBytes: mebibyte }, options);
   pool.get = () => undefined;
@@ -107,7 +107,7 @@ test('what a crash left half-way is in no list, and can be removed', async (t) =
   await assert.rejects(lvm.removeLV({ name: 'half' }, options), { code: 'NotFound' });
 });
 
-test('a snapshot says how it is to be used', async (t) => {
+test('a snapshot requires a valid access type', async (t) => {
   const { lvm } = await start(t);
   await lvm.createLV({ name: 'data', sizeBytes: mebibyte }, options);
   const wanted = { name: 'copy', sourceVolume: 'data' };
@@ -116,7 +116,7 @@ test('a snapshot says how it is to be used', async (t) => {
   assert.deepEqual([snapshot?.sizeBytes, snapshot?.origin], [mebibyte, 'data']);
 });
 
-test("the engine's own refusal keeps its code", async (t) => {
+test('an error of the engine keeps its code', async (t) => {
   const { lvm, pool } = await start(t);
   await assert.rejects(lvm.createLV({ name: 'big', sizeBytes: 2048n * mebibyte }, options), {
     code: 'ResourceExhausted',
@@ -125,7 +125,7 @@ test("the engine's own refusal keeps its code", async (t) => {
   await assert.rejects(lvm.createLV({ name: 'slow', sizeBytes: mebibyte }, options), { code: 'DeadlineExceeded' });
 });
 
-test('a caller that no longer waits has its engine call given up', async (t) => {
+test('the engine call of a cancelled request is aborted', async (t) => {
   const given = Promise.withResolvers<AbortSignal>();
   const pool = new InMemoryPool('ssd', mebibyte);
   pool.create = (_, signal?: AbortSignal) => {

@@ -15,7 +15,7 @@ import {
 } from './requests.ts';
 import type { VolumeMessages } from './volume-message.ts';
 
-/** Changes of volumes, in TopoLVM's words. Every call can be repeated; the engine's answer is the same. */
+/** Changes of volumes, in TopoLVM's protocol. Every call can be retried, with the same result. */
 export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): Implementation<typeof LVService> {
   const poolOf = (deviceClass: string): Pool => {
     checkDeviceClass(deviceClass);
@@ -34,7 +34,7 @@ export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): 
         ...(request.lvcreateOptionClass && { optionClass: request.lvcreateOptionClass }),
       };
       const volume = await poolOf(request.deviceClass).create(wanted, signal);
-      log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume made');
+      log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume created');
       return { volume: await messages.one(volume) };
     },
 
@@ -51,7 +51,7 @@ export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): 
       refuseUnknownFields(request);
       checkVolumeId(request.name);
       const volume = await poolOf(request.deviceClass).grow(request.name, requestedBytes(request), signal);
-      log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume has its size');
+      log.info({ volume: volume.id, sizeBytes: String(volume.sizeBytes) }, 'volume grown');
       return { sizeBytes: volume.sizeBytes };
     },
 
@@ -67,7 +67,7 @@ export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): 
         ...(sizeBytes !== undefined && { sizeBytes }),
       };
       const snapshot = await poolOf(request.deviceClass).snapshot(request.sourceVolume, wanted, signal);
-      log.info({ volume: snapshot.id, source: request.sourceVolume }, 'snapshot made');
+      log.info({ volume: snapshot.id, source: request.sourceVolume }, 'snapshot created');
       return { snapshot: await messages.one(snapshot) };
     },
   };
@@ -75,5 +75,5 @@ export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): 
 
 function accessOf(accessType: string): 'ro' | 'rw' {
   if (accessType === 'ro' || accessType === 'rw') return accessType;
-  throw new InvalidInput(`access_type cannot be ${JSON.stringify(accessType.slice(0, 128))}; write ro or rw`);
+  throw new InvalidInput(`invalid access_type ${JSON.stringify(accessType.slice(0, 128))}: use ro or rw`);
 }

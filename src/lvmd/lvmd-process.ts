@@ -21,16 +21,16 @@ export interface LvmdOptions {
 
 export interface LvmdCollaborators {
   readonly run: Run;
-  /** What LVM commands inherit. */
+  /** The environment of LVM commands. */
   readonly env: NodeJS.ProcessEnv;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** How long changes under way may take when the process is told to stop; systemd and the kubelet give more. */
+/** How long running changes may take when the process stops; systemd and the kubelet allow more. */
 const graceMs = 20_000;
 
-/** The storage engine of one node, alone. Runs until the signal aborts, then ends what it has begun and returns. */
+/** Only the storage engine of one node. Runs until the signal aborts, then finishes running work and returns. */
 export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, signal: AbortSignal): Promise<void> {
   const { run, env, clock, log } = its;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine

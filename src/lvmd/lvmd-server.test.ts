@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { mustBeOnlyLvmd } from './lvmd-server.ts';
 
-test('an engine starts only where it is sure that there is no other', async (t) => {
+test('an engine starts only if it is certain that no other one runs', async (t) => {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-lvmd-'));
   t.after(() => rm(directory, { recursive: true }));
   const socket = join(directory, 'lvmd.sock');
@@ -16,6 +16,6 @@ test('an engine starts only where it is sure that there is no other', async (t) 
   t.after(() => other.close());
   await assert.rejects(mustBeOnlyLvmd(socket), { name: 'SocketTaken' });
 
-  const unknown = join(directory, 'x'.repeat(120)); // no socket has so long a name: whether anybody listens, nobody can tell
+  const unknown = join(directory, 'x'.repeat(120)); // too long for a socket, so whether one listens is unknown
   await assert.rejects(mustBeOnlyLvmd(unknown), { name: 'ListenerUnknown', message: /check whether it hangs$/ });
 });

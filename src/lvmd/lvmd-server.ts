@@ -24,8 +24,8 @@ interface Collaborators {
 }
 
 /**
- * To be asked before an engine is even started: two would not know of each other's changes, and both would go on with
- * what they find unfinished.
+ * Call this before starting an engine: two engines would not know each other's changes, and both would continue the same
+ * unfinished work.
  */
 export async function mustBeOnlyLvmd(socketPath: string): Promise<void> {
   if (!(await nobodyListens(socketPath))) throw new SocketTaken(socketPath);

@@ -28,7 +28,7 @@ class Unexpected extends Error {
   }
 }
 
-/** An lvmd that makes of each snapshot what it is told, and then fails. */
+/** An lvmd that creates each snapshot as configured, and then fails. */
 function start(volumes: Listed[], left?: Listed) {
   const refuse = () => Promise.reject(new Unexpected());
   const lvmd: Lvmd = {
@@ -64,7 +64,7 @@ for (const [how, half] of [
   ['writable', { ...whole, attr: 'Vwi-a-tz-k' }],
   ['inactive', { ...whole, attr: 'Vri---tz-k' }],
 ] as const) {
-  test(`a snapshot that lvmd leaves ${how}, unlike what was asked for, is no success, and is cleared away`, async () => {
+  test(`a snapshot that lvmd leaves ${how}, contrary to the request, is an error and is removed`, async () => {
     const volumes: Listed[] = [];
     const pool = start(volumes, half);
     await assert.rejects(pool.snapshot('data', wanted, signal), { message: 'lvresize failed' });
@@ -72,21 +72,21 @@ for (const [how, half] of [
     assert.equal(pool.get('s'), undefined);
   });
 
-  test(`a snapshot that is there, but ${how}, unlike what was asked for, is refused and left as it is: it may be in use`, async () => {
+  test(`an existing snapshot that is ${how}, contrary to the request, is refused and kept`, async () => {
     const volumes: Listed[] = [half];
-    const pool = start(volumes); // that has not heard of it yet
+    const pool = start(volumes); // it does not know the snapshot yet
     await assert.rejects(pool.snapshot('data', wanted, signal), /snapshot s exists|volume s exists/);
     assert.equal(volumes.length, 1);
   });
 }
 
-test('a snapshot that is whole is the answer, whatever lvmd says', async () => {
+test('a complete snapshot is returned even if lvmd reports an error', async () => {
   const pool = start([], whole);
   assert.equal((await pool.snapshot('data', wanted, signal)).id, 's');
   assert.equal((await pool.snapshot('data', wanted, signal)).id, 's');
 });
 
-test('a volume that somebody has removed since it was last heard of is not acknowledged as made', async () => {
+test('a volume that was removed since the last update is not reported as created', async () => {
   const volumes: Listed[] = [{ ...whole, attr: '-wi-a-----' }];
   const pool = start(volumes);
   await pool.refresh(signal);
@@ -94,7 +94,7 @@ test('a volume that somebody has removed since it was last heard of is not ackno
   await assert.rejects(pool.create({ id: 's', sizeBytes: 1024n, tags: [] }, signal), Unexpected);
 });
 
-test('a volume that somebody else has made is not handed out, although it has the name', async () => {
+test('a foreign volume with the requested name is not returned', async () => {
   const pool = start([{ ...whole, tags: [], attr: '-wi-a-----' }]);
   await pool.refresh(signal);
   await assert.rejects(pool.create({ id: 's', sizeBytes: 1024n, tags: ['mine'] }, signal), { name: 'NotMadeHere' });

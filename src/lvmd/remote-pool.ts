@@ -16,15 +16,15 @@ export interface Lvmd {
   readonly engine: Methods<typeof EngineService>;
 }
 
-/** What a watch tells of a class. */
+/** What a watch reports about a class. */
 export type Heard = Pick<WatchItem, 'sizeBytes' | 'freeBytes' | 'thinPool'>;
 
-/** No longer than lvmd itself works on one call. */
+/** As long as lvmd itself works on one call. */
 const timeoutMs = 5 * 60_000;
 
 /**
- * A device class that an lvmd serves. Reads come from what was last heard of it; after a change of ours the volumes are
- * listed anew, because TopoLVM's answers do not tell where a volume's device is.
+ * A device class that an lvmd serves. Reads answer from its last known state. After each change the volumes are listed
+ * again, because TopoLVM's responses do not contain a volume's device.
  */
 export class RemotePool implements Pool {
   readonly name: string;
@@ -54,7 +54,7 @@ export class RemotePool implements Pool {
     return this.#volumes.get(id);
   }
 
-  /** An erasure is lvmd's affair: a removal is answered when it is over. */
+  /** lvmd erases, and answers a removal only when the erasure is done. */
   erasures(): readonly Erasure[] {
     return [];
   }
@@ -68,7 +68,7 @@ export class RemotePool implements Pool {
     return this.#listeners.add(listener);
   }
 
-  /** What lvmd's watch says; its volumes are asked for separately. */
+  /** Takes over the capacity that lvmd's watch reports; volumes are listed separately. */
   hear({ sizeBytes, freeBytes, thinPool }: Heard): void {
     this.#capacity = thinPool ? thinCapacity(thinPool) : { sizeBytes, freeBytes };
     this.#listeners.notify();
@@ -77,14 +77,14 @@ export class RemotePool implements Pool {
   async refresh(signal: AbortSignal): Promise<void> {
     const turn = ++this.#asked;
     const { volumes } = await this.#lvmd.groups.getLVList({ deviceClass: this.name }, { timeoutMs, signal });
-    if (turn < this.#heard) return; // an answer that was overtaken by a later one
+    if (turn < this.#heard) return; // a later answer arrived first
     this.#heard = turn;
     this.#volumes = new Map(volumes.map((volume) => [volume.name, toVolume(volume)]));
     this.#listeners.notify();
   }
 
   async create({ id, sizeBytes, tags, optionClass = '' }: NewVolume, signal: AbortSignal): Promise<Volume> {
-    if (this.get(id)) await this.refresh(signal); // memory may be behind
+    if (this.get(id)) await this.refresh(signal); // memory may be stale
     const existing = this.get(id);
     if (existing) return this.#ours(existing, tags, sizeBytes);
     const request = {
@@ -97,7 +97,7 @@ export class RemotePool implements Pool {
     try {
       await this.#lvmd.volumes.createLV(request, { timeoutMs, signal });
     } catch (error) {
-      // TopoLVM's lvmd makes nothing of a repeated call but an error.
+      // TopoLVM's lvmd answers a retried call with an error.
       const made = await this.#madeBefore(id, error, signal);
       return this.#ours(made, tags, sizeBytes);
     }
@@ -110,7 +110,7 @@ export class RemotePool implements Pool {
   }
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
-    await this.refresh(signal); // what is there now, this call has not made
+    await this.refresh(signal); // this call did not create what exists now
     const { id, tags, access, sizeBytes = this.get(source)?.sizeBytes ?? 0n } = wanted;
     const existing = this.get(id);
     if (existing) return this.#whole(existing, wanted);
@@ -138,7 +138,7 @@ export class RemotePool implements Pool {
       if (codeOf(error) !== 'Unimplemented') throw error;
       this.#log.warn(
         { volume: id, tags },
-        "TopoLVM's lvmd cannot add tags to a volume: its disk will not tell this; use moorage lvmd",
+        "TopoLVM's lvmd cannot add tags to a volume, so they are not recorded on disk; use moorage lvmd",
       );
     }
     return this.#listedAnew(id, signal);
@@ -158,7 +158,7 @@ export class RemotePool implements Pool {
     return wasThere;
   }
 
-  /** Whatever has the name by chance, such as an administrator's volume, is not what was asked for. */
+  /** A foreign volume with the same name, such as an administrator's, is not the requested one. */
   #ours(existing: Volume, wantedTags: readonly string[], wantedBytes: bigint): Volume {
     if (!isMadeHere(existing.tags, wantedTags)) throw new NotMadeHere(this.name, existing.id);
     return this.#fitting(existing, wantedBytes);
@@ -169,27 +169,27 @@ export class RemotePool implements Pool {
     throw new VolumeExists(this.name, existing.id, existing.sizeBytes, wantedBytes);
   }
 
-  /** A snapshot as it was to become: TopoLVM's lvmd makes it first, and grows, protects and activates it afterwards. */
+  /** Checks that a snapshot is complete: TopoLVM's lvmd creates it first, then grows, protects and activates it. */
   #whole(existing: Volume, { sizeBytes = 0n, access }: NewSnapshot): Volume {
     const isActive = existing.attr[4] === 'a';
     if (existing.readOnly === (access === 'ro') && isActive) return this.#fitting(existing, sizeBytes);
     throw new SnapshotUnfinished(this.name, existing, access);
   }
 
-  /** What this very call has left half-made nobody was ever given, so it may go; anything else is left as it is. */
+  /** An unfinished snapshot of this call was never returned to anyone, so it is removed. Any other is kept. */
   async #wholeOrCleared(made: Volume, wanted: NewSnapshot, error: unknown, signal: AbortSignal): Promise<Volume> {
     try {
       return this.#whole(made, wanted);
     } catch (unfinished) {
       const isOurs = codeOf(error) === 'Internal' && wanted.tags.every((tag) => made.tags.includes(tag));
-      if (!isOurs) throw unfinished; // somebody else has made it meanwhile
-      this.#log.warn({ volume: made.id }, `snapshot ${made.id} was left half-made by lvmd; it is removed`);
+      if (!isOurs) throw unfinished; // another caller created it meanwhile
+      this.#log.warn({ volume: made.id }, `lvmd left snapshot ${made.id} unfinished; removing it`);
       await this.remove(made.id, signal);
       throw error;
     }
   }
 
-  /** The volume that an earlier call has made; without one the error stands. */
+  /** The volume that an earlier call created; throws the error if there is none. */
   async #madeBefore(id: VolumeId, error: unknown, signal: AbortSignal): Promise<Volume> {
     if (!mayHaveBeenMade.has(codeOf(error))) throw error;
     await this.refresh(signal);
@@ -206,21 +206,21 @@ export class RemotePool implements Pool {
   }
 }
 
-/** It may have been interrupted, or be on its way, or be somebody's: none of these can be told apart. */
+/** It may be interrupted, in progress or foreign; these cannot be distinguished. */
 class SnapshotUnfinished extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(pool: string, { id, attr }: Volume, access: NewSnapshot['access']) {
     super(
       `snapshot ${id} exists in device class ${pool} but is not active and ${access} (lv_attr ${attr}); ` +
-        'if nobody uses it, remove it and make it again',
+        'if nothing uses it, remove it and create it again',
     );
   }
 }
 
 const mayHaveBeenMade: ReadonlySet<ErrorCode> = new Set(['AlreadyExists', 'Internal']);
 
-/** TopoLVM tells of the volume group where the figures of the thin pool are wanted. */
+/** For a thin class, TopoLVM's item itself has the sizes of the volume group, so these replace them. */
 function thinCapacity({ dataPercent, metadataPercent, sizeBytes, overprovisionBytes }: ThinPoolItem): Capacity {
   const thin = { dataPercent, metadataPercent, sizeBytes, overprovisionBytes };
   return { sizeBytes, freeBytes: overprovisionBytes, thin };
@@ -231,7 +231,7 @@ function toVolume({ name, sizeBytes, path, tags, attr, origin }: LogicalVolume):
     id: name,
     sizeBytes,
     devicePath: path,
-    tags: tags.filter((tag) => tag !== ''), // TopoLVM's way to say that there are none
+    tags: tags.filter((tag) => tag !== ''), // TopoLVM sends one empty tag for none
     readOnly: attr[1]?.toLowerCase() === 'r',
     attr,
     ...(origin && { origin }),

@@ -34,7 +34,7 @@ async function connect(t: TestContext, socketPath: string): Promise<Pools> {
   return remote.pools;
 }
 
-/** Until the pools are as wanted; they tell of each change. */
+/** Waits until the pools meet the condition. */
 async function until(pools: Pools, wanted: () => boolean): Promise<void> {
   const reached = Promise.withResolvers<void>();
   const check = () => void (wanted() && reached.resolve());
@@ -48,7 +48,7 @@ class Refused extends MoorageError {
   readonly code = 'Internal';
 }
 
-/** What TopoLVM's lvmd does differently: no tags later, no second try, no device in its answers. */
+/** How TopoLVM's lvmd differs: it adds no tags later, refuses a retry, and answers without a device. */
 async function serveLikeTopolvm(t: TestContext, pools: Pools): Promise<string> {
   const socketPath = await socket(t);
   const messages = new VolumeMessages(new DeviceNumbers(silentLog));
@@ -57,7 +57,7 @@ async function serveLikeTopolvm(t: TestContext, pools: Pools): Promise<string> {
     .add(LVService, {
       ...ours,
       async createLV(request, call) {
-        assert.ok(request.tags.includes(createdTag), 'nobody else would say that we made it');
+        assert.ok(request.tags.includes(createdTag), 'only this tag marks the volume as created by Moorage');
         if (pools.get(request.deviceClass).get(request.name)) throw new Refused('already exists in volume group');
         const { volume } = (await ours.createLV?.(request, call)) ?? {};
         return { volume: { name: volume?.name ?? '', sizeBytes: volume?.sizeBytes ?? 0n } };
@@ -80,7 +80,7 @@ for (const [whose, serve] of [
   ['ours', serveOurs],
   ["TopoLVM's", serveLikeTopolvm],
 ] as const) {
-  test(`through ${whose}, a volume is made, made again, grown, copied and removed`, async (t) => {
+  test(`through ${whose}, a volume is created, created again, grown, copied and removed`, async (t) => {
     const there = new InMemoryPool('ssd', 1000n);
     const pools = await connect(t, await serve(t, new Pools([there, new InMemoryPool('hdd', 5n)], 'ssd')));
     const pool = pools.get('ssd');
@@ -88,7 +88,7 @@ for (const [whose, serve] of [
 
     const made = await pool.create(volume('data'), signal);
     assert.equal(made.devicePath, '/dev/ssd/data');
-    assert.deepEqual(made.tags, ['a']); // that it was made by us, a real pool adds itself
+    assert.deepEqual(made.tags, ['a']); // a real pool adds the created tag itself
     assert.deepEqual(await pool.create(volume('data'), signal), made);
     await assert.rejects(pool.create(volume('data', 20n), signal), { code: 'AlreadyExists' });
     await assert.rejects(pool.create(volume('big', 2000n), signal), { code: 'ResourceExhausted' });
@@ -115,7 +115,7 @@ for (const [whose, serve] of [
     await until(pools, () => pools.default?.capacity().freeBytes === 60n);
   });
 
-  test(`through ${whose}, what others change is heard`, async (t) => {
+  test(`through ${whose}, changes of other clients are seen`, async (t) => {
     const there = new InMemoryPool('ssd', 1000n);
     const pools = await connect(t, await serve(t, new Pools([there])));
     await there.create(volume('theirs'));
@@ -127,7 +127,7 @@ for (const [whose, serve] of [
   });
 }
 
-test('tags that are added later are kept by ours, and missing with a word in the log from the other', async (t) => {
+test("moorage lvmd stores tags that are added later; with TopoLVM's they are missing and a warning is logged", async (t) => {
   const [ours, theirs] = [new InMemoryPool('ssd', 100n), new InMemoryPool('ssd', 100n)];
   const throughOurs = (await connect(t, await serveOurs(t, new Pools([ours])))).get('ssd');
   await throughOurs.create(volume('data'), signal);
@@ -137,7 +137,7 @@ test('tags that are added later are kept by ours, and missing with a word in the
   assert.ok(!(await throughTheirs.addTags('data', ['later'], signal)).tags.includes('later'));
 });
 
-test('a class that lvmd cannot serve now is unavailable, and not unknown, until it is served', async (t) => {
+test('a class that lvmd cannot serve yet is unavailable, not unknown', async (t) => {
   const served = new Pools();
   const become = (...names: string[]) => {
     const unavailable = names.map((name) => [name, new BeingOpened()] as const);
@@ -151,7 +151,7 @@ test('a class that lvmd cannot serve now is unavailable, and not unknown, until 
   await until(pools, () => pools.unavailable().size === 0);
 });
 
-test('while lvmd is away memory answers and changes fail; when it is back all is heard again', async (t) => {
+test('while lvmd is down, reads answer from memory and changes fail; when it is back, everything is read again', async (t) => {
   const there = new InMemoryPool('ssd', 1000n);
   const served = new Pools([there]);
   const socketPath = await socket(t);
@@ -175,7 +175,7 @@ test('while lvmd is away memory answers and changes fail; when it is back all is
   while (remote.isAway) await setImmediate();
 });
 
-test('who connects before lvmd is there waits for it, and can stop waiting', async (t) => {
+test('a client that connects before lvmd runs waits for it, and can stop waiting', async (t) => {
   const socketPath = await socket(t);
   const abort = new AbortController();
   const its = { socketPath, clock: systemClock, log: silentLog, random: () => 0 };

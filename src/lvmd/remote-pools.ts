@@ -17,16 +17,16 @@ interface Collaborators {
   readonly random: () => number;
 }
 
-/** lvmd answers it from memory. */
+/** lvmd answers this call from memory. */
 const listTimeoutMs = 10_000;
-/** lvmd was there and has gone, most likely to come back at once. */
+/** lvmd has stopped, and is most likely restarting. */
 const returnsWithinMs = 1000;
 
 /**
- * The pools of an lvmd in another process, ours or TopoLVM's, kept in memory by its watch. While it is away, reads answer
- * with what was last known and changes fail; when it is back, all is asked for anew.
+ * The pools of an lvmd in another process, ours or TopoLVM's, kept in memory by its watch. While it is down, reads answer
+ * with the last known state and changes fail; when it is back, everything is read again.
  *
- * Which class is the default, TopoLVM's lvmd does not tell. It does serve the empty name, so that is a pool as well.
+ * TopoLVM's lvmd does not report which class is the default. It serves the empty name, so that is a pool as well.
  */
 export class RemotePools {
   readonly pools = new Pools();
@@ -52,7 +52,7 @@ export class RemotePools {
     this.#watch.add(socketPath);
   }
 
-  /** Waits until lvmd has told of its pools: before that, nobody may conclude that a volume is not there. */
+  /** Waits until lvmd has reported its pools: before that, a volume that is not found may still exist. */
   static async connect(collaborators: Collaborators, signal: AbortSignal): Promise<RemotePools> {
     const remote = new RemotePools(collaborators);
     try {
@@ -64,7 +64,7 @@ export class RemotePools {
     return remote;
   }
 
-  /** Whether lvmd does not answer now. */
+  /** Whether lvmd does not answer at present. */
   get isAway(): boolean {
     return this.#isAway;
   }
@@ -74,7 +74,7 @@ export class RemotePools {
     this.#clients.dispose();
   }
 
-  /** As long as lvmd's watch lasts. */
+  /** Runs as long as lvmd's watch. */
   async #follow(signal: AbortSignal): Promise<Requeue> {
     let heard = false;
     try {
@@ -88,7 +88,7 @@ export class RemotePools {
       if (signal.aborted) return Requeue.never;
       this.#isAway = true;
       if (!heard) throw codeOf(error) === 'Unavailable' ? new LvmdAway(this.#socketPath, error) : error;
-      this.#log.warn({ err: error }, 'lvmd has gone; what it had is kept in memory until it is back');
+      this.#log.warn({ err: error }, 'lvmd does not answer; using its last known state until it is back');
     }
     return Requeue.after(returnsWithinMs);
   }
@@ -110,7 +110,7 @@ export class RemotePools {
     if (isNews) this.pools.become({ pools, defaultClass: '', unavailable });
   }
 
-  /** Classes that lvmd has but cannot serve now, and why: nobody may conclude that they are not there. TopoLVM's does not tell. */
+  /** Classes that lvmd has but cannot serve now, with the reason: they are not missing. TopoLVM's lvmd reports none. */
   async #unavailable(signal: AbortSignal): Promise<ReadonlyMap<string, unknown>> {
     try {
       const { pools } = await this.#lvmd.engine.listPools({}, { timeoutMs: listTimeoutMs, signal });
@@ -122,7 +122,7 @@ export class RemotePools {
     }
   }
 
-  /** The pool of the empty name, where lvmd has a default class. Its size is not told, only what is free. */
+  /** The pool with the empty name, if lvmd has a default class. Only its free space is reported, not its size. */
   async #default(freeBytes: bigint, signal: AbortSignal): Promise<readonly RemotePool[]> {
     const pool = this.#pool('');
     try {

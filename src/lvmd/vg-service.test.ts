@@ -18,7 +18,7 @@ async function start(t: TestContext) {
 
 const volume = (id: string) => ({ id, sizeBytes: mebibyte, tags: [] });
 
-test('a watch outlives whatever fails in the engine', async (t) => {
+test('a watch survives failures of the engine', async (t) => {
   const { pool, groups } = await start(t);
   const watch = groups.watch({}, { signal })[Symbol.asyncIterator]();
   await watch.next();
@@ -29,7 +29,7 @@ test('a watch outlives whatever fails in the engine', async (t) => {
   await watch.return?.();
 });
 
-test('each listener hears of the last state, and a burst costs it few messages', async (t) => {
+test('each listener receives the last state, and a burst of changes causes few messages', async (t) => {
   const { pool, groups } = await start(t);
   const watches = [1, 2, 3].map(() => groups.watch({}, { signal })[Symbol.asyncIterator]());
   await Promise.all(watches.map((watch) => watch.next()));
@@ -45,7 +45,7 @@ test('each listener hears of the last state, and a burst costs it few messages',
   }
 });
 
-test('a thin pool tells what it may still promise, and nothing once it fills up', async (t) => {
+test('a thin pool reports what it can still promise, and zero once it fills up', async (t) => {
   const { pool, groups } = await start(t);
   const thin = { dataPercent: 12.5, metadataPercent: 3.25, sizeBytes: 500n, overprovisionBytes: 4000n };
   const told = async () => {

@@ -7,7 +7,7 @@ import type { Implementation } from '../rpc/server.ts';
 import { checkDeviceClass, refuseUnknownFields } from './requests.ts';
 import type { VolumeMessages } from './volume-message.ts';
 
-/** What there is, in TopoLVM's words: from the engine's memory, with no command run. */
+/** Volumes and free space, in TopoLVM's protocol: from the engine's memory, without running a command. */
 export function vgService(
   pools: Pick<Pools, 'get' | 'all' | 'default' | 'onChange'>,
   messages: VolumeMessages,
@@ -46,14 +46,14 @@ function watchItem(pool: Pool): MessageInitShape<typeof WatchItemSchema> {
     deviceClass: pool.name,
     sizeBytes,
     freeBytes,
-    // TopoLVM's node announces this figure: of a pool that fills up nothing more may be promised.
+    // TopoLVM's node publishes this value: a pool that fills up must promise nothing more.
     ...(thin && { thinPool: { ...thin, overprovisionBytes: freeBytes } }),
   };
 }
 
 /**
- * Yields at once, and again whenever pools have changed since: changes that come while the consumer is busy are one.
- * Throws the signal's reason when that is aborted.
+ * Yields at once, and again after pools have changed: changes while the consumer is busy count as one. Throws the signal's
+ * reason when it is aborted.
  */
 export async function* changes(pools: Pick<Pools, 'onChange'>, signal: AbortSignal): AsyncGenerator<void> {
   let news = Promise.withResolvers<void>();

@@ -17,7 +17,7 @@ const volume = (id: string): Volume => ({
   attr: '-wi-a-----',
 });
 
-test('a list has each volume as it is now, also when its device was made anew', async () => {
+test('a list has each volume in its current state, also after its device was re-created', async () => {
   let minor = 7n;
   const watchers: ((name: string) => void)[] = [];
   const messages = new VolumeMessages(

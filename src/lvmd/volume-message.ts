@@ -9,7 +9,7 @@ import type { DeviceNumbers } from './device-numbers.ts';
 type VolumeMessage = MessageInitShape<typeof LogicalVolumeSchema>;
 type ListMessage = MessageInitShape<typeof GetLVListResponseSchema>;
 
-/** A volume in a list, as bytes. */
+/** A volume in a list, encoded. */
 interface Entry {
   readonly device: DeviceNumber;
   readonly bytes: Uint8Array;
@@ -23,8 +23,8 @@ interface List {
 const noDevice: DeviceNumber = { major: 0, minor: 0 };
 
 /**
- * Volumes as lvmd's messages. Lists are asked for again and again: a volume is encoded once for as long as it is the
- * same, and so is a list of the same volumes.
+ * Volumes as lvmd's messages. Lists are requested often, so a volume is encoded once while it does not change, and so is a
+ * list of the same volumes.
  */
 export class VolumeMessages {
   readonly #numbers: DeviceNumbers;

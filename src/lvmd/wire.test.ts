@@ -4,7 +4,7 @@ import { Client, credentials } from '@grpc/grpc-js';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { servingEngine } from './testing/serving-engine.ts';
 
-/** Messages byte by byte, as TopoLVM's clients send and expect them: what our own code generator thinks is not asked. */
+/** Messages byte by byte, as TopoLVM's clients send and expect them, independent of our own code generator. */
 const number = (field: number, value: bigint | number) => Buffer.concat([varint(field << 3), varint(value)]);
 const text = (field: number, value: string | Buffer) =>
   Buffer.concat([varint((field << 3) | 2), varint(Buffer.from(value).length), Buffer.from(value)]);
@@ -47,26 +47,26 @@ const dataVolume = (sizeBytes: bigint, ...tags: string[]) =>
     text(8, '-wi-a-----'),
   );
 
-test('CreateLV of a client that knows bytes', async (t) => {
+test('CreateLV accepts the size in bytes', async (t) => {
   const { call, pool } = await start(t);
   const request = message(text(1, 'data'), text(3, 'a'), text(3, 'b'), text(4, 'ssd'), number(6, 3n * gibibyte));
   assert.deepEqual(await call('LVService/CreateLV', request), text(1, dataVolume(3n * gibibyte, 'a', 'b')));
   assert.equal(pool.get('data')?.sizeBytes, 3n * gibibyte);
 });
 
-test('CreateLV of a client up to 0.36.4, which counts in GiB', async (t) => {
+test('CreateLV accepts GiB from a client up to 0.36.4', async (t) => {
   const { call } = await start(t);
   const request = message(text(1, 'data'), number(2, 2));
   assert.deepEqual(await call('LVService/CreateLV', request), text(1, dataVolume(2n * gibibyte)));
 });
 
-test('a client that sends both sizes means bytes', async (t) => {
+test('CreateLV uses the bytes of a client that sends both sizes', async (t) => {
   const { call } = await start(t);
   const request = message(text(1, 'data'), number(2, 2), number(6, gibibyte + 1n));
   assert.deepEqual(await call('LVService/CreateLV', request), text(1, dataVolume(gibibyte + 1n)));
 });
 
-test('ResizeLV, with bytes and with GiB', async (t) => {
+test('ResizeLV accepts bytes and GiB', async (t) => {
   const { call } = await start(t);
   await call('LVService/CreateLV', message(text(1, 'data'), number(6, gibibyte)));
   const inBytes = message(text(1, 'data'), text(3, 'ssd'), number(7, 2n * gibibyte));
@@ -101,7 +101,7 @@ test('RemoveLV answers with an empty message', async (t) => {
   assert.deepEqual(pool.list(), []);
 });
 
-test('GetLVList and GetFreeBytes, of the default class and of a named one', async (t) => {
+test('GetLVList and GetFreeBytes answer for the default class and for a named one', async (t) => {
   const { call } = await start(t);
   await call('LVService/CreateLV', message(text(1, 'data'), number(6, gibibyte)));
   assert.deepEqual(await call('VGService/GetLVList', message()), text(1, dataVolume(gibibyte)));
@@ -110,7 +110,7 @@ test('GetLVList and GetFreeBytes, of the default class and of a named one', asyn
   assert.deepEqual(await call('VGService/GetFreeBytes', text(1, 'hdd')), number(1, 50n * gibibyte));
 });
 
-test('Watch tells what is free at once and after each change', async (t) => {
+test('Watch reports the free space at once and after each change', async (t) => {
   const { call, stream } = await start(t);
   const watch = stream('VGService/Watch', message());
   watch.on('error', () => undefined);
