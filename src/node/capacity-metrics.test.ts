@@ -5,7 +5,7 @@ import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { exposition } from '../metrics/exposition.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
 
-test('the metrics show the room of the moment; those of a thin pool only where there is one', async () => {
+test('the metrics show the current capacity, and thin pool metrics only for thin classes', async () => {
   const pool = new InMemoryPool('ssd', 1000n);
   const thin = new InMemoryPool('thin', 500n);
   const figures = { dataPercent: 12.5, metadataPercent: 3, sizeBytes: 500n, overprovisionBytes: 900n };

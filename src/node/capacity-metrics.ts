@@ -3,7 +3,7 @@ import type { Capacity } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
 import { gauge, type Metric } from '../metrics/metric.ts';
 
-/** The room of each pool, read at the moment somebody asks. */
+/** The capacity of each pool, read at each scrape. */
 export function capacityMetrics(nodeName: string, pools: Pick<Pools, 'all'>): readonly Metric[] {
   const byClass = (name: string, help: string, read: (capacity: Capacity) => bigint | number | undefined) =>
     gauge({
@@ -12,7 +12,7 @@ export function capacityMetrics(nodeName: string, pools: Pick<Pools, 'all'>): re
       labelNames: ['node', 'device_class'],
       read: () =>
         pools.all().flatMap((pool) => {
-          if (pool.name === '') return []; // what lvmd elsewhere calls its default is there by its own name too
+          if (pool.name === '') return []; // the default class of a remote lvmd is also there by its name
           const value = read(pool.capacity());
           return value === undefined
             ? []
@@ -21,19 +21,27 @@ export function capacityMetrics(nodeName: string, pools: Pick<Pools, 'all'>): re
     });
   const by = 'by device class.';
   return [
-    byClass(metrics.volumeGroupAvailableBytes, `Bytes that new volumes can still take, ${by}`, (its) => its.freeBytes),
-    byClass(metrics.volumeGroupSizeBytes, `Bytes that there are in all, ${by}`, (its) => its.sizeBytes),
-    byClass(metrics.thinPoolDataPercent, `How full a thin pool is, ${by}`, (its) => its.thin?.dataPercent),
+    byClass(
+      metrics.volumeGroupAvailableBytes,
+      `Bytes available for new volumes, ${by}`,
+      (capacity) => capacity.freeBytes,
+    ),
+    byClass(metrics.volumeGroupSizeBytes, `Total bytes, ${by}`, (capacity) => capacity.sizeBytes),
+    byClass(
+      metrics.thinPoolDataPercent,
+      `Data usage of a thin pool in percent, ${by}`,
+      (capacity) => capacity.thin?.dataPercent,
+    ),
     byClass(
       metrics.thinPoolMetadataPercent,
-      `How full the metadata of a thin pool is, ${by}`,
-      (its) => its.thin?.metadataPercent,
+      `Metadata usage of a thin pool in percent, ${by}`,
+      (capacity) => capacity.thin?.metadataPercent,
     ),
-    byClass(metrics.thinPoolSizeBytes, `Bytes that a thin pool has, ${by}`, (its) => its.thin?.sizeBytes),
+    byClass(metrics.thinPoolSizeBytes, `Size of a thin pool in bytes, ${by}`, (capacity) => capacity.thin?.sizeBytes),
     byClass(
       metrics.thinPoolOverprovisionedAvailable,
       `Bytes that a thin pool can still promise, ${by}`,
-      (its) => its.thin?.overprovisionBytes,
+      (capacity) => capacity.thin?.overprovisionBytes,
     ),
   ];
 }

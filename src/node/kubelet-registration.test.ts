@@ -5,7 +5,7 @@ import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.t
 import { serving } from '../rpc/testing/serving.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 
-test('the kubelet learns which driver it is and where it serves', async (t) => {
+test('the kubelet receives the name and the socket of the driver', async (t) => {
   const calls = await serving(t, Registration, kubeletRegistration('/run/csi.sock', silentLog));
   const info = await calls.getInfo({}, { timeoutMs: 10_000 });
   assert.deepEqual(
@@ -15,6 +15,6 @@ test('the kubelet learns which driver it is and where it serves', async (t) => {
   await calls.notifyRegistrationStatus({ pluginRegistered: false, error: 'no' }, { timeoutMs: 10_000 });
 });
 
-test('the socket is where the kubelet looks', () => {
+test('the registration socket is in the directory that the kubelet watches', () => {
   assert.equal(registrationSocket('/var/lib/kubelet'), '/var/lib/kubelet/plugins_registry/topolvm.io-reg.sock');
 });

@@ -4,12 +4,12 @@ import type { Log } from '../base/log.ts';
 import type { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 
-/** The kubelet watches this directory, and reads it again when it starts: whoever serves there is found. */
+/** The kubelet watches this directory and reads it at start, so it always finds the socket. */
 export function registrationSocket(kubeletDir: string): string {
   return join(kubeletDir, 'plugins_registry', `${driverName}-reg.sock`);
 }
 
-/** Tells the kubelet which driver this is and where it serves CSI. */
+/** Reports the name and the CSI socket of this driver to the kubelet. */
 export function kubeletRegistration(csiSocket: string, log: Log): Implementation<typeof Registration> {
   return {
     getInfo: async () => ({
@@ -21,8 +21,7 @@ export function kubeletRegistration(csiSocket: string, log: Log): Implementation
 
     async notifyRegistrationStatus({ pluginRegistered, error }) {
       if (pluginRegistered) log.info('registered with the kubelet');
-      else
-        log.error({ error }, 'the kubelet refused the driver and will ask again; until then no pod gets its volumes');
+      else log.error({ error }, 'the kubelet rejected the driver and will retry; until then no pod gets its volumes');
       return {};
     },
   };

@@ -28,7 +28,7 @@ test("an lvmd elsewhere gives its classes' room, and that of its default once mo
   });
 });
 
-test('an engine of our own is not even started where an lvmd is there', async (t) => {
+test('the embedded engine is not started if an lvmd already answers', async (t) => {
   const { socketPath } = await servingEngine(t, [new InMemoryPool('ssd', 1n)]);
   const options = { ...its, configFile: '/nowhere/that/it/would/look', lvmdSocket: socketPath };
   await assert.rejects(embeddedEngine(options, signal), { name: 'SocketTaken', message: /stop it first/ });

@@ -17,31 +17,31 @@ import { capacityAnnotations } from './node-object/capacity-annotations.ts';
 export interface NodeEngineOptions {
   readonly configFile: string;
   readonly stateDirectory: string;
-  /** Where lvmd is to be reached: this process, if the engine runs in it, else another one. */
+  /** The socket of lvmd: served by this process if the engine is embedded, otherwise by another one. */
   readonly lvmdSocket: string;
   readonly run: Run;
-  /** What LVM commands inherit. */
+  /** The environment of LVM commands. */
   readonly env: NodeJS.ProcessEnv;
-  /** Told of every call to an engine that runs in this process. */
+  /** Called after every call to an embedded engine. */
   readonly onAnswered: (call: AnsweredCall) => void;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** The storage engine as the node's agent uses it, wherever that runs. */
+/** The storage engine as the node's agent uses it, in this process or in another. */
 export interface NodeEngine {
   readonly pools: Pools;
-  /** What the Node's capacity annotations should be now. */
+  /** The current values of the Node's capacity annotations. */
   annotations(): ReadonlyMap<string, string>;
   readonly metrics: readonly Metric[];
-  /** What of it does not work now, one sentence each. */
+  /** Its current problems, one sentence each. */
   readonly problems: () => readonly string[];
-  /** Others can call it no more; those who have called get as long. */
+  /** Refuses new calls from other processes; running ones get this grace period. */
   stopServing(graceMs: number): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Runs the engine in this process, and serves it as lvmd would. */
+/** Runs the engine in this process, and serves it like lvmd. */
 export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSignal): Promise<NodeEngine> {
   const { lvmdSocket, onAnswered, clock, log } = options;
   await mustBeOnlyLvmd(lvmdSocket);
@@ -57,7 +57,7 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
     pools,
     annotations() {
       const free = new Map(pools.all().map((pool) => [pool.name, pool.capacity().freeBytes]));
-      // A class that is not available has no room.
+      // An unavailable class has no free space.
       return capacityAnnotations(engine.deviceClasses(), (name) => free.get(name) ?? 0n);
     },
     metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmFigures), operations.metric],
@@ -67,7 +67,7 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
   };
 }
 
-/** Uses the engine of an lvmd in another process, whose configuration and volume groups are its own affair. */
+/** Uses the engine of an lvmd in another process, which has its own configuration. */
 export async function remoteEngine(options: NodeEngineOptions, signal: AbortSignal): Promise<NodeEngine> {
   const { lvmdSocket, clock, log } = options;
   const remote = await RemotePools.connect({ socketPath: lvmdSocket, clock, log, random: Math.random }, signal);
@@ -82,7 +82,7 @@ export async function remoteEngine(options: NodeEngineOptions, signal: AbortSign
         }),
       ),
     metrics: [],
-    problems: () => (remote.isAway ? [`no lvmd answers on ${lvmdSocket}; what it had is kept in memory`] : []),
+    problems: () => (remote.isAway ? [`no lvmd answers on ${lvmdSocket}; using its last known state`] : []),
     stopServing: async () => undefined,
     stop: () => remote.stop(),
   };

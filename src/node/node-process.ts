@@ -46,7 +46,7 @@ export interface NodeOptions {
   readonly csiSocket: string;
   /** Whether the storage engine runs in this process. */
   readonly embedLvmd: boolean;
-  /** Where lvmd is to be reached: this process, or another one. */
+  /** The socket of lvmd, served by this process or another one. */
   readonly lvmdSocket: string;
   readonly kubeletDir: string;
   readonly configFile: string;
@@ -60,13 +60,13 @@ export interface NodeOptions {
 export interface NodeCollaborators {
   readonly client: KubeClient;
   readonly run: Run;
-  /** What LVM commands inherit. */
+  /** The environment of LVM commands. */
   readonly env: NodeJS.ProcessEnv;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** How long calls and steps under way may take when the process is told to stop; the kubelet gives 30 s in all. */
+/** How long running calls and steps may take when the process stops; the kubelet allows 30 s in total. */
 const graceMs = 20_000;
 
 interface Stoppable {
@@ -74,8 +74,8 @@ interface Stoppable {
 }
 
 /**
- * The agent of one node. Runs until the signal aborts, then ends what it has begun and returns. While another agent is at
- * work there, as during an upgrade, it stands by.
+ * The agent of one node. Runs until the signal aborts, then finishes running work and returns. While another agent works
+ * on the node, as during an upgrade, it waits as standby.
  */
 export async function runNode(options: NodeOptions, its: NodeCollaborators, signal: AbortSignal): Promise<void> {
   const { nodeName, kubeletDir } = options;
@@ -101,7 +101,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   parts.defer(() => node.stop());
 
   const watches = { logicalvolumes: volumes, node };
-  let queues: Workers['queues'] = {}; // their keys wait for disks aside, so a restart mends one that is stuck
+  let queues: Workers['queues'] = {}; // they do not wait for disks, so a restart can fix a stuck key
   let standsBy = false;
   let engineProblems = (): readonly string[] => (standsBy ? [] : ['the storage engine has not started yet']);
   const stuck = () => stuckIn(queues).join('; ') || undefined;
@@ -120,13 +120,13 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
     turn.end();
   });
   standsBy = !turn.isFirst;
-  // One that would not start must not look ready: it is then that an upgrade ends the agent before it.
+  // A standby that cannot start must not become ready, because an upgrade then stops the earlier agent.
   if (standsBy && options.embedLvmd) parseStorageConfig(await readFile(options.configFile, 'utf8'));
   await metrics.listen();
   if (standsBy) {
     volumes.start();
     node.start();
-    log.info('another agent serves this node; standing by until it has ended');
+    log.info('another agent serves this node; waiting as standby until it stops');
     await turn.comes(signal);
     standsBy = false;
     log.info('taking over');
@@ -138,7 +138,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   engineProblems = engine.problems;
   const { pools } = engine;
 
-  // All of these are told at the same moment: they share one grace, and nothing new begins after it.
+  // These stop at the same time: they share one grace period, and nothing new starts after it.
   const atWork: Stoppable[] = [{ stop: (graceMs) => engine.stopServing(graceMs) }];
   parts.defer(async () => void (await Promise.all(atWork.map((part) => part.stop(graceMs)))));
 

@@ -161,7 +161,7 @@ describe('an upgrade and a rollback while pods write', () => {
       });
       const stopped = before.find(({ msg }) => msg === 'stopped'); // missing if the kubelet killed it
       const steps = [
-        saidAt(after, /standing by/),
+        saidAt(after, /waiting as standby/),
         ...(stopped ? [stopped.time] : []),
         saidAt(after, /^taking over$/),
         saidAt(after, /^serving$/),

@@ -8,7 +8,7 @@ import { whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot, timeout: 300_000 };
 const serving = /^serving .*csi\.sock$/;
-const standingBy = /standing by/;
+const standingBy = /waiting as standby/;
 
 const hasServed = (agent: AgentProcess) => agent.log.some(({ msg }) => msg === 'serving');
 

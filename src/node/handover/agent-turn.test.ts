@@ -29,7 +29,7 @@ async function serve(csiSocket: string): Promise<() => void> {
   };
 }
 
-test('an agent of a version that knew of no turns is given the time to end', async (t) => {
+test('an agent of a version without turns gets time to stop', async (t) => {
   const csiSocket = await socketPath(t);
   const clock = new ManualClock();
   const endOlder = await serve(csiSocket);
@@ -41,14 +41,14 @@ test('an agent of a version that knew of no turns is given the time to end', asy
     hasCome = true;
   });
   endOlder();
-  await eventually('it has seen that the socket is closed', async () => clock.timers === 1);
+  await eventually('the agent has seen that the socket is closed', async () => clock.timers === 1);
   clock.advance(29_999);
   assert.equal(hasCome, false);
   clock.advance(1);
   await comes;
 });
 
-test('one that takes turns has ended when it says so, and is waited for no longer', async (t) => {
+test('an agent that takes turns is waited for only until it ends its turn', async (t) => {
   const csiSocket = await socketPath(t);
   const clock = new ManualClock();
   const first = await AgentTurn.take(csiSocket, clock, signal);
@@ -62,13 +62,13 @@ test('one that takes turns has ended when it says so, and is waited for no longe
     hasCome = true;
   });
   stopServing();
-  assert.equal(hasCome, false, 'what it has begun is not done yet');
+  assert.equal(hasCome, false, 'the first agent has not finished its work yet');
   first.end();
   await comes;
   assert.equal(clock.timers, 0);
 });
 
-test('whoever is next knows of an older agent that is still ending', async (t) => {
+test('the next agent in line also waits for an older agent that is still stopping', async (t) => {
   const csiSocket = await socketPath(t);
   const clock = new ManualClock();
   const endOlder = await serve(csiSocket);
@@ -82,29 +82,29 @@ test('whoever is next knows of an older agent that is still ending', async (t) =
     hasCome = true;
   });
   endOlder();
-  await eventually('the first one gives it the time to end', async () => clock.timers === 1);
+  await eventually('the first agent gives the older one time to stop', async () => clock.timers === 1);
   leave.abort();
   await assert.rejects(firstComes);
   first.end();
-  await eventually('now the second one does', async () => clock.timers === 1);
+  await eventually('now the second agent does', async () => clock.timers === 1);
   clock.advance(29_999);
   assert.equal(hasCome, false);
 
   const again = await AgentTurn.take(csiSocket, clock, signal);
-  assert.equal(again.isFirst, false, 'as when the first one was killed, and comes again');
+  assert.equal(again.isFirst, false, 'as when the first agent was killed and restarts');
   again.end();
   clock.advance(1);
   await comes;
   second.end();
   const last = await AgentTurn.take(csiSocket, clock, signal);
   t.after(() => last.end());
-  assert.equal(last.isFirst, true, 'it is over');
+  assert.equal(last.isFirst, true, 'the older agent has stopped');
 });
 
-test('a path that would be too long for those who stand by is refused', async () => {
+test('a path that would be too long for the sockets of standby agents is refused', async () => {
   const csiSocket = `/run/${'x'.repeat(100)}/csi.sock`;
   await assert.rejects(AgentTurn.take(csiSocket, new ManualClock(), signal), {
     name: 'InvalidInput',
-    message: /^--csi-socket .* is too long; choose a path of at most 87 bytes$/,
+    message: /^--csi-socket .* is too long; use a path of at most 87 bytes$/,
   });
 });

@@ -7,17 +7,17 @@ import { exists } from '../../base/exists.ts';
 import { nobodyListens, untilClosed } from '../../rpc/socket-answers.ts';
 import { Turn } from './turn.ts';
 
-/** An older agent closes its socket when it is told to end; the kubelet gives it as long from then. */
+/** An older agent closes its socket when it starts to stop; from then on the kubelet gives it this long. */
 const olderHasEndedMs = 30_000;
-/** What the kernel takes for the path of a socket, less what is added here. */
+/** The kernel's limit for the path of a socket, minus what is appended here. */
 const maxPathBytes = 107 - '.agents/new-01234567'.length;
 
 /**
- * The turn of an agent among all of its node, who meet at the socket on which each of them would serve CSI. Older agents,
- * which take no turns, are waited for as well; that there is one is written down, for whoever comes after us.
+ * The turn of an agent among all agents of its node. They meet next to the CSI socket. Older agents, which take no turns,
+ * are waited for as well; a file records that there is one, for the next agents in line.
  */
 export class AgentTurn {
-  /** Whether nobody was before us from the beginning. */
+  /** Whether no other agent was before this one at the start. */
   readonly isFirst: boolean;
   readonly #turn: Turn;
   readonly #csiSocket: string;
@@ -34,7 +34,7 @@ export class AgentTurn {
 
   static async take(csiSocket: string, clock: Clock, signal: AbortSignal): Promise<AgentTurn> {
     if (Buffer.byteLength(csiSocket) > maxPathBytes) {
-      throw new InvalidInput(`--csi-socket ${csiSocket} is too long; choose a path of at most ${maxPathBytes} bytes`);
+      throw new InvalidInput(`--csi-socket ${csiSocket} is too long; use a path of at most ${maxPathBytes} bytes`);
     }
     const directory = `${csiSocket}.agents`;
     const olderFile = join(directory, 'older');
@@ -45,18 +45,18 @@ export class AgentTurn {
     return new AgentTurn({ isFirst, turn, csiSocket, olderFile, clock });
   }
 
-  /** Waits until all that were before us have ended. */
+  /** Waits until all earlier agents have stopped. */
   async comes(signal: AbortSignal): Promise<void> {
     await this.#turn.comes(signal);
-    await untilClosed(this.#csiSocket, signal); // the sockets of one that was killed close one after the other
+    await untilClosed(this.#csiSocket, signal); // the sockets of a killed agent close one after the other
     while (await exists(this.#olderFile)) {
       await pause(this.#clock, olderHasEndedMs, signal);
       if (await nobodyListens(this.#csiSocket)) await rm(this.#olderFile);
-      else await untilClosed(this.#csiSocket, signal); // it was killed, and has been started again
+      else await untilClosed(this.#csiSocket, signal); // the older agent was killed and restarted
     }
   }
 
-  /** To be called when nothing is done any more. */
+  /** Call this when all work has ended. */
   end(): void {
     this.#turn.end();
   }

@@ -15,7 +15,7 @@ async function line(t: TestContext): Promise<string> {
   return join(directory, 'line');
 }
 
-test('who comes first has its turn at once, and the next one when that has ended', async (t) => {
+test('the first in line has its turn at once, and the next one when the first has ended', async (t) => {
   const directory = await line(t);
   const first = await Turn.take(directory);
   assert.equal(await first.hasCome(signal), true);
@@ -35,7 +35,7 @@ test('who comes first has its turn at once, and the next one when that has ended
   assert.deepEqual(await readdir(directory), [], 'nothing is left');
 });
 
-test('nobody waits for the dead, and what they left goes', async (t) => {
+test('nobody waits for a killed process, and its leftovers are removed', async (t) => {
   const directory = await line(t);
   const script = `
     const { Turn } = await import(${JSON.stringify(join(import.meta.dirname, 'turn.ts'))});
@@ -53,10 +53,10 @@ test('nobody waits for the dead, and what they left goes', async (t) => {
   const comes = turn.comes(signal);
   child.kill('SIGKILL');
   await comes;
-  assert.ok(left && !(await readdir(directory)).includes(left), `${left} is gone`);
+  assert.ok(left && !(await readdir(directory)).includes(left), `${left} is removed`);
 });
 
-test('who no longer wants to wait leaves the line to others', async (t) => {
+test('a process that stops waiting leaves the line', async (t) => {
   const directory = await line(t);
   const first = await Turn.take(directory);
   const impatient = await Turn.take(directory);
@@ -65,15 +65,15 @@ test('who no longer wants to wait leaves the line to others', async (t) => {
   const leave = new AbortController();
   const waiting = impatient.comes(leave.signal);
   const comes = third.comes(signal);
-  leave.abort(new Error('told to end'));
-  await assert.rejects(waiting, { message: 'told to end' });
+  leave.abort(new Error('stop waiting'));
+  await assert.rejects(waiting, { message: 'stop waiting' });
   impatient.end();
   assert.equal(await third.hasCome(signal), false);
   first.end();
   await comes;
 });
 
-test('however many come and go at once, one at a time has its turn', async (t) => {
+test('only one at a time has its turn, however many come and leave at once', async (t) => {
   const directory = await line(t);
   let working = 0;
   let most = 0;

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { nobodyListens, untilClosed } from '../../rpc/socket-answers.ts';
 
 /**
- * A place in the line of those who may do something one at a time, whichever process they are in.
+ * A place in a line of processes that take turns.
  *
- * Each has a number, higher than all that it finds: a socket on which it listens to its end, and which the kernel closes if
- * it is killed. So whoever waits is told at once, and nobody waits for the dead. While somebody looks for its number it
- * says so, with another socket, as two who look at once know nothing of each other (Lamport's bakery).
+ * Each place has a number, higher than all existing ones, and is a socket that listens until the turn ends. The kernel
+ * closes the socket of a killed process, so those who wait notice at once. While a process chooses its number, a second
+ * socket says so, because two that choose at once do not see each other (Lamport's bakery).
  */
 export class Turn {
   readonly #directory: string;
@@ -23,7 +23,7 @@ export class Turn {
     this.#listener = listener;
   }
 
-  /** The last place of the line that meets in this directory. Does not wait. */
+  /** Takes the last place of the line in this directory. Does not wait. */
   static async take(directory: string): Promise<Turn> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     const who = randomBytes(4).toString('hex');
@@ -37,12 +37,12 @@ export class Turn {
     }
   }
 
-  /** Whether nobody is before us. */
+  /** Whether this place is the first. */
   async hasCome(signal: AbortSignal): Promise<boolean> {
     return (await this.#somebodyBefore(signal)) === undefined;
   }
 
-  /** Waits for all that are before us. */
+  /** Waits for all earlier places. */
   async comes(signal: AbortSignal): Promise<void> {
     for (;;) {
       const path = await this.#somebodyBefore(signal);
@@ -51,12 +51,12 @@ export class Turn {
     }
   }
 
-  /** Lets the next one go. */
+  /** Releases the place. */
   end(): void {
     this.#listener.close();
   }
 
-  /** Numbers are read only once all that were being chosen are there, which is a matter of moments; who comes now, finds ours. */
+  /** Reads the numbers after all pending choices are made, which is quick; processes that arrive later see ours. */
   async #somebodyBefore(signal: AbortSignal): Promise<string | undefined> {
     for (const name of await readdir(this.#directory)) {
       if (name.startsWith(choosingPrefix)) await untilClosed(join(this.#directory, name), signal);
@@ -76,7 +76,7 @@ const choosingPrefix = 'new-';
 
 interface Place {
   readonly number: number;
-  /** Decides between two that have found the same number. */
+  /** Decides between two places with the same number. */
   readonly who: string;
 }
 
@@ -89,7 +89,7 @@ function isBefore(one: Place, other: Place): boolean {
   return one.number < other.number || (one.number === other.number && one.who < other.who);
 }
 
-/** Answers, and says nothing, until it is closed or its process ends, which it does not put off. */
+/** Accepts connections and sends nothing, until it is closed or its process exits. It does not keep the process alive. */
 class Listener {
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
@@ -98,7 +98,7 @@ class Listener {
     this.#server = createServer((connection) => {
       this.#connections.add(connection);
       connection.once('close', () => this.#connections.delete(connection));
-      connection.on('error', () => undefined); // then it closes, too
+      connection.on('error', () => undefined); // the connection closes then, too
       connection.resume().unref();
     }).unref();
   }
@@ -110,7 +110,7 @@ class Listener {
     return listener;
   }
 
-  /** The name goes with it. */
+  /** Also removes the socket's file. */
   close(): void {
     this.#server.close();
     for (const connection of this.#connections) connection.destroy();

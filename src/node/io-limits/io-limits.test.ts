@@ -8,7 +8,7 @@ import { canLimitIo, findPodCgroup, ioMaxOf, setIoMax } from './pod-cgroup.ts';
 
 const uid = '5f1a0c1e-0000-4000-8000-000000000001';
 
-test('the pods that have a device are told by where the kubelet has it mounted', () => {
+test('the pods of a device are determined from the kubelet mounts', () => {
   const at = (target: string, isBlock = false, device = '253:7') => ({ device, target, isBlock });
   const csi = '/var/lib/kubelet/plugins/kubernetes.io/csi';
   const mounted = [
@@ -35,10 +35,10 @@ for (const path of [
   });
 }
 
-test('limits go where the kernel reads them, and are read back', async (t) => {
+test('limits are written to io.max of the control group and read back', async (t) => {
   const root = await mkdtemp(join(tmpdir(), 'moorage-cgroup-'));
   t.after(() => rm(root, { recursive: true }));
-  assert.equal(await canLimitIo(root), false, 'no control groups of version 2');
+  assert.equal(await canLimitIo(root), false, 'there is no cgroup v2');
   await writeFile(join(root, 'cgroup.controllers'), 'cpuset cpu io memory\n');
   assert.equal(await canLimitIo(root), true);
   const pod = join(root, 'kubepods', 'pod');

@@ -8,19 +8,19 @@ import { type MountedDevice, mountedDevices } from '../../volumes/mounted-device
 import { findPodCgroup, ioMaxOf, setIoMax } from './pod-cgroup.ts';
 
 interface Collaborators {
-  /** What a volume is to be held to; it may have changed each time that it is asked for. */
+  /** The limits of a volume; they may change between two calls. */
   readonly limitsOf: (volumeId: string) => IoLimits;
-  /** Where its device is; undefined if this node has no such volume. */
+  /** The path of its device; undefined if this node has no such volume. */
   readonly deviceOf: (volumeId: string) => string | undefined;
   readonly kubeletDir: string;
-  /** Where control groups are. */
+  /** The root of the control groups. */
   readonly cgroupRoot: string;
   readonly log: Log;
 }
 
 /**
- * Holds pods to the IO limits of their volumes, by `io.max` of the control group of each pod that has a volume mounted.
- * Which pods these are, the mounts themselves tell, so nothing has to be remembered and a restart loses nothing.
+ * Limits the IO of pods on their volumes, with `io.max` of the control group of each pod that has a volume mounted. The
+ * mounts show which pods these are, so there is no state that a restart could lose.
  */
 export class PodIoLimits {
   readonly #collaborators: Collaborators;
@@ -39,7 +39,7 @@ export class PodIoLimits {
       const cgroup = await findPodCgroup(cgroupRoot, podUid);
       const present = cgroup === undefined ? undefined : await ioMaxOf(cgroup, device);
       if ((present ?? unlimited) === wanted) continue;
-      if (cgroup === undefined) throw new PodCgroupMissing(podUid); // soon it is there: to be tried again
+      if (cgroup === undefined) throw new PodCgroupMissing(podUid); // it will exist soon: retry
       await setIoMax(cgroupRoot, cgroup, device, wanted);
       log.info({ volume: volumeId, pod: podUid, device, limits: wanted }, 'IO limits set');
     }
@@ -47,7 +47,7 @@ export class PodIoLimits {
   }
 }
 
-/** In the words of the kernel's `io.max`. */
+/** In the format of the kernel's `io.max`. */
 function ioMax(limits: IoLimits): string {
   const { readBytesPerSecond, writeBytesPerSecond, readOperationsPerSecond, writeOperationsPerSecond } = limits;
   const words = {
@@ -63,7 +63,7 @@ function ioMax(limits: IoLimits): string {
 
 const unlimited = ioMax({});
 
-/** The pods that have the device, by uid: the kubelet's paths name them. */
+/** The uids of the pods that have the device, from the kubelet's paths. */
 export function podsWith(device: string, mounted: readonly MountedDevice[], kubeletDir: string): ReadonlySet<string> {
   const uids = mounted
     .filter((mount) => mount.device === device)
@@ -75,14 +75,14 @@ function uidIn(path: string): string | undefined {
   return /^\/pods\/(?<uid>[^/]+)\/volumes\//.exec(path)?.groups?.uid;
 }
 
-/** The kubelet makes it at about the time when it has the pod's volumes mounted. */
+/** The kubelet creates it at about the time when it mounts the pod's volumes. */
 export class PodCgroupMissing extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(podUid: string) {
     super(
       `pod ${podUid} has no control group below kubepods or kubepods.slice, so its IO is not limited; ` +
-        'if it runs, check that the kubelet has --cgroups-per-qos and no --cgroup-root',
+        'if the pod runs, check that the kubelet has --cgroups-per-qos and no --cgroup-root',
     );
   }
 }

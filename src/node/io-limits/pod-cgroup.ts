@@ -1,10 +1,10 @@
 import { access, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** Where the kernel shows control groups, version 2. */
+/** The mount point of cgroup v2. */
 export const cgroupRoot = '/sys/fs/cgroup';
 
-/** Whether this machine's kernel can hold control groups to IO limits; with control groups of version 1 it cannot. */
+/** Whether the kernel can limit the IO of control groups, which requires cgroup v2. */
 export async function canLimitIo(root: string): Promise<boolean> {
   try {
     return (await readFile(join(root, 'cgroup.controllers'), 'utf8')).trim().split(' ').includes('io');
@@ -14,7 +14,7 @@ export async function canLimitIo(root: string): Promise<boolean> {
   }
 }
 
-/** The directory of a pod's control group, whether systemd makes them or the kubelet itself; undefined if there is none. */
+/** The directory of a pod's control group, created by systemd or by the kubelet; undefined if there is none. */
 export async function findPodCgroup(root: string, podUid: string): Promise<string | undefined> {
   for (const path of pathsOf(podUid)) {
     const directory = join(root, path);
@@ -23,7 +23,7 @@ export async function findPodCgroup(root: string, podUid: string): Promise<strin
   return undefined;
 }
 
-/** The limits that the group has for the device, in the kernel's words; undefined if it has none. */
+/** The group's limits for the device, in the kernel's format; undefined if it has none. */
 export async function ioMaxOf(directory: string, device: string): Promise<string | undefined> {
   const file = join(directory, 'io.max');
   if (!(await exists(file))) return undefined;
@@ -36,7 +36,7 @@ export async function setIoMax(root: string, directory: string, device: string, 
   await writeFile(join(directory, 'io.max'), `${device} ${limits}`);
 }
 
-/** A group has the files of a controller only if each of those above it passes that on. */
+/** A group has the files of a controller only if all its parents enable the controller. */
 async function enableIo(root: string, directory: string): Promise<void> {
   const names = directory.slice(root.length).split('/').filter(Boolean);
   for (let depth = 0; depth < names.length; depth++) {
@@ -44,7 +44,7 @@ async function enableIo(root: string, directory: string): Promise<void> {
   }
 }
 
-/** By the pod's quality of service: guaranteed, burstable, best effort. */
+/** By the pod's QoS class: burstable, best effort, guaranteed. */
 function pathsOf(podUid: string): readonly string[] {
   const inSystemd = podUid.replaceAll('-', '_');
   return [

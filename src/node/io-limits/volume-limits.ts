@@ -12,17 +12,17 @@ import { poolHolding } from '../../volumes/pool-holding.ts';
 import { PodIoLimits } from './io-limits.ts';
 
 interface Collaborators {
-  /** The LogicalVolumes of this node, and no others. */
+  /** Only the LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange'>;
   readonly pools: Pick<Pools, 'all'>;
-  /** Tells of each volume that a pod was just given. The pod does not wait for its limits. */
+  /** Reports each volume that was just published. The pod does not wait for its limits. */
   readonly published: Pick<Listeners<VolumeId>, 'add'>;
   readonly kubeletDir: string;
   readonly cgroupRoot: string;
   readonly log: Log;
 }
 
-/** Holds pods to the limits that the LogicalVolumes carry: when a pod gets its volume, and when the limits change. */
+/** Applies the limits of the LogicalVolumes to pods: when a volume is published, and when its limits change. */
 export function volumeLimits({ volumes, pools, published, ...its }: Collaborators): Work {
   const limits = new PodIoLimits({
     ...its,

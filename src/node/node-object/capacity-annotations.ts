@@ -1,13 +1,13 @@
 import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../../api/names.ts';
 import type { DeviceClass } from '../../engine/config/device-classes.ts';
 
-/** What Kubernetes takes in the name of an annotation. Device classes have such names; volume groups need not, as `vg+1`. */
+/** What Kubernetes accepts as the name of an annotation. Device classes always match; volume groups may not, such as `vg+1`. */
 const annotationName = /^(?=.{1,63}$)([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 
 /**
- * What a Node's capacity annotations should be, in bytes: each class by its name, a volume group by its own where it can
- * be, and the default class once more. A volume group has the room of its thick class, or else of the roomiest of its thin
- * ones. Where a class and a volume group share a name, it means the class.
+ * The capacity annotations of a Node, in bytes: each class by its name, each volume group whose name is valid, and the
+ * default class again. A volume group has the free space of its thick class, or else the most of its thin classes. A name
+ * shared by a class and a volume group means the class.
  */
 export function capacityAnnotations(
   classes: readonly DeviceClass[],

@@ -13,7 +13,7 @@ const right: NodeFacts = {
   resourceVersion: '7',
 };
 
-test('only what differs is changed, and what is stale goes', () => {
+test('only changed annotations are patched, and stale ones are removed', () => {
   const annotations = {
     'capacity.topolvm.io/a': '1',
     'capacity.topolvm.io/b': '9',
@@ -26,7 +26,7 @@ test('only what differs is changed, and what is stale goes', () => {
   assert.equal(changesToNode(right, wanted), undefined);
 });
 
-test('a missing finalizer is added to those that are there, if nobody has changed them meanwhile', () => {
+test('a missing finalizer is added to the existing ones, on condition that they are unchanged', () => {
   assert.deepEqual(changesToNode({ ...right, finalizers: ['theirs'] }, wanted), {
     annotations: {},
     finalizers: ['theirs', 'topolvm.cybozu.com/node'],

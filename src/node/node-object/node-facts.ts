@@ -1,9 +1,9 @@
 import { capacityAnnotationPrefix, ioLimitsAnnotation, nodeFinalizer } from '../../api/names.ts';
 import type { Node, Stored } from '../../kube/resource.ts';
 
-/** What we keep of this node's own Node: that is large, and the rest of it is nobody's business here. */
+/** The cached part of this node's Node object, which is large. */
 export interface NodeFacts {
-  /** Only those that are ours to set. */
+  /** Only those that Moorage sets. */
   readonly annotations: Readonly<Record<string, string>>;
   readonly finalizers: readonly string[];
   readonly deleting: boolean;
@@ -20,18 +20,18 @@ export function nodeFactsOf({ metadata }: Stored<Node>): NodeFacts {
   };
 }
 
-/** What to merge into the Node's metadata so that it says what it should; undefined if it does. */
+/** The merge patch for the Node's metadata; undefined if it is up to date. */
 export function changesToNode(current: NodeFacts, wanted: ReadonlyMap<string, string>): object | undefined {
   const annotations: Record<string, string | null> = {};
   for (const [key, value] of wanted) if (current.annotations[key] !== value) annotations[key] = value;
   for (const key of Object.keys(current.annotations)) if (!wanted.has(key)) annotations[key] = null;
   const { finalizers, resourceVersion, deleting } = current;
-  // To a Node that is being deleted no finalizer can be added: whoever deletes it was faster.
+  // Kubernetes does not allow new finalizers on a Node that is being deleted.
   const isUnprotected = !deleting && !finalizers.includes(nodeFinalizer);
   if (Object.keys(annotations).length === 0 && !isUnprotected) return undefined;
   return {
     annotations,
-    // A list is replaced as a whole, so nobody may have changed it meanwhile.
+    // The patch replaces the whole list, so it must fail if the list changed meanwhile.
     ...(isUnprotected && { finalizers: [...finalizers, nodeFinalizer], resourceVersion }),
   };
 }

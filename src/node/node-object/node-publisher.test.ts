@@ -48,7 +48,7 @@ function publisher(t: TestContext) {
   return { api, clock, pool, node, becomes, patches };
 }
 
-test('a node tells its room when it appears, and again when it comes back', async (t) => {
+test('a node publishes its capacity when its Node is created, and again when it is re-created', async (t) => {
   const { api, becomes } = publisher(t);
   await api.create(nodes, { metadata: { name: 'a' } });
   await becomes('1000');
@@ -58,7 +58,7 @@ test('a node tells its room when it appears, and again when it comes back', asyn
   await becomes('1000');
 });
 
-test('a burst of volumes is one write', async (t) => {
+test('a burst of new volumes causes one write', async (t) => {
   const { api, clock, pool, becomes, patches } = publisher(t);
   await api.create(nodes, { metadata: { name: 'a' } });
   await becomes('1000');
@@ -70,7 +70,7 @@ test('a burst of volumes is one write', async (t) => {
   assert.equal(patches(), 2);
 });
 
-test('what somebody else wrote is put right', async (t) => {
+test('annotations that others changed are corrected', async (t) => {
   const { api, becomes } = publisher(t);
   const annotations = { [annotation]: '5', 'capacity.topolvm.io/gone': '7', theirs: 'x' };
   await api.create(nodes, { metadata: { name: 'a', annotations } });
@@ -79,7 +79,7 @@ test('what somebody else wrote is put right', async (t) => {
   assert.deepEqual(node?.metadata.annotations, { [annotation]: '1000', theirs: 'x' });
 });
 
-test('the finalizer comes with the first write, comes back when it is lost, and others keep theirs', async (t) => {
+test('the finalizer is set with the first write and again after it is lost, and other finalizers are kept', async (t) => {
   const { api, node, becomes, patches } = publisher(t);
   await api.create(nodes, { metadata: { name: 'a', finalizers: ['theirs'] } });
   await becomes('1000');
@@ -92,7 +92,7 @@ test('the finalizer comes with the first write, comes back when it is lost, and 
   await node.until('a', (facts) => facts?.finalizers.includes('topolvm.cybozu.com/node') ?? false, never);
 });
 
-test('a Node that is being deleted gets no finalizer, and its capacity stays true', async (t) => {
+test('a Node that is being deleted gets no finalizer, and its capacity is still updated', async (t) => {
   const { api, clock, pool, node, becomes } = publisher(t);
   await api.create(nodes, { metadata: { name: 'a', finalizers: ['theirs'], deletionTimestamp: 'now' } });
   await becomes('1000');

@@ -7,7 +7,7 @@ import type { Informer } from '../../kube/informer.ts';
 import { type Node, nodes } from '../../kube/resource.ts';
 import { changesToNode, type NodeFacts } from './node-facts.ts';
 
-/** A burst of volumes is one write: the scheduler needs to know soon, not at once. */
+/** A burst of changes causes one write: the scheduler needs the capacity soon, not at once. */
 const burstMs = 200;
 
 interface Collaborators {
@@ -16,14 +16,14 @@ interface Collaborators {
   /** This node's own Node object. */
   readonly node: Pick<Informer<Node, NodeFacts>, 'get' | 'onChange'>;
   readonly pools: Pick<Pools, 'onChange'>;
-  /** What our annotations of the Node should be now. */
+  /** The current values of our annotations of the Node. */
   readonly wanted: () => ReadonlyMap<string, string>;
   readonly log: Log;
 }
 
 /**
- * Keeps what this node says of itself on its Node true: capacity, abilities, and the finalizer by which the controller
- * learns of the Node's removal. After each change of a pool, and when somebody else has changed it.
+ * Keeps this node's Node object up to date: capacity, features, and the finalizer that lets the controller see the Node's
+ * removal. Runs after each change of a pool, and after changes by others.
  */
 export function nodePublisher({ nodeName, client, node, pools, wanted, log }: Collaborators): Work {
   const watch = (queue: WorkQueue) => {
@@ -34,7 +34,7 @@ export function nodePublisher({ nodeName, client, node, pools, wanted, log }: Co
   };
   const reconcile = async (_: string, signal: AbortSignal): Promise<Requeue> => {
     const current = node.get(nodeName);
-    if (!current) return Requeue.never; // not registered yet, or removed: its next appearance wakes us
+    if (!current) return Requeue.never; // not registered yet, or removed: its creation triggers the next run
     const metadata = changesToNode(current, wanted());
     if (!metadata) return Requeue.never;
     await client.patch(nodes, nodeName, { type: 'merge', body: { metadata } }, { signal });
