@@ -2,14 +2,14 @@ import { parseQuantity } from '../base/quantity.ts';
 import type { ObjectMeta, Resource, Stored } from '../kube/resource.ts';
 import { contentSourceAnnotation, logicalVolume, resizeRequestedAnnotation } from './names.ts';
 
-/** Kubernetes writes texts such as `1Gi`; a person may have written a plain number. */
+/** Kubernetes writes strings such as `1Gi`; a person may write a plain number. */
 export type Quantity = string | number;
 
 export function bytesOf(quantity: Quantity): bigint {
   return parseQuantity(String(quantity));
 }
 
-/** One volume on one node: the controller asks for it in `spec`, the node answers in `status`. */
+/** One volume on one node: the controller requests it in `spec`, the node answers in `status`. */
 export interface LogicalVolume {
   readonly apiVersion?: string;
   readonly kind?: string;
@@ -23,24 +23,24 @@ export interface LogicalVolumeSpec {
   readonly name: string;
   readonly nodeName: string;
   readonly size: Quantity;
-  /** Empty or absent for the node's default. */
+  /** Empty or absent for the node's default class. */
   readonly deviceClass?: string;
   readonly lvcreateOptionClass?: string;
-  /** `spec.name` of the LogicalVolume that this one is a copy of. */
+  /** For a copy: `spec.name` of its source. */
   readonly source?: string;
-  /** For a copy: a snapshot can only be read, a clone is a volume like any other. */
+  /** For a copy: `ro` for a snapshot, `rw` for a clone, which is a volume like any other. */
   readonly accessType?: 'ro' | 'rw' | '';
 }
 
 export interface LogicalVolumeStatus {
-  /** Set once the volume is there: its name on the node's disks, and its CSI volume ID. */
+  /** Set once the volume exists: its name on the node's disks, and its CSI volume ID. */
   readonly volumeID?: string;
-  /** A gRPC status code; anything but 0 says that the volume could not be made, grown or removed. */
+  /** A gRPC status code; not 0 if the volume could not be created, grown or removed. */
   readonly code?: number;
   readonly message?: string;
-  /** What the volume really has, which may be more than was asked for. */
+  /** The actual size, which may exceed the requested one. */
   readonly currentSize?: Quantity;
-  /** The value of the annotation `topolvm.io/resize-requested-at` that code, message and currentSize are the answer to. */
+  /** The value of the annotation `topolvm.io/resize-requested-at` that code, message and currentSize answer. */
   readonly answeredResize?: string;
 }
 
@@ -59,45 +59,45 @@ export function deleting(volume: StoredLogicalVolume): boolean {
 }
 
 /**
- * The volume's name on the disks. The object's uid is unique for all time, so a volume that was left behind by an
- * earlier object of the same name can never be mistaken for this one.
+ * The volume's name on the disks. The object's uid is never reused, so the leftover volume of an earlier object with the
+ * same name cannot be mistaken for this one.
  */
 export function volumeIdOf(volume: StoredLogicalVolume): string {
   return volume.status?.volumeID || volume.metadata.uid;
 }
 
-/** What it really has; what was asked for while its node has not measured it. */
+/** The actual size; the requested size until the node has measured it. */
 export function currentBytes({ spec, status }: LogicalVolume): bigint {
   return bytesOf(status?.currentSize ?? spec.size);
 }
 
-/** A snapshot can only be read and copied; whatever else a LogicalVolume is, it is a volume. */
+/** A snapshot can only be read and copied. Every other LogicalVolume is a volume. */
 export function isSnapshot({ spec }: LogicalVolume): boolean {
   return Boolean(spec.source) && spec.accessType === 'ro';
 }
 
-/** What the node could not do, in its own words. */
+/** The failure that the node reported. */
 export interface Failure {
   readonly code: number;
   readonly message: string;
 }
 
 /**
- * Why the node could not make it; undefined while it has not failed. A volume that was made holds data, and whatever
- * went wrong with it later, such as growing it, is no reason to take it for one that was not.
+ * Why the node could not create it; undefined if it has not failed. A later failure of an existing volume, such as to grow,
+ * does not count: the volume contains data.
  */
 export function failureOf({ status }: StoredLogicalVolume): Failure | undefined {
   return status?.volumeID ? undefined : failureIn(status);
 }
 
-/** Why it could not grow as it was last asked to. */
+/** Why its last requested growth failed. */
 export function growthFailureOf({ metadata, status }: StoredLogicalVolume): Failure | undefined {
   const isAnswer =
     status?.answeredResize && status.answeredResize === metadata.annotations?.[resizeRequestedAnnotation];
   return isAnswer ? failureIn(status) : undefined;
 }
 
-/** Why it is still there, although it was asked to go. What went wrong before that names the growth that it answers. */
+/** Why its removal failed. A status that still answers a growth is older than the removal. */
 export function removalFailureOf(volume: StoredLogicalVolume): Failure | undefined {
   const { volumeID, answeredResize } = volume.status ?? {};
   return deleting(volume) && volumeID && !answeredResize ? failureIn(volume.status) : undefined;
@@ -107,7 +107,7 @@ function failureIn({ code = 0, message = '' }: LogicalVolumeStatus = {}): Failur
   return code === 0 ? undefined : { code, message };
 }
 
-/** What a LogicalVolume is a copy of, by the volume ID of that. */
+/** The source of a copy, by its volume ID. */
 export interface RecordedSource {
   readonly kind: 'volume' | 'snapshot';
   readonly id: string;
@@ -117,7 +117,7 @@ export function recordSource({ kind, id }: RecordedSource): Readonly<Record<stri
   return { [contentSourceAnnotation]: `${kind}/${id}` };
 }
 
-/** Undefined for what is no copy, and for a copy that TopoLVM has made: that names its source's object only. */
+/** Undefined if it is not a copy, or a copy created by TopoLVM, which names only the source's object. */
 export function recordedSourceOf({ metadata }: LogicalVolume): RecordedSource | undefined {
   const [, kind, id] = /^(volume|snapshot)\/(.+)$/.exec(metadata?.annotations?.[contentSourceAnnotation] ?? '') ?? [];
   return kind && id ? { kind: kind as RecordedSource['kind'], id } : undefined;

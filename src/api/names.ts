@@ -1,6 +1,6 @@
 /**
- * Every name that the outside world sees. Those that start with `topolvm` are TopoLVM's own, so that its objects and
- * volumes work with Moorage as they are; what is new is below `moorage.dev`.
+ * Every name that the outside world sees. Names with `topolvm` are TopoLVM's own, so that its objects and volumes work
+ * unchanged with Moorage; new names are below `moorage.dev`.
  */
 
 /** The CSI driver, as StorageClasses and PersistentVolumes name it. */
@@ -18,48 +18,48 @@ export const parameters = {
   rootOwner: 'moorage.dev/root-owner',
 } as const;
 
-/** Whose names are ours alone: a StorageClass parameter below these that we do not know is a mistake. */
+/** Prefixes of this driver: an unknown StorageClass parameter with one of them is an error. */
 export const parameterPrefixes = ['topolvm.io/', 'moorage.dev/'] as const;
 
-/** What csi-provisioner adds to the parameters when it runs with `--extra-create-metadata`. */
+/** Parameters that csi-provisioner adds when it runs with `--extra-create-metadata`. */
 export const claimParameters = {
   namespace: 'csi.storage.k8s.io/pvc/namespace',
   name: 'csi.storage.k8s.io/pvc/name',
 } as const;
 
-/** Kubernetes' own, on a claim that waits for its first pod: the node that the scheduler chose for it. */
+/** Annotation of Kubernetes on a claim that waits for its first pod: the node that the scheduler chose. */
 export const selectedNodeAnnotation = 'volume.kubernetes.io/selected-node';
 
-/** What the kubelet adds to a volume's context when it publishes it. */
+/** What the kubelet adds to the context of a volume that it publishes. */
 export const publishContext = {
   ephemeral: 'csi.storage.k8s.io/ephemeral',
   podUid: 'csi.storage.k8s.io/pod.uid',
 } as const;
 
-/** How many GiB an inline ephemeral volume asks for, in its volume attributes: today's name, and the one of old. */
+/** Volume attributes with the requested GiB of an inline ephemeral volume: the current name and the old one. */
 export const ephemeralSizeAttributes = ['topolvm.io/size', 'topolvm.cybozu.com/size'] as const;
 
-/** A tag of each inline ephemeral volume: such a volume goes when it is unpublished, and no other does. */
+/** A tag of each inline ephemeral volume: only volumes with it are removed when they are unpublished. */
 export const ephemeralTag = 'ephemeral';
 
-/** The pod that an inline ephemeral volume was made for, by uid: a tag of the volume itself. */
+/** The uid of the pod of an inline ephemeral volume: a tag of the volume itself. */
 export const podTag = 'moorage.dev/pod';
 
 /** Node annotations `capacity.topolvm.io/<device class or volume group>` and `…/00default`, in bytes. */
 export const capacityAnnotationPrefix = 'capacity.topolvm.io/';
 export const defaultCapacityAnnotation = `${capacityAnnotationPrefix}00default`;
 
-/** Who manages the CSIStorageCapacity objects that we write, in Kubernetes' label for that. */
+/** Label value for the manager of the CSIStorageCapacity objects that Moorage writes. */
 export const capacityManager = 'moorage-controller';
 
-/** What a container asks for, one of it, so that kube-scheduler asks the extender about its pod. */
+/** The extended resource that a container requests, so that kube-scheduler calls the extender for its pod. */
 export const capacityResource = 'topolvm.io/capacity';
 
-/** Keeps a Node until the controller has let go of what was on it: the name that we set, and the one of TopoLVM today. */
+/** Keeps a Node until the controller has released its volumes: the name that Moorage sets, and TopoLVM's current one. */
 export const nodeFinalizer = 'topolvm.cybozu.com/node';
 export const otherNodeFinalizer = 'topolvm.io/node';
 
-/** What TopoLVM 0.18 to 0.39 has put on claims, and has removed itself. */
+/** Finalizers that TopoLVM 0.18 to 0.39 set on claims and removed itself. */
 export const oldClaimFinalizers = ['topolvm.io/pvc', 'topolvm.cybozu.com/pvc'] as const;
 
 /** The LogicalVolume resource. */
@@ -73,22 +73,22 @@ export const logicalVolume = {
 
 export const createdByLabel = { key: 'app.kubernetes.io/created-by', value: 'topolvm-controller' } as const;
 
-/** Marks a LogicalVolume whose node is gone: nobody may touch the volume behind it any more. */
+/** Marks a LogicalVolume whose node was removed: its volume must not be touched any more. */
 export const pendingDeletionAnnotation = 'topolvm.io/pendingdeletion';
 
-/** The claim a volume was made for, `<namespace>/<name>`: an annotation of the LogicalVolume, a tag of the volume itself. */
+/** The claim of a volume, `<namespace>/<name>`: an annotation of the LogicalVolume, a tag of the volume itself. */
 export const claimName = 'moorage.dev/claim';
 
-/** The device class that has a volume, where its LogicalVolume names none or one that was renamed: an annotation of it. */
+/** The device class of a volume whose LogicalVolume names none or a renamed one: an annotation of the LogicalVolume. */
 export const heldByAnnotation = 'moorage.dev/held-by';
 
-/** What a LogicalVolume is a copy of, `volume/<id>` or `snapshot/<id>`: an annotation of it, true also when that is gone. */
+/** The source of a copy, `volume/<id>` or `snapshot/<id>`: an annotation of the LogicalVolume, kept if the source is removed. */
 export const contentSourceAnnotation = 'moorage.dev/content-source';
 
-/** When the controller last asked the node to grow a volume: an annotation of the LogicalVolume. */
+/** When the controller last requested growth: an annotation of the LogicalVolume. */
 export const resizeRequestedAnnotation = 'topolvm.io/resize-requested-at';
 
-/** Parameters of a VolumeAttributesClass, and the annotations of the LogicalVolume that keep them for the node. */
+/** Parameters of a VolumeAttributesClass, and the annotations of the LogicalVolume that store them for the node. */
 export const ioLimitNames = {
   readBytesPerSecond: 'moorage.dev/read-bytes-per-second',
   writeBytesPerSecond: 'moorage.dev/write-bytes-per-second',
@@ -96,16 +96,16 @@ export const ioLimitNames = {
   writeOperationsPerSecond: 'moorage.dev/write-operations-per-second',
 } as const;
 
-/** A Node annotation, `true` where the node can hold its volumes to IO limits. */
+/** A Node annotation, `true` if the node can enforce IO limits. */
 export const ioLimitsAnnotation = 'moorage.dev/io-limits';
 
-/** The LogicalVolume, and so the PersistentVolume, that a volume belongs to: a tag of the volume itself. */
+/** The LogicalVolume, and so the PersistentVolume, of a volume: a tag of the volume itself. */
 export const volumeTag = 'moorage.dev/volume';
 
-/** Tags of a volume that CSI's calls have made without Kubernetes: all that is known of it. */
+/** Tags of a volume created by CSI calls without Kubernetes: its only record. */
 export const recordTagPrefix = 'standalone.moorage.dev/';
 
-/** The MutatingWebhookConfiguration that tells the API server of our webhooks. */
+/** The MutatingWebhookConfiguration of Moorage's webhooks. */
 export const webhookConfigurationName = 'moorage';
 
 /** Prometheus metrics. */

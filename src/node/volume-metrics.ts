@@ -18,27 +18,27 @@ const labelNames = ['node', 'device_class', 'volume', 'claim'] as const;
 type Label = (typeof labelNames)[number];
 
 const answerWithinMs = 1000;
-/** Each holds a thread that all file work of the process shares; there are four. */
+/** Each blocks one of the four threads for file operations of the process. */
 const unansweredAtMost = 2;
 
-/** How large each volume is and how full those that are mounted are, read at the moment somebody asks. */
+/** The size of each volume and the usage of mounted ones, read at each scrape. */
 export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborators): readonly Metric[] {
   const usage = new FilesystemUsage(clock);
   const volumes = () =>
     pools
       .all()
-      .filter(({ name }) => name !== '') // what lvmd elsewhere calls its default is there by its own name too
+      .filter(({ name }) => name !== '') // the default class of a remote lvmd is also there by its name
       .flatMap((pool) => pool.list().map((volume) => ({ volume, labels: labelsOf(nodeName, pool.name, volume) })));
   return [
     gauge({
       name: metrics.volumeSizeBytes,
-      help: 'Bytes of each volume.',
+      help: 'Size of each volume in bytes.',
       labelNames,
       read: () => volumes().map(({ volume, labels }) => ({ labels, value: Number(volume.sizeBytes) })),
     }),
     gauge({
       name: metrics.volumeUsedBytes,
-      help: 'Bytes that the filesystem of each mounted volume has in use.',
+      help: 'Bytes used in the filesystem of each mounted volume.',
       labelNames,
       async read() {
         const targets = await targetsByDevice(kubeletDir);
@@ -65,7 +65,7 @@ function labelsOf(node: string, deviceClass: string, { id, tags }: Volume): Read
   return { node, device_class: deviceClass, volume: id, claim };
 }
 
-/** A filesystem on a disk that hangs makes nobody wait for long, and is not asked again before it has answered. */
+/** A hanging filesystem delays a scrape only briefly, and is not queried again before it has answered. */
 class FilesystemUsage {
   readonly #clock: Clock;
   readonly #asked = new Set<string>();
@@ -79,7 +79,7 @@ class FilesystemUsage {
     this.#asked.add(target);
     const answer = statfs(target)
       .then(({ blocks, bfree, bsize }) => (blocks - bfree) * bsize)
-      .catch(() => undefined) // unmounted just now
+      .catch(() => undefined) // just unmounted
       .finally(() => this.#asked.delete(target));
     const { promise: late, resolve } = Promise.withResolvers<undefined>();
     const timer = this.#clock.setTimer(() => resolve(undefined), answerWithinMs);

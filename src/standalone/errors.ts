@@ -6,8 +6,8 @@ export class NotThisNode extends MoorageError {
 
   constructor(nodeName: string, wanted: readonly string[]) {
     super(
-      `accessibility_requirements name ${wanted.join(', ')}, and volumes can be had on ${nodeName} only; ` +
-        'name that node, or start moorage standalone with another --nodename',
+      `accessibility_requirements name ${wanted.join(', ')}, but only node ${nodeName} can have volumes; ` +
+        'use that node, or start moorage standalone with another --nodename',
     );
   }
 }
@@ -32,7 +32,7 @@ export class NameTakenByVolume extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(name: string, id: string, differences: readonly string[]) {
-    super(`${name} is volume ${id} with ${differences.join(', ')}; choose another name, or ask for the same again`);
+    super(`${name} is volume ${id} with ${differences.join(', ')}; choose another name, or repeat the same request`);
   }
 }
 
@@ -40,7 +40,7 @@ export class NameTakenBySnapshot extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(name: string, sourceId: string | undefined) {
-    super(`${name} is a snapshot of volume ${sourceId}; choose another name, or name the same source_volume_id again`);
+    super(`${name} is a snapshot of volume ${sourceId}; choose another name, or the same source_volume_id`);
   }
 }
 
@@ -48,6 +48,6 @@ export class IoLimitsNotOffered extends MoorageError {
   readonly code = 'InvalidArgument';
 
   constructor() {
-    super('mutable_parameters cannot be had without Kubernetes, as they limit a pod; leave them out');
+    super('mutable_parameters need Kubernetes, because they limit a pod; leave them out');
   }
 }

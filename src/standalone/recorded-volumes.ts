@@ -3,7 +3,7 @@ import type { Pool, Volume } from '../engine/pool.ts';
 import { DeviceClassUnavailable, type Pools } from '../engine/pools.ts';
 import { isIdOfOurs, recordIn, type VolumeRecord } from './volume-record.ts';
 
-/** A volume that was made by a call of CSI. */
+/** A volume that a CSI call created. */
 export interface RecordedVolume {
   readonly volume: Volume;
   readonly record: VolumeRecord;
@@ -12,7 +12,7 @@ export interface RecordedVolume {
 
 type Kind = VolumeRecord['kind'];
 
-/** The volumes on this machine's disks that CSI's calls have made. Whatever else is there is never seen, nor removed. */
+/** The volumes on this machine's disks that CSI calls created. Other volumes are never listed or removed. */
 export class RecordedVolumes {
   readonly #pools: Pick<Pools, 'all' | 'unavailable'>;
   readonly #lock = new KeyedLock();
@@ -34,7 +34,7 @@ export class RecordedVolumes {
     );
   }
 
-  /** Two calls for the same name at once: the second finds what the first has made. */
+  /** Of two concurrent calls for the same name, the second finds what the first created. */
   async alone<T>(id: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     return this.#lock.run(id, signal, work);
   }
@@ -47,13 +47,13 @@ export class RecordedVolumes {
     });
   }
 
-  /** It may be in a pool that is away: then nobody can say that it is gone. */
+  /** A missing volume may be in an unavailable pool, so it must not be reported as removed. */
   #everyPool(): readonly Pool[] {
     for (const [name, error] of this.#pools.unavailable()) throw new DeviceClassUnavailable(name, error);
     return this.#pools.all();
   }
 
-  /** What a crash left half-made, or what is being erased, is in no list; only its pool knows of it. */
+  /** An unfinished volume, or one that is being erased, is in no list; only its pool knows it. */
   #isLeft(id: string): boolean {
     return isIdOfOurs(id) && this.#pools.all().every((pool) => pool.get(id) === undefined);
   }

@@ -4,7 +4,7 @@ import { StorageEngine, type StorageEngineCollaborators, type StorageEngineOptio
 import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
 import type { RpcServer } from '../rpc/server.ts';
 
-/** Where volumes are kept as files if no configuration says otherwise. */
+/** The directory of volumes as files, without a configuration. */
 export const defaultDirectory = '/var/lib/moorage';
 
 const defaultConfig = `
@@ -18,11 +18,11 @@ device-classes:
 
 export interface StandaloneEngine {
   readonly engine: StorageEngine;
-  /** Serves `moorage volume` and `moorage pool`, and keeps a second engine from the same disks. */
+  /** Serves `moorage volume` and `moorage pool`, and prevents a second engine on the same disks. */
   readonly server: RpcServer;
 }
 
-/** The storage engine as the file says, or with files in the default directory where none is named. */
+/** The storage engine with this configuration file, or with files in the default directory if none is named. */
 export async function startEngine(
   { configFile, stateDirectory }: Pick<StorageEngineOptions, 'configFile' | 'stateDirectory'>,
   collaborators: Omit<StorageEngineCollaborators, 'stateDirectory'>,

@@ -21,7 +21,7 @@ import { StandaloneVolumes } from './standalone-volumes.ts';
 export interface StandaloneOptions {
   readonly nodeName: string;
   readonly csiSocket: string;
-  /** Empty for volumes as files in a directory of their own. */
+  /** Empty for volumes as files in the default directory. */
   readonly configFile: string;
   readonly stateDirectory: string;
   readonly version: string;
@@ -29,16 +29,16 @@ export interface StandaloneOptions {
 
 export interface StandaloneCollaborators {
   readonly run: Run;
-  /** What LVM commands inherit. */
+  /** The environment of LVM commands. */
   readonly env: NodeJS.ProcessEnv;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** How long calls under way may take when the process is told to stop. */
+/** How long running calls may take when the process stops. */
 const graceMs = 20_000;
 
-/** All of CSI on one socket, for this machine alone. Runs until the signal aborts, then ends what it has begun and returns. */
+/** All of CSI on one socket, for this machine only. Runs until the signal aborts, then finishes running work and returns. */
 export async function runStandalone(
   options: StandaloneOptions,
   its: StandaloneCollaborators,
@@ -79,7 +79,7 @@ export async function runStandalone(
   log.info('stopping');
 }
 
-/** What this machine, the only one there is, has to offer. */
+/** The capacity of this machine, the only node. */
 export class OwnCapacities implements NodeCapacities {
   readonly #nodeName: string;
   readonly #pools: Pick<Pools, 'all' | 'default'>;

@@ -10,7 +10,7 @@ interface Collaborators {
   readonly clock: Clock;
 }
 
-/** CSI's snapshots on the disks of this machine alone: read-only copies that remember what they are copies of. */
+/** CSI's snapshots on the disks of this machine: read-only copies that record their source. */
 export class StandaloneSnapshots implements SnapshotStore {
   readonly #nodeName: string;
   readonly #recorded: RecordedVolumes;

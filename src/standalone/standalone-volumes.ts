@@ -14,7 +14,7 @@ interface Collaborators {
   readonly clock: Clock;
 }
 
-/** CSI's volumes on the disks of this machine alone: the disks are the memory. */
+/** CSI's volumes on the disks of this machine. The disks hold all state. */
 export class StandaloneVolumes implements VolumeStore {
   readonly #nodeName: string;
   readonly #pools: Pick<Pools, 'get'>;
@@ -77,7 +77,7 @@ export class StandaloneVolumes implements VolumeStore {
     };
     const tags = tagsOf(record);
     if (source) {
-      const pool = this.#poolOf(source); // a copy is cut from the same pool
+      const pool = this.#poolOf(source); // a copy is in the pool of its source
       const volume = await pool.snapshot(source.id, { id, tags, sizeBytes, access: 'rw' }, signal);
       return { pool, record, volume };
     }
@@ -86,10 +86,10 @@ export class StandaloneVolumes implements VolumeStore {
     return { pool, record, volume: await pool.create({ id, sizeBytes, tags, ...optionClass }, signal) };
   }
 
-  /** What an engine that crashed has left half-way, its pool makes again. */
+  /** The pool creates again what a crashed engine left unfinished. */
   async #completed({ pool, record, volume }: RecordedVolume, signal: AbortSignal): Promise<RecordedVolume> {
     if (record.source) return { pool, record, volume };
-    const { id, sizeBytes } = volume; // it may have grown since
+    const { id, sizeBytes } = volume; // it may have grown since its creation
     const optionClass = record.lvcreateOptionClass ? { optionClass: record.lvcreateOptionClass } : {};
     return { pool, record, volume: await pool.create({ id, sizeBytes, tags: tagsOf(record), ...optionClass }, signal) };
   }

@@ -27,7 +27,7 @@ function machine(disks = [new InMemoryPool('ssd', 10n * gibi), new InMemoryPool(
   return { ssd, hdd, disks, pools, volumes: new StandaloneVolumes(shared), snapshots: new StandaloneSnapshots(shared) };
 }
 
-test('a repeated wish is the same volume, also after a restart and at the same moment', async () => {
+test('a repeated request returns the same volume, also after a restart and concurrently', async () => {
   const { volumes, disks, ssd } = machine();
   const [made, again] = await Promise.all([volumes.create(wish, signal), volumes.create(wish, signal)]);
   assert.deepEqual(again, made);
@@ -39,11 +39,11 @@ test('a repeated wish is the same volume, also after a restart and at the same m
   assert.deepEqual(await restarted.volumes.find(made.id), made);
 });
 
-test('the same name with another wish is refused, and says what it is', async () => {
+test('a different request with the same name is refused, and the error names the existing volume', async () => {
   const { volumes } = machine();
   const { id } = await volumes.create(wish, signal);
   await volumes.grow(id, 2n * gibi, signal);
-  await volumes.create(wish, signal); // what was asked for counts, not what became of it
+  await volumes.create(wish, signal); // the requested size counts, not the current one
 
   const different: Partial<WantedVolume>[] = [
     { sizeBytes: 2n * gibi },
@@ -59,13 +59,13 @@ test('the same name with another wish is refused, and says what it is', async ()
   }
 });
 
-test('a volume is made on this node or not at all', async () => {
+test('a volume is created only on this node', async () => {
   const { volumes } = machine();
   await assert.rejects(volumes.create({ ...wish, nodeNames: ['there'] }, signal), { code: 'ResourceExhausted' });
   await volumes.create({ ...wish, nodeNames: ['there', 'here'] }, signal);
 });
 
-test('a snapshot and a restored volume remember what they were made of, in the pool that it is in', async () => {
+test('a snapshot and a restored volume record their source and are in its pool', async () => {
   const { volumes, snapshots, hdd } = machine();
   const source = await volumes.create({ ...wish, deviceClass: 'hdd' }, signal);
   const snapshot = await snapshots.create({ name: 'before the sale', sourceId: source.id }, signal);
@@ -81,7 +81,7 @@ test('a snapshot and a restored volume remember what they were made of, in the p
   assert.deepEqual((await volumes.list()).map(({ name }) => name).sort(), ['data of the shop', 'restored']);
 });
 
-test('a snapshot by a name that is taken, or of nothing, is refused', async () => {
+test('a snapshot with a used name or a missing source is refused', async () => {
   const { volumes, snapshots } = machine();
   const one = await volumes.create(wish, signal);
   const other = await volumes.create({ ...wish, name: 'other' }, signal);
@@ -92,7 +92,7 @@ test('a snapshot by a name that is taken, or of nothing, is refused', async () =
   await assert.rejects(volumes.create({ ...wish, name: 'copy', source }, signal), { code: 'NotFound' });
 });
 
-test('a volume is never removed as a snapshot, nor a snapshot as a volume, nor what others have made', async () => {
+test('a volume is never removed as a snapshot, nor a snapshot as a volume, nor a foreign volume', async () => {
   const { volumes, snapshots, ssd } = machine();
   const volume = await volumes.create(wish, signal);
   const snapshot = await snapshots.create({ name: 's', sourceId: volume.id }, signal);
@@ -114,7 +114,7 @@ test('a volume is never removed as a snapshot, nor a snapshot as a volume, nor w
   );
 });
 
-test('what a crash left half-made, which no list shows, is removed by its pool', async () => {
+test('an unfinished volume after a crash, which no list shows, is removed by its pool', async () => {
   const { volumes, ssd, hdd } = machine();
   const asked: string[] = [];
   for (const pool of [ssd, hdd]) {
@@ -128,10 +128,10 @@ test('what a crash left half-made, which no list shows, is removed by its pool',
   assert.deepEqual(asked, [`ssd ${id}`, `hdd ${id}`]);
 
   await volumes.remove('pvc-4711', signal);
-  assert.equal(asked.length, 2, 'no volume of ours can have that id');
+  assert.equal(asked.length, 2, 'no volume with a record can have that id');
 });
 
-test('a volume that may be on a disk which is away is not said to be removed', async () => {
+test('a volume that may be on an unavailable disk is not reported as removed', async () => {
   const { volumes, snapshots, pools, ssd, hdd } = machine();
   const volume = await volumes.create({ ...wish, deviceClass: 'hdd' }, signal);
   const isAway = new Map([['hdd', new Error('volume group hdd is not on this node')]]);

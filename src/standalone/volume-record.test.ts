@@ -21,7 +21,7 @@ const records: fc.Arbitrary<VolumeRecord> = fc.record(
   },
 );
 
-test('every record is read from its tags as it was, among any others', () => {
+test('every record is read back unchanged from its tags, among any others', () => {
   fc.assert(
     fc.property(records, (drawn) => {
       const record = structuredClone(drawn); // fast-check's own have no prototype
@@ -32,11 +32,11 @@ test('every record is read from its tags as it was, among any others', () => {
   );
 });
 
-test('a volume of somebody else has no record', () => {
+test('a foreign volume has no record', () => {
   assert.equal(recordIn(['moorage.dev/created', 'moorage.dev/volume=pvc-1', 'moorage.dev/claim=shop/db']), undefined);
 });
 
-test('an id follows from kind and name, and is one that every pool takes', () => {
+test('an id is derived from kind and name, and is valid in every pool', () => {
   fc.assert(
     fc.property(fc.string(), (name) => {
       const id = idFor('volume', name);

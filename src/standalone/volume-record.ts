@@ -3,13 +3,13 @@ import { recordTagPrefix } from '../api/names.ts';
 import type { ContentSource } from '../csi/controller/volume-store.ts';
 
 /**
- * What CSI has to know of a volume besides its data, and what Kubernetes would remember elsewhere. It is kept in the tags
- * of the volume itself, so it is there as long as the volume is and no longer.
+ * What CSI must know about a volume besides its data, and what Kubernetes would store elsewhere. It is in the tags of the
+ * volume itself, so it exists exactly as long as the volume.
  */
 export interface VolumeRecord {
   readonly kind: 'volume' | 'snapshot';
   readonly name: string;
-  /** As they were asked for: a repeated wish must be the same. */
+  /** As requested: a repeated request must be the same. */
   readonly deviceClass: string;
   readonly lvcreateOptionClass: string;
   readonly sizeBytes: bigint;
@@ -17,15 +17,15 @@ export interface VolumeRecord {
   readonly createdAt: Date;
 }
 
-/** A name gives the same id at each call, so a call that is repeated after a crash finds what the first one began. */
+/** The id is derived from the name, so a call that is retried after a crash finds what the first one started. */
 export function idFor(kind: VolumeRecord['kind'], name: string): string {
   const bytes = createHash('sha256').update(`${kind}/${name}`).digest().subarray(0, 16);
-  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6); // version 8: made by a rule of our own
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6); // version 8: a custom scheme
   bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
   return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
-/** Whether it can be the id of a volume that has a record; others on the disks are not ours to touch. */
+/** Whether it can be the id of a volume with a record; others on the disks must not be touched. */
 export function isIdOfOurs(id: string): boolean {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id);
 }
@@ -43,7 +43,7 @@ export function tagsOf(record: VolumeRecord): readonly string[] {
   return Object.entries(facts).flatMap(([key, value]) => (value ? [`${recordTagPrefix}${key}=${escape(value)}`] : []));
 }
 
-/** Undefined for a volume that was not made by CSI's calls. */
+/** Undefined for a volume that no CSI call created. */
 export function recordIn(tags: readonly string[]): VolumeRecord | undefined {
   const ours = tags.filter((tag) => tag.startsWith(recordTagPrefix)).map((tag) => tag.slice(recordTagPrefix.length));
   const facts = new Map(ours.map((tag) => [tag.slice(0, tag.indexOf('=')), unescape(tag.slice(tag.indexOf('=') + 1))]));
@@ -67,7 +67,7 @@ function sourceIn(text: string | undefined): ContentSource | undefined {
   return id ? { kind: kind as ContentSource['kind'], id } : undefined;
 }
 
-/** CSI's names may hold any character, a tag only some: each byte of the others becomes `#` and two digits. */
+/** CSI names may contain any character, tags only some: each byte of the others becomes `#` and two hex digits. */
 function escape(text: string): string {
   const hexOf = (character: string) => Buffer.from(character).toString('hex').replaceAll(/../g, '#$&');
   return text.replaceAll(/[^A-Za-z0-9_+./:-]/gu, hexOf);

@@ -7,19 +7,18 @@ import type { WatchEvent } from '../../kube/watch-stream.ts';
 type Json = Record<string, unknown>;
 
 /**
- * For tests: the API server for one cluster-scoped resource, so far as we lean on it: uids, resource versions, times,
- * generations, finalizers, preconditions, watches, and lists by one field. Watches read no selectors: it holds what a test
- * puts in.
+ * For tests: an API server for one cluster-scoped resource, with what Moorage relies on: uids, resource versions, times,
+ * generations, finalizers, preconditions, watches, and lists by one field. Watches ignore selectors.
  */
 export class InMemoryApi<T extends KubeObject> {
   readonly #objects = new Map<string, Stored<T>>();
   readonly #watchers = new Set<(event: WatchEvent<T>) => void>();
   readonly #history: WatchEvent<T>[] = [];
   #revision = 0;
-  /** The verbs that were called, in order. */
+  /** The calls, in order. */
   readonly calls: string[] = [];
 
-  /** What an Informer or anything else that wants a whole client may be given. */
+  /** For an Informer, or anything else that needs a whole client. */
   get client(): KubeClient {
     return this as unknown as KubeClient;
   }
@@ -56,7 +55,7 @@ export class InMemoryApi<T extends KubeObject> {
     this.calls.push(`patch ${name}${subresource ? `/${subresource}` : ''}`);
     const current = this.#objects.get(name);
     if (!current) throw refusal(`patch ${name}`, 404, 'NotFound');
-    if (patch.type === 'apply') throw new Error('apply is not offered here');
+    if (patch.type === 'apply') throw new Error('apply is not supported here');
     const patched =
       patch.type === 'merge' ? merged(current, patch.body, name) : stepped(structuredClone(current), patch.body, name);
     const { deletionTimestamp, finalizers = [], generation = 1 } = patched.metadata;
@@ -136,7 +135,7 @@ function specOf(object: KubeObject): unknown {
   return (object as { readonly spec?: unknown }).spec;
 }
 
-/** One field is all that anybody asks for: `spec.nodeName=a`. */
+/** Supports one field, such as `spec.nodeName=a`. */
 function isSelected(object: KubeObject, fieldSelector: string): boolean {
   if (fieldSelector === '') return true;
   const [path = '', ...value] = fieldSelector.split('=');
@@ -173,7 +172,7 @@ function stepped<T extends KubeObject>(object: Stored<T>, steps: readonly JsonPa
     } else if (op === 'remove' && Array.isArray(parent)) {
       parent.splice(Number(last), 1);
     } else {
-      throw new Error(`${op} is not offered here`);
+      throw new Error(`${op} is not supported here`);
     }
   }
   return object;

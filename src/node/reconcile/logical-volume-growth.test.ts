@@ -4,7 +4,7 @@ import { type LogicalVolume, logicalVolumes, type StoredLogicalVolume } from '..
 import type { InMemoryApi } from '../../api/testing/in-memory-api.ts';
 import { never, reconcilingNode, settled, wish } from '../testing/reconciling-node.ts';
 
-/** What the controller does when a claim shall be larger. */
+/** What the controller does to grow a volume. */
 async function ask(api: InMemoryApi<LogicalVolume>, size: string, at: string): Promise<void> {
   const body = { metadata: { annotations: { 'topolvm.io/resize-requested-at': at }, generation: at }, spec: { size } };
   await api.patch(logicalVolumes, 'pvc-1', { type: 'merge', body });
@@ -12,7 +12,7 @@ async function ask(api: InMemoryApi<LogicalVolume>, size: string, at: string): P
 
 const answers = (at: string) => (volume: StoredLogicalVolume | undefined) => volume?.status?.answeredResize === at;
 
-test('a volume grows with one write, and says which request it answers', async (t) => {
+test('a volume grows with one write, and its status names the answered request', async (t) => {
   const { api, ssd, volumes, answered } = reconcilingNode(t);
   await api.create(logicalVolumes, wish);
   await answered();
@@ -25,7 +25,7 @@ test('a volume grows with one write, and says which request it answers', async (
   assert.deepEqual(api.calls, ['patch pvc-1', 'patch pvc-1/status']);
 });
 
-test('a volume that cannot grow says so at once, keeps what it has, and grows when there is room', async (t) => {
+test('a volume that cannot grow reports it at once, keeps its size, and grows when there is space', async (t) => {
   const { api, ssd, volumes, answered } = reconcilingNode(t);
   await ssd.create({ id: 'other', sizeBytes: 2048n, tags: [] });
   await api.create(logicalVolumes, wish);
@@ -41,14 +41,14 @@ test('a volume that cannot grow says so at once, keeps what it has, and grows wh
   api.calls.length = 0;
   await ssd.create({ id: 'small', sizeBytes: 1n, tags: [] });
   await settled();
-  assert.deepEqual(api.calls, [], 'still no room is no news');
+  assert.deepEqual(api.calls, [], 'an unchanged failure is not written again');
 
   await ssd.remove('other');
   const grown = await volumes.until('pvc-1', (volume) => volume?.status?.code === 0, never);
   assert.equal(grown?.status?.currentSize, '3Ki');
 });
 
-test('a wish to grow that is withdrawn leaves no complaint behind', async (t) => {
+test('a withdrawn request to grow leaves no error in the status', async (t) => {
   const { api, volumes, answered } = reconcilingNode(t);
   await api.create(logicalVolumes, wish);
   await answered();
@@ -60,7 +60,7 @@ test('a wish to grow that is withdrawn leaves no complaint behind', async (t) =>
   assert.equal(volume.status.currentSize, '1Ki');
 });
 
-test('a volume whose size was not told is measured, and grown if it is wanted larger', async (t) => {
+test('a volume without a reported size is measured, and grown if a larger size is requested', async (t) => {
   const { api, hdd, volumes } = reconcilingNode(t);
   await hdd.create({ id: 'old-name', sizeBytes: 512n, tags: [] });
   await api.create(logicalVolumes, { ...wish, status: { volumeID: 'old-name' } });
@@ -68,7 +68,7 @@ test('a volume whose size was not told is measured, and grown if it is wanted la
   assert.equal(volume?.status?.volumeID, 'old-name');
 });
 
-test('an object of TopoLVM, which leaves out what is zero, is told of its failure as well', async (t) => {
+test('a failure is also written to an object of TopoLVM, which omits zero values', async (t) => {
   const { api, ssd, volumes } = reconcilingNode(t);
   await ssd.create({ id: 'old', sizeBytes: 1024n, tags: [] });
   const status = { volumeID: 'old', currentSize: '1Ki' };

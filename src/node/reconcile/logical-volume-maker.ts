@@ -19,8 +19,8 @@ interface Ground {
 }
 
 /**
- * Makes the volume that the object asks for, empty or as a copy; one that was made before is found, wherever it is: the
- * default class may be another one since, and the source may be gone.
+ * Creates the volume that the object requests, empty or as a copy. An existing one is found in any class: since its creation
+ * the default class may have changed, and the source may have been removed.
  */
 export async function makeVolume(wish: StoredLogicalVolume, ground: Ground, signal: AbortSignal): Promise<Volume> {
   const { metadata, spec } = wish;
@@ -36,7 +36,7 @@ export async function makeVolume(wish: StoredLogicalVolume, ground: Ground, sign
   return pool.create(empty, signal);
 }
 
-/** A copy is where its source is: only that pool can make it without moving data. */
+/** A copy is in the pool of its source: only that pool can create it without moving data. */
 async function copy(
   wish: StoredLogicalVolume,
   wanted: { readonly id: string; readonly tags: readonly string[] },
@@ -46,12 +46,12 @@ async function copy(
   const { size, accessType } = wish.spec;
   const sourceId = sourceIdOf(wish, volumes);
   const pool = poolHolding(pools, wanted.id) ?? mustHold(pools, sourceId).pool;
-  // A snapshot is as large as its source at that moment, which may have grown since it was asked for.
+  // A snapshot has the current size of its source, which may have grown since the request.
   if (accessType === 'ro') return pool.snapshot(sourceId, { ...wanted, access: 'ro' }, signal);
   return pool.snapshot(sourceId, { ...wanted, access: 'rw', sizeBytes: bytesOf(size) }, signal);
 }
 
-/** By the annotation; an object that TopoLVM made names the source's object only. */
+/** From the annotation; an object created by TopoLVM names only the source's object. */
 function sourceIdOf(wish: StoredLogicalVolume, volumes: Ground['volumes']): string {
   const recorded = recordedSourceOf(wish);
   if (recorded) return recorded.id;
@@ -65,6 +65,6 @@ export class SourceNotHere extends MoorageError {
   readonly code = 'NotFound';
 
   constructor(source: string) {
-    super(`this node has no LogicalVolume ${source} to copy; a copy must be asked for on the node of its source`);
+    super(`this node has no LogicalVolume ${source} to copy; request the copy on the node of its source`);
   }
 }

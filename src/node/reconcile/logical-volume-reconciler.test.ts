@@ -10,7 +10,7 @@ import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { byDefault, never, reconcilingNode, Trouble, wish } from '../testing/reconciling-node.ts';
 import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
 
-test('a volume is made with one write, and says whose it is', async (t) => {
+test('a volume is created with one write, and its tags name its object and its claim', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   await api.create(logicalVolumes, wish);
   const volume = await answered();
@@ -20,7 +20,7 @@ test('a volume is made with one write, and says whose it is', async (t) => {
   assert.deepEqual(api.calls, ['create pvc-1', 'patch pvc-1/status']);
 });
 
-test('a volume that was made before a crash is found, not made twice', async (t) => {
+test('a volume that was created before a crash is found, not created twice', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
   await api.create(logicalVolumes, wish);
@@ -28,7 +28,7 @@ test('a volume that was made before a crash is found, not made twice', async (t)
   assert.equal(ssd.list().length, 1);
 });
 
-test('a volume that was made before a crash is found also if another class is the default since', async (t) => {
+test('a volume that was created before a crash is found even if the default class has changed', async (t) => {
   const { api, ssd, hdd, answered } = reconcilingNode(t);
   await hdd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
   await api.create(logicalVolumes, { ...wish, spec: byDefault });
@@ -36,7 +36,7 @@ test('a volume that was made before a crash is found also if another class is th
   assert.deepEqual(ssd.list(), []);
 });
 
-test('a copy that was made before a crash is found also if its source has gone since', async (t) => {
+test('a copy that was created before a crash is found even if its source was removed', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
   const annotations = { 'moorage.dev/content-source': 'snapshot/gone' };
@@ -45,14 +45,14 @@ test('a copy that was made before a crash is found also if its source has gone s
   assert.equal((await answered())?.status?.volumeID, 'uid-1');
 });
 
-test('a failure never takes the place of an answer that the watch has not told of yet', async () => {
+test('a failure never overwrites an answer that the watch has not delivered yet', async () => {
   const api = new InMemoryApi<LogicalVolume>();
   const ssd = new InMemoryPool('ssd', 4096n);
   const stale = await api.create(logicalVolumes, wish);
   const volumes = { get: () => stale, list: () => [stale] };
   const pools = new Pools([ssd], 'ssd');
   const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
-  await reconciler.reconcile('pvc-1', never, (work) => work); // the answer arrives, but suppose that we do not hear of it
+  await reconciler.reconcile('pvc-1', never, (work) => work); // the answer is stored, but the watch does not deliver it
   ssd.failure = new Trouble('an odd disk');
   await assert.rejects(
     reconciler.reconcile('pvc-1', never, (work) => work),
@@ -61,7 +61,7 @@ test('a failure never takes the place of an answer that the watch has not told o
   assert.equal((await api.get(logicalVolumes, 'pvc-1'))?.status?.volumeID, 'uid-1');
 });
 
-test('a volume that was made without telling its size is measured', async (t) => {
+test('a volume that was created without a reported size is measured', async (t) => {
   const { api, hdd, volumes } = reconcilingNode(t);
   await hdd.create({ id: 'old-name', sizeBytes: 2048n, tags: [] });
   await api.create(logicalVolumes, { ...wish, status: { volumeID: 'old-name' } });
@@ -69,14 +69,14 @@ test('a volume that was made without telling its size is measured', async (t) =>
   assert.deepEqual(volume?.status, { volumeID: 'old-name', currentSize: '2Ki' });
 });
 
-test('a volume that was made and is gone is never made again: it would be empty', async (t) => {
+test('a volume that was created and is missing is never re-created, because it would be empty', async (t) => {
   const { api, clock, ssd } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, status: { volumeID: 'lost' } });
-  while (clock.timers === 0) await setImmediate(); // it looks again later, in case the disk comes back
+  while (clock.timers === 0) await setImmediate(); // it retries later, in case the disk comes back
   assert.deepEqual(ssd.list(), []);
 });
 
-test('a failure is answered with code and sentence, and not tried again', async (t) => {
+test('a failure is answered with a code and a message, and not retried', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, size: '1Gi' } });
   const volume = await answered();
@@ -85,7 +85,7 @@ test('a failure is answered with code and sentence, and not tried again', async 
   assert.equal(ssd.list().length, 0);
 });
 
-test('what passes by itself is tried again, and nobody is bothered', async (t) => {
+test('a temporary failure is retried and not written to the status', async (t) => {
   const { api, clock, ssd, answered } = reconcilingNode(t);
   ssd.failure = new Trouble('TimeoutError');
   await api.create(logicalVolumes, wish);
@@ -94,7 +94,7 @@ test('what passes by itself is tried again, and nobody is bothered', async (t) =
   assert.equal((await answered())?.status?.volumeID, 'uid-1');
 });
 
-test('a wrong wish is answered with what is wrong', async (t) => {
+test('an invalid request is answered with the reason', async (t) => {
   const { api, answered } = reconcilingNode(t);
   const wrong: readonly [string, Partial<LogicalVolume['spec']>, number, RegExp][] = [
     ['class', { deviceClass: 'tape' }, 5, /no device class tape; it has ssd, hdd/],
@@ -109,7 +109,7 @@ test('a wrong wish is answered with what is wrong', async (t) => {
   }
 });
 
-test('an object without the finalizer gets it before the volume is made', async (t) => {
+test('an object without the finalizer gets it before the volume is created', async (t) => {
   const { api, answered } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, metadata: { name: 'pvc-1', finalizers: ['theirs'] } });
   const volume = await answered();
@@ -117,7 +117,7 @@ test('an object without the finalizer gets it before the volume is made', async 
   assert.deepEqual(api.calls, ['create pvc-1', 'patch pvc-1', 'patch pvc-1/status']);
 });
 
-test('a copy is made where its source is, ro as large as that, rw as large as asked', async (t) => {
+test('a copy is created in the pool of its source: ro with the size of the source, rw with the requested size', async (t) => {
   const { api, ssd, hdd, answered } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, name: 'PVC-1', deviceClass: 'hdd' } });
   const sourceId = (await answered())?.status?.volumeID;
@@ -141,7 +141,7 @@ test('a copy is made where its source is, ro as large as that, rw as large as as
   assert.deepEqual(ssd.list(), []);
 });
 
-test('the class of lvcreate options that is wished for reaches the pool', async (t) => {
+test('the requested lvcreate option class is passed to the pool', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   const create = t.mock.method(ssd, 'create');
   await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, lvcreateOptionClass: 'raid' } });
@@ -149,7 +149,7 @@ test('the class of lvcreate options that is wished for reaches the pool', async 
   assert.equal(create.mock.calls[0]?.arguments[0].optionClass, 'raid');
 });
 
-test('what a power loss left of a copy is answered, not tried for ever; its removal clears the way', async (t) => {
+test('an unfinished copy after a power loss is reported and not retried forever, and can be removed', async (t) => {
   const { api, ssd, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, wish);
   await answered();

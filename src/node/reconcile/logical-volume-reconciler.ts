@@ -24,18 +24,18 @@ import { nextStep } from './next-step.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
-  /** The LogicalVolumes of this node, and no others. */
+  /** Only the LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'get' | 'list'>;
   readonly pools: Pick<Pools, 'get' | 'all' | 'unavailable'>;
   readonly log: Log;
 }
 
-/** Failures of the moment: nobody needs to be told, the next try may succeed. */
+/** Temporary failures: they are retried and not reported. */
 const passing: ReadonlySet<ErrorCode> = new Set(['Aborted', 'Cancelled', 'DeadlineExceeded', 'Unavailable']);
 
 /**
- * Makes, grows and removes volumes as this node's LogicalVolumes ask: one pool operation and one PATCH each. The volume
- * is named by the object's uid, so a repeated step finds what an earlier one has done.
+ * Creates, grows and removes the volumes of this node's LogicalVolumes: one pool operation and one PATCH each. The volume
+ * is named by the object's uid, so a retried step finds what an earlier one did.
  */
 export class LogicalVolumeReconciler {
   readonly #writer: LogicalVolumeWriter;
@@ -50,7 +50,7 @@ export class LogicalVolumeReconciler {
     this.#log = log;
   }
 
-  /** Our own writes, which touch neither spec nor deletion nor the request to grow, need no second look. */
+  /** Ignores our own writes, which change neither spec nor deletion nor the request to grow. */
   static needsLook(change: Change<StoredLogicalVolume>): boolean {
     if (change.kind === 'deleted') return false;
     const { object, previous } = change;
@@ -59,7 +59,7 @@ export class LogicalVolumeReconciler {
     );
   }
 
-  /** What could not be done and may be now, as a pool has changed: there is room, or the last snapshot of a volume has gone. */
+  /** Failed growths and removals, which may succeed after a pool changed: space was freed, or a last snapshot was removed. */
   worthAnotherTry(): readonly string[] {
     const wasRefused = (volume: StoredLogicalVolume) =>
       Boolean(volume.status?.code) && ['grow', 'remove'].includes(nextStep(volume));
@@ -69,10 +69,10 @@ export class LogicalVolumeReconciler {
       .map(({ metadata }) => metadata.name);
   }
 
-  /** What pools do is waited for aside: a removal can erase, and a creation copy, for hours. */
+  /** Pool operations run aside: an erasure or a copy can take hours. */
   async reconcile(name: string, signal: AbortSignal, aside: Aside): Promise<Requeue> {
     const volume = this.#volumes.get(name);
-    if (!volume) return Requeue.never; // deleted since it was queued
+    if (!volume) return Requeue.never; // deleted after it was queued
     switch (nextStep(volume)) {
       case 'create':
         await this.#create(volume, signal, aside);
@@ -98,7 +98,7 @@ export class LogicalVolumeReconciler {
   async #create(wish: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
     const volume = await this.#writer.protect(wish, signal);
     const ground = { pools: this.#pools, volumes: this.#volumes };
-    const made = await this.#attempt(volume, 'volume made', () => aside(makeVolume(volume, ground, signal)));
+    const made = await this.#attempt(volume, 'volume created', () => aside(makeVolume(volume, ground, signal)));
     if (made.kind === 'failed') return this.#writer.refuse(volume, made.failure, signal);
     await this.#writer.answer(volume, { volumeID: made.volume.id, ...sizeAnswer(made.volume) }, signal);
   }
@@ -118,7 +118,7 @@ export class LogicalVolumeReconciler {
     );
     const request = resizeRequest(volume);
     const isAnswered = volume.status?.answeredResize === request && Boolean(volume.status?.code);
-    // It is tried whenever a pool changes; that it still does not fit is no news to whoever has asked.
+    // The growth is retried whenever a pool changes; the same failure is not reported twice.
     if (grown.kind === 'failed' && isAnswered) return;
     const answer = grown.kind === 'done' ? sizeAnswer(grown.volume) : grown.failure;
     const status = { ...volume.status, ...answer, ...(request !== undefined && { answeredResize: request }) };
@@ -134,16 +134,16 @@ export class LogicalVolumeReconciler {
       if (holder?.get(id) && holder.name !== classOf(volume)) await this.#writer.remember(volume, holder.name, signal);
       for (const pool of pools) await aside(pool.remove(id, signal));
     } catch (error) {
-      const { answeredResize, ...known } = status ?? {}; // an answer to a growth is none to the removal
+      const { answeredResize, ...known } = status ?? {}; // an answer to a growth does not answer the removal
       const isNews = messageOf(error) !== known.message || answeredResize !== undefined;
       if (isNews && !isPassing(error)) await this.#writer.answer(volume, { ...known, ...failureFrom(error) }, signal);
-      throw error; // it must go in the end, so it is tried again
+      throw error; // a removal is retried until it succeeds
     }
     await this.#writer.letGo(volume, signal);
     this.#log.info({ name: metadata.name, volume: id }, 'volume removed');
   }
 
-  /** What came of it: the volume, or why not. What passes by itself is thrown, to be tried again. */
+  /** The volume, or why it failed. Temporary failures are thrown, so that they are retried. */
   async #attempt(object: StoredLogicalVolume, what: string, work: () => Promise<Volume>): Promise<Outcome> {
     const { name } = object.metadata;
     try {
@@ -166,7 +166,7 @@ function sizeAnswer({ sizeBytes }: Volume): LogicalVolumeStatus {
   return { currentSize: toQuantity(sizeBytes), code: 0, message: '' };
 }
 
-/** Tells one request to grow from the next. */
+/** Distinguishes one request to grow from the next. */
 function resizeRequest(volume: StoredLogicalVolume | undefined): string | undefined {
   return volume?.metadata.annotations?.[resizeRequestedAnnotation];
 }

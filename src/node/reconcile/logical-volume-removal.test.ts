@@ -5,7 +5,7 @@ import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volu
 import { VolumeHasSnapshots } from '../../engine/errors.ts';
 import { byDefault, never, reconcilingNode, settled, Trouble, wish } from '../testing/reconciling-node.ts';
 
-test('a deleted volume goes from the disk, then its object', async (t) => {
+test('a deleted volume is removed from the disk, then its object', async (t) => {
   const { api, ssd, hdd, answered, gone } = reconcilingNode(t);
   await hdd.create({ id: 'other', sizeBytes: 1n, tags: [] });
   await api.create(logicalVolumes, wish);
@@ -13,10 +13,10 @@ test('a deleted volume goes from the disk, then its object', async (t) => {
   await api.delete(logicalVolumes, 'pvc-1');
   await gone();
   assert.equal(ssd.list().length, 0);
-  assert.equal(hdd.list().length, 1, 'only what was asked for');
+  assert.equal(hdd.list().length, 1, 'only the deleted volume is removed');
 });
 
-test('a volume is removed from the pool that has it, whatever the default is today', async (t) => {
+test('a volume is removed from the pool that has it, even if the default class has changed', async (t) => {
   const { api, hdd, answered, gone } = reconcilingNode(t);
   await hdd.create({ id: 'old-name', sizeBytes: 1024n, tags: [] });
   await api.create(logicalVolumes, { ...wish, spec: byDefault, status: { volumeID: 'old-name', currentSize: '1Ki' } });
@@ -26,7 +26,7 @@ test('a volume is removed from the pool that has it, whatever the default is tod
   assert.equal(hdd.get('old-name'), undefined);
 });
 
-test('a volume whose class has left is not forgotten because today another class is the default', async (t) => {
+test('a volume whose class was removed is kept, although another class is now the default', async (t) => {
   const { api, clock, ssd, hdd, pools, volumes, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, spec: byDefault });
   await answered();
@@ -38,7 +38,7 @@ test('a volume whose class has left is not forgotten because today another class
     /no device class that this node serves has volume uid-1, and its class is unknown: add a removed class/,
   );
   await settled();
-  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'the volume is still on the disk');
 
   pools.become({ pools: [hdd, ssd], defaultClass: 'hdd', unavailable: new Map() });
   clock.advance(60_000);
@@ -46,7 +46,7 @@ test('a volume whose class has left is not forgotten because today another class
   assert.deepEqual(ssd.list(), []);
 });
 
-test('a volume of a class that cannot be served now is not forgotten, and whoever asks is told to wait', async (t) => {
+test('the deletion of a volume in an unavailable class waits for the class, and the status says so', async (t) => {
   const { api, clock, ssd, hdd, pools, volumes, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, spec: byDefault });
   await answered();
@@ -61,7 +61,7 @@ test('a volume of a class that cannot be served now is not forgotten, and whoeve
   assert.deepEqual(ssd.list(), []);
 });
 
-test('a volume that is gone is let go once it is said which class had it', async (t) => {
+test('the object of a missing volume is released once an annotation names the class that had it', async (t) => {
   const { api, clock, ssd, volumes, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, spec: byDefault });
   await answered();
@@ -75,7 +75,7 @@ test('a volume that is gone is let go once it is said which class had it', async
   await gone();
 });
 
-test('a crash after the removal of a volume of the default class does not keep its object for ever', async (t) => {
+test('the object of a volume in the default class is released after a crash during its removal', async (t) => {
   const { api, clock, ssd, pools, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, spec: byDefault });
   await answered();
@@ -93,7 +93,7 @@ test('a crash after the removal of a volume of the default class does not keep i
   await gone();
 });
 
-test('a deletion joins the erasure under way, whatever the default is today', async (t) => {
+test('a deletion joins a running erasure, even if the default class has changed', async (t) => {
   const { api, ssd, pools, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...wish, spec: byDefault });
   await answered();
@@ -104,12 +104,12 @@ test('a deletion joins the erasure under way, whatever the default is today', as
   ssd.remove = () => over.promise.then(() => true);
   await api.delete(logicalVolumes, 'pvc-1');
   await settled();
-  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its data is still on the disk');
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'the data is still on the disk');
   over.resolve();
   await gone();
 });
 
-test('a volume that may have been made by default is not forgotten while any class cannot be served', async (t) => {
+test('a volume that may be in the default class is kept while any class is unavailable', async (t) => {
   const { api, clock, ssd, hdd, pools, gone } = reconcilingNode(t);
   pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map([['ssd', new Trouble('no disk')]]) });
   hdd.failure = new Trouble('TimeoutError');
@@ -117,7 +117,7 @@ test('a volume that may have been made by default is not forgotten while any cla
   await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
   await api.delete(logicalVolumes, 'pvc-1');
   await settled();
-  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'the volume is still on the disk');
 
   pools.become({ pools: [hdd, ssd], defaultClass: 'hdd', unavailable: new Map() });
   clock.advance(60_000);
@@ -133,7 +133,7 @@ test('a volume whose class never existed can be deleted', async (t) => {
   await gone();
 });
 
-test('a volume that was made before a crash is not forgotten while its class cannot be served', async (t) => {
+test('a volume that was created before a crash is kept while its class is unavailable', async (t) => {
   const { api, clock, ssd, pools, gone } = reconcilingNode(t);
   const classless = { pools: [], defaultClass: 'ssd', unavailable: new Map([['ssd', new Trouble('no disk')]]) };
   pools.become(classless);
@@ -141,7 +141,7 @@ test('a volume that was made before a crash is not forgotten while its class can
   await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
   await api.delete(logicalVolumes, 'pvc-1');
   for (let i = 0; i < 20; i++) await setImmediate();
-  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'its volume is still on the disk');
+  assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'the volume is still on the disk');
 
   pools.become({ pools: [ssd], defaultClass: 'ssd', unavailable: new Map() });
   clock.advance(60_000);
@@ -149,7 +149,7 @@ test('a volume that was made before a crash is not forgotten while its class can
   assert.deepEqual(ssd.list(), []);
 });
 
-test('a volume that cannot be removed says why, keeps its object, and is tried again', async (t) => {
+test('a failed removal is reported and retried, and the object is kept', async (t) => {
   const { api, clock, ssd, volumes, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, wish);
   await answered();
@@ -158,14 +158,14 @@ test('a volume that cannot be removed says why, keeps its object, and is tried a
   const failed = (volume: StoredLogicalVolume | undefined) => volume?.status?.code === 13;
   const volume = await volumes.until('pvc-1', failed, never);
   assert.equal(volume?.status?.message, 'there is a holder of the device');
-  assert.equal(volume.status.volumeID, 'uid-1', 'still known');
+  assert.equal(volume.status.volumeID, 'uid-1', 'the volume ID is kept');
   while (clock.timers === 0) await setImmediate();
   clock.advance(60_000);
   await gone();
   assert.equal(ssd.list().length, 0);
 });
 
-test('an object that the controller has let go is left alone, and so is its volume', async (t) => {
+test('an object that the controller released is ignored, and so is its volume', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   await api.create(logicalVolumes, wish);
   await answered();
@@ -177,7 +177,7 @@ test('an object that the controller has let go is left alone, and so is its volu
   assert.ok(await api.get(logicalVolumes, 'pvc-1'));
 });
 
-test('a removal that was refused is tried again as soon as a pool changes', async (t) => {
+test('a refused removal is retried as soon as a pool changes', async (t) => {
   const { api, ssd, volumes, answered, gone } = reconcilingNode(t);
   await ssd.create({ id: 'snapshot', sizeBytes: 1n, tags: [] });
   await api.create(logicalVolumes, wish);
@@ -187,5 +187,5 @@ test('a removal that was refused is tried again as soon as a pool changes', asyn
   await volumes.until('pvc-1', (volume) => volume?.status?.code === 9, never);
   await settled();
   await ssd.remove('snapshot');
-  await gone(); // and no clock has advanced
+  await gone(); // although the clock has not advanced
 });

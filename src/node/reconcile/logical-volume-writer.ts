@@ -2,7 +2,7 @@ import { type LogicalVolumeStatus, logicalVolumes, type StoredLogicalVolume } fr
 import { heldByAnnotation, logicalVolume } from '../../api/names.ts';
 import type { JsonPatchStep, KubeClient } from '../../kube/client.ts';
 
-/** What a node writes to its LogicalVolumes. Each write fails if another object has taken the name in the meantime. */
+/** A node's writes to its LogicalVolumes. Each write fails if the object was replaced by another of the same name. */
 export class LogicalVolumeWriter {
   readonly #client: Pick<KubeClient, 'patch'>;
 
@@ -15,14 +15,14 @@ export class LogicalVolumeWriter {
   }
 
   /**
-   * That the volume could not be made, which lets the controller delete the object. An earlier answer may have arrived
-   * although we did not hear so, and the volume be in use: so this fails if the object is not as it was when we looked.
+   * Reports that the volume could not be created, which lets the controller delete the object. Fails if the object has
+   * changed: an earlier answer may have been stored without our knowledge, and the volume may be in use.
    */
   async refuse(volume: StoredLogicalVolume, failure: LogicalVolumeStatus, signal: AbortSignal): Promise<void> {
     await this.#write(volume, [sameObject(volume), sameState(volume)], failure, signal);
   }
 
-  /** An object that came without the finalizer could vanish, and leave its volume to nobody. Returns it as it is now. */
+  /** Without the finalizer, the object could be deleted before its volume. Returns the updated object. */
   async protect(volume: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
     const { name, resourceVersion, finalizers = [] } = volume.metadata;
     if (finalizers.includes(logicalVolume.finalizer)) return volume;
@@ -30,7 +30,7 @@ export class LogicalVolumeWriter {
     return await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
   }
 
-  /** So that after a crash it is known which class must say that the volume is gone. */
+  /** Records the class, so that after a crash it is known which class must confirm the removal. */
   async remember({ metadata }: StoredLogicalVolume, deviceClass: string, signal: AbortSignal): Promise<void> {
     const { name, uid } = metadata;
     const body = { metadata: { uid, annotations: { [heldByAnnotation]: deviceClass } } };

@@ -13,7 +13,7 @@ import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { Informer } from '../../kube/informer.ts';
 import { volumeWork } from './volume-work.ts';
 
-test('what is refused is tried again soon when a pool has changed, and not because it was tried', async (t) => {
+test('a refused step is retried soon after a pool changes, but not because of its own attempt', async (t) => {
   const api = new InMemoryApi<LogicalVolume>();
   const clock = new ManualClock();
   const ssd = new InMemoryPool('ssd', 4096n);
@@ -41,7 +41,7 @@ test('what is refused is tried again soon when a pool has changed, and not becau
   let tries = 0;
   ssd.remove = async (id) => {
     tries += 1;
-    pools.become({ pools: [ssd], defaultClass: 'ssd', unavailable: new Map() }); // a pool that looks at its disks tells so
+    pools.become({ pools: [ssd], defaultClass: 'ssd', unavailable: new Map() }); // a pool that reads its disks reports a change
     throw new VolumeInUse(id, '/dev/ssd/uid-2');
   };
   const metadata = { name: 'pvc-1', finalizers: ['topolvm.io/logicalvolume'] };
@@ -60,7 +60,7 @@ test('what is refused is tried again soon when a pool has changed, and not becau
   assert.equal(tries, 1);
 });
 
-test('two hundred removals that erase for hours delay no creation in another class', async (t) => {
+test('two hundred removals that erase for hours do not delay a creation in another class', async (t) => {
   const api = new InMemoryApi<LogicalVolume>();
   const [shred, ssd] = [new InMemoryPool('shred', 4096n), new InMemoryPool('ssd', 4096n)];
   const pools = new Pools([shred, ssd], 'ssd');

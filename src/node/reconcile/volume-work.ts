@@ -9,18 +9,18 @@ import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
-  /** The LogicalVolumes of this node, and no others. */
+  /** Only the LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'get' | 'list' | 'onChange'>;
   readonly pools: Pools;
   readonly log: Log;
 }
 
-/** So many write to the API server at once. Pools put in order what must be, and what they do is waited for aside. */
+/** Limits concurrent writes to the API server. Pools order their own operations, which run aside. */
 const volumesAtOnce = 64;
-/** A burst of changes is one more try. */
+/** A burst of changes causes one retry. */
 const burstMs = 500;
 
-/** The work that this node's LogicalVolumes ask for: different volumes at once, one volume step by step. */
+/** The work for this node's LogicalVolumes: different volumes in parallel, each volume step by step. */
 export function volumeWork(collaborators: Collaborators): Work {
   const { volumes, pools } = collaborators;
   const reconciler = new LogicalVolumeReconciler(collaborators);
@@ -33,7 +33,7 @@ export function volumeWork(collaborators: Collaborators): Work {
       pools.onChange(() => {
         const refused = reconciler.worthAnotherTry();
         if (refused.length === 0) return;
-        // A try that fails has its pool look at the disks, which tells of that: no reason to try again.
+        // After a failed attempt the pool reads its disks and reports a change; that must not cause a retry.
         const now = figuresOf(pools);
         if (!isDeepStrictEqual(now, seen)) for (const name of refused) queue.addAfter(name, burstMs);
         seen = now;
@@ -51,7 +51,7 @@ export function volumeWork(collaborators: Collaborators): Work {
   };
 }
 
-/** What must be different before something may fit, or go, that did not. */
+/** What must change before a failed growth or removal can succeed. */
 function figuresOf(pools: Pools): unknown {
   return pools.all().map((pool) => [pool.name, pool.capacity().freeBytes, pool.list().length]);
 }

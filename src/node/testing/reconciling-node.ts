@@ -22,7 +22,7 @@ export const wish: LogicalVolume = {
 };
 
 const { deviceClass: _, ...classless } = wish.spec;
-/** The same for the node's default class. */
+/** The same in the node's default class. */
 export const byDefault = classless;
 
 /** For tests: a node with two pools, `ssd` the default, that reconciles as the agent does. */
@@ -65,7 +65,7 @@ export class Trouble extends Error {
   }
 }
 
-/** Time for whatever would be done without waiting. */
+/** Lets all pending work run that needs no timer. */
 export async function settled(): Promise<void> {
   for (let i = 0; i < 20; i++) await setImmediate();
 }
