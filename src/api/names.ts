@@ -82,7 +82,7 @@ export const claimName = 'moorage.dev/claim';
 /** The device class of a volume whose LogicalVolume names none or a renamed one: an annotation of the LogicalVolume. */
 export const heldByAnnotation = 'moorage.dev/held-by';
 
-/** The source of a copy, `volume/<id>` or `snapshot/<id>`: an annotation of the LogicalVolume, kept if the source is removed. */
+/** The source of a copy, `volume/<id>` or `snapshot/<id>`, even after its removal: an annotation of the LogicalVolume. */
 export const contentSourceAnnotation = 'moorage.dev/content-source';
 
 /** When the controller last requested growth: an annotation of the LogicalVolume. */

@@ -16,6 +16,6 @@ export function requiredPath(value: string, field: string): string {
 /** Undefined if the field is empty. */
 export function optionalPath(value: string, field: string): string | undefined {
   if (value === '') return undefined;
-  if (!isAbsolute(value)) throw new InvalidInput(`${field} ${value} is not an absolute path; begin it with /`);
+  if (!isAbsolute(value)) throw new InvalidInput(`${field} ${value} is not an absolute path; start it with /`);
   return value;
 }

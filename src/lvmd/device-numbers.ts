@@ -31,7 +31,7 @@ interface Directory {
 
 const none: DeviceNumber = { major: 0, minor: 0 };
 
-/** Events from before the call may still be unread; one turn of the event loop reads them. */
+/** Events from before the call may still be unread; they are read between two turns of the event loop. */
 async function whatWasTold(): Promise<void> {
   await nextTurn();
   await nextTurn();

@@ -17,7 +17,7 @@ const its = {
   log: silentLog,
 };
 
-test("an lvmd elsewhere gives its classes' room, and that of its default once more", async (t) => {
+test('the capacity of a remote lvmd is published by class, and again for its default class', async (t) => {
   const { socketPath } = await servingEngine(t, [new InMemoryPool('ssd', 1000n), new InMemoryPool('hdd', 50n)]);
   const engine = await remoteEngine({ ...its, configFile: '', lvmdSocket: socketPath }, signal);
   t.after(() => engine.stop());

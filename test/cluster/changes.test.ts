@@ -119,7 +119,7 @@ describe('changes to a volume', () => {
       await its.pod('user', { claims: { '/data': 'cloned' } });
       await its.event(
         'PersistentVolumeClaim/cloned',
-        /is on node node-a, so its copy cannot be on node-b; its pod has to run on node-a/,
+        /is on node node-a, so its copy cannot be on node-b; run its pod on node-a/,
       );
       await its.ready('user');
       assert.equal((await its.nodeOf('user')).name, 'node-a');

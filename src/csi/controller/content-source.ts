@@ -30,7 +30,7 @@ export async function originalOf(
 export function refuseOtherClass({ source, stored }: Original, deviceClass: string): void {
   if (stored.deviceClass === deviceClass) return;
   throw new InvalidInput(
-    `${source.kind} ${source.id} has ${className(stored.deviceClass)}, and its copy cannot have ` +
+    `${source.kind} ${source.id} has ${className(stored.deviceClass)}, so its copy cannot have ` +
       `${className(deviceClass)}; use a StorageClass with the device class of the source`,
   );
 }
@@ -63,7 +63,7 @@ export class SourceElsewhere extends MoorageError {
   constructor({ kind, id }: ContentSource, nodeName: string, candidates: readonly string[]) {
     super(
       `${kind} ${id} is on node ${nodeName}, so its copy cannot be on ${candidates.join(' or ')}; ` +
-        `its pod has to run on ${nodeName}`,
+        `run its pod on ${nodeName}`,
     );
   }
 }

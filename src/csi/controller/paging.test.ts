@@ -30,11 +30,11 @@ test('paging lists every entry once, even if others are removed in between', () 
           gone.add(id);
         }
       } while (startingToken !== '');
-      assert.equal(new Set(told).size, told.length, 'nothing twice');
+      assert.equal(new Set(told).size, told.length, 'no entry is listed twice');
       assert.deepEqual(
         all.filter((id) => !told.includes(id) && !gone.has(id)),
         [],
-        'nothing left out',
+        'no entry is skipped',
       );
     }),
   );

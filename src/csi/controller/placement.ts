@@ -68,7 +68,7 @@ export function candidateNodes(
   const [node, ...others] = new Set(inOrder.map(nodeOf).filter((name) => name !== undefined));
   if (node === undefined) {
     throw new InvalidInput(
-      `accessibility_requirements name no node by ${topologyKey}; check that the driver is registered on the nodes`,
+      `accessibility_requirements name no node with the key ${topologyKey}; check that the driver is registered on the nodes`,
     );
   }
   return [node, ...others];

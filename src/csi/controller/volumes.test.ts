@@ -173,12 +173,12 @@ test('an impossible copy is refused with the reason', async (t) => {
     [
       { volumeContentSource, parameters: { 'topolvm.io/device-class': 'fast' } },
       'InvalidArgument',
-      /has the default device class, and its copy cannot have device class fast; use a StorageClass/,
+      /has the default device class, so its copy cannot have device class fast; use a StorageClass/,
     ],
     [
       { volumeContentSource, accessibilityRequirements: { requisite: [node('b')] } },
       'ResourceExhausted',
-      /volume uid-1 is on node a, so its copy cannot be on b; its pod has to run on a/,
+      /volume uid-1 is on node a, so its copy cannot be on b; run its pod on a/,
     ],
   ];
   for (const [changes, code, message] of impossible) {
@@ -210,7 +210,7 @@ test('IO limits are set at creation or later, and only on nodes that can enforce
   const { volumes, calls } = await servedController(t);
   const mutableParameters = { 'moorage.dev/read-bytes-per-second': '1Mi' };
   await calls.createVolume({ ...anywhere, mutableParameters }, { timeoutMs });
-  assert.deepEqual(volumes.wanted[0]?.nodeNames, ['a'], 'b has more room and cannot limit');
+  assert.deepEqual(volumes.wanted[0]?.nodeNames, ['a'], 'b has more free space, but cannot limit IO');
   assert.deepEqual(volumes.limits.get('uid-1'), { readBytesPerSecond: 1024n ** 2n });
 
   await calls.controllerModifyVolume(
@@ -225,7 +225,7 @@ test('IO limits are set at creation or later, and only on nodes that can enforce
   await calls.createVolume(request(onB), { timeoutMs });
   await assert.rejects(calls.controllerModifyVolume({ volumeId: 'uid-2', mutableParameters }, { timeoutMs }), cannot);
   await calls.controllerModifyVolume({ volumeId: 'uid-2' }, { timeoutMs });
-  assert.deepEqual(volumes.limits.get('uid-2'), {}, 'no limits are set where no node can enforce them');
+  assert.deepEqual(volumes.limits.get('uid-2'), {}, 'a modification without limits is always possible');
 });
 
 test('ControllerModifyVolume requires an existing volume and known limits', async (t) => {

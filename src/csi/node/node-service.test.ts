@@ -191,7 +191,7 @@ test('a path that is not absolute is refused with the name of its field', async 
     [calls.nodePublishVolume({ ...request, stagingTargetPath: './s' }, { timeoutMs }), 'staging_target_path ./s'],
     [calls.nodeStageVolume(staging, { timeoutMs }), 'staging_target_path staged'],
   ] as const) {
-    const message = `${path} is not an absolute path; begin it with /`;
+    const message = `${path} is not an absolute path; start it with /`;
     await assert.rejects(call, { code: 'InvalidArgument', message });
   }
   assert.deepEqual([volumes.published, volumes.staged], [[], []]);

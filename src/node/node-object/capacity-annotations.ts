@@ -1,7 +1,7 @@
 import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../../api/names.ts';
 import type { DeviceClass } from '../../engine/config/device-classes.ts';
 
-/** What Kubernetes accepts as the name of an annotation. Device classes always match; volume groups may not, such as `vg+1`. */
+/** A valid name of an annotation. Device classes always match; volume groups may not, such as `vg+1`. */
 const annotationName = /^(?=.{1,63}$)([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 
 /**
