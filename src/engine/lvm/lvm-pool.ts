@@ -35,7 +35,7 @@ export interface LvmPoolOptions<Class extends LvmClass> {
   readonly log: Log;
 }
 
-/** What thick and thin pools have in common: volumes of one volume group, in its memory, changed under its lock. */
+/** What thick and thin pools share: volumes of one volume group, cached in memory and changed under its lock. */
 export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   readonly name: string;
   protected readonly group: VolumeGroup;
@@ -44,7 +44,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   #optionClasses: readonly OptionClass[];
   readonly #erasures: Erasures;
   readonly #activation: Activation;
-  /** Volumes that LVM has made and wiped for this process. */
+  /** Volumes that this process created, so LVM has wiped them. */
   readonly #wiped = new Set<VolumeId>();
 
   protected constructor({ deviceClass, optionClasses, group, erasures, log }: LvmPoolOptions<Class>) {
@@ -63,12 +63,12 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
 
   /** Whether a logical volume of the group belongs to this pool. */
   protected abstract owns(volume: LogicalVolume): boolean;
-  /** Whether a volume is what it was to become: a crash can leave one half-way. */
+  /** Whether the creation of a volume was completed: a crash can interrupt it. */
   protected abstract isWhole(volume: LogicalVolume): boolean;
-  /** Within `change`: makes a volume that is not there. */
+  /** Within `change`: creates a volume that does not exist. */
   protected abstract make(wanted: NewVolume, tags: readonly string[]): Promise<void>;
 
-  /** Activates what a reboot left inactive, and goes on erasing what a crash interrupted. */
+  /** Activates what a reboot left inactive, and resumes erasures that a crash interrupted. */
   protected async resume(signal: AbortSignal): Promise<void> {
     await this.group.change(signal, async () => {
       await this.#activation.activateAll(() => this.#owned(), signal);
@@ -140,7 +140,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
-    checkVolumeId(id); // it becomes part of the path that is removed
+    checkVolumeId(id); // the ID becomes part of the removed path
     this.#wiped.delete(id);
     let wasThere = false;
     let erase: ErasePolicy = this.deviceClass.erase;
@@ -148,7 +148,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
       const isMine = async () => {
         wasThere = this.find(id) !== undefined;
         if (!wasThere) return false;
-        const volume = this.mustHave(id); // it may be about to be erased since we looked
+        const volume = this.mustHave(id); // an erasure may have started in the meantime
         if (await this.#mustDiscard(volume)) erase = { kind: 'discard' };
         return erase.kind === 'none';
       };
@@ -156,7 +156,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
       if (erase.kind === 'none') return wasThere;
     }
     await this.group.change(signal, async () => {
-      await this.group.ask(); // memory does not tell whether somebody has it open, nor just which volume it is
+      await this.group.ask(); // memory does not know whether the volume is open, and may lack its UUID
       const volume = this.find(id);
       wasThere = volume !== undefined || this.#erasures.has(id);
       if (volume) await this.#beginErasure(volume, erase);
@@ -171,7 +171,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return volume && this.owns(volume) ? volume : undefined;
   }
 
-  /** Within `change`: a volume that can be used; one whose data is being destroyed cannot. */
+  /** Within `change`: a usable volume; fails for one that is being erased. */
   protected mustHave(id: VolumeId): LogicalVolume {
     const volume = this.find(id);
     if (!volume) throw new VolumeNotFound(this.name, id);
@@ -179,21 +179,21 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return volume;
   }
 
-  /** Within `change`: a volume that can be copied. What was interrupted before it was whole is nobody's volume. */
+  /** Within `change`: a volume that can be copied. A volume whose creation was interrupted counts as not found. */
   protected mustHaveWhole(id: VolumeId): LogicalVolume {
     const volume = this.mustHave(id);
     if (this.isWhole(volume)) return volume;
     throw new VolumeNotFound(this.name, id);
   }
 
-  /** Within `change`: the snapshot as an earlier call has made it; undefined if there is none yet. */
+  /** Within `change`: the snapshot that an earlier call created, or undefined. */
   protected async madeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<LogicalVolume | undefined> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
     return this.#usable(wanted, source);
   }
 
-  /** The words of a snapshot's creation that are the same for all of them. */
+  /** The lvcreate arguments that all snapshots share. */
   protected snapshotWords(source: LogicalVolume, { id, tags, access }: NewSnapshot): string[] {
     const allTags = new Set([...tags, ...contentTags(source.tags), sourceTag(source.name)]);
     return [
@@ -203,7 +203,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     ];
   }
 
-  /** Options of lvcreate for one volume: those of the class of options that it asks for, or of its device class. */
+  /** The lvcreate options of the option class that the volume requests; undefined for those of the device class. */
   protected optionsFor({ optionClass }: NewVolume): readonly string[] | undefined {
     if (!optionClass) return undefined;
     const found = this.#optionClasses.find(({ name }) => name === optionClass);
@@ -218,7 +218,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return `${this.group.name}/${id}`;
   }
 
-  /** Somebody else may have made it just before us; then it is there, as if it had been when we looked. */
+  /** If somebody else created the volume just before us, treat it as if it had existed all along. */
   #mustBeThere(wanted: NewVolume, error: unknown): void {
     const wasFaster = error instanceof CommandFailed && /already exists/.test(error.stderr);
     const volume = this.find(wanted.id);
@@ -226,12 +226,12 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     this.#mustBeOurs(volume, wanted.tags);
   }
 
-  /** Whatever has the name by chance, such as an administrator's volume, is not handed out as what is asked for. */
+  /** Never hands out a volume that merely has the same name, such as one of an administrator. */
   #mustBeOurs({ name, tags }: LogicalVolume, wantedTags: readonly string[]): void {
     if (!isMadeHere(tags, wantedTags)) throw new NotMadeHere(this.name, name);
   }
 
-  /** An erasure that was promised is kept, even if the class does not ask for one any more. */
+  /** An erasure that has begun is completed, even if the class no longer erases. */
   #isBeingErased(id: VolumeId): boolean {
     const volume = this.find(id);
     return volume !== undefined && erasureIn(volume.tags) !== undefined;
@@ -245,13 +245,13 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return this.group.volumes().filter((volume) => this.owns(volume));
   }
 
-  /** Within `change`: whether LVM is configured to discard what a removal gives back, and the disks take it. */
+  /** Within `change`: whether LVM is configured to discard freed space and the disks support it. */
   async #mustDiscard({ path, pool }: LogicalVolume): Promise<boolean> {
     if (pool !== undefined || !(await exists(path))) return false;
     return (await canDiscard(path)) && this.group.lvm.issuesDiscards();
   }
 
-  /** Within `change`. A ghost holds nothing that could be erased, and has no device to do that with. */
+  /** Within `change`. A ghost has no data and no device, so it is removed without an erasure. */
   async #beginErasure(volume: LogicalVolume, policy: ErasePolicy): Promise<void> {
     const { name, active } = volume;
     if (!active && (await this.#activation.activate(volume)) === 'ghost') {
@@ -267,14 +267,14 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   }
 
   /**
-   * Within `change`: what a retry finds. What an earlier attempt at the same left half-way is cleared away, and counts as
-   * nothing; what may hold somebody's data is not.
+   * Within `change`: what a retry finds. What an interrupted attempt at the same request left behind is removed; what
+   * may hold data is not.
    */
   async #usable(
     { id, tags }: NewVolume | NewSnapshot,
     source: VolumeId | undefined,
   ): Promise<LogicalVolume | undefined> {
-    if (this.#erasures.has(id)) throw new VolumeBeingErased(id); // even if somebody has taken it away meanwhile
+    if (this.#erasures.has(id)) throw new VolumeBeingErased(id); // even if somebody removed the volume in the meantime
     const volume = this.group.get(id);
     if (!volume) return this.#activation.forget(id);
     if (!this.owns(volume)) throw new NameTakenByOther(id, this.group.name);
@@ -284,19 +284,19 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     const isThere = volume.active || (await this.#activation.activate(volume)) === 'active';
     if (this.isWhole(volume) && isThere) {
       if (!(await this.#mayBeUnwiped(volume))) return this.mustHave(id);
-      await this.group.ask(); // somebody may have begun to use it
+      await this.group.ask(); // somebody may have started to use it
       if (!(await this.#mayBeUnwiped(this.mustHave(id)))) return this.mustHave(id);
     } else {
       await this.#mustBeUnused(volume, source);
     }
-    this.log.warn({ volume: id }, `volume ${id} was never finished before a crash; it is made anew`);
+    this.log.warn({ volume: id }, `creation of volume ${id} was interrupted; re-creating it`);
     await this.group.execute(['lvremove', '--yes', '--force', this.path(id)], askLvm);
     return this.#activation.forget(id);
   }
 
   /**
-   * LVM commits a new volume before it wipes it. One that an engine before this one has made may thus show what an earlier
-   * volume left at its place on the disk. It is made again only if nobody can have used it.
+   * LVM commits a new volume before it wipes it. A volume that an earlier process created may therefore show old data
+   * from the disk. It is re-created only if nobody can have used it.
    */
   async #mayBeUnwiped({ name, path, pool, tags }: LogicalVolume): Promise<boolean> {
     if (pool !== undefined || sourceIn(tags) !== undefined || this.#wiped.has(name) || !tags.includes(unusedTag)) {
@@ -306,7 +306,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     return !hasSnapshots && !(await isHeld(path));
   }
 
-  /** A copy carries what tells of the use of its source from the beginning: that tells nothing of the copy itself. */
+  /** A copy inherits the usage tags of its source; they do not mean that the copy was used. */
   async #mustBeUnused({ name, path, tags }: LogicalVolume, source: VolumeId | undefined): Promise<void> {
     const inherited = source === undefined ? [] : (this.group.get(source)?.tags ?? []);
     if (tags.some((tag) => tellsOfUse(tag) && !inherited.includes(tag))) throw new NameTaken(this.name, name, source);
@@ -315,11 +315,11 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
   }
 
   #tellOfHalf({ name }: LogicalVolume): void {
-    this.log.error({ volume: name }, `volume ${name} was interrupted before it was whole; make it again, or remove it`);
+    this.log.error({ volume: name }, `creation of volume ${name} was interrupted; create it again, or remove it`);
   }
 }
 
-/** What a snapshot was made of, whoever made it; its source may be gone since. */
+/** The source of a snapshot, whoever created it; the source may no longer exist. */
 function sourceOf({ origin, tags }: LogicalVolume): VolumeId | undefined {
   return origin ?? sourceIn(tags);
 }

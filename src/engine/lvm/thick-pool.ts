@@ -15,7 +15,7 @@ export interface ThickPoolOptions extends LvmPoolOptions<ThickClass> {
   readonly copyDevice?: CopyDevice;
 }
 
-/** Volumes that have all their space from the beginning. One LVM command makes one, one removes it. */
+/** Volumes with all their space allocated up front. One LVM command creates one, one removes it. */
 export class ThickPool extends LvmPool<ThickClass> {
   readonly #copies: VolumeCopies;
   readonly #copyDevice: CopyDevice;
@@ -33,7 +33,7 @@ export class ThickPool extends LvmPool<ThickClass> {
     return pool;
   }
 
-  /** What is free is what one volume with the mirrors or parity of the class can have of it. */
+  /** Free space is the largest volume that fits, with the mirrors or parity of the class. */
   capacity(): Capacity {
     return { sizeBytes: this.group.sizeBytes, freeBytes: this.#freeBytes(this.#options()) };
   }
@@ -60,12 +60,12 @@ export class ThickPool extends LvmPool<ThickClass> {
     if (!copy) return made;
     await this.#copies.join(copy, signal);
     return this.group.change(signal, async () => {
-      await this.madeSnapshot(source, wanted); // what was joined may be a copy of something else
+      await this.madeSnapshot(source, wanted); // the copy that we waited for may be one of another source
       return toVolume(this.mustHave(wanted.id));
     });
   }
 
-  /** LVM itself would try for seconds to remove what is being read, and everybody else would wait. */
+  /** Refuses early: LVM would retry for seconds while all others wait. */
   override async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
     const reader = this.#copies.readerOf(id);
     if (reader !== undefined) throw new VolumeBeingCopied(id, reader);
@@ -82,9 +82,9 @@ export class ThickPool extends LvmPool<ThickClass> {
   }
 
   /**
-   * LVM makes the store of a copy-on-write snapshot first, as a plain volume under the final name, and then the snapshot
-   * of it. Cut off between the two, what is left looks like a volume and holds nothing of its source. A copy of its own
-   * holds all of it once it says so.
+   * LVM first creates the store of a copy-on-write snapshot as a plain volume under the final name, then turns it into
+   * the snapshot. A crash in between leaves a plain volume with none of the data. A full copy is complete once it has
+   * its tag.
    */
   protected isWhole({ origin, tags }: LogicalVolume): boolean {
     return sourceIn(tags) === undefined || origin !== undefined || tags.includes(copiedTag);
@@ -100,14 +100,14 @@ export class ThickPool extends LvmPool<ThickClass> {
     this.#mustFit(extents, options);
     const words = [
       'lvcreate',
-      '--yes', // whatever LVM would ask, nobody is there to answer
+      '--yes', // nobody can answer a prompt
       ...['--name', wanted.id, '--extents', String(extents)],
-      ...['--wipesignatures', 'y', '--zero', 'y'], // what an earlier volume left here must not look like data of this one
+      ...['--wipesignatures', 'y', '--zero', 'y'], // old data on the disk must not look like data of this volume
       ...tags.flatMap((tag) => ['--addtag', tag]),
       ...options,
       this.group.name,
     ];
-    // With mirrors or other options of its own, only LVM knows what a volume takes.
+    // With mirrors or other options, only LVM knows how many extents a volume takes.
     const isPlain = ownOptions === undefined && lvcreateOptions.length === 0;
     if (isPlain)
       return this.#place(words, { steps: 1, apply: () => this.#put(wanted.id, extents, tags) }, extents, options);
@@ -115,7 +115,7 @@ export class ThickPool extends LvmPool<ThickClass> {
     await this.#giveBackIfSpareIsTouched(wanted);
   }
 
-  /** It holds nothing yet and nobody knows of it: taking it back harms nobody. */
+  /** The volume is new and empty, so it can be removed safely. */
   async #giveBackIfSpareIsTouched({ id, sizeBytes }: NewVolume): Promise<void> {
     const { freeBytes } = this.group;
     if (freeBytes >= this.deviceClass.spareBytes) return;
@@ -126,9 +126,11 @@ export class ThickPool extends LvmPool<ThickClass> {
   async #extend(volume: LogicalVolume, sizeBytes: bigint): Promise<void> {
     this.group.mustHaveNoSnapshots(volume.name);
     if (volume.origin !== undefined) {
-      throw new SnapshotUnsupported(`${volume.name} is a copy-on-write snapshot and keeps the size of its origin`);
+      throw new SnapshotUnsupported(
+        `cannot grow ${volume.name}: a copy-on-write snapshot keeps the size of its origin`,
+      );
     }
-    // A volume keeps the stripes that it was made with, whatever its class has. Where they differ within it, LVM must say.
+    // A volume keeps the stripes it was created with. If they differ within it, only LVM knows the result.
     const stripes = volume.attr.startsWith('-') ? volume.stripes : undefined;
     const isPlain = stripes !== undefined;
     const extents = extentsFor(sizeBytes, this.group.extentBytes, stripes ?? this.deviceClass.stripes);
@@ -140,12 +142,12 @@ export class ThickPool extends LvmPool<ThickClass> {
     await this.#place(words, effect, added);
   }
 
-  /** What so many more extents of a volume with mirrors or parity take from the disks. */
+  /** How many extents on the disks a growth by `extents` takes, with mirrors or parity. */
   async #takenBy({ name }: LogicalVolume, extents: bigint): Promise<bigint> {
     return parseLayout(await this.group.lvm.execute(layoutArguments(this.group.name, name)))(extents);
   }
 
-  /** Free extents may lie on too few disks for stripes and mirrors, or somebody else was faster: only LVM sees that. */
+  /** Only LVM sees that the free extents are on too few disks, or that somebody else took them. */
   async #place(
     words: readonly string[],
     effect: Effect | typeof askLvm,
@@ -163,12 +165,12 @@ export class ThickPool extends LvmPool<ThickClass> {
     }
   }
 
-  /** With as much room as its origin has it can never overflow, and so never break. */
+  /** The snapshot gets as much space as its origin, so it can never overflow and become invalid. */
   async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
     const origin = this.mustHaveWhole(source);
     if (this.deviceClass.snapshots === 'none') {
       throw new SnapshotUnsupported(
-        `device class ${this.name} makes no snapshots; set snapshots: copy-on-write, or use a thin device class`,
+        `device class ${this.name} does not support snapshots; set snapshots: copy-on-write, or use a thin device class`,
       );
     }
     const wantedBytes = wanted.sizeBytes === undefined ? origin.sizeBytes : this.#rounded(wanted.sizeBytes);
@@ -176,12 +178,12 @@ export class ThickPool extends LvmPool<ThickClass> {
     if (origin.origin !== undefined) {
       if (wanted.access === 'rw' && isReadOnly(origin)) return this.#beginCopy(origin, wanted, wantedBytes);
       throw new SnapshotUnsupported(
-        `${source} is a copy-on-write snapshot itself; make a snapshot of ${origin.origin}, or use a thin device class`,
+        `${source} is a copy-on-write snapshot itself; create a snapshot of ${origin.origin}, or use a thin device class`,
       );
     }
     if (wantedBytes > origin.sizeBytes) {
       throw new SnapshotUnsupported(
-        `a copy-on-write snapshot cannot be larger than ${source}; ask for its size, or use a thin device class`,
+        `a copy-on-write snapshot cannot be larger than ${source}; request the same size, or use a thin device class`,
       );
     }
     this.#mustFit(snapshotExtents(origin.sizeBytes, this.group.extentBytes));
@@ -189,7 +191,7 @@ export class ThickPool extends LvmPool<ThickClass> {
     await this.#place(words, askLvm, snapshotExtents(origin.sizeBytes, this.group.extentBytes));
   }
 
-  /** LVM makes no snapshot of a snapshot. What cannot change any more can be read into a volume of its own instead. */
+  /** LVM cannot create a snapshot of a snapshot. A read-only one can be copied into a volume of its own instead. */
   async #beginCopy(source: LogicalVolume, { id, tags }: NewSnapshot, sizeBytes: bigint): Promise<void> {
     const all = [...new Set([...tags, ...contentTags(source.tags), sourceTag(source.name)])];
     await this.make({ id, sizeBytes, tags }, all);
@@ -202,20 +204,20 @@ export class ThickPool extends LvmPool<ThickClass> {
     });
   }
 
-  /** As a volume of this size would be made: a copy may ask for what its source has asked for. */
+  /** Rounded as at creation: a copy may request the size that was requested for its source. */
   #rounded(sizeBytes: bigint): bigint {
     const { extentBytes } = this.group;
     return extentsFor(sizeBytes, extentBytes, this.deviceClass.stripes) * extentBytes;
   }
 
-  /** Extents of a volume that these options make; without any, extents on the disks. */
+  /** `extents` are those of a volume with these options; without options, extents on the disks. */
   #mustFit(extents: bigint, options: readonly string[] = []): void {
     const freeBytes = this.#freeBytes(options);
     const wantedBytes = extents * this.group.extentBytes;
     if (wantedBytes > freeBytes) throw new PoolFull(this.name, wantedBytes, freeBytes);
   }
 
-  /** What the class adds to lvcreate. */
+  /** The lvcreate options of the class. */
   #options(): readonly string[] {
     const { stripes, stripeSize, lvcreateOptions } = this.deviceClass;
     return [
@@ -225,7 +227,7 @@ export class ThickPool extends LvmPool<ThickClass> {
     ];
   }
 
-  /** The largest volume that these options could make, if the free extents lie on the right disks. */
+  /** The largest volume with these options, if the free extents are on the right disks. */
   #freeBytes(options: readonly string[]): bigint {
     const { freeBytes, extentBytes } = this.group;
     const unspared = freeBytes - this.deviceClass.spareBytes;
@@ -238,8 +240,8 @@ export class ThickPool extends LvmPool<ThickClass> {
     if (layoutOf(this.#options())) return;
     this.log.warn(
       { lvcreateOptions: this.deviceClass.lvcreateOptions },
-      `what mirrors or parity take from device class ${this.name} is unknown: all that is free counts as its capacity; ` +
-        'write --type, --mirrors and --stripes in full',
+      `cannot determine the mirrors or parity of device class ${this.name}; all free space counts as its capacity; ` +
+        'write the lvcreate options --type, --mirrors and --stripes in full',
     );
   }
 
@@ -261,7 +263,7 @@ export class ThickPool extends LvmPool<ThickClass> {
   }
 }
 
-/** LVM's default: each chunk of 4 KiB that differs takes itself and 16 bytes to find it by, and the header one more. */
+/** LVM's default: each changed chunk of 4 KiB takes 4 KiB and 16 bytes of metadata, and the header one more chunk. */
 export function snapshotExtents(originBytes: bigint, extentBytes: bigint): bigint {
   const chunkBytes = 4096n;
   const chunks = (originBytes + chunkBytes - 1n) / chunkBytes;

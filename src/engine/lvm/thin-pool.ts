@@ -15,18 +15,18 @@ import { changeTags } from './volume-group.ts';
 
 export interface ThinPoolOptions extends LvmPoolOptions<ThinClass> {
   readonly clock: Clock;
-  /** The size of a device as the kernel has it. */
+  /** Reads the size of a device from the kernel. */
   readonly deviceSize?: typeof deviceSizeBytes;
 }
 
-/** A pool fills by what its volumes write: what was measured longer ago than this is measured again before it counts. */
+/** Volumes fill their pool as they write: an older measurement is repeated before it is used. */
 const usageAgeMs = 5_000;
-/** A pool that is half-way to where it promises nothing more is measured so often that what is known is never 30 s old. */
+/** How often a pool that is half-way to a limit is measured, so that its usage is never older than 30 s. */
 const watchEveryMs = 25_000;
 
 /**
- * Volumes that take space from a thin pool as they are written. The pool promises no more than its ratio allows, and
- * nothing at all once its data or metadata is about to run out: that would break every volume in it.
+ * Volumes that take space from a thin pool as they are written. The pool allocates no more than its overprovision ratio
+ * allows, and nothing once its data or metadata is about to run out: that would break every volume in it.
  */
 export class ThinPool extends LvmPool<ThinClass> {
   readonly #clock: Clock;
@@ -59,7 +59,7 @@ export class ThinPool extends LvmPool<ThinClass> {
 
   override reconfigure(settings: PoolSettings): void {
     super.reconfigure(settings);
-    this.#watchUsage(); // the limits may be others
+    this.#watchUsage(); // the limits may have changed
   }
 
   override async stop(graceMs: number): Promise<void> {
@@ -81,7 +81,7 @@ export class ThinPool extends LvmPool<ThinClass> {
     return this.group.changeSurely(signal, async () => {
       if (!(await this.madeSnapshot(source, wanted))) await this.#makeSnapshot(source, wanted);
       const snapshot = this.mustHave(wanted.id);
-      await this.#growTo(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // also what was made at another size before
+      await this.#growTo(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // an earlier call may have used another size
       await this.#finish(this.mustHave(wanted.id));
       return toVolume(this.mustHave(wanted.id));
     });
@@ -91,7 +91,7 @@ export class ThinPool extends LvmPool<ThinClass> {
     return pool === this.deviceClass.thinPool.name;
   }
 
-  /** Its pool makes it whole or not at all; without a device it is a ghost, which is seen when it is activated. */
+  /** A pool creates a volume completely or not at all. A volume without a device is a ghost, detected at activation. */
   protected isWhole({ tags }: LogicalVolume): boolean {
     return !tags.includes(unfinishedTag);
   }
@@ -102,7 +102,7 @@ export class ThinPool extends LvmPool<ThinClass> {
     const words = [
       ...['lvcreate', '--yes', '--name', wanted.id],
       ...['--virtualsize', `${sizeBytes}b`, '--thinpool', this.deviceClass.thinPool.name],
-      ...['--wipesignatures', 'n'], // what was never written reads as zeros
+      ...['--wipesignatures', 'n'], // unwritten space reads as zeros
       ...tags.flatMap((tag) => ['--addtag', tag]),
       ...(this.optionsFor(wanted) ?? this.deviceClass.lvcreateOptions),
       this.group.name,
@@ -122,7 +122,9 @@ export class ThinPool extends LvmPool<ThinClass> {
     }
   }
 
-  /** A pool without an active volume would go to sleep, and be checked from end to end each time it is woken. */
+  /**
+   * Keeps the pool active: without an active volume LVM would deactivate it, and check all of it at each activation.
+   */
   async #prepare(signal: AbortSignal): Promise<void> {
     await this.group.change(signal, async () => {
       const { name, active } = this.#pool();
@@ -133,7 +135,7 @@ export class ThinPool extends LvmPool<ThinClass> {
         } catch (error) {
           this.log.error(
             { err: error, volume: volume.name },
-            `a volume is smaller than it should be: ${messageOf(error)}`,
+            `volume ${volume.name} is smaller than its size in LVM: ${messageOf(error)}`,
           );
         }
       }
@@ -175,7 +177,7 @@ export class ThinPool extends LvmPool<ThinClass> {
     return undefined;
   }
 
-  /** Whoever shows how full the pool is, or where there is room, must hear of it well before it is too late. */
+  /** Keeps the reported usage current, well before the pool is full. */
   #watchUsage(): void {
     const { maxDataPercent, maxMetadataPercent } = this.deviceClass.thinPool;
     const { dataPercent, metadataPercent } = this.#figures();
@@ -189,7 +191,7 @@ export class ThinPool extends LvmPool<ThinClass> {
       await this.group.measureByKernel(this.deviceClass.thinPool.name);
       this.#measuredAtMs = this.#clock.now();
     } catch (error) {
-      this.log.warn({ err: error }, `how full the thin pool is cannot be seen by dmsetup: ${messageOf(error)}`);
+      this.log.warn({ err: error }, `cannot read the usage of the thin pool with dmsetup: ${messageOf(error)}`);
     }
     this.#nextMeasurement = undefined;
     this.#watchUsage();
@@ -211,22 +213,22 @@ export class ThinPool extends LvmPool<ThinClass> {
     if (volume.sizeBytes < sizeBytes) {
       await this.#mustBeAbleToPromise(sizeBytes - volume.sizeBytes);
       const grown = { ...volume, sizeBytes };
-      // LVM writes the new size down and leaves the device to us: it would suspend the whole pool.
+      // LVM only records the new size: to change the device it would suspend the whole pool.
       await this.group.execute(
         ['lvextend', '--yes', '--driverloaded', 'n', '--size', `${sizeBytes}b`, this.path(volume.name)],
         { steps: 1, apply: () => this.group.put(grown, 0n) },
       );
     }
-    await this.#stretch(this.mustHave(volume.name)); // also what a crash left with its old size
+    await this.#stretch(this.mustHave(volume.name)); // also completes a growth that a crash interrupted
   }
 
   async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
     const origin = this.mustHaveWhole(source);
-    // Whoever asks for what it asked for the source gets that: both are rounded up to the same extents.
+    // A snapshot may request the size that was requested for its source: both are rounded up alike.
     const wantedBytes = this.#rounded(wanted.sizeBytes ?? origin.sizeBytes);
     if (wantedBytes < origin.sizeBytes) throw new SnapshotTooSmall(wanted.id, origin.sizeBytes, wantedBytes);
     await this.#mustBeAbleToPromise(wantedBytes);
-    // LVM would leave thin snapshots without a device at the next boot.
+    // LVM would not activate thin snapshots at the next boot.
     const words = [
       ...this.snapshotWords(origin, wanted),
       ...['--addtag', unfinishedTag],
@@ -235,13 +237,13 @@ export class ThinPool extends LvmPool<ThinClass> {
     await this.#lvcreate(words, askLvm);
   }
 
-  /** The tags of its source, which the copy has from the beginning, count as its own from here on. */
+  /** From here on, the tags inherited from the source count as those of the copy. */
   async #finish(snapshot: LogicalVolume): Promise<void> {
     if (!snapshot.tags.includes(unfinishedTag)) return;
     await changeTags(this.group, snapshot, { add: [], remove: [unfinishedTag] });
   }
 
-  /** Lets a device that is smaller than LVM has it written down grow to that. */
+  /** Grows a device that is smaller than its size in LVM. */
   async #stretch(volume: LogicalVolume): Promise<void> {
     if (!(await this.#isTooSmall(volume))) return;
     const { name, sizeBytes } = volume;
@@ -251,14 +253,12 @@ export class ThinPool extends LvmPool<ThinClass> {
     } catch (error) {
       this.log.warn(
         { err: error, volume: name },
-        `a thin volume grows slowly, and all others wait for it, as dmsetup cannot be used: ${messageOf(error)}`,
+        `cannot grow volume ${name} with dmsetup; LVM suspends the whole thin pool instead: ${messageOf(error)}`,
       );
       await this.group.lvm.execute(['lvchange', '--yes', '--refresh', this.path(name)]);
     }
     if (await this.#isTooSmall(volume)) {
-      throw new ThinDeviceOdd(
-        `volume ${name} did not become larger; refresh it with lvchange --refresh, then ask again`,
-      );
+      throw new ThinDeviceOdd(`the device of volume ${name} did not grow; run lvchange --refresh, then retry`);
     }
   }
 
@@ -287,7 +287,7 @@ export class ThinPool extends LvmPool<ThinClass> {
   }
 }
 
-/** Rounded down, and exact for sizes beyond what a double can count. */
+/** Rounded down, and exact beyond the precision of a double. */
 function scaled(bytes: bigint, ratio: number): bigint {
   const parts = 1_000_000n;
   return (bytes * BigInt(Math.round(ratio * Number(parts)))) / parts;

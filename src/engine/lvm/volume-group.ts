@@ -26,18 +26,17 @@ export interface VolumeGroupOptions {
   readonly lvm: Lvm;
   readonly sequenceNumberOf: SequenceNumberOf;
   readonly deviceNames: DeviceNames;
-  /** Whether somebody calls `touch` when others work on the group. */
+  /** Whether `touch` is called when others work on the group. */
   readonly isWatched: () => boolean;
-  /** Whether somebody, who may be about to change the group, holds LVM's own lock on it. */
+  /** Whether somebody holds LVM's lock on the group, and so may be about to change it. */
   readonly isLocked: () => Promise<boolean>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /**
- * A volume group as LVM knows it, in memory: read once, then kept by our own changes, one at a time. Where the disks do not
- * confirm it, and after a command that failed, LVM is asked again before the next change. Device classes in the same group
- * share it.
+ * A volume group in memory: read once, then updated by our own changes, one at a time. If the disks do not confirm it,
+ * or a command failed, LVM is queried again before the next change. Device classes in the same group share it.
  */
 export class VolumeGroup {
   readonly name: string;
@@ -51,9 +50,9 @@ export class VolumeGroup {
   readonly #lock = new KeyedLock();
   readonly #listeners = new Listeners();
   readonly #volumes = new Map<string, LogicalVolume>();
-  /** LVM was asked last and did not answer. */
+  /** Set if the last query to LVM failed. */
   #failure: { readonly error: unknown } | undefined;
-  /** The comparison after our last change; nobody need wait for it but the next change. */
+  /** The comparison with the disks after our last change; only the next change waits for it. */
   #comparison = Promise.resolve();
   #isChanging = false;
   #extentBytes = 1n;
@@ -98,19 +97,19 @@ export class VolumeGroup {
     return this.#listeners.add(listener);
   }
 
-  /** Asks LVM for what it has now. */
+  /** Reads the group from LVM. */
   async refresh(signal: AbortSignal): Promise<void> {
     await this.#lock.run(this.name, signal, () => this.#survey(signal));
   }
 
-  /** Somebody works on the group, perhaps only we ourselves. */
+  /** Somebody works on the group, perhaps this process itself. */
   touch(): void {
     this.#confirmation.touch();
   }
 
   /**
-   * Asks LVM if somebody has changed something. To ask is itself seen as somebody at work on the group, so where the
-   * disks do not tell it is done once, and then before each change.
+   * Queries LVM if somebody changed something. A query itself looks like somebody working on the group, so if the disks
+   * cannot be read, LVM is queried once here, and then before each change.
    */
   async lookAgain(signal: AbortSignal): Promise<void> {
     const isKnown = async () => !this.#confirmation.inDoubt;
@@ -121,7 +120,7 @@ export class VolumeGroup {
     });
   }
 
-  /** One change at a time, on what is known to be so. */
+  /** Runs one change at a time, on confirmed memory. */
   async change<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const mustCompare = () => this.#confirmation.touched || !this.#isWatched();
     const isKnown = async () => this.#confirmation.isSure;
@@ -129,8 +128,8 @@ export class VolumeGroup {
   }
 
   /**
-   * The same for what must not be done on memory that is a moment old, such as what LVM does even if a disk is missing: it
-   * is compared with the disks in any case. While somebody else is at work, only LVM itself can tell, when that is done.
+   * Like `change`, for work that LVM does even if a disk is missing, so that memory must be current: it is always
+   * compared with the disks. While somebody else holds the lock, LVM is queried, which waits for that lock.
    */
   async changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const isKnown = async () => this.#confirmation.isSure && !(await this.#isLocked());
@@ -147,7 +146,7 @@ export class VolumeGroup {
       await this.#comparison;
       if (!this.#confirmation.inDoubt && mustCompare()) await this.#confirmation.compare();
       if (!(await isKnown())) {
-        // LVM that did not answer while we waited would let everybody in line wait as long, one after the other.
+        // If LVM failed while we waited, do not let everybody in line wait for the same timeout again.
         if (this.#failure && this.#failure !== before) throw this.#failure.error;
         await this.#survey(signal);
       }
@@ -161,15 +160,15 @@ export class VolumeGroup {
   }
 
   /**
-   * Within `change`: runs a command to its end, whether or not its caller still waits. LVM killed half-way leaves
-   * volumes that are made but not yet wiped. Without one of its disks a group is only activated, and never written to.
+   * Within `change`: runs a command to its end, even if the caller leaves: LVM killed half-way leaves volumes that are
+   * created but not wiped. A group with a missing disk is only activated, never written to.
    */
   async execute(args: readonly string[], effect: Effect | typeof askLvm): Promise<void> {
     if (this.#confirmation.isPartial && !args.includes('--activate')) throw new DiskMissing(this.name);
     await this.#carryOut(() => this.lvm.execute(args), effect);
   }
 
-  /** Within `change`: the same for a command that gives volumes their devices, however long that takes. It can be called off. */
+  /** Within `change`: like `execute`, for a command that activates volumes. It may take long, and can be cancelled. */
   async activate(args: readonly string[], signal: AbortSignal): Promise<void> {
     await this.#carryOut(() => this.lvm.activate(args, signal), askLvm);
   }
@@ -179,7 +178,7 @@ export class VolumeGroup {
       await command();
     } catch (error) {
       this.#confirmation.doubt();
-      // LVM that did not answer at all would not answer this either: its caller shall not wait for it again.
+      // LVM that timed out would time out again: do not let the caller wait twice.
       if (error instanceof CommandFailed) await this.#settleDoubt();
       throw error;
     }
@@ -190,13 +189,13 @@ export class VolumeGroup {
     this.#comparison = this.#compareLater();
   }
 
-  /** Within an effect: the volume is there, or is as it is now, and took these extents from the free ones. */
+  /** Within an effect: adds or updates the volume, which took these extents from the free ones. */
   put(volume: LogicalVolume, takenExtents: bigint): void {
     this.#volumes.set(volume.name, volume);
     this.#freeExtents -= takenExtents;
   }
 
-  /** Within an effect: the volume is gone. */
+  /** Within an effect: removes the volume. */
   drop({ name, sizeBytes, pool }: LogicalVolume): void {
     this.#volumes.delete(name);
     if (pool === undefined) this.#freeExtents += sizeBytes / this.#extentBytes;
@@ -205,13 +204,13 @@ export class VolumeGroup {
     }
   }
 
-  /** Within `change`: what LVM has now, through the shell. */
+  /** Within `change`: reads the group from LVM, through the shell. */
   async ask(): Promise<void> {
     this.#confirmation.doubt();
     this.#take(parseReport(await this.lvm.execute(reportArguments(this.name))));
   }
 
-  /** Within `change`: how full a thin pool is now. */
+  /** Within `change`: reads the usage of a thin pool from LVM. */
   async measure(pool: LogicalVolume): Promise<LogicalVolume> {
     const usage = parseThinUsage(await this.lvm.execute(thinUsageArguments(this.name, pool.name)));
     const measured = { ...pool, ...usage };
@@ -220,7 +219,7 @@ export class VolumeGroup {
     return measured;
   }
 
-  /** The same, as the kernel counts: it waits for no change that LVM is at. The pool must have volumes. */
+  /** Reads the usage from the kernel, without waiting for a running LVM command. The pool must have volumes. */
   async measureByKernel(pool: string): Promise<void> {
     const usage = await thinPoolUsage(this.lvm, this.name, pool);
     const known = this.get(pool);
@@ -229,7 +228,10 @@ export class VolumeGroup {
     this.#listeners.notify();
   }
 
-  /** Thin snapshots in the pool of their origin stand alone. All others read from it, and LVM takes them along with it. */
+  /**
+   * Thin snapshots in the pool of their origin are independent. All others read from the origin, and LVM would remove
+   * them with it.
+   */
   mustHaveNoSnapshots(name: string): void {
     const pool = this.get(name)?.pool;
     const standsAlone = (snapshot: LogicalVolume) => pool !== undefined && snapshot.pool === pool;
@@ -241,14 +243,14 @@ export class VolumeGroup {
       );
   }
 
-  /** Our caller has its answer; if somebody was there between, that is read as soon as it is seen. */
+  /** Runs after the caller has its answer. A change by somebody else is read as soon as it is detected. */
   async #compareLater(): Promise<void> {
     await this.#confirmation.compare();
     if (!this.#confirmation.inDoubt) return;
     this.lookAgain(neverAborted).catch((error: unknown) => this.#tellUnread(error));
   }
 
-  /** Finds out what is so now, whether or not the caller still waits; if that fails, before the next change. */
+  /** Reads the group even if the caller leaves; if that fails, it is read before the next change. */
   async #settleDoubt(): Promise<void> {
     this.#confirmation.doubt();
     try {
@@ -261,7 +263,7 @@ export class VolumeGroup {
   #tellUnread(error: unknown): void {
     this.#log.warn(
       { err: error },
-      `cannot read the volume group, will try again before its next change: ${messageOf(error)}`,
+      `cannot read the volume group; retrying before its next change: ${messageOf(error)}`,
     );
   }
 
@@ -275,14 +277,11 @@ export class VolumeGroup {
   }
 
   #failed(error: unknown, signal: AbortSignal): never {
-    if (!signal.aborted) this.#failure = { error }; // else it is the caller who did not wait
+    if (!signal.aborted) this.#failure = { error }; // otherwise the caller cancelled
     throw error;
   }
 
-  /**
-   * Its own disks are enough as long as the group is whole on them. Then LVM looks at no others, which may be many, and
-   * may hang.
-   */
+  /** The group's own disks are enough while the group is complete on them. Other disks may be many, and may hang. */
   async #reportOf(signal: AbortSignal): Promise<GroupReport> {
     return (await this.#reportOfKnownDisks(signal)) ?? parseReport(await this.#reportOfAll(signal));
   }
@@ -293,7 +292,7 @@ export class VolumeGroup {
       const report = text === undefined ? undefined : parseReport(text);
       return report?.isPartial ? undefined : report;
     } catch (error) {
-      if (error instanceof CommandFailed) return undefined; // it is not there any more, or elsewhere
+      if (error instanceof CommandFailed) return undefined; // the group no longer exists, or moved to other disks
       throw error;
     }
   }
@@ -303,9 +302,12 @@ export class VolumeGroup {
       return await this.lvm.survey(reportArguments(this.name), signal);
     } catch (error) {
       if (!(error instanceof CommandFailed) || !/Volume group ".*" not found/.test(error.stderr)) throw error;
-      throw new PoolMissing(`volume group ${this.name} is not on this node; create it, or correct volume-group`, {
-        cause: error,
-      });
+      throw new PoolMissing(
+        `volume group ${this.name} is not on this node; create it, or correct volume-group`,
+        {
+          cause: error,
+        },
+      );
     }
   }
 
@@ -322,15 +324,15 @@ export class VolumeGroup {
   }
 }
 
-/** What others made of a volume holds for as long as it is the same object. */
+/** Keeps the object of an unchanged volume, so that others can cache by it. */
 function theSame(known: LogicalVolume | undefined, read: LogicalVolume): LogicalVolume {
   return known && isDeepStrictEqual(known, read) ? known : read;
 }
 
-/** For what goes on even if the caller has left; the deadline of each LVM command bounds it. */
+/** For work that continues when the caller leaves; the timeout of each LVM command bounds it. */
 const neverAborted = new AbortController().signal;
 
-/** Within `changeSurely`, as LVM changes tags even if a disk is missing: adds and removes tags of a volume in one command. */
+/** Within `changeSurely`, as LVM changes tags even if a disk is missing: adds and removes tags in one command. */
 export async function changeTags(
   group: VolumeGroup,
   volume: LogicalVolume,
