@@ -8,11 +8,11 @@ import type { LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 /**
- * Gives volumes their devices after a reboot.
+ * Activates volumes after a reboot.
  *
- * A thin volume that the group knows and its pool does not is a ghost: power was lost between the two, so it was never
- * handed out and holds nothing. Only the kernel's own word for that makes a volume one, and only if no tag tells of its
- * use: what was used and is unknown to its pool now is data that was lost, and somebody may yet find it again.
+ * A thin volume that the group knows and its pool does not is a ghost: power was lost during its creation, so it was
+ * never handed out and holds no data. A volume is a ghost only if the kernel reports this, and no tag shows that the
+ * volume was used: a used volume that its pool does not know is lost data, which may still be recoverable.
  */
 export class Activation {
   readonly #group: VolumeGroup;
@@ -29,32 +29,32 @@ export class Activation {
   }
 
   /**
-   * Within `change`: all that should have a device, by the node's own rules; and our own in any case. Where LVM checks a
-   * thin pool first, that takes long.
+   * Within `change`: activates volumes by the node's own rules, and those of Moorage in any case. It takes long if LVM
+   * checks a thin pool first.
    */
   async activateAll(owned: () => readonly LogicalVolume[], signal: AbortSignal): Promise<void> {
-    const inactive = () => owned().filter(({ active, attr }) => !active && attr.charAt(9) !== 'k'); // k: told to be without
+    const inactive = () => owned().filter(({ active, attr }) => !active && attr.charAt(9) !== 'k'); // k: skip activation
     const count = inactive().length;
     if (count === 0) return;
-    this.#log.info(`activating volume group ${this.#group.name}: ${count} volumes have no device`);
+    this.#log.info(`activating volume group ${this.#group.name}: ${count} volumes are inactive`);
     try {
       await this.#group.activate(['vgchange', '--yes', '--activate', 'ay', this.#group.name], signal);
     } catch (error) {
       if (!(error instanceof CommandFailed)) throw error;
-      this.#log.warn({ err: error }, `not every volume could be activated: ${messageOf(error)}`);
+      this.#log.warn({ err: error }, `cannot activate every volume: ${messageOf(error)}`);
     }
     for (const volume of inactive().filter(({ tags }) => tags.includes(createdTag))) {
       try {
         await this.#activate(volume, (words) => this.#group.activate(words, signal));
       } catch (error) {
         signal.throwIfAborted();
-        // One without a device (a disk is gone, say) must not keep all the others from being served.
-        this.#log.error({ err: error, volume: volume.name }, `a volume cannot be used: ${messageOf(error)}`);
+        // A volume that cannot be activated, for example for a lost disk, must not block the others.
+        this.#log.error({ err: error, volume: volume.name }, `cannot use volume ${volume.name}: ${messageOf(error)}`);
       }
     }
   }
 
-  /** Within `change`, for somebody who waits. */
+  /** Within `change`, while a caller waits: with the usual timeout. */
   async activate(volume: LogicalVolume): Promise<'active' | 'ghost'> {
     return this.#activate(volume, (words) => this.#group.execute(words, askLvm));
   }
@@ -71,19 +71,19 @@ export class Activation {
       const isUnknown = pool !== undefined && error instanceof CommandFailed && /No data available/.test(error.stderr);
       if (!isUnknown) throw new VolumeInactive(name, messageOf(error), { cause: error });
       if (tags.some(tellsOfUse) && !tags.includes(unfinishedTag)) {
-        const reason = 'its thin pool does not know it, though its tags tell that it was used';
+        const reason = 'its thin pool does not know it, but its tags show that it was used';
         throw new VolumeInactive(name, reason, { cause: error });
       }
       this.#ghosts.add(name);
       this.#log.error(
         { volume: name },
-        `volume ${name} is a ghost of an interrupted creation; create it again, or remove it`,
+        `volume ${name} has no device because its creation was interrupted; create it again, or remove it`,
       );
       return 'ghost';
     }
   }
 
-  /** There is no such volume; the next one of its name is no ghost. */
+  /** The volume no longer exists; the next one with its name is no ghost. */
   forget(name: string): undefined {
     this.#ghosts.delete(name);
   }

@@ -16,12 +16,12 @@ import {
 } from './shell-settings.ts';
 
 const defaultCommandTimeoutMs = 60_000;
-/** LVM reads all of a thin pool's metadata, up to 16 GiB, before it is active; cut short, it would begin again from the start. */
+/** LVM reads all metadata of a thin pool, up to 16 GiB, to activate it, and starts over if interrupted. */
 const activationTimeoutMs = 12 * 3600_000;
 const shellStartTimeoutMs = 10_000;
-/** How long commands run as processes of their own after a shell did not start. */
+/** How long commands run as processes after a shell failed to start. */
 const shellPauseMs = 60_000;
-/** A node changes its volumes in bursts, and between them the memory of a shell is better left to others. */
+/** Volumes change in bursts; between them the memory of a shell is better freed. */
 const shellIdleMs = 2000;
 
 export interface LvmOptions {
@@ -32,13 +32,13 @@ export interface LvmOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly figures: LvmFigures;
-  /** LVM commits within a second even on slow disks; what takes longer than this hangs. A minute if not given. */
+  /** LVM commits within a second even on slow disks; a command that takes longer than this hangs. Default: 1 minute. */
   readonly commandTimeoutMs?: number;
 }
 
 /**
- * Runs LVM commands for one volume group: one at a time, through a shell of its own, so that a hung disk of another
- * group is in nobody's way here. Where the shell cannot be had, each command is a process, and the log and figures say so.
+ * Runs LVM commands for one volume group: one at a time, through its own shell, so that a hung disk of another group
+ * does not block it. If no shell can be started, each command is a process, which is logged and counted.
  */
 export class Lvm {
   readonly #command: Command;
@@ -66,12 +66,12 @@ export class Lvm {
     this.#configuration = new NodeConfiguration({ command, run, env: this.#env });
   }
 
-  /** Where LVM's files are to be found by us. */
+  /** The root directory under which this process sees LVM's files. */
   get root(): string {
     return rootOf(this.#command);
   }
 
-  /** The disks of the group. Without any, as when not all of them are known, there is no shell. */
+  /** Sets the disks of the group. Without disks, as when one is missing, there is no shell. */
   useDisks(disks: Disks): void {
     if (isDeepStrictEqual(disks, this.#disks)) return;
     this.#disks = disks;
@@ -79,8 +79,8 @@ export class Lvm {
   }
 
   /**
-   * Whether the node is configured to tell disks of the space that a removal gives back; our commands leave that to us. Like
-   * `execute`, for one caller at a time: a shell that was started knows, and the removal will need one anyway.
+   * Whether the node is configured to discard freed space; our own commands never do. For one caller at a time, like
+   * `execute`. It starts a shell to find out, as the removal needs one anyway.
    */
   async issuesDiscards(): Promise<boolean> {
     this.#idle?.cancel();
@@ -90,7 +90,7 @@ export class Lvm {
     return this.#issuesDiscards;
   }
 
-  /** Runs a command and returns its report. One caller at a time; once begun it comes to its end, or to its deadline. */
+  /** Runs a command and returns its report. For one caller at a time; once started, only its timeout ends it early. */
   async execute(args: readonly string[]): Promise<string> {
     this.#idle?.cancel();
     try {
@@ -104,19 +104,19 @@ export class Lvm {
     }
   }
 
-  /** Runs a command that sees the known disks of the group only: disks of others may hang. Undefined if none are known. */
+  /** Runs a command on the known disks of the group only: other disks may hang. Undefined if no disks are known. */
   async surveyDisks(args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
     const { devices } = this.#disks;
     if (devices.length === 0) return undefined;
     return this.#process(args, signal, this.#commandTimeoutMs, settingsForDisks(devices));
   }
 
-  /** Runs a command that sees all that the node's own configuration lets LVM see. */
+  /** Runs a command on all disks that the node's LVM configuration allows. */
   async survey(args: readonly string[], signal: AbortSignal): Promise<string> {
     return this.#process(args, signal);
   }
 
-  /** Runs a command that gives volumes their devices, however long their thin pool is checked before. It can be called off. */
+  /** Runs a command that activates volumes, however long LVM checks their thin pool first. It can be cancelled. */
   async activate(args: readonly string[], signal: AbortSignal): Promise<void> {
     const deactivated: string[] = [];
     for (;;) {
@@ -126,22 +126,22 @@ export class Lvm {
       } catch (error) {
         const parts = partsLeftActive(error).filter((part) => !deactivated.includes(part));
         if (parts.length === 0) throw error;
-        const isWhat = `${parts.join(', ')} was left active when the check of its thin pool was cut short`;
-        this.#log.warn({ err: error }, `${isWhat}; it is deactivated, and the check begins again`);
-        await this.#process(['lvchange', '--yes', '--activate', 'n', ...parts], signal); // fails if somebody uses it
+        const isWhat = `an interrupted check of the thin pool left ${parts.join(', ')} active`;
+        this.#log.warn({ err: error }, `${isWhat}; deactivating, then repeating the check`);
+        await this.#process(['lvchange', '--yes', '--activate', 'n', ...parts], signal); // fails if it is in use
         deactivated.push(...parts);
       }
     }
   }
 
-  /** Runs a tool that is installed beside lvm. */
+  /** Runs a tool that is installed next to lvm. */
   async tool(name: string, args: readonly string[]): Promise<string> {
     const command = [...this.#command.slice(0, -1), (this.#command.at(-1) ?? '').replace(/lvm$/, name), ...args];
     return (await this.#run(command as [string, ...string[]], { timeoutMs: this.#commandTimeoutMs, env: this.#env }))
       .stdout;
   }
 
-  /** Ends the shell; the next command starts another. */
+  /** Stops the shell; the next command starts a new one. */
   close(): void {
     this.#idle?.cancel();
     this.#shell?.close();
@@ -156,13 +156,13 @@ export class Lvm {
   ): Promise<string> {
     this.#figures.commands.exec++;
     const options = { timeoutMs, env: this.#env, ...(signal && { signal }) };
-    // LVM takes one --config, and a device class may have its own among its options for lvcreate.
+    // LVM takes one --config, and the lvcreate options of a device class may contain it.
     const config = words.some((word) => /^--config(=|$)/.test(word)) ? [] : ['--config', settings];
     return (await this.#run([...this.#command, subcommand, ...config, ...words], options)).stdout;
   }
 
   async #shellFor(args: readonly string[]): Promise<LvmShell | undefined> {
-    if (this.#shell && !this.#shell.alive) this.#lose(); // it ended while nobody asked it anything
+    if (this.#shell && !this.#shell.alive) this.#lose(); // it exited while idle
     if (this.#disks.devices.length === 0 || !LvmShell.understands(args)) return undefined;
     if (this.#shell) return this.#shell;
     if (this.#clock.now() < this.#noShellUntilMs) return undefined;
@@ -174,7 +174,7 @@ export class Lvm {
       this.#figures.shellFailures++;
       this.#log.warn(
         { err: error },
-        `the lvm shell cannot be used, commands run as processes for ${shellPauseMs / 1000} s: ${messageOf(error)}`,
+        `cannot start the lvm shell; running commands as processes for ${shellPauseMs / 1000} s: ${messageOf(error)}`,
       );
       return undefined;
     }
@@ -184,7 +184,7 @@ export class Lvm {
     const systemDir = await writeShellSettings(this.root, await this.#configured(), this.#disks);
     const shell = new LvmShell({ command: this.#command, env: this.#env, systemDir });
     try {
-      await shell.run(['version'], shellStartTimeoutMs); // it answers, in the way that we understand
+      await shell.run(['version'], shellStartTimeoutMs); // verifies that it answers in the expected format
       return shell;
     } catch (error) {
       shell.close();
@@ -205,11 +205,11 @@ export class Lvm {
   #lose(): void {
     this.#shell = undefined;
     this.#figures.shellRestarts++;
-    this.#log.warn('the lvm shell was lost; the next command starts another');
+    this.#log.warn('the lvm shell exited; the next command starts a new one');
   }
 }
 
-/** LVM activates the parts of a thin pool for the check, and while one of them is active it does not activate the pool. */
+/** LVM activates parts of a thin pool to check it, and refuses to activate the pool while one of them is active. */
 function partsLeftActive(error: unknown): readonly string[] {
   if (!(error instanceof CommandFailed)) return [];
   const found = error.stderr.matchAll(/prohibited while logical volume (\S+) is active/g);

@@ -5,7 +5,7 @@ import { isHeld } from './block-device.ts';
 import { askLvm, type Effect } from './effect.ts';
 import type { LogicalVolume } from './report.ts';
 
-/** What removals need of a volume group; see there. */
+/** The part of `VolumeGroup` that removals need. */
 interface Group {
   readonly name: string;
   get(name: string): LogicalVolume | undefined;
@@ -17,22 +17,22 @@ interface Group {
 
 interface Removal {
   readonly name: string;
-  /** Whether the volume that has the name now is the caller's to remove; throws if it is another than was meant. */
+  /** Whether the caller may remove the volume that has this name now; throws if it is a different volume. */
   readonly isMine: (volume: LogicalVolume) => boolean | Promise<boolean>;
   readonly done: PromiseWithResolvers<void>;
 }
 
-/** As many as LVM's shell takes in one command. */
+/** The most volumes that fit in one command of LVM's shell. */
 const maxTogether = 50;
 
 /**
- * Removes volumes of one group: those that wait at the same time go in one command. Nobody who waits is forgotten: when
- * LVM cannot be asked, all of them are told. When one command for several failed, each of them is removed by its own.
+ * Removes volumes of one group; removals that wait at the same time share one command. If LVM cannot be queried, all of
+ * them fail. If a shared command fails, each volume is retried in a command of its own.
  */
 export class Removals {
   readonly #group: Group;
   readonly #waiting: Removal[] = [];
-  /** Volumes that could not be removed together with others. */
+  /** Volumes whose removal in a shared command failed. */
   readonly #alone = new Set<string>();
   #isRunning = false;
 
@@ -40,7 +40,7 @@ export class Removals {
     this.#group = group;
   }
 
-  /** One that is not there is removed already. A caller may leave until the removal has begun. */
+  /** Succeeds if the volume does not exist. A caller may leave until the removal has begun. */
   async remove(name: string, isMine: Removal['isMine'], signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const removal: Removal = { name, isMine, done: Promise.withResolvers() };
@@ -60,14 +60,14 @@ export class Removals {
     }
   }
 
-  /** For as long as somebody waits; the group may do other things between two commands. */
+  /** Runs while removals wait; other changes of the group may run between two commands. */
   async #run(): Promise<void> {
     this.#isRunning = true;
     while (this.#waiting.length > 0) {
       try {
         await this.#group.changeSurely(neverAborted, () => this.#removeTogether(this.#next()));
       } catch (error) {
-        for (const { done } of this.#waiting.splice(0)) done.reject(error); // the next one would wait as long for the same
+        for (const { done } of this.#waiting.splice(0)) done.reject(error); // each would wait for the same timeout
       }
     }
     this.#isRunning = false;
@@ -82,7 +82,7 @@ export class Removals {
     return together;
   }
 
-  /** Each of them gets its answer, or waits again. */
+  /** Settles each removal, or queues it again. */
   async #removeTogether(removals: readonly Removal[]): Promise<void> {
     const doomed: Removal[] = [];
     for (const removal of removals) {
@@ -98,17 +98,17 @@ export class Removals {
       await this.#lvremove(doomed.map(({ name }) => name));
       for (const removal of doomed) this.#removed(removal);
     } catch (error) {
-      const isThere = ({ name }: Removal) => this.#group.get(name) !== undefined; // as LVM said after it failed
+      const isThere = ({ name }: Removal) => this.#group.get(name) !== undefined; // as reported after the failure
       for (const removal of doomed.filter((removal) => !isThere(removal))) this.#removed(removal);
       this.#tryAlone(doomed.filter(isThere), doomed.length === 1, error);
     }
   }
 
-  /** One that cannot be removed must not keep the others. */
+  /** One volume that cannot be removed must not block the others. */
   #tryAlone(doomed: readonly Removal[], wasAlone: boolean, error: unknown): void {
     if (wasAlone) return this.#refuse(doomed, error);
     for (const { name } of doomed) this.#alone.add(name);
-    // What LVM refused it answers soon. What it did not answer in time, each caller decides whether to ask for again.
+    // LVM refuses quickly, so retry here. After a timeout, each caller decides whether to retry.
     if (error instanceof CommandFailed) this.#waiting.push(...doomed);
     else this.#refuse(doomed, error);
   }
@@ -126,12 +126,12 @@ export class Removals {
     }
   }
 
-  /** Throws what would stand against it. */
+  /** Throws if something prevents the removal. */
   async #canBeRemoved({ name, isMine }: Removal): Promise<boolean> {
     const volume = this.#group.get(name);
     if (!volume || !(await isMine(volume))) return false;
-    this.#group.mustHaveNoSnapshots(name); // LVM would remove them too, and nobody has asked for that
-    // LVM would try for seconds, and everybody else would wait.
+    this.#group.mustHaveNoSnapshots(name); // LVM would remove them too, which nobody requested
+    // LVM would retry for seconds while all others wait.
     if (await isHeld(volume.path)) throw new VolumeInUse(name, volume.path);
     await mustNotBeBound(name, volume.path);
     return true;
@@ -147,12 +147,12 @@ export class Removals {
   }
 }
 
-/** LVM removes plain volumes in one step, and thin ones in two each: first from the pool, then from the group. */
+/** LVM commits once for any number of plain volumes, and twice for each thin one: in its pool, then in the group. */
 function effectOfRemoving(volumes: readonly LogicalVolume[], apply: () => void): Effect | typeof askLvm {
   if (volumes.every(({ pool }) => pool !== undefined)) return { steps: 2 * volumes.length, apply };
   if (volumes.every(({ attr, pool }) => pool === undefined && attr.startsWith('-'))) return { steps: 1, apply };
   return askLvm;
 }
 
-/** A command goes on whoever leaves; the deadline of each LVM command bounds it. */
+/** A command continues when its caller leaves; the timeout of each LVM command bounds it. */
 const neverAborted = new AbortController().signal;

@@ -3,51 +3,51 @@ import { MoorageError } from '../../base/errors.ts';
 
 /** A volume group as LVM reports it. */
 export interface GroupReport {
-  /** LVM counts it up with each change. */
+  /** LVM increments it with each change. */
   readonly sequenceNumber: number;
   readonly extentBytes: bigint;
   readonly extents: bigint;
   readonly freeExtents: bigint;
-  /** Those that LVM has found. */
+  /** The disks that LVM found. */
   readonly disks: readonly Disk[];
-  /** LVM has not found all of its disks. */
+  /** A disk of the group is missing. */
   readonly isPartial: boolean;
-  /** The largest area on them that LVM keeps the group's metadata in. */
+  /** Size of the largest metadata area on the disks. */
   readonly metadataAreaBytes: bigint;
   readonly volumes: readonly LogicalVolume[];
 }
 
 /** A disk of a volume group. */
 export interface Disk {
-  /** As LVM names it now. */
+  /** The current device path in LVM. */
   readonly path: string;
-  /** LVM's own name for it, as its label has it. */
+  /** The UUID in its LVM label, without dashes. */
   readonly uuid: string;
 }
 
-/** A logical volume of any kind that has a name of its own; LVM's own parts are left out. */
+/** A visible logical volume of any kind; hidden ones are left out. */
 export interface LogicalVolume {
   readonly name: string;
-  /** LVM's own name for just this one; one that we have made since LVM was last asked has none here. */
+  /** Unset for a volume created since LVM was last queried. */
   readonly uuid?: string;
-  /** Empty for what is no device to use, such as a thin pool. */
+  /** Empty for a volume without a usable device, such as a thin pool. */
   readonly path: string;
-  /** Of its device: for a copy-on-write snapshot that of its origin, whatever it takes itself. */
+  /** Size of its device: for a copy-on-write snapshot that of its origin, not the space it takes. */
   readonly sizeBytes: bigint;
   readonly attr: string;
   readonly active: boolean;
   readonly tags: readonly string[];
   readonly origin: string | undefined;
-  /** The thin pool that it takes its space from. */
+  /** The thin pool of a thin volume. */
   readonly pool: string | undefined;
-  /** How full a thin pool is. */
+  /** Usage of a thin pool. */
   readonly dataPercent: number | undefined;
   readonly metadataPercent: number | undefined;
-  /** How many disks its extents go round on; unknown where that differs from one part of it to the next. */
+  /** Number of stripes; undefined if its segments differ. */
   readonly stripes?: number;
 }
 
-/** What tells whose a volume is, in whichever group. */
+/** What determines the device class of a volume, in any group. */
 export interface VolumeOwner extends Pick<LogicalVolume, 'name' | 'tags' | 'pool'> {
   readonly group: string;
 }
@@ -56,7 +56,7 @@ export function isReadOnly({ attr }: LogicalVolume): boolean {
   return attr.charAt(1) !== 'w';
 }
 
-/** LVM answered something that we do not understand. */
+/** LVM printed a report that cannot be parsed. */
 export class UnreadableReport extends MoorageError {
   readonly code = 'Internal';
 }
@@ -67,7 +67,7 @@ const volumeFields = [
   ...['origin', 'origin_size', 'pool_lv', 'data_percent', 'metadata_percent'],
 ];
 
-/** Everything about one volume group, in one command and at one moment. */
+/** Reports everything about one volume group in one consistent command. */
 export function reportArguments(volumeGroup: string): string[] {
   return [
     'fullreport',
@@ -76,20 +76,20 @@ export function reportArguments(volumeGroup: string): string[] {
     ...['--configreport', 'lv', '-o', volumeFields.join(',')],
     ...['--configreport', 'pv', '-o', 'pv_name,pv_uuid,pv_mda_size'],
     ...['--configreport', 'seg', '-o', 'lv_name,stripes'],
-    ...['--configreport', 'pvseg', '-o', 'pv_uuid'], // it comes in any case; one field keeps it small
+    ...['--configreport', 'pvseg', '-o', 'pv_uuid'], // cannot be turned off; one field keeps it small
     volumeGroup,
   ];
 }
 
-/** Whose the volumes of all groups of the node are. */
+/** Reports the owners of the volumes in all groups of the node. */
 export const ownerArguments = ['lvs', '--reportformat', 'json', '-o', 'vg_name,lv_name,lv_tags,pool_lv'] as const;
 
-/** How full one thin pool is, and nothing else. */
+/** Reports only the usage of one thin pool. */
 export function thinUsageArguments(volumeGroup: string, pool: string): string[] {
   return ['lvs', '--reportformat', 'json', '-o', 'data_percent,metadata_percent', `${volumeGroup}/${pool}`];
 }
 
-/** How one volume lies on the disks. */
+/** Reports the layout of one volume. */
 export function layoutArguments(volumeGroup: string, volume: string): string[] {
   return ['lvs', '--reportformat', 'json', '-o', 'segtype,stripes,data_stripes', `${volumeGroup}/${volume}`];
 }
@@ -150,7 +150,7 @@ const layoutSchema = v.object({
 
 export function parseReport(json: string): GroupReport {
   const [{ vg, pv, lv, seg }] = parse(fullReportSchema, json).report;
-  const found = pv.filter((row) => row.pv_name.startsWith('/')); // a disk that is missing has no path
+  const found = pv.filter((row) => row.pv_name.startsWith('/')); // a missing disk has no path
   const stripesOf = new Map<string, Set<number>>();
   for (const { lv_name: name, stripes } of seg) stripesOf.set(name, (stripesOf.get(name) ?? new Set()).add(stripes));
   return {
@@ -177,7 +177,10 @@ export function parseOwners(json: string): VolumeOwner[] {
   return lv.map((row) => ({ group: row.vg_name, name: row.lv_name, tags: tagsIn(row.lv_tags), pool: row.pool_lv }));
 }
 
-/** How many extents on the disks so many of the volume take: each mirror holds all, parity comes on top of data. */
+/**
+ * Returns how many extents on the disks a number of extents of the volume takes: each mirror holds all data, and parity
+ * adds to it.
+ */
 export function parseLayout(json: string): (extents: bigint) => bigint {
   const [{ lv }] = parse(layoutSchema, json).report;
   return (extents) => {
@@ -220,7 +223,7 @@ function parse<Schema extends v.GenericSchema>(schema: Schema, json: string): v.
   if (result.success) return result.output;
   const [issue] = result.issues;
   throw new UnreadableReport(
-    `a report of lvm: ${v.getDotPath(issue) ?? 'the whole'}: ${issue.message}; check that lvm2 is 2.02.163 or later`,
+    `cannot read the lvm report: ${v.getDotPath(issue) ?? 'the whole'}: ${issue.message}; check that lvm2 is 2.02.163 or later`,
   );
 }
 
@@ -228,7 +231,9 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new UnreadableReport('a report of lvm is not JSON; check that lvm2 is 2.02.163 or later', { cause });
+    throw new UnreadableReport('cannot read the lvm report: it is not JSON; check that lvm2 is 2.02.163 or later', {
+      cause,
+    });
   }
 }
 
@@ -240,7 +245,7 @@ function textUnlessEmpty(text: string): string | undefined {
   return text === '' ? undefined : text;
 }
 
-/** Rounded up to whole extents, and to as many on each stripe. */
+/** Rounded up to whole extents, and to the same number on each stripe. */
 export function extentsFor(sizeBytes: bigint, extentBytes: bigint, stripes = 1): bigint {
   const row = BigInt(Math.max(1, stripes));
   return ceilDivide(ceilDivide(sizeBytes, extentBytes), row) * row;

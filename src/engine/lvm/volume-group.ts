@@ -302,12 +302,9 @@ export class VolumeGroup {
       return await this.lvm.survey(reportArguments(this.name), signal);
     } catch (error) {
       if (!(error instanceof CommandFailed) || !/Volume group ".*" not found/.test(error.stderr)) throw error;
-      throw new PoolMissing(
-        `volume group ${this.name} is not on this node; create it, or correct volume-group`,
-        {
-          cause: error,
-        },
-      );
+      throw new PoolMissing(`volume group ${this.name} is not on this node; create it, or correct volume-group`, {
+        cause: error,
+      });
     }
   }
 

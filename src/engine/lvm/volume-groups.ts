@@ -22,14 +22,14 @@ export interface VolumeGroupsOptions {
   readonly log: Log;
 }
 
-/** One look for a burst of commands, and still well within the two seconds that others may wait. */
+/** Combines a burst of commands into one look, well within the two seconds that others may wait. */
 const settleMs = 300;
 const quickMs = 10_000;
 const watchAgainMs = 5_000;
 
 /**
- * The volume groups of this node that somebody serves, each with its memory and its shell. Each LVM command, whoever
- * runs it, takes a lock file in LVM's own directory: that is seen, and tells which group to look at again.
+ * The open volume groups of this node, each with its memory and its shell. Every LVM command on the node takes a lock
+ * file per group; watching those files shows which group to read again.
  */
 export class VolumeGroups {
   readonly figures: LvmFigures = newLvmFigures();
@@ -48,14 +48,14 @@ export class VolumeGroups {
     this.#options = options;
   }
 
-  /** As LVM has it now; fails if there is no such group. Classes of one group that are opened at once ask LVM once. */
+  /** Reads the group from LVM; fails if it does not exist. Concurrent calls for one group query LVM once. */
   async open(name: string, signal: AbortSignal): Promise<VolumeGroup> {
     const opening = this.#opening.get(name) ?? this.#load(name, signal).finally(() => this.#opening.delete(name));
     this.#opening.set(name, opening);
     return opening;
   }
 
-  /** Calls back when LVM has worked on a group that is not open: it may just have been made. */
+  /** Calls back when LVM worked on a group that is not open: it may just have been created. */
   onStranger(listener: (name: string) => void): () => void {
     this.#strangers.add(listener);
     return () => void this.#strangers.delete(listener);
@@ -73,9 +73,9 @@ export class VolumeGroups {
     const group = this.#groups.get(name) ?? this.#newGroup(name);
     try {
       await group.refresh(signal);
-      void this.#startWatching(); // whoever starts need not wait for it
+      void this.#startWatching(); // startup need not wait for it
     } catch (error) {
-      await this.#startWatching(); // or nobody would notice it being made
+      await this.#startWatching(); // otherwise its creation would go unnoticed
       throw error;
     }
     this.#groups.set(name, group);
@@ -89,13 +89,13 @@ export class VolumeGroups {
     const sequenceNumberOf: SequenceNumberOf = (disks) => metadata.sequenceNumberOf(disks);
     const deviceNames = () => deviceNamesIn(`${lvm.root}/dev/${name}`);
     const isWatched = () => this.#isWatching;
-    const isLocked = () => exists(`${lvm.root}${this.#locksDir}/V_${name}`); // LVM removes it with the lock
+    const isLocked = () => exists(`${lvm.root}${this.#locksDir}/V_${name}`); // LVM removes the file with the lock
     return new VolumeGroup({ name, lvm, sequenceNumberOf, deviceNames, isWatched, isLocked, clock, log });
   }
 
   /**
-   * Not before LVM has run: its first command after a boot makes the directory of locks. All groups count as worked on
-   * when that begins, so that nothing is missed that was done before.
+   * Only after LVM has run once: its first command after a boot creates the lock directory. When the watch starts, all
+   * groups are checked, so that no earlier change is missed.
    */
   async #startWatching(): Promise<void> {
     const isFirst = this.#watching === undefined;
@@ -117,7 +117,8 @@ export class VolumeGroups {
       const dir = /^locking_dir="(\/[^"]*)"/.exec(stdout.trim())?.[1] ?? this.#locksDir;
       this.#locksDir = dir;
       const watcher = watch(`${rootOf(command)}${dir}`, { persistent: false }, (event, file) => {
-        if (event === 'rename' && file === basename(dir)) this.#lose(watcher, new Error('their directory was removed'));
+        if (event === 'rename' && file === basename(dir))
+          this.#lose(watcher, new Error('the lock directory was removed'));
         else this.#seen(file);
       });
       this.#isWatching = true;
@@ -127,19 +128,19 @@ export class VolumeGroups {
       if (signal.aborted) return undefined;
       log.warn(
         { err: error },
-        `what others do with LVM is seen late, as its locks cannot be watched: ${messageOf(error)}`,
+        `cannot watch LVM's locks, so changes by others are detected late; retrying: ${messageOf(error)}`,
       );
       return undefined;
     }
   }
 
-  /** Until they are watched again, each change begins with a look at the disks. */
+  /** Until the watch is back, each change first compares memory with the disks. */
   #lose(watcher: FSWatcher, error: Error): void {
-    if (!this.#isWatching) return; // it may be told twice
+    if (!this.#isWatching) return; // it may be reported twice
     this.#isWatching = false;
     this.#watching = undefined;
     watcher.close();
-    this.#options.log.error({ err: error }, `LVM's locks are no longer watched: ${messageOf(error)}`);
+    this.#options.log.error({ err: error }, `lost the watch on LVM's locks; retrying: ${messageOf(error)}`);
     this.#watchLater();
   }
 
@@ -165,7 +166,7 @@ export class VolumeGroups {
   }
 
   async #look(name: string): Promise<void> {
-    await Promise.allSettled([this.#opening.get(name)]); // what it has read may be older than what was done
+    await Promise.allSettled([this.#opening.get(name)]); // its report may be older than the change
     const group = this.#groups.get(name);
     if (!group) {
       for (const listener of this.#strangers) listener(name);
@@ -175,7 +176,7 @@ export class VolumeGroups {
       await group.lookAgain(this.#stopped.signal);
     } catch (error) {
       if (this.#stopped.signal.aborted) return;
-      this.#options.log.warn({ err: error, volumeGroup: name }, `cannot read what others changed: ${messageOf(error)}`);
+      this.#options.log.warn({ err: error, volumeGroup: name }, `cannot read changes by others: ${messageOf(error)}`);
     }
   }
 }
