@@ -1,27 +1,27 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Disk, GroupReport } from './report.ts';
 
-/** The sequence number in the metadata on these disks, without asking LVM; undefined if they do not tell. */
+/** Reads the sequence number from the metadata on these disks, without LVM; undefined if they do not show it. */
 export type SequenceNumberOf = (disks: readonly Disk[]) => Promise<number | undefined>;
 
-/** What the disks told when they were read. */
+/** The sequence number on the disks when they were last read. */
 type OnDisks = number | 'nothing';
 
-/** Disks that do not answer within this time tell nothing; LVM has deadlines of its own. */
+/** Disks that do not answer in time confirm nothing; LVM has its own timeouts. */
 const readTimeoutMs = 2_000;
 
 /**
- * Whether memory of a volume group is what LVM has. LVM says so when it is asked; later the disks do, by the sequence number
- * that LVM writes with each change. Disks that tell nothing confirm nothing.
+ * Whether memory of a volume group matches LVM. A report by LVM confirms it, and later the sequence number that LVM
+ * writes to the disks with each change. Disks that cannot be read confirm nothing.
  */
 export class Confirmation {
   readonly #sequenceNumberOf: SequenceNumberOf;
   readonly #clock: Clock;
   #isReading = false;
   #disks: readonly Disk[] = [];
-  /** As our own changes make it; if the disks say something else, somebody else was there. */
+  /** Expected from our own changes; another number on the disks means a change by somebody else. */
   #sequenceNumber = 0;
-  /** What the disks said when LVM was asked for that and said something else: that is nothing to ask again for. */
+  /** A number on the disks that LVM, when queried, did not report: no reason to query again. */
   #askedAbout: OnDisks | undefined;
   #isPartial = false;
   #inDoubt = true;
@@ -33,22 +33,22 @@ export class Confirmation {
     this.#clock = clock;
   }
 
-  /** Memory is not what LVM has, or a command has failed: it is read as soon as that is seen. */
+  /** Memory differs from LVM, or a command failed: the group is read again as soon as that is seen. */
   get inDoubt(): boolean {
     return this.#inDoubt;
   }
 
-  /** Else LVM is asked before a change. */
+  /** If false, LVM is queried before a change. */
   get isSure(): boolean {
     return !this.#inDoubt && this.#isConfirmed;
   }
 
-  /** LVM has not found all disks. One that comes back changes nothing on the others, so they can confirm nothing. */
+  /** A disk is missing. Its return changes nothing on the other disks, so they can confirm nothing. */
   get isPartial(): boolean {
     return this.#isPartial;
   }
 
-  /** Others may have worked on the group since it was last compared. */
+  /** Others may have changed the group since the last comparison. */
   get touched(): boolean {
     return this.#touched;
   }
@@ -61,12 +61,12 @@ export class Confirmation {
     this.#inDoubt = true;
   }
 
-  /** The disks of the group, where we find them. */
+  /** Sets the disks of the group, with paths that this process can open. */
   use(disks: readonly Disk[]): void {
     this.#disks = disks;
   }
 
-  /** LVM was asked, and memory is what it said. */
+  /** Memory now holds this report. */
   confirm({ sequenceNumber, isPartial }: GroupReport): void {
     this.#sequenceNumber = sequenceNumber;
     if (this.#askedAbout === sequenceNumber) this.#askedAbout = undefined;
@@ -75,14 +75,14 @@ export class Confirmation {
     this.#inDoubt = false;
   }
 
-  /** A command of ours has changed the group, and memory with it. */
+  /** One of our commands changed the group, and memory with it. */
   follow(steps: number): void {
     this.#sequenceNumber += steps;
   }
 
-  /** Asks the disks. */
+  /** Compares memory with the disks. */
   async compare(): Promise<void> {
-    this.#touched = false; // and what is done while the disks are read counts again
+    this.#touched = false; // a change during the read counts again
     const now = (await this.#read()) ?? 'nothing';
     const agrees = now === this.#sequenceNumber;
     if (!agrees && now !== this.#askedAbout) this.#inDoubt = true;
@@ -90,9 +90,9 @@ export class Confirmation {
     this.#isConfirmed = agrees && !this.#isPartial;
   }
 
-  /** Disks that hang delay nobody for long. */
+  /** Gives up on disks that hang. */
   async #read(): Promise<number | undefined> {
-    if (this.#isReading) return undefined; // a read that hangs must not be followed by more that hang
+    if (this.#isReading) return undefined; // a hung read must not be followed by more
     this.#isReading = true;
     const reading = this.#sequenceNumberOf(this.#disks).finally(() => {
       this.#isReading = false;

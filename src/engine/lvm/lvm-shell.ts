@@ -6,18 +6,18 @@ import { AnswerReader, type ShellAnswer } from './shell-answer.ts';
 
 const maxAnswerChars = 16 * 1024 * 1024;
 const reportFd = 3;
-/** LVM's shell takes 64 words, and never answers to more. */
+/** LVM's shell takes 64 words, and never answers a longer command. */
 const maxWords = 60;
 
 /**
- * How the C library shall treat the memory of a process that LVM did not write for many commands.
+ * Tunes malloc for a process that LVM did not write for many commands.
  *
- * LVM sets memory aside before it suspends a device, by touching it. Kept in the process, that memory is there the next
- * time; given back to the kernel, each command would pay for it anew.
+ * LVM reserves memory before it suspends a device, by touching it. Memory that stays in the process is reused; memory
+ * returned to the kernel would have to be faulted in again by each command.
  *
- * Each command takes one large piece for what it reads from disks, cut to whole pages. The scraps of the cut must join it
- * again when it is free: kept in the library's cache of small pieces, they are used for something else, the next large
- * piece does not fit there any more, and within some commands a heap of 1 MiB grows to 80, all locked in memory.
+ * Each command allocates one large, page-aligned block for its disk reads. The remainders of the alignment must merge
+ * with the block when it is freed. In the thread cache they would be reused for other data, the next large block would
+ * no longer fit, and a heap of 1 MiB would grow to 80 MiB within some commands, all locked in memory.
  */
 const steadyMemory = { MALLOC_TRIM_THRESHOLD_: '4194304', GLIBC_TUNABLES: 'glibc.malloc.tcache_count=0' };
 
@@ -25,7 +25,7 @@ export interface LvmShellOptions {
   /** How to call `lvm` itself, for instance through nsenter. */
   readonly command: Command;
   readonly env: NodeJS.ProcessEnv;
-  /** Where lvm finds the configuration that makes it answer so that it can be understood. */
+  /** Directory of the configuration that makes lvm answer in the expected format. */
   readonly systemDir: string;
 }
 
@@ -36,9 +36,8 @@ interface Waiting {
 }
 
 /**
- * One `lvm` process that takes command after command: it need not start, read its configuration and set memory aside
- * each time. Commands are for one caller at a time. A shell that says anything unexpected, or nothing, is killed, and
- * what its command did is then unknown.
+ * One `lvm` process for many commands: it starts, reads its configuration and reserves memory only once. For one caller
+ * at a time. A shell that gives no answer or an unexpected one is killed; the effect of its command is then unknown.
  */
 export class LvmShell {
   readonly #command: Command;
@@ -51,7 +50,7 @@ export class LvmShell {
     this.#command = command;
     const [program, ...args] = command;
     this.#child = spawn(program, args, {
-      detached: true, // a process group of its own, so that all of it can be killed
+      detached: true, // its own process group, so that its children are killed too
       stdio: ['pipe', 'ignore', 'ignore', 'pipe'],
       env: {
         ...env,
@@ -67,8 +66,8 @@ export class LvmShell {
     reports.on('error', (error) => this.#die(messageOf(error)));
     this.#child.stdin?.on('error', (error) => this.#die(messageOf(error)));
     this.#child.once('error', (error) => this.#die(messageOf(error)));
-    this.#child.once('exit', (exitCode, signal) => this.#die(`it ended (${signal ?? exitCode})`));
-    this.#child.unref(); // a shell that merely waits keeps nobody from ending
+    this.#child.once('exit', (exitCode, signal) => this.#die(`it exited (${signal ?? exitCode})`));
+    this.#child.unref(); // an idle shell must not keep this process running
     reports.unref();
     (this.#child.stdin as Socket).unref();
   }
@@ -77,12 +76,12 @@ export class LvmShell {
     return this.#death === undefined;
   }
 
-  /** Whether the shell would understand these words as they are meant: it has quotes, blanks and comments of its own. */
+  /** Whether the shell passes these words on unchanged: it has its own quotes, blanks and comments. */
   static understands(words: readonly string[]): boolean {
     return words.length <= maxWords && words.every((word) => /^(?!#)[A-Za-z0-9_+./=!:&#@%,^-]+$/.test(word));
   }
 
-  /** Runs a command to its end and returns its report. A caller that leaves does not stop it; only the deadline does. */
+  /** Runs a command to its end and returns its report. Only the timeout stops it, not a caller that leaves. */
   async run(words: readonly string[], timeoutMs: number): Promise<string> {
     if (this.#death) throw this.#death;
     if (this.#waiting) throw new LvmShellDied('two commands at once');
@@ -90,7 +89,7 @@ export class LvmShell {
     this.#waiting = { words, answered: resolve, failed: reject };
     const deadline = setTimeout(() => {
       reject(new CommandTimedOut([...this.#command, ...words], timeoutMs));
-      this.#die('a command took too long');
+      this.#die('a command timed out');
     }, timeoutMs);
     this.#child.stdin?.write(`${words.join(' ')}\n`);
     try {
@@ -119,7 +118,7 @@ export class LvmShell {
   #take(answer: ShellAnswer): void {
     const waiting = this.#waiting;
     if (waiting?.words[0] !== answer.subcommand) {
-      this.#die(`it answered ${answer.subcommand}, asked was ${waiting?.words[0] ?? 'nothing'}`);
+      this.#die(`it answered ${answer.subcommand}, expected ${waiting?.words[0] ?? 'nothing'}`);
       return;
     }
     this.#waiting = undefined;
@@ -134,11 +133,11 @@ export class LvmShell {
   }
 }
 
-/** The shell is gone; whether it had carried out its last command is not known. */
+/** The shell failed; whether it completed its last command is unknown. */
 export class LvmShellDied extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(reason: string) {
-    super(`the lvm shell was lost: ${reason}; repeat the request`);
+    super(`the lvm shell failed: ${reason}; retry the request`);
   }
 }

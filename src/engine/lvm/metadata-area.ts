@@ -4,14 +4,14 @@ import type { Disk } from './report.ts';
 
 const sectorBytes = 512;
 const labelId = 'LABELONE';
-const labelSectors = 4; // LVM writes its label into one of the first four
+const labelSectors = 4; // LVM writes its label to one of the first four sectors
 const areaMagic = ' LVM2 x[5A%r0N*>';
 const areaMagicAt = 4;
 const firstLocationAt = 40;
 const flagsAt = firstLocationAt + 20;
-/** LVM writes nothing more to an area that it was told to ignore; what is there is old. */
+/** LVM no longer writes to an ignored area, so its content is old. */
 const ignoredFlag = 1;
-/** Name, id and sequence number stand in the first lines of a volume group's metadata. */
+/** The metadata of a volume group starts with its name, ID and sequence number. */
 const headBytes = 512;
 const maxAreaBytes = 2n ** 40n;
 
@@ -19,8 +19,8 @@ const maxAreaBytes = 2n ** 40n;
 export type ReadAt = (position: number, length: number) => Promise<Buffer>;
 
 /**
- * The sequence number of the group in the metadata area that begins there: LVM counts it up with each change of the
- * group, so two reads tell whether anything has changed, without a process. Undefined where the area does not tell.
+ * Reads the sequence number of the group from the metadata area at `areaAt`. LVM increments it with each change, so two
+ * reads show whether anything changed, without a process. Undefined if the area does not contain it.
  */
 export async function readSequenceNumber(readAt: ReadAt, areaAt: number, group: string): Promise<number | undefined> {
   const header = await readAt(areaAt, sectorBytes);
@@ -34,10 +34,10 @@ export async function readSequenceNumber(readAt: ReadAt, areaAt: number, group: 
   return match?.[1] === group ? Number(match[2]) : undefined;
 }
 
-/** What LVM has written to the beginning of a disk. */
+/** The LVM label at the start of a disk. */
 export interface Label {
   readonly uuid: string;
-  /** Where its first metadata area begins; a disk need not have one. */
+  /** Offset of the first metadata area; a disk may have none. */
   readonly areaAt: number | undefined;
 }
 
@@ -59,7 +59,9 @@ const uuidBytes = 32;
 const areasAt = 40; // after the uuid and the size of the device
 const areaBytes = 16;
 
-/** The header lists data areas, an empty one, metadata areas, and an empty one; each is an offset and a size. */
+/**
+ * The header lists data areas, an empty entry, metadata areas, and an empty entry; each entry is an offset and a size.
+ */
 function metadataAreaIn(label: Buffer, areasAt: number): number | undefined {
   let lists = 0;
   for (let at = areasAt; at + areaBytes <= label.length; at += areaBytes) {
@@ -71,7 +73,7 @@ function metadataAreaIn(label: Buffer, areasAt: number): number | undefined {
   return undefined;
 }
 
-/** Reads the metadata of one volume group, one reader at a time, and remembers where on each disk it is. */
+/** Reads the metadata of one volume group, for one caller at a time, and caches its offset on each disk. */
 export class MetadataAreas {
   readonly #group: string;
   readonly #areaAt = new Map<string, number>();
@@ -82,8 +84,8 @@ export class MetadataAreas {
   }
 
   /**
-   * The highest of its disks: one that was away for a while has an old one, which LVM does not go by either. Undefined
-   * if one of them cannot be read, or is another disk by now: then only LVM can tell what the group is made of.
+   * The highest sequence number on the disks: a disk that was absent for a while has an old one, which LVM ignores too.
+   * Undefined if a disk cannot be read or was replaced: then only LVM knows the state of the group.
    */
   async sequenceNumberOf(disks: readonly Disk[]): Promise<number | undefined> {
     let highest: number | undefined;
@@ -118,18 +120,18 @@ export class MetadataAreas {
   }
 }
 
-/** What can be read at once, and where, without the kernel's cache: a multiple of what any disk reads. */
+/** Unit and alignment of direct reads: a multiple of the sector size of any disk. */
 const blockBytes = 4096;
 
 /**
- * LVM writes past the kernel's cache, which does not always hear of it: what was read into the cache while LVM wrote can
- * stay there, old, until LVM writes again. Reads past the cache want memory that begins with a page, as this kind does.
+ * LVM writes past the page cache. A page that was cached during such a write can stay old until LVM writes again. So
+ * reads bypass the cache too, which needs page-aligned memory, as WebAssembly provides.
  */
 function alignedBuffer(): Uint8Array {
   return new Uint8Array(new WebAssembly.Memory({ initial: 1, maximum: 1 }).buffer);
 }
 
-/** Node has it; its types only know the name. */
+/** Node.js has it; its types only declare the name. */
 declare global {
   namespace WebAssembly {
     const Memory: new (size: {
@@ -143,6 +145,6 @@ class AnotherDisk extends MoorageError {
   readonly code = 'NotFound';
 
   constructor(path: string) {
-    super(`${path} is not the disk of the volume group that it was`);
+    super(`${path} is no longer the same disk of the volume group`);
   }
 }

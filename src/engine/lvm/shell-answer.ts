@@ -1,22 +1,22 @@
 import * as v from 'valibot';
 
-/** What the LVM shell says to one command. */
+/** The answer of the LVM shell to one command. */
 export interface ShellAnswer {
-  /** The subcommand that it answers. */
+  /** The subcommand that was run. */
   readonly subcommand: string;
   readonly ok: boolean;
-  /** As the exit code of a process would be: 5 for a command that failed, 3 for wrong arguments, 2 for no such command. */
+  /** Like the exit code of a process: 5 for a failed command, 3 for invalid arguments, 2 for an unknown command. */
   readonly exitCode: number;
-  /** What the command reports, as JSON; empty for one that reports nothing. */
+  /** The report as JSON; empty if the command has none. */
   readonly report: string;
-  /** What went wrong, one error a line. */
+  /** Error messages, one per line. */
   readonly errors: string;
 }
 
-/** The shell pretty-prints; only the end of an answer stands in a line like this. */
+/** The shell pretty-prints; only the end of an answer is a line like this. */
 const lastLine = '\n  }\n';
 
-/** Cuts what comes from the shell into answers, however it is cut into pieces on its way. */
+/** Splits the output of the shell into answers, however it arrives in pieces. */
 export class AnswerReader {
   readonly #maxChars: number;
   #text = '';
@@ -25,9 +25,9 @@ export class AnswerReader {
     this.#maxChars = maxChars;
   }
 
-  /** The answers that are complete with this piece. */
+  /** Returns the answers that this piece completes. */
   read(piece: string): ShellAnswer[] {
-    // Only the new piece can hold the end, or complete it: long answers are not searched again and again.
+    // Only the new piece can contain or complete the end: do not search long answers again.
     let from = Math.max(0, this.#text.length - lastLine.length);
     this.#text += piece;
     const answers: ShellAnswer[] = [];
@@ -38,12 +38,12 @@ export class AnswerReader {
       this.#text = this.#text.slice(end + lastLine.length);
       from = 0;
     }
-    if (this.#text.length > this.#maxChars) throw new UnreadableAnswer('an answer has no end');
+    if (this.#text.length > this.#maxChars) throw new UnreadableAnswer('an answer exceeds the maximum length');
     return answers;
   }
 }
 
-/** What came from the shell is not what it promises to say; it cannot be trusted any more. */
+/** The output of the shell has an unexpected format, so the shell cannot be trusted any more. */
 export class UnreadableAnswer extends Error {}
 
 const answerSchema = v.object({
@@ -66,11 +66,11 @@ const success = '1';
 
 export function parseAnswer(json: string): ShellAnswer {
   const result = v.safeParse(answerSchema, parseJson(json));
-  if (!result.success) throw new UnreadableAnswer(`an answer of another form: ${result.issues[0].message}`);
+  if (!result.success) throw new UnreadableAnswer(`an answer has an unexpected format: ${result.issues[0].message}`);
   const { report, log } = result.output;
-  // Whatever else is in the log, its last row tells of the command as a whole.
+  // The last row of the log is the result of the whole command.
   const outcome = log.at(-1);
-  if (outcome?.log_object_type !== 'cmd') throw new UnreadableAnswer('an answer that does not tell how it ended');
+  if (outcome?.log_object_type !== 'cmd') throw new UnreadableAnswer('an answer has no result of the command');
   return {
     subcommand: outcome.log_object_name,
     ok: outcome.log_ret_code === success,
@@ -87,6 +87,6 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new UnreadableAnswer('an answer that is not JSON', { cause });
+    throw new UnreadableAnswer('an answer is not JSON', { cause });
   }
 }

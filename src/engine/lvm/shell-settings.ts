@@ -4,17 +4,17 @@ import { basename, dirname, join } from 'node:path';
 import type { Command } from '../../base/exec.ts';
 import { exists } from '../../base/exists.ts';
 
-/** Stands for the directory of devices until it is known where that will be. */
+/** Placeholder for the directory of devices until its path is known. */
 const devicesDirMark = '@devices@';
 
 /**
- * For commands that are processes: whatever an administrator likes to see of LVM, its reports come to us alone and as they
- * are. And it discards nothing: before a removal is committed it would do that under its lock, for as long as it takes, and
- * from the beginning if it is killed meanwhile. We do it ourselves before, see `issuesDiscards`.
+ * For commands that are processes: plain reports, whatever the administrator configured, and no discards. LVM would
+ * discard under its lock before it commits a removal, for as long as that takes, and from the start again if it is
+ * killed. Moorage discards itself before the removal, see `issuesDiscards`.
  */
 export const processSettings = settingsForProcesses('');
 
-/** The same, and LVM looks at nothing but these disks; one whose name means something else in a pattern is not found. */
+/** The same, limited to these disks. A path with special characters of a regular expression is not found. */
 export function settingsForDisks(devices: readonly string[]): string {
   const filter = `[${devices.map((device) => `"a|^${device}$|"`).join(',')},"r|.*|"]`;
   return settingsForProcesses(`filter=${filter} global_filter=${filter} hints="none"`);
@@ -26,10 +26,10 @@ function settingsForProcesses(ofDevices: string): string {
 }
 
 /**
- * Makes the shell answer in JSON, tell how each command ended, and look at nothing but the devices given.
+ * Makes the shell answer in JSON, report how each command ended, and use only the given devices.
  *
- * Before it suspends a device LVM sets memory aside, in order to need none meanwhile. The shell keeps most of what it had
- * before, so a fraction of LVM's own 8 MiB is enough, and 16 MiB less are held for good.
+ * LVM reserves memory before it suspends a device, so that it needs none meanwhile. The shell keeps most of its memory
+ * anyway, so a fraction of the default 8 MiB is enough, which saves 16 MiB permanently.
  */
 const settings = [
   'activation { reserved_memory=1024 }',
@@ -39,35 +39,35 @@ const settings = [
   'obtain_device_list_from_udev=0 use_devicesfile=0 hints="none" }',
 ].join(' ');
 
-/** LVM wants a read cache that is 1 MiB larger than the metadata of a group; the least that it takes is 4 MiB. */
+/** LVM needs a read cache 1 MiB larger than the metadata of a group; its minimum is 4 MiB. */
 const smallMetadataBytes = 3n * 1024n ** 2n;
 const systemBus = '/run/dbus/system_bus_socket';
 
-/** What of a volume group's disks a shell must know. */
+/** What a shell must know about the disks of a volume group. */
 export interface Disks {
-  /** Their paths, as LVM names them. */
+  /** Device paths, as LVM names them. */
   readonly devices: readonly string[];
-  /** No metadata is larger than the area that it is kept in. */
+  /** Upper bound of the metadata size. */
   readonly metadataAreaBytes: bigint;
 }
 
-/** Whether LVM, by the node's own configuration, tells disks of the space that a removal gives back. */
+/** Whether the node's configuration makes LVM discard freed space. */
 export function issuesDiscards(mergedConfiguration: string): boolean {
   return /^\s*issue_discards=1$/m.test(mergedConfiguration);
 }
 
-/** Prints the node's own configuration with ours merged into it by LVM itself. */
+/** Prints the node's own configuration merged with ours by LVM itself. */
 export const mergedConfiguration: readonly string[] = [
   ...['dumpconfig', '--type', 'full', '--mergedconfig'],
   ...['--config', settings],
 ];
 
 /**
- * Writes a configuration directory for shells, and returns its path. Looking through /dev takes LVM longer than all the
- * rest where there are many volumes, so a shell gets a directory with links to its physical volumes only. LVM itself,
- * by the node's own filters, has told which those are.
+ * Writes a configuration directory for shells, and returns its path. With many volumes, scanning /dev takes LVM longer
+ * than everything else, so a shell gets a directory with links to its physical volumes only. LVM chose those by the
+ * node's own filters.
  *
- * A directory is named by what is in it and never changes: it can be shared, and a crash leaves nothing to clean up.
+ * A directory is named after its content and never changes: it can be shared, and a crash leaves nothing to clean up.
  */
 export async function writeShellSettings(
   root: string,
@@ -91,15 +91,15 @@ export async function writeShellSettings(
     await rename(unfinished, path);
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true });
-    if (!(await exists(path))) throw error; // else another process was faster, with the same
+    if (!(await exists(path))) throw error; // otherwise another process wrote the same
   }
   return dir;
 }
 
 /**
- * Takes back two of LVM's own choices that cost memory here. What LVM reads disks through is locked in memory before a device
- * is suspended, and of 8 MiB the usual metadata needs one. And to tell a bus of changes that is not there, LVM would load all
- * that it takes to speak to one. What an administrator has chosen otherwise stays.
+ * Lowers two of LVM's defaults that cost memory here. LVM locks its 8 MiB read cache in memory before it suspends a
+ * device, but typical metadata needs 1 MiB. And to notify D-Bus, LVM loads a client library even if there is no bus.
+ * Other values, set by an administrator, stay.
  */
 function lean(configuration: string, its: { readonly hasBus: boolean; readonly isSmall: boolean }): string {
   const quiet = its.hasBus ? configuration : configuration.replace(/^(\s*notify_dbus)=1$/m, '$1=0');
@@ -107,8 +107,8 @@ function lean(configuration: string, its: { readonly hasBus: boolean; readonly i
 }
 
 /**
- * Where the files of LVM's mount namespace are to be found by us: with nsenter it is that of another process, such as
- * the node's first one.
+ * The root directory of LVM's mount namespace as this process sees it: with nsenter it is that of another process, such
+ * as PID 1 of the node.
  */
 export function rootOf(command: Command): string {
   const [program, ...args] = command;

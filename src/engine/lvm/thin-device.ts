@@ -6,15 +6,15 @@ import type { VolumeGroup } from './volume-group.ts';
 
 const sectorBytes = 512n;
 
-/** The device of a thin volume has not become what it should. */
+/** A thin device is not in the expected state. */
 export class ThinDeviceOdd extends MoorageError {
   readonly code = 'Internal';
 }
 
 /**
- * Lets the device of a thin volume grow to the size that LVM has written down for it. LVM would suspend the whole pool
- * for that, and with it every volume: one after the other, each with its writes held up, for seconds where there are
- * many. The pool need not know, though; only the volume's own table changes.
+ * Grows the device of a thin volume to its size in LVM. LVM itself would suspend the whole pool and every volume in it,
+ * one after the other, which blocks writes for seconds if there are many. Only the table of the one volume has to
+ * change.
  */
 export async function stretchThinDevice(
   lvm: Lvm,
@@ -37,24 +37,26 @@ export async function stretchThinDevice(
   await lvm.tool('dmsetup', ['resume', device]);
 }
 
-/** The same table over more sectors; undefined if it has as many already. A table never shrinks. */
+/** The same table with more sectors; undefined if it has enough already. A table never shrinks. */
 export function stretchedTable(table: string, sectors: bigint): string | undefined {
   const match = /^0 (\d+) (thin \d+:\d+ \d+(?: \d+:\d+)?)$/.exec(table.trim());
   if (!match)
-    throw new ThinDeviceOdd(`a thin volume has the table ${JSON.stringify(table)}; refresh it with lvchange --refresh`);
+    throw new ThinDeviceOdd(
+      `cannot grow a thin volume with the table ${JSON.stringify(table)}; run lvchange --refresh`,
+    );
   const [, present = '', target] = match;
   return BigInt(present) >= sectors ? undefined : `0 ${sectors} ${target}`;
 }
 
-/** How full a thin pool is, in per cent. */
+/** Usage of a thin pool in percent. */
 export interface ThinUsage {
   readonly dataPercent: number;
   readonly metadataPercent: number;
 }
 
 /**
- * As the kernel counts now. It takes a fraction of what LVM would to say the same, and neither lock nor disk. A pool has a
- * device of this name once it has volumes.
+ * Reads the usage from the kernel: far cheaper than LVM, and without a lock or a disk access. A pool has a device of
+ * this name only if it has volumes.
  */
 export async function thinPoolUsage(lvm: Lvm, group: string, pool: string): Promise<ThinUsage> {
   const device = `${deviceMapperName(group, pool)}-tpool`;
@@ -67,29 +69,29 @@ export function parseThinPoolStatus(status: string): ThinUsage {
     /^\d+ \d+ thin-pool \d+ (\d+)\/(\d+) (\d+)\/(\d+) /.exec(status.trim()) ?? [];
   if (!Number(metadata) || !Number(data)) {
     throw new ThinDeviceOdd(
-      `a thin pool has the status ${JSON.stringify(status.trim())}; if it has failed, repair it with lvconvert --repair`,
+      `unexpected thin pool status ${JSON.stringify(status.trim())}; if the pool failed, run lvconvert --repair`,
     );
   }
   return { dataPercent: percent(usedData, data), metadataPercent: percent(usedMetadata, metadata) };
 }
 
-/** With two digits, as LVM shows it. */
+/** Rounded to two decimals, like LVM. */
 function percent(used: string | undefined, of: string | undefined): number {
   return Math.round((Number(used) / Number(of)) * 10_000) / 100;
 }
 
-/** Device mapper joins the two names by a dash, so their own are doubled. */
+/** Device mapper joins the two names with a dash and doubles the dashes within them. */
 export function deviceMapperName(group: string, volume: string): string {
   return `${group.replaceAll('-', '--')}-${volume.replaceAll('-', '--')}`;
 }
 
 /**
- * LVM has a pool make a thin snapshot before it writes that down. Power lost between the two leaves a device in the pool
- * that no volume stands for, and LVM stumbles over its number at each creation from then on. It is taken away here, if
- * `error` tells of one: then the creation can be repeated.
+ * LVM creates a thin snapshot in the pool before it commits the metadata of the group. A power loss in between leaves a
+ * device in the pool without a volume, and each later creation fails on its number. If `error` is that failure, this
+ * removes the device, and the creation can be retried.
  *
- * Nothing that anybody was ever given can be meant. LVM counts finished creations, and so does the pool; it has found both
- * counts to be the same, or it would not have asked for anything. And no volume may have that number.
+ * The device cannot hold data that was ever handed out. LVM and the pool both count finished creations, and LVM has
+ * found both counts equal, or it would not have sent the request. And no volume may have that number.
  */
 export async function removedThinOrphan(group: VolumeGroup, pool: string, error: unknown, log: Log): Promise<boolean> {
   const deviceId = orphanIn(error);
@@ -98,7 +100,7 @@ export async function removedThinOrphan(group: VolumeGroup, pool: string, error:
   await group.lvm.tool('dmsetup', ['message', device, '0', `delete ${deviceId}`]);
   log.warn(
     { volumeGroup: group.name, thinPool: pool, deviceId },
-    'an interrupted creation had left a device in the thin pool; it was removed',
+    'removed a device that an interrupted creation left in the thin pool',
   );
   return true;
 }
@@ -108,7 +110,7 @@ function orphanIn(error: unknown): string | undefined {
   return /already contain thin device with device_id (\d+)/.exec(error.stderr)?.[1];
 }
 
-/** Each pool counts its own. */
+/** Numbers are unique within one pool only. */
 async function thinIdsIn({ lvm, name }: VolumeGroup, pool: string): Promise<ReadonlySet<string>> {
   const words = ['lvs', '--all', '--reportformat', 'basic', '--noheadings', '-o', 'thin_id'];
   const printed = await lvm.tool('lvm', [...words, '--select', `pool_lv=${pool}`, name]);
