@@ -1,20 +1,20 @@
 import { readdir } from 'node:fs/promises';
 import type { LogicalVolume } from './report.ts';
 
-/** The names of a group's volumes that have a device now. */
+/** Lists the names of the volumes of a group that have a device now. */
 export type DeviceNames = () => Promise<readonly string[]>;
 
-/** LVM, or udev for it, gives the device of each active volume a name in a directory of the group's own. */
+/** LVM or udev links the device of each active volume in a directory of the group. */
 export async function deviceNamesIn(directory: string): Promise<readonly string[]> {
   try {
     return await readdir(directory);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []; // it goes with the last of them
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []; // it is removed with the last of them
     throw error;
   }
 }
 
-/** Notices volumes that others have activated or deactivated, which leaves no trace in LVM's metadata. */
+/** Detects volumes that others activated or deactivated, which leaves no trace in LVM metadata. */
 export class ActivationChanges {
   readonly #deviceNames: DeviceNames;
   #withDevice: ReadonlySet<string> = new Set();
@@ -24,7 +24,7 @@ export class ActivationChanges {
     this.#deviceNames = deviceNames;
   }
 
-  /** Whether devices differ from what is known of the volumes, and LVM has not been asked about that. */
+  /** Whether devices differ from memory in a way that LVM was not queried about yet. */
   async areNew(volumes: readonly LogicalVolume[]): Promise<boolean> {
     this.#withDevice = new Set(await this.#deviceNames());
     const differing = this.#differing(volumes);
@@ -32,7 +32,7 @@ export class ActivationChanges {
     return differing !== this.#confirmed;
   }
 
-  /** LVM was asked: where devices still differ from what it says, that is no news. */
+  /** LVM was queried: differences that remain are not new. */
   confirm(volumes: readonly LogicalVolume[]): void {
     this.#confirmed = this.#differing(volumes);
   }

@@ -3,7 +3,7 @@ import { deviceNumber } from '../../base/device-number.ts';
 
 const sectorBytes = 512n;
 
-/** The size of a block device as the kernel has it now; undefined if there is no such device. */
+/** The current size of a block device in the kernel; undefined if it does not exist. */
 export async function deviceSizeBytes(path: string): Promise<bigint | undefined> {
   try {
     const { rdev } = await stat(path, { bigint: true });
@@ -14,13 +14,13 @@ export async function deviceSizeBytes(path: string): Promise<bigint | undefined>
   }
 }
 
-/** Whether the kernel holds a device for somebody: it is mounted, or another device stands on it. */
+/** Whether a device is in use: mounted, or under another device. */
 export async function isHeld(path: string): Promise<boolean> {
   try {
     const file = await open(path, constants.O_RDONLY | constants.O_EXCL);
     await file.close();
     return false;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EBUSY'; // whatever else it is, LVM will say
+    return (error as NodeJS.ErrnoException).code === 'EBUSY'; // LVM reports any other error
   }
 }

@@ -4,7 +4,7 @@ import { layoutOf, plainLayout, usableExtents } from './layout.ts';
 
 const layout = (images: bigint, dataImages: bigint) => ({ images, dataImages });
 
-test('what lvcreate makes of its options is known where they are plain words', () => {
+test('the layout is known for options that are written in full', () => {
   for (const [words, expected] of [
     ['', plainLayout],
     ['--nosync --addtag raid1 --zero=y -Wy -I 64', plainLayout],
@@ -29,7 +29,7 @@ test('what lvcreate makes of its options is known where they are plain words', (
   }
 });
 
-test('what is not understood is not guessed', () => {
+test('the layout of unknown options is not guessed', () => {
   for (const words of [
     ...[
       '--type vdo',
@@ -49,7 +49,7 @@ test('what is not understood is not guessed', () => {
   }
 });
 
-test('the largest volume leaves room for copies, parity and their state', () => {
+test('the largest volume leaves room for mirrors, parity and their metadata', () => {
   assert.equal(usableExtents(plainLayout, 101n), 101n);
   assert.equal(usableExtents(layout(2n, 1n), 101n), 49n);
   assert.equal(usableExtents(layout(3n, 2n), 100n), 64n);

@@ -1,17 +1,17 @@
-/** How a volume with redundancy lies on the disks. */
+/** The layout of a volume with redundancy. */
 export interface Layout {
-  /** How many parts it has, each of which takes as many extents. */
+  /** Number of images; all take the same number of extents. */
   readonly images: bigint;
-  /** How many parts' worth of data they hold together; the rest are copies and parity. */
+  /** How many images of data they hold together; the rest are mirrors and parity. */
   readonly dataImages: bigint;
 }
 
 export const plainLayout: Layout = { images: 1n, dataImages: 1n };
 
-/** LVM keeps state of its own beside each part. */
+/** LVM keeps its own metadata for each image. */
 const metadataExtents = 1n;
 
-/** The largest volume of a layout that fits into so many free extents, if these lie on as many disks as it needs. */
+/** The largest volume that fits into the free extents, if those are on enough disks. */
 export function usableExtents({ images, dataImages }: Layout, freeExtents: bigint): bigint {
   if (images === dataImages) return freeExtents;
   const perImage = freeExtents / images - metadataExtents;
@@ -19,8 +19,8 @@ export function usableExtents({ images, dataImages }: Layout, freeExtents: bigin
 }
 
 /**
- * The layout that lvcreate makes by its options; undefined where only LVM can say. Without --stripes LVM takes as many as are
- * assumed here, or more where lvm.conf says so, which wastes less.
+ * The layout that these lvcreate options create; undefined if only LVM knows. Without --stripes LVM uses as many as
+ * assumed here, or more if lvm.conf says so, which wastes less.
  */
 export function layoutOf(options: readonly string[]): Layout | undefined {
   const found = wordsOf(options);
@@ -49,10 +49,10 @@ interface LayoutWords {
 const meaning: Readonly<Record<string, keyof LayoutWords>> = {
   ...{ '--type': 'type', '--mirrors': 'mirrors', '-m': 'mirrors', '--stripes': 'stripes', '-i': 'stripes' },
 };
-/** What makes something else than is understood here, whatever its type. */
+/** Options that create a type not supported here. */
 const others = /^(--(thin|thinpool|virtualsize|snapshot|cache|cachepool|cachevol|vdo|vdopool|raidintegrity)|-[THVs])$/;
 
-/** Undefined if a word could have to do with the layout and is not understood: LVM also takes short forms of long words. */
+/** Undefined if an option may affect the layout and is not understood: LVM also accepts abbreviated long options. */
 function wordsOf(options: readonly string[]): LayoutWords | undefined {
   const found: LayoutWords = {};
   for (const [index, option] of options.entries()) {

@@ -16,7 +16,7 @@ import { VolumeGroup } from './volume-group.ts';
 const signal = new AbortController().signal;
 const sizeBytes = 4194304n;
 
-/** A thick class that erases, on simulated LVM; what destroys the data is the test's. */
+/** A thick class that erases, on simulated LVM; the test provides the eraser. */
 async function open(erase: Eraser['erase']) {
   const simulated = new SimulatedLvm(100);
   const clock = new ManualClock();
@@ -51,7 +51,7 @@ async function open(erase: Eraser['erase']) {
   return { pool, lvm: simulated };
 }
 
-test('what an earlier erasure left on a volume does not make this one skip data', async () => {
+test('tags of an earlier erasure do not make a new one skip data', async () => {
   const erased: { policy: string; fromBytes: bigint }[] = [];
   const erase: Eraser['erase'] = async (_target, { kind }, fromBytes) => void erased.push({ policy: kind, fromBytes });
   const { pool, lvm } = await open(erase);
@@ -62,9 +62,9 @@ test('what an earlier erasure left on a volume does not make this one skip data'
   assert.deepEqual(erased, [{ policy: 'zero', fromBytes: 0n }]);
 });
 
-test('progress is not written on a volume that has lost its mark', async () => {
+test('progress is not recorded on a volume that lost its mark', async () => {
   const { pool, lvm } = await open(async (_target, _policy, _fromBytes, onClean) => {
-    const volume = lvm.volumes.get('a') ?? assert.fail('it is gone');
+    const volume = lvm.volumes.get('a') ?? assert.fail('the volume is gone');
     volume.tags = volume.tags.filter((tag) => tag !== erasingTag);
     lvm.sequenceNumber++;
     await onClean(sizeBytes / 2n);
@@ -74,7 +74,7 @@ test('progress is not written on a volume that has lost its mark', async () => {
   assert.ok(!lvm.volumes.get('a')?.tags.includes(progressTag(sizeBytes / 2n)));
 });
 
-test('a volume that got the name of one being erased is not destroyed, and not made here meanwhile', async () => {
+test('a volume that replaces one being erased is not erased, and its name cannot be used meanwhile', async () => {
   const started = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
   const destroyed: string[] = [];
@@ -98,7 +98,7 @@ test('a volume that got the name of one being erased is not destroyed, and not m
   assert.deepEqual([destroyed, [...lvm.volumes.keys()], pool.erasures()], [[], ['a'], []]);
 });
 
-test('a name is free again when the volume being erased was taken away', async () => {
+test('a name is free again after somebody removed the volume being erased', async () => {
   const { pool, lvm } = await open(async (target, _policy, _fromBytes, _onClean, signal) => {
     lvm.volumes.delete('a');
     lvm.sequenceNumber++;

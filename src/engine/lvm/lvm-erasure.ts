@@ -17,10 +17,10 @@ import { isReadOnly, type LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 import { changeTags } from './volume-group.ts';
 
-/** An erasure goes on whoever leaves; the deadline of each LVM command bounds it. */
+/** An erasure continues when its caller leaves; the timeout of each LVM command bounds it. */
 const neverAborted = new AbortController().signal;
 
-/** Within `change`, of what LVM has just said: from here on it is nobody's, and only its destruction goes on. */
+/** Within `change`, on a fresh report: from here on the volume is unusable, and can only be erased. */
 export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, policy: ErasePolicy): Promise<void> {
   if (!erasureIn(volume.tags)) {
     await mustBeErasable(
@@ -39,7 +39,7 @@ export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, 
   await group.execute(['lvchange', '--yes', '--permission', 'rw', `${group.name}/${marked.name}`], askLvm);
 }
 
-/** Starts or goes on with the erasure of each volume that is marked for it. */
+/** Starts or resumes the erasure of each marked volume. */
 export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolume[], erasures: Erasures): void {
   for (const volume of volumes) {
     const record = erasureIn(volume.tags);
@@ -61,7 +61,7 @@ export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolu
   }
 }
 
-/** Somebody may have taken the mark off, or made another volume of the name. */
+/** Somebody may have removed the mark, or created another volume with the same name. */
 function mustBeMarked(id: string, uuid: string, found: LogicalVolume | undefined): LogicalVolume {
   if (found && found.uuid === uuid && erasureIn(found.tags)) return found;
   throw new ErasureCalledOff(id);

@@ -1,8 +1,8 @@
-/** What LVM had to do since the process started. */
+/** Counters of LVM commands and shells since the process started. */
 export interface LvmFigures {
-  /** Commands by the way they went: through a shell, or as a process each. */
+  /** Commands run through a shell, and as processes. */
   readonly commands: { shell: number; exec: number };
-  /** Shells that were lost, each followed by a new one. */
+  /** Shells that failed and were replaced. */
   shellRestarts: number;
   /** How often a shell could not be started, so that commands ran as processes for a while. */
   shellFailures: number;

@@ -14,7 +14,7 @@ const action = fc.oneof(
   fc.record({ kind: fc.constant('tag' as const), id, failure }),
 );
 
-test('whatever is asked and whatever fails, memory is what LVM has and the spare is kept', async () => {
+test('memory matches LVM and the spare is kept, whatever is requested and whatever fails', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(action, { maxLength: 25 }), async (actions) => {
       const { pool, lvm } = await openThick({ extents: 20, spareBytes: 3n * extent });
@@ -28,9 +28,9 @@ test('whatever is asked and whatever fails, memory is what LVM has and the spare
               : step.kind === 'tag'
                 ? pool.addTags(step.id, ['tag'], signal)
                 : pool.remove(step.id, signal);
-        await work.catch(() => undefined); // refused or failed: either way the two must agree
+        await work.catch(() => undefined); // refused or failed: memory and LVM must agree either way
 
-        assert.ok(lvm.freeExtents >= 3, 'the spare was given away');
+        assert.ok(lvm.freeExtents >= 3, 'the spare was allocated');
         assert.equal(pool.capacity().freeBytes, BigInt(lvm.freeExtents - 3) * extent);
         assert.deepEqual(
           pool.list().map(({ id, sizeBytes, tags }) => [id, sizeBytes, tags]),
@@ -50,7 +50,7 @@ const thinAction = fc.oneof(
   fc.record({ kind: fc.constant('outside' as const), id }),
 );
 
-test('the same for a thin pool, with snapshots, and others who make and remove volumes in its group', async () => {
+test('memory of a thin pool matches LVM, with snapshots and with others who create and remove volumes in its group', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(thinAction, { maxLength: 25 }), async (actions) => {
       const { pool, lvm } = await openThin({ extents: 12 });
@@ -75,7 +75,7 @@ test('the same for a thin pool, with snapshots, and others who make and remove v
 
         const thin = [...lvm.volumes].filter(([, volume]) => volume.pool !== undefined);
         const promised = thin.reduce((sum, [, { extents }]) => sum + BigInt(extents), 0n);
-        assert.ok(promised <= 30n, 'more was promised than the ratio allows');
+        assert.ok(promised <= 30n, 'more was allocated than the ratio allows');
         assert.equal(pool.capacity().freeBytes, (30n - promised) * extent);
         const finished = thin.filter(([, { tags }]) => !tags.includes(unfinishedTag));
         assert.deepEqual(

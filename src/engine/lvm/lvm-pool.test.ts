@@ -4,7 +4,7 @@ import { CommandFailed } from '../../base/exec.ts';
 import { createdTag, rawTag, sourceTag, unusedTag } from '../tags.ts';
 import { extent, openThick, signal, volume } from './testing/simulated-pools.ts';
 
-test('a creation and a removal are one command each, and memory follows', async () => {
+test('creation and removal take one command each, and memory follows', async () => {
   const { pool, lvm } = await openThick();
   const made = await pool.create({ id: 'a', sizeBytes: extent + 1n, tags: ['claim=x'] }, signal);
   assert.deepEqual(made, {
@@ -24,7 +24,7 @@ test('a creation and a removal are one command each, and memory follows', async 
   assert.deepEqual(lvm.commands, ['lvcreate', 'lvremove']);
 });
 
-test('a creation repeated returns the volume and runs nothing', async () => {
+test('a repeated creation returns the volume and runs no command', async () => {
   const { pool, lvm } = await openThick();
   const made = await pool.create(volume('a', 5n), signal);
   assert.deepEqual(await pool.create(volume('a', 3n), signal), made);
@@ -42,12 +42,12 @@ test('spare space is kept free at creation and at growth', async () => {
   assert.equal(pool.capacity().freeBytes, 0n);
 });
 
-test('a pool whose spare is larger than what is free has nothing to give, not less than nothing', async () => {
+test('a pool whose spare exceeds its free space reports 0 bytes free', async () => {
   const { pool } = await openThick({ extents: 10, spareBytes: 400n * extent });
   assert.equal(pool.capacity().freeBytes, 0n);
 });
 
-test('many at once never take more than there is', async () => {
+test('concurrent creations never take more than the free space', async () => {
   const { pool, lvm } = await openThick({ extents: 10, spareBytes: 2n * extent });
   const outcomes = await Promise.allSettled(
     Array.from({ length: 20 }, (_, i) => pool.create(volume(`v${i}`, 2n), signal)),
@@ -56,12 +56,12 @@ test('many at once never take more than there is', async () => {
   assert.equal(lvm.freeExtents, 2);
 });
 
-test('stripes take whole rows', async () => {
+test('the size of a striped volume is a multiple of its stripes', async () => {
   const { pool } = await openThick({ stripes: 3 });
   assert.equal((await pool.create(volume('a', 4n), signal)).sizeBytes, 6n * extent);
 });
 
-test('a command that failed after it had done its work is found out, and the retry returns the volume', async () => {
+test('a command that failed after it took effect is detected, and the retry returns the volume', async () => {
   const { pool, lvm } = await openThick();
   lvm.fails = (subcommand) => (subcommand === 'lvcreate' ? 'after' : undefined);
   await assert.rejects(pool.create(volume('a'), signal), CommandFailed);
@@ -70,7 +70,7 @@ test('a command that failed after it had done its work is found out, and the ret
   assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
 });
 
-test('a caller that leaves does not stop what has begun', async () => {
+test('a caller that leaves does not stop a running creation', async () => {
   const { pool, lvm } = await openThick();
   const abort = new AbortController();
   const creation = pool.create(volume('a'), abort.signal);
@@ -82,7 +82,7 @@ test('a caller that leaves does not stop what has begun', async () => {
   assert.deepEqual([...lvm.volumes.keys()], ['a']);
 });
 
-test('as long as LVM cannot be read after a failure, nothing is changed', async () => {
+test('nothing is changed while LVM cannot be read after a failure', async () => {
   const { pool, lvm } = await openThick();
   lvm.fails = () => 'before';
   await assert.rejects(pool.create(volume('a'), signal));
@@ -94,14 +94,14 @@ test('as long as LVM cannot be read after a failure, nothing is changed', async 
   assert.deepEqual(lvm.commands, ['fullreport', 'fullreport', 'lvcreate']);
 });
 
-test('space that somebody else took is told as a full pool', async () => {
+test('space that somebody else took is reported as a full pool', async () => {
   const { pool, lvm } = await openThick({ extents: 10 });
   lvm.addForeign('foreign', 8);
   await assert.rejects(pool.create(volume('a', 5n), signal), { name: 'PoolFull' });
   assert.equal(pool.capacity().freeBytes, 2n * extent);
 });
 
-test('what somebody else changed is read before anything is decided, and only then', async () => {
+test('a change by somebody else is read before the next change, and only then', async () => {
   const { pool, lvm } = await openThick();
   lvm.addForeign('late', 1);
   await pool.remove('late', signal);
@@ -110,19 +110,19 @@ test('what somebody else changed is read before anything is decided, and only th
   assert.deepEqual(lvm.commands, ['fullreport', 'lvremove']);
 });
 
-test('somebody who was there between a command and our look at the disk is found out', async () => {
+test('a change by somebody else between a command and the comparison with the disks is detected', async () => {
   const { pool, lvm } = await openThick();
   lvm.fails = (subcommand) => {
     if (subcommand === 'lvcreate') lvm.addForeign('foreign', 3);
     return undefined;
   };
   await pool.create(volume('a'), signal);
-  await pool.grow('a', 1n, signal); // has nothing to do, but waits for its turn
+  await pool.grow('a', 1n, signal); // changes nothing, but waits for its turn
   assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
   assert.equal(pool.capacity().freeBytes, 96n * extent);
 });
 
-test('removals that wait for each other are one command, and a caller that leaves is left out', async () => {
+test('removals that wait share one command, and a caller that leaves is left out', async () => {
   const { pool, lvm } = await openThick();
   for (const id of ['a', 'b', 'c', 'd']) await pool.create(volume(id), signal);
   lvm.commands.length = 0;
@@ -136,7 +136,7 @@ test('removals that wait for each other are one command, and a caller that leave
   assert.deepEqual([...lvm.volumes.keys()], ['c', 'd']);
 });
 
-test('a class of options takes the place of those of the device class', async () => {
+test('an option class replaces the options of the device class', async () => {
   const { pool, lvm } = await openThick({ stripes: 3 });
   const made = await pool.create({ ...volume('a', 4n), optionClass: 'mirrored' }, signal);
   assert.equal(made.sizeBytes, 4n * extent);
@@ -144,7 +144,7 @@ test('a class of options takes the place of those of the device class', async ()
   await assert.rejects(pool.create({ ...volume('b'), optionClass: 'none' }, signal), { code: 'Internal' });
 });
 
-test('a volume grows by the stripes that it was made with, and memory with it', async () => {
+test('a volume grows by the stripes that it was created with, and memory follows', async () => {
   const { pool, lvm } = await openThick();
   await pool.create({ ...volume('a', 2n), optionClass: 'wide' }, signal);
   assert.equal((await pool.grow('a', 3n * extent, signal)).sizeBytes, 4n * extent);
@@ -162,7 +162,7 @@ test('tags are added once', async () => {
   await assert.rejects(pool.addTags('b', ['one'], signal), { name: 'VolumeNotFound' });
 });
 
-test('that a volume is unused is told until its first use, in the same commands, and only for callers that tell of it', async () => {
+test('a volume is tagged unused until its first use, without extra commands, and only for callers that record use', async () => {
   const { pool, lvm } = await openThick();
   const owner = 'moorage.dev/volume=pvc-1';
   const created = await pool.create({ ...volume('a'), tags: [owner] }, signal);
@@ -174,14 +174,14 @@ test('that a volume is unused is told until its first use, in the same commands,
   assert.ok(!(await pool.create(volume('b'), signal)).tags.includes(unusedTag));
 });
 
-test('names that LVM would not take never reach it', async () => {
+test('names and tags that LVM rejects never reach it', async () => {
   const { pool, lvm } = await openThick();
   await assert.rejects(pool.create(volume('../etc'), signal), { name: 'InvalidInput' });
   await assert.rejects(pool.create({ ...volume('a'), tags: ['a b'] }, signal), { name: 'InvalidInput' });
   assert.deepEqual(lvm.commands, []);
 });
 
-test('a volume that somebody else has made is not handed out, unless it carries all that is asked for', async () => {
+test('a volume that somebody else created is not handed out, unless it has all requested tags', async () => {
   const { pool, lvm } = await openThick({ snapshots: 'copy-on-write' });
   lvm.addForeign('data', 5);
   await pool.create(volume('source', 5n), signal);
@@ -201,7 +201,7 @@ test('a volume that somebody else has made is not handed out, unless it carries 
   assert.equal((await pool.create({ ...volume('data'), tags: ['claim=mine'] }, signal)).id, 'data');
 });
 
-test('a removal says whether there was anything, listed or not', async () => {
+test('a removal reports whether the volume existed, listed or not', async () => {
   const { pool, lvm } = await openThick({ snapshots: 'copy-on-write' });
   lvm.addForeign('half', 2);
   Object.assign(lvm.volumes.get('half') ?? {}, { tags: [createdTag, sourceTag('a')] });
@@ -211,7 +211,7 @@ test('a removal says whether there was anything, listed or not', async () => {
   assert.equal(lvm.volumes.size, 0);
 });
 
-test('what another class of the group has is not there for this one, and stays', async () => {
+test('a volume of another class in the group is not found, and is not removed', async () => {
   for (const erase of [{ kind: 'none' }, { kind: 'zero' }] as const) {
     const { pool, lvm } = await openThick({ erase });
     lvm.volumes.set('thin', { extents: 1, tags: [createdTag], pool: 'pool' });
@@ -221,13 +221,13 @@ test('what another class of the group has is not there for this one, and stays',
   }
 });
 
-test('with options of its own a class lets LVM say what a volume took', async () => {
+test('a class with its own lvcreate options reads from LVM what a volume took', async () => {
   const { pool, lvm } = await openThick({ lvcreateOptions: ['--type', 'raid1'] });
   await pool.create(volume('a'), signal);
   assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
 });
 
-test('listeners hear of each change until they stop', async () => {
+test('listeners are notified of each change until they unsubscribe', async () => {
   const { pool } = await openThick();
   let changes = 0;
   const stop = pool.onChange(() => changes++);

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { CommandFailed } from '../../base/exec.ts';
 import { LvmShell, LvmShellDied } from './lvm-shell.ts';
 
-/** A shell that answers by a script of ours: `$line` is the command, `answer NAME CODE` says how it ended. */
+/** A shell that answers by a script: `$line` is the command, and `answer NAME CODE` prints its result. */
 function shellThat(t: TestContext, script: string): LvmShell {
   const answer = `answer() { printf '  {\\n      "log": [ {"log_type":"error", "log_object_type":"cmd", "log_object_name":"%s", "log_message":"m", "log_ret_code":"%s"} ]\\n  }\\n' "$1" "$2" >&3; }`;
   const shell = new LvmShell({
@@ -29,7 +29,7 @@ test('a command gets its own answer', async (t) => {
   assert.ok(shell.alive);
 });
 
-test('a command that hangs is killed at its deadline, with all that it started', async (t) => {
+test('a command that hangs is killed at its timeout, with its children', async (t) => {
   const shell = shellThat(t, 'sleep 1000');
   await assert.rejects(shell.run(['lvs'], 50), { name: 'CommandTimedOut', code: 'DeadlineExceeded' });
   assert.ok(!shell.alive);
@@ -37,12 +37,12 @@ test('a command that hangs is killed at its deadline, with all that it started',
 });
 
 for (const [what, script] of [
-  ['ends', 'exit 0'],
-  ['speaks nonsense', 'printf "{nonsense\\n  }\\n" >&3; sleep 1000'],
-  ['answers something else', 'answer vgs 1; sleep 1000'],
-  ['stops listening', 'exec 0<&-; exit 1'],
+  ['exits', 'exit 0'],
+  ['prints nonsense', 'printf "{nonsense\\n  }\\n" >&3; sleep 1000'],
+  ['answers another command', 'answer vgs 1; sleep 1000'],
+  ['closes its input', 'exec 0<&-; exit 1'],
 ] as const) {
-  test(`a shell that ${what} is not asked again`, async (t) => {
+  test(`a shell that ${what} is not used again`, async (t) => {
     const shell = shellThat(t, script);
     await assert.rejects(shell.run(['lvs'], soon), { name: 'LvmShellDied', code: 'Unavailable' });
     assert.ok(!shell.alive);
@@ -50,19 +50,19 @@ for (const [what, script] of [
   });
 }
 
-test('an answer that nobody asked for ends it, whatever it says', async (t) => {
+test('an unexpected answer ends the shell', async (t) => {
   const shell = shellThat(t, 'answer lvs 1; answer lvs 1; sleep 1000');
   await shell.run(['lvs'], soon);
   await assert.rejects(shell.run(['vgs'], soon), LvmShellDied);
 });
 
-test('a program that is not there is a shell that has died', async (t) => {
+test('a missing program is a failed shell', async (t) => {
   const shell = new LvmShell({ command: ['/no/such/lvm'], env: {}, systemDir: '/nowhere' });
   t.after(() => shell.close());
   await assert.rejects(shell.run(['version'], soon), LvmShellDied);
 });
 
-test('only words that mean the same to it reach a shell', () => {
+test('only words without special characters reach the shell', () => {
   assert.ok(
     LvmShell.understands(['lvcreate', '--addtag', 'moorage.dev/claim=ns/a#1:2&3!+_^%@,', '100%ORIGIN', '-l', '5']),
   );
@@ -71,7 +71,7 @@ test('only words that mean the same to it reach a shell', () => {
   }
 });
 
-test('a command of more words than a shell takes does not reach it', () => {
+test('a command with too many words does not reach the shell', () => {
   const words = (count: number) => Array.from({ length: count }, () => 'word');
   assert.ok(LvmShell.understands(words(60)));
   assert.ok(!LvmShell.understands(words(61)));

@@ -5,7 +5,7 @@ import { CommandFailed } from '../../base/exec.ts';
 import { createdTag, filesystemTag, sourceTag, unfinishedTag } from '../tags.ts';
 import { extent, openThick, openThin, signal, volume } from './testing/simulated-pools.ts';
 
-test('a snapshot repeated is completed, and one of something else is refused', async () => {
+test('a repeated snapshot is completed, and one of another source is refused', async () => {
   const { pool, lvm } = await openThin();
   await pool.create(volume('a', 2n), signal);
   const wanted = { id: 's', tags: ['t'], access: 'ro' as const, sizeBytes: 4n * extent };
@@ -24,7 +24,7 @@ test('a snapshot repeated is completed, and one of something else is refused', a
   assert.equal((await pool.snapshot('a', wanted, signal)).origin, undefined);
 });
 
-test('no caller can make a volume look unfinished, or have it erased', async () => {
+test('no caller can tag a volume as unfinished or for erasure', async () => {
   const { pool, lvm } = await openThick({ snapshots: 'copy-on-write' });
   await pool.create(volume('a'), signal);
   lvm.commands.length = 0;
@@ -36,7 +36,7 @@ test('no caller can make a volume look unfinished, or have it erased', async () 
   assert.deepEqual(lvm.commands, []);
 });
 
-test('what looks unfinished is cleared away only for the same snapshot, and only if it was never used', async () => {
+test('an unfinished snapshot is removed only for the same request, and only if it was never used', async () => {
   const { pool, lvm } = await openThick({ snapshots: 'copy-on-write' });
   await pool.create(volume('a'), signal);
   await pool.addTags('a', [filesystemTag('ext4')], signal);
@@ -53,7 +53,7 @@ test('what looks unfinished is cleared away only for the same snapshot, and only
   assert.equal((await pool.snapshot('a', { id: 'half', tags: [], access: 'rw' }, signal)).origin, 'a');
 });
 
-test('a snapshot is read into a volume of its own, whose callers may leave and come back', async () => {
+test('a snapshot is copied into a volume of its own, and callers may leave and come back', async () => {
   const begun = Promise.withResolvers<void>();
   const copying = Promise.withResolvers<void>();
   const read: string[] = [];
@@ -91,7 +91,7 @@ test('a snapshot is read into a volume of its own, whose callers may leave and c
   assert.equal((await pool.grow('r', 4n * extent, signal)).sizeBytes, 4n * extent);
 });
 
-test('of many copies only a few are under way at once, and a failed one makes way for the next', async () => {
+test('only a few copies run at once, and a failed one makes room for the next', async () => {
   let underWay = 0;
   let most = 0;
   const { pool } = await openThick({
@@ -114,7 +114,7 @@ test('of many copies only a few are under way at once, and a failed one makes wa
   assert.equal(most, 2);
 });
 
-test('a copy that failed is no volume, and is made anew', async () => {
+test('a failed copy is no volume, and is re-created', async () => {
   const outcomes = [Promise.reject(new Error('the disk is broken')), Promise.resolve()];
   const { pool, lvm } = await openThick({ snapshots: 'copy-on-write', copyDevice: async () => outcomes.shift() });
   await pool.create(volume('a'), signal);
@@ -124,10 +124,10 @@ test('a copy that failed is no volume, and is made anew', async () => {
   assert.equal(pool.get('r'), undefined);
   lvm.commands.length = 0;
   assert.equal((await pool.snapshot('s', restored, signal)).id, 'r');
-  assert.ok(lvm.commands.includes('lvremove'), 'what was left was taken away first');
+  assert.ok(lvm.commands.includes('lvremove'), 'the remains were removed first');
 });
 
-test('a copy may ask for the size that its source has asked for, which was rounded', async () => {
+test('a copy may request the unrounded size that was requested for its source', async () => {
   const { pool } = await openThick({ snapshots: 'copy-on-write', copyDevice: async () => undefined });
   const sizeBytes = 2n * extent - 1n;
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
@@ -140,7 +140,7 @@ test('a copy may ask for the size that its source has asked for, which was round
   });
 });
 
-test('only what cannot change any more is read into another volume', async () => {
+test('only a read-only snapshot is copied into another volume', async () => {
   const { pool } = await openThick({ snapshots: 'copy-on-write' });
   await pool.create(volume('a'), signal);
   await pool.snapshot('a', { id: 'clone', tags: [], access: 'rw' }, signal);
@@ -150,7 +150,7 @@ test('only what cannot change any more is read into another volume', async () =>
   await assert.rejects(pool.snapshot('s', { id: 'r', tags: [], access: 'ro' }, signal), refusal);
 });
 
-test('nothing is copied of what is not whole itself', async () => {
+test('an unfinished volume is not copied', async () => {
   const half = { extents: 1, tags: [createdTag, sourceTag('gone')] };
   const { pool, lvm } = await openThick({ snapshots: 'copy-on-write' });
   const thin = await openThin();

@@ -17,7 +17,7 @@ function physicalVolume(sequenceNumber: number): Buffer {
   disk.writeUInt32LE(32, 512 + 20);
   disk.write(uuid, 512 + 32, 'latin1');
   const areas = 512 + 32 + 40;
-  disk.writeBigUInt64LE(1048576n, areas); // one data area, which reaches to the end
+  disk.writeBigUInt64LE(1048576n, areas); // one data area, up to the end
   disk.writeBigUInt64LE(BigInt(areaAt), areas + 32);
   disk.writeBigUInt64LE(1044480n, areas + 40);
   disk.write(' LVM2 x[5A%r0N*>', areaAt + 4, 'latin1');
@@ -34,14 +34,14 @@ async function newDisk(t: TestContext, content: Buffer) {
   return { path, uuid };
 }
 
-/** A disk of the group that LVM keeps no metadata on. */
+/** A disk of the group without metadata. */
 function withoutArea(): Buffer {
   const disk = physicalVolume(900);
   disk.fill(0, 512 + 32 + 40 + 32, 512 + 32 + 40 + 48);
   return disk;
 }
 
-test('the sequence number is read from the disks that have one, and each change is seen', async (t) => {
+test('the sequence number is read from the disks that have one, and each change is detected', async (t) => {
   const areas = new MetadataAreas('vg-1.x');
   const disks = [await newDisk(t, withoutArea()), await newDisk(t, physicalVolume(624))] as const;
   assert.equal(await areas.sequenceNumberOf(disks), 624);
@@ -50,7 +50,7 @@ test('the sequence number is read from the disks that have one, and each change 
   assert.equal(await new MetadataAreas('vg-1').sequenceNumberOf(disks), undefined);
 });
 
-test('a disk that is gone, or is another one by now, makes all of them tell nothing', async (t) => {
+test('a missing or replaced disk makes the sequence number unknown', async (t) => {
   const areas = new MetadataAreas('vg-1.x');
   const disks = [await newDisk(t, physicalVolume(7)), await newDisk(t, withoutArea())] as const;
   assert.equal(await areas.sequenceNumberOf(disks), 7);
@@ -77,7 +77,7 @@ test('the newest metadata of the group counts; ignored and old areas do not', as
   assert.equal(await new MetadataAreas('vg-1.x').sequenceNumberOf(disks), 7);
 });
 
-test('a device without metadata, or with another content, tells nothing and harms nothing', async () => {
+test('a device without metadata, or with other content, has no sequence number', async () => {
   const disk = physicalVolume(7);
   const readAt = (content: Buffer) => async (position: number, length: number) =>
     content.subarray(position, position + length);

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import type { Run } from '../../base/exec.ts';
 import { NodeConfiguration } from './node-configuration.ts';
 
-/** LVM's answer is how often it was asked. */
+/** LVM prints how often it was run. */
 async function configured(t: TestContext) {
   const dir = await mkdtemp(join(tmpdir(), 'moorage-lvm-conf-'));
   t.after(() => rm(dir, { recursive: true }));
@@ -18,7 +18,7 @@ async function configured(t: TestContext) {
   return { dir, program, configuration };
 }
 
-test('LVM is asked again when a file of its configuration was edited, replaced or added, and when it was upgraded', async (t) => {
+test('LVM is run again after a configuration file was edited, replaced or added, and after an upgrade', async (t) => {
   const { dir, program, configuration } = await configured(t);
   const file = join(dir, 'lvm.conf');
   await writeFile(file, 'devices { }\n');
@@ -38,7 +38,7 @@ test('LVM is asked again when a file of its configuration was edited, replaced o
   for (let i = 0; i < 2; i++) assert.equal(await configuration.merged(), '5');
 });
 
-test('where no configuration is found LVM, which may know of one, is asked each time', async (t) => {
+test('LVM is run each time if no configuration is found', async (t) => {
   const { configuration } = await configured(t);
   assert.equal(await configuration.merged(), '1');
   assert.equal(await configuration.merged(), '2');

@@ -15,8 +15,8 @@ const defaultSystemDir = '/etc/lvm';
 const timeoutMs = 10_000;
 
 /**
- * The node's own configuration of LVM with ours merged into it. LVM merges them itself, which takes a process, so it is
- * asked again only when a file of the configuration, or LVM itself, is not the one that it was.
+ * The node's own LVM configuration merged with ours. LVM does the merge, which takes a process, so it runs again only
+ * when a configuration file, or LVM itself, changed.
  */
 export class NodeConfiguration {
   readonly #options: NodeConfigurationOptions;
@@ -28,14 +28,17 @@ export class NodeConfiguration {
 
   async merged(): Promise<string> {
     const { command, run, env } = this.#options;
-    const files = await this.#files(); // before LVM reads them: what changes meanwhile is seen the next time
+    const files = await this.#files(); // before LVM reads them: a later change is seen the next time
     if (this.#known && isDeepStrictEqual(files, this.#known.files)) return this.#known.merged;
     const { stdout } = await run([...command, ...mergedConfiguration], { timeoutMs, env });
     this.#known = files && { files, merged: stdout };
     return stdout;
   }
 
-  /** Undefined if they cannot be told apart: LVM, which may have them elsewhere, is then asked each time. */
+  /**
+   * Identities of the configuration files. Undefined if they are not found: LVM, which may have them elsewhere, is then
+   * run each time.
+   */
   async #files(): Promise<readonly string[] | undefined> {
     const { command, env } = this.#options;
     const root = rootOf(command);

@@ -15,7 +15,7 @@ async function statuses(removals: readonly Promise<unknown>[]): Promise<string[]
   return (await Promise.allSettled(removals)).map(({ status }) => status);
 }
 
-test('when LVM cannot be asked, everybody who waits for a removal gets its error at once, and can ask again', async () => {
+test('all waiting removals fail at once if LVM cannot be queried, and can be retried', async () => {
   const { pool, lvm } = await withVolumes();
   lvm.numberOnDisks = () => undefined;
   lvm.fails = () => 'before';
@@ -32,7 +32,7 @@ test('when LVM cannot be asked, everybody who waits for a removal gets its error
   assert.equal(lvm.volumes.size, 0);
 });
 
-test('a caller that leaves while LVM is asked gets its answer, and the others theirs', async () => {
+test('a caller that leaves during the query gets its answer, and the others theirs', async () => {
   const { pool, lvm } = await withVolumes();
   lvm.numberOnDisks = () => undefined;
   const abort = new AbortController();
@@ -47,7 +47,7 @@ test('a caller that leaves while LVM is asked gets its answer, and the others th
   assert.deepEqual([...lvm.volumes.keys()], ['a', 'c']);
 });
 
-test('removals that took too long together are not repeated one by one under the lock, but each alone when asked again', async () => {
+test('removals that timed out together are not retried under the lock, but one by one when requested again', async () => {
   const { pool, lvm } = await withVolumes();
   lvm.fails = (subcommand, args) => (subcommand === 'lvremove' && args.includes('vg/b') ? 'hangs' : undefined);
   const removals = ids.map((id) => pool.remove(id, signal));
@@ -55,10 +55,10 @@ test('removals that took too long together are not repeated one by one under the
   assert.deepEqual(lvm.commands, ['lvremove']);
 
   assert.deepEqual(await statuses(ids.map((id) => pool.remove(id, signal))), ['fulfilled', 'rejected', 'fulfilled']);
-  assert.deepEqual([...lvm.volumes.keys()], ['b'], 'the one that hangs keeps nobody else');
+  assert.deepEqual([...lvm.volumes.keys()], ['b'], 'the removal that hangs blocks no other');
 });
 
-test('between removals that LVM refused together and then does one by one, others have their turn', async () => {
+test('other changes get their turn between removals that are retried one by one', async () => {
   const { pool, lvm } = await withVolumes();
   lvm.fails = (subcommand, args) => (subcommand === 'lvremove' && args.includes('vg/b') ? 'before' : undefined);
   const removals = ids.map((id) => pool.remove(id, signal));
@@ -71,7 +71,7 @@ test('between removals that LVM refused together and then does one by one, other
   assert.equal(later[0], 'lvcreate');
 });
 
-test('a volume that LVM has removed although it failed is removed', async () => {
+test('a removal succeeds if LVM removed the volume and then failed', async () => {
   const { pool, lvm } = await withVolumes();
   lvm.fails = (subcommand) => (subcommand === 'lvremove' ? 'after' : undefined);
   assert.deepEqual(await Promise.all(ids.map((id) => pool.remove(id, signal))), [true, true, true]);

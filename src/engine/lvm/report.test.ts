@@ -49,7 +49,7 @@ const data = {
   metadataPercent: undefined,
 };
 
-test('stripes are known where they are the same all over a volume', () => {
+test('stripes are known if they are the same in all segments of a volume', () => {
   const stripesIn = (...counts: string[]) => {
     const { report: [only] = [] } = JSON.parse(report([row]));
     const seg = counts.map((stripes) => ({ lv_name: 'data', stripes }));
@@ -62,7 +62,7 @@ test('stripes are known where they are the same all over a volume', () => {
   assert.equal(stripesIn(), undefined);
 });
 
-test('sizes, tags and devices are read; a device that is missing has no path', () => {
+test('sizes, tags and disks are read; a missing disk has no path', () => {
   const idle = { ...row, lv_name: 'idle', lv_active: '', lv_tags: '' };
   assert.deepEqual(parseReport(report([row, idle])), {
     sequenceNumber: 7,
@@ -76,7 +76,7 @@ test('sizes, tags and devices are read; a device that is missing has no path', (
   });
 });
 
-test('thin pools tell how full they are, thin volumes where they belong; parts of LVM are left out', () => {
+test('thin pools have their usage, thin volumes their pool; hidden volumes are left out', () => {
   const { volumes } = parseReport(
     report([
       {
@@ -96,12 +96,12 @@ test('thin pools tell how full they are, thin volumes where they belong; parts o
   assert.deepEqual(volumes, [pool, snap]);
 });
 
-test('a copy-on-write snapshot has the size of its origin, whatever it takes itself', () => {
+test('a copy-on-write snapshot has the size of its origin, not of its store', () => {
   const snapshot = { ...row, lv_attr: 'swi-a-s---', origin: 'o', lv_size: '4194304', origin_size: '16777216' };
   assert.equal(parseReport(report([snapshot])).volumes[0]?.sizeBytes, 16777216n);
 });
 
-test('how full a thin pool is', () => {
+test('the usage of a thin pool is read', () => {
   const answer = (row: object) => JSON.stringify({ report: [{ lv: [row] }] });
   assert.deepEqual(parseThinUsage(answer({ data_percent: '1.50', metadata_percent: '' })), {
     dataPercent: 1.5,
@@ -111,7 +111,7 @@ test('how full a thin pool is', () => {
   assert.throws(() => parseThinUsage('{"report":[{"lv":[]}]}'), UnreadableReport);
 });
 
-test('whose volumes are', () => {
+test('the owners of volumes are read', () => {
   const answer = (...lv: object[]) => JSON.stringify({ report: [{ lv }] });
   const row = { vg_name: 'vg', lv_name: 'data', lv_tags: 'a,b', pool_lv: 'pool' };
   assert.deepEqual(parseOwners(answer(row, { ...row, lv_tags: '', pool_lv: '' })), [
@@ -122,7 +122,7 @@ test('whose volumes are', () => {
   assert.throws(() => parseOwners(answer({ vg_name: 'vg' })), UnreadableReport);
 });
 
-test('what a volume takes from the disks, as real ones were reported', () => {
+test('the extents that a growth takes follow from the layout of real reports', () => {
   const taken = (segtype: string, stripes: string, data_stripes: string) =>
     parseLayout(JSON.stringify({ report: [{ lv: [{ segtype, stripes, data_stripes }] }] }))(5n);
   assert.equal(taken('linear', '1', '1'), 5n);
@@ -135,7 +135,7 @@ test('what a volume takes from the disks, as real ones were reported', () => {
   assert.throws(() => parseLayout('{"report":[{"lv":[{}]}]}'), UnreadableReport);
 });
 
-test('any volumes come back as they were reported', () => {
+test('any volumes are parsed as they were reported', () => {
   const name = fc.string({ unit: fc.constantFrom('a', 'Z', '0', '_', '+', '.', '-'), minLength: 1, maxLength: 20 });
   const tag = fc.string({ unit: fc.constantFrom('a', '/', '=', ':', '#', '&', '!'), minLength: 1, maxLength: 20 });
   const volume = fc.record({
@@ -159,7 +159,7 @@ test('any volumes come back as they were reported', () => {
   );
 });
 
-test('what is no report is refused, never half understood', () => {
+test('an invalid report is rejected as a whole', () => {
   for (const text of [
     '',
     'WARNING: x',

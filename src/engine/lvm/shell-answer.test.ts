@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { AnswerReader, parseAnswer, UnreadableAnswer } from './shell-answer.ts';
 
-/** What a shell of LVM 2.03.16 said to seven commands, as it came. */
+/** The recorded answers of a shell of LVM 2.03.16 to seven commands. */
 const recorded = readFileSync(new URL('testdata/shell-answers.txt', import.meta.url), 'utf8');
 const maxChars = 1_000_000;
 
@@ -45,11 +45,11 @@ const expected = [
   },
 ];
 
-test('answers of a real shell are understood', () => {
+test('answers of a real shell are parsed', () => {
   assert.deepEqual(new AnswerReader(maxChars).read(recorded), expected);
 });
 
-test('however they are cut into pieces on their way', () => {
+test('answers are parsed however they arrive in pieces', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(recorded.length), { maxLength: 30 }), (cuts) => {
       const reader = new AnswerReader(maxChars);
@@ -60,13 +60,13 @@ test('however they are cut into pieces on their way', () => {
   );
 });
 
-test('an answer without an end is not waited for for ever', () => {
+test('an answer without an end is rejected at the maximum length', () => {
   const reader = new AnswerReader(100);
   reader.read('x'.repeat(100));
   assert.throws(() => reader.read('x'), UnreadableAnswer);
 });
 
-test('anything else is refused, never half understood', () => {
+test('an invalid answer is rejected as a whole', () => {
   const [first = ''] = recorded.split(/(?<=\n {2}\}\n)/);
   parseAnswer(first);
   const row = {

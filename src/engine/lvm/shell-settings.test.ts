@@ -7,7 +7,7 @@ import { issuesDiscards, rootOf, writeShellSettings } from './shell-settings.ts'
 
 const mebibyte = 1024n ** 2n;
 
-test('the same settings are written once, others elsewhere, and nothing is left half-way', async (t) => {
+test('the same settings are written once, others elsewhere, and no partial directory is left', async (t) => {
   const root = await mkdtemp(join(tmpdir(), 'moorage-'));
   t.after(() => rm(root, { recursive: true }));
   const disks = { devices: ['/dev/sdb', '/dev/mapper/mpatha'], metadataAreaBytes: mebibyte };
@@ -22,7 +22,7 @@ test('the same settings are written once, others elsewhere, and nothing is left 
   assert.equal(await readlink(join(root, dir, 'devices/!dev!mapper!mpatha')), '/dev/mapper/mpatha');
 });
 
-test("a small read cache replaces LVM's own size, for metadata that surely fits, and no other", async (t) => {
+test("a small read cache replaces LVM's default size, and only if the metadata fits", async (t) => {
   const root = await mkdtemp(join(tmpdir(), 'moorage-'));
   t.after(() => rm(root, { recursive: true }));
   const written = async (kib: number, metadataAreaBytes: bigint) => {
@@ -36,7 +36,7 @@ test("a small read cache replaces LVM's own size, for metadata that surely fits,
   assert.equal(await written(81920, mebibyte), '81920');
 });
 
-test('LVM speaks to the bus of the system only where there is one', async (t) => {
+test('LVM notifies D-Bus only if there is a system bus', async (t) => {
   const root = await mkdtemp(join(tmpdir(), 'moorage-'));
   t.after(() => rm(root, { recursive: true }));
   const written = async () => {
@@ -50,7 +50,7 @@ test('LVM speaks to the bus of the system only where there is one', async (t) =>
   assert.equal(await written(), '1');
 });
 
-test('LVM discards nothing itself, and it is known whether it should', async (t) => {
+test('LVM never discards itself, and the configured setting is still known', async (t) => {
   const root = await mkdtemp(join(tmpdir(), 'moorage-'));
   t.after(() => rm(root, { recursive: true }));
   for (const wanted of [0, 1]) {
@@ -62,7 +62,7 @@ test('LVM discards nothing itself, and it is known whether it should', async (t)
   }
 });
 
-test("LVM's files are where its command enters", () => {
+test("LVM's root directory follows from its nsenter command", () => {
   assert.equal(rootOf(['lvm']), '');
   assert.equal(rootOf(['/usr/bin/nsenter', '-m', '-u', '-t', '1', '/sbin/lvm']), '/proc/1/root');
   assert.equal(rootOf(['nsenter', '-u', '-t', '1', 'lvm']), '');

@@ -3,12 +3,12 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { extent, openThick, openThin, signal, volume } from './testing/simulated-pools.ts';
 
-test('a thin pool promises what its ratio allows, and no more', async () => {
+test('a thin pool allocates what its ratio allows, and no more', async () => {
   const { pool, lvm } = await openThin();
   assert.equal(pool.capacity().freeBytes, 250n * extent);
   await pool.create(volume('a', 200n), signal);
   await pool.snapshot('a', { id: 's', tags: [], access: 'ro', sizeBytes: 200n * extent }, signal).then(
-    () => assert.fail('it promised too much'),
+    () => assert.fail('it allocated too much'),
     (error: Error) => assert.equal(error.name, 'PoolFull'),
   );
   await pool.grow('a', 249n * extent, signal);
@@ -16,7 +16,7 @@ test('a thin pool promises what its ratio allows, and no more', async () => {
   assert.deepEqual(lvm.commands, ['lvs', 'lvcreate', 'lvextend']);
 });
 
-test('a thin pool in danger promises nothing, as it is measured and not as it was', async () => {
+test('a thin pool over a limit allocates nothing, by its current usage', async () => {
   const { pool, lvm, clock } = await openThin();
   await pool.create(volume('a'), signal);
   for (const usage of [
@@ -35,7 +35,7 @@ test('a thin pool in danger promises nothing, as it is measured and not as it wa
   await pool.create(volume('b'), signal);
 });
 
-test('a thin pool is measured every 25 s while it is half-way to one of its limits, and not else', async () => {
+test('a thin pool is measured every 25 s only while it is half-way to one of its limits', async () => {
   const { pool, lvm, clock } = await openThin();
   let heard = 0;
   pool.onChange(() => heard++);
@@ -54,7 +54,7 @@ test('a thin pool is measured every 25 s while it is half-way to one of its limi
   lvm.commands.length = 0;
   heard = 0;
   await passes(25_000);
-  assert.deepEqual([lvm.commands, heard], [['dmsetup'], 0], 'nothing has changed');
+  assert.deepEqual([lvm.commands, heard], [['dmsetup'], 0], 'nothing changed');
   lvm.usage = { dataPercent: 91, metadataPercent: 43 };
   await passes(25_000);
   assert.equal(heard, 1);
@@ -65,7 +65,7 @@ test('a thin pool is measured every 25 s while it is half-way to one of its limi
   lvm.fails = () => undefined;
   lvm.usage = { dataPercent: 20, metadataPercent: 20 };
   await passes(25_000);
-  assert.equal(pool.capacity().thin?.dataPercent, 20, 'one that could not be measured is measured again');
+  assert.equal(pool.capacity().thin?.dataPercent, 20, 'a failed measurement is retried');
   assert.ok(pool.capacity().freeBytes > 0n);
   lvm.commands.length = 0;
   await passes(100_000);
@@ -76,10 +76,10 @@ test('a thin pool is measured every 25 s while it is half-way to one of its limi
   await pool.stop(0);
   lvm.commands.length = 0;
   await passes(100_000);
-  assert.deepEqual(lvm.commands, [], 'nobody needs it any more');
+  assert.deepEqual(lvm.commands, [], 'a stopped pool is not measured');
 });
 
-test('a volume that thin volumes read from is not removed from under them', async () => {
+test('a volume that thin volumes read from is not removed', async () => {
   const { pool, lvm } = await openThick();
   await pool.create(volume('base'), signal);
   lvm.addForeign('child', 1);

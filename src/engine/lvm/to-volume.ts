@@ -1,10 +1,10 @@
 import type { Volume } from '../pool.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
 
-/** A volume that did not change is the same object in every list: others keep what they made of it. */
+/** An unchanged volume is the same object in every list, so that others can cache by it. */
 const asVolumes = new WeakMap<LogicalVolume, Volume>();
 
-/** A logical volume as those who use pools see it. */
+/** Converts a logical volume to the form that pools return. */
 export function toVolume(volume: LogicalVolume): Volume {
   const known = asVolumes.get(volume);
   if (known) return known;

@@ -20,7 +20,7 @@ const thin = (volumeGroup: string, name: string): ThinClass => ({
 const file: FileClass = { ...any, name: 'file', type: 'file', path: '/files' };
 const volume = (group: string, name: string, pool?: string, tags = [createdTag]) => ({ group, name, tags, pool });
 
-test('a volume of ours is of the class of its volume group or thin pool, or of none', () => {
+test('a volume belongs to the class of its volume group or thin pool, or to none', () => {
   const classes = [thick('vg'), thin('other', 'fast'), file];
   const volumes = [
     volume('vg', 'thick'),
@@ -52,7 +52,7 @@ function start(deviceClasses: readonly DeviceClass[], stdout = '') {
   return { clock, commands, told, unserved: new UnservedVolumes({ ...its, deviceClasses: () => deviceClasses }) };
 }
 
-test('they are told of once, a minute after the last change of the configuration', async () => {
+test('volumes without a class are logged once, a minute after the last change of the configuration', async () => {
   const row = { vg_name: 'old', lv_name: 'data', lv_tags: `a,${createdTag}`, pool_lv: '' };
   const { clock, commands, told, unserved } = start([thick('vg')], JSON.stringify({ report: [{ lv: [row] }] }));
   unserved.lookLater();
@@ -64,19 +64,16 @@ test('they are told of once, a minute after the last change of the configuration
   await nextTurn();
   assert.deepEqual(commands, ['lvm lvs --reportformat json -o vg_name,lv_name,lv_tags,pool_lv']);
   assert.equal(told.length, 1);
-  assert.match(
-    told[0] ?? '',
-    /^these volumes were made by Moorage and are of no device class: old\/data; give them one/,
-  );
+  assert.match(told[0] ?? '', /^volumes created by Moorage belong to no device class: old\/data; configure one/);
   assert.equal(clock.timers, 0);
 });
 
-test('LVM that cannot be understood is told of; nothing is asked where all classes are files, or after the end', async () => {
+test('an unreadable LVM report is logged; LVM is not run if all classes are files, or after the stop', async () => {
   const odd = start([thick('vg')], 'no JSON');
   odd.unserved.lookLater();
   odd.clock.advance(60_000);
   await nextTurn();
-  assert.match(odd.told[0] ?? '', /^cannot look for volumes that are of no device class/);
+  assert.match(odd.told[0] ?? '', /^cannot look for volumes without a device class/);
 
   const files = start([file]);
   files.unserved.lookLater();

@@ -6,7 +6,7 @@ import type { DeviceClass } from '../config/device-classes.ts';
 import { createdTag } from '../tags.ts';
 import { ownerArguments, parseOwners, type VolumeOwner } from './report.ts';
 
-/** Nobody waits for this, and a node that starts has other things to do. */
+/** Nobody waits for this, and a starting node has more urgent work. */
 const lookAfterMs = 60_000;
 const timeoutMs = 60_000;
 
@@ -20,8 +20,8 @@ export interface UnservedVolumesOptions {
 }
 
 /**
- * Tells in the log of volumes that Moorage made and that are of no device class now: their class has left the
- * configuration, perhaps before anybody else learned of them. They are told of, never removed.
+ * Logs volumes that Moorage created and that belong to no device class now, because their class was removed from the
+ * configuration. They are never removed.
  */
 export class UnservedVolumes {
   readonly #options: UnservedVolumesOptions;
@@ -32,7 +32,7 @@ export class UnservedVolumes {
     this.#options = options;
   }
 
-  /** The configuration is another one now. */
+  /** Call this after each change of the configuration. */
   lookLater(): void {
     this.#timer?.cancel();
     if (this.#stopped.signal.aborted) return;
@@ -46,7 +46,7 @@ export class UnservedVolumes {
 
   async #look(): Promise<void> {
     const { command, run, env, deviceClasses, log } = this.#options;
-    if (deviceClasses().every(({ type }) => type === 'file')) return; // this node may have no LVM at all
+    if (deviceClasses().every(({ type }) => type === 'file')) return; // this node may not have LVM
     try {
       const { signal } = this.#stopped;
       const { stdout } = await run([...command, ...ownerArguments], { timeoutMs, env, signal });
@@ -54,16 +54,16 @@ export class UnservedVolumes {
       if (volumes.length === 0) return;
       log.warn(
         { volumes },
-        `these volumes were made by Moorage and are of no device class: ${volumes.join(', ')}; give them one, or remove what nobody needs with lvremove`,
+        `volumes created by Moorage belong to no device class: ${volumes.join(', ')}; configure one, or remove unneeded volumes with lvremove`,
       );
     } catch (error) {
       if (this.#stopped.signal.aborted) return;
-      log.warn({ err: error }, `cannot look for volumes that are of no device class: ${messageOf(error)}`);
+      log.warn({ err: error }, `cannot look for volumes without a device class: ${messageOf(error)}`);
     }
   }
 }
 
-/** `group/volume` of each volume that has our mark and no class. */
+/** Returns `group/volume` of each volume with our tag and no class. */
 export function unserved(volumes: readonly VolumeOwner[], deviceClasses: readonly DeviceClass[]): string[] {
   const isServed = ({ group, pool }: VolumeOwner) =>
     deviceClasses.some((deviceClass) => {

@@ -26,25 +26,25 @@ async function open(simulated: SimulatedLvm, onDisk: () => number | undefined) {
   await group.refresh(signal);
   const asked = async () => {
     simulated.commands.length = 0;
-    group.touch(); // as LVM's own lock makes us do, each time it is asked
+    group.touch(); // as LVM's lock file triggers with each query
     await group.lookAgain(signal);
     return simulated.commands.length;
   };
   return { group, asked };
 }
 
-test('disks that say something else than LVM does are no reason to ask it again and again', async () => {
+test('disks that disagree with LVM do not cause repeated queries', async () => {
   const simulated = new SimulatedLvm(100);
   let onDisk: number | undefined = 900;
   const { group, asked } = await open(simulated, () => onDisk ?? simulated.sequenceNumber);
   assert.deepEqual([await asked(), await asked(), await asked()], [1, 0, 0]);
 
-  onDisk = undefined; // it tells the truth again
+  onDisk = undefined; // the disks agree with LVM again
   simulated.addForeign('theirs', 1);
   assert.deepEqual([await asked(), await asked()], [1, 0]);
   assert.ok(group.get('theirs'));
 
-  // What the disks said last is no less a reason when LVM agreed with it then.
+  // A number on the disks that LVM once confirmed is a reason to query again.
   onDisk = simulated.sequenceNumber;
   await group.change(signal, () =>
     group.execute(['lvchange', '--activate', 'y'], { steps: 1, apply: () => undefined }),
@@ -52,15 +52,11 @@ test('disks that say something else than LVM does are no reason to ask it again 
   assert.equal(await asked(), 1);
 });
 
-test('disks that say nothing, or something else than LVM, are doubted: LVM is asked before each change', async () => {
+test('LVM is queried before each change if the disks are unreadable or disagree with it', async () => {
   for (const onDisk of [undefined, 900]) {
     const simulated = new SimulatedLvm(100);
     const { group, asked } = await open(simulated, () => onDisk);
-    assert.deepEqual(
-      [await asked(), await asked(), await asked()],
-      [1, 0, 0],
-      'but not each time that LVM was at work',
-    );
+    assert.deepEqual([await asked(), await asked(), await asked()], [1, 0, 0], 'but not each time LVM ran');
     for (const name of ['one', 'two']) {
       simulated.commands.length = 0;
       simulated.addForeign(name, 1);
@@ -71,7 +67,7 @@ test('disks that say nothing, or something else than LVM, are doubted: LVM is as
   }
 });
 
-test('those who wait while LVM does not answer get its error, and do not ask one after the other', async () => {
+test('callers that wait while LVM times out get its error, and do not query one after the other', async () => {
   const simulated = new SimulatedLvm(100);
   const { group } = await open(simulated, () => undefined);
   group.touch();
@@ -85,10 +81,10 @@ test('those who wait while LVM does not answer get its error, and do not ask one
   );
   assert.deepEqual(simulated.commands, ['fullreport']);
   await assert.rejects(change());
-  assert.deepEqual(simulated.commands, ['fullreport', 'fullreport'], 'who comes later asks again');
+  assert.deepEqual(simulated.commands, ['fullreport', 'fullreport'], 'a later caller queries again');
 });
 
-test('what others activate and deactivate is asked about once, though the disks say nothing of it', async () => {
+test('activation by others, which the disks do not show, is queried once', async () => {
   const simulated = new SimulatedLvm(100);
   simulated.addForeign('theirs', 1);
   const { group, asked } = await open(simulated, () => simulated.sequenceNumber);
@@ -103,7 +99,7 @@ test('what others activate and deactivate is asked about once, though the disks 
   assert.equal(group.get('theirs')?.active, true);
 });
 
-test('what others activate right after they have deactivated it is seen', async () => {
+test('activation by others right after deactivation is detected', async () => {
   const simulated = new SimulatedLvm(100);
   simulated.addForeign('theirs', 1);
   const { group, asked } = await open(simulated, () => simulated.sequenceNumber);
@@ -114,7 +110,7 @@ test('what others activate right after they have deactivated it is seen', async 
   assert.equal(group.get('theirs')?.active, true);
 });
 
-test('a device that LVM knows nothing of is no reason to ask it again and again', async () => {
+test('a device that LVM does not know does not cause repeated queries', async () => {
   const simulated = new SimulatedLvm(100);
   simulated.addForeign('theirs', 1);
   simulated.deviceNames = async () => [];
@@ -122,7 +118,7 @@ test('a device that LVM knows nothing of is no reason to ask it again and again'
   assert.deepEqual([await asked(), await asked(), await asked()], [1, 0, 0]);
 });
 
-test('a volume that did not change is the same object after LVM was asked again', async () => {
+test('an unchanged volume is the same object after another query', async () => {
   const simulated = new SimulatedLvm(100);
   simulated.addForeign('kept', 1);
   simulated.addForeign('changed', 1);

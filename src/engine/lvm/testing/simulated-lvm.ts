@@ -11,7 +11,7 @@ import {
 interface SimulatedVolume {
   extents: number;
   tags: string[];
-  /** Set for a thin volume: it takes nothing from the group itself. */
+  /** Set for a thin volume, which takes no extents from the group itself. */
   readonly pool?: string;
   readonly origin?: string;
   readonly readOnly?: boolean;
@@ -19,22 +19,22 @@ interface SimulatedVolume {
 }
 
 /**
- * One volume group `vg` of LVM, for tests of what Moorage makes of it: it understands just the commands that pools
- * run, as processes of their own. Whether real LVM understands them too is for the tests in the LVM world.
+ * A volume group `vg` for tests. It supports only the commands that pools run, as processes. The tests in the LVM world
+ * cover real LVM.
  */
 export class SimulatedLvm {
   readonly extentBytes = 4194304;
   readonly volumes = new Map<string, SimulatedVolume>();
-  /** The names of volumes without a device. */
+  /** Names of inactive volumes. */
   readonly inactive = new Set<string>();
   readonly commands: string[] = [];
-  /** Set to make commands go wrong: before they have done anything, or after; or to be killed without an answer. */
+  /** Set to make commands fail before or after they take effect, or hang until their timeout. */
   fails: (subcommand: string, args: readonly string[]) => 'before' | 'after' | 'hangs' | undefined = () => undefined;
-  /** How full the thin pool is. */
+  /** Usage of the thin pool. */
   usage = { dataPercent: 0, metadataPercent: 0 };
-  /** As on the disk, for whoever wants to know whether something has changed. */
+  /** The sequence number of the group. */
   sequenceNumber = 1;
-  /** What the disks tell of it; set to have them tell nothing. */
+  /** The sequence number that the disks show; undefined simulates unreadable disks. */
   numberOnDisks: () => number | undefined = () => this.sequenceNumber;
   readonly #uuids = new WeakMap<SimulatedVolume, string>();
   readonly #extents: number;
@@ -46,24 +46,24 @@ export class SimulatedLvm {
   }
 
   readonly run: Run = async (command, { signal }) => {
-    await Promise.resolve(); // so that commands which should wait for each other would mix if they did not
+    await Promise.resolve(); // so that commands interleave if they do not wait for each other
     const [program, word = '', ...args] = command;
     const subcommand = program === 'dmsetup' ? program : word;
     this.commands.push(subcommand);
     const failure = this.fails(subcommand, args);
     if (failure === 'hangs') throw new CommandTimedOut(command, 60_000);
-    if (failure === 'before') throw failed(command, 'failed as told');
+    if (failure === 'before') throw failed(command, 'simulated failure');
     const stdout = this.#execute(command, subcommand, args);
     await Promise.resolve();
     if (signal?.aborted) throw new CommandCancelled(command, signal.reason);
-    if (failure === 'after') throw failed(command, 'failed as told');
+    if (failure === 'after') throw failed(command, 'simulated failure');
     return { stdout, stderr: '' } satisfies Output;
   };
 
   deviceNames = async (): Promise<readonly string[]> =>
     [...this.volumes.keys()].filter((name) => !this.inactive.has(name));
 
-  /** Somebody else makes a volume. */
+  /** Creates a volume as if by somebody else. */
   addForeign(name: string, extents: number): void {
     this.volumes.set(name, { extents, tags: [] });
     this.sequenceNumber++;
@@ -157,7 +157,7 @@ export class SimulatedLvm {
     return volume;
   }
 
-  /** LVM gives each a new one, whatever its name. */
+  /** A re-created volume gets a new UUID under the same name, as in LVM. */
   #uuidOf(volume: SimulatedVolume): string {
     const uuid = this.#uuids.get(volume) ?? randomUUID();
     this.#uuids.set(volume, uuid);
@@ -211,7 +211,7 @@ export class SimulatedLvm {
   }
 }
 
-/** As many extents on each stripe. */
+/** Rounds up to the same number of extents on each stripe. */
 function roundedUp(extents: number, stripes: number): number {
   return Math.ceil(extents / stripes) * stripes;
 }

@@ -51,7 +51,7 @@ const anyClass = {
   lvcreateOptions: [],
 };
 
-/** A thick pool on a simulated volume group. */
+/** Opens a thick pool on a simulated volume group. */
 export async function openThick({
   extents = 100,
   copyDevice,
@@ -72,7 +72,7 @@ export async function openThick({
 
 const settings = { name: 'pool', overprovisionRatio: 2.5, maxDataPercent: 90, maxMetadataPercent: 85 };
 
-/** A thin pool, of `extents`, on one. */
+/** Opens a thin pool of `extents` on a simulated volume group. */
 export async function openThin({ extents = 100 }: { extents?: number } = {}) {
   const simulated = new SimulatedLvm(1000, { name: 'pool', extents });
   const clock = new ManualClock();
