@@ -50,7 +50,7 @@ const thinAction = fc.oneof(
   fc.record({ kind: fc.constant('outside' as const), id }),
 );
 
-test('memory of a thin pool matches LVM, with snapshots and with others who create and remove volumes in its group', async () => {
+test('memory of a thin pool matches LVM, with snapshots and with changes by others', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(thinAction, { maxLength: 25 }), async (actions) => {
       const { pool, lvm } = await openThin({ extents: 12 });

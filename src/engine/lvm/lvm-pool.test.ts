@@ -162,7 +162,7 @@ test('tags are added once', async () => {
   await assert.rejects(pool.addTags('b', ['one'], signal), { name: 'VolumeNotFound' });
 });
 
-test('a volume is tagged unused until its first use, without extra commands, and only for callers that record use', async () => {
+test('a volume is tagged unused until its first use, and only for callers that record use', async () => {
   const { pool, lvm } = await openThick();
   const owner = 'moorage.dev/volume=pvc-1';
   const created = await pool.create({ ...volume('a'), tags: [owner] }, signal);

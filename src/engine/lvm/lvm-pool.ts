@@ -226,7 +226,7 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
     this.#mustBeOurs(volume, wanted.tags);
   }
 
-  /** Never hands out a volume that merely has the same name, such as one of an administrator. */
+  /** Never hands out a volume that merely has the same name, such as an administrator's. */
   #mustBeOurs({ name, tags }: LogicalVolume, wantedTags: readonly string[]): void {
     if (!isMadeHere(tags, wantedTags)) throw new NotMadeHere(this.name, name);
   }

@@ -140,7 +140,7 @@ test('a copy may request the unrounded size that was requested for its source', 
   });
 });
 
-test('only a read-only snapshot is copied into another volume', async () => {
+test('only a read-only snapshot is copied, and only into a writable volume', async () => {
   const { pool } = await openThick({ snapshots: 'copy-on-write' });
   await pool.create(volume('a'), signal);
   await pool.snapshot('a', { id: 'clone', tags: [], access: 'rw' }, signal);

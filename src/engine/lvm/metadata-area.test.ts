@@ -77,7 +77,7 @@ test('the newest metadata of the group counts; ignored and old areas do not', as
   assert.equal(await new MetadataAreas('vg-1.x').sequenceNumberOf(disks), 7);
 });
 
-test('a device without metadata, or with other content, has no sequence number', async () => {
+test('corrupted metadata never yields an invalid sequence number', async () => {
   const disk = physicalVolume(7);
   const readAt = (content: Buffer) => async (position: number, length: number) =>
     content.subarray(position, position + length);

@@ -32,7 +32,7 @@ test('all waiting removals fail at once if LVM cannot be queried, and can be ret
   assert.equal(lvm.volumes.size, 0);
 });
 
-test('a caller that leaves during the query gets its answer, and the others theirs', async () => {
+test('a removal whose caller leaves during the query is cancelled, and the others complete', async () => {
   const { pool, lvm } = await withVolumes();
   lvm.numberOnDisks = () => undefined;
   const abort = new AbortController();
@@ -47,7 +47,7 @@ test('a caller that leaves during the query gets its answer, and the others thei
   assert.deepEqual([...lvm.volumes.keys()], ['a', 'c']);
 });
 
-test('removals that timed out together are not retried under the lock, but one by one when requested again', async () => {
+test('removals that timed out together are retried one by one, and only when requested again', async () => {
   const { pool, lvm } = await withVolumes();
   lvm.fails = (subcommand, args) => (subcommand === 'lvremove' && args.includes('vg/b') ? 'hangs' : undefined);
   const removals = ids.map((id) => pool.remove(id, signal));

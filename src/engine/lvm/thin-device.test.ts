@@ -9,7 +9,7 @@ test('a table grows, never shrinks, and keeps its target', () => {
   assert.equal(stretchedTable('0 131072 thin 254:2 201', 4096n), undefined);
 });
 
-test('a table with another target is rejected', () => {
+test('an unexpected table is rejected', () => {
   for (const table of ['', '0 8 linear 254:1 0', '0 8 thin 254:1 0\n8 8 thin 254:1 1', '8 8 thin 254:1 0']) {
     assert.throws(() => stretchedTable(table, 16n), ThinDeviceOdd, table);
   }

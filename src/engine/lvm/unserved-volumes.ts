@@ -54,7 +54,7 @@ export class UnservedVolumes {
       if (volumes.length === 0) return;
       log.warn(
         { volumes },
-        `volumes created by Moorage belong to no device class: ${volumes.join(', ')}; configure one, or remove unneeded volumes with lvremove`,
+        `volumes created by Moorage belong to no device class: ${volumes.join(', ')}; configure one, or remove those no longer needed with lvremove`,
       );
     } catch (error) {
       if (this.#stopped.signal.aborted) return;
