@@ -48,7 +48,7 @@ export class Activation {
         await this.#activate(volume, (words) => this.#group.activate(words, signal));
       } catch (error) {
         signal.throwIfAborted();
-        // A volume that cannot be activated, for example for a lost disk, must not block the others.
+        // A volume that cannot be activated, for example after a disk loss, must not block the others.
         this.#log.error({ err: error, volume: volume.name }, `cannot use volume ${volume.name}: ${messageOf(error)}`);
       }
     }

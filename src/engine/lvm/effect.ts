@@ -1,6 +1,4 @@
-/**
- * The effect of a command on a volume group: by how much LVM increments its sequence number, and how to update memory.
- */
+/** How a command changes a volume group: the increments of its sequence number, and the update of memory. */
 export interface Effect {
   readonly steps: number;
   readonly apply: () => void;

@@ -10,7 +10,7 @@ const reportFd = 3;
 const maxWords = 60;
 
 /**
- * Tunes malloc for a process that LVM did not write for many commands.
+ * Tunes malloc: LVM is not written for one process that runs many commands.
  *
  * LVM reserves memory before it suspends a device, by touching it. Memory that stays in the process is reused; memory
  * returned to the kernel would have to be faulted in again by each command.

@@ -205,7 +205,7 @@ export class Lvm {
   #lose(): void {
     this.#shell = undefined;
     this.#figures.shellRestarts++;
-    this.#log.warn('the lvm shell exited; the next command starts a new one');
+    this.#log.warn('the lvm shell failed; the next command starts a new one');
   }
 }
 

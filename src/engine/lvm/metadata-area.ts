@@ -59,9 +59,7 @@ const uuidBytes = 32;
 const areasAt = 40; // after the uuid and the size of the device
 const areaBytes = 16;
 
-/**
- * The header lists data areas, an empty entry, metadata areas, and an empty entry; each entry is an offset and a size.
- */
+/** The header lists data areas, then metadata areas, as offset and size; an empty entry ends each list. */
 function metadataAreaIn(label: Buffer, areasAt: number): number | undefined {
   let lists = 0;
   for (let at = areasAt; at + areaBytes <= label.length; at += areaBytes) {

@@ -35,10 +35,7 @@ export class NodeConfiguration {
     return stdout;
   }
 
-  /**
-   * Identities of the configuration files. Undefined if they are not found: LVM, which may have them elsewhere, is then
-   * run each time.
-   */
+  /** Undefined if the configuration files are not found: LVM may have them elsewhere, and is then run each time. */
   async #files(): Promise<readonly string[] | undefined> {
     const { command, env } = this.#options;
     const root = rootOf(command);

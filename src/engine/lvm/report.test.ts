@@ -122,7 +122,7 @@ test('the owners of volumes are read', () => {
   assert.throws(() => parseOwners(answer({ vg_name: 'vg' })), UnreadableReport);
 });
 
-test('the extents that a growth takes follow from the layout of real reports', () => {
+test('the extents that a growth takes follow from the reported layout', () => {
   const taken = (segtype: string, stripes: string, data_stripes: string) =>
     parseLayout(JSON.stringify({ report: [{ lv: [{ segtype, stripes, data_stripes }] }] }))(5n);
   assert.equal(taken('linear', '1', '1'), 5n);

@@ -177,10 +177,7 @@ export function parseOwners(json: string): VolumeOwner[] {
   return lv.map((row) => ({ group: row.vg_name, name: row.lv_name, tags: tagsIn(row.lv_tags), pool: row.pool_lv }));
 }
 
-/**
- * Returns how many extents on the disks a number of extents of the volume takes: each mirror holds all data, and parity
- * adds to it.
- */
+/** Maps extents of the volume to extents on the disks: each mirror holds all data, and parity adds to it. */
 export function parseLayout(json: string): (extents: bigint) => bigint {
   const [{ lv }] = parse(layoutSchema, json).report;
   return (extents) => {
@@ -223,7 +220,7 @@ function parse<Schema extends v.GenericSchema>(schema: Schema, json: string): v.
   if (result.success) return result.output;
   const [issue] = result.issues;
   throw new UnreadableReport(
-    `cannot read the lvm report: ${v.getDotPath(issue) ?? 'the whole'}: ${issue.message}; check that lvm2 is 2.02.163 or later`,
+    `cannot read the lvm report: ${v.getDotPath(issue) ?? 'top level'}: ${issue.message}; check that lvm2 is 2.02.163 or later`,
   );
 }
 

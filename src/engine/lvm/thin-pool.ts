@@ -122,9 +122,7 @@ export class ThinPool extends LvmPool<ThinClass> {
     }
   }
 
-  /**
-   * Keeps the pool active: without an active volume LVM would deactivate it, and check all of it at each activation.
-   */
+  /** Keeps the pool active: LVM would deactivate it without active volumes, and check it at each activation. */
   async #prepare(signal: AbortSignal): Promise<void> {
     await this.group.change(signal, async () => {
       const { name, active } = this.#pool();

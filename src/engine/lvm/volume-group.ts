@@ -228,10 +228,7 @@ export class VolumeGroup {
     this.#listeners.notify();
   }
 
-  /**
-   * Thin snapshots in the pool of their origin are independent. All others read from the origin, and LVM would remove
-   * them with it.
-   */
+  /** Thin snapshots in the pool of their origin are independent. LVM would remove all others with the origin. */
   mustHaveNoSnapshots(name: string): void {
     const pool = this.get(name)?.pool;
     const standsAlone = (snapshot: LogicalVolume) => pool !== undefined && snapshot.pool === pool;
