@@ -17,7 +17,7 @@ const wanted: WantedVolume = {
 };
 const never = new AbortController().signal;
 
-/** A volume, and what can be done with snapshots. */
+/** A volume, and a store for its snapshots. */
 async function volumeIn(t: TestContext) {
   const cluster = new InMemoryCluster(t);
   const volumes = new LogicalVolumeStore({ objects: cluster.objects, clock: new ManualClock() });
@@ -25,7 +25,7 @@ async function volumeIn(t: TestContext) {
   return { cluster, api: cluster.api, volumes, snapshots, create: () => volumes.create(wanted, never) };
 }
 
-test('a snapshot is one POST: a read-only copy where its source is', async (t) => {
+test('a snapshot is one POST: a read-only copy on the node of its source', async (t) => {
   const { cluster, api, snapshots, create } = await volumeIn(t);
   cluster.nodesAnswer();
   const { id: sourceId } = await create();
@@ -51,7 +51,7 @@ test('a snapshot is one POST: a read-only copy where its source is', async (t) =
   assert.deepEqual(await snapshots.find(id, never), snapshot);
 });
 
-test('a repeated call finds the snapshot of the first, also when the source has grown since', async (t) => {
+test('a repeated call finds the first snapshot, even if the source has grown since', async (t) => {
   const { cluster, volumes, snapshots, create } = await volumeIn(t);
   cluster.nodesAnswer();
   const { id: sourceId } = await create();
@@ -60,26 +60,26 @@ test('a repeated call finds the snapshot of the first, also when the source has 
   assert.deepEqual(await snapshots.create({ name: 's', sourceId }, never), first);
 });
 
-test('a name that is taken by something else is refused', async (t) => {
+test('a name that something else has is refused', async (t) => {
   const { cluster, volumes, snapshots, create } = await volumeIn(t);
   cluster.nodesAnswer();
   const { id: sourceId } = await create();
   const other = await volumes.create({ ...wanted, name: 'other' }, never);
   await snapshots.create({ name: 's', sourceId }, never);
   for (const [name, source, message] of [
-    ['s', other.id, /^snapshot s exists already with source uid-1; choose another name/],
-    ['other', sourceId, /exists already with the data of a volume/],
-    ['S', sourceId, /exists already with name s/],
+    ['s', other.id, /^snapshot s already exists with source uid-1; choose another name/],
+    ['other', sourceId, /already exists with the data of a volume/],
+    ['S', sourceId, /already exists with name s/],
   ] as const) {
     await assert.rejects(snapshots.create({ name, sourceId: source }, never), { code: 'AlreadyExists', message });
   }
   await assert.rejects(volumes.create({ ...wanted, name: 's' }, never), {
     code: 'AlreadyExists',
-    message: /exists already with the data of a snapshot/,
+    message: /already exists with the data of a snapshot/,
   });
 });
 
-test('only a volume can be the source', async (t) => {
+test('only a volume can be the source of a snapshot', async (t) => {
   const { cluster, snapshots, create } = await volumeIn(t);
   cluster.nodesAnswer();
   const { id: sourceId } = await create();
@@ -89,9 +89,9 @@ test('only a volume can be the source', async (t) => {
   }
 });
 
-test('what the node cannot copy leaves nothing behind', async (t) => {
+test('a snapshot that the node refuses leaves nothing behind', async (t) => {
   const { cluster, api, snapshots, create } = await volumeIn(t);
-  const refusal = { code: 12, message: 'device class thin does not support snapshots; use a thin device class' };
+  const refusal = { code: 12, message: 'device class thin has no snapshots; use a thin device class' };
   cluster.nodesAnswer({ toWish: (volume) => (volume.spec.source ? refusal : made(volume)) });
   const { id: sourceId } = await create();
   await assert.rejects(snapshots.create({ name: 's', sourceId }, never), {
@@ -102,7 +102,7 @@ test('what the node cannot copy leaves nothing behind', async (t) => {
   assert.equal(await api.get(logicalVolumes, 's'), undefined);
 });
 
-test('a snapshot outlives its source, and a volume is never removed as a snapshot', async (t) => {
+test('a snapshot outlives its source, and removing a snapshot never removes a volume', async (t) => {
   const { cluster, volumes, snapshots, create } = await volumeIn(t);
   cluster.nodesAnswer();
   const { id: sourceId } = await create();
