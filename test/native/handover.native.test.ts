@@ -76,7 +76,10 @@ test(
     assert.deepEqual(await get('/healthz'), { status: 200, text: 'ok\n' });
     const { status, text } = await get('/readyz');
     assert.equal(status, 503);
-    assert.match(text, /^watch logicalvolumes: nothing has been read [^;]*; watch node: nothing has been read [^;]*\n$/);
+    assert.match(
+      text,
+      /^watch logicalvolumes: nothing has been read [^;]*; watch node: nothing has been read [^;]*\n$/,
+    );
   },
 );
 
