@@ -146,8 +146,8 @@ test('the controller can change only the selected node and its own finalizers of
   for (const write of [ofClaim, ofClaimStatus]) {
     await refused(write({ metadata: { finalizers: [theirs] } }), /only its own finalizers/);
     await refused(write({ metadata: { finalizers: [...left, 'example.com/kept'] } }), /only its own finalizers/);
-    await refused(write({ metadata: { annotations: { 'example.com/owner': 'thief' } } }), /node that was chosen/);
-    await refused(write({ metadata: { annotations: { 'example.com/owner': null } } }), /node that was chosen/);
+    await refused(write({ metadata: { annotations: { 'example.com/owner': 'thief' } } }), /selected-node annotation/);
+    await refused(write({ metadata: { annotations: { 'example.com/owner': null } } }), /selected-node annotation/);
     await refused(write({ metadata: { labels: { app: 'pruned' } } }), /only (its own )?finalizers/);
     const owners = [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'gone', uid: 'gone' }];
     await refused(write({ metadata: { ownerReferences: owners } }), /only (its own )?finalizers/);

@@ -74,10 +74,10 @@ export class InstalledChart {
     await admin.create(logicalVolumes, { metadata: { name: elsewhere }, spec });
     await admin.create(nodes, { metadata: { name: elsewhere } });
     await eventually('the policy for LogicalVolumes is in effect', () =>
-      isRefused(agent.patch(logicalVolumes, elsewhere, empty), /own node only/),
+      isRefused(agent.patch(logicalVolumes, elsewhere, empty), /only the LogicalVolumes of its own node/),
     );
     await eventually('the policy for Nodes is in effect', () =>
-      isRefused(agent.patch(nodes, elsewhere, empty), /own Node only/),
+      isRefused(agent.patch(nodes, elsewhere, empty), /only its own Node/),
     );
     await admin.delete(logicalVolumes, elsewhere);
     await admin.delete(nodes, elsewhere);
