@@ -57,8 +57,10 @@ async function finalizersOf<T extends KubeObject>(resource: Resource<T>, name: s
   return (await admin.get(resource, name, its))?.metadata.finalizers ?? [];
 }
 
+// Each probe is a new change: one that succeeded before the policy was in effect would change nothing when it is repeated.
+let probes = 0;
 await eventually('the policy is in effect', () =>
-  ofNode({ metadata: { labels: { policy: 'probe' } } }).then(
+  ofNode({ metadata: { labels: { policy: `probe-${probes++}` } } }).then(
     () => false,
     (error: Error) => /only (its own )?finalizers/.test(error.message),
   ),
@@ -66,7 +68,7 @@ await eventually('the policy is in effect', () =>
 await admin.patch(nodes, 'a', { type: 'merge', body: { metadata: { labels: null } } });
 
 await eventually('the policy for webhooks is in effect', () =>
-  ofWebhook({ metadata: { labels: { policy: 'probe' } } }).then(
+  ofWebhook({ metadata: { labels: { policy: `probe-${probes++}` } } }).then(
     () => false,
     (error: Error) => /only caBundle/.test(error.message),
   ),
