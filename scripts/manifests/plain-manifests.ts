@@ -13,6 +13,7 @@ const parts: Readonly<Record<string, { readonly template: string; readonly value
   'rbac.yaml': { template: 'rbac.yaml', values: ['snapshot.enabled=true'] },
   'node-policy.yaml': { template: 'node/admission-policy.yaml' },
   'controller-policy.yaml': { template: 'controller/admission-policy.yaml' },
+  'logicalvolume-policy.yaml': { template: 'logicalvolume-policy.yaml' },
   'csidriver.yaml': { template: 'csidriver.yaml' },
   'storageclass.yaml': { template: 'storageclasses.yaml' },
   'snapshotclass.yaml': { template: 'snapshotclass.yaml', values: ['snapshot.enabled=true'] },

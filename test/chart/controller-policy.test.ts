@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import { selfSigned } from '../../src/http/self-signed.ts';
 import type { Patch } from '../../src/kube/client.ts';
@@ -75,7 +76,7 @@ await eventually('the policy for webhooks is in effect', () =>
 );
 
 test('the API server compiles every rule of the policies', async () => {
-  for (const name of ['moorage-controller', 'moorage-webhook', 'moorage-node']) {
+  for (const name of ['moorage-controller', 'moorage-webhook', 'moorage-node', 'moorage-logicalvolume']) {
     const status = await eventually('the API server has checked them', async () => {
       const text = await kubectl('get', 'validatingadmissionpolicy', name, '-ojson');
       const found = JSON.parse(text) as { status?: { observedGeneration?: number; typeChecking?: object } };
@@ -156,4 +157,24 @@ test('the controller can change only the selected node and its own finalizers of
   }
   await refused(ofClaim({ spec: { volumeName: 'stolen' } }), /spec/);
   assert.deepEqual(await finalizersOf(persistentVolumeClaims, 'data'), left);
+});
+
+test('only the controller can delete a LogicalVolume, unless the annotation allows it', async () => {
+  const create = (name: string) =>
+    admin.create(logicalVolumes, {
+      metadata: { name, finalizers: ['topolvm.io/logicalvolume'] },
+      spec: { name, nodeName: 'a', size: '1Gi' },
+    });
+  await create('of-a-claim');
+  await create('of-another');
+  const named = /deletes its data.* kubectl annotate logicalvolume of-a-claim moorage.dev\/allow-delete=true/;
+  await refused(admin.delete(logicalVolumes, 'of-a-claim'), named);
+  await assert.rejects(kubectl('delete', 'logicalvolumes', '--all', '--wait=false'), /deletes its data/);
+  await controller.delete(logicalVolumes, 'of-another');
+  await admin.delete(logicalVolumes, 'of-another');
+  await kubectl('annotate', 'logicalvolume', 'of-a-claim', 'moorage.dev/allow-delete=false');
+  await refused(admin.delete(logicalVolumes, 'of-a-claim'), named);
+  await kubectl('annotate', '--overwrite', 'logicalvolume', 'of-a-claim', 'moorage.dev/allow-delete=true');
+  await admin.delete(logicalVolumes, 'of-a-claim');
+  assert.ok((await admin.get(logicalVolumes, 'of-a-claim'))?.metadata.deletionTimestamp);
 });

@@ -95,6 +95,8 @@ test('helm uninstall is rejected while there is a volume, and then leaves nothin
   const told = await kubectl('--namespace', namespace, 'logs', 'job/moorage-uninstall-check');
   assert.match(told, /left on node-a/);
 
+  await assert.rejects(cluster.kube.delete(logicalVolumes, 'left'), /deleting a LogicalVolume deletes its data/);
+  await kubectl('annotate', 'logicalvolume', 'left', 'moorage.dev/allow-delete=true');
   await cluster.kube.delete(logicalVolumes, 'left');
   await eventually('the volume is gone', async () => (await cluster.kube.get(logicalVolumes, 'left')) === undefined);
   await manage('uninstall', 'moorage', '--wait');

@@ -71,7 +71,8 @@ export class InstalledChart {
     const empty = { type: 'merge', body: {} } as const;
     const elsewhere = 'policy-probe';
     const spec = { name: elsewhere, nodeName: elsewhere, size: '1Gi' };
-    await admin.create(logicalVolumes, { metadata: { name: elsewhere }, spec });
+    const annotations = { 'moorage.dev/allow-delete': 'true' };
+    await admin.create(logicalVolumes, { metadata: { name: elsewhere, annotations }, spec });
     await admin.create(nodes, { metadata: { name: elsewhere } });
     await eventually('the policy for LogicalVolumes is in effect', () =>
       isRefused(agent.patch(logicalVolumes, elsewhere, empty), /only the LogicalVolumes of its own node/),

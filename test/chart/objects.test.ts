@@ -298,3 +298,12 @@ test('a controller that only removes finalizers from Nodes can delete no claim a
     'list volumesnapshotcontents.snapshot.storage.k8s.io',
   ]);
 });
+
+test('the policy that protects LogicalVolumes can be switched off', async () => {
+  const policies = async (...values: readonly Value[]) =>
+    (await render(...values)).filter(
+      ({ kind, metadata }) => kind.startsWith('ValidatingAdmissionPolicy') && metadata.name === 'moorage-logicalvolume',
+    );
+  assert.equal((await policies()).length, 2);
+  assert.deepEqual(await policies('logicalVolumes.protected=false'), []);
+});
