@@ -6,8 +6,8 @@ import { Cluster } from '../worlds/cluster/cluster.ts';
 import { Moorage } from '../worlds/cluster/moorage.ts';
 import { duration, stage } from '../worlds/host/progress.ts';
 import { clusterDir } from './cluster-dir.ts';
+import { showExample } from './example.ts';
 import { singleRun } from './single-run.ts';
-import { tellStory } from './story.ts';
 
 const started = performance.now();
 try {
@@ -15,7 +15,7 @@ try {
   await stage('Stop the cluster of an earlier run', () => Cluster.end(clusterDir));
   const cluster = await Cluster.start({ nodes: 3, keepIn: clusterDir });
   await stage('Moorage, from its chart', (say) => Moorage.install(cluster, { say }));
-  await tellStory(cluster).catch(async (error: unknown) => {
+  await showExample(cluster).catch(async (error: unknown) => {
     throw new Error(`${messageOf(error)}\n${await cluster.tails()}`, { cause: error });
   });
   const programs = [cluster.binaries.kubernetes.kubectl, await ensureHelm()].map((program) => dirname(program));

@@ -3,7 +3,7 @@ import { driverName, topologyKey } from '../../src/api/names.ts';
 import { csiDrivers, csiNodes, namespaces, nodes, storageClasses } from '../../src/kube/resource.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { stage } from '../../worlds/host/progress.ts';
-import { figureOf } from '../figure.ts';
+import { statisticsOf } from '../statistics.ts';
 import type { CapacityResults, SideResults } from './results.ts';
 import { namespaceOf, Side, type SideName } from './side.ts';
 
@@ -82,7 +82,7 @@ async function measureSide(
       nodes: nodeCount,
       newClass: { firstMs, allMs, objects: afterLimit },
       idleCpuPercent,
-      change: delays.length > 0 ? figureOf(delays) : undefined,
+      change: delays.length > 0 ? statisticsOf(delays) : undefined,
       everyNode: { patchedMs, settledMs, writesPerSecond: writes() / seconds },
     };
   } finally {

@@ -1,4 +1,4 @@
-import type { Figure } from '../figure.ts';
+import type { Statistics } from '../statistics.ts';
 import { table } from '../table.ts';
 import type { SideName } from './side.ts';
 
@@ -18,7 +18,7 @@ export interface SideResults {
   };
   readonly idleCpuPercent: number;
   /** From the Node's annotation to the published object. */
-  readonly change: Figure | undefined;
+  readonly change: Statistics | undefined;
   readonly everyNode: {
     /** How long the changes themselves took. */
     readonly patchedMs: number;

@@ -5,7 +5,7 @@ import { stage } from '../../worlds/host/progress.ts';
 import { startMachine } from '../../worlds/lvm/machine-world.ts';
 import { quote } from '../../worlds/machine/quote.ts';
 import { ensureTopolvm } from '../topolvm/topolvm.ts';
-import type { Figures } from './figures.ts';
+import type { Measurements } from './measurements.ts';
 import type { Memory } from './memory.ts';
 
 const home = join(import.meta.dirname, '..', '..');
@@ -15,7 +15,7 @@ const timeoutMs = 15 * 60_000;
 
 export interface EngineResults {
   readonly ratios: Readonly<Record<string, number>>;
-  readonly figures: Figures;
+  readonly figures: Measurements;
   readonly memory: Memory;
 }
 

@@ -7,8 +7,8 @@
 import { dirname } from 'node:path';
 import { disks } from '../../worlds/lvm/inside.ts';
 import { BareLvm, lvm, lvmScript } from './bare-lvm.ts';
-import { figuresOf, ratiosOf } from './figures.ts';
 import { Lvmd } from './lvmd.ts';
+import { measurementsOf, ratiosOf } from './measurements.ts';
 import { measureMemory } from './memory.ts';
 import { type Sample, type Turn, takeBurst, takeTurn } from './rounds.ts';
 import { crowdedGroup, type Place, placeName, type Side, sideNames, thinPool } from './side.ts';
@@ -58,8 +58,8 @@ const fresh = await Lvmd.start('moorage', moorageCommand, dir);
 const memory = await measureMemory(fresh, thick, say);
 await fresh.stop();
 
-const figures = figuresOf(samples);
-console.log(JSON.stringify({ ratios: ratiosOf(figures), figures, memory }));
+const measurements = measurementsOf(samples);
+console.log(JSON.stringify({ ratios: ratiosOf(measurements), figures: measurements, memory }));
 
 /** Turns of all sides; when time runs out, all but the first are skipped. */
 async function rounds(place: Place, turns: number, turn: Turn): Promise<void> {

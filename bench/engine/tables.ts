@@ -1,14 +1,14 @@
-import type { Figure } from '../figure.ts';
+import type { Statistics } from '../statistics.ts';
 import { table } from '../table.ts';
 import type { EngineResults } from './engine-bench.ts';
 import { operations } from './rounds.ts';
 import { placeName, places, sideNames } from './side.ts';
 
 /** The results as tables. */
-export function engineTables({ ratios, figures, memory }: EngineResults): string {
+export function engineTables({ ratios, figures: measurements, memory }: EngineResults): string {
   const rows = places.flatMap((place) =>
     operations.flatMap((operation) => {
-      const bySide = figures[placeName(place)]?.[operation];
+      const bySide = measurements[placeName(place)]?.[operation];
       return bySide ? [[placeName(place), operation, ...sideNames.map((side) => words(bySide[side]))]] : [];
     }),
   );
@@ -21,6 +21,6 @@ export function engineTables({ ratios, figures, memory }: EngineResults): string
   ].join('\n\n');
 }
 
-function words(figure: Figure | undefined): string {
-  return figure ? `${figure.min} / ${figure.median} / ${figure.p95} (${figure.samples})` : '-';
+function words(statistics: Statistics | undefined): string {
+  return statistics ? `${statistics.min} / ${statistics.median} / ${statistics.p95} (${statistics.samples})` : '-';
 }

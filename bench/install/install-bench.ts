@@ -4,7 +4,7 @@ import { values } from '../../worlds/cluster/values.ts';
 import { stage } from '../../worlds/host/progress.ts';
 import { podMemory } from './pod-memory.ts';
 import { afterDeletion, afterKill, afterUpgrade, type Restart } from './restart.ts';
-import { type InstallResults, restartFigures } from './results.ts';
+import { type InstallResults, restartStatistics } from './results.ts';
 
 const memoryMb = 2048;
 const rounds = 5;
@@ -36,9 +36,9 @@ export async function measureInstallation(): Promise<InstallResults> {
         upgraded.push(await afterUpgrade(cluster, moorage, node));
       }
       const restarts = {
-        killed: restartFigures(killed),
-        deleted: restartFigures(deleted),
-        upgraded: restartFigures(upgraded),
+        killed: restartStatistics(killed),
+        deleted: restartStatistics(deleted),
+        upgraded: restartStatistics(upgraded),
       };
       return { memory, restarts };
     });

@@ -1,4 +1,4 @@
-import { type Figure, figureOf } from '../figure.ts';
+import { type Statistics, statisticsOf } from '../statistics.ts';
 import { table } from '../table.ts';
 import type { ContainerMemory } from './pod-memory.ts';
 import type { Restart } from './restart.ts';
@@ -6,27 +6,27 @@ import type { Restart } from './restart.ts';
 export interface InstallResults {
   readonly memory: readonly ContainerMemory[];
   /** Milliseconds. */
-  readonly restarts: Readonly<Record<Fate, RestartFigures>>;
+  readonly restarts: Readonly<Record<Fate, RestartStatistics>>;
 }
 
 export type Fate = 'killed' | 'deleted' | 'upgraded';
 
 /** Each phase counts from the end of the previous one; `served` is the sum. */
-type RestartFigures = Readonly<Record<'kubelet' | 'agent' | 'registration' | 'served', Figure>>;
+type RestartStatistics = Readonly<Record<'kubelet' | 'agent' | 'registration' | 'served', Statistics>>;
 
-export function restartFigures(restarts: readonly Restart[]): RestartFigures {
-  const figure = (part: (restart: Restart) => number) => figureOf(restarts.map(part));
+export function restartStatistics(restarts: readonly Restart[]): RestartStatistics {
+  const statistics = (part: (restart: Restart) => number) => statisticsOf(restarts.map(part));
   return {
-    kubelet: figure(({ processMs }) => processMs),
-    agent: figure(({ processMs, servingMs }) => servingMs - processMs),
-    registration: figure(({ servingMs, registeredMs }) => registeredMs - servingMs),
-    served: figure(({ servingMs }) => servingMs),
+    kubelet: statistics(({ processMs }) => processMs),
+    agent: statistics(({ processMs, servingMs }) => servingMs - processMs),
+    registration: statistics(({ servingMs, registeredMs }) => registeredMs - servingMs),
+    served: statistics(({ servingMs }) => servingMs),
   };
 }
 
 /** The results as tables. */
 export function installTables({ memory, restarts }: InstallResults): string {
-  const words = ({ min, median, samples }: Figure) => `${min} / ${median} (${samples})`;
+  const words = ({ min, median, samples }: Statistics) => `${min} / ${median} (${samples})`;
   return [
     'What the containers hold, in MiB:',
     table([

@@ -1,4 +1,4 @@
-import { type Figure, figureOf } from '../figure.ts';
+import { type Statistics, statisticsOf } from '../statistics.ts';
 import { table } from '../table.ts';
 import type { ApiRequests } from './api-requests.ts';
 import type { MemoryAfterLoad } from './memory.ts';
@@ -10,11 +10,11 @@ type BySide<T> = Readonly<Record<SideName, T>>;
 export interface ProvisionResults {
   /** Moorage's median divided by TopoLVM's; for memory, the values of both. */
   readonly ratios: Readonly<Record<string, number>>;
-  readonly figures: ProvisionFigures;
+  readonly figures: ProvisionMeasurements;
 }
 
-interface ProvisionFigures {
-  readonly milliseconds: Readonly<Partial<Record<Operation, BySide<Figure>>>>;
+interface ProvisionMeasurements {
+  readonly milliseconds: Readonly<Partial<Record<Operation, BySide<Statistics>>>>;
   /** Processes and threads that the node started for a call: the median. */
   readonly started: Readonly<Partial<Record<Operation, BySide<number>>>>;
   /** API requests for the creation of a volume: the median. */
@@ -37,13 +37,13 @@ export function resultsOf(
     topolvm: make('topolvm'),
     moorage: make('moorage'),
   });
-  const median = (values: readonly number[]) => figureOf(values).median;
+  const median = (values: readonly number[]) => statisticsOf(values).median;
   const milliseconds = Object.fromEntries(
     operations.map((operation) => [
       operation,
-      bySide((side) => figureOf(of(operation, side).map(({ elapsedMs }) => elapsedMs))),
+      bySide((side) => statisticsOf(of(operation, side).map(({ elapsedMs }) => elapsedMs))),
     ]),
-  ) as Record<Operation, BySide<Figure>>;
+  ) as Record<Operation, BySide<Statistics>>;
   const counted = operations.filter((operation) =>
     of(operation, 'moorage').some(({ started }) => started !== undefined),
   );
@@ -52,7 +52,7 @@ export function resultsOf(
       operation,
       bySide((side) => median(of(operation, side).map(({ started }) => started ?? Number.NaN))),
     ]),
-  ) as ProvisionFigures['started'];
+  ) as ProvisionMeasurements['started'];
   const ratio = (operation: Operation) =>
     part(milliseconds[operation].moorage.median, milliseconds[operation].topolvm.median);
   return {
@@ -83,15 +83,15 @@ export function resultsOf(
 }
 
 /** The results as tables. */
-export function provisionTables({ ratios, figures }: ProvisionResults): string {
-  const { milliseconds, started, memory } = figures;
-  const words = ({ min, median, p99, samples }: Figure) => `${min} / ${median} / ${p99} (${samples})`;
+export function provisionTables({ ratios, figures: measurements }: ProvisionResults): string {
+  const { milliseconds, started, memory } = measurements;
+  const words = ({ min, median, p99, samples }: Statistics) => `${min} / ${median} / ${p99} (${samples})`;
   const rows = operations.map((operation) => {
-    const figure = milliseconds[operation];
+    const statistics = milliseconds[operation];
     const counts = started[operation];
     return [
       operation,
-      ...sideNames.map((side) => (figure ? words(figure[side]) : '-')),
+      ...sideNames.map((side) => (statistics ? words(statistics[side]) : '-')),
       counts ? sideNames.map((side) => counts[side]).join(' / ') : '',
     ];
   });
@@ -103,11 +103,11 @@ export function provisionTables({ ratios, figures }: ProvisionResults): string {
     table(
       sideNames.map((side) => [
         side,
-        `${figures.api_requests_per_volume[side]} API requests a volume`,
+        `${measurements.api_requests_per_volume[side]} API requests a volume`,
         `a node holds ${memory[side].busy.pssMib} MiB while busy, ${memory[side].atRest.pssMib} at rest (PSS)`,
       ]),
     ),
-    `Moorage: ${figures.api_writes_per_volume} API writes a volume, ${figures.stats_forks} processes for a volume's figures`,
+    `Moorage: ${measurements.api_writes_per_volume} API writes a volume, ${measurements.stats_forks} processes for a volume's usage`,
   ].join('\n\n');
 }
 

@@ -6,15 +6,15 @@ const forever = new AbortController().signal;
 
 test('holders of one key run one at a time, in order of arrival', async () => {
   const lock = new KeyedLock();
-  const story: string[] = [];
+  const steps: string[] = [];
   const visit = (name: string) =>
     lock.run('vg', forever, async () => {
-      story.push(`${name} in`);
+      steps.push(`${name} in`);
       await Promise.resolve();
-      story.push(`${name} out`);
+      steps.push(`${name} out`);
     });
   await Promise.all([visit('a'), visit('b'), visit('c')]);
-  assert.deepEqual(story, ['a in', 'a out', 'b in', 'b out', 'c in', 'c out']);
+  assert.deepEqual(steps, ['a in', 'a out', 'b in', 'b out', 'c in', 'c out']);
 });
 
 test('different keys do not wait for each other', async () => {
@@ -37,19 +37,19 @@ test('the next holder runs after a failure', async () => {
 test('a waiter that gives up never runs, and later waiters still wait for the holder', async () => {
   const lock = new KeyedLock();
   const slow = Promise.withResolvers<void>();
-  const story: string[] = [];
+  const steps: string[] = [];
   const first = lock.run('vg', forever, async () => {
     await slow.promise;
-    story.push('first');
+    steps.push('first');
   });
   const abort = new AbortController();
-  const second = lock.run('vg', abort.signal, async () => void story.push('second'));
-  const third = lock.run('vg', forever, async () => void story.push('third'));
+  const second = lock.run('vg', abort.signal, async () => void steps.push('second'));
+  const third = lock.run('vg', forever, async () => void steps.push('third'));
 
   abort.abort();
   await assert.rejects(second, { name: 'AbortError' });
-  assert.deepEqual(story, []);
+  assert.deepEqual(steps, []);
   slow.resolve();
   await Promise.all([first, third]);
-  assert.deepEqual(story, ['first', 'third']);
+  assert.deepEqual(steps, ['first', 'third']);
 });

@@ -106,14 +106,14 @@ export class LaunchShell {
   #reported(piece: string): void {
     if (!this.#running) return;
     this.#running.report += piece;
-    const { pid, status } = this.#heard;
+    const { pid, status } = this.#status;
     if (status !== undefined) this.#running.ended(status);
     else if (pid && this.#running.watched.killed) kill(pid);
   }
 
   /** Not yet the rest of its group: the shell reports when the command is gone, which a hung disk may delay. */
   #killCommand(): void {
-    const { pid, status } = this.#heard;
+    const { pid, status } = this.#status;
     if (pid && status === undefined) kill(pid); // otherwise once the shell has reported its process ID
   }
 
@@ -133,7 +133,7 @@ export class LaunchShell {
   }
 
   /** The process ID and exit code of the running command. */
-  get #heard(): { readonly pid?: number; readonly status?: number } {
+  get #status(): { readonly pid?: number; readonly status?: number } {
     const [pid, status] = (this.#running?.report ?? '').split('\n').slice(0, -1).map(Number);
     return { ...(pid !== undefined && { pid }), ...(status !== undefined && { status }) };
   }

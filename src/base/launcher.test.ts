@@ -119,16 +119,16 @@ test('a lost shell also ends its command, with an error', async () => {
 });
 
 test('idle shells exit after a while', async () => {
-  const its = { env, clock: new ManualClock() };
-  const lone = new Launcher(its);
+  const options = { env, clock: new ManualClock() };
+  const lone = new Launcher(options);
   const shell = await shellOf(lone);
-  its.clock.advance(20_000);
+  options.clock.advance(20_000);
   assert.equal(await shellOf(lone), shell, 'it waits for more');
-  its.clock.advance(29_999);
+  options.clock.advance(29_999);
   assert.ok(isAlive(shell), 'its idle time starts over after each use');
-  its.clock.advance(1);
+  options.clock.advance(1);
   while (isAlive(shell)) await nextTurn();
-  assert.equal(its.clock.timers, 0);
+  assert.equal(options.clock.timers, 0);
 });
 
 test('late output of a process left behind does not reach other commands', async (t) => {
@@ -190,11 +190,11 @@ test('a daemon that a command left behind keeps none of our files open after its
 });
 
 test('a disposed launcher keeps no shell', async () => {
-  const its = { env, clock: new ManualClock() };
-  const lone = new Launcher(its);
+  const options = { env, clock: new ManualClock() };
+  const lone = new Launcher(options);
   const lastOne = shellOf(lone);
   lone[Symbol.dispose]();
   const shell = await lastOne;
-  assert.equal(its.clock.timers, 0);
+  assert.equal(options.clock.timers, 0);
   while (isAlive(shell)) await nextTurn();
 });

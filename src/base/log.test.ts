@@ -41,10 +41,10 @@ test('a line has level, time and process first, then the fields of the log and t
 test('only the requested levels are written', () => {
   const levels = ['debug', 'info', 'warn', 'error'] as const;
   for (const [i, lowest] of levels.entries()) {
-    const told: string[] = [];
-    const log = createLog('node', lowest, (line) => told.push(JSON.parse(line).level));
+    const logged: string[] = [];
+    const log = createLog('node', lowest, (line) => logged.push(JSON.parse(line).level));
     for (const level of levels) log[level]('an event');
-    assert.deepEqual(told, levels.slice(i));
+    assert.deepEqual(logged, levels.slice(i));
     assert.equal(log.isLevelEnabled('debug'), lowest === 'debug');
   }
   assert.equal(silentLog.child({ deviceClass: 'ssd' }).isLevelEnabled('error'), false);

@@ -9,7 +9,7 @@ const tenth = 10n;
 export class Progress implements Disposable {
   readonly #screen: Screen;
   readonly #title: string;
-  #told = -1n;
+  #shownPercent = -1n;
 
   constructor(screen: Screen, title: string) {
     this.#screen = screen;
@@ -18,15 +18,15 @@ export class Progress implements Disposable {
 
   update(doneBytes: bigint, totalBytes: bigint): void {
     const percent = totalBytes === 0n ? 100n : (doneBytes * 100n) / totalBytes;
-    const figures = `${percent}% of ${formatBytes(totalBytes)}`;
+    const progress = `${percent}% of ${formatBytes(totalBytes)}`;
     if (this.#screen.isTerminal) {
       const filled = (percent * barCells) / 100n;
       const bar = '█'.repeat(Number(filled)) + '░'.repeat(Number(barCells - filled));
-      this.#screen.write(`\r\x1b[K${this.#title} ${bar} ${figures}`);
-    } else if (percent / tenth > this.#told / tenth || this.#told < 0n) {
-      this.#screen.write(`${this.#title}: ${figures}\n`);
+      this.#screen.write(`\r\x1b[K${this.#title} ${bar} ${progress}`);
+    } else if (percent / tenth > this.#shownPercent / tenth || this.#shownPercent < 0n) {
+      this.#screen.write(`${this.#title}: ${progress}\n`);
     }
-    this.#told = percent;
+    this.#shownPercent = percent;
   }
 
   note(text: string): void {
@@ -36,6 +36,6 @@ export class Progress implements Disposable {
 
   /** Clears the line on a terminal. */
   [Symbol.dispose](): void {
-    if (this.#screen.isTerminal && this.#told >= 0n) this.#screen.write('\r\x1b[K');
+    if (this.#screen.isTerminal && this.#shownPercent >= 0n) this.#screen.write('\r\x1b[K');
   }
 }

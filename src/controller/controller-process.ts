@@ -74,23 +74,23 @@ const graceMs = 20_000;
 /** The CSI controller. Runs until the signal aborts, then finishes what it has started and returns. */
 export async function runController(
   options: ControllerOptions,
-  its: ControllerCollaborators,
+  collaborators: ControllerCollaborators,
   signal: AbortSignal,
 ): Promise<void> {
-  const { client, clock, log } = its;
+  const { client, clock, log } = collaborators;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the watches
 
-  const watches = controllerWatches(options.leaderElectionNamespace, its);
+  const watches = controllerWatches(options.leaderElectionNamespace, collaborators);
   const { logicalvolumes: volumes, nodes } = watches;
   for (const informer of Object.values(watches)) {
     parts.defer(() => informer.stop());
     informer.start();
   }
-  const workers = new Workers(controllerWork(options, its, watches), { clock, log, random: Math.random });
+  const workers = new Workers(controllerWork(options, collaborators, watches), { clock, log, random: Math.random });
 
   const calls = callLatency();
   const { queues } = workers;
-  const figures = [...watchMetrics(watches, clock), queueMetric(queues), calls.metric, ...processMetrics()];
+  const allMetrics = [...watchMetrics(watches, clock), queueMetric(queues), calls.metric, ...processMetrics()];
   const ready = () => volumes.synced && nodes.synced;
   let webhooks: WebhookServer | undefined;
   const unready = () => {
@@ -100,9 +100,9 @@ export async function runController(
     return options.enableWebhooks && !webhooks ? 'webhooks are not served yet' : webhooks?.unready();
   };
   const stuck = () => stuckIn(queues).join('; ') || undefined;
-  const secured = options.secureMetricsServer ? await securedBy(its) : undefined;
+  const secured = options.secureMetricsServer ? await securedBy(collaborators) : undefined;
   const address = options.metricsAddress;
-  const metrics = new MetricsServer({ address, metrics: figures, unready, stuck, secured, log });
+  const metrics = new MetricsServer({ address, metrics: allMetrics, unready, stuck, secured, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
@@ -137,27 +137,27 @@ export async function runController(
   }
 
   const lead = (term: AbortSignal) => workers.lead(term);
-  if (options.leaderElection) await elections(options, its).run(lead, signal);
+  if (options.leaderElection) await elections(options, collaborators).run(lead, signal);
   else await lead(signal);
   log.info('stopping');
 }
 
 /** The controller's caches of cluster objects, by resource name, for metrics and health. */
-function controllerWatches(namespace: string, its: ControllerCollaborators) {
+function controllerWatches(namespace: string, collaborators: ControllerCollaborators) {
   return {
-    logicalvolumes: new Informer({ ...its, resource: logicalVolumes }),
-    nodes: new Informer({ ...its, resource: nodes, project: annotatedNode }),
-    persistentvolumeclaims: new Informer({ ...its, resource: persistentVolumeClaims, project: heldClaim }),
-    csinodes: new Informer({ ...its, resource: csiNodes, project: registeredNode }),
-    storageclasses: new Informer({ ...its, resource: storageClasses, project: scheduledClass }),
+    logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
+    nodes: new Informer({ ...collaborators, resource: nodes, project: annotatedNode }),
+    persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: heldClaim }),
+    csinodes: new Informer({ ...collaborators, resource: csiNodes, project: registeredNode }),
+    storageclasses: new Informer({ ...collaborators, resource: storageClasses, project: scheduledClass }),
     csidrivers: new Informer({
-      ...its,
+      ...collaborators,
       resource: csiDrivers,
       fieldSelector: `metadata.name=${driverName}`,
       project: trackingDriver,
     }),
     csistoragecapacities: new Informer({
-      ...its,
+      ...collaborators,
       resource: csiStorageCapacities,
       namespace,
       labelSelector: `csi.storage.k8s.io/drivername=${driverName}`,
@@ -173,7 +173,7 @@ function controllerWork(
   watches: ReturnType<typeof controllerWatches>,
 ): readonly Work[] {
   const { logicalvolumes: volumes, nodes } = watches;
-  const removal = new NodeRemoval({ client, log, onlyLetGo: options.skipNodeFinalize });
+  const removal = new NodeRemoval({ client, log, keepObjects: options.skipNodeFinalize });
   return [
     nodeRemovals({ nodes, removal }),
     refusedVolumes({ client, volumes, clock, log }),
@@ -193,9 +193,9 @@ function controllerWork(
 }
 
 /** Uses TopoLVM's Lease, so that a TopoLVM controller in the same namespace and Moorage never both lead. */
-function elections(options: ControllerOptions, its: ControllerCollaborators): LeaderElection {
+function elections(options: ControllerOptions, collaborators: ControllerCollaborators): LeaderElection {
   return new LeaderElection({
-    ...its,
+    ...collaborators,
     namespace: options.leaderElectionNamespace,
     name: options.leaderElectionId,
     identity: `${hostname()}_${randomUUID()}`,

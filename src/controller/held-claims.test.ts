@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import type { ObjectMeta } from '../kube/resource.ts';
 import { heldClaim } from './held-claims.ts';
 
-const heldBy = (finalizers: string[], its: ObjectMeta = {}) =>
+const heldBy = (finalizers: string[], fields: ObjectMeta = {}) =>
   heldClaim({
     metadata: {
       ...{ namespace: 'shop', name: 'db', uid: 'u', resourceVersion: '7', creationTimestamp: '', finalizers },
-      ...its,
+      ...fields,
     },
   })?.finalizers;
 const deleted: ObjectMeta = { deletionTimestamp: '2026-01-01T00:00:00Z' };

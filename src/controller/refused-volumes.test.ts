@@ -16,9 +16,9 @@ const refusal: LogicalVolumeStatus = { code: 5, message: 'no such source' };
 /** The creation time of all objects in the in-memory API server. */
 const madeAtMs = Date.parse('2026-01-01T00:00:00Z');
 
-function clusterOf(t: TestContext, toWish: () => LogicalVolumeStatus | undefined) {
+function clusterOf(t: TestContext, toRequest: () => LogicalVolumeStatus | undefined) {
   const cluster = new InMemoryCluster(t);
-  cluster.nodesAnswer({ toWish });
+  cluster.nodesAnswer({ toRequest });
   return cluster;
 }
 

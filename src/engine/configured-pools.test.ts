@@ -215,13 +215,13 @@ test('pools are refreshed periodically', async () => {
 
 test('listeners are notified when classes are added and removed', async () => {
   const { configured, apply } = setUp();
-  let heard = 0;
-  configured.pools.onChange(() => heard++);
+  let calls = 0;
+  configured.pools.onChange(() => calls++);
   await apply(a);
-  const before = heard;
+  const before = calls;
   assert.ok(before > 0);
   await apply(b);
-  assert.ok(heard > before);
+  assert.ok(calls > before);
   await configured.stop();
 });
 

@@ -9,7 +9,7 @@ const signal = new AbortController().signal;
 
 test('each change is reported with its duration and outcome, and the outcome is passed on', async () => {
   const clock = new ManualClock();
-  const told: DoneOperation[] = [];
+  const reported: DoneOperation[] = [];
   const pool = {
     name: 'ssd',
     async create() {
@@ -24,12 +24,12 @@ test('each change is reported with its duration and outcome, and the outcome is 
   const open = observed(
     async () => pool,
     clock,
-    (done) => told.push(done),
+    (done) => reported.push(done),
   );
   const opened = await open({} as PoolSettings, signal);
   await assert.rejects(opened.create({ id: 'v', sizeBytes: 2n, tags: [] }, signal), PoolFull);
   assert.equal(await opened.remove('v', signal), true);
-  assert.deepEqual(told, [
+  assert.deepEqual(reported, [
     { deviceClass: 'ssd', operation: 'create', code: 'ResourceExhausted', durationMs: 20 },
     { deviceClass: 'ssd', operation: 'remove', code: 'OK', durationMs: 5 },
   ]);

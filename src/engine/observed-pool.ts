@@ -39,23 +39,23 @@ class ObservedPool implements ServedPool {
   }
 
   create(wanted: NewVolume, signal: AbortSignal): Promise<Volume> {
-    return this.#tell('create', () => this.#pool.create(wanted, signal));
+    return this.#timed('create', () => this.#pool.create(wanted, signal));
   }
 
   grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
-    return this.#tell('grow', () => this.#pool.grow(id, sizeBytes, signal));
+    return this.#timed('grow', () => this.#pool.grow(id, sizeBytes, signal));
   }
 
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
-    return this.#tell('snapshot', () => this.#pool.snapshot(source, wanted, signal));
+    return this.#timed('snapshot', () => this.#pool.snapshot(source, wanted, signal));
   }
 
   addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
-    return this.#tell('add-tags', () => this.#pool.addTags(id, tags, signal));
+    return this.#timed('add-tags', () => this.#pool.addTags(id, tags, signal));
   }
 
   remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
-    return this.#tell('remove', () => this.#pool.remove(id, signal));
+    return this.#timed('remove', () => this.#pool.remove(id, signal));
   }
 
   get name(): string {
@@ -98,7 +98,7 @@ class ObservedPool implements ServedPool {
     return this.#pool.stop(graceMs);
   }
 
-  async #tell<T>(operation: DoneOperation['operation'], work: () => Promise<T>): Promise<T> {
+  async #timed<T>(operation: DoneOperation['operation'], work: () => Promise<T>): Promise<T> {
     const startedMs = this.#clock.now();
     let code: DoneOperation['code'] = 'OK';
     try {

@@ -51,16 +51,16 @@ test('a class without its volume group is refused with the reason, by its name a
 
 test('listeners are notified of each change of a pool, and when pools are added and removed', () => {
   const pools = new Pools([ssd]);
-  let heard = 0;
-  const stop = pools.onChange(() => heard++);
+  let calls = 0;
+  const stop = pools.onChange(() => calls++);
   changeSsd();
-  assert.equal(heard, 1);
+  assert.equal(calls, 1);
   pools.become({ pools: [hdd], defaultClass: undefined, unavailable: new Map() });
-  assert.equal(heard, 2);
+  assert.equal(calls, 2);
   changeSsd(); // removed, so not counted
   changeHdd();
-  assert.equal(heard, 3);
+  assert.equal(calls, 3);
   stop();
   changeHdd();
-  assert.equal(heard, 3);
+  assert.equal(calls, 3);
 });

@@ -68,24 +68,27 @@ export class StorageEngine {
   /** Like `start`, with a fixed configuration. */
   static startWith(
     config: StorageConfig,
-    its: StorageEngineCollaborators,
+    collaborators: StorageEngineCollaborators,
     signal: AbortSignal,
   ): Promise<StorageEngine> {
-    return StorageEngine.#open(config, undefined, its, signal);
+    return StorageEngine.#open(config, undefined, collaborators, signal);
   }
 
   static async #open(
     config: StorageConfig,
     file: ConfigFile | undefined,
-    its: StorageEngineCollaborators,
+    collaborators: StorageEngineCollaborators,
     signal: AbortSignal,
   ): Promise<StorageEngine> {
-    const groups = new VolumeGroups({ ...its, command: config.lvmCommand });
-    const open = new EngineLocks(rootOf(config.lvmCommand)).guard(poolOpener({ ...its, groups }));
-    const configured = new ConfiguredPools({ ...its, open: its.onDone ? observed(open, its.clock, its.onDone) : open });
+    const groups = new VolumeGroups({ ...collaborators, command: config.lvmCommand });
+    const open = new EngineLocks(rootOf(config.lvmCommand)).guard(poolOpener({ ...collaborators, groups }));
+    const configured = new ConfiguredPools({
+      ...collaborators,
+      open: collaborators.onDone ? observed(open, collaborators.clock, collaborators.onDone) : open,
+    });
     groups.onStranger(() => configured.lookAgain()); // a volume group may just have been created
     const deviceClasses = () => configured.deviceClasses();
-    const unserved = new UnservedVolumes({ ...its, command: config.lvmCommand, deviceClasses });
+    const unserved = new UnservedVolumes({ ...collaborators, command: config.lvmCommand, deviceClasses });
     const engine = new StorageEngine({ file, configured, groups, unserved });
     try {
       await configured.apply(config, signal);

@@ -16,7 +16,7 @@ test('a volume that is active, idle, open, a snapshot or mirrored is healthy', (
   }
 });
 
-const told: readonly (readonly [string, boolean, RegExp])[] = [
+const cases: readonly (readonly [string, boolean, RegExp])[] = [
   ['rwi-a-r-p-', true, /one of its disks is missing/],
   ['-wi-a---X-', true, /health of the volume is unknown/],
   ['Cwi-a-C-E-', true, /write cache reports an error/],
@@ -43,7 +43,7 @@ const told: readonly (readonly [string, boolean, RegExp])[] = [
   ['rwi-s-r-p-', true, /one of its disks is missing/],
 ];
 
-for (const [attr, isAbnormal, message] of told) {
+for (const [attr, isAbnormal, message] of cases) {
   test(`${attr} is reported as it is`, () => {
     const health = healthOf(attr);
     assert.equal(health.isAbnormal, isAbnormal);

@@ -39,8 +39,8 @@ const healths: Readonly<Record<string, VolumeHealth>> = {
 
 /** The health that a volume's lv_attr reports. */
 export function healthOf(attr: string): VolumeHealth {
-  const told = healths[attr.charAt(healthAt)] ?? states[attr.charAt(stateAt)];
-  if (told) return told;
+  const known = healths[attr.charAt(healthAt)] ?? states[attr.charAt(stateAt)];
+  if (known) return known;
   if (attr.charAt(openAt) !== 'X') return healthy;
   return abnormal('cannot determine whether the volume is in use; look at lvs and the kernel log');
 }

@@ -20,13 +20,16 @@ const get = { method: 'GET', path: '/version' } as const;
 
 /** Answers with the name in the client's certificate, unless that certificate is refused. */
 async function startServer(t: TestContext) {
-  const its = await certificate('first');
+  const firstCertificate = await certificate('first');
   const refused = new Set<string>();
-  const server = createServer({ ...its, requestCert: true, rejectUnauthorized: false }, (request, response) => {
-    const { subject } = (request.socket as TLSSocket).getPeerCertificate();
-    const name = String(subject?.CN ?? 'nobody');
-    response.writeHead(refused.has(name) ? 401 : 200).end(JSON.stringify(name));
-  });
+  const server = createServer(
+    { ...firstCertificate, requestCert: true, rejectUnauthorized: false },
+    (request, response) => {
+      const { subject } = (request.socket as TLSSocket).getPeerCertificate();
+      const name = String(subject?.CN ?? 'nobody');
+      response.writeHead(refused.has(name) ? 401 : 200).end(JSON.stringify(name));
+    },
+  );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => {
@@ -38,7 +41,7 @@ async function startServer(t: TestContext) {
     server.setSecureContext(to);
     server.closeAllConnections();
   };
-  return { port, ca: its.cert, rotate, refused };
+  return { port, ca: firstCertificate.cert, rotate, refused };
 }
 
 /** A kubeconfig for the server; its certificates are next to it, as `ca.crt`, `me.crt` and `me.key`. */

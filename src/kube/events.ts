@@ -4,7 +4,7 @@ import type { KubeClient } from './client.ts';
 import { apiVersionOf, type Event, events, type KubeObject, microTime, type Resource } from './resource.ts';
 
 /** A message to users about an object. It must not contain a secret. */
-export interface Happening {
+export interface EventContent {
   readonly type: 'Normal' | 'Warning';
   /** Why, as one UpperCamelCase word. */
   readonly reason: string;
@@ -39,20 +39,20 @@ export async function writeEvent(
   client: Pick<KubeClient, 'create'>,
   reporter: Reporter,
   about: About,
-  happening: Happening,
+  event: EventContent,
   nowMs: number,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await client.create(events, toEvent(reporter, about, happening, nowMs), { signal });
+    await client.create(events, toEvent(reporter, about, event, nowMs), { signal });
   } catch (error) {
     if (!isAlreadyExists(error)) throw error;
   }
 }
 
-function toEvent(reporter: Reporter, about: About, happening: Happening, nowMs: number): Event {
+function toEvent(reporter: Reporter, about: About, event: EventContent, nowMs: number): Event {
   const { resource, name, namespace, uid } = about;
-  const { type, reason, action, message } = happening;
+  const { type, reason, action, message } = event;
   const content = JSON.stringify([resource.kind, namespace, name, uid, type, reason, message]);
   const hash = createHash('sha256').update(content).digest('hex').slice(0, 16);
   return {

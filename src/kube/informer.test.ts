@@ -31,17 +31,17 @@ async function informerWith(t: TestContext, options: { idleTimeoutMs?: number },
     await informer.stop();
     await client.close();
   });
-  const told: string[] = [];
-  informer.onChange(({ kind, key }) => told.push(`${kind} ${key}`));
+  const reported: string[] = [];
+  informer.onChange(({ kind, key }) => reported.push(`${kind} ${key}`));
   const has = (key: string) => informer.until(key, (object) => object !== undefined, soon());
-  return { server, informer, told, has };
+  return { server, informer, reported, has };
 }
 
 test('a server that streams its state gets no other request', async (t) => {
-  const { server, informer, told } = await informerOf(t, watch([added('a', 3), added('b', 5), bookmark(7, true)]));
+  const { server, informer, reported } = await informerOf(t, watch([added('a', 3), added('b', 5), bookmark(7, true)]));
   informer.start();
   await informer.whenSynced(soon());
-  assert.deepEqual(told, ['added default/a', 'added default/b']);
+  assert.deepEqual(reported, ['added default/a', 'added default/b']);
   assert.equal(server.requests.length, 1);
   const { timeoutSeconds, ...query } = server.query(0);
   assert.ok(Number(timeoutSeconds) >= 300);
@@ -54,7 +54,7 @@ test('a server that streams its state gets no other request', async (t) => {
 });
 
 test('changes before the end of the streamed state are part of it', async (t) => {
-  const { informer, told } = await informerOf(
+  const { informer, reported } = await informerOf(
     t,
     watch([
       added('a', 3),
@@ -66,7 +66,7 @@ test('changes before the end of the streamed state are part of it', async (t) =>
   );
   informer.start();
   await informer.whenSynced(soon());
-  assert.deepEqual(told, ['added default/b']);
+  assert.deepEqual(reported, ['added default/b']);
 });
 
 test('a server that cannot stream its state is listed page by page, then watched', async (t) => {
@@ -98,7 +98,7 @@ test('a server that ignores the request for its state and streams only changes i
 });
 
 test('after two silent connections in a row everything is read again', async (t) => {
-  const { server, informer, told, has } = await informerWith(
+  const { server, informer, reported, has } = await informerWith(
     t,
     { idleTimeoutMs: 1_000 },
     watch([added('a', 1003), bookmark(1007, true)]),
@@ -109,11 +109,11 @@ test('after two silent connections in a row everything is read again', async (t)
   await has('default/b');
   assert.equal(server.query(1).resourceVersion, '1007');
   assert.equal(server.query(2).sendInitialEvents, 'true');
-  assert.deepEqual(told, ['added default/a', 'deleted default/a', 'added default/b']);
+  assert.deepEqual(reported, ['added default/a', 'deleted default/a', 'added default/b']);
 });
 
 test('a watch that is cut within an event resumes after the last complete event', async (t) => {
-  const { server, informer, told, has } = await informerOf(
+  const { server, informer, reported, has } = await informerOf(
     t,
     watch([added('a', 3), bookmark(7, true), added('b', 8)], (response) => {
       response.write('{"type":"DELETED","object":{"metadata":{"na', () => response.socket?.destroy());
@@ -123,7 +123,7 @@ test('a watch that is cut within an event resumes after the last complete event'
   informer.start();
   await has('default/c');
   assert.equal(server.query(1).resourceVersion, '8');
-  assert.deepEqual(told, ['added default/a', 'added default/b', 'added default/c']);
+  assert.deepEqual(reported, ['added default/a', 'added default/b', 'added default/c']);
 });
 
 test('a watch that ends resumes from its last bookmark', async (t) => {
@@ -143,7 +143,7 @@ for (const [how, answer] of [
   ['a status', refusal(410, 'Expired')],
 ] as const) {
   test(`after 410 Gone as ${how} everything is read again and only differences are reported`, async (t) => {
-    const { server, informer, told, has } = await informerOf(
+    const { server, informer, reported, has } = await informerOf(
       t,
       watch([added('a', 3), added('b', 4), bookmark(7, true)], (response) => response.end()),
       answer,
@@ -153,7 +153,7 @@ for (const [how, answer] of [
     await has('default/c');
     assert.equal(server.query(2).sendInitialEvents, 'true');
     assert.equal(server.query(2).resourceVersion, undefined);
-    assert.deepEqual(told, ['added default/a', 'added default/b', 'deleted default/a', 'added default/c']);
+    assert.deepEqual(reported, ['added default/a', 'added default/b', 'deleted default/a', 'added default/c']);
     assert.equal(informer.relists, 1);
   });
 }

@@ -10,7 +10,7 @@ const state = (uid: string, resourceVersion: string): CachedObject<string> => ({
   object: `${uid}@${resourceVersion}`,
 });
 
-function told(cache: ObjectCache<string>): string[] {
+function reported(cache: ObjectCache<string>): string[] {
   const changes: string[] = [];
   cache.onChange(({ kind, key, object, previous }) => changes.push(`${kind} ${key} ${previous} → ${object}`));
   return changes;
@@ -18,7 +18,7 @@ function told(cache: ObjectCache<string>): string[] {
 
 test('the same state seen again is not a change', () => {
   const cache = new ObjectCache<string>(silentLog);
-  const changes = told(cache);
+  const changes = reported(cache);
   cache.put('a', state('u', '1'));
   cache.put('a', state('u', '1'));
   cache.replace(new Map([['a', state('u', '1')]]));
@@ -29,9 +29,9 @@ test('the same state seen again is not a change', () => {
 test('an object with the same name but another uid is reported as deleted and added', () => {
   const cache = new ObjectCache<string>(silentLog);
   cache.put('a', state('old', '1'));
-  const changes = told(cache).splice(0);
+  const changes = reported(cache).splice(0);
   assert.deepEqual(changes, ['added a undefined → old@1']);
-  const later = told(cache);
+  const later = reported(cache);
   later.length = 0;
   cache.replace(new Map([['a', state('new', '5')]]));
   assert.deepEqual(later, ['deleted a old@1 → old@1', 'added a undefined → new@5']);
@@ -44,22 +44,22 @@ test('a handler that throws does not affect other handlers', () => {
   cache.onChange(() => {
     throw new Error('a bug');
   });
-  const changes = told(cache);
+  const changes = reported(cache);
   cache.put('a', state('u', '1'));
   assert.deepEqual(changes, ['added a undefined → u@1']);
 });
 
 test('listeners of one key are called for that key only, until they unsubscribe', () => {
   const cache = new ObjectCache<string>(silentLog);
-  let heard = 0;
+  let calls = 0;
   const stop = cache.onChangeOf('a', () => {
-    heard += 1;
+    calls += 1;
   });
   cache.put('b', state('u', '1'));
   cache.put('a', state('v', '2'));
   stop();
   cache.put('a', state('v', '3'));
-  assert.equal(heard, 1);
+  assert.equal(calls, 1);
 });
 
 test('a copy built from the changes always equals the cache', () => {

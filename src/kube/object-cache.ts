@@ -64,7 +64,7 @@ export class ObjectCache<P> {
   put(key: string, next: CachedObject<P>): void {
     const known = this.#entries.get(key);
     this.#entries.set(key, next);
-    this.#tell(key, known, next);
+    this.#notify(key, known, next);
   }
 
   /** `last` is the state of the object when it was deleted. */
@@ -82,10 +82,10 @@ export class ObjectCache<P> {
     for (const [key, known] of before) {
       if (!entries.has(key)) this.#emit({ kind: 'deleted', key, object: known.object, previous: known.object });
     }
-    for (const [key, next] of entries) this.#tell(key, before.get(key), next);
+    for (const [key, next] of entries) this.#notify(key, before.get(key), next);
   }
 
-  #tell(key: string, known: CachedObject<P> | undefined, next: CachedObject<P>): void {
+  #notify(key: string, known: CachedObject<P> | undefined, next: CachedObject<P>): void {
     const { object } = next;
     if (known?.uid === next.uid) {
       if (known.resourceVersion !== next.resourceVersion) {

@@ -39,7 +39,7 @@ function start() {
     minorsOf: async (...names: readonly string[]) => (await numbers.of(names.map(pathOf))).map(({ minor }) => minor),
     /** Without a notification. */
     put: (name: string, minor: bigint) => void minors.set(pathOf(name), minor),
-    tell: (name: string | null) => {
+    notify: (name: string | null) => {
       for (const { change } of watches) change(name);
     },
     /** The paths looked up since the last call. */
@@ -59,7 +59,7 @@ test('a volume without a device and a path that is not a block device have no nu
 });
 
 test('only changed devices are looked up again', async () => {
-  const { put, tell, minorsOf, looked } = start();
+  const { put, notify, minorsOf, looked } = start();
   put('a', 1n);
   put('b', 2n);
   put('c', 3n);
@@ -69,12 +69,12 @@ test('only changed devices are looked up again', async () => {
   assert.deepEqual(looked(), ['/dev/vg']);
 
   put('b', 9n);
-  tell('b');
+  notify('b');
   assert.deepEqual(await minorsOf('a', 'b', 'c'), [1, 9, 3]);
   assert.deepEqual(looked(), ['/dev/vg', '/dev/vg/b']);
 
   put('a', 8n);
-  tell(null);
+  notify(null);
   assert.deepEqual(await minorsOf('a', 'b', 'c'), [8, 9, 3]);
 });
 

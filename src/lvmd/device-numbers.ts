@@ -32,7 +32,7 @@ interface Directory {
 const none: DeviceNumber = { major: 0, minor: 0 };
 
 /** Events from before the call may still be unread; they are read between two turns of the event loop. */
-async function whatWasTold(): Promise<void> {
+async function pendingEvents(): Promise<void> {
   await nextTurn();
   await nextTurn();
 }
@@ -45,7 +45,7 @@ export class DeviceNumbers {
   readonly #log: Log;
   readonly #tree: DeviceTree;
   readonly #directories = new Map<string, Directory>();
-  #toldOfLoss = false;
+  #lossLogged = false;
 
   constructor(log: Log, tree: DeviceTree = systemTree) {
     this.#log = log;
@@ -54,7 +54,7 @@ export class DeviceNumbers {
 
   /** In the order of the paths; zeros for a path without a device. */
   async of(devicePaths: readonly string[]): Promise<readonly DeviceNumber[]> {
-    await whatWasTold();
+    await pendingEvents();
     const numbersIn = new Map<string, Directory['numbers']>();
     return devicePaths.map((devicePath) => {
       const directory = dirname(devicePath);
@@ -86,7 +86,7 @@ export class DeviceNumbers {
     try {
       const stopWatching = this.#tree.watch(path, onChange, (error) => this.#lose(path, error));
       this.#directories.set(path, { inode, stopWatching, numbers });
-      this.#toldOfLoss = false;
+      this.#lossLogged = false;
     } catch (error) {
       this.#lose(path, error);
     }
@@ -95,8 +95,8 @@ export class DeviceNumbers {
 
   #lose(path: string, error: unknown): void {
     this.#forget(path);
-    if (this.#toldOfLoss) return; // the next list tries again
-    this.#toldOfLoss = true;
+    if (this.#lossLogged) return; // the next list tries again
+    this.#lossLogged = true;
     this.#log.warn({ err: error }, `cannot watch ${path}, so lists of volumes take longer: ${messageOf(error)}`);
   }
 

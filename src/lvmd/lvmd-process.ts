@@ -31,8 +31,12 @@ export interface LvmdCollaborators {
 const graceMs = 20_000;
 
 /** Only the storage engine of one node. Runs until the signal aborts, then finishes running work and returns. */
-export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, signal: AbortSignal): Promise<void> {
-  const { run, env, clock, log } = its;
+export async function runLvmd(
+  options: LvmdOptions,
+  collaborators: LvmdCollaborators,
+  signal: AbortSignal,
+): Promise<void> {
+  const { run, env, clock, log } = collaborators;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
   const { socketPath } = parseStorageConfig(await readFile(options.configFile, 'utf8'));
   await mustBeOnlyLvmd(socketPath);
@@ -41,7 +45,7 @@ export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, sign
   const engine = await StorageEngine.start({ ...options, run, env, onDone: operations.observe, clock, log }, signal);
   parts.defer(() => engine.stop());
 
-  const figures = [
+  const allMetrics = [
     configGauge(() => engine.configProblem),
     ...lvmMetrics(() => engine.lvmFigures),
     ...processMetrics(),
@@ -49,7 +53,7 @@ export async function runLvmd(options: LvmdOptions, its: LvmdCollaborators, sign
     operations.metric,
   ];
   const unready = () => engineProblems(engine).join('; ') || undefined;
-  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: figures, unready, log });
+  const metrics = new MetricsServer({ address: options.metricsAddress, metrics: allMetrics, unready, log });
   await metrics.listen();
   parts.defer(() => metrics.stop());
 

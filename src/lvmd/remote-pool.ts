@@ -17,7 +17,7 @@ export interface Lvmd {
 }
 
 /** What a watch reports about a class. */
-export type Heard = Pick<WatchItem, 'sizeBytes' | 'freeBytes' | 'thinPool'>;
+export type ListAnswer = Pick<WatchItem, 'sizeBytes' | 'freeBytes' | 'thinPool'>;
 
 /** As long as lvmd itself works on one call. */
 const timeoutMs = 5 * 60_000;
@@ -34,7 +34,7 @@ export class RemotePool implements Pool {
   #capacity: Capacity = { sizeBytes: 0n, freeBytes: 0n };
   #volumes: ReadonlyMap<VolumeId, Volume> = new Map();
   #asked = 0;
-  #heard = 0;
+  #latestAnswer = 0;
 
   constructor(name: string, lvmd: Lvmd, log: Log) {
     this.name = name;
@@ -69,7 +69,7 @@ export class RemotePool implements Pool {
   }
 
   /** Takes over the capacity that lvmd's watch reports; volumes are listed separately. */
-  hear({ sizeBytes, freeBytes, thinPool }: Heard): void {
+  hear({ sizeBytes, freeBytes, thinPool }: ListAnswer): void {
     this.#capacity = thinPool ? thinCapacity(thinPool) : { sizeBytes, freeBytes };
     this.#listeners.notify();
   }
@@ -77,8 +77,8 @@ export class RemotePool implements Pool {
   async refresh(signal: AbortSignal): Promise<void> {
     const turn = ++this.#asked;
     const { volumes } = await this.#lvmd.groups.getLVList({ deviceClass: this.name }, { timeoutMs, signal });
-    if (turn < this.#heard) return; // a later answer arrived first
-    this.#heard = turn;
+    if (turn < this.#latestAnswer) return; // a later answer arrived first
+    this.#latestAnswer = turn;
     this.#volumes = new Map(volumes.map((volume) => [volume.name, toVolume(volume)]));
     this.#listeners.notify();
   }
@@ -101,12 +101,12 @@ export class RemotePool implements Pool {
       const made = await this.#madeBefore(id, error, signal);
       return this.#ours(made, tags, sizeBytes);
     }
-    return this.#listedAnew(id, signal);
+    return this.#listAgain(id, signal);
   }
 
   async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
     await this.#lvmd.volumes.resizeLV({ name: id, sizeBytes, deviceClass: this.name }, { timeoutMs, signal });
-    return this.#listedAnew(id, signal);
+    return this.#listAgain(id, signal);
   }
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
@@ -127,7 +127,7 @@ export class RemotePool implements Pool {
     } catch (error) {
       return this.#wholeOrCleared(await this.#madeBefore(id, error, signal), wanted, error, signal);
     }
-    return this.#listedAnew(id, signal);
+    return this.#listAgain(id, signal);
   }
 
   async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
@@ -141,7 +141,7 @@ export class RemotePool implements Pool {
         "TopoLVM's lvmd cannot add tags to a volume, so they are not recorded on disk; use moorage lvmd",
       );
     }
-    return this.#listedAnew(id, signal);
+    return this.#listAgain(id, signal);
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
@@ -198,7 +198,7 @@ export class RemotePool implements Pool {
     return made;
   }
 
-  async #listedAnew(id: VolumeId, signal: AbortSignal): Promise<Volume> {
+  async #listAgain(id: VolumeId, signal: AbortSignal): Promise<Volume> {
     await this.refresh(signal);
     const volume = this.get(id);
     if (!volume) throw new VolumeNotFound(this.name, id);

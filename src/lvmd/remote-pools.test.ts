@@ -178,8 +178,8 @@ test('while lvmd is down, reads answer from memory and changes fail; when it is 
 test('a client that connects before lvmd runs waits for it, and can stop waiting', async (t) => {
   const socketPath = await socket(t);
   const abort = new AbortController();
-  const its = { socketPath, clock: systemClock, log: silentLog, random: () => 0 };
-  const waiting = RemotePools.connect(its, abort.signal);
+  const options = { socketPath, clock: systemClock, log: silentLog, random: () => 0 };
+  const waiting = RemotePools.connect(options, abort.signal);
   abort.abort();
   await assert.rejects(waiting, { name: 'AbortError' });
 });

@@ -76,18 +76,18 @@ export class RemotePools {
 
   /** Runs as long as lvmd's watch. */
   async #follow(signal: AbortSignal): Promise<Requeue> {
-    let heard = false;
+    let hasAnswered = false;
     try {
       for await (const state of this.#lvmd.groups.watch({}, { signal })) {
         await this.#take(state, signal);
-        heard = true;
+        hasAnswered = true;
         this.#isAway = false;
         this.#loaded.resolve();
       }
     } catch (error) {
       if (signal.aborted) return Requeue.never;
       this.#isAway = true;
-      if (!heard) throw codeOf(error) === 'Unavailable' ? new LvmdAway(this.#socketPath, error) : error;
+      if (!hasAnswered) throw codeOf(error) === 'Unavailable' ? new LvmdAway(this.#socketPath, error) : error;
       this.#log.warn({ err: error }, 'lvmd does not answer; using its last known state until it is back');
     }
     return Requeue.after(returnsWithinMs);

@@ -48,16 +48,16 @@ test('each listener receives the last state, and a burst of changes causes few m
 test('a thin pool reports what it can still promise, and zero once it fills up', async (t) => {
   const { pool, groups } = await start(t);
   const thin = { dataPercent: 12.5, metadataPercent: 3.25, sizeBytes: 500n, overprovisionBytes: 4000n };
-  const told = async () => {
+  const reported = async () => {
     const watch = groups.watch({}, { signal })[Symbol.asyncIterator]();
     const { value } = await watch.next();
     await watch.return?.();
-    const { $typeName: _, ...figures } = value?.items[0]?.thinPool ?? {};
-    return { freeBytes: value?.freeBytes, figures };
+    const { $typeName: _, ...thinPoolItem } = value?.items[0]?.thinPool ?? {};
+    return { freeBytes: value?.freeBytes, thinPoolItem };
   };
   pool.capacity = () => ({ sizeBytes: 500n, freeBytes: 4000n, thin });
-  assert.deepEqual(await told(), { freeBytes: 4000n, figures: thin });
+  assert.deepEqual(await reported(), { freeBytes: 4000n, thinPoolItem: thin });
   pool.capacity = () => ({ sizeBytes: 500n, freeBytes: 0n, thin });
-  assert.deepEqual(await told(), { freeBytes: 0n, figures: { ...thin, overprovisionBytes: 0n } });
+  assert.deepEqual(await reported(), { freeBytes: 0n, thinPoolItem: { ...thin, overprovisionBytes: 0n } });
   assert.equal((await groups.getFreeBytes({}, { timeoutMs: 10_000 })).freeBytes, 0n);
 });

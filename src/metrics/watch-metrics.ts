@@ -18,8 +18,8 @@ export function watchMetrics(watches: Readonly<Record<string, Watch>>, clock: Cl
     help,
     labelNames: ['watch'] as const,
     read: () =>
-      Object.entries(watches).flatMap(([watch, its]) => {
-        const value = read(its);
+      Object.entries(watches).flatMap(([watch, informer]) => {
+        const value = read(informer);
         return value === undefined ? [] : [{ labels: { watch }, value }];
       }),
   });

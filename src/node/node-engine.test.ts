@@ -8,7 +8,7 @@ import { servingEngine } from '../lvmd/testing/serving-engine.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 
 const { signal } = new AbortController();
-const its = {
+const collaborators = {
   stateDirectory: '/nowhere',
   run,
   env: {},
@@ -19,7 +19,7 @@ const its = {
 
 test('the capacity of a remote lvmd is published by class, and again for its default class', async (t) => {
   const { socketPath } = await servingEngine(t, [new InMemoryPool('ssd', 1000n), new InMemoryPool('hdd', 50n)]);
-  const engine = await remoteEngine({ ...its, configFile: '', lvmdSocket: socketPath }, signal);
+  const engine = await remoteEngine({ ...collaborators, configFile: '', lvmdSocket: socketPath }, signal);
   t.after(() => engine.stop());
   assert.deepEqual(Object.fromEntries(engine.annotations()), {
     'capacity.topolvm.io/00default': '1000',
@@ -30,6 +30,6 @@ test('the capacity of a remote lvmd is published by class, and again for its def
 
 test('the embedded engine is not started if an lvmd already answers', async (t) => {
   const { socketPath } = await servingEngine(t, [new InMemoryPool('ssd', 1n)]);
-  const options = { ...its, configFile: '/nowhere/that/it/would/look', lvmdSocket: socketPath };
+  const options = { ...collaborators, configFile: '/nowhere/that/it/would/look', lvmdSocket: socketPath };
   await assert.rejects(embeddedEngine(options, signal), { name: 'SocketTaken', message: /stop it first/ });
 });

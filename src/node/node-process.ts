@@ -77,9 +77,13 @@ interface Stoppable {
  * The agent of one node. Runs until the signal aborts, then finishes running work and returns. While another agent works
  * on the node, as during an upgrade, it waits as standby.
  */
-export async function runNode(options: NodeOptions, its: NodeCollaborators, signal: AbortSignal): Promise<void> {
+export async function runNode(
+  options: NodeOptions,
+  collaborators: NodeCollaborators,
+  signal: AbortSignal,
+): Promise<void> {
   const { nodeName, kubeletDir } = options;
-  const { client, run, env, clock, log } = its;
+  const { client, run, env, clock, log } = collaborators;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first the work, then the engine, last the watches
 
   const volumes = new Informer({
@@ -108,10 +112,10 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   const unready = () => [...blindIn(watches, clock), ...stuckIn(queues), ...engineProblems()].join('; ') || undefined;
 
   const calls = callLatency();
-  const figures: Metric[] = [...watchMetrics(watches, clock), calls.metric, ...processMetrics()];
-  const secured = options.secureMetricsServer ? await securedBy(its) : undefined;
+  const allMetrics: Metric[] = [...watchMetrics(watches, clock), calls.metric, ...processMetrics()];
+  const secured = options.secureMetricsServer ? await securedBy(collaborators) : undefined;
   const address = options.metricsAddress;
-  const metrics = new MetricsServer({ address, metrics: figures, unready, stuck, secured, log });
+  const metrics = new MetricsServer({ address, metrics: allMetrics, unready, stuck, secured, log });
   parts.defer(() => metrics.stop());
 
   const turn = await AgentTurn.take(options.csiSocket, clock, signal);
@@ -158,7 +162,7 @@ export async function runNode(options: NodeOptions, its: NodeCollaborators, sign
   const { 'io-limits': _, ...waitAside } = workers.queues;
   queues = waitAside;
 
-  figures.push(
+  allMetrics.push(
     ...capacityMetrics(nodeName, pools),
     ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
     ...engine.metrics,

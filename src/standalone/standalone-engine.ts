@@ -28,16 +28,16 @@ export async function startEngine(
   collaborators: Omit<StorageEngineCollaborators, 'stateDirectory'>,
   signal: AbortSignal,
 ): Promise<StandaloneEngine> {
-  const its = { ...collaborators, stateDirectory };
+  const options = { ...collaborators, stateDirectory };
   const config = parseStorageConfig(configFile ? await readFile(configFile, 'utf8') : defaultConfig);
   const { socketPath } = config;
   await mustBeOnlyLvmd(socketPath);
   if (!configFile) await mkdir(defaultDirectory, { recursive: true, mode: 0o700 });
   const engine = await (configFile
-    ? StorageEngine.start({ ...its, configFile }, signal)
-    : StorageEngine.startWith(config, its, signal));
+    ? StorageEngine.start({ ...options, configFile }, signal)
+    : StorageEngine.startWith(config, options, signal));
   try {
-    return { engine, server: await serveLvmd({ ...its, socketPath, pools: engine.pools }) };
+    return { engine, server: await serveLvmd({ ...options, socketPath, pools: engine.pools }) };
   } catch (error) {
     await engine.stop();
     throw error;

@@ -41,14 +41,14 @@ const graceMs = 20_000;
 /** All of CSI on one socket, for this machine only. Runs until the signal aborts, then finishes running work and returns. */
 export async function runStandalone(
   options: StandaloneOptions,
-  its: StandaloneCollaborators,
+  collaborators: StandaloneCollaborators,
   signal: AbortSignal,
 ): Promise<void> {
   const { nodeName, csiSocket, version } = options;
-  const { run, clock, log } = its;
+  const { run, clock, log } = collaborators;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the engine
 
-  const { engine, server } = await startEngine(options, its, signal);
+  const { engine, server } = await startEngine(options, collaborators, signal);
   parts.defer(() => engine.stop());
   parts.defer(() => server.stop(graceMs));
   const { pools } = engine;

@@ -11,7 +11,7 @@ import { idFor } from './volume-record.ts';
 
 const { signal } = new AbortController();
 const gibi = 1024n ** 3n;
-const wish: WantedVolume = {
+const requested: WantedVolume = {
   name: 'data of the shop',
   nodeNames: ['here'],
   deviceClass: '',
@@ -29,21 +29,21 @@ function machine(disks = [new InMemoryPool('ssd', 10n * gibi), new InMemoryPool(
 
 test('a repeated request returns the same volume, also after a restart and concurrently', async () => {
   const { volumes, disks, ssd } = machine();
-  const [made, again] = await Promise.all([volumes.create(wish, signal), volumes.create(wish, signal)]);
+  const [made, again] = await Promise.all([volumes.create(requested, signal), volumes.create(requested, signal)]);
   assert.deepEqual(again, made);
   assert.equal(ssd.list().length, 1);
 
   const restarted = machine(disks);
-  assert.deepEqual(await restarted.volumes.create(wish, signal), made);
+  assert.deepEqual(await restarted.volumes.create(requested, signal), made);
   assert.deepEqual(await restarted.volumes.list(), [made]);
   assert.deepEqual(await restarted.volumes.find(made.id), made);
 });
 
 test('a different request with the same name is refused, and the error names the existing volume', async () => {
   const { volumes } = machine();
-  const { id } = await volumes.create(wish, signal);
+  const { id } = await volumes.create(requested, signal);
   await volumes.grow(id, 2n * gibi, signal);
-  await volumes.create(wish, signal); // the requested size counts, not the current one
+  await volumes.create(requested, signal); // the requested size counts, not the current one
 
   const different: Partial<WantedVolume>[] = [
     { sizeBytes: 2n * gibi },
@@ -52,7 +52,7 @@ test('a different request with the same name is refused, and the error names the
     { source: { kind: 'volume', id: 'other' } },
   ];
   for (const changes of different) {
-    await assert.rejects(volumes.create({ ...wish, ...changes }, signal), {
+    await assert.rejects(volumes.create({ ...requested, ...changes }, signal), {
       code: 'AlreadyExists',
       message: /^data of the shop is volume .* choose another name/,
     });
@@ -61,13 +61,13 @@ test('a different request with the same name is refused, and the error names the
 
 test('a volume is created only on this node', async () => {
   const { volumes } = machine();
-  await assert.rejects(volumes.create({ ...wish, nodeNames: ['there'] }, signal), { code: 'ResourceExhausted' });
-  await volumes.create({ ...wish, nodeNames: ['there', 'here'] }, signal);
+  await assert.rejects(volumes.create({ ...requested, nodeNames: ['there'] }, signal), { code: 'ResourceExhausted' });
+  await volumes.create({ ...requested, nodeNames: ['there', 'here'] }, signal);
 });
 
 test('a snapshot and a restored volume record their source and are in its pool', async () => {
   const { volumes, snapshots, hdd } = machine();
-  const source = await volumes.create({ ...wish, deviceClass: 'hdd' }, signal);
+  const source = await volumes.create({ ...requested, deviceClass: 'hdd' }, signal);
   const snapshot = await snapshots.create({ name: 'before the sale', sourceId: source.id }, signal);
   assert.equal(snapshot.sourceId, source.id);
   assert.deepEqual(await snapshots.create({ name: 'before the sale', sourceId: source.id }, signal), snapshot);
@@ -75,7 +75,7 @@ test('a snapshot and a restored volume record their source and are in its pool',
   assert.equal(hdd.get(snapshot.id)?.readOnly, true);
 
   const from = { kind: 'snapshot' as const, id: snapshot.id };
-  const restored = await volumes.create({ ...wish, name: 'restored', deviceClass: 'hdd', source: from }, signal);
+  const restored = await volumes.create({ ...requested, name: 'restored', deviceClass: 'hdd', source: from }, signal);
   assert.deepEqual(restored.source, from);
   assert.equal(hdd.get(restored.id)?.readOnly, false);
   assert.deepEqual((await volumes.list()).map(({ name }) => name).sort(), ['data of the shop', 'restored']);
@@ -83,18 +83,18 @@ test('a snapshot and a restored volume record their source and are in its pool',
 
 test('a snapshot with a used name or a missing source is refused', async () => {
   const { volumes, snapshots } = machine();
-  const one = await volumes.create(wish, signal);
-  const other = await volumes.create({ ...wish, name: 'other' }, signal);
+  const one = await volumes.create(requested, signal);
+  const other = await volumes.create({ ...requested, name: 'other' }, signal);
   await snapshots.create({ name: 's', sourceId: one.id }, signal);
   await assert.rejects(snapshots.create({ name: 's', sourceId: other.id }, signal), { code: 'AlreadyExists' });
   await assert.rejects(snapshots.create({ name: 't', sourceId: 'nothing' }, signal), { code: 'NotFound' });
   const source = { kind: 'snapshot' as const, id: one.id };
-  await assert.rejects(volumes.create({ ...wish, name: 'copy', source }, signal), { code: 'NotFound' });
+  await assert.rejects(volumes.create({ ...requested, name: 'copy', source }, signal), { code: 'NotFound' });
 });
 
 test('a volume is never removed as a snapshot, nor a snapshot as a volume, nor a foreign volume', async () => {
   const { volumes, snapshots, ssd } = machine();
-  const volume = await volumes.create(wish, signal);
+  const volume = await volumes.create(requested, signal);
   const snapshot = await snapshots.create({ name: 's', sourceId: volume.id }, signal);
   const foreign = idFor('volume', 'made by hand under a name like ours');
   await ssd.create({ id: foreign, sizeBytes: gibi, tags: ['backup'] });
@@ -133,7 +133,7 @@ test('an unfinished volume after a crash, which no list shows, is removed by its
 
 test('a volume that may be on an unavailable disk is not reported as removed', async () => {
   const { volumes, snapshots, pools, ssd, hdd } = machine();
-  const volume = await volumes.create({ ...wish, deviceClass: 'hdd' }, signal);
+  const volume = await volumes.create({ ...requested, deviceClass: 'hdd' }, signal);
   const isAway = new Map([['hdd', new Error('volume group hdd is not on this node')]]);
   pools.become({ pools: [ssd], defaultClass: 'ssd', unavailable: isAway });
   await assert.rejects(volumes.remove(volume.id, signal), { code: 'Unavailable', message: /hdd/ });
@@ -146,7 +146,7 @@ test('a volume that may be on an unavailable disk is not reported as removed', a
 
 test('IO limits are refused', async () => {
   const { volumes } = machine();
-  await assert.rejects(volumes.create({ ...wish, limits: { readBytesPerSecond: 1n } }, signal), {
+  await assert.rejects(volumes.create({ ...requested, limits: { readBytesPerSecond: 1n } }, signal), {
     code: 'InvalidArgument',
   });
   await assert.rejects(volumes.modify('v', {}), { code: 'InvalidArgument' });

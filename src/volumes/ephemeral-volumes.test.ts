@@ -26,17 +26,17 @@ function node(limits?: InlineLimits) {
 
 test('without limits a volume is created in any class', async () => {
   const { volumes, ssd, hdd } = node();
-  await volumes.make('a', request, never);
-  await volumes.make('b', { ...request, deviceClass: 'hdd', podUid: '', sizeBytes: 50n * gibi }, never);
+  await volumes.create('a', request, never);
+  await volumes.create('b', { ...request, deviceClass: 'hdd', podUid: '', sizeBytes: 50n * gibi }, never);
   assert.deepEqual(ssd.get('a')?.tags, ['ephemeral', 'moorage.dev/pod=p']);
   assert.deepEqual(hdd.get('b')?.tags, ['ephemeral']);
-  await assert.rejects(volumes.make('c', { ...request, deviceClass: 'none' }, never), { code: 'NotFound' });
+  await assert.rejects(volumes.create('c', { ...request, deviceClass: 'none' }, never), { code: 'NotFound' });
 });
 
 test('a pod gets inline volumes of the default class, by its name or without, up to the limit', async () => {
   const { volumes, ssd } = node(strict);
-  await volumes.make('a', { ...request, sizeBytes: 10n * gibi }, never);
-  await volumes.make('b', { ...request, deviceClass: 'ssd' }, never);
+  await volumes.create('a', { ...request, sizeBytes: 10n * gibi }, never);
+  await volumes.create('b', { ...request, deviceClass: 'ssd' }, never);
   assert.deepEqual(
     ssd.list().map(({ id }) => id),
     ['a', 'b'],
@@ -73,7 +73,7 @@ test('a refused inline volume names the limit and the value to change, and creat
   ];
   for (const [wanted, limits, message] of refusals) {
     const { volumes, ssd, hdd } = node({ ...strict, ...limits });
-    await assert.rejects(volumes.make('a', { ...request, ...wanted }, never), { code: 'PermissionDenied', message });
+    await assert.rejects(volumes.create('a', { ...request, ...wanted }, never), { code: 'PermissionDenied', message });
     assert.deepEqual([...ssd.list(), ...hdd.list()], []);
   }
 });
@@ -82,12 +82,12 @@ test('a class that cannot be served now is reported as unavailable, not as forbi
   const pools = new Pools();
   pools.become({ pools: [], defaultClass: 'ssd', unavailable: new Map([['hdd', new Error('no disk')]]) });
   const volumes = new EphemeralVolumes({ pools, limits: strict, log: silentLog });
-  await assert.rejects(volumes.make('a', { ...request, deviceClass: 'hdd' }, never), { code: 'Unavailable' });
+  await assert.rejects(volumes.create('a', { ...request, deviceClass: 'hdd' }, never), { code: 'Unavailable' });
 });
 
 test('further classes are allowed by name', async () => {
   const { volumes, hdd } = node({ ...strict, deviceClasses: ['hdd'] });
-  await volumes.make('a', { ...request, deviceClass: 'hdd' }, never);
+  await volumes.create('a', { ...request, deviceClass: 'hdd' }, never);
   assert.ok(hdd.get('a'));
 });
 
@@ -101,7 +101,7 @@ test('a volume that a pod already has is kept, whatever the new limits are', asy
       deviceClass: 'hdd',
       forClassesOnly: ['moorage.dev/mkfs-options'],
     };
-    assert.equal(await volumes.make('a', wanted, never), false);
+    assert.equal(await volumes.create('a', wanted, never), false);
     await volumes.removeIfEphemeral('a', never);
     assert.equal(hdd.get('a'), undefined);
   }
@@ -110,7 +110,7 @@ test('a volume that a pod already has is kept, whatever the new limits are', asy
 test("a claim's volume is never treated as ephemeral", async () => {
   const { volumes, ssd } = node();
   await ssd.create({ id: 'a', sizeBytes: 1n, tags: ['moorage.dev/claim=shop/db', 'not-ephemeral'] });
-  await assert.rejects(volumes.make('a', request, never), {
+  await assert.rejects(volumes.create('a', request, never), {
     code: 'AlreadyExists',
     message: /^volume a exists and is not ephemeral/,
   });
@@ -122,12 +122,12 @@ test('only leftovers of deleted pods are removed', async () => {
   await using pods = await mkdtempDisposable(join(tmpdir(), 'moorage-pods-'));
   mkdirSync(join(pods.path, 'here'));
   const { volumes, ssd, hdd } = node();
-  const make = (pool: InMemoryPool, id: string, ...tags: string[]) => pool.create({ id, sizeBytes: 1n, tags });
-  await make(ssd, 'of-gone', 'ephemeral', 'moorage.dev/pod=gone');
-  await make(hdd, 'of-gone-too', 'ephemeral', 'moorage.dev/pod=gone');
-  await make(ssd, 'of-here', 'ephemeral', 'moorage.dev/pod=here');
-  await make(ssd, 'of-nobody', 'ephemeral');
-  await make(ssd, 'of-claim', 'moorage.dev/pod=gone');
+  const create = (pool: InMemoryPool, id: string, ...tags: string[]) => pool.create({ id, sizeBytes: 1n, tags });
+  await create(ssd, 'of-gone', 'ephemeral', 'moorage.dev/pod=gone');
+  await create(hdd, 'of-gone-too', 'ephemeral', 'moorage.dev/pod=gone');
+  await create(ssd, 'of-here', 'ephemeral', 'moorage.dev/pod=here');
+  await create(ssd, 'of-nobody', 'ephemeral');
+  await create(ssd, 'of-claim', 'moorage.dev/pod=gone');
   await volumes.removeLeftovers(pods.path, never);
   const left = [...ssd.list(), ...hdd.list()].map(({ id }) => id);
   assert.deepEqual(left, ['of-here', 'of-nobody', 'of-claim']);

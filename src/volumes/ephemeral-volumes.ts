@@ -48,7 +48,7 @@ export class EphemeralVolumes {
    * Returns whether it created the volume: false if it already exists. Limits apply to new volumes only: a pod keeps the
    * volume that it has, also across a restart of its node.
    */
-  async make(id: VolumeId, wanted: EphemeralVolume, signal: AbortSignal): Promise<boolean> {
+  async create(id: VolumeId, wanted: EphemeralVolume, signal: AbortSignal): Promise<boolean> {
     const existing = poolHolding(this.#pools, id)?.get(id);
     if (existing && !isEphemeral(existing)) throw new NotEphemeral(id);
     if (existing) return false;
@@ -111,7 +111,7 @@ export class EphemeralVolumes {
         .filter(isEphemeral)
         .map((volume) => ({ pool, volume })),
     );
-    if (!(await this.#canTellPods(podsDirectory))) return;
+    if (!(await this.#canSeePods(podsDirectory))) return;
     for (const { pool, volume } of left) {
       try {
         await this.#removeLeftover(pool, volume, podsDirectory, signal);
@@ -144,7 +144,7 @@ export class EphemeralVolumes {
   }
 
   /** Without access to the pods' directories, no pod counts as deleted. */
-  async #canTellPods(podsDirectory: string): Promise<boolean> {
+  async #canSeePods(podsDirectory: string): Promise<boolean> {
     try {
       await access(podsDirectory);
       return true;

@@ -26,23 +26,23 @@ async function node(t: TestContext, { present, readOnly = false }: { present?: M
   const pool = new InMemoryPool('ssd', 4096n);
   await pool.create({ id: 'v', sizeBytes: 1n, tags: [] });
   const source = readOnly ? await pool.snapshot('v', { id: 'w', tags: [], access: 'ro' }) : pool.get('v');
-  const story: unknown[] = [];
+  const steps: unknown[] = [];
   const filesystems = new PreparedFilesystems({
     formatter: {
       async ensure(_: Pool, id: string, filesystem: Filesystem, _signal, mkfsOptions) {
-        story.push(['ensure', filesystem, mkfsOptions]);
+        steps.push(['ensure', filesystem, mkfsOptions]);
         return pool.get(id) as Volume;
       },
     },
-    grower: { grow: async (_, filesystem) => void story.push(['grow', filesystem]) },
+    grower: { grow: async (_, filesystem) => void steps.push(['grow', filesystem]) },
     mounts: {
       holding: async () => present,
-      mount: async ({ options }: MountRequest) => void story.push(['mount', ...options]),
+      mount: async ({ options }: MountRequest) => void steps.push(['mount', ...options]),
     },
   });
   const path = join(directory, 'some', 'where');
   const mountAt = (use: ReturnType<typeof used>) => filesystems.mountAt(path, pool, source?.id ?? '', use, never);
-  return { filesystems, pool, path, story, mountAt };
+  return { filesystems, pool, path, steps, mountAt };
 }
 
 const mountOf = (filesystem: string, ...options: string[]): Mount => ({
@@ -55,9 +55,9 @@ const mountOf = (filesystem: string, ...options: string[]): Mount => ({
 });
 
 test('a filesystem is ensured, mounted as requested, and grown', async (t) => {
-  const { path, story, mountAt } = await node(t);
+  const { path, steps, mountAt } = await node(t);
   await mountAt(used('ext4', 'noatime', 'context="system_u:object_r:container_file_t:s0:c1,c2"'));
-  assert.deepEqual(story, [
+  assert.deepEqual(steps, [
     ['ensure', 'ext4', ['-L', 'x']],
     ['mount', 'noatime', 'context="system_u:object_r:container_file_t:s0:c1,c2"'],
     ['grow', 'ext4'],
@@ -66,9 +66,9 @@ test('a filesystem is ensured, mounted as requested, and grown', async (t) => {
 });
 
 test('a copy of xfs can be mounted together with its source', async (t) => {
-  const { story, mountAt } = await node(t);
+  const { steps, mountAt } = await node(t);
   await mountAt(used('xfs', 'noatime'));
-  assert.deepEqual(story[1], ['mount', 'noatime', 'nouuid']);
+  assert.deepEqual(steps[1], ['mount', 'noatime', 'nouuid']);
 });
 
 test('a read-only volume is mounted without journal replay and does not grow', async (t) => {
@@ -77,25 +77,25 @@ test('a read-only volume is mounted without journal replay and does not grow', a
     ['xfs', 'nouuid', 'ro', 'norecovery'],
     ['btrfs', 'ro', 'rescue=nologreplay'],
   ] as const) {
-    const { story, mountAt } = await node(t, { readOnly: true });
+    const { steps, mountAt } = await node(t, { readOnly: true });
     await mountAt(used(filesystem));
-    assert.deepEqual(story.slice(1), [['mount', ...options]]);
+    assert.deepEqual(steps.slice(1), [['mount', ...options]]);
   }
-  const { story, mountAt } = await node(t);
+  const { steps, mountAt } = await node(t);
   await mountAt(used('ext4', 'noatime,ro'));
-  assert.deepEqual(story.slice(1), [['mount', 'noatime,ro']]);
+  assert.deepEqual(steps.slice(1), [['mount', 'noatime,ro']]);
 });
 
 test('a mounted filesystem is neither probed nor mounted again', async (t) => {
-  const { story, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('ext4', 'ro') });
+  const { steps, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('ext4', 'ro') });
   await mountAt(used('ext4'));
-  assert.deepEqual(story, []);
+  assert.deepEqual(steps, []);
   assert.equal(await filesystems.isAt(path, pool.get('v') as Volume, used('ext4')), true);
 });
 
 test('a mounted filesystem of another kind than requested is refused', async (t) => {
-  const { story, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('xfs', 'rw') });
+  const { steps, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('xfs', 'rw') });
   await assert.rejects(mountAt(used('ext4')), { name: 'FilesystemMismatch' });
   await assert.rejects(filesystems.isAt(path, pool.get('v') as Volume, used('btrfs')), { name: 'FilesystemMismatch' });
-  assert.deepEqual(story, []);
+  assert.deepEqual(steps, []);
 });

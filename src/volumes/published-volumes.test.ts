@@ -17,10 +17,10 @@ const block: PreparedUse = { kind: 'block' };
 test('a filesystem is mounted once for the node, and bound for each pod', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
-  assert.deepEqual(mounts.story, [`mount ${stagingPath}`]);
+  assert.deepEqual(mounts.steps, [`mount ${stagingPath}`]);
   await volumes.publish(publication, never);
   await volumes.publish({ ...publication, targetPath: `${targetPath}2`, readOnly: true }, never);
-  const bound = mounts.story.filter((step) => step.startsWith('bind'));
+  const bound = mounts.steps.filter((step) => step.startsWith('bind'));
   assert.deepEqual(bound, [`bind ${stagingPath} at ${targetPath}`, `bind ${stagingPath} at ${targetPath}2 to read`]);
 
   await volumes.unpublish('v', targetPath, never);
@@ -29,24 +29,24 @@ test('a filesystem is mounted once for the node, and bound for each pod', async 
 });
 
 test('onPublished is called for each published volume', async (t) => {
-  const { volumes, publication, stagingPath, told } = await node(t);
+  const { volumes, publication, stagingPath, reported } = await node(t);
   await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
-  assert.deepEqual(told, []);
+  assert.deepEqual(reported, []);
   await volumes.publish(publication, never);
   await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never));
-  assert.deepEqual(told, ['v']);
+  assert.deepEqual(reported, ['v']);
 });
 
 test('publishing stages a volume that is not staged or lost its staging mount', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.publish(publication, never);
-  assert.deepEqual(mounts.story, [`mount ${stagingPath}`, `bind ${stagingPath} at ${targetPath}`]);
+  assert.deepEqual(mounts.steps, [`mount ${stagingPath}`, `bind ${stagingPath} at ${targetPath}`]);
 });
 
 test('without a staging path a volume is mounted for the pod directly', async (t) => {
   const { volumes, publication, targetPath, mounts } = await node(t);
   await volumes.publish({ ...publication, stagingPath: undefined, readOnly: true }, never);
-  assert.deepEqual(mounts.story, [`mount ${targetPath}`, `protect ${targetPath}`]);
+  assert.deepEqual(mounts.steps, [`mount ${targetPath}`, `protect ${targetPath}`]);
 });
 
 test('a raw volume is not staged, but bound to a file, and marked', async (t) => {
@@ -54,7 +54,7 @@ test('a raw volume is not staged, but bound to a file, and marked', async (t) =>
   await volumes.stage({ volumeId: 'v', stagingPath, use: block }, never);
   for (let i = 0; i < 2; i++) await volumes.publish({ ...publication, use: block, readOnly: true }, never);
   const bound = `bind /dev/ssd/v at ${targetPath} to read`;
-  assert.deepEqual(mounts.story, [bound, bound]);
+  assert.deepEqual(mounts.steps, [bound, bound]);
   assert.ok((await stat(targetPath)).isFile());
   assert.ok(pool.get('v')?.tags.includes(rawTag));
 });
@@ -141,7 +141,7 @@ test('a slow volume delays neither its own stats nor other volumes', async (t) =
   const waiting = volumes.unstage('v', stagingPath, never);
   await volumes.publish({ ...publication, volumeId: 'w', stagingPath: `${stagingPath}-w` }, never);
   await volumes.stats('v', '/proc', never);
-  assert.equal(mounts.story.filter((step) => step === `unmount ${stagingPath}`).length, 0);
+  assert.equal(mounts.steps.filter((step) => step === `unmount ${stagingPath}`).length, 0);
   slow.resolve();
   await Promise.all([publishing, waiting]);
 });
@@ -167,7 +167,7 @@ test('a call that is aborted while it waits changes nothing', async (t) => {
 test('a filesystem grows where it is mounted, preferably at its staging path', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.publish({ ...publication, readOnly: true }, never);
-  mounts.story.length = 0;
+  mounts.steps.length = 0;
   const expansion: Expansion = {
     volumeId: 'v',
     volumePath: targetPath,
@@ -175,7 +175,7 @@ test('a filesystem grows where it is mounted, preferably at its staging path', a
     isBlock: undefined,
   };
   assert.equal(await volumes.expand(expansion, never), 4096n);
-  assert.deepEqual(mounts.story, [`grow ext4 of v at ${stagingPath}`]);
+  assert.deepEqual(mounts.steps, [`grow ext4 of v at ${stagingPath}`]);
   await assert.rejects(volumes.expand({ ...expansion, stagingPath: undefined }, never), {
     code: 'FailedPrecondition',
     message: /mounted read-only at .*mount and cannot grow/,
@@ -197,16 +197,16 @@ test('a volume that is not at the path cannot grow there', async (t) => {
 });
 
 test('concurrent stats of a hung disk share one call, and each caller may leave', async (t) => {
-  const { volumes: _, ...its } = await node(t);
+  const { volumes: _, ...others } = await node(t);
   let looks = 0;
   const answer = Promise.withResolvers<VolumeStats>();
   const look = async () => {
     looks += 1;
     return answer.promise;
   };
-  const pools = new Pools([its.pool], 'ssd');
+  const pools = new Pools([others.pool], 'ssd');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
-  const { mounts } = its;
+  const { mounts } = others;
   const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, look });
   const impatient = new AbortController();
   const [left, patient] = [volumes.stats('v', '/v', impatient.signal), volumes.stats('v', '/v', never)];

@@ -14,14 +14,14 @@ import type { Mounts } from '../filesystem/mounts.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { mustHold, poolHolding } from './pool-holding.ts';
 import type { PreparedFilesystems } from './prepared-filesystems.ts';
-import { kindOfPlace, NotAtPath, volumeStats } from './volume-stats.ts';
+import { kindOfPath, NotAtPath, volumeStats } from './volume-stats.ts';
 
 interface Collaborators {
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   readonly filesystems: Pick<PreparedFilesystems, 'isAt' | 'mountAt'>;
   readonly grower: Pick<FilesystemGrower, 'grow'>;
   readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
-  readonly ephemeral: Pick<EphemeralVolumes, 'make' | 'removeIfEphemeral'>;
+  readonly ephemeral: Pick<EphemeralVolumes, 'create' | 'removeIfEphemeral'>;
   /** Called each time a volume was published to a pod. */
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
   /** Measures a volume's usage. */
@@ -117,7 +117,7 @@ export class PublishedVolumes implements NodeVolumes {
    */
   async #showEphemeral(publication: Publication, wanted: EphemeralVolume, signal: AbortSignal): Promise<void> {
     const { volumeId, targetPath } = publication;
-    const isNew = await this.#ephemeral.make(volumeId, wanted, signal);
+    const isNew = await this.#ephemeral.create(volumeId, wanted, signal);
     try {
       await this.#show(publication, signal);
     } catch (error) {
@@ -167,7 +167,7 @@ export class PublishedVolumes implements NodeVolumes {
       if (mount.options.includes('ro')) throw new CannotGrowReadOnly(volume.id, path);
       return this.#grower.grow(volume, filesystem, path, signal);
     }
-    if ((await kindOfPlace(volume.id, volumePath)) === 'filesystem') throw new NotAtPath(volume.id, volumePath);
+    if ((await kindOfPath(volume.id, volumePath)) === 'filesystem') throw new NotAtPath(volume.id, volumePath);
   }
 
   async #mustBeAlone(volumeId: VolumeId, targetPath: string): Promise<void> {

@@ -8,7 +8,7 @@ import { healthOf, type VolumeHealth } from '../engine/volume-health.ts';
 /** Usage and health of the volume at the path; `pool` is the one that has it, if any. */
 export async function volumeStats(id: VolumeId, path: string, pool: Pool | undefined): Promise<VolumeStats> {
   const condition = conditionOf(id, pool);
-  if ((await kindOfPlace(id, path)) === 'device') {
+  if ((await kindOfPath(id, path)) === 'device') {
     const sizeBytes = pool?.get(id)?.sizeBytes;
     return { usage: sizeBytes === undefined ? [] : [{ unit: 'bytes', total: sizeBytes }], condition };
   }
@@ -16,7 +16,7 @@ export async function volumeStats(id: VolumeId, path: string, pool: Pool | undef
 }
 
 /** What is at the path of the volume; throws if it is not there. */
-export async function kindOfPlace(id: VolumeId, path: string): Promise<'device' | 'filesystem'> {
+export async function kindOfPath(id: VolumeId, path: string): Promise<'device' | 'filesystem'> {
   try {
     const [at, above] = await Promise.all([stat(path), stat(dirname(path))]);
     if (at.isBlockDevice()) return 'device';

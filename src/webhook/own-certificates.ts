@@ -50,20 +50,23 @@ export class OwnCertificates {
   #next: Made | undefined;
   #onRenewed: (renewed: Certificate) => void = () => {};
 
-  private constructor(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators, first: Made) {
-    const { clock, log, random } = its;
+  private constructor(options: OwnCertificatesOptions, collaborators: OwnCertificatesCollaborators, first: Made) {
+    const { clock, log, random } = collaborators;
     this.#options = options;
-    this.#client = its.client;
-    this.#configurations = its.configurations;
+    this.#client = collaborators.client;
+    this.#configurations = collaborators.configurations;
     this.#clock = clock;
     this.#log = log;
     this.#current = first;
     this.#queue = new KeyedQueue({ reconcile: () => this.#reconcile(), concurrency: 1, clock, log, random });
   }
 
-  static async start(options: OwnCertificatesOptions, its: OwnCertificatesCollaborators): Promise<OwnCertificates> {
-    const certificates = new OwnCertificates(options, its, await make(options, its.clock.now()));
-    its.configurations.onChange(({ object }) => certificates.#queue.add(object.metadata.name));
+  static async start(
+    options: OwnCertificatesOptions,
+    collaborators: OwnCertificatesCollaborators,
+  ): Promise<OwnCertificates> {
+    const certificates = new OwnCertificates(options, collaborators, await create(options, collaborators.clock.now()));
+    collaborators.configurations.onChange(({ object }) => certificates.#queue.add(object.metadata.name));
     return certificates;
   }
 
@@ -84,7 +87,7 @@ export class OwnCertificates {
     if (!configuration) return Requeue.never; // the webhook is not configured, so no trust is needed
     const nowMs = this.#clock.now();
     const renewAtMs = this.#current.madeAtMs + renewAfterMs;
-    if (nowMs >= renewAtMs) this.#next ??= await make(this.#options, nowMs);
+    if (nowMs >= renewAtMs) this.#next ??= await create(this.#options, nowMs);
     if (await this.#publish(configuration)) return Requeue.never; // the watch triggers the next run
     if (!this.#next) return Requeue.after(renewAtMs - nowMs);
 
@@ -118,7 +121,7 @@ export class OwnCertificates {
   }
 }
 
-async function make({ dnsName, identity }: OwnCertificatesOptions, madeAtMs: number): Promise<Made> {
+async function create({ dnsName, identity }: OwnCertificatesOptions, madeAtMs: number): Promise<Made> {
   const { selfSigned } = await import('../http/self-signed.ts');
   return { ...(await selfSigned({ commonName: identity, dnsName, nowMs: madeAtMs, validForMs })), madeAtMs };
 }

@@ -51,8 +51,8 @@ interface Response {
   readonly status?: { readonly message: string };
 }
 
-async function review(object: Pod, its: Pick<KubeClient, 'get'> = client): Promise<Response> {
-  const webhook = new PodWebhook({ client: its, log: silentLog });
+async function review(object: Pod, clients: Pick<KubeClient, 'get'> = client): Promise<Response> {
+  const webhook = new PodWebhook({ client: clients, log: silentLog });
   const answer = await webhook.mutate({ request: { uid: '1', namespace: 'shop', object } });
   return (answer as { response: Response }).response;
 }

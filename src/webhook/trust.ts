@@ -7,9 +7,9 @@ export type WebhookConfigurations = Informer<MutatingWebhookConfiguration>;
 
 /** A watch of the object that has the CA bundles for our webhooks. */
 export function watchWebhookConfiguration(
-  its: Pick<InformerOptions<MutatingWebhookConfiguration, never>, 'client' | 'clock' | 'log'>,
+  collaborators: Pick<InformerOptions<MutatingWebhookConfiguration, never>, 'client' | 'clock' | 'log'>,
 ): WebhookConfigurations {
-  const { client, clock, log } = its;
+  const { client, clock, log } = collaborators;
   const fieldSelector = `metadata.name=${webhookConfigurationName}`;
   return new Informer({ client, resource: mutatingWebhookConfigurations, fieldSelector, clock, log });
 }

@@ -58,12 +58,12 @@ export class WebhookServer {
     this.#parts = parts;
   }
 
-  static async start(options: WebhookOptions, its: WebhookCollaborators): Promise<WebhookServer> {
+  static async start(options: WebhookOptions, collaborators: WebhookCollaborators): Promise<WebhookServer> {
     const { address, service, certDir, identity } = options;
-    const { client, clock, log } = its;
-    const configurations = watchWebhookConfiguration(its);
+    const { client, clock, log } = collaborators;
+    const configurations = watchWebhookConfiguration(collaborators);
     const certificates: ServingCertificates = service
-      ? await OwnCertificates.start({ dnsName: service, identity }, { ...its, configurations })
+      ? await OwnCertificates.start({ dnsName: service, identity }, { ...collaborators, configurations })
       : await Certificates.open({ dir: certDir, clock, log });
     const https = createServer(certificates.current);
     certificates.onRenewed((renewed) => {

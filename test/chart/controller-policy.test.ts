@@ -54,8 +54,8 @@ async function refused(request: Promise<unknown>, reason: RegExp): Promise<void>
 }
 
 async function finalizersOf<T extends KubeObject>(resource: Resource<T>, name: string): Promise<readonly string[]> {
-  const its = resource.namespaced ? { namespace } : {};
-  return (await admin.get(resource, name, its))?.metadata.finalizers ?? [];
+  const scope = resource.namespaced ? { namespace } : {};
+  return (await admin.get(resource, name, scope))?.metadata.finalizers ?? [];
 }
 
 // Each probe is a new change: one that succeeded before the policy was in effect would change nothing when it is repeated.

@@ -92,8 +92,8 @@ test('helm uninstall is rejected while there is a volume, and then leaves nothin
     spec: { name: 'left', nodeName: cluster.nodes[0]?.name ?? '', size: '64Mi', deviceClass: 'files' },
   });
   await assert.rejects(manage('uninstall', 'moorage'), /BackoffLimitExceeded|failed/);
-  const told = await kubectl('--namespace', namespace, 'logs', 'job/moorage-uninstall-check');
-  assert.match(told, /left on node-a/);
+  const output = await kubectl('--namespace', namespace, 'logs', 'job/moorage-uninstall-check');
+  assert.match(output, /left on node-a/);
 
   await assert.rejects(cluster.kube.delete(logicalVolumes, 'left'), /deleting a LogicalVolume deletes its data/);
   await kubectl('annotate', 'logicalvolume', 'left', 'moorage.dev/allow-delete=true');

@@ -34,7 +34,7 @@ const answer = (client: KubeClient, nodeName: string) =>
       subresource: 'status',
     },
   );
-const letGo = (client: KubeClient, nodeName: string) =>
+const removeFinalizer = (client: KubeClient, nodeName: string) =>
   client.patch(logicalVolumes, `on-${nodeName}`, { type: 'merge', body: { metadata: { finalizers: [] } } });
 const patchNode = (client: KubeClient, nodeName: string, body: object) =>
   client.patch(nodes, nodeName, { type: 'merge', body });
@@ -56,7 +56,7 @@ test('an agent can update the status of its LogicalVolumes, and capacity and fin
   await patchNode(thief, own, { metadata: { annotations: { 'moorage.dev/io-limits': 'true' } } });
   await patchNode(thief, own, { metadata: { finalizers: ['topolvm.cybozu.com/node'] } });
   await patchNode(thief, own, { metadata: { finalizers: [] } });
-  await letGo(thief, own);
+  await removeFinalizer(thief, own);
 });
 
 test('an agent can update a LogicalVolume whose volumeID is not its uid, but cannot choose such an ID', async () => {
@@ -71,7 +71,7 @@ test('an agent can update a LogicalVolume whose volumeID is not its uid, but can
 
 test("a stolen token cannot touch another node's LogicalVolume", async () => {
   await assertRefused(answer(thief, other), /only the LogicalVolumes of its own node/);
-  await assertRefused(letGo(thief, other), /only the LogicalVolumes of its own node/);
+  await assertRefused(removeFinalizer(thief, other), /only the LogicalVolumes of its own node/);
   const kept = await api.admin.get(logicalVolumes, `on-${other}`);
   assert.deepEqual(kept?.metadata.finalizers, ['topolvm.io/logicalvolume']);
   assert.equal(kept?.status, undefined);

@@ -280,9 +280,9 @@ test('the controller may change its webhook configuration only if it creates its
   const webhook: readonly Value[] = ['webhook.podMutatingWebhook.enabled=true'];
   const ofConfigurations = async (...values: readonly Value[]) =>
     (await controllerRights(...values)).filter((right) => right.includes('mutatingwebhookconfigurations'));
-  const its = 'mutatingwebhookconfigurations.admissionregistration.k8s.io moorage';
-  assert.deepEqual(await ofConfigurations(...webhook), [`list ${its}`, `patch ${its}`, `watch ${its}`]);
-  const seen = [`list ${its}`, `watch ${its}`];
+  const resource = 'mutatingwebhookconfigurations.admissionregistration.k8s.io moorage';
+  assert.deepEqual(await ofConfigurations(...webhook), [`list ${resource}`, `patch ${resource}`, `watch ${resource}`]);
+  const seen = [`list ${resource}`, `watch ${resource}`];
   assert.deepEqual(await ofConfigurations(...webhook, 'webhook.certManager.enabled=true'), seen);
   assert.deepEqual(await ofConfigurations(...webhook, 'webhook.secretName=own', 'webhook.caBundle=Q0E='), seen);
   assert.deepEqual(await ofConfigurations(), []);

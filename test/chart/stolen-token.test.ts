@@ -81,13 +81,13 @@ async function volume(name: string, nodeName: string): Promise<string> {
   return volumeID;
 }
 
-const doors = ([nodes, logicalVolumes] as readonly Resource<KubeObject>[]).flatMap((resource) =>
+const targets = ([nodes, logicalVolumes] as readonly Resource<KubeObject>[]).flatMap((resource) =>
   ([undefined, 'status'] as const).map((subresource) => ({ resource, subresource })),
 );
 
 /** Tries a change with every kind of write, on every Node and LogicalVolume. */
 async function attempt(by: KubeClient, change: object): Promise<void> {
-  for (const { resource, subresource } of doors) {
+  for (const { resource, subresource } of targets) {
     const { items } = await admin.list(resource);
     for (const { metadata } of items) {
       const tries: readonly Patch[] = [
@@ -115,14 +115,14 @@ async function world(): Promise<Readonly<Record<string, unknown>>> {
   const note = <T extends KubeObject>(
     kind: string,
     items: readonly Stored<T>[],
-    its: (object: Stored<T>) => unknown,
+    fields: (object: Stored<T>) => unknown,
   ) => {
     for (const object of items) {
       const { managedFields: _, resourceVersion: __, annotations, ...metadata } = object.metadata;
       const theirs = Object.entries(annotations ?? {}).filter(
         ([key]) => !/^((pv|node\.alpha)\.kubernetes\.io|moorage\.dev)\//.test(key) || kind === 'LogicalVolume',
       );
-      all[`${kind} ${metadata.name}`] = { metadata, annotations: theirs, its: its(object) };
+      all[`${kind} ${metadata.name}`] = { metadata, annotations: theirs, fields: fields(object) };
     }
   };
   note('LogicalVolume', (await admin.list(logicalVolumes)).items, ({ spec, status }) => ({
@@ -143,8 +143,8 @@ await eventually('all claims are bound', async () =>
   (await admin.list(persistentVolumeClaims)).items.every(({ status }) => status?.phase === 'Bound'),
 );
 
-const owner = (name: string, uid: string, its: object = {}) => ({
-  metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid, ...its }] },
+const owner = (name: string, uid: string, fields: object = {}) => ({
+  metadata: { ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name, uid, ...fields }] },
 });
 const annotated = (annotations: object) => ({ metadata: { annotations } });
 
@@ -258,7 +258,7 @@ test("deleting the thief's Node deletes no claim of another node", async () => {
   await attempt(agent, { status: { volumeID: victim } });
   await attempt(agent, { spec: { nodeName: other } });
   await admin.delete(nodes, doomed);
-  await new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: false }).reconcile(doomed, forever);
+  await new NodeRemoval({ client: admin, log: silentLog, keepObjects: false }).reconcile(doomed, forever);
   const { items } = await admin.list(persistentVolumeClaims);
   const kept = items.filter(({ metadata }) => !metadata.deletionTimestamp).map(({ metadata }) => metadata.name);
   assert.deepEqual(kept.sort(), ['pvc-db', 'pvc-loot']);
@@ -285,7 +285,8 @@ async function metadataFields(): Promise<ReadonlyMap<string, unknown>> {
     if (type === 'integer') return 7;
     if (type === 'boolean') return true;
     if (type === 'array') return [sample(items ?? {})];
-    if (properties) return Object.fromEntries(Object.entries(properties).map(([name, its]) => [name, sample(its)]));
+    if (properties)
+      return Object.fromEntries(Object.entries(properties).map(([name, fields]) => [name, sample(fields)]));
     return { thief: 'thief' };
   };
   const { properties = {} } = components.schemas['io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta'] ?? {};

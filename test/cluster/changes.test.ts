@@ -27,132 +27,132 @@ describe('changes to a volume', () => {
       ['btrfs', '200Mi', '300Mi', 300],
     ] as const) {
       test(`${filesystem} grows while a pod writes to it`, async () => {
-        const its = await TestNamespace.create(cluster, `grow-${filesystem}`);
-        await its.claim('data', { storageClass: `moorage-${filesystem}`, size: from });
+        const ns = await TestNamespace.create(cluster, `grow-${filesystem}`);
+        await ns.claim('data', { storageClass: `moorage-${filesystem}`, size: from });
         // Lines are numbered, so that a lost, torn or duplicate one shows. It pauses because the node has one processor.
         const script =
           'i=0; while :; do i=$((i+1)); echo "line $i" >>/data/log; [ $((i%50)) != 0 ] || sleep 0.05; done';
-        await its.pod('writer', { claims: { '/data': 'data' }, script });
-        await its.ready('writer');
+        await ns.pod('writer', { claims: { '/data': 'data' }, script });
+        await ns.ready('writer');
 
-        await its.grow('data', to);
-        await its.grown('data', to);
+        await ns.grow('data', to);
+        await ns.grown('data', to);
 
-        const mebibytes = Number(await its.sh('writer', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2'));
+        const mebibytes = Number(await ns.sh('writer', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2'));
         assert.ok(mebibytes > toMebibytes * 0.8, `the filesystem has ${mebibytes} MiB`);
         const check = `awk '$2 != NR { print "line " NR " is " $0; exit 1 }' && echo whole`;
-        assert.equal(await its.sh('writer', `head -n -1 /data/log | ${check}`), 'whole');
-        await its.empty();
+        assert.equal(await ns.sh('writer', `head -n -1 /data/log | ${check}`), 'whole');
+        await ns.empty();
       });
     }
 
     test('a raw block device grows while it is in use', async () => {
-      const its = await TestNamespace.create(cluster, 'grow-block');
-      await its.claim('data', { volumeMode: 'Block', size: '64Mi' });
-      await its.pod('user', { devices: { '/dev/xvda': 'data' } });
-      await its.ready('user');
-      await its.grow('data', '96Mi');
-      const size = () => its.sh('user', 'blockdev --getsize64 /dev/xvda');
+      const ns = await TestNamespace.create(cluster, 'grow-block');
+      await ns.claim('data', { volumeMode: 'Block', size: '64Mi' });
+      await ns.pod('user', { devices: { '/dev/xvda': 'data' } });
+      await ns.ready('user');
+      await ns.grow('data', '96Mi');
+      const size = () => ns.sh('user', 'blockdev --getsize64 /dev/xvda');
       await eventually('the device has grown', async () => (await size()) === String(96 * 1024 ** 2));
-      await its.grown('data', '96Mi');
-      await its.empty();
+      await ns.grown('data', '96Mi');
+      await ns.empty();
     });
 
     test('an unused volume grows, and its filesystem grows with the next pod', async () => {
-      const its = await TestNamespace.create(cluster, 'grow-later');
+      const ns = await TestNamespace.create(cluster, 'grow-later');
       const pod = { claims: { '/data': 'data' } };
-      await its.claim('data');
-      await its.pod('first', pod);
-      await its.ready('first');
-      await its.sh('first', write);
-      const written = await its.sh('first', sum);
-      await its.deletePod('first');
+      await ns.claim('data');
+      await ns.pod('first', pod);
+      await ns.ready('first');
+      await ns.sh('first', write);
+      const written = await ns.sh('first', sum);
+      await ns.deletePod('first');
 
-      await its.grow('data', '200Mi');
-      await its.pod('second', pod);
-      await its.ready('second');
-      await its.grown('data', '200Mi');
+      await ns.grow('data', '200Mi');
+      await ns.pod('second', pod);
+      await ns.ready('second');
+      await ns.grown('data', '200Mi');
 
-      assert.equal(await its.sh('second', sum), written);
-      assert.ok(Number(await its.sh('second', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2')) > 160);
-      await its.empty();
+      assert.equal(await ns.sh('second', sum), written);
+      assert.ok(Number(await ns.sh('second', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2')) > 160);
+      await ns.empty();
     });
 
     test('a snapshot keeps its point in time; restored and cloned volumes are independent', async () => {
-      const its = await TestNamespace.create(cluster, 'copies');
+      const ns = await TestNamespace.create(cluster, 'copies');
       const thin = { storageClass: 'moorage-thin' };
-      await its.claim('data', thin);
-      await its.pod('original', { claims: { '/data': 'data' } });
-      await its.ready('original');
-      const { name: node } = await its.nodeOf('original');
-      await its.sh('original', write);
-      const before = await its.sh('original', sum);
-      await takeSnapshot(cluster, its, 'moment', 'data');
-      await its.sh('original', write);
-      const later = await its.sh('original', sum);
+      await ns.claim('data', thin);
+      await ns.pod('original', { claims: { '/data': 'data' } });
+      await ns.ready('original');
+      const { name: node } = await ns.nodeOf('original');
+      await ns.sh('original', write);
+      const before = await ns.sh('original', sum);
+      await takeSnapshot(cluster, ns, 'moment', 'data');
+      await ns.sh('original', write);
+      const later = await ns.sh('original', sum);
       assert.notEqual(before, later);
 
-      await its.claim('restored', { ...thin, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
-      await its.claim('cloned', { ...thin, source: { kind: 'PersistentVolumeClaim', name: 'data' } });
-      await its.pod('copies', { node, claims: { '/restored': 'restored', '/cloned': 'cloned' } });
-      await its.ready('copies');
-      assert.equal(await its.sh('copies', 'sha256sum </restored/file'), before);
-      assert.equal(await its.sh('copies', 'sha256sum </cloned/file'), later);
-      const mebibytes = await its.sh('copies', 'df -m /restored | tail -1 | tr -s " " | cut -d" " -f2');
+      await ns.claim('restored', { ...thin, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
+      await ns.claim('cloned', { ...thin, source: { kind: 'PersistentVolumeClaim', name: 'data' } });
+      await ns.pod('copies', { node, claims: { '/restored': 'restored', '/cloned': 'cloned' } });
+      await ns.ready('copies');
+      assert.equal(await ns.sh('copies', 'sha256sum </restored/file'), before);
+      assert.equal(await ns.sh('copies', 'sha256sum </cloned/file'), later);
+      const mebibytes = await ns.sh('copies', 'df -m /restored | tail -1 | tr -s " " | cut -d" " -f2');
       assert.ok(Number(mebibytes) > 160, 'its filesystem fills the larger volume');
 
-      await its.sh('copies', 'echo changed >/restored/file; echo changed >/cloned/file; sync');
-      assert.equal(await its.sh('original', sum), later);
-      await its.deletePod('original');
-      await its.kubectl('delete', 'volumesnapshot/moment', 'pvc/data');
-      assert.equal(await its.sh('copies', 'cat /restored/file /cloned/file'), 'changed\nchanged');
-      await its.empty();
+      await ns.sh('copies', 'echo changed >/restored/file; echo changed >/cloned/file; sync');
+      assert.equal(await ns.sh('original', sum), later);
+      await ns.deletePod('original');
+      await ns.kubectl('delete', 'volumesnapshot/moment', 'pvc/data');
+      assert.equal(await ns.sh('copies', 'cat /restored/file /cloned/file'), 'changed\nchanged');
+      await ns.empty();
     });
 
     test('a pod whose claim is a copy runs on the node of the source, wherever it was scheduled first', async () => {
-      const its = await TestNamespace.create(cluster, 'elsewhere');
+      const ns = await TestNamespace.create(cluster, 'elsewhere');
       const thin = { storageClass: 'moorage-thin' };
-      await its.claim('data', { ...thin, node: 'node-a' });
-      await its.volumeId('data');
+      await ns.claim('data', { ...thin, node: 'node-a' });
+      await ns.volumeId('data');
       const source = { kind: 'PersistentVolumeClaim', name: 'data' } as const;
-      await its.claim('cloned', { ...thin, source, node: 'node-b' });
-      await its.pod('user', { claims: { '/data': 'cloned' } });
-      await its.event(
+      await ns.claim('cloned', { ...thin, source, node: 'node-b' });
+      await ns.pod('user', { claims: { '/data': 'cloned' } });
+      await ns.event(
         'PersistentVolumeClaim/cloned',
         /is on node node-a, so its copy cannot be on node-b; run its pod on node-a/,
       );
-      await its.ready('user');
-      assert.equal((await its.nodeOf('user')).name, 'node-a');
-      await its.empty();
+      await ns.ready('user');
+      assert.equal((await ns.nodeOf('user')).name, 'node-a');
+      await ns.empty();
     });
 
     test('a copy of a thick volume is rejected, and the error says which volumes can be copied', async () => {
-      const its = await TestNamespace.create(cluster, 'thick');
-      await its.claim('data', { node: 'node-a' });
-      await its.volumeId('data');
-      await its.claim('cloned', { node: 'node-a', source: { kind: 'PersistentVolumeClaim', name: 'data' } });
-      await its.event('PersistentVolumeClaim/cloned', /device class lvm/);
-      await its.deleteClaim('cloned');
-      await its.empty();
+      const ns = await TestNamespace.create(cluster, 'thick');
+      await ns.claim('data', { node: 'node-a' });
+      await ns.volumeId('data');
+      await ns.claim('cloned', { node: 'node-a', source: { kind: 'PersistentVolumeClaim', name: 'data' } });
+      await ns.event('PersistentVolumeClaim/cloned', /device class lvm/);
+      await ns.deleteClaim('cloned');
+      await ns.empty();
     });
 
     test('limits of a VolumeAttributesClass apply to the pod, and change with the class', async () => {
       await createAttributesClass(cluster, 'slow', '10Mi', '100');
       await createAttributesClass(cluster, 'slower', '1Mi', '50');
-      const its = await TestNamespace.create(cluster, 'limits');
-      await its.claim('data');
-      await its.pod('limited', { claims: { '/data': 'data' } });
-      await its.ready('limited');
-      const node = await its.nodeOf('limited');
+      const ns = await TestNamespace.create(cluster, 'limits');
+      await ns.claim('data');
+      await ns.pod('limited', { claims: { '/data': 'data' } });
+      await ns.ready('limited');
+      const node = await ns.nodeOf('limited');
 
-      await its.patchClaim('data', { spec: { volumeAttributesClassName: 'slow' } });
-      await limitsBecome(node, await its.podUid('limited'), 'riops=100', 'wbps=10485760');
-      await its.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
-      await limitsBecome(node, await its.podUid('limited'), 'riops=50', 'wbps=1048576');
+      await ns.patchClaim('data', { spec: { volumeAttributesClassName: 'slow' } });
+      await limitsBecome(node, await ns.podUid('limited'), 'riops=100', 'wbps=10485760');
+      await ns.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
+      await limitsBecome(node, await ns.podUid('limited'), 'riops=50', 'wbps=1048576');
 
-      await its.replacePod('limited', { claims: { '/data': 'data' } });
-      await limitsBecome(node, await its.podUid('limited'), 'riops=50', 'wbps=1048576');
-      await its.empty();
+      await ns.replacePod('limited', { claims: { '/data': 'data' } });
+      await limitsBecome(node, await ns.podUid('limited'), 'riops=50', 'wbps=1048576');
+      await ns.empty();
     });
   });
 

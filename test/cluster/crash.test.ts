@@ -29,26 +29,26 @@ describe('an agent that ends in the middle of its work', () => {
       test(`an agent ${fate} while it creates, formats, grows, copies and removes volumes: every operation completes`, async () => {
         const node = cluster.node(nodeName);
         const agent = new AgentFaults(cluster, moorage, node);
-        const its = await TestNamespace.create(cluster, fate);
+        const ns = await TestNamespace.create(cluster, fate);
         const here = { node: nodeName };
-        await its.claim('grown', here);
-        await its.claim('copied', { ...here, storageClass: 'moorage-thin' });
-        await its.claim('doomed', here);
-        await its.claim('fresh', here);
-        await its.pod('writer', { ...here, claims: { '/grown': 'grown', '/copied': 'copied' } });
-        await its.ready('writer');
-        const inGrown = await its.sh('writer', write('/grown/file'));
-        const inCopied = await its.sh('writer', write('/copied/file'));
-        for (const claim of ['doomed', 'fresh']) await its.volumeId(claim);
+        await ns.claim('grown', here);
+        await ns.claim('copied', { ...here, storageClass: 'moorage-thin' });
+        await ns.claim('doomed', here);
+        await ns.claim('fresh', here);
+        await ns.pod('writer', { ...here, claims: { '/grown': 'grown', '/copied': 'copied' } });
+        await ns.ready('writer');
+        const inGrown = await ns.sh('writer', write('/grown/file'));
+        const inCopied = await ns.sh('writer', write('/copied/file'));
+        for (const claim of ['doomed', 'fresh']) await ns.volumeId(claim);
 
         await agent.holdMkfs();
-        await its.pod('formatter', { ...here, claims: { '/data': 'fresh' } });
+        await ns.pod('formatter', { ...here, claims: { '/data': 'fresh' } });
         const letMkfsGoOn = await agent.mkfsBegun();
         const letLvmGoOn = await agent.holdLvm();
-        await its.claim('made', here);
-        await its.grow('grown', '200Mi');
-        await askForSnapshot(cluster, its, 'moment', 'copied');
-        await its.kubectl('delete', 'pvc', 'doomed', '--wait=false');
+        await ns.claim('made', here);
+        await ns.grow('grown', '200Mi');
+        await askForSnapshot(cluster, ns, 'moment', 'copied');
+        await ns.kubectl('delete', 'pvc', 'doomed', '--wait=false');
         await asked(
           'a volume',
           (volume) => volume.spec.nodeName === nodeName && !volume.status?.volumeID && !volume.spec.source,
@@ -62,24 +62,24 @@ describe('an agent that ends in the middle of its work', () => {
         await letMkfsGoOn();
 
         await agent.serves();
-        await its.ready('formatter');
-        await its.sh('formatter', write('/data/file'));
-        await its.volumeId('made');
-        await its.grown('grown', '200Mi');
-        await snapshotReady(cluster, its, 'moment');
+        await ns.ready('formatter');
+        await ns.sh('formatter', write('/data/file'));
+        await ns.volumeId('made');
+        await ns.grown('grown', '200Mi');
+        await snapshotReady(cluster, ns, 'moment');
         await eventually('the volume of the deleted claim is gone', async () => (await ofNode(nodeName)).length === 5);
-        assert.equal(await its.sh('writer', 'sha256sum </grown/file'), inGrown);
-        assert.equal(await its.sh('writer', 'sha256sum </copied/file'), inCopied);
+        assert.equal(await ns.sh('writer', 'sha256sum </grown/file'), inGrown);
+        assert.equal(await ns.sh('writer', 'sha256sum </copied/file'), inCopied);
         await onDiskAsAsked(nodeName);
 
-        await its.claim('restored', {
+        await ns.claim('restored', {
           storageClass: 'moorage-thin',
           source: { kind: 'VolumeSnapshot', name: 'moment' },
         });
-        await its.pod('reader', { ...here, claims: { '/data': 'restored' } });
-        await its.ready('reader');
-        assert.equal(await its.sh('reader', 'sha256sum </data/file'), inCopied);
-        await its.empty();
+        await ns.pod('reader', { ...here, claims: { '/data': 'restored' } });
+        await ns.ready('reader');
+        assert.equal(await ns.sh('reader', 'sha256sum </data/file'), inCopied);
+        await ns.empty();
       });
     }
 

@@ -22,7 +22,7 @@ describe('from TopoLVM to Moorage and back', () => {
   let cluster: Cluster;
   let topolvm: Topolvm;
   let moorage: Moorage;
-  let its: TestNamespace;
+  let ns: TestNamespace;
   const sums: Record<string, string> = {};
 
   before(async () => {
@@ -39,7 +39,7 @@ describe('from TopoLVM to Moorage and back', () => {
       });
     }
     await topolvm.start();
-    its = await TestNamespace.create(cluster, 'shop');
+    ns = await TestNamespace.create(cluster, 'shop');
   });
   after(() => cluster.stop());
 
@@ -54,18 +54,18 @@ describe('from TopoLVM to Moorage and back', () => {
   };
 
   test('TopoLVM creates volumes and a snapshot', async () => {
-    await its.claim('thick', { storageClass: 'thick' });
-    await its.claim('thin', { storageClass: 'thin-xfs', size: '300Mi' });
-    await its.claim('block', { storageClass: 'thick', volumeMode: 'Block' });
-    await its.claim('doomed', { storageClass: 'thick', node: 'node-a' });
-    for (const [name, pod] of Object.entries(pods)) await its.pod(name, pod);
-    for (const name of Object.keys(pods)) await its.ready(name);
-    sums['thick'] = await its.sh('thick', write('/data/file'));
-    sums['snapshot'] = await its.sh('thin', write('/data/file'));
-    sums['block'] = await its.sh('block', `dd if=/dev/urandom of=/dev/xvda bs=64k count=32 2>/dev/null && ${blockSum}`);
-    await its.volumeId('doomed');
-    await takeSnapshot(cluster, its, 'by-topolvm', 'thin');
-    sums['thin'] = await its.sh('thin', write('/data/file'));
+    await ns.claim('thick', { storageClass: 'thick' });
+    await ns.claim('thin', { storageClass: 'thin-xfs', size: '300Mi' });
+    await ns.claim('block', { storageClass: 'thick', volumeMode: 'Block' });
+    await ns.claim('doomed', { storageClass: 'thick', node: 'node-a' });
+    for (const [name, pod] of Object.entries(pods)) await ns.pod(name, pod);
+    for (const name of Object.keys(pods)) await ns.ready(name);
+    sums['thick'] = await ns.sh('thick', write('/data/file'));
+    sums['snapshot'] = await ns.sh('thin', write('/data/file'));
+    sums['block'] = await ns.sh('block', `dd if=/dev/urandom of=/dev/xvda bs=64k count=32 2>/dev/null && ${blockSum}`);
+    await ns.volumeId('doomed');
+    await takeSnapshot(cluster, ns, 'by-topolvm', 'thin');
+    sums['thin'] = await ns.sh('thin', write('/data/file'));
   });
 
   test('Moorage replaces TopoLVM while the pods keep running', async () => {
@@ -76,55 +76,55 @@ describe('from TopoLVM to Moorage and back', () => {
   });
 
   test('Moorage grows, mounts, restores, copies and removes volumes of TopoLVM', async () => {
-    await its.grow('thick', '200Mi');
-    await its.grown('thick', '200Mi');
-    assert.ok(Number(await its.sh('thick', mebibytes)) > 160, 'in the pod that TopoLVM mounted it for');
-    await Promise.all(Object.entries(pods).map(([name, pod]) => its.replacePod(name, pod)));
+    await ns.grow('thick', '200Mi');
+    await ns.grown('thick', '200Mi');
+    assert.ok(Number(await ns.sh('thick', mebibytes)) > 160, 'in the pod that TopoLVM mounted it for');
+    await Promise.all(Object.entries(pods).map(([name, pod]) => ns.replacePod(name, pod)));
     await intact();
 
-    await its.claim('restored', {
+    await ns.claim('restored', {
       storageClass: 'thin-xfs',
       size: '400Mi',
       source: { kind: 'VolumeSnapshot', name: 'by-topolvm' },
     });
-    await its.pod('restored', { claims: { '/data': 'restored' } });
-    await its.ready('restored');
-    assert.equal(await its.sh('restored', 'sha256sum </data/file'), sums['snapshot']);
-    await takeSnapshot(cluster, its, 'by-moorage', 'thin');
+    await ns.pod('restored', { claims: { '/data': 'restored' } });
+    await ns.ready('restored');
+    assert.equal(await ns.sh('restored', 'sha256sum </data/file'), sums['snapshot']);
+    await takeSnapshot(cluster, ns, 'by-moorage', 'thin');
 
-    await its.kubectl('delete', 'pvc/doomed', 'volumesnapshot/by-topolvm');
+    await ns.kubectl('delete', 'pvc/doomed', 'volumesnapshot/by-topolvm');
     await onDisk(5);
   });
 
   test('TopoLVM takes over again once the pods are gone', async () => {
-    await its.kubectl('delete', 'pod', '--all');
+    await ns.kubectl('delete', 'pod', '--all');
     await unstaged();
     await moorage.uninstall();
     topolvm = await Topolvm.install(cluster);
     await topolvm.start();
-    await its.claim('cloned', {
+    await ns.claim('cloned', {
       storageClass: 'thin-xfs',
       size: '400Mi',
       source: { kind: 'PersistentVolumeClaim', name: 'restored' },
     });
-    for (const [name, pod] of Object.entries(pods)) await its.pod(name, pod);
-    await its.pod('cloned', { claims: { '/data': 'cloned' } });
-    for (const name of [...Object.keys(pods), 'cloned']) await its.ready(name);
+    for (const [name, pod] of Object.entries(pods)) await ns.pod(name, pod);
+    await ns.pod('cloned', { claims: { '/data': 'cloned' } });
+    for (const name of [...Object.keys(pods), 'cloned']) await ns.ready(name);
     await intact();
-    assert.equal(await its.sh('cloned', 'sha256sum </data/file'), sums['snapshot']);
-    await its.grow('restored', '500Mi');
-    await its.pod('restored', { claims: { '/data': 'restored' } });
-    await its.ready('restored');
-    await its.grown('restored', '500Mi');
-    await its.empty();
+    assert.equal(await ns.sh('cloned', 'sha256sum </data/file'), sums['snapshot']);
+    await ns.grow('restored', '500Mi');
+    await ns.pod('restored', { claims: { '/data': 'restored' } });
+    await ns.ready('restored');
+    await ns.grown('restored', '500Mi');
+    await ns.empty();
     await onDisk(0);
   });
 
   async function intact(): Promise<void> {
     for (const name of ['thick', 'thin']) {
-      assert.equal(await its.sh(name, 'sha256sum </data/file'), sums[name], name);
+      assert.equal(await ns.sh(name, 'sha256sum </data/file'), sums[name], name);
     }
-    assert.equal(await its.sh('block', blockSum), sums['block']);
+    assert.equal(await ns.sh('block', blockSum), sums['block']);
   }
 
   async function onDisk(count: number): Promise<void> {

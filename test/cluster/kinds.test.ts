@@ -44,160 +44,160 @@ describe('every kind of volume', () => {
       ['btrfs', '200Mi'],
     ] as const) {
       test(`${filesystem} keeps its data, and a pod can mount it read-only`, async () => {
-        const its = await TestNamespace.create(cluster, filesystem);
+        const ns = await TestNamespace.create(cluster, filesystem);
         const pod = { claims: { '/data': 'data' } };
-        await its.claim('data', { storageClass: `moorage-${filesystem}`, size });
-        await its.pod('first', pod);
-        await its.ready('first');
-        assert.match(await its.sh('first', 'grep " /data " /proc/mounts'), new RegExp(` ${filesystem} rw,`));
-        await its.sh('first', writeFile);
-        const written = await its.sh('first', readFile);
+        await ns.claim('data', { storageClass: `moorage-${filesystem}`, size });
+        await ns.pod('first', pod);
+        await ns.ready('first');
+        assert.match(await ns.sh('first', 'grep " /data " /proc/mounts'), new RegExp(` ${filesystem} rw,`));
+        await ns.sh('first', writeFile);
+        const written = await ns.sh('first', readFile);
 
-        await its.deletePod('first');
-        await its.pod('reader', { ...pod, readOnly: true });
-        await its.ready('reader');
-        assert.equal(await its.sh('reader', readFile), written);
-        assert.equal(await its.sh('reader', 'touch /data/x 2>/dev/null || echo refused'), 'refused');
-        await its.empty();
+        await ns.deletePod('first');
+        await ns.pod('reader', { ...pod, readOnly: true });
+        await ns.ready('reader');
+        assert.equal(await ns.sh('reader', readFile), written);
+        assert.equal(await ns.sh('reader', 'touch /data/x 2>/dev/null || echo refused'), 'refused');
+        await ns.empty();
       });
     }
 
     test('a raw block device keeps its data', async () => {
-      const its = await TestNamespace.create(cluster, 'block');
+      const ns = await TestNamespace.create(cluster, 'block');
       const pod = { devices: { '/dev/xvda': 'data' } };
-      await its.claim('data', { volumeMode: 'Block', size: '64Mi' });
-      await its.pod('first', pod);
-      await its.ready('first');
-      assert.equal(await its.sh('first', 'blockdev --getsize64 /dev/xvda'), String(64 * 1024 ** 2));
-      await its.sh('first', 'dd if=/dev/urandom of=/dev/xvda bs=1M count=64 conv=fsync 2>/dev/null');
-      const written = await its.sh('first', 'sha256sum </dev/xvda');
+      await ns.claim('data', { volumeMode: 'Block', size: '64Mi' });
+      await ns.pod('first', pod);
+      await ns.ready('first');
+      assert.equal(await ns.sh('first', 'blockdev --getsize64 /dev/xvda'), String(64 * 1024 ** 2));
+      await ns.sh('first', 'dd if=/dev/urandom of=/dev/xvda bs=1M count=64 conv=fsync 2>/dev/null');
+      const written = await ns.sh('first', 'sha256sum </dev/xvda');
 
-      await its.replacePod('first', pod);
+      await ns.replacePod('first', pod);
 
-      assert.equal(await its.sh('first', 'sha256sum </dev/xvda'), written);
-      await its.empty();
+      assert.equal(await ns.sh('first', 'sha256sum </dev/xvda'), written);
+      await ns.empty();
     });
 
     test('a StorageClass sets mkfs options, and owner and mode of the root directory', async () => {
-      const its = await TestNamespace.create(cluster, 'private');
-      await its.claim('data', { storageClass: 'private' });
-      await its.pod('first', { claims: { '/data': 'data' } });
-      await its.ready('first');
-      assert.equal(await its.sh('first', 'stat -c "%a %u:%g" /data'), '750 1000:2000');
-      assert.match(await its.sh('first', 'grep " /data " /proc/mounts'), /,noatime/);
-      assert.ok(Number(await its.sh('first', 'stat -f -c %c /data')) < 200, 'about as many inodes as requested');
-      await its.empty();
+      const ns = await TestNamespace.create(cluster, 'private');
+      await ns.claim('data', { storageClass: 'private' });
+      await ns.pod('first', { claims: { '/data': 'data' } });
+      await ns.ready('first');
+      assert.equal(await ns.sh('first', 'stat -c "%a %u:%g" /data'), '750 1000:2000');
+      assert.match(await ns.sh('first', 'grep " /data " /proc/mounts'), /,noatime/);
+      assert.ok(Number(await ns.sh('first', 'stat -f -c %c /data')) < 200, 'about as many inodes as requested');
+      await ns.empty();
     });
 
     test('an inline ephemeral volume lives as long as its pod', async () => {
-      const its = await TestNamespace.create(cluster, 'inline');
+      const ns = await TestNamespace.create(cluster, 'inline');
       const volumeAttributes = { 'topolvm.io/size': '1' };
-      await its.pod('first', { inline: { '/data': { driver: driverName, fsType: 'xfs', volumeAttributes } } });
-      await its.ready('first');
-      assert.match(await its.sh('first', 'grep " /data " /proc/mounts'), / xfs rw/);
-      await its.sh('first', writeFile);
-      const node = await its.nodeOf('first');
+      await ns.pod('first', { inline: { '/data': { driver: driverName, fsType: 'xfs', volumeAttributes } } });
+      await ns.ready('first');
+      assert.match(await ns.sh('first', 'grep " /data " /proc/mounts'), / xfs rw/);
+      await ns.sh('first', writeFile);
+      const node = await ns.nodeOf('first');
       const ephemeral = `lvs --noheadings --units m -o lv_size ${volumeGroup} -S 'lv_tags=ephemeral'`;
       assert.equal((await node.shell(ephemeral)).trim(), '1024.00m');
 
-      await its.deletePod('first');
+      await ns.deletePod('first');
 
       await eventually('the volume is gone', async () => (await node.shell(ephemeral)).trim() === '');
-      await its.empty();
+      await ns.empty();
     });
 
     test('a pod whose inline volume is too large gets an event that says what to change', async () => {
-      const its = await TestNamespace.create(cluster, 'greedy');
+      const ns = await TestNamespace.create(cluster, 'greedy');
       const refusals = [
         [{ 'topolvm.io/size': '11' }, /11 GiB .*10 GiB is the limit.*node\.inlineVolumes\.maxSize/],
         [{ 'topolvm.io/device-class': 'thin' }, /"thin" .*node\.inlineVolumes\.deviceClasses/],
         [{ 'moorage.dev/mkfs-options': '-i 1024' }, /mkfs-options, which only a StorageClass may set/],
       ] as const;
       for (const [i, [volumeAttributes]] of refusals.entries()) {
-        await its.pod(`greedy-${i}`, { inline: { '/data': { driver: driverName, volumeAttributes } } });
+        await ns.pod(`greedy-${i}`, { inline: { '/data': { driver: driverName, volumeAttributes } } });
       }
-      for (const [i, [, says]] of refusals.entries()) await its.event(`Pod/greedy-${i}`, says);
-      await its.empty();
+      for (const [i, [, says]] of refusals.entries()) await ns.event(`Pod/greedy-${i}`, says);
+      await ns.empty();
     });
 
     test('a generic ephemeral volume lives as long as its pod', async () => {
-      const its = await TestNamespace.create(cluster, 'generic');
-      await its.pod('first', { generic: { '/data': { spec: claimSpec({ size: '64Mi' }) } } });
-      await its.ready('first');
-      await its.sh('first', writeFile);
+      const ns = await TestNamespace.create(cluster, 'generic');
+      await ns.pod('first', { generic: { '/data': { spec: claimSpec({ size: '64Mi' }) } } });
+      await ns.ready('first');
+      await ns.sh('first', writeFile);
 
-      await its.deletePod('first');
+      await ns.deletePod('first');
 
-      await eventually('its claim is gone', async () => (await its.found('first-volume-0')) === undefined);
-      await its.empty();
+      await eventually('its claim is gone', async () => (await ns.found('first-volume-0')) === undefined);
+      await ns.empty();
     });
 
     test('ReadWriteOncePod admits one pod at a time', async () => {
-      const its = await TestNamespace.create(cluster, 'once');
+      const ns = await TestNamespace.create(cluster, 'once');
       const pod = { claims: { '/data': 'data' } };
-      await its.claim('data', { accessMode: 'ReadWriteOncePod' });
-      await its.pod('first', pod);
-      await its.ready('first');
-      await its.pod('second', pod);
-      await its.event('Pod/second', /ReadWriteOncePod/);
+      await ns.claim('data', { accessMode: 'ReadWriteOncePod' });
+      await ns.pod('first', pod);
+      await ns.ready('first');
+      await ns.pod('second', pod);
+      await ns.event('Pod/second', /ReadWriteOncePod/);
 
-      await its.deletePod('first');
+      await ns.deletePod('first');
 
-      await its.ready('second');
-      await its.empty();
+      await ns.ready('second');
+      await ns.empty();
     });
 
     test('a pod has claims of three device classes, all on its node', async () => {
-      const its = await TestNamespace.create(cluster, 'three');
-      for (const name of ['moorage', 'moorage-thin', 'moorage-file']) await its.claim(name, { storageClass: name });
-      await its.pod('first', { claims: { '/lvm': 'moorage', '/thin': 'moorage-thin', '/file': 'moorage-file' } });
-      await its.ready('first');
-      const sources = await its.sh('first', 'grep -E " /(lvm|thin|file) " /proc/mounts | cut -d" " -f1');
+      const ns = await TestNamespace.create(cluster, 'three');
+      for (const name of ['moorage', 'moorage-thin', 'moorage-file']) await ns.claim(name, { storageClass: name });
+      await ns.pod('first', { claims: { '/lvm': 'moorage', '/thin': 'moorage-thin', '/file': 'moorage-file' } });
+      await ns.ready('first');
+      const sources = await ns.sh('first', 'grep -E " /(lvm|thin|file) " /proc/mounts | cut -d" " -f1');
       assert.equal(new Set(sources.split('\n')).size, 3);
-      await its.sh('first', 'for d in /lvm /thin /file; do echo $d >$d/name; done; sync');
-      assert.equal(await its.sh('first', 'cat /lvm/name /thin/name /file/name'), '/lvm\n/thin\n/file');
-      await its.empty();
+      await ns.sh('first', 'for d in /lvm /thin /file; do echo $d >$d/name; done; sync');
+      assert.equal(await ns.sh('first', 'cat /lvm/name /thin/name /file/name'), '/lvm\n/thin\n/file');
+      await ns.empty();
     });
 
     test('with Immediate binding the volume exists before the pod, which is scheduled to its node', async () => {
-      const its = await TestNamespace.create(cluster, 'now');
-      await its.claim('data', { storageClass: 'now' });
-      const id = await its.volumeId('data');
-      await its.pod('first', { claims: { '/data': 'data' } });
-      await its.ready('first');
+      const ns = await TestNamespace.create(cluster, 'now');
+      await ns.claim('data', { storageClass: 'now' });
+      const id = await ns.volumeId('data');
+      await ns.pod('first', { claims: { '/data': 'data' } });
+      await ns.ready('first');
       assert.match(
-        await (await its.nodeOf('first')).shell(`lvs --noheadings -o lv_name ${volumeGroup}`),
+        await (await ns.nodeOf('first')).shell(`lvs --noheadings -o lv_name ${volumeGroup}`),
         new RegExp(id),
       );
-      await its.empty();
+      await ns.empty();
     });
 
     test('a claim of a device class that no node has gets an event that says so', async () => {
-      const its = await TestNamespace.create(cluster, 'absent');
-      await its.claim('data', { storageClass: 'absent' });
-      await its.event('PersistentVolumeClaim/data', /device class nvme/);
-      await its.empty();
+      const ns = await TestNamespace.create(cluster, 'absent');
+      await ns.claim('data', { storageClass: 'absent' });
+      await ns.event('PersistentVolumeClaim/data', /device class nvme/);
+      await ns.empty();
     });
   });
 
   test('a claim on a full pool gets an event, and is served when space is freed', async () => {
-    const its = await TestNamespace.create(cluster, 'full');
-    for (const node of cluster.nodes) await its.claim(`filler-${node.name}`, { node: node.name, size: '7Gi' });
-    for (const node of cluster.nodes) await its.volumeId(`filler-${node.name}`);
-    await its.claim('squeezed', { size: '2Gi', node: 'node-a' });
-    await its.event(
+    const ns = await TestNamespace.create(cluster, 'full');
+    for (const node of cluster.nodes) await ns.claim(`filler-${node.name}`, { node: node.name, size: '7Gi' });
+    for (const node of cluster.nodes) await ns.volumeId(`filler-${node.name}`);
+    await ns.claim('squeezed', { size: '2Gi', node: 'node-a' });
+    await ns.event(
       'PersistentVolumeClaim/squeezed',
       /device class lvm has .* free, 2 GiB requested; remove volumes, add a disk/,
     );
-    await its.claim('data', { size: '2Gi' });
-    await its.pod('first', { claims: { '/data': 'data' } });
-    await its.event('Pod/first', /not have enough free storage/);
+    await ns.claim('data', { size: '2Gi' });
+    await ns.pod('first', { claims: { '/data': 'data' } });
+    await ns.event('Pod/first', /not have enough free storage/);
 
-    await its.kubectl('delete', 'pvc', 'filler-node-b');
+    await ns.kubectl('delete', 'pvc', 'filler-node-b');
 
-    await its.ready('first');
-    assert.equal((await its.nodeOf('first')).name, 'node-b');
-    await its.empty();
+    await ns.ready('first');
+    assert.equal((await ns.nodeOf('first')).name, 'node-b');
+    await ns.empty();
   });
 
   test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));

@@ -41,7 +41,7 @@ describe('two controllers, and every feature of Moorage', () => {
   let audit: AuditLog;
   let cluster: Cluster;
   let moorage: Moorage;
-  let its: TestNamespace;
+  let ns: TestNamespace;
   /** The node of the leading controller, which dies, and the node of the other one. */
   let dying: ClusterNode;
   let other: ClusterNode;
@@ -59,9 +59,9 @@ describe('two controllers, and every feature of Moorage', () => {
         metrics: { secure: true },
       },
     });
-    its = await TestNamespace.create(cluster, 'everything');
+    ns = await TestNamespace.create(cluster, 'everything');
     // The webhook's annotations on pods are for clusters with the scheduler extender.
-    await cluster.kubectl('label', 'namespace', its.name, 'topolvm.io/webhook=ignore');
+    await cluster.kubectl('label', 'namespace', ns.name, 'topolvm.io/webhook=ignore');
   });
   after(async () => {
     await cluster.stop();
@@ -72,49 +72,49 @@ describe('two controllers, and every feature of Moorage', () => {
     await createAttributesClass(cluster, 'slow', '10Mi', '100');
     await createAttributesClass(cluster, 'slower', '1Mi', '50');
     const there = { storageClass: 'moorage-thin', node: 'node-a' };
-    await its.claim('data', { ...there, attributesClass: 'slow' });
-    await its.pod('user', { claims: { '/data': 'data' } });
-    await its.ready('user');
-    await its.grow('data', '200Mi');
-    await its.grown('data', '200Mi');
-    await its.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
+    await ns.claim('data', { ...there, attributesClass: 'slow' });
+    await ns.pod('user', { claims: { '/data': 'data' } });
+    await ns.ready('user');
+    await ns.grow('data', '200Mi');
+    await ns.grown('data', '200Mi');
+    await ns.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
     await eventually('the volume has other limits', async () => {
-      return (await its.found('data'))?.status?.currentVolumeAttributesClassName === 'slower';
+      return (await ns.found('data'))?.status?.currentVolumeAttributesClassName === 'slower';
     });
-    await takeSnapshot(cluster, its, 'moment', 'data');
-    await its.claim('restored', { ...there, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
+    await takeSnapshot(cluster, ns, 'moment', 'data');
+    await ns.claim('restored', { ...there, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
     const clone = { source: { kind: 'PersistentVolumeClaim', name: 'data' }, size: '200Mi' } as const;
-    await its.claim('cloned', { ...there, ...clone, node: 'node-b' }); // and moved to node-a
-    for (const claim of ['restored', 'cloned']) await its.volumeId(claim);
-    await its.empty();
+    await ns.claim('cloned', { ...there, ...clone, node: 'node-b' }); // and moved to node-a
+    for (const claim of ['restored', 'cloned']) await ns.volumeId(claim);
+    await ns.empty();
   });
 
   test('the event of a claim that cannot be served is repeated', async () => {
     const there = { node: 'node-a' };
-    await its.claim('thick', there);
-    await its.volumeId('thick');
-    await its.claim('cloned', { ...there, source: { kind: 'PersistentVolumeClaim', name: 'thick' } });
-    await toldAgain('PersistentVolumeClaim', its.name, 'cloned');
+    await ns.claim('thick', there);
+    await ns.volumeId('thick');
+    await ns.claim('cloned', { ...there, source: { kind: 'PersistentVolumeClaim', name: 'thick' } });
+    await reportedAgain('PersistentVolumeClaim', ns.name, 'cloned');
     // Only now: csi-resizer forgets a claim that grows before it has seen the claim's PersistentVolume.
-    await its.grow('thick', '100Gi');
-    await toldAgain('PersistentVolumeClaim', its.name, 'thick');
-    await its.empty();
+    await ns.grow('thick', '100Gi');
+    await reportedAgain('PersistentVolumeClaim', ns.name, 'thick');
+    await ns.empty();
   });
 
   test('the event of a snapshot that cannot be removed is repeated', async () => {
-    await its.claim('data', { node: 'node-a', storageClass: 'moorage-thin' });
-    await takeSnapshot(cluster, its, 'moment', 'data');
-    const content = await its.kubectl(
+    await ns.claim('data', { node: 'node-a', storageClass: 'moorage-thin' });
+    await takeSnapshot(cluster, ns, 'moment', 'data');
+    const content = await ns.kubectl(
       ...['get', 'volumesnapshot', 'moment', '-ojsonpath={.status.boundVolumeSnapshotContentName}'],
     );
     const handle = await cluster.kubectl(
       ...['get', 'volumesnapshotcontent', content, '-ojsonpath={.status.snapshotHandle}'],
     );
-    const letGo = await holdOpen(cluster.node('a'), `/dev/${thin.volumeGroup}/${handle}`);
-    await its.kubectl('delete', 'volumesnapshot', 'moment', '--wait=false');
-    await toldAgain('VolumeSnapshotContent', 'default', content);
-    await letGo();
-    await its.empty();
+    const release = await holdOpen(cluster.node('a'), `/dev/${thin.volumeGroup}/${handle}`);
+    await ns.kubectl('delete', 'volumesnapshot', 'moment', '--wait=false');
+    await reportedAgain('VolumeSnapshotContent', 'default', content);
+    await release();
+    await ns.empty();
   });
 
   test('the webhook looks up what the claims of a pod request', async () => {
@@ -133,11 +133,11 @@ describe('two controllers, and every feature of Moorage', () => {
   });
 
   test('only authorized clients can read metrics', async () => {
-    await its.kubectl('create', 'serviceaccount', 'prometheus');
+    await ns.kubectl('create', 'serviceaccount', 'prometheus');
     await cluster.kubectl('create', 'clusterrole', 'metrics-reader', '--verb=get', '--non-resource-url=/metrics');
-    const account = `--serviceaccount=${its.name}:prometheus`;
+    const account = `--serviceaccount=${ns.name}:prometheus`;
     await cluster.kubectl('create', 'clusterrolebinding', 'prometheus', '--clusterrole=metrics-reader', account);
-    const token = (await its.kubectl('create', 'token', 'prometheus')).trim();
+    const token = (await ns.kubectl('create', 'token', 'prometheus')).trim();
     for (const { status } of (await cluster.kube.list(pods, { namespace })).items) {
       const shown = () => fetchInside(cluster.namespaces, `https://${status?.podIP}:8080/metrics`, token);
       await eventually('metrics are served', async () => (await shown()).startsWith('200 '));
@@ -154,13 +154,13 @@ describe('two controllers, and every feature of Moorage', () => {
   test('when the node of a controller dies, the other one finishes its work', async () => {
     dying = await nodeOfLeader();
     other = cluster.nodes.find((node) => node !== dying) ?? assert.fail('there is no other node');
-    await its.claim('lost', { node: dying.name });
-    await its.volumeId('lost');
-    await its.pod('waiting', { claims: { '/data': 'lost' }, node: 'nowhere' });
-    await its.claim('before', { node: other.name });
-    const before = await its.volumeId('before');
+    await ns.claim('lost', { node: dying.name });
+    await ns.volumeId('lost');
+    await ns.pod('waiting', { claims: { '/data': 'lost' }, node: 'nowhere' });
+    await ns.claim('before', { node: other.name });
+    const before = await ns.volumeId('before');
     const letLvmGoOn = await new AgentFaults(cluster, moorage, other).holdLvm();
-    await its.claim('begun', { node: other.name });
+    await ns.claim('begun', { node: other.name });
     await eventually('a volume is requested', async () =>
       (await cluster.kube.list(logicalVolumes)).items.some(({ status }) => !status?.volumeID),
     );
@@ -168,18 +168,18 @@ describe('two controllers, and every feature of Moorage', () => {
     await dying.kill();
     await letLvmGoOn();
 
-    await eventually('the claim is bound', async () => (await its.found('begun'))?.status?.phase === 'Bound', {
+    await eventually('the claim is bound', async () => (await ns.found('begun'))?.status?.phase === 'Bound', {
       explain,
     });
     assert.equal((await nodeOfLeader()).name, other.name);
     const onDisk = await other.shell(`lvs --noheadings -o lv_name ${volumeGroup}`);
-    assert.deepEqual(onDisk.trim().split(/\s+/).sort(), [before, await its.volumeId('begun')].sort());
+    assert.deepEqual(onDisk.trim().split(/\s+/).sort(), [before, await ns.volumeId('begun')].sort());
   });
 
   test('when its Node is deleted, its volumes are released', async () => {
     await cluster.kubectl('delete', 'node', dying.name, '--timeout=180s');
-    await eventually('its claim is gone', async () => (await its.found('lost')) === undefined, { explain });
-    assert.equal(await cluster.kube.get(pods, 'waiting', { namespace: its.name }), undefined);
+    await eventually('its claim is gone', async () => (await ns.found('lost')) === undefined, { explain });
+    assert.equal(await cluster.kube.get(pods, 'waiting', { namespace: ns.name }), undefined);
     await eventually(
       'its capacity is no longer published',
       async () =>
@@ -189,7 +189,7 @@ describe('two controllers, and every feature of Moorage', () => {
   });
 
   test('all volumes are removed', async () => {
-    await its.empty();
+    await ns.empty();
     await moorage.whenNoVolumes();
   });
 
@@ -229,7 +229,7 @@ describe('two controllers, and every feature of Moorage', () => {
   }
 
   /** The first report creates an Event, the next ones increase its count. */
-  async function toldAgain(kind: string, where: string, name: string): Promise<void> {
+  async function reportedAgain(kind: string, where: string, name: string): Promise<void> {
     const selector = `--field-selector=type=Warning,involvedObject.kind=${kind},involvedObject.name=${name}`;
     await eventually(
       `${kind} ${name} is complained of again`,

@@ -45,7 +45,7 @@ export async function snapshotReady(cluster: Cluster, { name: namespace }: TestN
   );
 }
 
-export async function takeSnapshot(cluster: Cluster, its: TestNamespace, name: string, claim: string): Promise<void> {
-  await askForSnapshot(cluster, its, name, claim);
-  await snapshotReady(cluster, its, name);
+export async function takeSnapshot(cluster: Cluster, ns: TestNamespace, name: string, claim: string): Promise<void> {
+  await askForSnapshot(cluster, ns, name, claim);
+  await snapshotReady(cluster, ns, name);
 }

@@ -39,7 +39,7 @@ const twoDefaults = values.lvmd.deviceClasses.map((deviceClass) => ({ ...deviceC
 describe('an upgrade and a rollback while pods write', () => {
   let cluster: Cluster;
   let moorage: Moorage;
-  let its: TestNamespace;
+  let ns: TestNamespace;
   let next: string;
   const mountedBefore = new Map<string, string>();
   const writers = ['node-a', 'node-b'];
@@ -49,14 +49,14 @@ describe('an upgrade and a rollback while pods write', () => {
     const archive = join(cluster.dir, 'moorage', 'next.tar');
     next = await writeNextImage(archive);
     await moorage.load(archive);
-    its = await TestNamespace.create(cluster, 'shop');
+    ns = await TestNamespace.create(cluster, 'shop');
     for (const node of writers) {
-      await its.claim(node, { node });
-      await its.pod(node, { node, claims: { '/data': node }, script: writer });
+      await ns.claim(node, { node });
+      await ns.pod(node, { node, claims: { '/data': node }, script: writer });
     }
     for (const node of writers) {
-      await its.ready(node);
-      const mounted = await mounts(cluster.node(node), await its.volumeId(node));
+      await ns.ready(node);
+      const mounted = await mounts(cluster.node(node), await ns.volumeId(node));
       assert.match(mounted, /globalmount/, 'for the node');
       assert.match(mounted, /kubernetes.io~csi/, 'and for the pod');
       mountedBefore.set(node, mounted);
@@ -85,10 +85,10 @@ describe('an upgrade and a rollback while pods write', () => {
       });
     }
     for (const node of writers) {
-      await its.claim(`meanwhile-on-${node}`, { node });
-      await its.pod(`meanwhile-on-${node}`, { node, claims: { '/data': `meanwhile-on-${node}` } });
+      await ns.claim(`meanwhile-on-${node}`, { node });
+      await ns.pod(`meanwhile-on-${node}`, { node, claims: { '/data': `meanwhile-on-${node}` } });
     }
-    for (const node of writers) await its.ready(`meanwhile-on-${node}`);
+    for (const node of writers) await ns.ready(`meanwhile-on-${node}`);
     const uids = (agents: readonly Stored<Pod>[]) => agents.map(({ metadata }) => metadata.uid);
     assert.deepEqual(uids(await Promise.all(cluster.nodes.map((node) => moorage.agentOn(node)))), uids(served));
     // The configuration is valid again just before the image is: an agent started at that moment may take over.
@@ -99,18 +99,18 @@ describe('an upgrade and a rollback while pods write', () => {
 
   test('no write failed, no data is lost, and no volume was remounted', async () => {
     for (const node of writers) {
-      await its.sh(node, 'touch /stop');
-      await eventually(`the writer on ${node} has ended`, () => its.sh(node, 'test -e /stopped').then(() => true));
-      assert.equal(await its.sh(node, 'cat /failed 2>/dev/null || true'), '');
-      const checked = await its.sh(node, 'cat /data/*.sum | sha256sum -c | grep -c OK');
+      await ns.sh(node, 'touch /stop');
+      await eventually(`the writer on ${node} has ended`, () => ns.sh(node, 'test -e /stopped').then(() => true));
+      assert.equal(await ns.sh(node, 'cat /failed 2>/dev/null || true'), '');
+      const checked = await ns.sh(node, 'cat /data/*.sum | sha256sum -c | grep -c OK');
       assert.ok(Number(checked) > 10, `${checked} blocks were written on ${node}`);
-      assert.equal(await mounts(cluster.node(node), await its.volumeId(node)), mountedBefore.get(node));
+      assert.equal(await mounts(cluster.node(node), await ns.volumeId(node)), mountedBefore.get(node));
       assert.equal(
-        (await cluster.kube.get(pods, node, { namespace: its.name }))?.status?.containerStatuses?.[0]?.restartCount,
+        (await cluster.kube.get(pods, node, { namespace: ns.name }))?.status?.containerStatuses?.[0]?.restartCount,
         0,
       );
     }
-    await its.empty();
+    await ns.empty();
     await nothingLeft(cluster, moorage);
   });
 
@@ -119,14 +119,14 @@ describe('an upgrade and a rollback while pods write', () => {
     const node = cluster.node('a');
     const { metadata } = await moorage.agentOn(node);
     const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
-    await its.claim(claim, { node: node.name });
+    await ns.claim(claim, { node: node.name });
     await eventually('a volume is requested', async () =>
       (await cluster.kube.list(logicalVolumes)).items.some(({ status }) => !status?.volumeID),
     );
     const changed = change();
     await Promise.race([asksToEnd(metadata.name), changed]).finally(() => void letLvmGoOn());
     await changed;
-    await its.volumeId(claim);
+    await ns.volumeId(claim);
   }
 
   async function asksToEnd(agent: string): Promise<void> {
@@ -172,8 +172,8 @@ describe('an upgrade and a rollback while pods write', () => {
 
   async function allWrite(): Promise<void> {
     for (const node of writers) {
-      const before = Number(await its.sh(node, 'cat /written'));
-      await eventually(`the pod on ${node} writes on`, async () => Number(await its.sh(node, 'cat /written')) > before);
+      const before = Number(await ns.sh(node, 'cat /written'));
+      await eventually(`the pod on ${node} writes on`, async () => Number(await ns.sh(node, 'cat /written')) > before);
     }
   }
 });

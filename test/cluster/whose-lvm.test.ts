@@ -22,7 +22,7 @@ describe('which LVM creates the volumes', () => {
   let cluster: Cluster;
   let node: ClusterNode;
   let moorage: Moorage;
-  let its: TestNamespace;
+  let ns: TestNamespace;
 
   before(async () => {
     cluster = await Cluster.start({ nodes: 1, memoryMb: 1536 });
@@ -32,7 +32,7 @@ describe('which LVM creates the volumes', () => {
     const agents = ['-n', namespace, 'daemonset/moorage-node'] as const;
     await cluster.kubectl('set', 'env', ...agents, 'DM_DISABLE_UDEV=1'); // so LVM must create the device nodes itself
     await cluster.kubectl('rollout', 'status', ...agents, '--timeout=180s');
-    its = await TestNamespace.create(cluster, 'own');
+    ns = await TestNamespace.create(cluster, 'own');
   });
   after(() => cluster.stop());
 
@@ -65,30 +65,30 @@ describe('which LVM creates the volumes', () => {
 
   test('all of them are ordinary volumes', async () => {
     for (const claim of ['by-image', 'by-node', 'by-lvmd']) {
-      assert.equal(await its.sh(claim, 'cat /data/file'), claim);
-      await its.grow(claim, '200Mi');
-      await its.grown(claim, '200Mi');
+      assert.equal(await ns.sh(claim, 'cat /data/file'), claim);
+      await ns.grow(claim, '200Mi');
+      await ns.grown(claim, '200Mi');
     }
-    await its.empty();
+    await ns.empty();
     await nothingLeft(cluster, moorage);
   });
 
   async function madeAndWritten(name: string): Promise<void> {
-    await its.claim(name);
-    await its.pod(name, { claims: { '/data': name } });
-    await its.ready(name);
-    await its.sh(name, `echo ${name} >/data/file && sync`);
+    await ns.claim(name);
+    await ns.pod(name, { claims: { '/data': name } });
+    await ns.ready(name);
+    await ns.sh(name, `echo ${name} >/data/file && sync`);
   }
 
   /** Runs a script on the LVM process, which is kept busy with a claim's volume meanwhile; returns its output. */
   async function askOfLvm(claim: string, script: string): Promise<string> {
     const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
-    await its.claim(claim, { node: node.name });
+    await ns.claim(claim, { node: node.name });
     try {
       return await eventually('LVM is running', () => node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`));
     } finally {
       await letLvmGoOn();
-      await its.volumeId(claim);
+      await ns.volumeId(claim);
     }
   }
 });

@@ -39,8 +39,8 @@ export function connect(scope: Scope, connection: Connection, timeoutMs = 20_000
 /** A client of the same server, with the token. */
 export async function withToken({ server, credentials }: Connection, token: string): Promise<Connection> {
   const { ca } = (await credentials.read()).tls;
-  const its = { tls: ca === undefined ? {} : { ca }, token };
-  return { server, credentials: { read: async () => its, refused: () => {} } };
+  const values = { tls: ca === undefined ? {} : { ca }, token };
+  return { server, credentials: { read: async () => values, refused: () => {} } };
 }
 
 export async function newNamespace({ admin }: ApiServer, name: string): Promise<string> {

@@ -102,7 +102,7 @@ test('a list is filtered by labels and fields', async () => {
 });
 
 test('paging returns every object exactly once', async () => {
-  const names = await makeMany('paging');
+  const names = await createMany('paging');
   const { items } = await admin.list(configMaps, { ...mine('paging'), pageSize: 10 });
   assert.deepEqual(
     items.map((item) => item.metadata.name),
@@ -134,7 +134,7 @@ test("an aborted request fails with the caller's reason", async () => {
 const mine = (namespace: string) => ({ namespace, fieldSelector: 'metadata.name!=kube-root-ca.crt' });
 
 /** Creates twenty-five ConfigMaps in a new namespace; returns their names in order. */
-async function makeMany(name: string): Promise<string[]> {
+async function createMany(name: string): Promise<string[]> {
   const namespace = await newNamespace(api, name);
   const names = Array.from({ length: 25 }, (_, index) => `object-${String(index).padStart(2, '0')}`);
   await Promise.all(names.map((name) => admin.create(configMaps, { metadata: { name, namespace } })));

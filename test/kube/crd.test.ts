@@ -43,8 +43,8 @@ async function applyCrd(): Promise<void> {
 
 /** Creates it in two writes, like controller and node. */
 async function stored(object: LogicalVolume & { readonly metadata: { readonly name: string } }) {
-  const { status, ...wish } = object;
-  await admin.create(logicalVolumes, wish);
+  const { status, ...requested } = object;
+  await admin.create(logicalVolumes, requested);
   return answer(object.metadata.name, status ?? {});
 }
 
@@ -152,8 +152,8 @@ test('an invalid LogicalVolume is rejected', async () => {
     [{ name: '' }, /spec.name/],
     [{ accessType: 'rx' }, /accessType: Unsupported value: "rx": supported values: "", "ro", "rw"/],
   ] as const) {
-    const wish = { metadata: { name: 'wrong' }, spec: { ...spec, ...wrong } } as LogicalVolume;
-    await assert.rejects(admin.create(logicalVolumes, wish), { code: 'InvalidArgument', message });
+    const requested = { metadata: { name: 'wrong' }, spec: { ...spec, ...wrong } } as LogicalVolume;
+    await assert.rejects(admin.create(logicalVolumes, requested), { code: 'InvalidArgument', message });
   }
 });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Happening, writeEvent } from '../../src/kube/events.ts';
+import { type EventContent, writeEvent } from '../../src/kube/events.ts';
 import { configMaps, events, nodes } from '../../src/kube/resource.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
@@ -9,7 +9,7 @@ const { admin } = api;
 const signal = new AbortController().signal;
 const reporter = { controller: 'topolvm.io/test', instance: 'test-0' };
 
-const full: Happening = {
+const full: EventContent = {
   type: 'Warning',
   reason: 'PoolFull',
   action: 'Provisioning',

@@ -42,7 +42,7 @@ test('a pod is annotated with what its claims request, and the extender finds a 
   const namespace = await newNamespace(api, 'fitting');
   await claim(namespace, 'one', '2Gi');
   await claim(namespace, 'other', '3Gi');
-  const pod = await makePod(namespace, ['one', 'other']);
+  const pod = await createPod(namespace, ['one', 'other']);
   assert.equal(pod.metadata?.annotations?.['capacity.topolvm.io/00default'], String(5 * 1024 ** 3));
   assert.equal(pod.spec?.containers[0]?.resources?.requests?.['topolvm.io/capacity'], '1');
   assert.equal(pod.spec?.containers[0]?.resources?.limits?.['topolvm.io/capacity'], '1');
@@ -58,7 +58,7 @@ test('a pod is annotated with what its claims request, and the extender finds a 
 test('a pod that fits on no node gets an event that says why', async () => {
   const namespace = await newNamespace(api, 'huge');
   await claim(namespace, 'huge', '100Gi');
-  await makePod(namespace, ['huge']);
+  await createPod(namespace, ['huge']);
 
   const reason = await eventually('the scheduler has reported an event', async () => {
     const path = '{.items[?(@.reason=="FailedScheduling")].message}';
@@ -72,7 +72,7 @@ test('pods of a namespace with the ignore label do not call the webhook', async 
   const namespace = 'left-out';
   await admin.create(namespaces, { metadata: { name: namespace, labels: { 'topolvm.io/webhook': 'ignore' } } });
   await claim(namespace, 'data', '1Gi');
-  const pod = await makePod(namespace, ['data']);
+  const pod = await createPod(namespace, ['data']);
   assert.equal(pod.metadata?.annotations, undefined);
 });
 
@@ -101,13 +101,13 @@ test('a renewed certificate is loaded, and one whose key does not match is not',
 test('while no controller answers, pods with claims are rejected and all others are created', async () => {
   const namespace = await newNamespace(api, 'unanswered');
   await controller.kill();
-  const make = (name: string, volumes: NonNullable<NonNullable<Pod['spec']>['volumes']>) =>
+  const create = (name: string, volumes: NonNullable<NonNullable<Pod['spec']>['volumes']>) =>
     admin.create(pods, { metadata: { name, namespace }, spec: { ...podSpec([]), volumes } });
-  await eventually('a pod without volumes is created', () => make('plain', []));
-  await make('scratch', [{ name: 'scratch', emptyDir: {} }]);
+  await eventually('a pod without volumes is created', () => create('plain', []));
+  await create('scratch', [{ name: 'scratch', emptyDir: {} }]);
 
   const refused = /failed calling webhook "pod-hook.topolvm.io"/;
-  await assert.rejects(make('claim', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]), refused);
+  await assert.rejects(create('claim', [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }]), refused);
   const volumeClaimTemplate = {
     spec: {
       accessModes: ['ReadWriteOnce'],
@@ -115,7 +115,7 @@ test('while no controller answers, pods with claims are rejected and all others 
       resources: { requests: { storage: '1Gi' } },
     },
   };
-  await assert.rejects(make('ephemeral', [{ name: 'data', ephemeral: { volumeClaimTemplate } }]), refused);
+  await assert.rejects(create('ephemeral', [{ name: 'data', ephemeral: { volumeClaimTemplate } }]), refused);
 });
 
 test('a controller that is told to stop becomes unready, and still answers for a while', async () => {
@@ -286,7 +286,7 @@ async function claim(namespace: string, name: string, storage: string): Promise<
   });
 }
 
-async function makePod(namespace: string, claims: readonly string[]): Promise<Pod> {
+async function createPod(namespace: string, claims: readonly string[]): Promise<Pod> {
   // A namespace accepts pods once it has its default ServiceAccount.
   return eventually('the pod is created', () =>
     admin.create(pods, { metadata: { name: 'pod', namespace }, spec: podSpec(claims) }),

@@ -7,8 +7,8 @@ import { Informer } from '../../src/kube/informer.ts';
 import { configMaps } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { compactEtcd, connect, newNamespace, restartApiServer, startApiServer } from './api-server.ts';
-import { Diary } from './diary.ts';
 import { Link } from './link.ts';
+import { RecordedChanges } from './recorded-changes.ts';
 
 const api = await startApiServer();
 
@@ -28,11 +28,11 @@ async function watching(t: TestContext, name: string, options: { idleTimeoutMs?:
     log: silentLog,
   });
   t.after(() => informer.stop());
-  const diary = new Diary(informer);
+  const changes = new RecordedChanges(informer);
   const world = {
     link,
     informer,
-    diary,
+    changes,
     write: (key: string) => api.admin.create(configMaps, { metadata: { name: key, namespace } }),
     change: (key: string, value: string) =>
       api.admin.patch(configMaps, key, { type: 'merge', body: { data: { value } } }, { namespace }),
@@ -45,28 +45,28 @@ async function watching(t: TestContext, name: string, options: { idleTimeoutMs?:
   for (const key of ['a', 'b', 'c']) await world.write(key);
   informer.start();
   await informer.whenSynced(soon());
-  assert.deepEqual(diary.news().sort(), ['added a', 'added b', 'added c']);
+  assert.deepEqual(changes.news().sort(), ['added a', 'added b', 'added c']);
   return world;
 }
 
 test('no fault: each change is reported once, in order', async (t) => {
-  const { informer, diary, ...world } = await watching(t, 'no-fault');
+  const { informer, changes, ...world } = await watching(t, 'no-fault');
   await world.write('d');
   await world.change('d', '1');
   await world.change('d', '2');
   await world.becomes('d', '2');
   await world.remove('d');
   await world.vanishes('d');
-  assert.deepEqual(diary.news(), ['added d', 'updated d', 'updated d', 'deleted d']);
-  assert.deepEqual(diary.toldTwice, []);
+  assert.deepEqual(changes.news(), ['added d', 'updated d', 'updated d', 'deleted d']);
+  assert.deepEqual(changes.reportedTwice, []);
   assert.deepEqual([informer.relists, informer.reconnects], [0, 0]);
 });
 
 test('connection reset: the watch resumes from its position, without a relist', async (t) => {
-  const { link, informer, diary, ...world } = await watching(t, 'reset');
+  const { link, informer, changes, ...world } = await watching(t, 'reset');
   await world.write('d');
   await world.appears('d');
-  diary.news();
+  changes.news();
 
   link.cut();
   await world.remove('a');
@@ -75,26 +75,26 @@ test('connection reset: the watch resumes from its position, without a relist', 
 
   await world.vanishes('a');
   await world.becomes('b', 'while cut');
-  assert.deepEqual(diary.news(), ['deleted a', 'updated b']);
-  assert.deepEqual(diary.toldTwice, []);
+  assert.deepEqual(changes.news(), ['deleted a', 'updated b']);
+  assert.deepEqual(changes.reportedTwice, []);
   assert.equal(informer.relists, 0);
   assert.ok(informer.reconnects >= 1);
 });
 
 test('cable pulled: a dead connection is closed after the idle timeout', async (t) => {
-  const { link, informer, diary, ...world } = await watching(t, 'swallow', { idleTimeoutMs: 1_500 });
+  const { link, informer, changes, ...world } = await watching(t, 'swallow', { idleTimeoutMs: 1_500 });
 
   link.swallow();
   await world.remove('a');
   await world.vanishes('a');
 
-  assert.deepEqual(diary.news(), ['deleted a']);
-  assert.deepEqual(diary.toldTwice, []);
+  assert.deepEqual(changes.news(), ['deleted a']);
+  assert.deepEqual(changes.reportedTwice, []);
   assert.equal(informer.relists, 0);
 });
 
 test('410 Gone after compaction: the informer relists, and finds missed deletions', async (t) => {
-  const { link, informer, diary, ...world } = await watching(t, 'gone');
+  const { link, informer, changes, ...world } = await watching(t, 'gone');
 
   link.cut();
   await world.remove('a');
@@ -107,13 +107,13 @@ test('410 Gone after compaction: the informer relists, and finds missed deletion
 
   await world.appears('d');
   await world.vanishes('a');
-  assert.deepEqual(diary.news().sort(), ['added b', 'added d', 'deleted a', 'deleted b']);
-  assert.deepEqual(diary.toldTwice, []);
+  assert.deepEqual(changes.news().sort(), ['added b', 'added d', 'deleted a', 'deleted b']);
+  assert.deepEqual(changes.reportedTwice, []);
   assert.equal(informer.relists, 1);
 });
 
 test('API server killed and restarted: no change is missed or reported twice', async (t) => {
-  const { informer, diary, ...world } = await watching(t, 'killed');
+  const { informer, changes, ...world } = await watching(t, 'killed');
   await world.change('a', 'before');
   await world.becomes('a', 'before');
 
@@ -123,20 +123,20 @@ test('API server killed and restarted: no change is missed or reported twice', a
 
   await world.becomes('a', 'after');
   await world.vanishes('b');
-  assert.deepEqual(diary.news(), ['updated a', 'updated a', 'deleted b']);
-  assert.deepEqual(diary.toldTwice, []);
+  assert.deepEqual(changes.news(), ['updated a', 'updated a', 'deleted b']);
+  assert.deepEqual(changes.reportedTwice, []);
   assert.ok(informer.reconnects >= 1);
 });
 
 test('etcd restored from a backup: the informer follows it back in time', async (t) => {
-  const { diary, ...world } = await watching(t, 'restored', { idleTimeoutMs: 1_500 });
+  const { changes, ...world } = await watching(t, 'restored', { idleTimeoutMs: 1_500 });
   const backup = `${api.cluster.dir}/etcd-backup`;
   await offline(() => cp(`${api.cluster.dir}/etcd`, backup, { recursive: true }));
   await world.remove('a');
   await world.write('d');
   await world.vanishes('a');
   await world.appears('d');
-  diary.news();
+  changes.news();
 
   await offline(async () => {
     await rm(`${api.cluster.dir}/etcd`, { recursive: true });
@@ -145,11 +145,11 @@ test('etcd restored from a backup: the informer follows it back in time', async 
 
   await world.appears('a');
   await world.vanishes('d');
-  assert.deepEqual(diary.news().sort(), ['added a', 'deleted d']);
+  assert.deepEqual(changes.news().sort(), ['added a', 'deleted d']);
 });
 
 test('API server paused (SIGSTOP) and continued: the informer detects the silence, and catches up', async (t) => {
-  const { informer, diary, ...world } = await watching(t, 'stopped', { idleTimeoutMs: 1_500 });
+  const { informer, changes, ...world } = await watching(t, 'stopped', { idleTimeoutMs: 1_500 });
   const { apiServer } = api.cluster;
 
   await apiServer.pause();
@@ -158,8 +158,8 @@ test('API server paused (SIGSTOP) and continued: the informer detects the silenc
   await world.remove('a');
 
   await world.vanishes('a');
-  assert.deepEqual(diary.news(), ['deleted a']);
-  assert.deepEqual(diary.toldTwice, []);
+  assert.deepEqual(changes.news(), ['deleted a']);
+  assert.deepEqual(changes.reportedTwice, []);
 });
 
 /** Stops the control plane, changes its files, and starts it again. */

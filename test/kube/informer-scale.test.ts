@@ -37,9 +37,9 @@ test('10,000 objects sync, take little memory, and a relist after 410 Gone repor
     log: silentLog,
   });
   t.after(() => informer.stop());
-  const told = { added: 0, updated: 0, deleted: 0 };
+  const reported = { added: 0, updated: 0, deleted: 0 };
   informer.onChange(({ kind }) => {
-    told[kind] += 1;
+    reported[kind] += 1;
   });
 
   const before = heapBytes();
@@ -47,7 +47,7 @@ test('10,000 objects sync, take little memory, and a relist after 410 Gone repor
   const syncedMs = await took(() => informer.whenSynced(AbortSignal.timeout(180_000)));
   const heldBytes = heapBytes() - before;
   assert.equal(informer.size, count);
-  assert.deepEqual(told, { added: count, updated: 0, deleted: 0 });
+  assert.deepEqual(reported, { added: count, updated: 0, deleted: 0 });
   assert.ok(heldBytes / count < 600, `${heldBytes / count} bytes are kept of each object`);
 
   link.cut();
@@ -61,7 +61,7 @@ test('10,000 objects sync, take little memory, and a relist after 410 Gone repor
   await informer.until(last, (object) => object === undefined, AbortSignal.timeout(180_000));
   assert.equal(informer.size, count - 1_000);
   assert.equal(informer.relists, 1);
-  assert.deepEqual(told, { added: count, updated: 500, deleted: 1_000 });
+  assert.deepEqual(reported, { added: count, updated: 500, deleted: 1_000 });
 
   t.diagnostic(
     `created in ${seconds(madeMs)}, synced in ${seconds(syncedMs)}, ${Math.round(heldBytes / count)} bytes per object`,

@@ -99,7 +99,7 @@ test('deleting a Node deletes its claims, pods and LogicalVolumes, and nothing o
   await volume('gone', { node: 'a', namespace });
   await volume('kept', { node: 'a', namespace, policy: 'Retain' });
   await volume('elsewhere', { node: 'b', namespace });
-  const removal = new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: false });
+  const removal = new NodeRemoval({ client: admin, log: silentLog, keepObjects: false });
 
   await removal.reconcile('a', signal);
   const all = ['claim', 'pod', 'volume', 'logicalVolume'];
@@ -134,7 +134,7 @@ test('the next run recovers from a crash between any two steps', async () => {
       patch: (resource, ...rest) => step(`patch ${resource.kind}`, () => admin.patch(resource, ...rest)),
       delete: (resource, ...rest) => step(`delete ${resource.kind}`, () => admin.delete(resource, ...rest)),
     };
-    const removal = new NodeRemoval({ client, log: silentLog, onlyLetGo: false });
+    const removal = new NodeRemoval({ client, log: silentLog, keepObjects: false });
     try {
       await removal.reconcile('c', signal);
       break;
@@ -165,7 +165,7 @@ test('with node cleanup skipped, only the finalizer of the Node is removed, on i
   });
   watched.start();
   t.after(() => watched.stop());
-  const removal = new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: true });
+  const removal = new NodeRemoval({ client: admin, log: silentLog, keepObjects: true });
   lead(t, nodeRemovals({ nodes: watched, removal }));
 
   await admin.delete(nodes, 'd');
@@ -202,7 +202,7 @@ test("TopoLVM's finalizer is removed from a claim that is deleted, by a user or 
   lead(t, heldClaims({ client: admin, claims, log: silentLog }));
 
   await admin.delete(nodes, 'e');
-  await new NodeRemoval({ client: admin, log: silentLog, onlyLetGo: false }).reconcile('e', signal);
+  await new NodeRemoval({ client: admin, log: silentLog, keepObjects: false }).reconcile('e', signal);
   await admin.delete(pods, 'by-node', { namespace, gracePeriodSeconds: 0 }); // there is no kubelet to stop it
   for (const name of ['by-hand', 'also-held-by-others'])
     await admin.delete(persistentVolumeClaims, name, { namespace });

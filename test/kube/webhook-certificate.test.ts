@@ -89,9 +89,12 @@ test('a certificate is renewed long before it expires: the new one is first trus
   await controller.kill();
   const clock = new ManualClock(Date.now());
   const identity = 'renewing';
-  const its = { client: admin, clock, log: silentLog, random: () => 0 };
-  const configurations = watchWebhookConfiguration(its);
-  const certificates = await OwnCertificates.start({ dnsName: service, identity }, { ...its, configurations });
+  const collaborators = { client: admin, clock, log: silentLog, random: () => 0 };
+  const configurations = watchWebhookConfiguration(collaborators);
+  const certificates = await OwnCertificates.start(
+    { dnsName: service, identity },
+    { ...collaborators, configurations },
+  );
   configurations.start();
   t.after(async () => {
     await certificates.close();

@@ -9,7 +9,7 @@ import { unserved } from '../../src/engine/lvm/unserved-volumes.ts';
 import { StorageEngine } from '../../src/engine/storage-engine.ts';
 import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
-import { becomes } from './becomes.ts';
+import { waitForChange } from './wait-for-change.ts';
 
 const signal = new AbortController().signal;
 const mebibyte = 1024n ** 2n;
@@ -36,11 +36,11 @@ test('a volume group created later is served, and changes of the file take effec
   await pools.get('one').create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
 
   assert.equal(await volumeGroup(t, { disks: [second] }), late);
-  await becomes(pools, () => served().includes('two'));
+  await waitForChange(pools, () => served().includes('two'));
   await pools.get('two').create({ id: 'other', sizeBytes: 8n * mebibyte, tags: [] }, signal);
 
   await configure(`{name: one, volume-group: ${early}, spare-gb: 100, default: true}`); // more than exists
-  await becomes(pools, () => served().length === 1);
+  await waitForChange(pools, () => served().length === 1);
   assert.equal(pools.get('one').capacity().freeBytes, 0n);
   await assert.rejects(pools.get('one').create({ id: 'more', sizeBytes: mebibyte, tags: [] }, signal), {
     code: 'ResourceExhausted',
@@ -52,7 +52,7 @@ test('a volume group created later is served, and changes of the file take effec
   assert.ok(!(await withoutClass()).includes(`${early}/data`));
 
   await configure(two, one);
-  await becomes(pools, () => served().length === 2);
+  await waitForChange(pools, () => served().length === 2);
   assert.equal(pools.get('two').get('other')?.sizeBytes, 8n * mebibyte);
   assert.ok(pools.get('one').capacity().freeBytes > 0n);
   assert.ok(!(await withoutClass()).includes(`${late}/other`));
@@ -66,8 +66,15 @@ test('two engines never serve the same volume group: the second one gets it when
     const configure = (...classes: readonly string[]) =>
       writeFile(configFile, `lvm-command-prefix: [lvm]\ndevice-classes: [${classes.join(', ')}]\n`);
     await configure(...classes);
-    const its = { configFile, stateDirectory: '/nowhere', run, env: process.env, clock: systemClock, log: silentLog };
-    const engine = await StorageEngine.start(its, signal);
+    const options = {
+      configFile,
+      stateDirectory: '/nowhere',
+      run,
+      env: process.env,
+      clock: systemClock,
+      log: silentLog,
+    };
+    const engine = await StorageEngine.start(options, signal);
     undoAfter(t, () => engine.stop());
     const served = () => engine.pools.all().map((pool) => pool.name);
     return { pools: engine.pools, served, configure };
@@ -87,14 +94,14 @@ test('two engines never serve the same volume group: the second one gets it when
   assert.throws(() => other.pools.get('two'), { code: 'Unavailable', message: reason });
 
   await holder.configure(one); // the remaining class keeps the group
-  await becomes(holder.pools, () => holder.served().length === 1);
+  await waitForChange(holder.pools, () => holder.served().length === 1);
   await other.configure(two);
-  await becomes(other.pools, () => other.served().length === 0);
+  await waitForChange(other.pools, () => other.served().length === 0);
   await other.configure(three, two);
-  await becomes(other.pools, () => other.served().includes('three'));
+  await waitForChange(other.pools, () => other.served().includes('three'));
   assert.deepEqual(other.served(), ['three']);
 
   await holder.configure(`{name: one, volume-group: ${own}-gone, default: true}`);
-  await becomes(other.pools, () => other.served().includes('two'));
+  await waitForChange(other.pools, () => other.served().includes('two'));
   await other.pools.get('two').create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
 });

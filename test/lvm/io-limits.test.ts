@@ -67,8 +67,8 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
     undoAfter(t, () => rm(kubeletDir, { recursive: true }));
     await givenToPod(t, kubeletDir, device, filesystem);
     let limits: IoLimits = { writeBytesPerSecond: 1048576n, readOperationsPerSecond: 100n };
-    const its = { kubeletDir, cgroupRoot: root, log: silentLog };
-    const applied = new PodIoLimits({ limitsOf: () => limits, deviceOf: () => device, ...its });
+    const common = { kubeletDir, cgroupRoot: root, log: silentLog };
+    const applied = new PodIoLimits({ limitsOf: () => limits, deviceOf: () => device, ...common });
     const changed = new Listeners<string>();
     const work: Work = {
       name: 'io-limits',
@@ -80,7 +80,7 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
     workers.start();
     undoAfter(t, () => workers.stop(0));
     const { rdev } = await stat(device, { bigint: true });
-    const becomes = (wanted: string) =>
+    const waitForChange = (wanted: string) =>
       eventually(`io.max is ${wanted}`, async () => {
         const pod = await findPodCgroup(root, podUid);
         const present = pod && (await readFile(join(pod, 'io.max'), 'utf8').catch(() => undefined));
@@ -89,14 +89,14 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
 
     changed.notify('v1');
     await podCgroup(t, root); // the kubelet creates it a little later
-    await becomes(`${deviceNumber(rdev)} rbps=max wbps=1048576 riops=100 wiops=max`);
+    await waitForChange(`${deviceNumber(rdev)} rbps=max wbps=1048576 riops=100 wiops=max`);
 
     limits = { readBytesPerSecond: 4096n };
     changed.notify('v1');
-    await becomes(`${deviceNumber(rdev)} rbps=4096 wbps=max riops=max wiops=max`);
+    await waitForChange(`${deviceNumber(rdev)} rbps=4096 wbps=max riops=max wiops=max`);
 
     limits = {};
     changed.notify('v1');
-    await becomes('');
+    await waitForChange('');
   });
 }

@@ -163,13 +163,13 @@ test('LUKS2 works on volumes of every kind', async (t) => {
       .changeKey(volume, Buffer.from('neither-of-them'), secret, signal)
       .catch((error) => error);
     assert.ok(refused instanceof Error);
-    const told = JSON.stringify([refused.message, refused.stack, refused.cause]);
+    const errorText = JSON.stringify([refused.message, refused.stack, refused.cause]);
     assert.ok(
       seen.some((text) => text.includes('luksChangeKey')),
       'it checked while cryptsetup ran',
     );
     for (const word of ['correct-horse', 'staple-of', 'neither-of']) {
-      assert.ok(!seen.some((text) => text.includes(word)) && !told.includes(word));
+      assert.ok(!seen.some((text) => text.includes(word)) && !errorText.includes(word));
     }
   });
 

@@ -168,7 +168,7 @@ test('a creation killed before wiping is repeated if nobody can have used the vo
     copied: [createdTag, owner, unusedTag],
     held: [createdTag, owner, unusedTag],
   };
-  for (const [name, its] of Object.entries(tags)) {
+  for (const [name, given] of Object.entries(tags)) {
     await command(
       'lvcreate',
       '-y',
@@ -178,7 +178,7 @@ test('a creation killed before wiping is repeated if nobody can have used the vo
       '4m',
       '-Wn',
       '-Zn',
-      ...its.flatMap((tag) => ['--addtag', tag]),
+      ...given.flatMap((tag) => ['--addtag', tag]),
       vg,
     );
   }

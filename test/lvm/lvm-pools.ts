@@ -44,14 +44,14 @@ export class Engine {
     t: TestContext,
     optionClasses: readonly OptionClass[] = [],
     command: readonly string[] = ['lvm'],
-    its: { readonly run: Run; readonly env: NodeJS.ProcessEnv } = { run, env: process.env },
+    options: { readonly run: Run; readonly env: NodeJS.ProcessEnv } = { run, env: process.env },
   ) {
     this.optionClasses = optionClasses;
-    this.#run = its.run;
+    this.#run = options.run;
     this.groups = new VolumeGroups({
       command: command as [string, ...string[]],
-      run: its.run,
-      env: its.env,
+      run: options.run,
+      env: options.env,
       clock: systemClock,
       log: silentLog,
     });

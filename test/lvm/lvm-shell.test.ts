@@ -237,9 +237,9 @@ test('a volume with very many tags, or an odd one, is created like any other', a
 test('a hung disk fails one request at its deadline; when it answers again, everything works', async (t) => {
   const disk = await faults.delay(t, disks()[0] ?? '', 8_000);
   const vg = await volumeGroup(t, { disks: [disk.path] });
-  const its = { clock: systemClock, log: silentLog };
+  const common = { clock: systemClock, log: silentLog };
   const figures = newLvmFigures();
-  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 4_000, ...its });
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 4_000, ...common });
   undoAfter(t, async () => lvm.close());
   const areas = new MetadataAreas(vg);
   let hangs = false;
@@ -256,9 +256,9 @@ test('a hung disk fails one request at its deadline; when it answers again, ever
     deviceNames,
     isWatched: () => false,
     isLocked: async () => false,
-    ...its,
+    ...common,
   });
-  const erasures = new Erasures({ eraser: new Eraser(run), ...its });
+  const erasures = new Erasures({ eraser: new Eraser(run), ...common });
   const pool = await ThickPool.open(
     { deviceClass: thickClass(vg), optionClasses: [], group, erasures, log: silentLog },
     signal,

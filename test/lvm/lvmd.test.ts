@@ -116,18 +116,18 @@ test('devices that others deactivate, and activate in another order, are listed 
       .map((it) => [it?.devMajor, it?.devMinor]);
   };
   const areListedAs = (numbers: unknown) => async () => isDeepStrictEqual(await listed(), numbers);
-  const toldByLvm = async (name: string) =>
+  const reportedByLvm = async (name: string) =>
     (await command('lvs', '--noheadings', '-o', 'lv_kernel_major,lv_kernel_minor', `${vg}/${name}`))
       .split(/\s+/)
       .map(Number);
 
   for (const name of names) await volumes.methods.createLV({ name, sizeBytes: 4n * mebibyte }, options);
-  assert.deepEqual(await listed(), [await toldByLvm('a'), await toldByLvm('b')]);
+  assert.deepEqual(await listed(), [await reportedByLvm('a'), await reportedByLvm('b')]);
   await command('lvchange', '-an', `${vg}/a`, `${vg}/b`);
   const none = [0, 0];
   await eventually('no device has numbers', areListedAs([none, none]));
   for (const name of names.toReversed()) await command('lvchange', '-ay', `${vg}/${name}`);
-  const numbers = [await toldByLvm('a'), await toldByLvm('b')];
+  const numbers = [await reportedByLvm('a'), await reportedByLvm('b')];
   await eventually('the devices have their new numbers', areListedAs(numbers));
 });
 

@@ -160,8 +160,8 @@ test('filesystems of every kind are created, measured, grown and copied on real 
 
   await t.test('an inline volume is removed with its pod, and never while it is mounted', async () => {
     const id = `csi-${'0123456789abcdef'.repeat(4)}`;
-    const wish = { sizeBytes: 64n * mebibyte, deviceClass: 'thin', podUid: 'gone', forClassesOnly: [] };
-    const published = { ...publication(id, mounted('ext4')), stagingPath: undefined, ephemeral: wish };
+    const requested = { sizeBytes: 64n * mebibyte, deviceClass: 'thin', podUid: 'gone', forClassesOnly: [] };
+    const published = { ...publication(id, mounted('ext4')), stagingPath: undefined, ephemeral: requested };
     await volumes.publish(published, signal);
     const { tags = [] } = thin.get(id) ?? {};
     for (const tag of ['ephemeral', 'moorage.dev/pod=gone', createdTag]) assert.ok(tags.includes(tag), tag);

@@ -16,7 +16,7 @@ import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 const signal = new AbortController().signal;
 /** Because it enters a PID namespace, it runs the command in a child process and waits for it. */
 const nsenter = ['nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1'] as const;
-const its = { clock: systemClock, log: silentLog };
+const common = { clock: systemClock, log: silentLog };
 
 async function processes(word: string): Promise<number[]> {
   const found: number[] = [];
@@ -50,9 +50,9 @@ test('after LVM behind nsenter was killed during a write, the group is read only
     const asProcesses = [...nsenter, 'sh', '-c', '[ $# -gt 0 ] && exec lvm "$@"', 'lvm'] as const;
     const killing: Run = (words, options) =>
       launcher.run(words, { ...options, timeoutMs: words.includes('lvchange') ? deadlineMs : options.timeoutMs });
-    const lvm = new Lvm({ command: asProcesses, run: killing, env: process.env, figures: newLvmFigures(), ...its });
+    const lvm = new Lvm({ command: asProcesses, run: killing, env: process.env, figures: newLvmFigures(), ...common });
     const group = new VolumeGroup({
-      ...{ name: vg, lvm, isWatched: () => false, isLocked: async () => false, ...its },
+      ...{ name: vg, lvm, isWatched: () => false, isLocked: async () => false, ...common },
       sequenceNumberOf: async () => undefined,
       deviceNames: async () => [],
     });

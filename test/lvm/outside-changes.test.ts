@@ -189,8 +189,8 @@ test('a volume group created later is noticed', async (t) => {
   const { engine, pool, vg } = await onNewGroup(t);
   await command('lvcreate', '-y', '-n', 'first', '-L', '4m', vg);
   await seen(pool, () => pool.get('first') !== undefined); // LVM's locks are watched by now
-  const told = Promise.withResolvers<string>();
-  engine.groups.onStranger(told.resolve);
+  const reported = Promise.withResolvers<string>();
+  engine.groups.onStranger(reported.resolve);
   const late = await volumeGroup(t, { disks: disks().slice(2, 3) });
-  assert.equal(await told.promise, late);
+  assert.equal(await reported.promise, late);
 });

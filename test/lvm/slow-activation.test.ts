@@ -9,7 +9,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { StorageEngine } from '../../src/engine/storage-engine.ts';
 import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
-import { becomes } from './becomes.ts';
+import { waitForChange } from './wait-for-change.ts';
 
 const { signal } = new AbortController();
 const mebibyte = 1024n ** 2n;
@@ -59,7 +59,7 @@ test('a thin pool whose check exceeds the command timeout delays no other class,
   assert.throws(() => pools.get('thin'), { code: 'Unavailable', message: /device class thin .* still being opened/ });
 
   await end();
-  await becomes(pools, () => pools.all().length === 2);
+  await waitForChange(pools, () => pools.all().length === 2);
   const { devicePath = '' } = pools.get('thin').get('data') ?? {};
   assert.equal(await command('blockdev', '--getsize64', devicePath), String(8n * mebibyte));
 });

@@ -79,15 +79,15 @@ test('a filling pool is measured without LVM, with the same result as LVM', asyn
   assert.equal(pool.capacity().thin?.dataPercent, 50);
 
   await writes(128, 110);
-  const heard = Promise.withResolvers<void>();
-  pool.onChange(heard.resolve);
+  const changed = Promise.withResolvers<void>();
+  pool.onChange(changed.resolve);
   programs.length = 0;
   clock.advance(25_000);
-  await heard.promise;
+  await changed.promise;
   assert.deepEqual(programs, ['dmsetup status']);
   const { thin, freeBytes } = pool.capacity();
-  const told = await command('lvs', '--noheadings', '-o', 'data_percent,metadata_percent', `${vg}/pool`);
-  assert.deepEqual([thin?.dataPercent, thin?.metadataPercent], told.split(/\s+/).map(Number));
+  const output = await command('lvs', '--noheadings', '-o', 'data_percent,metadata_percent', `${vg}/pool`);
+  assert.deepEqual([thin?.dataPercent, thin?.metadataPercent], output.split(/\s+/).map(Number));
   assert.equal(freeBytes, 0n, 'above max-data-percent');
 });
 

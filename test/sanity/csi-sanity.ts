@@ -62,7 +62,7 @@ const timeoutMs = 300_000;
 /** Runs all of csi-sanity. Every test must pass, except those listed as skipped, which must be skipped. */
 export async function mustBeSane(options: SanityOptions, skips: readonly Skip[]): Promise<void> {
   const specs = await run(options);
-  const failures = specs.filter(({ State }) => !['passed', 'skipped', 'pending'].includes(State)).map(story);
+  const failures = specs.filter(({ State }) => !['passed', 'skipped', 'pending'].includes(State)).map(failureText);
   assert.deepEqual(failures, [], `csi-sanity failed:\n${failures.join('\n')}`);
 
   const skipped = specs.filter(({ State }) => State !== 'passed').map(nameOf);
@@ -122,7 +122,7 @@ function nameOf({ ContainerHierarchyTexts, LeafNodeText }: SpecReport): string {
   return [...(ContainerHierarchyTexts ?? []), LeafNodeText].join(' ');
 }
 
-function story(spec: SpecReport): string {
+function failureText(spec: SpecReport): string {
   const { Message = spec.State, Location } = spec.Failure ?? {};
   return `${nameOf(spec)} (line ${Location?.LineNumber}): ${Message}`;
 }

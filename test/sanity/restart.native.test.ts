@@ -25,12 +25,12 @@ test('volumes, snapshots and mounts outlive the process, and the next one finds 
   const freeBefore = await free();
 
   /** Everything that a client can read. */
-  const told = async () => ({
+  const listed = async () => ({
     volumes: (await controller.listVolumes({}, { timeoutMs })).entries,
     snapshots: (await controller.listSnapshots({}, { timeoutMs })).entries,
   });
-  const wish = { name: 'däta/of the shop', capacityRange, volumeCapabilities: [volumeCapability] };
-  const { volume } = await controller.createVolume(wish, { timeoutMs });
+  const request = { name: 'däta/of the shop', capacityRange, volumeCapabilities: [volumeCapability] };
+  const { volume } = await controller.createVolume(request, { timeoutMs });
   const volumeId = volume?.volumeId ?? '';
 
   const paths = {
@@ -45,14 +45,14 @@ test('volumes, snapshots and mounts outlive the process, and the next one finds 
   const { snapshot } = await controller.createSnapshot({ name: 'night', sourceVolumeId: volumeId }, { timeoutMs });
   const snapshotId = snapshot?.snapshotId ?? '';
   const volumeContentSource = { type: { case: 'snapshot' as const, value: { snapshotId } } };
-  const restore = { ...wish, name: 'restored', volumeContentSource };
+  const restore = { ...request, name: 'restored', volumeContentSource };
   const restored = (await controller.createVolume(restore, { timeoutMs })).volume;
-  const before = await told();
+  const before = await listed();
   assert.deepEqual([before.volumes.length, before.snapshots.length], [2, 1]);
 
   await standalone.restart();
-  assert.deepEqual(await told(), before);
-  assert.deepEqual((await controller.createVolume(wish, { timeoutMs })).volume, volume);
+  assert.deepEqual(await listed(), before);
+  assert.deepEqual((await controller.createVolume(request, { timeoutMs })).volume, volume);
   assert.deepEqual((await controller.createVolume(restore, { timeoutMs })).volume, restored);
   assert.equal(await readFile(join(paths.targetPath, 'orders'), 'utf8'), 'three');
   const { usage } = await node.nodeGetVolumeStats({ volumeId, volumePath: paths.targetPath }, { timeoutMs });
@@ -63,7 +63,7 @@ test('volumes, snapshots and mounts outlive the process, and the next one finds 
   await node.nodeUnstageVolume({ volumeId, ...paths }, { timeoutMs });
   await controller.deleteSnapshot({ snapshotId }, { timeoutMs });
   for (const id of [volumeId, restored?.volumeId ?? '']) await controller.deleteVolume({ volumeId: id }, { timeoutMs });
-  assert.deepEqual(await told(), { volumes: [], snapshots: [] });
+  assert.deepEqual(await listed(), { volumes: [], snapshots: [] });
   assert.ok(
     freeBefore - (await free()) < 1024n ** 2n,
     'all space is free again, except for what the directory itself takes',

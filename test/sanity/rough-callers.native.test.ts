@@ -72,7 +72,7 @@ test('a retry finds everything that cancelled or expired calls left behind', nat
   const openFiles = async () => (await readdir(`/proc/${pid}/fd`)).length;
   const [freeBefore, filesBefore] = [await free(), await openFiles()];
 
-  const wishes = Array.from({ length: 24 }, (_, index) => ({
+  const requests = Array.from({ length: 24 }, (_, index) => ({
     name: `volume-${index}`,
     capacityRange: { requiredBytes: 8n * 1024n ** 2n },
     volumeCapabilities: [
@@ -81,10 +81,10 @@ test('a retry finds everything that cancelled or expired calls left behind', nat
   }));
   // Each at another stage: before it is received, while it is queued, and while it runs.
   const interrupted = await Promise.allSettled(
-    wishes.map((wish, index) =>
+    requests.map((request, index) =>
       index % 2
-        ? controller.createVolume(wish, { timeoutMs: index * 10 })
-        : controller.createVolume(wish, { timeoutMs, signal: AbortSignal.timeout(index * 10) }),
+        ? controller.createVolume(request, { timeoutMs: index * 10 })
+        : controller.createVolume(request, { timeoutMs, signal: AbortSignal.timeout(index * 10) }),
     ),
   );
   assert.ok(
@@ -92,7 +92,7 @@ test('a retry finds everything that cancelled or expired calls left behind', nat
     'some calls expired',
   );
 
-  const made = await Promise.all(wishes.map((wish) => controller.createVolume(wish, { timeoutMs })));
+  const made = await Promise.all(requests.map((request) => controller.createVolume(request, { timeoutMs })));
   const ids = made.map(({ volume }) => volume?.volumeId ?? '');
   const { entries } = await controller.listVolumes({}, { timeoutMs });
   assert.deepEqual(new Set(entries.map(({ volume }) => volume?.volumeId)), new Set(ids));

@@ -2,10 +2,10 @@ import { mkdir } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { eventually } from '../host/eventually.ts';
-import { openDoor } from './api-door.ts';
 import type { Binaries } from './binaries.ts';
 import { CertificateAuthority } from './certificates.ts';
 import { Component } from './component.ts';
+import { forwardPort } from './forward-port.ts';
 import type { Namespaces } from './namespaces.ts';
 import { network } from './network.ts';
 
@@ -27,12 +27,17 @@ export class ControlPlane {
   readonly scheduler: Component;
   /** An administrator's kubeconfig for programs on the host. */
   readonly kubeconfig: string;
-  readonly #doorPort: number;
+  readonly #forwardedPort: number;
 
-  private constructor(authority: CertificateAuthority, kubeconfig: string, doorPort: number, components: Component[]) {
+  private constructor(
+    authority: CertificateAuthority,
+    kubeconfig: string,
+    forwardedPort: number,
+    components: Component[],
+  ) {
     this.authority = authority;
     this.kubeconfig = kubeconfig;
-    this.#doorPort = doorPort;
+    this.#forwardedPort = forwardedPort;
     [this.etcd, this.apiServer, this.controllerManager, this.scheduler] = components as [
       Component,
       Component,
@@ -51,7 +56,7 @@ export class ControlPlane {
     await mkdir(logs, { recursive: true });
     const authority = new CertificateAuthority(join(dir, 'pki'));
     await authority.create();
-    const doorPort = await openDoor(namespaces, network.apiServer);
+    const forwardedPort = await forwardPort(namespaces, network.apiServer);
     const [serving, toKubelets, serviceAccounts, managerConfig, schedulerConfig, kubeconfig] = await Promise.all([
       authority.server('kube-apiserver', '/CN=kube-apiserver', [
         'IP:127.0.0.1',
@@ -63,10 +68,10 @@ export class ControlPlane {
       authority.serviceAccountKeys(),
       authority.kubeconfig('controller-manager', '/CN=system:kube-controller-manager', apiServerUrl),
       authority.kubeconfig('scheduler', '/CN=system:kube-scheduler', apiServerUrl),
-      authority.kubeconfig('admin', '/O=system:masters/CN=admin', `https://127.0.0.1:${doorPort}`),
+      authority.kubeconfig('admin', '/O=system:masters/CN=admin', `https://127.0.0.1:${forwardedPort}`),
     ]);
     const component = (name: string, argv: readonly string[]) => new Component(namespaces, logs, name, argv);
-    const plane = new ControlPlane(authority, kubeconfig, doorPort, [
+    const plane = new ControlPlane(authority, kubeconfig, forwardedPort, [
       component('etcd', [
         kubernetes.etcd,
         `--data-dir=${join(dir, 'etcd')}`,
@@ -148,7 +153,7 @@ export class ControlPlane {
   /** /readyz is open to everybody, so this needs no credentials. */
   #answersReady(): Promise<boolean> {
     return new Promise((resolve) => {
-      const options = { host: '127.0.0.1', port: this.#doorPort, path: '/readyz', rejectUnauthorized: false };
+      const options = { host: '127.0.0.1', port: this.#forwardedPort, path: '/readyz', rejectUnauthorized: false };
       request({ ...options, agent: false, signal: AbortSignal.timeout(2000) }, (response) => {
         response.resume();
         resolve(response.statusCode === 200);

@@ -33,6 +33,6 @@ export async function eventually<T>(
     await delay(100);
   }
   const reason = failure === undefined ? '' : `: ${messageOf(failure)}`;
-  const story = explain ? `\n${await explain()}` : '';
-  throw new Error(`timed out after ${timeoutMs / 1000} s waiting until ${what}${reason}${story}`);
+  const explanation = explain ? `\n${await explain()}` : '';
+  throw new Error(`timed out after ${timeoutMs / 1000} s waiting until ${what}${reason}${explanation}`);
 }

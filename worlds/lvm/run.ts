@@ -46,7 +46,7 @@ async function runFile(file: string, core: number): Promise<number> {
   try {
     // One process for the runner and the file: starting a second one is slow in a machine.
     const command = [process.execPath, '--test', '--test-isolation=none', ...options, file];
-    const exitCode = await world.run(command, { ...colours(), ...wishes() }, print).finally(() => {
+    const exitCode = await world.run(command, { ...colours(), ...testSettings() }, print).finally(() => {
       if (files.length > 1) process.stdout.write(Buffer.concat([Buffer.from(`${heading(file)}\n`), ...printed]));
     });
     if (exitCode !== 0)
@@ -72,7 +72,7 @@ function colours(): Record<string, string> {
 }
 
 /** Settings from the user who runs a test. */
-function wishes(): Record<string, string> {
-  const wished = Object.entries(process.env).filter(([name]) => name.startsWith('MOORAGE_TEST_'));
-  return Object.fromEntries(wished.map(([name, value]) => [name, value ?? '']));
+function testSettings(): Record<string, string> {
+  const settings = Object.entries(process.env).filter(([name]) => name.startsWith('MOORAGE_TEST_'));
+  return Object.fromEntries(settings.map(([name, value]) => [name, value ?? '']));
 }

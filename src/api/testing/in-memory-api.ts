@@ -60,8 +60,8 @@ export class InMemoryApi<T extends KubeObject> {
       patch.type === 'merge' ? merged(current, patch.body, name) : stepped(structuredClone(current), patch.body, name);
     const { deletionTimestamp, finalizers = [], generation = 1 } = patched.metadata;
     if (deletionTimestamp && finalizers.length === 0) return this.#drop(patched);
-    const isOtherWish = !isDeepStrictEqual(specOf(patched), specOf(current));
-    const metadata = { ...patched.metadata, generation: isOtherWish ? generation + 1 : generation };
+    const isOtherSpec = !isDeepStrictEqual(specOf(patched), specOf(current));
+    const metadata = { ...patched.metadata, generation: isOtherSpec ? generation + 1 : generation };
     return this.#put({ ...patched, metadata }, 'MODIFIED');
   }
 
@@ -109,14 +109,14 @@ export class InMemoryApi<T extends KubeObject> {
   #put(object: Stored<T>, type: 'ADDED' | 'MODIFIED'): Stored<T> {
     const stored = this.#stamped(object);
     this.#objects.set(stored.metadata.name, stored);
-    this.#tell({ type, object: stored });
+    this.#notify({ type, object: stored });
     return stored;
   }
 
   #drop(object: Stored<T>): Stored<T> {
     const stored = this.#stamped(object);
     this.#objects.delete(stored.metadata.name);
-    this.#tell({ type: 'DELETED', object: stored });
+    this.#notify({ type: 'DELETED', object: stored });
     return stored;
   }
 
@@ -125,7 +125,7 @@ export class InMemoryApi<T extends KubeObject> {
     return { ...object, metadata: { ...object.metadata, resourceVersion: String(this.#revision) } };
   }
 
-  #tell(event: WatchEvent<T>): void {
+  #notify(event: WatchEvent<T>): void {
     this.#history.push(event);
     for (const watcher of this.#watchers) watcher(event);
   }

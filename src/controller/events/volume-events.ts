@@ -5,10 +5,10 @@ import { Requeue } from '../../base/keyed-queue.ts';
 import { RateLimit } from '../../base/rate-limit.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { type Happening, type Reporter, writeEvent } from '../../kube/events.ts';
+import { type EventContent, type Reporter, writeEvent } from '../../kube/events.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { persistentVolumeClaims } from '../../kube/resource.ts';
-import { happeningIn } from './happening.ts';
+import { eventOfChange } from './event-of-change.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'create' | 'get'>;
@@ -25,28 +25,28 @@ const writes = { burst: 50, perSecond: 10 };
 export function volumeEvents({ client, volumes, reporter, clock }: Collaborators): Work {
   const rate = new RateLimit({ clock, ...writes });
   /** Events to write, by claim. */
-  const untold = new Map<string, Happening[]>();
+  const pending = new Map<string, EventContent[]>();
 
   const watch = (queue: WorkQueue) =>
     volumes.onChange((change) => {
       const claim = change.object.metadata.annotations?.[claimName];
-      const happening = claim && happeningIn(change);
-      if (!claim || !happening) return;
-      untold.set(claim, [...(untold.get(claim) ?? []), happening]);
+      const event = claim && eventOfChange(change);
+      if (!claim || !event) return;
+      pending.set(claim, [...(pending.get(claim) ?? []), event]);
       queue.add(claim);
     });
 
   const reconcile = async (claim: string, signal: AbortSignal): Promise<Requeue> => {
     const [namespace = '', name = ''] = claim.split('/');
-    for (const happening of untold.get(claim) ?? []) {
+    for (const event of pending.get(claim) ?? []) {
       await rate.take(signal);
       // A deleted claim has no uid to look up; the Event is still visible in its namespace.
       const found = await client.get(persistentVolumeClaims, name, { namespace, signal });
       const about = { resource: persistentVolumeClaims, name, namespace, uid: found?.metadata.uid };
-      await writeEvent(client, reporter, about, happening, clock.now(), signal);
-      const left = (untold.get(claim) ?? []).filter((other) => other !== happening);
-      if (left.length > 0) untold.set(claim, left);
-      else untold.delete(claim);
+      await writeEvent(client, reporter, about, event, clock.now(), signal);
+      const left = (pending.get(claim) ?? []).filter((other) => other !== event);
+      if (left.length > 0) pending.set(claim, left);
+      else pending.delete(claim);
     }
     return Requeue.never;
   };

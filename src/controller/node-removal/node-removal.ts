@@ -23,7 +23,7 @@ import {
   type Stored,
   storageClasses,
 } from '../../kube/resource.ts';
-import { type Belongings, type Claim, claimOf, ourVolume, planRemoval } from './plan.ts';
+import { type Claim, claimOf, type NodeObjects, ourVolume, planRemoval } from './plan.ts';
 
 type Client = Pick<KubeClient, 'get' | 'list' | 'patch' | 'delete'>;
 
@@ -31,7 +31,7 @@ interface Collaborators {
   readonly client: Client;
   readonly log: Log;
   /** Removes only the finalizer of a deleted Node, and leaves everything else. */
-  readonly onlyLetGo: boolean;
+  readonly keepObjects: boolean;
 }
 
 /** Whether a Node is being deleted and has our finalizer. */
@@ -49,18 +49,18 @@ export function isLeaving({ metadata }: Stored<Node>): boolean {
 export class NodeRemoval {
   readonly #client: Client;
   readonly #log: Log;
-  readonly #onlyLetGo: boolean;
+  readonly #keepObjects: boolean;
 
-  constructor({ client, log, onlyLetGo }: Collaborators) {
+  constructor({ client, log, keepObjects }: Collaborators) {
     this.#client = client;
     this.#log = log;
-    this.#onlyLetGo = onlyLetGo;
+    this.#keepObjects = keepObjects;
   }
 
   async reconcile(nodeName: string, signal: AbortSignal): Promise<Requeue> {
     const node = await this.#client.get(nodes, nodeName, { signal });
     if (!node || !isLeaving(node)) return Requeue.never;
-    if (!this.#onlyLetGo) await this.#clear(nodeName, signal);
+    if (!this.#keepObjects) await this.#clear(nodeName, signal);
     const { resourceVersion, finalizers = [] } = node.metadata;
     const left = finalizers.filter((finalizer) => !isOurFinalizer(finalizer));
     const body = { metadata: { resourceVersion, finalizers: left } };
@@ -70,13 +70,13 @@ export class NodeRemoval {
   }
 
   async #clear(nodeName: string, signal: AbortSignal): Promise<void> {
-    const plan = planRemoval(nodeName, await this.#belongings(nodeName, signal));
+    const plan = planRemoval(nodeName, await this.#objects(nodeName, signal));
     for (const claim of plan.claims) await this.#delete(persistentVolumeClaims, claim, signal);
     for (const pod of await this.#podsWith(plan.claims, nodeName, signal)) await this.#delete(pods, pod, signal);
-    for (const volume of plan.logicalVolumes) await this.#letGo(volume, signal);
+    for (const volume of plan.logicalVolumes) await this.#releaseVolume(volume, signal);
   }
 
-  async #belongings(nodeName: string, signal: AbortSignal): Promise<Belongings> {
+  async #objects(nodeName: string, signal: AbortSignal): Promise<NodeObjects> {
     const client = this.#client;
     const fieldSelector = `spec.nodeName=${nodeName}`;
     const [volumes, persistent, claims, classes, snapshots] = await Promise.all([
@@ -123,7 +123,7 @@ export class NodeRemoval {
   }
 
   /** The annotation keeps the node's agent, if it still runs, from touching the data. */
-  async #letGo({ metadata }: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+  async #releaseVolume({ metadata }: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
     const { name, uid, resourceVersion, finalizers = [] } = metadata;
     const annotations = { [pendingDeletionAnnotation]: 'true' };
     const left = finalizers.filter((finalizer) => finalizer !== logicalVolume.finalizer);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { type Belongings, type Claim, type OurVolume, ourVolume, planRemoval } from './plan.ts';
+import { type Claim, type NodeObjects, type OurVolume, ourVolume, planRemoval } from './plan.ts';
 
 function logicalVolume(id: string): StoredLogicalVolume {
   return {
@@ -11,31 +11,31 @@ function logicalVolume(id: string): StoredLogicalVolume {
   };
 }
 
-const persistent = (handle: string, its: Partial<OurVolume> = {}): OurVolume => ({
+const persistent = (handle: string, fields: Partial<OurVolume> = {}): OurVolume => ({
   name: `pv-${handle}`,
   handle,
   isRetained: false,
   nodeNames: undefined,
-  ...its,
+  ...fields,
 });
-const claim = (name: string, its: Partial<Claim>): Claim => ({
+const claim = (name: string, fields: Partial<Claim>): Claim => ({
   namespace: 'shop',
   name,
   uid: name,
   storageClass: 'local',
   volumeName: '',
   selectedNode: '',
-  ...its,
+  ...fields,
 });
-const nothing: Belongings = {
+const nothing: NodeObjects = {
   logicalVolumes: [],
   persistentVolumes: [],
   claims: [],
   ourStorageClasses: new Set(['local']),
   retainedSnapshots: new Set(),
 };
-const plan = (belongings: Partial<Belongings>) => {
-  const { claims, logicalVolumes } = planRemoval('a', { ...nothing, ...belongings });
+const plan = (objects: Partial<NodeObjects>) => {
+  const { claims, logicalVolumes } = planRemoval('a', { ...nothing, ...objects });
   return [claims.map(({ name }) => name), logicalVolumes.map(({ metadata }) => metadata.uid)];
 };
 

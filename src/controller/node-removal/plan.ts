@@ -25,7 +25,7 @@ export interface Claim {
 }
 
 /** The objects that may belong to a node. */
-export interface Belongings {
+export interface NodeObjects {
   /** On that node. */
   readonly logicalVolumes: readonly StoredLogicalVolume[];
   /** Of our driver, on any node. */
@@ -45,8 +45,8 @@ export interface RemovalPlan {
 }
 
 /** What to delete with a node. A retained volume or snapshot keeps its LogicalVolume, which records where the data is. */
-export function planRemoval(nodeName: string, belongings: Belongings): RemovalPlan {
-  const { logicalVolumes, persistentVolumes, claims, ourStorageClasses, retainedSnapshots } = belongings;
+export function planRemoval(nodeName: string, objects: NodeObjects): RemovalPlan {
+  const { logicalVolumes, persistentVolumes, claims, ourStorageClasses, retainedSnapshots } = objects;
   const ids = new Set(logicalVolumes.map(volumeIdOf));
   // The node affinity of a PersistentVolume is trusted; the volume ID in a LogicalVolume is only its node's claim.
   const isHere = ({ handle, nodeNames }: OurVolume) => nodeNames?.includes(nodeName) ?? ids.has(handle);

@@ -18,7 +18,7 @@ type Answer = (volume: StoredLogicalVolume) => LogicalVolumeStatus | undefined;
 
 /** A node that does at once whatever is requested. */
 interface NodeAnswers {
-  readonly toWish?: Answer;
+  readonly toRequest?: Answer;
   readonly toGrowth?: Answer;
   /** Without one it removes the volume. */
   readonly toRemoval?: Answer;
@@ -45,14 +45,14 @@ export class InMemoryCluster {
     return new InMemoryCluster(this.#t, this.api);
   }
 
-  nodesAnswer({ toWish = made, toGrowth = grown, toRemoval }: NodeAnswers = {}): void {
+  nodesAnswer({ toRequest = made, toGrowth = grown, toRemoval }: NodeAnswers = {}): void {
     this.watched.onChange(({ kind, object, previous }) => {
-      if (kind === 'added') this.#answer(object, toWish(object));
+      if (kind === 'added') this.#answer(object, toRequest(object));
       if (kind !== 'updated') return;
       if (deleting(object)) {
         if (deleting(previous)) return;
         if (toRemoval) this.#answer(object, toRemoval(object));
-        else this.#letGo(object);
+        else this.#removeFinalizer(object);
       } else if (requestedAt(object) !== requestedAt(previous)) {
         this.#answer(object, toGrowth(object));
       }
@@ -65,7 +65,7 @@ export class InMemoryCluster {
     void this.api.patch(logicalVolumes, metadata.name, { type: 'json', body }, { subresource: 'status' });
   }
 
-  #letGo({ metadata }: StoredLogicalVolume): void {
+  #removeFinalizer({ metadata }: StoredLogicalVolume): void {
     const body = [{ op: 'remove', path: '/metadata/finalizers/0' }] as const;
     void this.api.patch(logicalVolumes, metadata.name, { type: 'json', body });
   }

@@ -24,7 +24,7 @@ export interface LogicalVolumeCollaborators {
   readonly watched: Pick<Informer<LogicalVolume>, 'get' | 'list' | 'until' | 'whenSynced'>;
 }
 
-export type Wish = LogicalVolume & { readonly metadata: { readonly name: string } };
+export type RequestedVolume = LogicalVolume & { readonly metadata: { readonly name: string } };
 
 /**
  * How the controller and the nodes communicate: an object holds the request, its node writes the answer into it, and the
@@ -40,12 +40,12 @@ export class LogicalVolumeObjects {
   }
 
   /** Returns when the node has created it. `refuseIfDifferent` throws if an existing object differs from the request. */
-  async make(
-    wish: Wish,
+  async create(
+    request: RequestedVolume,
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
     signal: AbortSignal,
   ): Promise<StoredLogicalVolume> {
-    const asked = await this.#ask(wish, refuseIfDifferent, signal);
+    const asked = await this.#ask(request, refuseIfDifferent, signal);
     const made = await this.#untilAnswered(asked, signal);
     const failure = failureOf(made);
     if (!failure) return made;
@@ -125,18 +125,18 @@ export class LogicalVolumeObjects {
 
   /** The object with the request, created now or by an earlier call. The cache has it when this returns. */
   async #ask(
-    wish: Wish,
+    request: RequestedVolume,
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
     signal: AbortSignal,
   ): Promise<StoredLogicalVolume> {
     try {
-      const made = await this.#client.create(logicalVolumes, wish, { signal });
+      const made = await this.#client.create(logicalVolumes, request, { signal });
       await this.#untilWatched(made, signal);
       return made;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
-    const { name } = wish.metadata;
+    const { name } = request.metadata;
     const known = this.#watched.get(name)?.metadata.uid;
     const existing = await this.#client.get(logicalVolumes, name, { signal });
     // What was in the cache may have been deleted during the read, and the watch would not report that again.
@@ -146,7 +146,7 @@ export class LogicalVolumeObjects {
       return existing;
     }
     if (existing) await this.#untilGone(existing, signal);
-    return this.#ask(wish, refuseIfDifferent, signal);
+    return this.#ask(request, refuseIfDifferent, signal);
   }
 
   async #untilAnswered(asked: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {

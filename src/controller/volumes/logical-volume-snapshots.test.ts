@@ -92,7 +92,7 @@ test('only a volume can be the source of a snapshot', async (t) => {
 test('a snapshot that the node refuses leaves nothing behind', async (t) => {
   const { cluster, api, snapshots, create } = await volumeIn(t);
   const refusal = { code: 12, message: 'device class thin has no snapshots; use a thin device class' };
-  cluster.nodesAnswer({ toWish: (volume) => (volume.spec.source ? refusal : made(volume)) });
+  cluster.nodesAnswer({ toRequest: (volume) => (volume.spec.source ? refusal : made(volume)) });
   const { id: sourceId } = await create();
   await assert.rejects(snapshots.create({ name: 's', sourceId }, never), {
     code: 'Unimplemented',

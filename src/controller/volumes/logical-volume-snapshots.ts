@@ -14,7 +14,7 @@ import {
   type WantedSnapshot,
 } from '../../csi/controller/volume-store.ts';
 import { SnapshotTaken } from './errors.ts';
-import { type LogicalVolumeObjects, objectName, type Wish } from './logical-volume-objects.ts';
+import { type LogicalVolumeObjects, objectName, type RequestedVolume } from './logical-volume-objects.ts';
 
 /** CSI snapshots, each stored as one read-only LogicalVolume object that names its source. */
 export class LogicalVolumeSnapshots implements SnapshotStore {
@@ -28,7 +28,7 @@ export class LogicalVolumeSnapshots implements SnapshotStore {
     const source = await this.#objects.find(sourceId, signal);
     if (!source || isSnapshot(source)) throw new NoSuchVolume(sourceId);
     const refuseIfDifferent = (existing: StoredLogicalVolume) => this.#refuseIfDifferent(existing, name, sourceId);
-    return this.#stored(await this.#objects.make(wishFor(name, source), refuseIfDifferent, signal));
+    return this.#stored(await this.#objects.create(requestFor(name, source), refuseIfDifferent, signal));
   }
 
   async find(id: string, signal: AbortSignal): Promise<StoredSnapshot | undefined> {
@@ -81,7 +81,7 @@ export class LogicalVolumeSnapshots implements SnapshotStore {
   }
 }
 
-function wishFor(name: string, source: StoredLogicalVolume): Wish {
+function requestFor(name: string, source: StoredLogicalVolume): RequestedVolume {
   const { nodeName, deviceClass } = source.spec;
   return {
     metadata: {

@@ -8,7 +8,7 @@ import { LogicalVolumeStore } from './logical-volume-store.ts';
 
 test('a volume is one POST that carries everything the node needs', async (t) => {
   const { cluster, api, store } = storeOf(t);
-  cluster.nodesAnswer({ toWish: (volume) => ({ ...made(volume), currentSize: '1028Mi' }) });
+  cluster.nodesAnswer({ toRequest: (volume) => ({ ...made(volume), currentSize: '1028Mi' }) });
   const limits = { readBytesPerSecond: 7n };
   const volume = await store.create({ ...wanted, lvcreateOptionClass: 'mirrored', limits }, never);
 
@@ -78,7 +78,7 @@ test('a request that differs from the first one is refused, with the difference'
 test("the node's refusal is passed on, and the next call starts over", async (t) => {
   const { cluster, store } = storeOf(t);
   let full = true;
-  cluster.nodesAnswer({ toWish: (volume) => (full ? { code: 8, message: 'ssd is full' } : made(volume)) });
+  cluster.nodesAnswer({ toRequest: (volume) => (full ? { code: 8, message: 'ssd is full' } : made(volume)) });
   await assert.rejects(store.create(wanted, never), { code: 'ResourceExhausted', message: 'node a: ssd is full' });
 
   full = false;
@@ -88,7 +88,7 @@ test("the node's refusal is passed on, and the next call starts over", async (t)
 
 test('a node without the device class makes the scheduler try another node', async (t) => {
   const { cluster, store } = storeOf(t);
-  cluster.nodesAnswer({ toWish: () => ({ code: 5, message: 'this node has no device class ssd; it has hdd' }) });
+  cluster.nodesAnswer({ toRequest: () => ({ code: 5, message: 'this node has no device class ssd; it has hdd' }) });
   await assert.rejects(store.create(wanted, never), {
     code: 'ResourceExhausted',
     message: /^node a: this node has no device class ssd; it has hdd; correct topolvm.io\/device-class in/,
@@ -118,7 +118,7 @@ test('an object that is deleted while it is read is not waited for', async (t) =
 
 test('a repeated call never deletes a volume that was created, whatever failed later', async (t) => {
   const { cluster, api, store } = storeOf(t);
-  cluster.nodesAnswer({ toWish: (volume) => ({ ...made(volume), code: 8, message: 'no space to grow' }) });
+  cluster.nodesAnswer({ toRequest: (volume) => ({ ...made(volume), code: 8, message: 'no space to grow' }) });
   const volume = await store.create(wanted, never);
   assert.deepEqual(await store.create(wanted, never), volume);
   assert.ok(!api.calls.includes('delete pvc-a'));
@@ -161,7 +161,7 @@ test('a copy created by TopoLVM knows its source as long as the source exists', 
 test('the list has only created volumes and no snapshots', async (t) => {
   const { cluster, api, store } = storeOf(t);
   const isPending = (name: string) => name === 'pending';
-  cluster.nodesAnswer({ toWish: (volume) => (isPending(volume.metadata.name) ? undefined : made(volume)) });
+  cluster.nodesAnswer({ toRequest: (volume) => (isPending(volume.metadata.name) ? undefined : made(volume)) });
   await store.create(wanted, never);
   const spec = { name: 'pending', nodeName: 'a', size: '1Gi' };
   await api.create(logicalVolumes, { metadata: { name: 'pending' }, spec });

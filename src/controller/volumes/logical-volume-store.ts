@@ -18,7 +18,7 @@ import {
 } from '../../csi/controller/volume-store.ts';
 import { formatIoLimits, type IoLimits } from '../../csi/io-limits.ts';
 import { NodeRefused, SourceGone, VolumeNotGrown, VolumeTaken } from './errors.ts';
-import { type LogicalVolumeObjects, objectName, type Wish } from './logical-volume-objects.ts';
+import { type LogicalVolumeObjects, objectName, type RequestedVolume } from './logical-volume-objects.ts';
 
 /** CSI volumes, each stored as one LogicalVolume object. */
 export class LogicalVolumeStore implements VolumeStore {
@@ -33,9 +33,9 @@ export class LogicalVolumeStore implements VolumeStore {
   async create(wanted: WantedVolume, signal: AbortSignal): Promise<StoredVolume> {
     const source = wanted.source && (await this.#objects.find(wanted.source.id, signal));
     if (wanted.source && !source) throw new SourceGone(wanted.source);
-    const wish = wishFor(wanted, source);
+    const request = requestFor(wanted, source);
     const refuseIfDifferent = (existing: StoredLogicalVolume) => this.#refuseIfDifferent(existing, wanted);
-    return this.#stored(await this.#objects.make(wish, refuseIfDifferent, signal));
+    return this.#stored(await this.#objects.create(request, refuseIfDifferent, signal));
   }
 
   async find(id: string, signal: AbortSignal): Promise<StoredVolume | undefined> {
@@ -143,7 +143,7 @@ export class LogicalVolumeStore implements VolumeStore {
 }
 
 /** Finalizer, label and identity are part of the new object: the node needs no write of its own before it starts. */
-function wishFor(wanted: WantedVolume, source: StoredLogicalVolume | undefined): Wish {
+function requestFor(wanted: WantedVolume, source: StoredLogicalVolume | undefined): RequestedVolume {
   const { name, nodeNames, sizeBytes, deviceClass, lvcreateOptionClass, claim } = wanted;
   const annotations = {
     ...(claim && { [claimName]: claim }),

@@ -69,10 +69,10 @@ class RoughCluster {
 
   /** Each method fails now and then, before or after it has done its work. */
   #roughen(target: object, methods: readonly string[], failures: readonly (() => Error)[]): void {
-    const its = target as AnyMethods;
+    const object = target as AnyMethods;
     for (const name of methods) {
-      const method = its[name]?.bind(target);
-      its[name] = async (...args) => {
+      const method = object[name]?.bind(target);
+      object[name] = async (...args) => {
         const failure = this.isRough && oneIn(3) ? pick(failures) : undefined;
         if (failure && oneIn(2)) throw failure();
         const answer = await method?.(...args);
@@ -135,13 +135,13 @@ test('lost requests and answers neither lose an acknowledged volume nor leave on
   const keep = ({ id }: { readonly id: string }, kind: 'volume' | 'snapshot') => {
     if (!unwanted.has(id)) acknowledged.set(id, kind);
   };
-  const make = async ({ volume }: Controller, signal: AbortSignal) =>
+  const create = async ({ volume }: Controller, signal: AbortSignal) =>
     keep(await volume.create(wanted(`pvc-${upTo(3)}`), signal), 'volume');
   const deeds: ((controller: Controller, signal: AbortSignal) => Promise<void>)[] = [
-    make,
-    make,
-    make,
-    make,
+    create,
+    create,
+    create,
+    create,
     async ({ volume }, signal) => {
       const [id, kind] = pick([...acknowledged]);
       keep(await volume.create({ ...wanted(`copy-${upTo(4)}`), source: { kind, id } }, signal), 'volume');

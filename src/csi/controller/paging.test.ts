@@ -16,13 +16,13 @@ test('paging lists every entry once, even if others are removed in between', () 
   fc.assert(
     fc.property(ids, fc.integer({ min: 1, max: 7 }), fc.infiniteStream(fc.boolean()), (all, maxEntries, goes) => {
       const present = new Set(all);
-      const told: string[] = [];
+      const listed: string[] = [];
       const gone = new Set<string>();
       let startingToken = '';
       do {
         const page = pageOf(entries(...present), { maxEntries, startingToken });
         assert.ok(page.items.length <= maxEntries);
-        told.push(...page.items.map(({ id }) => id));
+        listed.push(...page.items.map(({ id }) => id));
         startingToken = page.nextToken;
         for (const id of [...present]) {
           if (!goes.next().value) continue;
@@ -30,9 +30,9 @@ test('paging lists every entry once, even if others are removed in between', () 
           gone.add(id);
         }
       } while (startingToken !== '');
-      assert.equal(new Set(told).size, told.length, 'no entry is listed twice');
+      assert.equal(new Set(listed).size, listed.length, 'no entry is listed twice');
       assert.deepEqual(
-        all.filter((id) => !told.includes(id) && !gone.has(id)),
+        all.filter((id) => !listed.includes(id) && !gone.has(id)),
         [],
         'no entry is skipped',
       );

@@ -19,9 +19,9 @@ const block = { ...mounted, accessType: { case: 'block', value: {} } } as const;
 const manyNodes = { ...mounted, accessMode: { mode: Mode.MULTI_NODE_MULTI_WRITER } };
 
 /** A request as a plain object, some fields set. */
-type Wish = Extract<MessageInitShape<typeof CreateVolumeRequestSchema>, { $typeName?: never }>;
+type CreateRequest = Extract<MessageInitShape<typeof CreateVolumeRequestSchema>, { $typeName?: never }>;
 
-function request(changes: Wish): Wish {
+function request(changes: CreateRequest): CreateRequest {
   return {
     name: 'pvc-1',
     volumeCapabilities: [mounted],
@@ -30,7 +30,7 @@ function request(changes: Wish): Wish {
   };
 }
 
-const anywhere: Wish = { name: 'pvc-1', volumeCapabilities: [mounted] };
+const anywhere: CreateRequest = { name: 'pvc-1', volumeCapabilities: [mounted] };
 const copyOf = (volumeId: string) => ({ type: { case: 'volume', value: { volumeId } } }) as const;
 const restored = (snapshotId: string) => ({ type: { case: 'snapshot', value: { snapshotId } } }) as const;
 
@@ -87,7 +87,7 @@ test('of several nodes the first one with enough free space comes first, and a s
   assert.deepEqual(volumes.wanted[1]?.nodeNames, ['a'], 'the node itself reports that it is full');
 });
 
-const refused: readonly [string, Wish, RegExp][] = [
+const refused: readonly [string, CreateRequest, RegExp][] = [
   ['without a name', { name: '' }, /^name is missing/],
   ['without capabilities', { volumeCapabilities: [] }, /^volume_capabilities is missing/],
   [
@@ -166,7 +166,7 @@ test('an impossible copy is refused with the reason', async (t) => {
   const { volumes, calls } = await servedController(t);
   await calls.createVolume(request({}), { timeoutMs });
   const volumeContentSource = copyOf('uid-1');
-  const impossible: readonly [Wish, string, RegExp][] = [
+  const impossible: readonly [CreateRequest, string, RegExp][] = [
     [{ volumeContentSource: copyOf('uid-9') }, 'NotFound', /names volume uid-9, which does not exist; check/],
     [{ volumeContentSource: copyOf('') }, 'NotFound', /which does not exist/],
     [{ volumeContentSource: restored('uid-1') }, 'NotFound', /names snapshot uid-1, which does not exist/],

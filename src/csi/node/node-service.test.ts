@@ -23,7 +23,7 @@ class RecordingVolumes implements NodeVolumes {
   readonly published: Publication[] = [];
   readonly unpublished: [string, string][] = [];
   readonly expanded: Expansion[] = [];
-  figures: VolumeStats = { usage: [], condition: healthy };
+  nextStats: VolumeStats = { usage: [], condition: healthy };
 
   async stage(staging: Staging): Promise<void> {
     this.staged.push(staging);
@@ -42,7 +42,7 @@ class RecordingVolumes implements NodeVolumes {
   }
 
   async stats(): Promise<VolumeStats> {
-    return this.figures;
+    return this.nextStats;
   }
 
   async expand(expansion: Expansion): Promise<bigint> {
@@ -221,7 +221,7 @@ test('stats report bytes, inodes and the condition; for a raw device only its si
     const { abnormal, message } = volumeCondition ?? {};
     return [usage.map(({ unit, total, used, available }) => [unit, total, used, available]), abnormal, message];
   };
-  volumes.figures = {
+  volumes.nextStats = {
     usage: [
       { unit: 'bytes', total: 10n, filling: { used: 4n, available: 5n } },
       { unit: 'inodes', total: 7n, filling: { used: 3n, available: 4n } },
@@ -233,7 +233,7 @@ test('stats report bytes, inodes and the condition; for a raw device only its si
     [Unit.INODES, 7n, 3n, 4n],
   ];
   assert.deepEqual(await stats(), [both, false, healthy.message]);
-  volumes.figures = { usage: [{ unit: 'bytes', total: 10n }], condition: { isAbnormal: true, message: 'broken' } };
+  volumes.nextStats = { usage: [{ unit: 'bytes', total: 10n }], condition: { isAbnormal: true, message: 'broken' } };
   assert.deepEqual(await stats(), [[[Unit.BYTES, 10n, 0n, 0n]], true, 'broken']);
 });
 

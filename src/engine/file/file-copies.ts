@@ -30,23 +30,23 @@ interface Collaborators {
  */
 export class FileCopies {
   readonly underWay: VolumeCopies;
-  readonly #its: Collaborators;
+  readonly #collaborators: Collaborators;
   /** Until the filesystem refuses. */
   #sharesBlocks = true;
 
-  constructor(its: Collaborators) {
-    this.#its = its;
-    this.underWay = new VolumeCopies(its.log);
+  constructor(collaborators: Collaborators) {
+    this.#collaborators = collaborators;
+    this.underWay = new VolumeCopies(collaborators.log);
   }
 
   /** To be called within a change. On return the copy is complete, or running if the source has to be read. */
-  async make(original: FileVolume, wanted: NewSnapshot, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
+  async create(original: FileVolume, wanted: NewSnapshot, sizeBytes: bigint, signal: AbortSignal): Promise<void> {
     const label = {
       tags: [...new Set([...wanted.tags, ...contentTags(original.tags), sourceTag(original.id)])],
       readOnly: wanted.access === 'ro',
       origin: original.id,
     };
-    await this.#its.loops.flush(original.devicePath);
+    await this.#collaborators.loops.flush(original.devicePath);
     if (this.#sharesBlocks) {
       try {
         return await this.#share(original, wanted.id, sizeBytes, { ...label, family: original.family }, signal);
@@ -60,7 +60,7 @@ export class FileCopies {
 
   /** Thaws what an earlier agent left frozen because it was killed during a copy. */
   async thawAll(): Promise<void> {
-    const { files, volumes, run, log } = this.#its;
+    const { files, volumes, run, log } = this.#collaborators;
     for (const id of await files.listFrozen()) {
       const volume = volumes.get(id);
       if (!volume && (await files.has(id))) continue; // cannot be attached now; keep the note until it can
@@ -76,7 +76,7 @@ export class FileCopies {
     label: Label,
     signal: AbortSignal,
   ): Promise<void> {
-    const { files, run } = this.#its;
+    const { files, run } = this.#collaborators;
     const [source, frozenNote] = [files.imagePath(original.id), files.frozenNote(original.id)];
     const copy = (target: string) => reflink(run, { source, target, frozenNote, devices: devicesOf(original) });
     await files.makeCopy(id, sizeBytes, label, copy, signal);
@@ -90,7 +90,7 @@ export class FileCopies {
     label: Label,
     signal: AbortSignal,
   ): Promise<void> {
-    const { files, change, discard } = this.#its;
+    const { files, change, discard } = this.#collaborators;
     await this.#mustBeUnused(original);
     const draft = await files.draft(id, sizeBytes, signal);
     this.underWay.begin({ id, source: original.id, sizeBytes: original.sizeBytes }, async (options) => {
@@ -110,7 +110,7 @@ export class FileCopies {
    */
   async #read(original: FileVolume, draft: string, options: CopyOptions): Promise<void> {
     const { id, devicePath } = original;
-    const changedAt = async () => (await stat(this.#its.files.imagePath(id), { bigint: true })).mtimeNs;
+    const changedAt = async () => (await stat(this.#collaborators.files.imagePath(id), { bigint: true })).mtimeNs;
     const before = await changedAt();
     await this.#mustBeUnused(original); // it may have waited for its turn since the last check
     const mustBeUnchanged = async () => {
@@ -124,13 +124,13 @@ export class FileCopies {
         await options.onCopied(copiedBytes);
       },
     });
-    await this.#its.loops.flush(devicePath); // cached writes must reach the file before its mtime is compared
+    await this.#collaborators.loops.flush(devicePath); // cached writes must reach the file before its mtime is compared
     await mustBeUnchanged();
   }
 
   async #mustBeUnused({ id, devicePath }: FileVolume): Promise<void> {
     try {
-      if (await this.#its.loops.isHeld(devicePath)) throw new VolumeInUse(id, devicePath);
+      if (await this.#collaborators.loops.isHeld(devicePath)) throw new VolumeInUse(id, devicePath);
       await mustNotBeBound(id, devicePath);
     } catch (error) {
       throw error instanceof VolumeInUse ? new CopyNeedsRest(id, { cause: error }) : error;

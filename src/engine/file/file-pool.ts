@@ -174,7 +174,7 @@ export class FilePool implements ServedPool {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
         const label = { tags: [...wanted.tags, createdTag], readOnly: false, family: wanted.id };
-        await this.#files.make(wanted.id, sizeBytes, label, signal);
+        await this.#files.create(wanted.id, sizeBytes, label, signal);
       }
       return this.#mustBe(wanted.id, wanted.sizeBytes, undefined, signal);
     });
@@ -214,7 +214,7 @@ export class FilePool implements ServedPool {
       if (!this.#copies.underWay.get(wanted.id) && !(await this.#files.has(wanted.id))) {
         if (sizeBytes < original.sizeBytes) throw new errors.SnapshotTooSmall(wanted.id, original.sizeBytes, sizeBytes);
         await this.#mustFit(sizeBytes);
-        await this.#copies.make(original, wanted, sizeBytes, signal);
+        await this.#copies.create(original, wanted, sizeBytes, signal);
       }
       return this.#copies.underWay.get(wanted.id) ?? (await this.#mustBe(wanted.id, sizeBytes, source, signal));
     });

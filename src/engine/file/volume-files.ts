@@ -76,7 +76,7 @@ export class VolumeFiles {
   }
 
   /** Allocates without writing; what an earlier file left on the disk reads as zeros. */
-  async make(id: VolumeId, sizeBytes: bigint, label: Label, signal: AbortSignal): Promise<void> {
+  async create(id: VolumeId, sizeBytes: bigint, label: Label, signal: AbortSignal): Promise<void> {
     await this.#give(id, label, (draft) => this.#allocate(draft, 0n, sizeBytes, signal));
   }
 
@@ -187,11 +187,11 @@ export class VolumeFiles {
   }
 
   /** Creates the image under another name, then the label, and renames the image last. */
-  async #give(id: VolumeId, label: Label, make: (draft: string) => Promise<void>): Promise<void> {
+  async #give(id: VolumeId, label: Label, create: (draft: string) => Promise<void>): Promise<void> {
     const draft = this.#draftPath(id);
     await rm(draft, { force: true });
     try {
-      await make(draft);
+      await create(draft);
       await this.name(id, label);
     } catch (error) {
       await this.discard(id);

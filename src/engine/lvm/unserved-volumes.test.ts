@@ -42,19 +42,19 @@ test('a volume belongs to the class of its volume group or thin pool, or to none
 function start(deviceClasses: readonly DeviceClass[], stdout = '') {
   const clock = new ManualClock();
   const commands: string[] = [];
-  const told: string[] = [];
+  const logged: string[] = [];
   const run: Run = async (command) => {
     commands.push(command.join(' '));
     return { stdout, stderr: '' };
   };
-  const log = createLog('test', 'warn', (line) => told.push(JSON.parse(line).msg));
+  const log = createLog('test', 'warn', (line) => logged.push(JSON.parse(line).msg));
   const its = { command: ['lvm'] as const, run, env: {}, clock, log };
-  return { clock, commands, told, unserved: new UnservedVolumes({ ...its, deviceClasses: () => deviceClasses }) };
+  return { clock, commands, logged, unserved: new UnservedVolumes({ ...its, deviceClasses: () => deviceClasses }) };
 }
 
 test('volumes without a class are logged once, a minute after the last change of the configuration', async () => {
   const row = { vg_name: 'old', lv_name: 'data', lv_tags: `a,${createdTag}`, pool_lv: '' };
-  const { clock, commands, told, unserved } = start([thick('vg')], JSON.stringify({ report: [{ lv: [row] }] }));
+  const { clock, commands, logged, unserved } = start([thick('vg')], JSON.stringify({ report: [{ lv: [row] }] }));
   unserved.lookLater();
   clock.advance(59_000);
   unserved.lookLater();
@@ -63,8 +63,8 @@ test('volumes without a class are logged once, a minute after the last change of
   clock.advance(1_000);
   await nextTurn();
   assert.deepEqual(commands, ['lvm lvs --reportformat json -o vg_name,lv_name,lv_tags,pool_lv']);
-  assert.equal(told.length, 1);
-  assert.match(told[0] ?? '', /^volumes created by Moorage belong to no device class: old\/data; configure one/);
+  assert.equal(logged.length, 1);
+  assert.match(logged[0] ?? '', /^volumes created by Moorage belong to no device class: old\/data; configure one/);
   assert.equal(clock.timers, 0);
 });
 
@@ -73,7 +73,7 @@ test('an unreadable LVM report is logged; LVM is not run if all classes are file
   odd.unserved.lookLater();
   odd.clock.advance(60_000);
   await nextTurn();
-  assert.match(odd.told[0] ?? '', /^cannot look for volumes without a device class/);
+  assert.match(odd.logged[0] ?? '', /^cannot look for volumes without a device class/);
 
   const files = start([file]);
   files.unserved.lookLater();

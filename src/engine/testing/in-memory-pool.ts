@@ -38,7 +38,7 @@ export class InMemoryPool implements Pool {
   }
 
   async create({ id, sizeBytes, tags }: NewVolume): Promise<Volume> {
-    this.#failIfTold();
+    this.#failIfAsked();
     const existing = this.#volumes.get(id);
     if (existing) return existing;
     const { freeBytes } = this.capacity();
@@ -61,7 +61,7 @@ export class InMemoryPool implements Pool {
   }
 
   async snapshot(source: VolumeId, { id, sizeBytes, tags, access }: NewSnapshot): Promise<Volume> {
-    this.#failIfTold();
+    this.#failIfAsked();
     const existing = this.#volumes.get(id);
     if (existing) return existing;
     const sourceBytes = this.#must(source).sizeBytes;
@@ -71,9 +71,9 @@ export class InMemoryPool implements Pool {
   }
 
   async remove(id: VolumeId): Promise<boolean> {
-    this.#failIfTold();
+    this.#failIfAsked();
     const wasThere = this.#volumes.delete(id);
-    if (wasThere) this.#tell();
+    if (wasThere) this.#changed();
     return wasThere;
   }
 
@@ -86,7 +86,7 @@ export class InMemoryPool implements Pool {
 
   #put(volume: Volume): Volume {
     this.#volumes.set(volume.id, volume);
-    this.#tell();
+    this.#changed();
     return volume;
   }
 
@@ -100,11 +100,11 @@ export class InMemoryPool implements Pool {
     return volume;
   }
 
-  #tell(): void {
+  #changed(): void {
     for (const listener of this.#listeners) listener();
   }
 
-  #failIfTold(): void {
+  #failIfAsked(): void {
     const { failure } = this;
     this.failure = undefined;
     if (failure) throw failure;

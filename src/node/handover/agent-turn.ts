@@ -24,12 +24,12 @@ export class AgentTurn {
   readonly #olderFile: string;
   readonly #clock: Clock;
 
-  private constructor(its: { isFirst: boolean; turn: Turn; csiSocket: string; olderFile: string; clock: Clock }) {
-    this.isFirst = its.isFirst;
-    this.#turn = its.turn;
-    this.#csiSocket = its.csiSocket;
-    this.#olderFile = its.olderFile;
-    this.#clock = its.clock;
+  private constructor(options: { isFirst: boolean; turn: Turn; csiSocket: string; olderFile: string; clock: Clock }) {
+    this.isFirst = options.isFirst;
+    this.#turn = options.turn;
+    this.#csiSocket = options.csiSocket;
+    this.#olderFile = options.olderFile;
+    this.#clock = options.clock;
   }
 
   static async take(csiSocket: string, clock: Clock, signal: AbortSignal): Promise<AgentTurn> {

@@ -23,9 +23,9 @@ interface Collaborators {
 }
 
 /** Applies the limits of the LogicalVolumes to pods: when a volume is published, and when its limits change. */
-export function volumeLimits({ volumes, pools, published, ...its }: Collaborators): Work {
+export function volumeLimits({ volumes, pools, published, ...rest }: Collaborators): Work {
   const limits = new PodIoLimits({
-    ...its,
+    ...rest,
     limitsOf: (volumeId) => limitsOf(volumes.list().find((volume) => volumeIdOf(volume) === volumeId)),
     deviceOf: (volumeId) => poolHolding(pools, volumeId)?.get(volumeId)?.devicePath,
   });

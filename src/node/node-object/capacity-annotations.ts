@@ -14,7 +14,9 @@ export function capacityAnnotations(
   freeBytes: (className: string) => bigint,
 ): ReadonlyMap<string, string> {
   const free = new Map<string, bigint>();
-  for (const group of new Set(classes.flatMap((its) => (its.type === 'file' ? [] : its.volumeGroup)))) {
+  for (const group of new Set(
+    classes.flatMap((deviceClass) => (deviceClass.type === 'file' ? [] : deviceClass.volumeGroup)),
+  )) {
     if (annotationName.test(group)) free.set(group, roomOf(group, classes, freeBytes));
   }
   for (const { name } of classes) free.set(name, freeBytes(name));
@@ -27,7 +29,7 @@ export function capacityAnnotations(
 }
 
 function roomOf(group: string, classes: readonly DeviceClass[], freeBytes: (className: string) => bigint): bigint {
-  const inGroup = classes.filter((its) => its.type !== 'file' && its.volumeGroup === group);
+  const inGroup = classes.filter((deviceClass) => deviceClass.type !== 'file' && deviceClass.volumeGroup === group);
   const thick = inGroup.filter(({ type }) => type === 'thick');
   const rooms = (thick.length > 0 ? thick : inGroup).map(({ name }) => freeBytes(name));
   return rooms.reduce((most, room) => (room > most ? room : most), 0n);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type LogicalVolume, logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
 import type { InMemoryApi } from '../../api/testing/in-memory-api.ts';
-import { never, reconcilingNode, settled, wish } from '../testing/reconciling-node.ts';
+import { never, reconcilingNode, requested, settled } from '../testing/reconciling-node.ts';
 
 /** What the controller does to grow a volume. */
 async function ask(api: InMemoryApi<LogicalVolume>, size: string, at: string): Promise<void> {
@@ -14,7 +14,7 @@ const answers = (at: string) => (volume: StoredLogicalVolume | undefined) => vol
 
 test('a volume grows with one write, and its status names the answered request', async (t) => {
   const { api, ssd, volumes, answered } = reconcilingNode(t);
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   await answered();
   api.calls.length = 0;
   await ask(api, '2Ki', 'noon');
@@ -28,7 +28,7 @@ test('a volume grows with one write, and its status names the answered request',
 test('a volume that cannot grow reports it at once, keeps its size, and grows when there is space', async (t) => {
   const { api, ssd, volumes, answered } = reconcilingNode(t);
   await ssd.create({ id: 'other', sizeBytes: 2048n, tags: [] });
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   await answered();
   await ask(api, '3Ki', 'noon');
   const failed = await volumes.until('pvc-1', answers('noon'), never);
@@ -50,7 +50,7 @@ test('a volume that cannot grow reports it at once, keeps its size, and grows wh
 
 test('a withdrawn request to grow leaves no error in the status', async (t) => {
   const { api, volumes, answered } = reconcilingNode(t);
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   await answered();
   await ask(api, '1Gi', 'noon');
   await volumes.until('pvc-1', answers('noon'), never);
@@ -63,7 +63,7 @@ test('a withdrawn request to grow leaves no error in the status', async (t) => {
 test('a volume without a reported size is measured, and grown if a larger size is requested', async (t) => {
   const { api, hdd, volumes } = reconcilingNode(t);
   await hdd.create({ id: 'old-name', sizeBytes: 512n, tags: [] });
-  await api.create(logicalVolumes, { ...wish, status: { volumeID: 'old-name' } });
+  await api.create(logicalVolumes, { ...requested, status: { volumeID: 'old-name' } });
   const volume = await volumes.until('pvc-1', (current) => current?.status?.currentSize === '1Ki', never);
   assert.equal(volume?.status?.volumeID, 'old-name');
 });
@@ -72,7 +72,7 @@ test('a failure is also written to an object of TopoLVM, which omits zero values
   const { api, ssd, volumes } = reconcilingNode(t);
   await ssd.create({ id: 'old', sizeBytes: 1024n, tags: [] });
   const status = { volumeID: 'old', currentSize: '1Ki' };
-  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, size: '1Gi' }, status });
+  await api.create(logicalVolumes, { ...requested, spec: { ...requested.spec, size: '1Gi' }, status });
   const volume = await volumes.until('pvc-1', (current) => current?.status?.code === 8, never);
   assert.equal(volume?.status?.volumeID, 'old');
 });

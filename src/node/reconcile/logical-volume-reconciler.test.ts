@@ -7,12 +7,12 @@ import { silentLog } from '../../base/log.ts';
 import { VolumeInactive } from '../../engine/errors.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
-import { byDefault, never, reconcilingNode, Trouble, wish } from '../testing/reconciling-node.ts';
+import { byDefault, never, reconcilingNode, requested, Trouble } from '../testing/reconciling-node.ts';
 import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
 
 test('a volume is created with one write, and its tags name its object and its claim', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   const volume = await answered();
   assert.deepEqual(volume?.status, { volumeID: 'uid-1', currentSize: '1Ki', code: 0, message: '' });
   assert.deepEqual(ssd.get('uid-1')?.tags, ['moorage.dev/volume=pvc-1', 'moorage.dev/claim=shop/db']);
@@ -23,7 +23,7 @@ test('a volume is created with one write, and its tags name its object and its c
 test('a volume that was created before a crash is found, not created twice', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   assert.equal((await answered())?.status?.currentSize, '2Ki');
   assert.equal(ssd.list().length, 1);
 });
@@ -31,7 +31,7 @@ test('a volume that was created before a crash is found, not created twice', asy
 test('a volume that was created before a crash is found even if the default class has changed', async (t) => {
   const { api, ssd, hdd, answered } = reconcilingNode(t);
   await hdd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
-  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await api.create(logicalVolumes, { ...requested, spec: byDefault });
   assert.equal((await answered())?.status?.currentSize, '2Ki');
   assert.deepEqual(ssd.list(), []);
 });
@@ -40,15 +40,15 @@ test('a copy that was created before a crash is found even if its source was rem
   const { api, ssd, answered } = reconcilingNode(t);
   await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });
   const annotations = { 'moorage.dev/content-source': 'snapshot/gone' };
-  const spec: LogicalVolume['spec'] = { ...wish.spec, source: 'snapshot-1', accessType: 'rw' };
-  await api.create(logicalVolumes, { ...wish, metadata: { ...wish.metadata, annotations }, spec });
+  const spec: LogicalVolume['spec'] = { ...requested.spec, source: 'snapshot-1', accessType: 'rw' };
+  await api.create(logicalVolumes, { ...requested, metadata: { ...requested.metadata, annotations }, spec });
   assert.equal((await answered())?.status?.volumeID, 'uid-1');
 });
 
 test('a failure never overwrites an answer that the watch has not delivered yet', async () => {
   const api = new InMemoryApi<LogicalVolume>();
   const ssd = new InMemoryPool('ssd', 4096n);
-  const stale = await api.create(logicalVolumes, wish);
+  const stale = await api.create(logicalVolumes, requested);
   const volumes = { get: () => stale, list: () => [stale] };
   const pools = new Pools([ssd], 'ssd');
   const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
@@ -64,21 +64,21 @@ test('a failure never overwrites an answer that the watch has not delivered yet'
 test('a volume that was created without a reported size is measured', async (t) => {
   const { api, hdd, volumes } = reconcilingNode(t);
   await hdd.create({ id: 'old-name', sizeBytes: 2048n, tags: [] });
-  await api.create(logicalVolumes, { ...wish, status: { volumeID: 'old-name' } });
+  await api.create(logicalVolumes, { ...requested, status: { volumeID: 'old-name' } });
   const volume = await volumes.until('pvc-1', (current) => current?.status?.currentSize !== undefined, never);
   assert.deepEqual(volume?.status, { volumeID: 'old-name', currentSize: '2Ki' });
 });
 
 test('a volume that was created and is missing is never re-created, because it would be empty', async (t) => {
   const { api, clock, ssd } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, status: { volumeID: 'lost' } });
+  await api.create(logicalVolumes, { ...requested, status: { volumeID: 'lost' } });
   while (clock.timers === 0) await setImmediate(); // it retries later, in case the disk comes back
   assert.deepEqual(ssd.list(), []);
 });
 
 test('a failure is answered with a code and a message, and not retried', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, size: '1Gi' } });
+  await api.create(logicalVolumes, { ...requested, spec: { ...requested.spec, size: '1Gi' } });
   const volume = await answered();
   assert.equal(volume?.status?.code, 8);
   assert.match(volume.status.message ?? '', /device class ssd has 4 KiB free, 1 GiB requested/);
@@ -88,7 +88,7 @@ test('a failure is answered with a code and a message, and not retried', async (
 test('a temporary failure is retried and not written to the status', async (t) => {
   const { api, clock, ssd, answered } = reconcilingNode(t);
   ssd.failure = new Trouble('TimeoutError');
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   while (clock.timers === 0) await setImmediate();
   clock.advance(60_000);
   assert.equal((await answered())?.status?.volumeID, 'uid-1');
@@ -102,7 +102,10 @@ test('an invalid request is answered with the reason', async (t) => {
     ['copy', { source: 'snapshot-1' }, 5, /no LogicalVolume snapshot-1 to copy/],
   ];
   for (const [name, spec, code, message] of wrong) {
-    await api.create(logicalVolumes, { metadata: { ...wish.metadata, name }, spec: { ...wish.spec, ...spec } });
+    await api.create(logicalVolumes, {
+      metadata: { ...requested.metadata, name },
+      spec: { ...requested.spec, ...spec },
+    });
     const volume = await answered(name);
     assert.equal(volume?.status?.code, code);
     assert.match(volume.status.message ?? '', message);
@@ -111,7 +114,7 @@ test('an invalid request is answered with the reason', async (t) => {
 
 test('an object without the finalizer gets it before the volume is created', async (t) => {
   const { api, answered } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, metadata: { name: 'pvc-1', finalizers: ['theirs'] } });
+  await api.create(logicalVolumes, { ...requested, metadata: { name: 'pvc-1', finalizers: ['theirs'] } });
   const volume = await answered();
   assert.deepEqual(volume?.metadata.finalizers, ['theirs', 'topolvm.io/logicalvolume']);
   assert.deepEqual(api.calls, ['create pvc-1', 'patch pvc-1', 'patch pvc-1/status']);
@@ -119,12 +122,12 @@ test('an object without the finalizer gets it before the volume is created', asy
 
 test('a copy is created in the pool of its source: ro with the size of the source, rw with the requested size', async (t) => {
   const { api, ssd, hdd, answered } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, name: 'PVC-1', deviceClass: 'hdd' } });
+  await api.create(logicalVolumes, { ...requested, spec: { ...requested.spec, name: 'PVC-1', deviceClass: 'hdd' } });
   const sourceId = (await answered())?.status?.volumeID;
   const copy = (name: string, spec: Partial<LogicalVolume['spec']>, annotations: Record<string, string> = {}) =>
     api.create(logicalVolumes, {
-      metadata: { ...wish.metadata, name, annotations },
-      spec: { ...wish.spec, name, source: 'PVC-1', ...spec },
+      metadata: { ...requested.metadata, name, annotations },
+      spec: { ...requested.spec, name, source: 'PVC-1', ...spec },
     });
 
   await copy('snapshot-1', { accessType: 'ro', size: '9Gi' });
@@ -144,16 +147,19 @@ test('a copy is created in the pool of its source: ro with the size of the sourc
 test('the requested lvcreate option class is passed to the pool', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   const create = t.mock.method(ssd, 'create');
-  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, lvcreateOptionClass: 'raid' } });
+  await api.create(logicalVolumes, { ...requested, spec: { ...requested.spec, lvcreateOptionClass: 'raid' } });
   await answered();
   assert.equal(create.mock.calls[0]?.arguments[0].optionClass, 'raid');
 });
 
 test('an unfinished copy after a power loss is reported and not retried forever, and can be removed', async (t) => {
   const { api, ssd, answered, gone } = reconcilingNode(t);
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   await answered();
-  const copy = { metadata: { ...wish.metadata, name: 'copy' }, spec: { ...wish.spec, name: 'copy', source: 'pvc-1' } };
+  const copy = {
+    metadata: { ...requested.metadata, name: 'copy' },
+    spec: { ...requested.spec, name: 'copy', source: 'pvc-1' },
+  };
   ssd.failure = new VolumeInactive('uid-2', 'its thin pool does not know it');
   await api.create(logicalVolumes, copy);
   assert.equal((await answered('copy'))?.status?.code, 9);

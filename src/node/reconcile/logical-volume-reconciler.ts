@@ -18,7 +18,7 @@ import type { Informer } from '../../kube/informer.ts';
 import type { Change } from '../../kube/object-cache.ts';
 import { numberOf } from '../../rpc/status.ts';
 import { classOf, mustHold, poolsToClear } from '../../volumes/pool-holding.ts';
-import { makeVolume } from './logical-volume-maker.ts';
+import { createVolume } from './create-volume.ts';
 import { LogicalVolumeWriter } from './logical-volume-writer.ts';
 import { nextStep } from './next-step.ts';
 
@@ -95,10 +95,10 @@ export class LogicalVolumeReconciler {
     return Requeue.never;
   }
 
-  async #create(wish: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
-    const volume = await this.#writer.protect(wish, signal);
+  async #create(requested: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
+    const volume = await this.#writer.protect(requested, signal);
     const ground = { pools: this.#pools, volumes: this.#volumes };
-    const made = await this.#attempt(volume, 'volume created', () => aside(makeVolume(volume, ground, signal)));
+    const made = await this.#attempt(volume, 'volume created', () => aside(createVolume(volume, ground, signal)));
     if (made.kind === 'failed') return this.#writer.refuse(volume, made.failure, signal);
     await this.#writer.answer(volume, { volumeID: made.volume.id, ...sizeAnswer(made.volume) }, signal);
   }
@@ -139,7 +139,7 @@ export class LogicalVolumeReconciler {
       if (isNews && !isPassing(error)) await this.#writer.answer(volume, { ...known, ...failureFrom(error) }, signal);
       throw error; // a removal is retried until it succeeds
     }
-    await this.#writer.letGo(volume, signal);
+    await this.#writer.removeFinalizer(volume, signal);
     this.#log.info({ name: metadata.name, volume: id }, 'volume removed');
   }
 

@@ -3,12 +3,12 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
 import { VolumeHasSnapshots } from '../../engine/errors.ts';
-import { byDefault, never, reconcilingNode, settled, Trouble, wish } from '../testing/reconciling-node.ts';
+import { byDefault, never, reconcilingNode, requested, settled, Trouble } from '../testing/reconciling-node.ts';
 
 test('a deleted volume is removed from the disk, then its object', async (t) => {
   const { api, ssd, hdd, answered, gone } = reconcilingNode(t);
   await hdd.create({ id: 'other', sizeBytes: 1n, tags: [] });
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   await answered();
   await api.delete(logicalVolumes, 'pvc-1');
   await gone();
@@ -19,7 +19,11 @@ test('a deleted volume is removed from the disk, then its object', async (t) => 
 test('a volume is removed from the pool that has it, even if the default class has changed', async (t) => {
   const { api, hdd, answered, gone } = reconcilingNode(t);
   await hdd.create({ id: 'old-name', sizeBytes: 1024n, tags: [] });
-  await api.create(logicalVolumes, { ...wish, spec: byDefault, status: { volumeID: 'old-name', currentSize: '1Ki' } });
+  await api.create(logicalVolumes, {
+    ...requested,
+    spec: byDefault,
+    status: { volumeID: 'old-name', currentSize: '1Ki' },
+  });
   await answered();
   await api.delete(logicalVolumes, 'pvc-1');
   await gone();
@@ -28,7 +32,7 @@ test('a volume is removed from the pool that has it, even if the default class h
 
 test('a volume whose class was removed is kept, although another class is now the default', async (t) => {
   const { api, clock, ssd, hdd, pools, volumes, answered, gone } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await api.create(logicalVolumes, { ...requested, spec: byDefault });
   await answered();
   pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map() });
   await api.delete(logicalVolumes, 'pvc-1');
@@ -48,7 +52,7 @@ test('a volume whose class was removed is kept, although another class is now th
 
 test('the deletion of a volume in an unavailable class waits for the class, and the status says so', async (t) => {
   const { api, clock, ssd, hdd, pools, volumes, answered, gone } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await api.create(logicalVolumes, { ...requested, spec: byDefault });
   await answered();
   pools.become({ pools: [hdd], defaultClass: 'ssd', unavailable: new Map([['ssd', new Error('being checked')]]) });
   await api.delete(logicalVolumes, 'pvc-1');
@@ -63,7 +67,7 @@ test('the deletion of a volume in an unavailable class waits for the class, and 
 
 test('the object of a missing volume is released once an annotation names the class that had it', async (t) => {
   const { api, clock, ssd, volumes, answered, gone } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await api.create(logicalVolumes, { ...requested, spec: byDefault });
   await answered();
   await ssd.remove('uid-1'); // by hand
   await api.delete(logicalVolumes, 'pvc-1');
@@ -77,7 +81,7 @@ test('the object of a missing volume is released once an annotation names the cl
 
 test('the object of a volume in the default class is released after a crash during its removal', async (t) => {
   const { api, clock, ssd, pools, answered, gone } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await api.create(logicalVolumes, { ...requested, spec: byDefault });
   await answered();
   const remove = ssd.remove.bind(ssd);
   ssd.remove = async (id) => {
@@ -95,7 +99,7 @@ test('the object of a volume in the default class is released after a crash duri
 
 test('a deletion joins a running erasure, even if the default class has changed', async (t) => {
   const { api, ssd, pools, answered, gone } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  await api.create(logicalVolumes, { ...requested, spec: byDefault });
   await answered();
   await ssd.remove('uid-1');
   ssd.erasing = [{ id: 'uid-1', doneBytes: 0n, totalBytes: 1024n }];
@@ -113,7 +117,7 @@ test('a volume that may be in the default class is kept while any class is unava
   const { api, clock, ssd, hdd, pools, gone } = reconcilingNode(t);
   pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map([['ssd', new Trouble('no disk')]]) });
   hdd.failure = new Trouble('TimeoutError');
-  const made = await api.create(logicalVolumes, { ...wish, spec: byDefault });
+  const made = await api.create(logicalVolumes, { ...requested, spec: byDefault });
   await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
   await api.delete(logicalVolumes, 'pvc-1');
   await settled();
@@ -127,7 +131,7 @@ test('a volume that may be in the default class is kept while any class is unava
 
 test('a volume whose class never existed can be deleted', async (t) => {
   const { api, answered, gone } = reconcilingNode(t);
-  await api.create(logicalVolumes, { ...wish, spec: { ...wish.spec, deviceClass: 'tape' } });
+  await api.create(logicalVolumes, { ...requested, spec: { ...requested.spec, deviceClass: 'tape' } });
   await answered();
   await api.delete(logicalVolumes, 'pvc-1');
   await gone();
@@ -137,7 +141,7 @@ test('a volume that was created before a crash is kept while its class is unavai
   const { api, clock, ssd, pools, gone } = reconcilingNode(t);
   const classless = { pools: [], defaultClass: 'ssd', unavailable: new Map([['ssd', new Trouble('no disk')]]) };
   pools.become(classless);
-  const made = await api.create(logicalVolumes, wish);
+  const made = await api.create(logicalVolumes, requested);
   await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
   await api.delete(logicalVolumes, 'pvc-1');
   for (let i = 0; i < 20; i++) await setImmediate();
@@ -151,7 +155,7 @@ test('a volume that was created before a crash is kept while its class is unavai
 
 test('a failed removal is reported and retried, and the object is kept', async (t) => {
   const { api, clock, ssd, volumes, answered, gone } = reconcilingNode(t);
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   await answered();
   ssd.failure = new Trouble('a holder of the device');
   await api.delete(logicalVolumes, 'pvc-1');
@@ -167,7 +171,7 @@ test('a failed removal is reported and retried, and the object is kept', async (
 
 test('an object that the controller released is ignored, and so is its volume', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   await answered();
   const annotations = { 'topolvm.io/pendingdeletion': 'true' };
   await api.patch(logicalVolumes, 'pvc-1', { type: 'merge', body: { metadata: { annotations } } });
@@ -180,7 +184,7 @@ test('an object that the controller released is ignored, and so is its volume', 
 test('a refused removal is retried as soon as a pool changes', async (t) => {
   const { api, ssd, volumes, answered, gone } = reconcilingNode(t);
   await ssd.create({ id: 'snapshot', sizeBytes: 1n, tags: [] });
-  await api.create(logicalVolumes, wish);
+  await api.create(logicalVolumes, requested);
   await answered();
   ssd.failure = new VolumeHasSnapshots('uid-1', ['snapshot']);
   await api.delete(logicalVolumes, 'pvc-1');

@@ -37,7 +37,7 @@ export class LogicalVolumeWriter {
     await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
   }
 
-  async letGo(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+  async removeFinalizer(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
     const { name, finalizers = [] } = volume.metadata;
     const path = `/metadata/finalizers/${finalizers.indexOf(logicalVolume.finalizer)}`;
     const body = [

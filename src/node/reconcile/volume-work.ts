@@ -34,7 +34,7 @@ export function volumeWork(collaborators: Collaborators): Work {
         const refused = reconciler.worthAnotherTry();
         if (refused.length === 0) return;
         // After a failed attempt the pool reads its disks and reports a change; that must not cause a retry.
-        const now = figuresOf(pools);
+        const now = stateOf(pools);
         if (!isDeepStrictEqual(now, seen)) for (const name of refused) queue.addAfter(name, burstMs);
         seen = now;
       }),
@@ -52,6 +52,6 @@ export function volumeWork(collaborators: Collaborators): Work {
 }
 
 /** What must change before a failed growth or removal can succeed. */
-function figuresOf(pools: Pools): unknown {
+function stateOf(pools: Pools): unknown {
   return pools.all().map((pool) => [pool.name, pool.capacity().freeBytes, pool.list().length]);
 }

@@ -12,7 +12,7 @@ import { Informer } from '../../kube/informer.ts';
 import { LogicalVolumeReconciler } from '../reconcile/logical-volume-reconciler.ts';
 
 export const never = new AbortController().signal;
-export const wish: LogicalVolume = {
+export const requested: LogicalVolume = {
   metadata: {
     name: 'pvc-1',
     finalizers: ['topolvm.io/logicalvolume'],
@@ -21,7 +21,7 @@ export const wish: LogicalVolume = {
   spec: { name: 'pvc-1', nodeName: 'a', size: '1Ki', deviceClass: 'ssd' },
 };
 
-const { deviceClass: _, ...classless } = wish.spec;
+const { deviceClass: _, ...classless } = requested.spec;
 /** The same in the node's default class. */
 export const byDefault = classless;
 

@@ -19,11 +19,11 @@ export const ext4: PreparedUse = { kind: 'filesystem', filesystem: 'ext4', mount
 /** A mount table in memory, and commands that only record that they ran. */
 class RememberedMounts {
   readonly table = new Map<string, Mount>();
-  readonly story: string[] = [];
+  readonly steps: string[] = [];
 
   mountAt: PreparedFilesystems['mountAt'] = async (path, pool, id, use) => {
     const { devicePath = '' } = pool.get(id) ?? {};
-    this.story.push(`mount ${path}`);
+    this.steps.push(`mount ${path}`);
     this.#put(path, devicePath, use.filesystem, use.mountFlags);
   };
 
@@ -32,7 +32,7 @@ class RememberedMounts {
   }
 
   async bind({ source, target, readOnly }: BindRequest): Promise<void> {
-    this.story.push(`bind ${source} at ${target}${readOnly ? ' to read' : ''}`);
+    this.steps.push(`bind ${source} at ${target}${readOnly ? ' to read' : ''}`);
     this.#put(target, this.table.get(source)?.source ?? source, 'ext4', readOnly ? ['ro'] : []);
   }
 
@@ -46,16 +46,16 @@ class RememberedMounts {
   }
 
   async protect(target: string): Promise<void> {
-    this.story.push(`protect ${target}`);
+    this.steps.push(`protect ${target}`);
   }
 
   async unmount(target: string): Promise<void> {
-    this.story.push(`unmount ${target}`);
+    this.steps.push(`unmount ${target}`);
     this.table.delete(target);
   }
 
   async grow({ id }: Volume, filesystem: string, mountedAt: string): Promise<void> {
-    this.story.push(`grow ${filesystem} of ${id} at ${mountedAt}`);
+    this.steps.push(`grow ${filesystem} of ${id} at ${mountedAt}`);
   }
 
   #put(target: string, source: string, filesystem: string, options: readonly string[]): void {
@@ -82,8 +82,8 @@ export async function node(t: TestContext) {
     use: ext4,
     ephemeral: undefined,
   };
-  const told: string[] = [];
-  const onPublished = (id: string) => told.push(id);
+  const reported: string[] = [];
+  const onPublished = (id: string) => reported.push(id);
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
@@ -93,5 +93,5 @@ export async function node(t: TestContext) {
     onPublished,
     hold: async () => new AsyncDisposableStack(),
   });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, told };
+  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, reported };
 }

@@ -52,7 +52,7 @@ export class ModelRun {
   readonly #random: Random;
   readonly #start: () => Promise<Engine>;
   readonly #crashWithinMs: number;
-  readonly #diary: string[] = [];
+  readonly #log: string[] = [];
   readonly counts = { changes: 0, refusals: 0, crashes: 0, outside: 0, checks: 0 };
 
   constructor({ pools, random, start, crashWithinMs }: ModelRunOptions) {
@@ -82,7 +82,7 @@ export class ModelRun {
       }
       await this.#check(engine);
     } catch (error) {
-      throw new Error(`after ${JSON.stringify(this.counts)}:\n  ${this.#diary.slice(-lastWords).join('\n  ')}`, {
+      throw new Error(`after ${JSON.stringify(this.counts)}:\n  ${this.#log.slice(-lastWords).join('\n  ')}`, {
         cause: error,
       });
     } finally {
@@ -92,12 +92,12 @@ export class ModelRun {
 
   /** A few changes of different volumes. */
   #think(): Pending[] {
-    const wishes = Array.from({ length: 1 + this.#random.below(mostAtOnce) }, () => {
+    const requests = Array.from({ length: 1 + this.#random.below(mostAtOnce) }, () => {
       const pool = this.#random.pick(this.#pools) as PoolUnderTest;
       return { pool, change: pool.model.think(this.#random), twice: this.#random.chance(0.1) };
     });
     const touched = new Set<string>();
-    return wishes.flatMap(({ pool, change, twice }) => {
+    return requests.flatMap(({ pool, change, twice }) => {
       const involved = change ? pool.model.involved(change).map((id) => `${pool.model.name}/${id}`) : [];
       if (!change || involved.some((id) => touched.has(id))) return [];
       for (const id of involved) touched.add(id);
@@ -111,7 +111,7 @@ export class ModelRun {
     if (crashes) {
       this.counts.crashes++;
       await delay(this.#random.below(this.#crashWithinMs)); // varies the moment of the crash
-      this.#diary.push('crash');
+      this.#log.push('crash');
       await engine.kill();
     }
     const results = await Promise.allSettled(work);
@@ -139,13 +139,13 @@ export class ModelRun {
     const { model } = pool;
     const allowed = model.mayRefuse(change);
     const words = `${model.name}: ${JSON.stringify(change, (_, value) => (typeof value === 'bigint' ? `${value}` : value))}`;
-    this.#diary.push(words);
+    this.#log.push(words);
     this.counts.changes++;
     let volume: Volume | undefined;
     try {
       volume = await engine.change(model.name, change);
     } catch (error) {
-      this.#diary.push(`${words} failed: ${(error as Error).message}`);
+      this.#log.push(`${words} failed: ${(error as Error).message}`);
       if (error instanceof Refused && allowed.includes(error.code)) this.counts.refusals++;
       else throw error;
       return;
@@ -173,13 +173,13 @@ export class ModelRun {
     const isOrigin = (id: VolumeId) => [...model.volumes.values()].some(({ origin }) => origin === id);
     const victim = this.#random.pick([...model.volumes.keys()].filter((id) => !isOrigin(id)));
     if (victim && this.#random.chance(0.5)) {
-      this.#diary.push(`${model.name}: ${victim} removed from outside`);
+      this.#log.push(`${model.name}: ${victim} removed from outside`);
       model.volumes.delete(victim); // the record that allows it to be gone
       await outside.remove(victim);
       return;
     }
     const id = model.newId('outside');
-    this.#diary.push(`${model.name}: ${id} made from outside`);
+    this.#log.push(`${model.name}: ${id} made from outside`);
     const devicePath = await outside.create(id);
     await data.write(devicePath, id);
     model.volumes.set(id, { sizeBytes: outside.sizeBytes, tags: [], stamp: id, readOnly: false });

@@ -6,7 +6,7 @@ import { StorageEngine } from '../../../src/engine/storage-engine.ts';
 
 /** The storage engine as in a real process. Throws unless every class of the configuration can be served. */
 export async function openEngine(configFile: string): Promise<Pools> {
-  const its = {
+  const options = {
     configFile,
     stateDirectory: `${configFile}-state`,
     run,
@@ -14,7 +14,7 @@ export async function openEngine(configFile: string): Promise<Pools> {
     clock: systemClock,
     log: silentLog,
   };
-  const engine = await StorageEngine.start(its, new AbortController().signal);
+  const engine = await StorageEngine.start(options, new AbortController().signal);
   for (const { name } of engine.deviceClasses()) engine.pools.get(name);
   return engine.pools;
 }

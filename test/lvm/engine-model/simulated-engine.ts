@@ -43,8 +43,8 @@ export class SimulatedEngine implements Engine {
       await nextTurn(); // gives a crash the chance to happen
       return this.#dead ? this.#died.promise : simulated.run(command, options);
     };
-    const its = { clock: this.#clock, log: silentLog };
-    const lvm = new Lvm({ command: ['lvm'], run, env: {}, figures: newLvmFigures(), ...its });
+    const common = { clock: this.#clock, log: silentLog };
+    const lvm = new Lvm({ command: ['lvm'], run, env: {}, figures: newLvmFigures(), ...common });
     const sequenceNumberOf = async () => simulated.sequenceNumber;
     const { deviceNames } = simulated;
     this.#group = new VolumeGroup({
@@ -54,21 +54,21 @@ export class SimulatedEngine implements Engine {
       isLocked: async () => false,
       sequenceNumberOf,
       deviceNames,
-      ...its,
+      ...common,
     });
     this.#died.promise.catch(() => undefined); // nobody need wait for an answer
   }
 
   static async start(simulated: SimulatedLvm): Promise<SimulatedEngine> {
     const engine = new SimulatedEngine(simulated);
-    const its = { clock: engine.#clock, log: silentLog };
+    const common = { clock: engine.#clock, log: silentLog };
     const shared = { group: engine.#group, optionClasses: [], log: silentLog };
-    const erasures = () => new Erasures({ eraser: new Eraser(simulated.run), ...its });
+    const erasures = () => new Erasures({ eraser: new Eraser(simulated.run), ...common });
     const deviceSize = async () => undefined; // there are no devices
     await engine.#group.refresh(neverAborted);
     const thick = { ...shared, deviceClass: thickClass, erasures: erasures() };
     engine.#pools.set('thick', await ThickPool.open(thick, neverAborted));
-    const thin = { ...shared, deviceClass: thinClass, erasures: erasures(), clock: its.clock, deviceSize };
+    const thin = { ...shared, deviceClass: thinClass, erasures: erasures(), clock: common.clock, deviceSize };
     engine.#pools.set('thin', await ThinPool.open(thin, neverAborted));
     return engine;
   }

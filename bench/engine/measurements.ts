@@ -1,26 +1,28 @@
-import { type Figure, figureOf } from '../figure.ts';
+import { type Statistics, statisticsOf } from '../statistics.ts';
 import type { Operation, Sample } from './rounds.ts';
 import { placeName, type SideName } from './side.ts';
 
 /** By place, operation and side. */
-export type Figures = Record<string, Partial<Record<Operation, Partial<Record<SideName, Figure>>>>>;
+export type Measurements = Record<string, Partial<Record<Operation, Partial<Record<SideName, Statistics>>>>>;
 
-export function figuresOf(samples: readonly Sample[]): Figures {
-  const figures: Figures = {};
+export function measurementsOf(samples: readonly Sample[]): Measurements {
+  const measurements: Measurements = {};
   const groups = Map.groupBy(samples, ({ place, operation, side }) => `${placeName(place)} ${operation} ${side}`);
   for (const group of groups.values()) {
     const [{ place, operation, side }] = group as [Sample, ...Sample[]];
-    const operationsHere = (figures[placeName(place)] ??= {});
-    (operationsHere[operation] ??= {})[side] = figureOf(group.map(({ elapsedMs }) => elapsedMs));
+    const operationsHere = (measurements[placeName(place)] ??= {});
+    (operationsHere[operation] ??= {})[side] = statisticsOf(group.map(({ elapsedMs }) => elapsedMs));
   }
-  return figures;
+  return measurements;
 }
 
 /** Moorage's median divided by another side's; each name says what was measured and the other side. */
-export function ratiosOf(figures: Figures): Record<string, number> {
+export function ratiosOf(measurements: Measurements): Record<string, number> {
   const against = (other: SideName, place: string, operation: Operation): number => {
-    const figure = figures[place]?.[operation];
-    return Number(((figure?.moorage?.median ?? Number.NaN) / (figure?.[other]?.median ?? Number.NaN)).toPrecision(3));
+    const statistics = measurements[place]?.[operation];
+    return Number(
+      ((statistics?.moorage?.median ?? Number.NaN) / (statistics?.[other]?.median ?? Number.NaN)).toPrecision(3),
+    );
   };
   return {
     create_vs_exec: against('exec', 'thick0', 'create'),

@@ -22,14 +22,18 @@ interface Ground {
  * Creates the volume that the object requests, empty or as a copy. An existing one is found in any class: since its creation
  * the default class may have changed, and the source may have been removed.
  */
-export async function makeVolume(wish: StoredLogicalVolume, ground: Ground, signal: AbortSignal): Promise<Volume> {
-  const { metadata, spec } = wish;
+export async function createVolume(
+  requested: StoredLogicalVolume,
+  ground: Ground,
+  signal: AbortSignal,
+): Promise<Volume> {
+  const { metadata, spec } = requested;
   const claim = metadata.annotations?.[claimName];
   const wanted = {
     id: metadata.uid,
     tags: [`${volumeTag}=${metadata.name}`, ...(claim ? [`${claimName}=${claim}`] : [])],
   };
-  if (spec.source) return copy(wish, wanted, ground, signal);
+  if (spec.source) return copy(requested, wanted, ground, signal);
   const { size, deviceClass = '', lvcreateOptionClass: optionClass } = spec;
   const empty = { ...wanted, sizeBytes: bytesOf(size), ...(optionClass && { optionClass }) };
   const pool = poolHolding(ground.pools, wanted.id) ?? ground.pools.get(deviceClass);
@@ -38,13 +42,13 @@ export async function makeVolume(wish: StoredLogicalVolume, ground: Ground, sign
 
 /** A copy is in the pool of its source: only that pool can create it without moving data. */
 async function copy(
-  wish: StoredLogicalVolume,
+  requested: StoredLogicalVolume,
   wanted: { readonly id: string; readonly tags: readonly string[] },
   { pools, volumes }: Ground,
   signal: AbortSignal,
 ): Promise<Volume> {
-  const { size, accessType } = wish.spec;
-  const sourceId = sourceIdOf(wish, volumes);
+  const { size, accessType } = requested.spec;
+  const sourceId = sourceIdOf(requested, volumes);
   const pool = poolHolding(pools, wanted.id) ?? mustHold(pools, sourceId).pool;
   // A snapshot has the current size of its source, which may have grown since the request.
   if (accessType === 'ro') return pool.snapshot(sourceId, { ...wanted, access: 'ro' }, signal);
@@ -52,10 +56,10 @@ async function copy(
 }
 
 /** From the annotation; an object created by TopoLVM names only the source's object. */
-function sourceIdOf(wish: StoredLogicalVolume, volumes: Ground['volumes']): string {
-  const recorded = recordedSourceOf(wish);
+function sourceIdOf(requested: StoredLogicalVolume, volumes: Ground['volumes']): string {
+  const recorded = recordedSourceOf(requested);
   if (recorded) return recorded.id;
-  const { source = '' } = wish.spec;
+  const { source = '' } = requested.spec;
   const found = volumes.list().find((other) => other.spec.name === source || other.metadata.name === source);
   if (!found) throw new SourceNotHere(source);
   return volumeIdOf(found);

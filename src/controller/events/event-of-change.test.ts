@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../api/logical-volume.ts';
 import { pendingDeletionAnnotation, resizeRequestedAnnotation } from '../../api/names.ts';
-import { happeningIn } from './happening.ts';
+import { eventOfChange } from './event-of-change.ts';
 
 function volume(status: LogicalVolumeStatus, metadata: Partial<StoredLogicalVolume['metadata']> = {}) {
   const meta = { name: 'pvc-1', uid: '1', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
@@ -24,20 +24,20 @@ const givenUp = volume({ volumeID: '1' }, { annotations: { [pendingDeletionAnnot
 
 const key = 'pvc-1';
 const update = (previous: StoredLogicalVolume, object: StoredLogicalVolume) =>
-  happeningIn({ kind: 'updated', key, previous, object });
+  eventOfChange({ kind: 'updated', key, previous, object });
 
 test('each change of a volume is reported once, in one sentence', () => {
-  const told = [
+  const events = [
     update(wanted, created),
     update(wanted, refused),
     update(created, grown),
     update(created, tooLarge),
     update(created, inUse),
-    happeningIn({ kind: 'deleted', key, object: created, previous: created }),
-    happeningIn({ kind: 'deleted', key, object: givenUp, previous: created }),
+    eventOfChange({ kind: 'deleted', key, object: created, previous: created }),
+    eventOfChange({ kind: 'deleted', key, object: givenUp, previous: created }),
   ];
   assert.deepEqual(
-    told.map((happening) => happening && `${happening.type} ${happening.reason}: ${happening.message}`),
+    events.map((event) => event && `${event.type} ${event.reason}: ${event.message}`),
     [
       'Normal VolumeCreated: created a volume of 1Gi on node a, device class ssd',
       'Warning VolumeRefused: node a cannot create the volume: device class ssd has 12Mi free; free space',
@@ -53,10 +53,10 @@ test('each change of a volume is reported once, in one sentence', () => {
 test('a change that means nothing to users is not reported', () => {
   assert.equal(update(refused, { ...refused, metadata: { ...refused.metadata, resourceVersion: '2' } }), undefined);
   assert.equal(update(created, created), undefined);
-  assert.equal(happeningIn({ kind: 'deleted', key, object: refused, previous: refused }), undefined);
+  assert.equal(eventOfChange({ kind: 'deleted', key, object: refused, previous: refused }), undefined);
 });
 
 test('a leader that sees a volume for the first time reports its current failure, not its past', () => {
-  assert.equal(happeningIn({ kind: 'added', key, object: created, previous: undefined }), undefined);
-  assert.equal(happeningIn({ kind: 'added', key, object: refused, previous: undefined })?.reason, 'VolumeRefused');
+  assert.equal(eventOfChange({ kind: 'added', key, object: created, previous: undefined }), undefined);
+  assert.equal(eventOfChange({ kind: 'added', key, object: refused, previous: undefined })?.reason, 'VolumeRefused');
 });

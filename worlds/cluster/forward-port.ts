@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Namespaces } from './namespaces.ts';
 
 /** Makes an address inside the namespaces reachable on a loopback port of the host; returns that port. */
-export async function openDoor(namespaces: Namespaces, inside: { host: string; port: number }): Promise<number> {
+export async function forwardPort(namespaces: Namespaces, inside: { host: string; port: number }): Promise<number> {
   const listener = createServer();
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');

@@ -1,5 +1,5 @@
 /** Statistics of a number of samples. */
-export interface Figure {
+export interface Statistics {
   readonly samples: number;
   readonly min: number;
   readonly median: number;
@@ -7,7 +7,7 @@ export interface Figure {
   readonly p99: number;
 }
 
-export function figureOf(samples: readonly number[]): Figure {
+export function statisticsOf(samples: readonly number[]): Statistics {
   const sorted = samples.toSorted((a, b) => a - b);
   const at = (index: number) => sorted[Math.min(sorted.length - 1, index)] ?? Number.NaN;
   const middle = (sorted.length - 1) / 2;

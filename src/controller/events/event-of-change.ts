@@ -7,14 +7,14 @@ import {
 } from '../../api/logical-volume.ts';
 import { pendingDeletionAnnotation } from '../../api/names.ts';
 import { toQuantity } from '../../base/quantity.ts';
-import type { Happening } from '../../kube/events.ts';
+import type { EventContent } from '../../kube/events.ts';
 import type { Change } from '../../kube/object-cache.ts';
 
 /**
  * What a change of a LogicalVolume means to the owner of its claim; undefined if nothing. For an object seen for the first
  * time it reports only the current failure: an earlier leader reported the rest.
  */
-export function happeningIn(change: Change<StoredLogicalVolume>): Happening | undefined {
+export function eventOfChange(change: Change<StoredLogicalVolume>): EventContent | undefined {
   const { kind, object, previous } = change;
   const { nodeName } = object.spec;
   if (kind === 'deleted') return removed(object);
@@ -31,9 +31,9 @@ export function happeningIn(change: Change<StoredLogicalVolume>): Happening | un
   return normal('VolumeGrown', 'Growing', `grew the volume on node ${nodeName} from ${before} to ${size}`);
 }
 
-function refusalOf(volume: StoredLogicalVolume): Happening | undefined {
+function refusalOf(volume: StoredLogicalVolume): EventContent | undefined {
   const { nodeName } = volume.spec;
-  const warning = (reason: string, action: string, message: string): Happening => ({
+  const warning = (reason: string, action: string, message: string): EventContent => ({
     type: 'Warning',
     reason,
     action,
@@ -48,7 +48,7 @@ function refusalOf(volume: StoredLogicalVolume): Happening | undefined {
 }
 
 /** The node has removed the volume, and erased it if its class requires that, unless the node itself was removed. */
-function removed({ metadata, spec, status }: StoredLogicalVolume): Happening | undefined {
+function removed({ metadata, spec, status }: StoredLogicalVolume): EventContent | undefined {
   if (!status?.volumeID) return undefined;
   if (metadata.annotations?.[pendingDeletionAnnotation]) {
     const message = `gave up the volume because node ${spec.nodeName} was removed; its data is still on that machine`;
@@ -61,6 +61,6 @@ function classOf({ spec }: StoredLogicalVolume): string {
   return spec.deviceClass ? `, device class ${spec.deviceClass}` : '';
 }
 
-function normal(reason: string, action: string, message: string): Happening {
+function normal(reason: string, action: string, message: string): EventContent {
   return { type: 'Normal', reason, action, message };
 }

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Pools } from '../../src/engine/pools.ts';
 
 /** Waits up to two minutes for a change of the pools that makes the condition true. */
-export async function becomes(pools: Pools, isSo: () => boolean): Promise<void> {
+export async function waitForChange(pools: Pools, isSo: () => boolean): Promise<void> {
   const deadline = AbortSignal.timeout(120_000);
   const target = new EventTarget();
   const stop = pools.onChange(() => target.dispatchEvent(new Event('change')));

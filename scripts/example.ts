@@ -14,7 +14,7 @@ const replicas = ['db-0', 'db-1'];
 const patience = () => AbortSignal.timeout(90_000);
 
 /** A StatefulSet gets its volumes, loses a pod, and keeps its data; printed step by step, with times. */
-export async function tellStory(cluster: Cluster): Promise<void> {
+export async function showExample(cluster: Cluster): Promise<void> {
   const client = cluster.kube;
   const watch = <T extends KubeObject>(resource: Resource<T>) => {
     const informer = new Informer({ client, resource, clock: systemClock, log: silentLog });
