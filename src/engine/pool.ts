@@ -40,11 +40,11 @@ export interface Capacity {
   readonly sizeBytes: bigint;
   /** Available to new volumes: spare space is already subtracted. */
   readonly freeBytes: bigint;
-  readonly thin?: ThinFigures;
+  readonly thin?: ThinCapacity;
 }
 
 /** The usage of a thin pool, as last measured. */
-export interface ThinFigures {
+export interface ThinCapacity {
   readonly dataPercent: number;
   readonly metadataPercent: number;
   readonly sizeBytes: bigint;

@@ -10,7 +10,7 @@ import { EngineLocks } from './engine-locks.ts';
 import { Eraser } from './erase/eraser.ts';
 import { Erasures } from './erase/erasures.ts';
 import { FilePool } from './file/file-pool.ts';
-import type { LvmFigures } from './lvm/lvm-figures.ts';
+import type { LvmCounts } from './lvm/lvm.ts';
 import { rootOf } from './lvm/shell-settings.ts';
 import { ThickPool } from './lvm/thick-pool.ts';
 import { ThinPool } from './lvm/thin-pool.ts';
@@ -115,8 +115,8 @@ export class StorageEngine {
   }
 
   /** Counts of LVM's work since the start. */
-  get lvmFigures(): LvmFigures {
-    return this.#groups.figures;
+  get lvmCounts(): LvmCounts {
+    return this.#groups.counts;
   }
 
   /** Why the current configuration file is not used; undefined while it is. */

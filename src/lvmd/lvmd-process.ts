@@ -47,7 +47,7 @@ export async function runLvmd(
 
   const allMetrics = [
     configGauge(() => engine.configProblem),
-    ...lvmMetrics(() => engine.lvmFigures),
+    ...lvmMetrics(() => engine.lvmCounts),
     ...processMetrics(),
     calls.metric,
     operations.metric,

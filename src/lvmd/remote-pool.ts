@@ -1,7 +1,7 @@
 import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
-import { mustNotBeBound } from '../engine/bound-device.ts';
+import { mustNotBeBound } from '../engine/device-use.ts';
 import { NotMadeHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../engine/pool.ts';
 import { createdTag, isMadeHere } from '../engine/tags.ts';

@@ -1,25 +1,25 @@
 import { metrics } from '../api/names.ts';
-import type { LvmFigures } from '../engine/lvm/lvm-figures.ts';
+import type { LvmCounts } from '../engine/lvm/lvm.ts';
 import { counter, type Metric } from './metric.ts';
 
 /** How LVM commands run: a node whose commands do not go through a shell is slow and needs attention. */
-export function lvmMetrics(figures: () => LvmFigures): readonly Metric[] {
+export function lvmMetrics(counts: () => LvmCounts): readonly Metric[] {
   return [
     counter({
       name: metrics.lvmCommands,
       help: 'LVM commands by how they were run: shell, or exec, which starts a process for each.',
       labelNames: ['way'],
-      read: () => Object.entries(figures().commands).map(([way, value]) => ({ labels: { way }, value })),
+      read: () => Object.entries(counts().commands).map(([way, value]) => ({ labels: { way }, value })),
     }),
     counter({
       name: metrics.lvmShellRestarts,
       help: 'LVM shells that misbehaved and were replaced.',
-      read: () => [{ value: figures().shellRestarts }],
+      read: () => [{ value: counts().shellRestarts }],
     }),
     counter({
       name: metrics.lvmShellFailures,
       help: 'Failed attempts to start an LVM shell.',
-      read: () => [{ value: figures().shellFailures }],
+      read: () => [{ value: counts().shellFailures }],
     }),
   ];
 }

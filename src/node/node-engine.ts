@@ -60,7 +60,7 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
       // An unavailable class has no free space.
       return capacityAnnotations(engine.deviceClasses(), (name) => free.get(name) ?? 0n);
     },
-    metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmFigures), operations.metric],
+    metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmCounts), operations.metric],
     problems: () => engineProblems(engine),
     stopServing: (graceMs) => server.stop(graceMs),
     stop: () => engine.stop(),

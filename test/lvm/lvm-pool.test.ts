@@ -13,9 +13,9 @@ import { type Opened, onNewGroup, openPool, truth } from './thick-pools.ts';
 
 /** The commands that went through the shell since the last call. */
 function counter({ engine }: Opened) {
-  let before = engine.groups.figures.commands.shell;
+  let before = engine.groups.counts.commands.shell;
   return () => {
-    const now = engine.groups.figures.commands.shell;
+    const now = engine.groups.counts.commands.shell;
     const count = now - before;
     before = now;
     return count;
@@ -45,7 +45,7 @@ test('a volume is created, found again, tagged, grown and removed, with one comm
   await pool.remove('data', signal);
   assert.equal(commands(), 1);
   await truth(opened);
-  assert.deepEqual([opened.engine.groups.figures.shellRestarts, opened.engine.groups.figures.shellFailures], [0, 0]);
+  assert.deepEqual([opened.engine.groups.counts.shellRestarts, opened.engine.groups.counts.shellFailures], [0, 0]);
 });
 
 test('a start runs one report per volume group, and changes nothing', async (t) => {
@@ -62,7 +62,7 @@ test('a start runs one report per volume group, and changes nothing', async (t) 
     pools.map((pool) => pool.list().map(({ id }) => id)),
     [['thick'], ['thin']],
   );
-  assert.deepEqual(engine.groups.figures.commands, { shell: 0, exec: 1 });
+  assert.deepEqual(engine.groups.counts.commands, { shell: 0, exec: 1 });
 });
 
 test('a restart finds its volumes, and activates those that a reboot left inactive', async (t) => {

@@ -10,8 +10,7 @@ import { ManualClock } from '../../src/base/testing/manual-clock.ts';
 import { Eraser } from '../../src/engine/erase/eraser.ts';
 import { Erasures } from '../../src/engine/erase/erasures.ts';
 import { deviceNamesIn } from '../../src/engine/lvm/activation-changes.ts';
-import { Lvm } from '../../src/engine/lvm/lvm.ts';
-import { newLvmFigures } from '../../src/engine/lvm/lvm-figures.ts';
+import { Lvm, newLvmCounts } from '../../src/engine/lvm/lvm.ts';
 import { MetadataAreas } from '../../src/engine/lvm/metadata-area.ts';
 import { type Disk, parseReport, reportArguments } from '../../src/engine/lvm/report.ts';
 import { ThickPool } from '../../src/engine/lvm/thick-pool.ts';
@@ -57,7 +56,7 @@ test('one shell runs all commands; a killed one is replaced, and the cache stays
   const create = (id: string) => pool.create(newVolume(id), signal);
   await create('c').catch(() => create('c')); // the result of the command that ran when the shell died is unknown, so its caller retries
   await create('d');
-  assert.equal(engine.groups.figures.shellRestarts, 1);
+  assert.equal(engine.groups.counts.shellRestarts, 1);
   assert.deepEqual((await shells()).includes(shell), false);
   assert.deepEqual(
     pool.list().map(({ id }) => id),
@@ -69,8 +68,8 @@ test('an idle shell ends, and the next command starts another one', async (t) =>
   const [disk = ''] = disks();
   const vg = await volumeGroup(t, { disks: [disk] });
   const clock = new ManualClock();
-  const figures = newLvmFigures();
-  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock, log: silentLog, figures });
+  const counts = newLvmCounts();
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock, log: silentLog, counts });
   undoAfter(t, async () => lvm.close());
   lvm.useDisks({ devices: [disk], metadataAreaBytes });
   await lvm.execute(['lvs', vg]);
@@ -84,7 +83,7 @@ test('an idle shell ends, and the next command starts another one', async (t) =>
   await eventually('the shell is gone', async () => (await shells()).length === 0);
 
   await lvm.execute(['lvs', vg]);
-  assert.deepEqual([figures.commands.shell, figures.shellRestarts], [3, 0], 'an idle end is not counted as a failure');
+  assert.deepEqual([counts.commands.shell, counts.shellRestarts], [3, 0], 'an idle end is not counted as a failure');
 
   await lvm.execute(['lvs', '--select', 'lv_size > 1', vg]); // as a process: the shell would split it
   assert.equal((await shells()).length, 1);
@@ -101,31 +100,31 @@ async function withConfiguration(t: TestContext) {
   const configuration = join(dir, 'lvm.conf');
   await copyFile(join(process.env['LVM_SYSTEM_DIR'] ?? '/etc/lvm', 'lvm.conf'), configuration);
   const env = { ...process.env, LVM_SYSTEM_DIR: dir };
-  const figures = newLvmFigures();
-  const lvm = new Lvm({ command: ['lvm'], run, env, clock: new ManualClock(), log: silentLog, figures });
+  const counts = newLvmCounts();
+  const lvm = new Lvm({ command: ['lvm'], run, env, clock: new ManualClock(), log: silentLog, counts });
   undoAfter(t, async () => lvm.close());
   lvm.useDisks({ devices: [disk], metadataAreaBytes });
-  return { vg, configuration, lvm, figures };
+  return { vg, configuration, lvm, counts };
 }
 
 test("extra output that the administrator's configuration enables does not get into LVM's reports", async (t) => {
-  const { vg, configuration, lvm, figures } = await withConfiguration(t);
+  const { vg, configuration, lvm, counts } = await withConfiguration(t);
   const talkative = 'log { report_command_log=1 prefix="XX" command_names=1 } report { prefixes=1 }';
   await appendFile(configuration, `\n${talkative}\n`);
   assert.equal(parseReport(await lvm.survey(reportArguments(vg), signal)).volumes.length, 0);
   assert.equal(parseReport(await lvm.execute(reportArguments(vg))).volumes.length, 0);
-  assert.deepEqual([figures.commands, figures.shellFailures], [{ shell: 1, exec: 1 }, 0]);
+  assert.deepEqual([counts.commands, counts.shellFailures], [{ shell: 1, exec: 1 }, 0]);
 });
 
 test('a shell uses the node’s configuration at the time of its start', async (t) => {
-  const { vg, configuration, lvm, figures } = await withConfiguration(t);
+  const { vg, configuration, lvm, counts } = await withConfiguration(t);
   for (let i = 0; i < 2; i++) {
     assert.match(await lvm.execute(['vgs', vg]), /"vg_free"/);
     lvm.close();
   }
   await appendFile(configuration, '\nreport { vgs_cols="vg_name" }\n');
   assert.doesNotMatch(await lvm.execute(['vgs', vg]), /"vg_free"/);
-  assert.deepEqual(figures.commands, { shell: 3, exec: 0 });
+  assert.deepEqual(counts.commands, { shell: 3, exec: 0 });
 });
 
 test('a shell that creates, tags, grows and removes volumes uses little memory', async (t) => {
@@ -164,7 +163,7 @@ test('a shell works with the largest metadata that such a group can have', async
   await pool.create(newVolume('a'), signal);
   await pool.grow('a', 8n * mebibyte, signal);
   await pool.remove('a', signal);
-  const { commands, shellRestarts, shellFailures } = engine.groups.figures;
+  const { commands, shellRestarts, shellFailures } = engine.groups.counts;
   assert.ok(commands.shell >= 3);
   assert.deepEqual([shellRestarts, shellFailures], [0, 0]);
 });
@@ -174,8 +173,8 @@ test('the shell finds its settings and its disks through nsenter too', async (t)
   const { pool, engine } = await onNewGroup(t, prefix);
   await pool.create(newVolume('a'), signal);
   await pool.remove('a', signal);
-  assert.deepEqual(engine.groups.figures.shellFailures, 0);
-  assert.ok(engine.groups.figures.commands.shell >= 2);
+  assert.deepEqual(engine.groups.counts.shellFailures, 0);
+  assert.ok(engine.groups.counts.commands.shell >= 2);
 });
 
 test('without a shell every command is a process, and the metrics show it', async (t) => {
@@ -185,8 +184,8 @@ test('without a shell every command is a process, and the metrics show it', asyn
   const pool = await engine.open(thickClass(vg));
   await pool.create(newVolume('a'), signal);
   await pool.remove('a', signal);
-  assert.deepEqual(engine.groups.figures.commands.shell, 0);
-  assert.equal(engine.groups.figures.shellFailures, 1);
+  assert.deepEqual(engine.groups.counts.commands.shell, 0);
+  assert.equal(engine.groups.counts.shellFailures, 1);
 });
 
 test('the node’s filters apply to the shell: a rejected disk is never touched', async (t) => {
@@ -197,23 +196,23 @@ test('the node’s filters apply to the shell: a rejected disk is never touched'
     await command('vgremove', '-ff', '-y', `${vg}hidden`);
     await command('pvremove', '-y', second);
   });
-  const figures = newLvmFigures();
-  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, figures });
+  const counts = newLvmCounts();
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, counts });
   undoAfter(t, async () => lvm.close());
   lvm.useDisks({ devices: [first], metadataAreaBytes });
   assert.match(await lvm.execute(['vgs', '-o', 'vg_name']), new RegExp(`"${vg}"`));
   assert.doesNotMatch(await lvm.execute(['vgs', '-o', 'vg_name']), /hidden/);
-  assert.equal(figures.commands.shell, 2);
+  assert.equal(counts.commands.shell, 2);
 });
 
 test('arguments that the shell would split run as a process', async (t) => {
   const { vg } = await onNewGroup(t);
-  const figures = newLvmFigures();
-  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, figures });
+  const counts = newLvmCounts();
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, clock: systemClock, log: silentLog, counts });
   undoAfter(t, async () => lvm.close());
   lvm.useDisks({ devices: disks().slice(0, 1), metadataAreaBytes });
   await lvm.execute(['lvs', '--config', 'report { separator="x y" }', vg]);
-  assert.deepEqual(figures.commands, { shell: 0, exec: 1 });
+  assert.deepEqual(counts.commands, { shell: 0, exec: 1 });
 });
 
 test('a volume with very many tags, or an odd one, is created like any other', async (t) => {
@@ -231,15 +230,15 @@ test('a volume with very many tags, or an odd one, is created like any other', a
   await Promise.all(ids.map((id) => pool.remove(id, signal)));
   await pool.refresh(signal);
   assert.equal(pool.list().length, 2);
-  assert.equal(engine.groups.figures.shellRestarts, 0);
+  assert.equal(engine.groups.counts.shellRestarts, 0);
 });
 
 test('a hung disk fails one request at its deadline; when it answers again, everything works', async (t) => {
   const disk = await faults.delay(t, disks()[0] ?? '', 8_000);
   const vg = await volumeGroup(t, { disks: [disk.path] });
   const common = { clock: systemClock, log: silentLog };
-  const figures = newLvmFigures();
-  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, figures, commandTimeoutMs: 4_000, ...common });
+  const counts = newLvmCounts();
+  const lvm = new Lvm({ command: ['lvm'], run, env: process.env, counts, commandTimeoutMs: 4_000, ...common });
   undoAfter(t, async () => lvm.close());
   const areas = new MetadataAreas(vg);
   let hangs = false;
@@ -280,5 +279,5 @@ test('a hung disk fails one request at its deadline; when it answers again, ever
       .toSorted(),
     ['before', 'during'],
   );
-  assert.equal(figures.shellRestarts, 1);
+  assert.equal(counts.shellRestarts, 1);
 });

@@ -55,5 +55,5 @@ test('a disk whose name changed is found, and not marked as missing', async (t) 
   await pool.addTags('a', ['hello'], signal);
   await pool.remove('b', signal);
   assert.equal(await markedMissing(), '0');
-  assert.equal(engine.groups.figures.shellRestarts, 0);
+  assert.equal(engine.groups.counts.shellRestarts, 0);
 });

@@ -6,8 +6,7 @@ import { CommandTimedOut, type Run, run } from '../../src/base/exec.ts';
 import { Launcher } from '../../src/base/launcher.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { askLvm } from '../../src/engine/lvm/effect.ts';
-import { Lvm } from '../../src/engine/lvm/lvm.ts';
-import { newLvmFigures } from '../../src/engine/lvm/lvm-figures.ts';
+import { Lvm, newLvmCounts } from '../../src/engine/lvm/lvm.ts';
 import { VolumeGroup } from '../../src/engine/lvm/volume-group.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { faults } from '../../worlds/lvm/faults.ts';
@@ -50,7 +49,7 @@ test('after LVM behind nsenter was killed during a write, the group is read only
     const asProcesses = [...nsenter, 'sh', '-c', '[ $# -gt 0 ] && exec lvm "$@"', 'lvm'] as const;
     const killing: Run = (words, options) =>
       launcher.run(words, { ...options, timeoutMs: words.includes('lvchange') ? deadlineMs : options.timeoutMs });
-    const lvm = new Lvm({ command: asProcesses, run: killing, env: process.env, figures: newLvmFigures(), ...common });
+    const lvm = new Lvm({ command: asProcesses, run: killing, env: process.env, counts: newLvmCounts(), ...common });
     const group = new VolumeGroup({
       ...{ name: vg, lvm, isWatched: () => false, isLocked: async () => false, ...common },
       sequenceNumberOf: async () => undefined,

@@ -65,13 +65,13 @@ test('volumes that others create, change and remove are noticed within two secon
   assert.ok(Math.min(...timesMs) < seenWithinMs, timesMs.join());
 
   // Reads change nothing, and our own changes are known: only the last one makes us run a report.
-  const { exec } = engine.groups.figures.commands;
+  const { exec } = engine.groups.counts.commands;
   await command('lvs', vg);
   await pool.create({ id: 'ours', sizeBytes: 4n * mebibyte, tags: [] }, signal);
   await command('lvs', vg);
   await command('lvchange', '-y', '--addtag', 'theirs', `${vg}/ours`);
   await seen(pool, () => pool.get('ours')?.tags.includes('theirs') ?? false);
-  assert.equal(engine.groups.figures.commands.exec, exec + 1);
+  assert.equal(engine.groups.counts.commands.exec, exec + 1);
 });
 
 test('a volume that others deactivate or activate is listed as such', async (t) => {
@@ -123,12 +123,12 @@ test('a disk whose metadata LVM ignores is ignored here too', async (t) => {
   await command('vgchange', '--vgmetadatacopies', 'unmanaged', vg);
   await command('pvchange', '-y', '--metadataignore', 'y', disks()[0] ?? '');
   await pool.refresh(signal);
-  const { exec } = engine.groups.figures.commands;
+  const { exec } = engine.groups.counts.commands;
   for (const name of ['one', 'two', 'three']) {
     await command('lvcreate', '-y', '-n', name, '-L', '4m', vg);
     await seen(pool, () => pool.get(name) !== undefined);
   }
-  assert.equal(engine.groups.figures.commands.exec, exec + 3, 'each change caused one report');
+  assert.equal(engine.groups.counts.commands.exec, exec + 3, 'each change caused one report');
 });
 
 test('when the directory of LVM’s locks is replaced, the new one is watched, and missed changes are read', async (t) => {

@@ -114,7 +114,7 @@ test('a thin volume is created, grown, tagged and removed, and the cache matches
   await pool.remove('data', signal);
   assert.deepEqual(pool.list(), []);
   await truth(pool, restart);
-  assert.equal(engine.groups.figures.shellFailures, 0);
+  assert.equal(engine.groups.counts.shellFailures, 0);
 });
 
 test('volumes and snapshots never exceed the overprovision ratio', async (t) => {
@@ -340,7 +340,7 @@ test('waiting removals are combined into one command', async (t) => {
   const { pool, engine, vg } = await newThinPool(t);
   const ids = Array.from({ length: 8 }, (_, i) => `v${i}`);
   for (const id of ids) await pool.create({ id, sizeBytes: 4n * mebibyte, tags: [] }, signal);
-  const before = engine.groups.figures.commands.shell;
+  const before = engine.groups.counts.commands.shell;
   const mapped = deviceName('on-top');
   await command('dmsetup', 'create', mapped, '--table', `0 8192 linear /dev/${vg}/v3 0`);
   const outcomes = await Promise.allSettled(ids.map((id) => pool.remove(id, signal)));
@@ -349,7 +349,7 @@ test('waiting removals are combined into one command', async (t) => {
     outcomes.map(({ status }) => status === 'rejected'),
     ids.map((id) => id === 'v3'),
   );
-  assert.equal(engine.groups.figures.commands.shell - before, 1);
+  assert.equal(engine.groups.counts.commands.shell - before, 1);
   assert.deepEqual(
     pool.list().map(({ id }) => id),
     ['v3'],

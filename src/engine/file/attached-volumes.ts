@@ -1,4 +1,4 @@
-import { mustNotBeBound } from '../bound-device.ts';
+import { mustNotBeBound } from '../device-use.ts';
 import { erasureIn } from '../erase/erasure.ts';
 import * as errors from '../errors.ts';
 import type { Volume, VolumeId } from '../pool.ts';

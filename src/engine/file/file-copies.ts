@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
-import { mustNotBeBound } from '../bound-device.ts';
+import { mustNotBeBound } from '../device-use.ts';
 import { CopyNeedsRest, VolumeInUse } from '../errors.ts';
 import { luksDevicePath } from '../luks-device.ts';
 import type { NewSnapshot, VolumeId } from '../pool.ts';

@@ -7,8 +7,7 @@ import type { Eraser } from '../erase/eraser.ts';
 import { progressTag } from '../erase/erasure.ts';
 import { Erasures } from '../erase/erasures.ts';
 import { erasingTag } from '../tags.ts';
-import { Lvm } from './lvm.ts';
-import { newLvmFigures } from './lvm-figures.ts';
+import { Lvm, newLvmCounts } from './lvm.ts';
 import { SimulatedLvm } from './testing/simulated-lvm.ts';
 import { ThickPool } from './thick-pool.ts';
 import { VolumeGroup } from './volume-group.ts';
@@ -21,7 +20,7 @@ async function open(erase: Eraser['erase']) {
   const simulated = new SimulatedLvm(100);
   const clock = new ManualClock();
   const log = silentLog;
-  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, clock, log, figures: newLvmFigures() });
+  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, clock, log, counts: newLvmCounts() });
   const sequenceNumberOf = async () => simulated.sequenceNumber;
   const { deviceNames } = simulated;
   const group = new VolumeGroup({

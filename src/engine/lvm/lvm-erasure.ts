@@ -1,5 +1,5 @@
-import { mustNotBeBound } from '../bound-device.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
+import { mustNotBeBound } from '../device-use.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
 import {
   ErasureCalledOff,

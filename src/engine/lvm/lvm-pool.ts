@@ -2,6 +2,7 @@ import { CommandFailed } from '../../base/exec.ts';
 import { exists } from '../../base/exists.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
+import { isHeld } from '../device-use.ts';
 import { canDiscard } from '../erase/eraser.ts';
 import { erasureIn } from '../erase/erasure.ts';
 import type { Erasures } from '../erase/erasures.ts';
@@ -19,7 +20,6 @@ import type { Capacity, Erasure, NewSnapshot, NewVolume, PoolSettings, ServedPoo
 import { contentTags, createdTag, isMadeHere, sourceIn, sourceTag, tellsOfUse, unusedTag } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { Activation } from './activation.ts';
-import { isHeld } from './block-device.ts';
 import { askLvm } from './effect.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
 import type { LogicalVolume } from './report.ts';

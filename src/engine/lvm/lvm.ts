@@ -3,7 +3,6 @@ import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import { type Command, CommandFailed, type Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
-import type { LvmFigures } from './lvm-figures.ts';
 import { LvmShell } from './lvm-shell.ts';
 import { NodeConfiguration } from './node-configuration.ts';
 import {
@@ -24,6 +23,20 @@ const shellPauseMs = 60_000;
 /** Volumes change in bursts; between them the memory of a shell is better freed. */
 const shellIdleMs = 2000;
 
+/** LVM commands and shells since the process started. */
+export interface LvmCounts {
+  /** Commands run through a shell, and as processes. */
+  readonly commands: { shell: number; exec: number };
+  /** Shells that failed and were replaced. */
+  shellRestarts: number;
+  /** How often a shell could not be started, so that commands ran as processes for a while. */
+  shellFailures: number;
+}
+
+export function newLvmCounts(): LvmCounts {
+  return { commands: { shell: 0, exec: 0 }, shellRestarts: 0, shellFailures: 0 };
+}
+
 export interface LvmOptions {
   /** How to call `lvm` itself, for instance through nsenter. */
   readonly command: Command;
@@ -31,7 +44,7 @@ export interface LvmOptions {
   readonly env: NodeJS.ProcessEnv;
   readonly clock: Clock;
   readonly log: Log;
-  readonly figures: LvmFigures;
+  readonly counts: LvmCounts;
   /** LVM commits within a second even on slow disks; a command that takes longer than this hangs. Default: 1 minute. */
   readonly commandTimeoutMs?: number;
 }
@@ -46,7 +59,7 @@ export class Lvm {
   readonly #env: NodeJS.ProcessEnv;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #figures: LvmFigures;
+  readonly #counts: LvmCounts;
   readonly #commandTimeoutMs: number;
   readonly #configuration: NodeConfiguration;
   #disks: Disks = { devices: [], metadataAreaBytes: 0n };
@@ -55,13 +68,13 @@ export class Lvm {
   #issuesDiscards = false;
   #idle: Timer | undefined;
 
-  constructor({ command, run, env, clock, log, figures, commandTimeoutMs }: LvmOptions) {
+  constructor({ command, run, env, clock, log, counts, commandTimeoutMs }: LvmOptions) {
     this.#command = command;
     this.#run = run;
     this.#env = { ...env, LC_ALL: 'C' };
     this.#clock = clock;
     this.#log = log;
-    this.#figures = figures;
+    this.#counts = counts;
     this.#commandTimeoutMs = commandTimeoutMs ?? defaultCommandTimeoutMs;
     this.#configuration = new NodeConfiguration({ command, run, env: this.#env });
   }
@@ -96,7 +109,7 @@ export class Lvm {
     try {
       const shell = await this.#shellFor(args);
       if (!shell) return await this.#process(args);
-      this.#figures.commands.shell++;
+      this.#counts.commands.shell++;
       return await shell.run(args, this.#commandTimeoutMs);
     } finally {
       if (this.#shell?.alive) this.#rest();
@@ -154,7 +167,7 @@ export class Lvm {
     timeoutMs = this.#commandTimeoutMs,
     settings = processSettings,
   ): Promise<string> {
-    this.#figures.commands.exec++;
+    this.#counts.commands.exec++;
     const options = { timeoutMs, env: this.#env, ...(signal && { signal }) };
     // LVM takes one --config, and the lvcreate options of a device class may contain it.
     const config = words.some((word) => /^--config(=|$)/.test(word)) ? [] : ['--config', settings];
@@ -171,7 +184,7 @@ export class Lvm {
       return this.#shell;
     } catch (error) {
       this.#noShellUntilMs = this.#clock.now() + shellPauseMs;
-      this.#figures.shellFailures++;
+      this.#counts.shellFailures++;
       this.#log.warn(
         { err: error },
         `cannot start the lvm shell; running commands as processes for ${shellPauseMs / 1000} s: ${messageOf(error)}`,
@@ -204,7 +217,7 @@ export class Lvm {
 
   #lose(): void {
     this.#shell = undefined;
-    this.#figures.shellRestarts++;
+    this.#counts.shellRestarts++;
     this.#log.warn('the lvm shell failed; the next command starts a new one');
   }
 }

@@ -1,7 +1,6 @@
 import { CommandFailed } from '../../base/exec.ts';
-import { mustNotBeBound } from '../bound-device.ts';
+import { isHeld, mustNotBeBound } from '../device-use.ts';
 import { VolumeInUse } from '../errors.ts';
-import { isHeld } from './block-device.ts';
 import { askLvm, type Effect } from './effect.ts';
 import type { LogicalVolume } from './report.ts';
 

@@ -46,7 +46,7 @@ export class ThickPool extends LvmPool<ThickClass> {
   async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
     return this.group.change(signal, async () => {
       const volume = this.mustHave(id);
-      if (volume.sizeBytes < sizeBytes) await this.#extend(volume, sizeBytes);
+      if (volume.sizeBytes < sizeBytes) await this.#grow(volume, sizeBytes);
       return toVolume(this.mustHave(id));
     });
   }
@@ -123,7 +123,7 @@ export class ThickPool extends LvmPool<ThickClass> {
     throw new PoolFull(this.name, sizeBytes, this.capacity().freeBytes);
   }
 
-  async #extend(volume: LogicalVolume, sizeBytes: bigint): Promise<void> {
+  async #grow(volume: LogicalVolume, sizeBytes: bigint): Promise<void> {
     this.group.mustHaveNoSnapshots(volume.name);
     if (volume.origin !== undefined) {
       throw new SnapshotUnsupported(

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { deviceMapperName, parseThinPoolStatus, stretchedTable, ThinDeviceOdd } from './thin-device.ts';
+import { deviceMapperName, grownTable, parseThinPoolStatus, ThinDeviceOdd } from './thin-device.ts';
 
 test('a table grows, never shrinks, and keeps its target', () => {
-  assert.equal(stretchedTable('0 131072 thin 254:2 201\n', 262144n), '0 262144 thin 254:2 201');
-  assert.equal(stretchedTable('0 131072 thin 254:2 201 253:7', 262144n), '0 262144 thin 254:2 201 253:7');
-  assert.equal(stretchedTable('0 131072 thin 254:2 201', 131072n), undefined);
-  assert.equal(stretchedTable('0 131072 thin 254:2 201', 4096n), undefined);
+  assert.equal(grownTable('0 131072 thin 254:2 201\n', 262144n), '0 262144 thin 254:2 201');
+  assert.equal(grownTable('0 131072 thin 254:2 201 253:7', 262144n), '0 262144 thin 254:2 201 253:7');
+  assert.equal(grownTable('0 131072 thin 254:2 201', 131072n), undefined);
+  assert.equal(grownTable('0 131072 thin 254:2 201', 4096n), undefined);
 });
 
 test('an unexpected table is rejected', () => {
   for (const table of ['', '0 8 linear 254:1 0', '0 8 thin 254:1 0\n8 8 thin 254:1 1', '8 8 thin 254:1 0']) {
-    assert.throws(() => stretchedTable(table, 16n), ThinDeviceOdd, table);
+    assert.throws(() => grownTable(table, 16n), ThinDeviceOdd, table);
   }
 });
 

@@ -1,3 +1,5 @@
+import { readFile, stat } from 'node:fs/promises';
+import { deviceNumber } from '../../base/device-number.ts';
 import { MoorageError } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
@@ -16,7 +18,7 @@ export class ThinDeviceOdd extends MoorageError {
  * one after the other, which blocks writes for seconds if there are many. Only the table of the one volume has to
  * change.
  */
-export async function stretchThinDevice(
+export async function growThinDevice(
   lvm: Lvm,
   {
     group,
@@ -31,14 +33,14 @@ export async function stretchThinDevice(
   },
 ): Promise<void> {
   const device = deviceMapperName(group, volume);
-  const table = stretchedTable(await lvm.tool('dmsetup', ['table', device]), sizeBytes / sectorBytes);
+  const table = grownTable(await lvm.tool('dmsetup', ['table', device]), sizeBytes / sectorBytes);
   if (table === undefined) return;
   await lvm.tool('dmsetup', ['load', device, ...(readOnly ? ['--readonly'] : []), '--table', table]);
   await lvm.tool('dmsetup', ['resume', device]);
 }
 
 /** The same table with more sectors; undefined if it has enough already. A table never shrinks. */
-export function stretchedTable(table: string, sectors: bigint): string | undefined {
+export function grownTable(table: string, sectors: bigint): string | undefined {
   const match = /^0 (\d+) (thin \d+:\d+ \d+(?: \d+:\d+)?)$/.exec(table.trim());
   if (!match)
     throw new ThinDeviceOdd(
@@ -115,4 +117,15 @@ async function thinIdsIn({ lvm, name }: VolumeGroup, pool: string): Promise<Read
   const words = ['lvs', '--all', '--reportformat', 'basic', '--noheadings', '-o', 'thin_id'];
   const printed = await lvm.tool('lvm', [...words, '--select', `pool_lv=${pool}`, name]);
   return new Set(printed.split(/\s+/));
+}
+
+/** The current size of a block device in the kernel; undefined if it does not exist. */
+export async function deviceSizeBytes(path: string): Promise<bigint | undefined> {
+  try {
+    const { rdev } = await stat(path, { bigint: true });
+    return BigInt((await readFile(`/sys/dev/block/${deviceNumber(rdev)}/size`, 'utf8')).trim()) * sectorBytes;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
 }

@@ -3,13 +3,12 @@ import { messageOf } from '../../base/errors.ts';
 import type { ThinClass } from '../config/device-classes.ts';
 import { mustAllowThinSnapshots } from '../erase/eraser.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
-import type { Capacity, NewSnapshot, NewVolume, PoolSettings, ThinFigures, Volume, VolumeId } from '../pool.ts';
+import type { Capacity, NewSnapshot, NewVolume, PoolSettings, ThinCapacity, Volume, VolumeId } from '../pool.ts';
 import { unfinishedTag } from '../tags.ts';
-import { deviceSizeBytes } from './block-device.ts';
 import { askLvm, type Effect } from './effect.ts';
 import { LvmPool, type LvmPoolOptions } from './lvm-pool.ts';
 import { extentsFor, isReadOnly, type LogicalVolume } from './report.ts';
-import { removedThinOrphan, stretchThinDevice, ThinDeviceOdd } from './thin-device.ts';
+import { deviceSizeBytes, growThinDevice, removedThinOrphan, ThinDeviceOdd } from './thin-device.ts';
 import { toVolume } from './to-volume.ts';
 import { changeTags } from './volume-group.ts';
 
@@ -52,7 +51,7 @@ export class ThinPool extends LvmPool<ThinClass> {
   }
 
   capacity(): Capacity {
-    const thin = this.#figures();
+    const thin = this.#thinCapacity();
     const freeBytes = this.#danger(thin) ? 0n : thin.overprovisionBytes;
     return { sizeBytes: thin.sizeBytes, freeBytes, thin };
   }
@@ -129,7 +128,7 @@ export class ThinPool extends LvmPool<ThinClass> {
       if (!active) await this.group.lvm.activate(['lvchange', '--yes', '--activate', 'y', this.path(name)], signal);
       for (const volume of this.group.volumes().filter((volume) => this.owns(volume) && volume.active)) {
         try {
-          await this.#stretch(volume);
+          await this.#growDevice(volume);
         } catch (error) {
           this.log.error(
             { err: error, volume: volume.name },
@@ -149,7 +148,7 @@ export class ThinPool extends LvmPool<ThinClass> {
     );
   }
 
-  #figures(): ThinFigures {
+  #thinCapacity(): ThinCapacity {
     const pool = this.group.get(this.deviceClass.thinPool.name);
     const sizeBytes = pool?.sizeBytes ?? 0n;
     const promisedBytes = this.group
@@ -165,7 +164,7 @@ export class ThinPool extends LvmPool<ThinClass> {
     };
   }
 
-  #danger({ dataPercent, metadataPercent }: ThinFigures): ThinPoolFilling | undefined {
+  #danger({ dataPercent, metadataPercent }: ThinCapacity): ThinPoolFilling | undefined {
     const { maxDataPercent, maxMetadataPercent, name } = this.deviceClass.thinPool;
     const path = this.path(name);
     if (dataPercent > maxDataPercent) return new ThinPoolFilling(path, 'data', dataPercent, maxDataPercent);
@@ -178,7 +177,7 @@ export class ThinPool extends LvmPool<ThinClass> {
   /** Keeps the reported usage current, well before the pool is full. */
   #watchUsage(): void {
     const { maxDataPercent, maxMetadataPercent } = this.deviceClass.thinPool;
-    const { dataPercent, metadataPercent } = this.#figures();
+    const { dataPercent, metadataPercent } = this.#thinCapacity();
     const isFilling = dataPercent > maxDataPercent / 2 || metadataPercent > maxMetadataPercent / 2;
     if (!isFilling || this.#nextMeasurement || this.#isStopped) return;
     this.#nextMeasurement = this.#clock.setTimer(() => void this.#measureAgain(), watchEveryMs);
@@ -200,10 +199,10 @@ export class ThinPool extends LvmPool<ThinClass> {
       await this.group.measure(this.#pool());
       this.#measuredAtMs = this.#clock.now();
     }
-    const figures = this.#figures();
-    const danger = this.#danger(figures);
+    const thin = this.#thinCapacity();
+    const danger = this.#danger(thin);
     if (danger) throw danger;
-    if (sizeBytes > figures.overprovisionBytes) throw new PoolFull(this.name, sizeBytes, figures.overprovisionBytes);
+    if (sizeBytes > thin.overprovisionBytes) throw new PoolFull(this.name, sizeBytes, thin.overprovisionBytes);
   }
 
   async #growTo(volume: LogicalVolume, wantedBytes: bigint): Promise<void> {
@@ -217,7 +216,7 @@ export class ThinPool extends LvmPool<ThinClass> {
         { steps: 1, apply: () => this.group.put(grown, 0n) },
       );
     }
-    await this.#stretch(this.mustHave(volume.name)); // also completes a growth that a crash interrupted
+    await this.#growDevice(this.mustHave(volume.name)); // also completes a growth that a crash interrupted
   }
 
   async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
@@ -242,12 +241,12 @@ export class ThinPool extends LvmPool<ThinClass> {
   }
 
   /** Grows a device that is smaller than its size in LVM. */
-  async #stretch(volume: LogicalVolume): Promise<void> {
+  async #growDevice(volume: LogicalVolume): Promise<void> {
     if (!(await this.#isTooSmall(volume))) return;
     const { name, sizeBytes } = volume;
     try {
       const readOnly = isReadOnly(volume);
-      await stretchThinDevice(this.group.lvm, { group: this.group.name, volume: name, sizeBytes, readOnly });
+      await growThinDevice(this.group.lvm, { group: this.group.name, volume: name, sizeBytes, readOnly });
     } catch (error) {
       this.log.warn(
         { err: error, volume: name },

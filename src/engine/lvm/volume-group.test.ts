@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
-import { Lvm } from './lvm.ts';
-import { newLvmFigures } from './lvm-figures.ts';
+import { Lvm, newLvmCounts } from './lvm.ts';
 import { SimulatedLvm } from './testing/simulated-lvm.ts';
 import { VolumeGroup } from './volume-group.ts';
 
@@ -11,7 +10,7 @@ const signal = new AbortController().signal;
 
 async function open(simulated: SimulatedLvm, onDisk: () => number | undefined) {
   const its = { clock: new ManualClock(), log: silentLog };
-  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, figures: newLvmFigures(), ...its });
+  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, counts: newLvmCounts(), ...its });
   const { deviceNames } = simulated;
   const sequenceNumberOf = async () => onDisk();
   const group = new VolumeGroup({

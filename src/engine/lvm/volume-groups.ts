@@ -7,8 +7,7 @@ import { exists } from '../../base/exists.ts';
 import type { Log } from '../../base/log.ts';
 import { deviceNamesIn } from './activation-changes.ts';
 import type { SequenceNumberOf } from './confirmation.ts';
-import { Lvm } from './lvm.ts';
-import { type LvmFigures, newLvmFigures } from './lvm-figures.ts';
+import { Lvm, type LvmCounts, newLvmCounts } from './lvm.ts';
 import { MetadataAreas } from './metadata-area.ts';
 import { rootOf } from './shell-settings.ts';
 import { VolumeGroup } from './volume-group.ts';
@@ -32,7 +31,7 @@ const watchAgainMs = 5_000;
  * file per group; watching those files shows which group to read again.
  */
 export class VolumeGroups {
-  readonly figures: LvmFigures = newLvmFigures();
+  readonly counts: LvmCounts = newLvmCounts();
   readonly #options: VolumeGroupsOptions;
   readonly #groups = new Map<string, VolumeGroup>();
   readonly #opening = new Map<string, Promise<VolumeGroup>>();
@@ -84,7 +83,7 @@ export class VolumeGroups {
 
   #newGroup(name: string): VolumeGroup {
     const { command, run, env, clock, log } = this.#options;
-    const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), figures: this.figures });
+    const lvm = new Lvm({ command, run, env, clock, log: log.child({ volumeGroup: name }), counts: this.counts });
     const metadata = new MetadataAreas(name);
     const sequenceNumberOf: SequenceNumberOf = (disks) => metadata.sequenceNumberOf(disks);
     const deviceNames = () => deviceNamesIn(`${lvm.root}/dev/${name}`);

@@ -6,8 +6,7 @@ import { ManualClock } from '../../../src/base/testing/manual-clock.ts';
 import type { ThickClass, ThinClass } from '../../../src/engine/config/device-classes.ts';
 import { Eraser } from '../../../src/engine/erase/eraser.ts';
 import { Erasures } from '../../../src/engine/erase/erasures.ts';
-import { Lvm } from '../../../src/engine/lvm/lvm.ts';
-import { newLvmFigures } from '../../../src/engine/lvm/lvm-figures.ts';
+import { Lvm, newLvmCounts } from '../../../src/engine/lvm/lvm.ts';
 import type { SimulatedLvm } from '../../../src/engine/lvm/testing/simulated-lvm.ts';
 import { ThickPool } from '../../../src/engine/lvm/thick-pool.ts';
 import { ThinPool } from '../../../src/engine/lvm/thin-pool.ts';
@@ -44,7 +43,7 @@ export class SimulatedEngine implements Engine {
       return this.#dead ? this.#died.promise : simulated.run(command, options);
     };
     const common = { clock: this.#clock, log: silentLog };
-    const lvm = new Lvm({ command: ['lvm'], run, env: {}, figures: newLvmFigures(), ...common });
+    const lvm = new Lvm({ command: ['lvm'], run, env: {}, counts: newLvmCounts(), ...common });
     const sequenceNumberOf = async () => simulated.sequenceNumber;
     const { deviceNames } = simulated;
     this.#group = new VolumeGroup({

@@ -86,7 +86,7 @@ export class SimulatedLvm {
         this.#create(command, args);
         return '';
       case 'lvextend':
-        this.#extend(command, args);
+        this.#grow(command, args);
         return '';
       case 'lvchange':
         this.#change(command, args);
@@ -123,7 +123,7 @@ export class SimulatedLvm {
     }
   }
 
-  #extend(command: Command, args: readonly string[]): void {
+  #grow(command: Command, args: readonly string[]): void {
     const volume = this.#volume(command, args.at(-1)?.replace(/^vg\//, '') ?? '');
     const size = after(args, '--size');
     const extents = size ? this.#extentsOf(size) : roundedUp(Number(after(args, '--extents')), volume.stripes ?? 1);

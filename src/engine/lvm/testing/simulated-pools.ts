@@ -4,8 +4,7 @@ import type { ThickClass, ThinClass } from '../../config/device-classes.ts';
 import { Eraser } from '../../erase/eraser.ts';
 import { Erasures } from '../../erase/erasures.ts';
 import type { CopyDevice } from '../../volume-copies.ts';
-import { Lvm } from '../lvm.ts';
-import { newLvmFigures } from '../lvm-figures.ts';
+import { Lvm, newLvmCounts } from '../lvm.ts';
 import { ThickPool } from '../thick-pool.ts';
 import { ThinPool } from '../thin-pool.ts';
 import { VolumeGroup } from '../volume-group.ts';
@@ -21,7 +20,7 @@ function newGroup(simulated: SimulatedLvm, clock: ManualClock) {
     env: {},
     clock,
     log: silentLog,
-    figures: newLvmFigures(),
+    counts: newLvmCounts(),
   });
   const sequenceNumberOf = async () => simulated.numberOnDisks();
   const { deviceNames } = simulated;

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { constants, open, readFile } from 'node:fs/promises';
 import { blockDeviceAt } from '../base/device-number.ts';
 import { parseMountInfo } from '../base/mountinfo.ts';
 import { VolumeInUse } from './errors.ts';
@@ -18,5 +18,16 @@ export async function mustNotBeBound(id: VolumeId, devicePath: string): Promise<
   for (const { root, filesystem, target } of parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'))) {
     const mayBeNode = root !== '/' && withDeviceNodes.has(filesystem);
     if (mayBeNode && (await blockDeviceAt(target)) === device) throw new VolumeInUse(id, target);
+  }
+}
+
+/** Whether a device is open exclusively: mounted, or under another device. One that cannot be opened at all is not held. */
+export async function isHeld(path: string): Promise<boolean> {
+  try {
+    const file = await open(path, constants.O_RDONLY | constants.O_EXCL);
+    await file.close();
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EBUSY';
   }
 }
