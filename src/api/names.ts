@@ -82,6 +82,12 @@ export const claimName = 'moorage.dev/claim';
 /** The device class of a volume whose LogicalVolume names none or a renamed one: an annotation of the LogicalVolume. */
 export const heldByAnnotation = 'moorage.dev/held-by';
 
+/**
+ * The name of an existing volume on the node's disks that a LogicalVolume adopts, instead of getting a new one: an annotation
+ * of the LogicalVolume, set when it is created.
+ */
+export const adoptAnnotation = 'moorage.dev/adopt';
+
 /** The source of a copy, `volume/<id>` or `snapshot/<id>`, even after its removal: an annotation of the LogicalVolume. */
 export const contentSourceAnnotation = 'moorage.dev/content-source';
 

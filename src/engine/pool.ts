@@ -78,6 +78,7 @@ export interface Pool {
 
   create(wanted: NewVolume, signal: AbortSignal): Promise<Volume>;
   grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume>;
+  /** A tag that names the owner replaces the earlier one of its kind. */
   addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume>;
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
 

@@ -51,6 +51,9 @@ export function formattedAs(volume: Volume): string | undefined {
 /** Set before the raw device is first published: such a volume is never formatted. */
 export const rawTag = 'moorage.dev/raw';
 
+/** Set on an existing volume that others created: such a volume is never formatted. */
+export const adoptedTag = 'moorage.dev/adopted';
+
 /** Set once the volume has been encrypted: its device is readable only with a key. */
 export const encryptedTag = `${encryptedPrefix}luks2`;
 
@@ -63,9 +66,9 @@ export function isForNewVolume(tag: string): boolean {
   return !tag.startsWith(ownPrefix) || tag === createdTag || ownerPrefixes.some((prefix) => tag.startsWith(prefix));
 }
 
-/** Whether a caller may add it to a volume: also tags that record its first use. */
+/** Whether a caller may add it to a volume: also tags that record its first use or its adoption. */
 export function isForAnyVolume(tag: string): boolean {
-  return isForNewVolume(tag) || tellsOfUse(tag);
+  return isForNewVolume(tag) || tag === adoptedTag || tellsOfUse(tag);
 }
 
 /** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
@@ -78,9 +81,15 @@ export function recordsUse(tags: readonly string[]): boolean {
   return tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
 }
 
+/** A volume has one owner: the tags that the added ones replace, such as those of a claim in a cluster that was lost. */
+export function replacedTags(tags: readonly string[], added: readonly string[]): readonly string[] {
+  const keys = ownerPrefixes.filter((prefix) => added.some((tag) => tag.startsWith(prefix)));
+  return tags.filter((tag) => !added.includes(tag) && keys.some((prefix) => tag.startsWith(prefix)));
+}
+
 /** The tags that a copy inherits: those that describe the contents of the device. */
 export function contentTags(tags: readonly string[]): readonly string[] {
-  return tags.filter((tag) => tag === createdTag || tellsOfUse(tag));
+  return tags.filter((tag) => tag === createdTag || tag === adoptedTag || tellsOfUse(tag));
 }
 
 /** Whether an existing volume with the requested name is ours: by our tag, or by having all requested tags. */

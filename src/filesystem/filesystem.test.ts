@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Run } from '../base/exec.ts';
 import type { Pool, Volume } from '../engine/pool.ts';
-import { createdTag, filesystemTag, rawTag } from '../engine/tags.ts';
+import { adoptedTag, createdTag, filesystemTag, rawTag } from '../engine/tags.ts';
 import { decideFormat, Formatter, filesystems, filesystemUuid } from './filesystem.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
 import { type ReadSuperblock, superblockReader } from './superblock.ts';
@@ -40,6 +40,12 @@ test('a volume that was published raw is never formatted, but a filesystem that 
   const raw: Volume = { ...fresh, tags: [createdTag, rawTag] };
   assert.throws(() => decideFormat(raw, empty, 'ext4'), { name: 'UsedRaw', code: 'FailedPrecondition' });
   assert.equal(decideFormat(raw, holds('ext4'), 'ext4'), 'mount');
+});
+
+test('an adopted volume is never formatted, but a filesystem that is on it is mounted', () => {
+  const adopted: Volume = { ...fresh, tags: [adoptedTag] };
+  assert.throws(() => decideFormat(adopted, empty, 'ext4'), /create ext4 on it by hand/);
+  assert.equal(decideFormat(adopted, holds('ext4'), 'ext4'), 'mount');
 });
 
 test('what an earlier volume left on the disk is never mistaken for the filesystem of a new one', () => {

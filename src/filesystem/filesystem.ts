@@ -4,7 +4,7 @@ import { MoorageError, messageOf } from '../base/errors.ts';
 import { type Command, CommandFailed, type Run } from '../base/exec.ts';
 import { VolumeNotFound } from '../engine/errors.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { createdTag, filesystemTag, formattedAs, rawTag, tellsOfUse } from '../engine/tags.ts';
+import { adoptedTag, createdTag, filesystemTag, formattedAs, rawTag, tellsOfUse } from '../engine/tags.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
 import type { ReadSuperblock, Superblock } from './superblock.ts';
 
@@ -39,6 +39,7 @@ export function decideFormat(
   const before = formattedAs(volume);
   if (before) throw new FilesystemVanished(volume.id, before);
   if (volume.tags.includes(rawTag)) throw new UsedRaw(volume.id);
+  if (volume.tags.includes(adoptedTag)) throw new AdoptedWithoutFilesystem(volume.id, wanted);
   return 'format';
 }
 
@@ -218,6 +219,18 @@ export class UsedRaw extends MoorageError {
     super(
       `volume ${id} was used as a raw block device, so it is not formatted: ` +
         'use it with volumeMode Block, or create a new claim for a filesystem',
+    );
+  }
+}
+
+/** What others put on a volume may look empty to blkid. */
+export class AdoptedWithoutFilesystem extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId, wanted: Filesystem) {
+    super(
+      `volume ${id} was adopted and has no filesystem, and Moorage never formats what others created: ` +
+        `create ${wanted} on it by hand, or use it with volumeMode Block`,
     );
   }
 }

@@ -69,6 +69,23 @@ test('an agent can update a LogicalVolume whose volumeID is not its uid, but can
   await status(thief, { volumeID: 'from-tags', currentSize: '1Gi', code: 0, message: '' });
 });
 
+test('an agent can set the ID of a volume that it was told to adopt, but cannot decide to adopt one', async () => {
+  const name = 'adopting';
+  const metadata = { name, annotations: { 'moorage.dev/adopt': 'lost' } };
+  await api.admin.create(logicalVolumes, { metadata, spec: { name, nodeName: own, size: '1Gi' } });
+  const status = (volumeID: string) =>
+    thief.patch(logicalVolumes, name, { type: 'merge', body: { status: { volumeID } } }, { subresource: 'status' });
+  await assertRefused(status('another'), /to the volume that it adopts/);
+  await assertRefused(
+    thief.patch(logicalVolumes, 'rebuilt', {
+      type: 'merge',
+      body: { metadata: { annotations: metadata.annotations } },
+    }),
+    /only its own annotations/,
+  );
+  await status('lost');
+});
+
 test("a stolen token cannot touch another node's LogicalVolume", async () => {
   await assertRefused(answer(thief, other), /only the LogicalVolumes of its own node/);
   await assertRefused(removeFinalizer(thief, other), /only the LogicalVolumes of its own node/);

@@ -37,9 +37,11 @@ test('a volume is created, found again, tagged, grown and removed, with one comm
   await truth(opened);
 
   await pool.addTags('data', ['moorage.dev/filesystem=ext4'], signal);
+  await pool.addTags('data', ['moorage.dev/claim=ns/another'], signal);
   const grown = await pool.grow('data', 20n * mebibyte, signal);
   assert.equal(grown.sizeBytes, 20n * mebibyte);
-  assert.equal(commands(), 2);
+  assert.deepEqual(grown.tags.toSorted().slice(0, 2), ['moorage.dev/claim=ns/another', 'moorage.dev/created']);
+  assert.equal(commands(), 3);
   await truth(opened);
 
   await pool.remove('data', signal);

@@ -26,10 +26,15 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
       assert.equal(await sh(`losetup --list --noheadings --output DIO ${made.devicePath}`), '1');
       assert.ok(before.freeBytes - pool.capacity().freeBytes >= 40n * mebibyte, 'the space is reserved at once');
 
-      await pool.addTags('data', ['b', 'claim=a'], signal);
+      await pool.addTags('data', ['b', 'claim=a', 'moorage.dev/claim=old/db'], signal);
+      await pool.addTags('data', ['moorage.dev/claim=shop/db'], signal);
       const grown = await pool.grow('data', 64n * mebibyte, signal);
       assert.equal(await sizeOf(made.devicePath), 64n * mebibyte);
-      assert.deepEqual(grown, { ...made, sizeBytes: 64n * mebibyte, tags: ['claim=a', createdTag, 'b'] });
+      assert.deepEqual(grown, {
+        ...made,
+        sizeBytes: 64n * mebibyte,
+        tags: ['claim=a', createdTag, 'b', 'moorage.dev/claim=shop/db'],
+      });
       const restarted = await openFilePool(path);
       assert.deepEqual(restarted.list(), [grown]);
 

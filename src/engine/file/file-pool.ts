@@ -9,7 +9,7 @@ import { erasureIn } from '../erase/erasure.ts';
 import type { Erasures } from '../erase/erasures.ts';
 import * as errors from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, PoolSettings, ServedPool, Volume, VolumeId } from '../pool.ts';
-import { createdTag } from '../tags.ts';
+import { createdTag, replacedTags } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
 import { DirectorySpace } from './directory-space.ts';
@@ -198,7 +198,11 @@ export class FilePool implements ServedPool {
     return this.#change(signal, async () => {
       const volume = this.#mustHave(id);
       const before = await this.#files.label(id);
-      const label = { ...before, tags: [...new Set([...before.tags, ...tags])] };
+      const replaced = replacedTags(before.tags, tags);
+      const label = {
+        ...before,
+        tags: [...new Set([...before.tags, ...tags])].filter((tag) => !replaced.includes(tag)),
+      };
       await this.#files.writeLabel(id, label);
       return this.#volumes.add(id, label, volume.devicePath, signal);
     });

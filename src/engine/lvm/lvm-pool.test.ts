@@ -162,6 +162,16 @@ test('tags are added once', async () => {
   await assert.rejects(pool.addTags('b', ['one'], signal), { name: 'VolumeNotFound' });
 });
 
+test('a tag that names the owner replaces the earlier one, in the same command', async () => {
+  const { pool, lvm } = await openThick();
+  const earlier = ['moorage.dev/claim=old/db', 'moorage.dev/volume=pvc-old'];
+  await pool.create({ ...volume('a'), tags: earlier }, signal);
+  const { tags } = await pool.addTags('a', ['moorage.dev/claim=new/db'], signal);
+  assert.deepEqual(tags, ['moorage.dev/volume=pvc-old', createdTag, unusedTag, 'moorage.dev/claim=new/db']);
+  assert.deepEqual(lvm.commands, ['lvcreate', 'lvchange']);
+  assert.deepEqual(lvm.volumes.get('a')?.tags, tags);
+});
+
 test('a volume is tagged unused until its first use, and only for callers that record use', async () => {
   const { pool, lvm } = await openThick();
   const owner = 'moorage.dev/volume=pvc-1';

@@ -17,7 +17,16 @@ import {
   VolumeNotFound,
 } from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, PoolSettings, ServedPool, Volume, VolumeId } from '../pool.ts';
-import { contentTags, createdTag, isMadeHere, sourceIn, sourceTag, tellsOfUse, unusedTag } from '../tags.ts';
+import {
+  contentTags,
+  createdTag,
+  isMadeHere,
+  replacedTags,
+  sourceIn,
+  sourceTag,
+  tellsOfUse,
+  unusedTag,
+} from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { Activation } from './activation.ts';
 import { askLvm } from './effect.ts';
@@ -132,7 +141,8 @@ export abstract class LvmPool<Class extends LvmClass> implements ServedPool {
       const volume = this.mustHave(id);
       const missing = tags.filter((tag) => !volume.tags.includes(tag));
       if (missing.length > 0) {
-        const remove = missing.some(tellsOfUse) && volume.tags.includes(unusedTag) ? [unusedTag] : [];
+        const isFirstUse = missing.some(tellsOfUse) && volume.tags.includes(unusedTag);
+        const remove = [...replacedTags(volume.tags, missing), ...(isFirstUse ? [unusedTag] : [])];
         await changeTags(this.group, volume, { add: missing, remove });
       }
       return toVolume(this.mustHave(id));

@@ -1,5 +1,6 @@
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
 import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
+import { replacedTags } from '../tags.ts';
 
 /** For tests: a pool without a disk. Its next command fails with `failure`, if set. */
 export class InMemoryPool implements Pool {
@@ -57,7 +58,8 @@ export class InMemoryPool implements Pool {
 
   async addTags(id: VolumeId, tags: readonly string[]): Promise<Volume> {
     const volume = this.#must(id);
-    return this.#put({ ...volume, tags: [...volume.tags, ...tags] });
+    const replaced = replacedTags(volume.tags, tags);
+    return this.#put({ ...volume, tags: [...volume.tags.filter((tag) => !replaced.includes(tag)), ...tags] });
   }
 
   async snapshot(source: VolumeId, { id, sizeBytes, tags, access }: NewSnapshot): Promise<Volume> {

@@ -28,16 +28,18 @@ export async function createVolume(
   signal: AbortSignal,
 ): Promise<Volume> {
   const { metadata, spec } = requested;
-  const claim = metadata.annotations?.[claimName];
-  const wanted = {
-    id: metadata.uid,
-    tags: [`${volumeTag}=${metadata.name}`, ...(claim ? [`${claimName}=${claim}`] : [])],
-  };
+  const wanted = { id: metadata.uid, tags: ownerTags(requested) };
   if (spec.source) return copy(requested, wanted, ground, signal);
   const { size, deviceClass = '', lvcreateOptionClass: optionClass } = spec;
   const empty = { ...wanted, sizeBytes: bytesOf(size), ...(optionClass && { optionClass }) };
   const pool = poolHolding(ground.pools, wanted.id) ?? ground.pools.get(deviceClass);
   return pool.create(empty, signal);
+}
+
+/** Name the object and the claim on the disk, so that the owner of the data is known without the cluster. */
+export function ownerTags({ metadata }: StoredLogicalVolume): readonly string[] {
+  const claim = metadata.annotations?.[claimName];
+  return [`${volumeTag}=${metadata.name}`, ...(claim ? [`${claimName}=${claim}`] : [])];
 }
 
 /** A copy is in the pool of its source: only that pool can create it without moving data. */

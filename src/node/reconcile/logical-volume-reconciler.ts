@@ -18,7 +18,8 @@ import type { Informer } from '../../kube/informer.ts';
 import type { Change } from '../../kube/object-cache.ts';
 import { numberOf } from '../../rpc/status.ts';
 import { classOf, mustHold, poolsToClear } from '../../volumes/pool-holding.ts';
-import { createVolume } from './create-volume.ts';
+import { adoptVolume } from './adopt-volume.ts';
+import { createVolume, ownerTags } from './create-volume.ts';
 import { LogicalVolumeWriter } from './logical-volume-writer.ts';
 import { nextStep } from './next-step.ts';
 
@@ -77,6 +78,9 @@ export class LogicalVolumeReconciler {
       case 'create':
         await this.#create(volume, signal, aside);
         break;
+      case 'adopt':
+        await this.#adopt(volume, signal, aside);
+        break;
       case 'measure':
         await this.#measure(volume, signal, aside);
         break;
@@ -101,6 +105,16 @@ export class LogicalVolumeReconciler {
     const made = await this.#attempt(volume, 'volume created', () => aside(createVolume(volume, ground, signal)));
     if (made.kind === 'failed') return this.#writer.refuse(volume, made.failure, signal);
     await this.#writer.answer(volume, { volumeID: made.volume.id, ...sizeAnswer(made.volume) }, signal);
+  }
+
+  async #adopt(object: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
+    const volume = await this.#writer.protect(object, signal);
+    const surroundings = { pools: this.#pools, volumes: this.#volumes };
+    const adopted = await this.#attempt(volume, 'volume adopted', () =>
+      aside(adoptVolume(volume, ownerTags(volume), surroundings, signal)),
+    );
+    if (adopted.kind === 'failed') return this.#writer.refuse(volume, adopted.failure, signal);
+    await this.#writer.answer(volume, { volumeID: adopted.volume.id, ...sizeAnswer(adopted.volume) }, signal);
   }
 
   async #measure(volume: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {

@@ -27,6 +27,9 @@ const deleted = (object: StoredLogicalVolume): StoredLogicalVolume => ({
 const rows: readonly [string, StoredLogicalVolume, Step][] = [
   ['new', volume({ finalizers: ours }), 'create'],
   ['new, without the finalizer', volume({}), 'create'],
+  ['to be adopted', volume({ finalizers: ours, annotations: { 'moorage.dev/adopt': 'lv' } }), 'adopt'],
+  ['adopted', volume({ finalizers: ours, annotations: { 'moorage.dev/adopt': 'lv' } }, made), 'nothing'],
+  ['refused to be adopted', volume({ annotations: { 'moorage.dev/adopt': 'lv' } }, { code: 5 }), 'nothing'],
   ['created', volume({ finalizers: ours }, made), 'nothing'],
   ['created, without a reported size', volume({ finalizers: ours }, { volumeID: 'uid' }), 'measure'],
   ['created, with a larger size requested', larger(made), 'grow'],

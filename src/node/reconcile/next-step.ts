@@ -6,10 +6,10 @@ import {
   type LogicalVolumeStatus,
   type StoredLogicalVolume,
 } from '../../api/logical-volume.ts';
-import { logicalVolume, pendingDeletionAnnotation } from '../../api/names.ts';
+import { adoptAnnotation, logicalVolume, pendingDeletionAnnotation } from '../../api/names.ts';
 
 /** The next step of a node for one of its LogicalVolumes. */
-export type Step = 'create' | 'measure' | 'grow' | 'settle' | 'remove' | 'nothing';
+export type Step = 'create' | 'adopt' | 'measure' | 'grow' | 'settle' | 'remove' | 'nothing';
 
 export function nextStep(volume: StoredLogicalVolume): Step {
   const { annotations, finalizers = [] } = volume.metadata;
@@ -20,7 +20,8 @@ export function nextStep(volume: StoredLogicalVolume): Step {
   // The volume was created and may contain data, so it is never re-created, whatever its status lacks.
   if (volume.status?.volumeID) return ofMade(volume.spec, volume.status);
   // The controller reports the failure and deletes the object; a retry here would create a volume without its knowledge.
-  return failureOf(volume) ? 'nothing' : 'create';
+  if (failureOf(volume)) return 'nothing';
+  return annotations?.[adoptAnnotation] ? 'adopt' : 'create';
 }
 
 function ofMade({ size }: LogicalVolumeSpec, { currentSize, code = 0 }: LogicalVolumeStatus): Step {
