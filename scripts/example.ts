@@ -32,11 +32,11 @@ export async function showExample(cluster: Cluster): Promise<void> {
       const claim = await watched.claims.until(`${namespace}/data-${name}`, (found) => found !== undefined, patience());
       const claimed = performance.now();
       const volume = `pvc-${claim?.metadata.uid}`;
-      const made = await watched.volumes.until(volume, (found) => Boolean(found?.status?.volumeID), patience());
+      const created = await watched.volumes.until(volume, (found) => Boolean(found?.status?.volumeID), patience());
       const volumeMade = duration(performance.now() - claimed);
       await watched.pods.until(`${namespace}/${name}`, isReady, patience());
       const podReady = duration(performance.now() - claimed);
-      console.log(row(`data-${name}`, volume, made?.spec.nodeName ?? '', name, volumeMade, podReady));
+      console.log(row(`data-${name}`, volume, created?.spec.nodeName ?? '', name, volumeMade, podReady));
     }
     console.log(
       `\nBoth run after ${duration(performance.now() - started)}. Times count from the creation of the claim.`,
@@ -69,6 +69,6 @@ async function lines(cluster: Cluster, pod: string): Promise<string[]> {
   return (await cluster.kubectl('exec', pod, '--', 'cat', '/data/log')).trimEnd().split('\n');
 }
 
-function row(...[claim, volume, node, pod, made, ready]: [string, string, string, string, string, string]): string {
-  return `  ${claim.padEnd(15)}${volume.padEnd(42)}${node.padEnd(8)}${pod.padEnd(9)}${made.padStart(12)}${ready.padStart(11)}`;
+function row(...[claim, volume, node, pod, created, ready]: [string, string, string, string, string, string]): string {
+  return `  ${claim.padEnd(15)}${volume.padEnd(42)}${node.padEnd(8)}${pod.padEnd(9)}${created.padStart(12)}${ready.padStart(11)}`;
 }

@@ -86,8 +86,17 @@ async function bursts(place: Place, turns: number): Promise<void> {
 async function fill(script: readonly string[]): Promise<void> {
   say(`creating ${script.length} other volumes`);
   await lvmScript(script);
-  const made = await lvm('lvs', '--noheadings', '--options', 'lv_name', '--select', 'lv_name=~^other-', crowdedGroup);
-  if (made.split('\n').length !== script.length) throw new Error(`cannot create all of the other volumes: ${made}`);
+  const created = await lvm(
+    'lvs',
+    '--noheadings',
+    '--options',
+    'lv_name',
+    '--select',
+    'lv_name=~^other-',
+    crowdedGroup,
+  );
+  if (created.split('\n').length !== script.length)
+    throw new Error(`cannot create all of the other volumes: ${created}`);
 }
 
 /** Each turn starts with another side, so that none always follows the same one. */

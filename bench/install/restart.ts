@@ -23,7 +23,7 @@ export async function afterKill(moorage: Moorage, node: ClusterNode): Promise<Re
   const begun = await now(node);
   await moorage.killAgent(node);
   const next = await registeredSince(begun, moorage, node);
-  return { processMs: (await processStart(node)) - begun, ...comeback(next, begun) };
+  return { processMs: (await processStart(node)) - begun, ...timesAfterRestart(next, begun) };
 }
 
 /** Like `kubectl delete` and `kubectl drain`: the next agent starts when the pod is gone. */
@@ -32,7 +32,7 @@ export async function afterDeletion(cluster: Cluster, moorage: Moorage, node: Cl
   const begun = await now(node);
   await cluster.kube.delete(pods, metadata.name, { namespace });
   const next = await registeredSince(begun, moorage, node);
-  return { processMs: (await processStart(node)) - begun, ...comeback(next, begun) };
+  return { processMs: (await processStart(node)) - begun, ...timesAfterRestart(next, begun) };
 }
 
 /** Like an upgrade: the next agent already runs as a standby when its predecessor is told to stop. */
@@ -46,7 +46,7 @@ export async function afterUpgrade(cluster: Cluster, moorage: Moorage, node: Clu
   });
   const next = await registeredSince(begun, moorage, node);
   const stopping = (await logOfPredecessor()).findLast(({ msg }) => msg === 'stopping');
-  return { processMs: 0, ...comeback(next, timeOf(stopping)) };
+  return { processMs: 0, ...timesAfterRestart(next, timeOf(stopping)) };
 }
 
 /** The log of an agent that the kubelet has registered since then. The node is not queried until that is likely. */
@@ -59,7 +59,7 @@ async function registeredSince(begun: number, moorage: Moorage, node: ClusterNod
   });
 }
 
-function comeback(lines: readonly LogLine[], begun: number): Omit<Restart, 'processMs'> {
+function timesAfterRestart(lines: readonly LogLine[], begun: number): Omit<Restart, 'processMs'> {
   const since = (isIt: (line: LogLine) => boolean) => timeOf(lines.find(isIt)) - begun;
   return {
     servingMs: since(({ socket }) => socket?.endsWith('/csi-topolvm.sock') ?? false),

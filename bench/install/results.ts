@@ -6,10 +6,10 @@ import type { Restart } from './restart.ts';
 export interface InstallResults {
   readonly memory: readonly ContainerMemory[];
   /** Milliseconds. */
-  readonly restarts: Readonly<Record<Fate, RestartStatistics>>;
+  readonly restarts: Readonly<Record<RestartCause, RestartStatistics>>;
 }
 
-export type Fate = 'killed' | 'deleted' | 'upgraded';
+export type RestartCause = 'killed' | 'deleted' | 'upgraded';
 
 /** Each phase counts from the end of the previous one; `served` is the sum. */
 type RestartStatistics = Readonly<Record<'kubelet' | 'agent' | 'registration' | 'served', Statistics>>;
@@ -41,8 +41,8 @@ export function installTables({ memory, restarts }: InstallResults): string {
     'An agent that was killed, whose pod was deleted, or that was upgraded, until the next one serves, in milliseconds: min / median (samples):',
     table([
       ['', 'until its process runs', 'until it answers', 'until the kubelet knows it', 'both first'],
-      ...Object.entries(restarts).map(([fate, { kubelet, agent, registration, served }]) => [
-        fate,
+      ...Object.entries(restarts).map(([cause, { kubelet, agent, registration, served }]) => [
+        cause,
         ...[kubelet, agent, registration, served].map(words),
       ]),
     ]),

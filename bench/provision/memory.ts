@@ -22,7 +22,7 @@ export interface MemoryAfterLoad {
 const restMs = 5000;
 
 /** LogicalVolumes of nodes without machines: a program that watches all of them keeps them in memory. */
-export async function makeForeignVolumes(
+export async function createForeignVolumes(
   cluster: Cluster,
   count: number,
   say: (detail: string) => void,

@@ -6,7 +6,7 @@ import { stage } from '../../worlds/host/progress.ts';
 import { quote } from '../../worlds/machine/quote.ts';
 import { ensureTopolvm } from '../topolvm/topolvm.ts';
 import type { ApiRequests } from './api-requests.ts';
-import { type MemoryAfterLoad, makeForeignVolumes, memoryAfterLoad } from './memory.ts';
+import { createForeignVolumes, type MemoryAfterLoad, memoryAfterLoad } from './memory.ts';
 import { mooragePrograms, topolvmPrograms } from './programs.ts';
 import { type ProvisionResults, resultsOf } from './results.ts';
 import { type Sample, takeBurst, takeCrowdedTurn, takeTurn } from './rounds.ts';
@@ -83,7 +83,7 @@ async function measure(
   await fill(node);
   await rounds('use among 200 others', crowdedTurns, (side) => takeCrowdedTurn(node, side, crowdedStatsCalls));
 
-  await makeForeignVolumes(cluster, foreignVolumes, say);
+  await createForeignVolumes(cluster, foreignVolumes, say);
   const memory: Partial<Record<SideName, MemoryAfterLoad>> = {};
   for (const side of sides) {
     say(`memory of ${side.name}`);
@@ -101,7 +101,7 @@ async function fill(node: ClusterNode): Promise<void> {
     (_, i) => `lvcreate -y -W n -Z n -n other-${i} -L 4m ${volumeGroup}`,
   );
   await node.shell(`printf '%s\\n' ${script.map(quote).join(' ')} | lvm`, { timeoutMs });
-  const made = await node.shell(`lvs --noheadings -o lv_name --select lv_name=~^other- ${volumeGroup} | wc -l`);
-  if (Number(made) !== otherVolumes)
-    throw new Error(`cannot create the other volumes: only ${made.trim()} of ${otherVolumes} exist`);
+  const created = await node.shell(`lvs --noheadings -o lv_name --select lv_name=~^other- ${volumeGroup} | wc -l`);
+  if (Number(created) !== otherVolumes)
+    throw new Error(`cannot create the other volumes: only ${created.trim()} of ${otherVolumes} exist`);
 }

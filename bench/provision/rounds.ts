@@ -58,12 +58,12 @@ export async function takeTurn(
   };
   await side.resume();
   const before = await apiRequests(cluster);
-  const made: Volume[] = [];
-  for (let i = 0; i < volumes; i++) made.push(await time('create', () => side.create(`turn-${i}`)));
+  const created: Volume[] = [];
+  for (let i = 0; i < volumes; i++) created.push(await time('create', () => side.create(`turn-${i}`)));
   const api = perVolume(before, await apiRequests(cluster), volumes);
-  samples.push(...(await useVolumes(node, side, made, statsCalls)));
-  for (const volume of made) await time('expand', () => side.grow(volume));
-  for (const volume of made) await time('delete', () => side.delete(volume));
+  samples.push(...(await useVolumes(node, side, created, statsCalls)));
+  for (const volume of created) await time('expand', () => side.grow(volume));
+  for (const volume of created) await time('delete', () => side.delete(volume));
   await side.pause();
   return { samples, api };
 }
@@ -92,11 +92,11 @@ export async function takeBurst(side: Side): Promise<Sample[]> {
     return { side: side.name, operation, elapsedMs: performance.now() - startedMs };
   };
   await side.resume();
-  const made: Volume[] = [];
+  const volumes: Volume[] = [];
   const created = await byAll('create 50', async (client, i) => {
-    made[i] = await side.create(`burst-${i}`, client);
+    volumes[i] = await side.create(`burst-${i}`, client);
   });
-  const deleted = await byAll('delete 50', (client, i) => side.delete(made[i] as Volume, client));
+  const deleted = await byAll('delete 50', (client, i) => side.delete(volumes[i] as Volume, client));
   await side.pause();
   for (const client of clients) client[Symbol.dispose]();
   return [created, deleted];

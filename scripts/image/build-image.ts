@@ -66,7 +66,7 @@ export async function buildBase(say: Say, versions: Versions): Promise<Base> {
   const debian = await DebianFiles.of(await fetchPackages([...Object.keys(programs), ...otherPackages], versions, say));
   for (const program of Object.values(programs).flat()) await debian.takeProgram(program);
   for (const path of otherFiles) await debian.take(path);
-  await debian.takeNeeds(node);
+  await debian.addDependencies(node);
 
   say('packing');
   const layers = [

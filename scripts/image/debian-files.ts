@@ -1,7 +1,7 @@
 import { lstat, readdir, readFile, readlink } from 'node:fs/promises';
 import { basename, dirname, join, normalize } from 'node:path';
 import type { DebianPackage } from './debian.ts';
-import { readNeeds } from './elf.ts';
+import { readDependencies } from './elf.ts';
 import type { TreeEntry } from './tar.ts';
 
 const programDirs = ['usr/bin', 'usr/sbin'];
@@ -64,14 +64,14 @@ export class DebianFiles {
     this.#taken.set(path, entry);
     this.#packages.add(source.from);
     if (entry.kind === 'link') await this.take(linkTarget(path, entry.target));
-    if (entry.kind === 'file') await this.takeNeeds(entry.content);
+    if (entry.kind === 'file') await this.addDependencies(entry.content);
   }
 
   /** The dependencies of a program, which may be in other packages. */
-  async takeNeeds(program: Buffer): Promise<void> {
-    const needs = readNeeds(program);
-    if (needs?.interpreter) await this.take(mergedPath(needs.interpreter.slice(1)));
-    for (const library of needs?.libraries ?? []) await this.take(this.#library(library));
+  async addDependencies(program: Buffer): Promise<void> {
+    const dependencies = readDependencies(program);
+    if (dependencies?.interpreter) await this.take(mergedPath(dependencies.interpreter.slice(1)));
+    for (const library of dependencies?.libraries ?? []) await this.take(this.#library(library));
   }
 
   #library(name: string): string {

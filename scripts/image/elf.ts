@@ -1,5 +1,5 @@
 /** What a program or a library needs at run time: its loader and its shared libraries. */
-export interface Needs {
+export interface ElfDependencies {
   readonly interpreter: string | undefined;
   readonly libraries: readonly string[];
 }
@@ -9,7 +9,7 @@ const tag = { end: 0n, needed: 1n, stringTable: 5n };
 const dynamicEntryBytes = 16;
 
 /** Undefined if the file is not a 64-bit little-endian ELF file, such as a script. */
-export function readNeeds(file: Buffer): Needs | undefined {
+export function readDependencies(file: Buffer): ElfDependencies | undefined {
   const isElf = file.length > 64 && file.readUInt32BE(0) === 0x7f454c46 && file[4] === 2 && file[5] === 1;
   if (!isElf) return undefined;
 

@@ -17,7 +17,7 @@ export function bundledPackages(sources: readonly string[], locked: NpmPackages)
   return Object.fromEntries(Object.entries(locked).filter(([dir]) => dirs.has(dir)));
 }
 
-export interface Ingredients {
+export interface SbomInput {
   readonly version: string;
   readonly architecture: string;
   readonly node: { readonly version: string; readonly sha256: string };
@@ -29,7 +29,7 @@ export interface Ingredients {
 const itself = 'SPDXRef-moorage';
 
 /** The contents of the image in SPDX 2.3: every Debian package, every bundled npm package, and Node. */
-export function sbomOf(ingredients: Ingredients): object {
+export function sbomOf(ingredients: SbomInput): object {
   const { version, node, debian, secondsSinceEpoch } = ingredients;
   const parts = [
     part('node', node.version, 'MIT', `pkg:generic/node@${node.version}`, { algorithm: 'SHA256', value: node.sha256 }),

@@ -21,7 +21,7 @@ import {
 import { callLatency } from '../metrics/latency.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
-import { blindIn, stuckIn } from '../metrics/progress.ts';
+import { silentWatches, stuckQueues } from '../metrics/progress.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
 import { securedBy } from '../metrics/secured.ts';
 import { watchMetrics } from '../metrics/watch-metrics.ts';
@@ -95,11 +95,11 @@ export async function runController(
   let webhooks: WebhookServer | undefined;
   const unready = () => {
     if (signal.aborted) return 'this process is stopping';
-    const problems = [...blindIn(watches, clock), ...stuckIn(queues)];
+    const problems = [...silentWatches(watches, clock), ...stuckQueues(queues)];
     if (problems.length > 0) return problems.join('; ');
     return options.enableWebhooks && !webhooks ? 'webhooks are not served yet' : webhooks?.unready();
   };
-  const stuck = () => stuckIn(queues).join('; ') || undefined;
+  const stuck = () => stuckQueues(queues).join('; ') || undefined;
   const secured = options.secureMetricsServer ? await securedBy(collaborators) : undefined;
   const address = options.metricsAddress;
   const metrics = new MetricsServer({ address, metrics: allMetrics, unready, stuck, secured, log });

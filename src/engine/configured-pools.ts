@@ -87,7 +87,7 @@ export class ConfiguredPools {
       const left: Entry[] = [];
       for (const [name, entry] of this.#entries) {
         const settings = wanted.get(name);
-        if (settings && standsOnTheSame(entry.settings.deviceClass, settings.deviceClass)) {
+        if (settings && sharesStorage(entry.settings.deviceClass, settings.deviceClass)) {
           reconfigure(entry, settings);
         } else {
           this.#entries.delete(name);
@@ -224,7 +224,7 @@ function groundOf(deviceClass: DeviceClass): string {
 }
 
 /** Whether volume group, thin pool or directory are the same; all other settings can change while a pool is open. */
-function standsOnTheSame(one: DeviceClass, other: DeviceClass): boolean {
+function sharesStorage(one: DeviceClass, other: DeviceClass): boolean {
   if (one.type !== other.type || groundOf(one) !== groundOf(other)) return false;
   return one.type !== 'thin' || (other.type === 'thin' && one.thinPool.name === other.thinPool.name);
 }

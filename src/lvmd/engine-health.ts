@@ -4,7 +4,7 @@ import { codeOf, type ErrorCode, messageOf } from '../base/errors.ts';
 import type { KeyedQueue } from '../base/keyed-queue.ts';
 import type { Pool } from '../engine/pool.ts';
 import { BeingOpened, type Pools } from '../engine/pools.ts';
-import { stuckIn } from '../metrics/progress.ts';
+import { stuckQueues } from '../metrics/progress.ts';
 import { type Health, HealthCheckResponse_ServingStatus as Status } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 
@@ -86,7 +86,7 @@ export function engineProblems(engine: {
   readonly pools: Pick<Pools, 'unavailable'>;
   readonly slowest: KeyedQueue['slowest'];
 }): readonly string[] {
-  return [...notServed(engine.pools), ...stuckIn({ 'device-classes': engine })];
+  return [...notServed(engine.pools), ...stuckQueues({ 'device-classes': engine })];
 }
 
 /** One sentence for each class that should be served and is not, unless LVM answered that there is nothing to serve. */

@@ -98,8 +98,8 @@ export class RemotePool implements Pool {
       await this.#lvmd.volumes.createLV(request, { timeoutMs, signal });
     } catch (error) {
       // TopoLVM's lvmd answers a retried call with an error.
-      const made = await this.#madeBefore(id, error, signal);
-      return this.#ours(made, tags, sizeBytes);
+      const created = await this.#createdBefore(id, error, signal);
+      return this.#ours(created, tags, sizeBytes);
     }
     return this.#listAgain(id, signal);
   }
@@ -125,7 +125,7 @@ export class RemotePool implements Pool {
     try {
       await this.#lvmd.volumes.createLVSnapshot(request, { timeoutMs, signal });
     } catch (error) {
-      return this.#wholeOrCleared(await this.#madeBefore(id, error, signal), wanted, error, signal);
+      return this.#wholeOrCleared(await this.#createdBefore(id, error, signal), wanted, error, signal);
     }
     return this.#listAgain(id, signal);
   }
@@ -177,25 +177,25 @@ export class RemotePool implements Pool {
   }
 
   /** An unfinished snapshot of this call was never returned to anyone, so it is removed. Any other is kept. */
-  async #wholeOrCleared(made: Volume, wanted: NewSnapshot, error: unknown, signal: AbortSignal): Promise<Volume> {
+  async #wholeOrCleared(created: Volume, wanted: NewSnapshot, error: unknown, signal: AbortSignal): Promise<Volume> {
     try {
-      return this.#whole(made, wanted);
+      return this.#whole(created, wanted);
     } catch (unfinished) {
-      const isOurs = codeOf(error) === 'Internal' && wanted.tags.every((tag) => made.tags.includes(tag));
+      const isOurs = codeOf(error) === 'Internal' && wanted.tags.every((tag) => created.tags.includes(tag));
       if (!isOurs) throw unfinished; // another caller created it meanwhile
-      this.#log.warn({ volume: made.id }, `lvmd left snapshot ${made.id} unfinished; removing it`);
-      await this.remove(made.id, signal);
+      this.#log.warn({ volume: created.id }, `lvmd left snapshot ${created.id} unfinished; removing it`);
+      await this.remove(created.id, signal);
       throw error;
     }
   }
 
   /** The volume that an earlier call created; throws the error if there is none. */
-  async #madeBefore(id: VolumeId, error: unknown, signal: AbortSignal): Promise<Volume> {
+  async #createdBefore(id: VolumeId, error: unknown, signal: AbortSignal): Promise<Volume> {
     if (!mayHaveBeenMade.has(codeOf(error))) throw error;
     await this.refresh(signal);
-    const made = this.get(id);
-    if (!made) throw error;
-    return made;
+    const created = this.get(id);
+    if (!created) throw error;
+    return created;
   }
 
   async #listAgain(id: VolumeId, signal: AbortSignal): Promise<Volume> {

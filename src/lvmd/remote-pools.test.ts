@@ -86,10 +86,10 @@ for (const [whose, serve] of [
     const pool = pools.get('ssd');
     assert.deepEqual(pool.capacity(), { sizeBytes: 1000n, freeBytes: 1000n });
 
-    const made = await pool.create(volume('data'), signal);
-    assert.equal(made.devicePath, '/dev/ssd/data');
-    assert.deepEqual(made.tags, ['a']); // a real pool adds the created tag itself
-    assert.deepEqual(await pool.create(volume('data'), signal), made);
+    const created = await pool.create(volume('data'), signal);
+    assert.equal(created.devicePath, '/dev/ssd/data');
+    assert.deepEqual(created.tags, ['a']); // a real pool adds the created tag itself
+    assert.deepEqual(await pool.create(volume('data'), signal), created);
     await assert.rejects(pool.create(volume('data', 20n), signal), { code: 'AlreadyExists' });
     await assert.rejects(pool.create(volume('big', 2000n), signal), { code: 'ResourceExhausted' });
 

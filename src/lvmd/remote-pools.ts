@@ -87,7 +87,7 @@ export class RemotePools {
     } catch (error) {
       if (signal.aborted) return Requeue.never;
       this.#isAway = true;
-      if (!hasAnswered) throw codeOf(error) === 'Unavailable' ? new LvmdAway(this.#socketPath, error) : error;
+      if (!hasAnswered) throw codeOf(error) === 'Unavailable' ? new LvmdUnreachable(this.#socketPath, error) : error;
       this.#log.warn({ err: error }, 'lvmd does not answer; using its last known state until it is back');
     }
     return Requeue.after(returnsWithinMs);
@@ -142,7 +142,7 @@ export class RemotePools {
   }
 }
 
-export class LvmdAway extends MoorageError {
+export class LvmdUnreachable extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(socketPath: string, cause: unknown) {

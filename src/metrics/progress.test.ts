@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../base/testing/manual-clock.ts';
-import { blindIn, stuckIn } from './progress.ts';
+import { silentWatches, stuckQueues } from './progress.ts';
 
 const minuteMs = 60_000;
 
 test('a queue is stuck if one of its keys has run longer than any deadline', () => {
   const queue = (forMs: number) => ({ slowest: { key: 'pvc-1', forMs } });
-  assert.deepEqual(stuckIn({ volumes: queue(10 * minuteMs), idle: { slowest: undefined } }), []);
-  assert.deepEqual(stuckIn({ volumes: queue(16 * minuteMs) }), [
+  assert.deepEqual(stuckQueues({ volumes: queue(10 * minuteMs), idle: { slowest: undefined } }), []);
+  assert.deepEqual(stuckQueues({ volumes: queue(16 * minuteMs) }), [
     'queue volumes: pvc-1 has made no progress for 16 min',
   ]);
 });
@@ -16,12 +16,12 @@ test('a queue is stuck if one of its keys has run longer than any deadline', () 
 test('a watch is blind before its first list, and after a long silence', () => {
   const clock = new ManualClock(10 * minuteMs);
   const watch = (synced: boolean, heardMs?: number) => ({ synced, lastEventAtMs: heardMs });
-  assert.deepEqual(blindIn({ node: watch(true, 6 * minuteMs) }, clock), []);
+  assert.deepEqual(silentWatches({ node: watch(true, 6 * minuteMs) }, clock), []);
   assert.match(
-    blindIn({ node: watch(false) }, clock).join(),
+    silentWatches({ node: watch(false) }, clock).join(),
     /^watch node: nothing has been read from the API server yet/,
   );
-  assert.deepEqual(blindIn({ node: watch(true, 4 * minuteMs) }, clock), [
+  assert.deepEqual(silentWatches({ node: watch(true, 4 * minuteMs) }, clock), [
     'watch node: no event from the API server for 6 min',
   ]);
 });

@@ -7,7 +7,7 @@ const stuckMs = 15 * 60_000;
 const silentMs = 5 * 60_000;
 
 /** One sentence per queue with a stuck key. Time that a key waits aside is not counted. */
-export function stuckIn(queues: Readonly<Record<string, Pick<KeyedQueue, 'slowest'>>>): readonly string[] {
+export function stuckQueues(queues: Readonly<Record<string, Pick<KeyedQueue, 'slowest'>>>): readonly string[] {
   return Object.entries(queues).flatMap(([name, { slowest }]) =>
     slowest && slowest.forMs > stuckMs
       ? [`queue ${name}: ${slowest.key} has made no progress for ${minutes(slowest.forMs)}`]
@@ -22,7 +22,7 @@ interface Watch {
 }
 
 /** One sentence per watch that does not see the state of the API server. */
-export function blindIn(watches: Readonly<Record<string, Watch>>, clock: Clock): readonly string[] {
+export function silentWatches(watches: Readonly<Record<string, Watch>>, clock: Clock): readonly string[] {
   return Object.entries(watches).flatMap(([name, { synced, lastEventAtMs }]) => {
     if (!synced) return [`watch ${name}: nothing has been read from the API server yet (see the log)`];
     const forMs = clock.now() - (lastEventAtMs ?? clock.now());

@@ -19,7 +19,7 @@ import { callLatency } from '../metrics/latency.ts';
 import type { Metric } from '../metrics/metric.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { processMetrics } from '../metrics/process-metrics.ts';
-import { blindIn, stuckIn } from '../metrics/progress.ts';
+import { silentWatches, stuckQueues } from '../metrics/progress.ts';
 import { queueMetric } from '../metrics/queue-metric.ts';
 import { securedBy } from '../metrics/secured.ts';
 import { watchMetrics } from '../metrics/watch-metrics.ts';
@@ -108,8 +108,9 @@ export async function runNode(
   let queues: Workers['queues'] = {}; // they do not wait for disks, so a restart can fix a stuck key
   let standsBy = false;
   let engineProblems = (): readonly string[] => (standsBy ? [] : ['the storage engine has not started yet']);
-  const stuck = () => stuckIn(queues).join('; ') || undefined;
-  const unready = () => [...blindIn(watches, clock), ...stuckIn(queues), ...engineProblems()].join('; ') || undefined;
+  const stuck = () => stuckQueues(queues).join('; ') || undefined;
+  const unready = () =>
+    [...silentWatches(watches, clock), ...stuckQueues(queues), ...engineProblems()].join('; ') || undefined;
 
   const calls = callLatency();
   const allMetrics: Metric[] = [...watchMetrics(watches, clock), calls.metric, ...processMetrics()];

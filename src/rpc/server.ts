@@ -91,7 +91,7 @@ export class RpcServer {
   readonly #server: Server;
   readonly #calls = new Set<CallSignal>();
   #isOutOfGrace = false;
-  #hangUp: Timer | undefined;
+  #closing: Timer | undefined;
   #inode: number | undefined;
 
   constructor({ socketPath, clock, log, maxRequestBytes, onAnswered }: RpcServerOptions) {
@@ -146,18 +146,18 @@ export class RpcServer {
     const grace = this.#clock.setTimer(() => {
       this.#isOutOfGrace = true;
       cancel(this.#calls);
-      this.#hangUpOnceIdle();
+      this.#closeOnceIdle();
     }, graceMs);
     await new Promise<void>((resolve, reject) => {
       this.#server.tryShutdown((error) => (error ? reject(error) : resolve()));
     });
     grace.cancel();
-    this.#hangUp?.cancel();
+    this.#closing?.cancel();
   }
 
-  #hangUpOnceIdle(): void {
+  #closeOnceIdle(): void {
     if (!this.#isOutOfGrace || this.#calls.size > 0) return;
-    this.#hangUp = this.#clock.setTimer(() => this.#server.forceShutdown(), lastWordMs);
+    this.#closing = this.#clock.setTimer(() => this.#server.forceShutdown(), lastWordMs);
   }
 
   /** The socket may inherit the group of its directory. */
@@ -228,7 +228,7 @@ export class RpcServer {
     } finally {
       callSignal.release();
       this.#calls.delete(callSignal);
-      this.#hangUpOnceIdle();
+      this.#closeOnceIdle();
       this.#onAnswered({ service: method.parent.typeName, method: method.name, code, durationMs: durationMs() });
     }
   }

@@ -1,7 +1,7 @@
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { Pool, Volume } from '../engine/pool.ts';
 import { DeviceClassUnavailable, type Pools } from '../engine/pools.ts';
-import { isIdOfOurs, recordIn, type VolumeRecord } from './volume-record.ts';
+import { isOurId, recordIn, type VolumeRecord } from './volume-record.ts';
 
 /** A volume that a CSI call created. */
 export interface RecordedVolume {
@@ -55,6 +55,6 @@ export class RecordedVolumes {
 
   /** An unfinished volume, or one that is being erased, is in no list; only its pool knows it. */
   #isLeft(id: string): boolean {
-    return isIdOfOurs(id) && this.#pools.all().every((pool) => pool.get(id) === undefined);
+    return isOurId(id) && this.#pools.all().every((pool) => pool.get(id) === undefined);
   }
 }

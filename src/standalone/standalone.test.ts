@@ -29,14 +29,14 @@ function machine(disks = [new InMemoryPool('ssd', 10n * gibi), new InMemoryPool(
 
 test('a repeated request returns the same volume, also after a restart and concurrently', async () => {
   const { volumes, disks, ssd } = machine();
-  const [made, again] = await Promise.all([volumes.create(requested, signal), volumes.create(requested, signal)]);
-  assert.deepEqual(again, made);
+  const [created, again] = await Promise.all([volumes.create(requested, signal), volumes.create(requested, signal)]);
+  assert.deepEqual(again, created);
   assert.equal(ssd.list().length, 1);
 
   const restarted = machine(disks);
-  assert.deepEqual(await restarted.volumes.create(requested, signal), made);
-  assert.deepEqual(await restarted.volumes.list(), [made]);
-  assert.deepEqual(await restarted.volumes.find(made.id), made);
+  assert.deepEqual(await restarted.volumes.create(requested, signal), created);
+  assert.deepEqual(await restarted.volumes.list(), [created]);
+  assert.deepEqual(await restarted.volumes.find(created.id), created);
 });
 
 test('a different request with the same name is refused, and the error names the existing volume', async () => {

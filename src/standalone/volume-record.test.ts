@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { checkNewTags, checkVolumeId } from '../engine/volume-id.ts';
-import { idFor, isIdOfOurs, recordIn, tagsOf, type VolumeRecord } from './volume-record.ts';
+import { idFor, isOurId, recordIn, tagsOf, type VolumeRecord } from './volume-record.ts';
 
 const text = fc.string({ unit: 'grapheme', maxLength: 40 });
 const records: fc.Arbitrary<VolumeRecord> = fc.record(
@@ -41,10 +41,10 @@ test('an id is derived from kind and name, and is valid in every pool', () => {
     fc.property(fc.string(), (name) => {
       const id = idFor('volume', name);
       checkVolumeId(id);
-      assert.ok(isIdOfOurs(id));
+      assert.ok(isOurId(id));
       assert.equal(idFor('volume', name), id);
       assert.notEqual(idFor('snapshot', name), id);
     }),
   );
-  assert.ok(!isIdOfOurs('3f0c9c3e-7a5f-4b43-9d6e-0a5d8c0f6a11'), "a random id is a LogicalVolume's");
+  assert.ok(!isOurId('3f0c9c3e-7a5f-4b43-9d6e-0a5d8c0f6a11'), "a random id is a LogicalVolume's");
 });

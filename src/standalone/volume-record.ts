@@ -26,7 +26,7 @@ export function idFor(kind: VolumeRecord['kind'], name: string): string {
 }
 
 /** Whether it can be the id of a volume with a record; others on the disks must not be touched. */
-export function isIdOfOurs(id: string): boolean {
+export function isOurId(id: string): boolean {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id);
 }
 

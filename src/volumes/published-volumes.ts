@@ -125,7 +125,7 @@ export class PublishedVolumes implements NodeVolumes {
       try {
         await this.#takeAway(volumeId, targetPath, signal);
       } catch (failure) {
-        throw new LeftBehind(volumeId, error, failure);
+        throw new EphemeralVolumeLeft(volumeId, error, failure);
       }
       throw error;
     }
@@ -192,7 +192,7 @@ export class CannotGrowReadOnly extends MoorageError {
 }
 
 /** With this code the kubelet treats the volume as possibly published and unpublishes it. */
-export class LeftBehind extends MoorageError {
+export class EphemeralVolumeLeft extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(id: VolumeId, error: unknown, failure: unknown) {

@@ -15,11 +15,11 @@ await api.cluster.registerNodes(2);
 const [own, other] = ['registered-0', 'registered-1'] as const;
 const uids = new Map<string, string>();
 for (const nodeName of [own, other]) {
-  const made = await api.admin.create(logicalVolumes, {
+  const created = await api.admin.create(logicalVolumes, {
     metadata: { name: `on-${nodeName}`, finalizers: ['topolvm.io/logicalvolume'] },
     spec: { name: `on-${nodeName}`, nodeName, size: '1Gi' },
   });
-  uids.set(nodeName, made.metadata.uid);
+  uids.set(nodeName, created.metadata.uid);
 }
 
 /** The thief's client: it has the token of the agent's pod on one node. */

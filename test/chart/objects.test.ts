@@ -9,7 +9,7 @@ import { parseFlags } from '../../src/base/flags.ts';
 import { commands } from '../../src/commands.ts';
 import { parseStorageConfig } from '../../src/engine/config/device-classes-yaml.ts';
 import { parseSchedulerConfig } from '../../src/scheduler/scheduler-config.ts';
-import { rightsOf, spell } from '../cluster/rights.ts';
+import { formatRight, rightsOf } from '../cluster/rights.ts';
 import { chartDir, find, type Rendered, render, type Value } from './chart.ts';
 
 interface Container {
@@ -273,7 +273,7 @@ async function controllerRights(...values: readonly Value[]): Promise<readonly s
       return subjects.some(({ name }) => name === 'moorage-controller');
     })
     .flatMap(rightsOf);
-  return [...new Set(rights.map(spell))].sort();
+  return [...new Set(rights.map(formatRight))].sort();
 }
 
 test('the controller may change its webhook configuration only if it creates its own certificates', async () => {

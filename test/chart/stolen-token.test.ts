@@ -20,7 +20,7 @@ import {
   type Stored,
 } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
-import { rightsOf, spell } from '../cluster/rights.ts';
+import { formatRight, rightsOf } from '../cluster/rights.ts';
 import { newNamespace } from '../kube/api-server.ts';
 import { find, render } from './chart.ts';
 import { InstalledChart } from './installed-chart.ts';
@@ -51,8 +51,11 @@ const thief = await chart.agentOf(own);
 /** A claim with its volume, as provisioner, scheduler and agent leave them; returns the volume ID. */
 async function volume(name: string, nodeName: string): Promise<string> {
   const spec = { name, nodeName, size: '1Gi' };
-  const made = await admin.create(logicalVolumes, { metadata: { name, finalizers: [logicalVolume.finalizer] }, spec });
-  const volumeID = made.metadata.uid;
+  const created = await admin.create(logicalVolumes, {
+    metadata: { name, finalizers: [logicalVolume.finalizer] },
+    spec,
+  });
+  const volumeID = created.metadata.uid;
   const status = { volumeID, currentSize: '1Gi', code: 0 };
   await admin.patch(logicalVolumes, name, { type: 'merge', body: { status } }, { subresource: 'status' });
   const storage = '1Gi';
@@ -196,7 +199,7 @@ const goals: Readonly<Record<string, readonly object[]>> = {
 
 test('the attempts of this file cover every write that RBAC allows the token', async () => {
   const rights = rightsOf(find(await render('metrics.secure=true'), 'ClusterRole', 'moorage-node'));
-  const writes = rights.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).map(spell);
+  const writes = rights.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).map(formatRight);
   const questions = ['create tokenreviews.authentication.k8s.io', 'create subjectaccessreviews.authorization.k8s.io'];
   assert.deepEqual(writes, [
     'patch logicalvolumes.topolvm.io',

@@ -8,7 +8,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
-import { askForSnapshot, snapshotReady } from './snapshot.ts';
+import { requestSnapshot, snapshotReady } from './snapshot.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 const write = (path: string) =>
@@ -47,7 +47,7 @@ describe('an agent that ends in the middle of its work', () => {
         const letLvmGoOn = await agent.holdLvm();
         await ns.claim('made', here);
         await ns.grow('grown', '200Mi');
-        await askForSnapshot(cluster, ns, 'moment', 'copied');
+        await requestSnapshot(cluster, ns, 'moment', 'copied');
         await ns.kubectl('delete', 'pvc', 'doomed', '--wait=false');
         await asked(
           'a volume',

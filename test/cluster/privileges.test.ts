@@ -12,7 +12,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { find, namespace, type Rendered, render } from '../chart/chart.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { createAttributesClass } from './attributes-class.ts';
-import { rightsOf, spell, uses } from './rights.ts';
+import { formatRight, rightsOf, uses } from './rights.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { TestNamespace } from './test-namespace.ts';
 
@@ -127,8 +127,8 @@ describe('two controllers, and every feature of Moorage', () => {
         volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data' } }],
       },
     };
-    const made = await eventually('the webhook is trusted', () => cluster.kube.create(pods, pod));
-    assert.equal(made.metadata.annotations?.['capacity.topolvm.io/00default'], String(100 * 1024 ** 2));
+    const created = await eventually('the webhook is trusted', () => cluster.kube.create(pods, pod));
+    assert.equal(created.metadata.annotations?.['capacity.topolvm.io/00default'], String(100 * 1024 ** 2));
     await asking.empty();
   });
 
@@ -211,7 +211,7 @@ describe('two controllers, and every feature of Moorage', () => {
         ({ user, userAgent = '' }) => user.username === account && program.test(userAgent),
       );
       const unused = rightsOf(role).filter((right) => !entries.some((entry) => uses(entry, right)));
-      assert.deepEqual(unused.map(spell), []);
+      assert.deepEqual(unused.map(formatRight), []);
     });
   }
 

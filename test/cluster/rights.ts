@@ -40,6 +40,6 @@ export function uses({ verb, objectRef }: AuditEntry, right: Right): boolean {
   );
 }
 
-export function spell({ verb, group, resource, name }: Right): string {
+export function formatRight({ verb, group, resource, name }: Right): string {
   return `${verb} ${resource}${group && `.${group}`}${name ? ` ${name}` : ''}`;
 }

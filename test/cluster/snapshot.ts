@@ -20,7 +20,7 @@ export const volumeSnapshots: Resource<VolumeSnapshot> = {
 };
 
 /** Creates a snapshot of a claim. */
-export async function askForSnapshot(
+export async function requestSnapshot(
   cluster: Cluster,
   { name: namespace }: TestNamespace,
   name: string,
@@ -46,6 +46,6 @@ export async function snapshotReady(cluster: Cluster, { name: namespace }: TestN
 }
 
 export async function takeSnapshot(cluster: Cluster, ns: TestNamespace, name: string, claim: string): Promise<void> {
-  await askForSnapshot(cluster, ns, name, claim);
+  await requestSnapshot(cluster, ns, name, claim);
   await snapshotReady(cluster, ns, name);
 }

@@ -5,7 +5,7 @@ import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import { busyboxImage } from '../../worlds/cluster/images.ts';
 import { isReady } from '../../worlds/cluster/ready.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
-import { frugal } from './test-namespace.ts';
+import { lightPod } from './test-namespace.ts';
 
 export interface StatefulSetOptions {
   readonly replicas?: number;
@@ -51,7 +51,7 @@ export class StatefulSet {
         replicas,
         serviceName: name,
         selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { ...frugal, containers: [container] } },
+        template: { metadata: { labels }, spec: { ...lightPod, containers: [container] } },
         volumeClaimTemplates: [claim],
       },
     };

@@ -41,7 +41,7 @@ export interface PodOptions {
 }
 
 /** Disables what a test pod does not need, to save work of the node's one processor. */
-export const frugal = { hostNetwork: true, automountServiceAccountToken: false, terminationGracePeriodSeconds: 1 };
+export const lightPod = { hostNetwork: true, automountServiceAccountToken: false, terminationGracePeriodSeconds: 1 };
 
 /** The namespace of one test, with its claims and pods. */
 export class TestNamespace {
@@ -91,7 +91,7 @@ export class TestNamespace {
     const pod = {
       metadata: { name, namespace: this.name },
       spec: {
-        ...frugal,
+        ...lightPod,
         ...(node && { nodeSelector: { 'kubernetes.io/hostname': node } }),
         containers: [
           {

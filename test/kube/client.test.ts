@@ -17,8 +17,8 @@ test('for a missing object, get returns undefined, delete returns false, and pat
 
 test('a second object of the same name is rejected', async () => {
   const metadata = { name: 'x', namespace: await newNamespace(api, 'twice') };
-  const made = await admin.create(configMaps, { metadata });
-  assert.deepEqual((await admin.get(configMaps, 'x', metadata))?.metadata.uid, made.metadata.uid);
+  const created = await admin.create(configMaps, { metadata });
+  assert.deepEqual((await admin.get(configMaps, 'x', metadata))?.metadata.uid, created.metadata.uid);
   await assert.rejects(admin.create(configMaps, { metadata }), isAlreadyExists);
 });
 

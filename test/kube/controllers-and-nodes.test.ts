@@ -88,13 +88,13 @@ test('two controllers that get the same request at once create one volume', asyn
   const names = Array.from({ length: 20 }, (_, index) => `burst-${index}`);
   const ask = ({ volumes }: typeof one, name: string, index: number) =>
     volumes.create(wanted(name, mebi, index % 2 === 0 ? 'a' : 'b'), inTime());
-  const made: StoredVolume[][] = await Promise.all(
+  const created: StoredVolume[][] = await Promise.all(
     [one, other].map((controller) => Promise.all(names.map((name, index) => ask(controller, name, index)))),
   );
-  assert.deepEqual(made[0], made[1]);
+  assert.deepEqual(created[0], created[1]);
   assert.deepEqual([a.list().length, b.list().length], [10, 10]);
 
-  const ids = made[0]?.map(({ id }) => id) ?? [];
+  const ids = created[0]?.map(({ id }) => id) ?? [];
   await Promise.all([one, other].flatMap(({ volumes }) => ids.map((id) => volumes.remove(id, inTime()))));
   assert.deepEqual([a.list().length, b.list().length, await objectsLeft()], [0, 0, 0]);
 });

@@ -21,10 +21,10 @@ test('the documented commands replace either chart with the other, and every Log
   await sh(`helm install topolvm ${chart} --namespace topolvm-system --create-namespace`);
   const spec = { name: 'pvc-1', nodeName: 'node-a', size: '1Gi' };
   const finalizers = ['topolvm.io/logicalvolume'];
-  const made = await admin.create(logicalVolumes, { metadata: { name: 'pvc-1', finalizers }, spec });
+  const created = await admin.create(logicalVolumes, { metadata: { name: 'pvc-1', finalizers }, spec });
   const stays = async () => {
     const found = await admin.get(logicalVolumes, 'pvc-1');
-    assert.deepEqual([found?.metadata.uid, found?.metadata.deletionTimestamp], [made.metadata.uid, undefined]);
+    assert.deepEqual([found?.metadata.uid, found?.metadata.deletionTimestamp], [created.metadata.uid, undefined]);
   };
 
   await sh(commandsIn(there));

@@ -33,7 +33,7 @@ interface Volume {
 
 /** Creates a claim, its volume on a node and a pod that uses it, as provisioner, scheduler and kubelet would leave them. */
 async function volume(name: string, { node, namespace, policy = 'Delete', finalizers = [] }: Volume): Promise<void> {
-  const made = await admin.create(logicalVolumes, {
+  const created = await admin.create(logicalVolumes, {
     metadata: { name, finalizers: [logicalVolume.finalizer] },
     spec: { name, nodeName: node, size: '1Gi' },
   });
@@ -50,7 +50,7 @@ async function volume(name: string, { node, namespace, policy = 'Delete', finali
       capacity: { storage: '1Gi' },
       storageClassName: 'local',
       persistentVolumeReclaimPolicy: policy,
-      csi: { driver: driverName, volumeHandle: made.metadata.uid },
+      csi: { driver: driverName, volumeHandle: created.metadata.uid },
       claimRef: { namespace, name, uid: claim.metadata.uid },
       nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [expression] }] } },
     },

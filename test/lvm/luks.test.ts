@@ -26,7 +26,7 @@ const checksum = async (device: string) => (await command('sh', '-c', `head -c 2
 
 test('LUKS2 works on volumes of every kind', async (t) => {
   const { engine } = await engineOfTest(t);
-  let made = 0;
+  let created = 0;
   const close = async (pool: Pool, id: string) => {
     const volume = pool.get(id);
     if (volume) await luks.close(volume, signal);
@@ -34,7 +34,7 @@ test('LUKS2 works on volumes of every kind', async (t) => {
   /** Closed and removed after the test. */
   const newVolume = async (t: TestContext, kind: string) => {
     const pool = engine.pools.get(kind);
-    const id = `${kind}-${++made}`;
+    const id = `${kind}-${++created}`;
     const { devicePath } = await pool.create({ id, sizeBytes: 32n * mebibyte, tags: [] }, signal);
     undoAfter(t, async () => {
       await close(pool, id);

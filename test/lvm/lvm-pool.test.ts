@@ -9,7 +9,7 @@ import { superblockReader } from '../../src/filesystem/superblock.ts';
 import { faults } from '../../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
-import { type Opened, onNewGroup, openPool, truth } from './thick-pools.ts';
+import { actualState, type Opened, onNewGroup, openPool } from './thick-pools.ts';
 
 /** The commands that went through the shell since the last call. */
 function counter({ engine }: Opened) {
@@ -26,15 +26,15 @@ test('a volume is created, found again, tagged, grown and removed, with one comm
   const opened = await onNewGroup(t);
   const { pool, vg } = opened;
   const commands = counter(opened);
-  const made = await pool.create(
+  const created = await pool.create(
     { id: 'data', sizeBytes: 10n * mebibyte, tags: ['moorage.dev/claim=ns/name'] },
     signal,
   );
-  assert.equal(made.sizeBytes, 12n * mebibyte); // whole extents of 4 MiB
-  assert.equal(made.devicePath, `/dev/${vg}/data`);
-  assert.ok((await stat(made.devicePath)).isBlockDevice());
+  assert.equal(created.sizeBytes, 12n * mebibyte); // whole extents of 4 MiB
+  assert.equal(created.devicePath, `/dev/${vg}/data`);
+  assert.ok((await stat(created.devicePath)).isBlockDevice());
   assert.equal(commands(), 1);
-  await truth(opened);
+  await actualState(opened);
 
   await pool.addTags('data', ['moorage.dev/filesystem=ext4'], signal);
   await pool.addTags('data', ['moorage.dev/claim=ns/another'], signal);
@@ -42,11 +42,11 @@ test('a volume is created, found again, tagged, grown and removed, with one comm
   assert.equal(grown.sizeBytes, 20n * mebibyte);
   assert.deepEqual(grown.tags.toSorted().slice(0, 2), ['moorage.dev/claim=ns/another', 'moorage.dev/created']);
   assert.equal(commands(), 3);
-  await truth(opened);
+  await actualState(opened);
 
   await pool.remove('data', signal);
   assert.equal(commands(), 1);
-  await truth(opened);
+  await actualState(opened);
   assert.deepEqual([opened.engine.groups.counts.shellRestarts, opened.engine.groups.counts.shellFailures], [0, 0]);
 });
 
@@ -69,11 +69,11 @@ test('a start runs one report per volume group, and changes nothing', async (t) 
 
 test('a restart finds its volumes, and activates those that a reboot left inactive', async (t) => {
   const { pool, restart, vg } = await onNewGroup(t);
-  const made = await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: ['a', 'b'] }, signal);
+  const created = await pool.create({ id: 'data', sizeBytes: 4n * mebibyte, tags: ['a', 'b'] }, signal);
   await command('vgchange', '-an', vg);
   const again = await restart();
-  assert.deepEqual(again.get('data'), made);
-  await using device = await open(made.devicePath, 'r');
+  assert.deepEqual(again.get('data'), created);
+  await using device = await open(created.devicePath, 'r');
   assert.ok(device.fd > 0);
 });
 
@@ -117,7 +117,7 @@ test('a foreign volume is counted, and an outside change is visible after a refr
   await command('lvcreate', '-y', '-n', 'foreign', '-L', '40m', opened.vg);
   await opened.pool.refresh(signal);
   assert.equal(opened.pool.get('foreign')?.sizeBytes, 40n * mebibyte);
-  await truth(opened);
+  await actualState(opened);
 });
 
 test('a caller that aborts at any moment leaves no volume that is not wiped', async (t) => {
@@ -133,7 +133,7 @@ test('a caller that aborts at any moment leaves no volume that is not wiped', as
     const timer = setTimeout(() => abort.abort(), 20 * i);
     await Promise.allSettled([pool.create({ id: 'new', sizeBytes: 32n * mebibyte, tags: [] }, abort.signal)]);
     clearTimeout(timer);
-    await truth(opened);
+    await actualState(opened);
     const { devicePath } = await pool.create({ id: 'new', sizeBytes: 32n * mebibyte, tags: [] }, signal);
     assert.deepEqual(await blkid(run)(devicePath, signal), { kind: 'empty' });
     await pool.remove('new', signal);

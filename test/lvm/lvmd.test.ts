@@ -25,9 +25,9 @@ test('the CLI creates, lists, grows and removes volumes on real LVM', async (t) 
   const lvmd = await LvmdProcess.start(t, [thick(vg)]);
 
   const socket = ['--socket', lvmd.socketPath]; // twice as a separate process, as users start it
-  const made = await moorage('volume', 'create', 'data', '10Mi', '--tags', 'a,b', '-o', 'json', ...socket);
-  assert.equal(made.code, 0, made.stderr);
-  const { device, sizeBytes, tags } = JSON.parse(made.stdout);
+  const created = await moorage('volume', 'create', 'data', '10Mi', '--tags', 'a,b', '-o', 'json', ...socket);
+  assert.equal(created.code, 0, created.stderr);
+  const { device, sizeBytes, tags } = JSON.parse(created.stdout);
   assert.equal(device, `/dev/${vg}/data`);
   assert.equal(sizeBytes, 12 * 1024 ** 2); // whole extents
   assert.deepEqual(tags.slice(0, 2), ['a', 'b']);

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { ensureCsiSanity } from '../../worlds/cluster/binaries.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
-import { mustBeSane, neverOffered, notWithoutKubernetes } from '../sanity/csi-sanity.ts';
+import { mustPassCsiSanity, neverOffered, notWithoutKubernetes } from '../sanity/csi-sanity.ts';
 import { StandaloneProcess } from '../sanity/standalone-process.ts';
 
 const program = await ensureCsiSanity();
@@ -23,6 +23,6 @@ async function thin(t: TestContext): Promise<object[]> {
 for (const [name, prepare] of Object.entries({ thick, thin })) {
   test(`csi-sanity passes on ${name} LVM`, async (t) => {
     const { socket: endpoint, directory } = await StandaloneProcess.start(t, () => prepare(t));
-    await mustBeSane({ program, endpoint, dir: join(directory, 'sanity'), accessType: 'mount' }, skips);
+    await mustPassCsiSanity({ program, endpoint, dir: join(directory, 'sanity'), accessType: 'mount' }, skips);
   });
 }

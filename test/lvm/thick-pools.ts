@@ -28,7 +28,7 @@ export async function onNewGroup(t: TestContext, settings: Partial<ThickClass> =
 }
 
 /** LVM's own report, to compare the cache with. */
-export async function truth({ pool, restart }: Opened) {
+export async function actualState({ pool, restart }: Opened) {
   const fresh = await restart();
   assert.deepEqual(inOrder(pool.list()), inOrder(fresh.list()));
   assert.deepEqual(pool.capacity(), fresh.capacity());

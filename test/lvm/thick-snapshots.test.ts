@@ -6,7 +6,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { faults } from '../../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
-import { onNewGroup, openPool, truth } from './thick-pools.ts';
+import { actualState, onNewGroup, openPool } from './thick-pools.ts';
 
 test('copy-on-write snapshots keep their data, never overflow, and are not removed with their origin', async (t) => {
   const opened = await onNewGroup(t, { snapshots: 'copy-on-write' });
@@ -27,10 +27,10 @@ test('copy-on-write snapshots keep their data, never overflow, and are not remov
     pool.snapshot('source', { id: 'large', tags: [], access: 'rw', sizeBytes: 32n * mebibyte }, signal),
     { code: 'Unimplemented' },
   );
-  await truth(opened);
+  await actualState(opened);
   await pool.remove('frozen', signal);
   await pool.remove('source', signal);
-  await truth(opened);
+  await actualState(opened);
 });
 
 test('a copy-on-write snapshot is restored to an independent volume, which outlives it and can be larger', async (t) => {
@@ -50,12 +50,12 @@ test('a copy-on-write snapshot is restored to an independent volume, which outli
   assert.deepEqual(joined, restored);
   assert.equal(restored.sizeBytes, 24n * mebibyte);
   assert.ok(!restored.readOnly && restored.origin === undefined && restored.tags.includes('claim=restored'));
-  await truth(opened);
+  await actualState(opened);
   await pool.remove('frozen', signal);
   await pool.remove('source', signal);
   await pool.grow('restored', 32n * mebibyte, signal);
   assert.equal((await command('sh', '-c', `head -c 16M ${restored.devicePath} | sha256sum`)).split(' ')[0], before);
-  await truth(opened);
+  await actualState(opened);
 });
 
 test('a snapshot created by others is not removed with its origin, even if a slow disk hides it', async (t) => {
@@ -122,13 +122,13 @@ test('the store of an unfinished snapshot is not listed as a volume, and is repl
     pool.list().map(({ id }) => id),
     ['source'],
   );
-  const made = await pool.snapshot('source', { id: 'frozen', tags: [], access: 'rw' }, signal);
-  assert.equal(made.origin, 'source');
-  assert.equal(made.sizeBytes, 8n * mebibyte);
+  const created = await pool.snapshot('source', { id: 'frozen', tags: [], access: 'rw' }, signal);
+  assert.equal(created.origin, 'source');
+  assert.equal(created.sizeBytes, 8n * mebibyte);
   await assert.rejects(pool.snapshot('frozen', { id: 'twice', tags: [], access: 'ro' }, signal), {
     code: 'Unimplemented',
   });
-  await truth(opened);
+  await actualState(opened);
   await pool.remove('frozen', signal);
 });
 

@@ -25,7 +25,7 @@ async function newThinPool(t: TestContext, settings: Partial<ThinClass> = {}, po
 }
 
 /** LVM's own report, to compare the cache with. */
-async function truth(pool: ServedPool, restart: () => Promise<ServedPool>) {
+async function actualState(pool: ServedPool, restart: () => Promise<ServedPool>) {
   const fresh = await restart();
   assert.deepEqual(byId(pool), byId(fresh));
   assert.equal(pool.capacity().freeBytes, fresh.capacity().freeBytes);
@@ -93,27 +93,27 @@ test('a filling pool is measured without LVM, with the same result as LVM', asyn
 
 test('a thin volume is created, grown, tagged and removed, and the cache matches LVM', async (t) => {
   const { pool, restart, vg, engine } = await newThinPool(t);
-  const made = await pool.create(
+  const created = await pool.create(
     { id: 'data', sizeBytes: 10n * mebibyte, tags: ['moorage.dev/claim=ns/name'] },
     signal,
   );
-  assert.equal(made.sizeBytes, 12n * mebibyte);
-  assert.equal(made.devicePath, `/dev/${vg}/data`);
-  assert.ok((await stat(made.devicePath)).isBlockDevice());
-  await truth(pool, restart);
+  assert.equal(created.sizeBytes, 12n * mebibyte);
+  assert.equal(created.devicePath, `/dev/${vg}/data`);
+  assert.ok((await stat(created.devicePath)).isBlockDevice());
+  await actualState(pool, restart);
 
   await pool.addTags('data', ['moorage.dev/filesystem=ext4'], signal);
-  await write(made.devicePath, 'kept');
+  await write(created.devicePath, 'kept');
   const grown = await pool.grow('data', 40n * mebibyte, signal);
   assert.equal(grown.sizeBytes, 40n * mebibyte);
-  assert.equal(await sizeOf(made.devicePath), 40n * mebibyte);
-  assert.equal(await read(made.devicePath, 4), 'kept');
-  await write(made.devicePath, 'end', Number(40n * mebibyte) - 3);
-  await truth(pool, restart);
+  assert.equal(await sizeOf(created.devicePath), 40n * mebibyte);
+  assert.equal(await read(created.devicePath, 4), 'kept');
+  await write(created.devicePath, 'end', Number(40n * mebibyte) - 3);
+  await actualState(pool, restart);
 
   await pool.remove('data', signal);
   assert.deepEqual(pool.list(), []);
-  await truth(pool, restart);
+  await actualState(pool, restart);
   assert.equal(engine.groups.counts.shellFailures, 0);
 });
 
@@ -174,7 +174,7 @@ test('snapshots keep the data of their source; a clone is writable and can be la
   assert.ok(larger.readOnly);
   assert.equal(await sizeOf(larger.devicePath), 32n * mebibyte);
   await assert.rejects(write(larger.devicePath, 'x'));
-  await truth(pool, restart);
+  await actualState(pool, restart);
 
   await pool.remove('source', signal); // thin snapshots are independent
   assert.equal(await read(clone.devicePath, 6), 'mine!!');
@@ -186,7 +186,7 @@ test('snapshots keep the data of their source; a clone is writable and can be la
   });
   const unrounded = { id: 'unrounded', tags: [], access: 'rw', sizeBytes: 32n * mebibyte - 4096n } as const;
   assert.equal((await pool.snapshot('clone', unrounded, signal)).sizeBytes, 32n * mebibyte);
-  await truth(pool, restart);
+  await actualState(pool, restart);
 });
 
 test('growth among many volumes does not suspend each of them, as LVM does', async (t) => {
@@ -245,14 +245,14 @@ test('a ghost is replaced when its volume is requested again, and can be removed
     ['real'],
   );
   assert.equal(fresh.get('ghost'), undefined);
-  const made = await fresh.create({ id: 'ghost', sizeBytes: 8n * mebibyte, tags: [] }, signal);
-  await write(made.devicePath, 'new');
+  const created = await fresh.create({ id: 'ghost', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+  await write(created.devicePath, 'new');
   await fresh.remove('spook', signal);
   assert.deepEqual(
     byId(fresh).map(({ id }) => id),
     ['ghost', 'real'],
   );
-  await truth(fresh, restart);
+  await actualState(fresh, restart);
 });
 
 test('a used volume is never taken for a ghost and replaced with an empty one', async (t) => {
@@ -319,7 +319,7 @@ test('a device that an interrupted creation left in the pool does not block the 
   await pool.create({ id: 'other', sizeBytes: 4n * mebibyte, tags: [] }, signal);
 
   assert.equal(await read(source.devicePath, 4), 'kept');
-  await truth(pool, restart);
+  await actualState(pool, restart);
 });
 
 test('the device of an existing volume is never taken for a leftover, whatever LVM reports', async (t) => {

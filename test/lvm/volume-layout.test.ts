@@ -2,18 +2,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
-import { onNewGroup, openPool, truth } from './thick-pools.ts';
+import { actualState, onNewGroup, openPool } from './thick-pools.ts';
 
 test('stripes and spare follow the class', async (t) => {
   const opened = await onNewGroup(t, { stripes: 2, stripeSize: '64k', spareBytes: 100n * mebibyte }, 2);
   const { pool, vg } = opened;
   const { freeBytes } = pool.capacity();
-  const made = await pool.create({ id: 'wide', sizeBytes: 12n * mebibyte, tags: [] }, signal);
-  assert.equal(made.sizeBytes, 16n * mebibyte);
+  const created = await pool.create({ id: 'wide', sizeBytes: 12n * mebibyte, tags: [] }, signal);
+  assert.equal(created.sizeBytes, 16n * mebibyte);
   assert.equal(pool.capacity().freeBytes, freeBytes - 16n * mebibyte);
   assert.equal(await command('lvs', '--noheadings', '-o', 'stripes,stripe_size', `${vg}/wide`), '2 64.00k');
   await assert.rejects(pool.create({ id: 'all', sizeBytes: freeBytes + 1n, tags: [] }, signal), { name: 'PoolFull' });
-  await truth(opened);
+  await actualState(opened);
 });
 
 test('options of the class reach lvcreate, and the space they take is counted', async (t) => {
@@ -21,18 +21,18 @@ test('options of the class reach lvcreate, and the space they take is counted', 
   const before = opened.pool.capacity().freeBytes;
   await opened.pool.create({ id: 'safe', sizeBytes: 8n * mebibyte, tags: [] }, signal);
   assert.equal(before - opened.pool.capacity().freeBytes, 12n * mebibyte, 'a leg and its state, as of the other');
-  await truth(opened);
+  await actualState(opened);
 });
 
 test('an option class replaces the options of the device class, including the stripe size', async (t) => {
   const opened = await onNewGroup(t, { stripes: 2 }, 2);
-  const made = await opened.pool.create(
+  const created = await opened.pool.create(
     { id: 'safe', sizeBytes: 4n * mebibyte, tags: [], optionClass: 'mirrored' },
     signal,
   );
-  assert.equal(made.sizeBytes, 4n * mebibyte);
-  assert.equal(made.attr.charAt(0), 'R');
-  await truth(opened);
+  assert.equal(created.sizeBytes, 4n * mebibyte);
+  assert.equal(created.attr.charAt(0), 'R');
+  await actualState(opened);
 });
 
 test('a mirrored volume that would use the spare is removed again', async (t) => {
@@ -52,7 +52,7 @@ test('a mirrored volume that would use the spare is removed again', async (t) =>
     opened.pool.list().map(({ id }) => id),
     ['small'],
   );
-  await truth(opened);
+  await actualState(opened);
 });
 
 test('a volume grows with its original stripes, and the cache follows', async (t) => {
@@ -60,7 +60,7 @@ test('a volume grows with its original stripes, and the cache follows', async (t
   const { pool } = opened;
   const wide = await pool.create({ id: 'wide', sizeBytes: 8n * mebibyte, tags: [], optionClass: 'wide' }, signal);
   assert.equal((await pool.grow('wide', wide.sizeBytes + 1n, signal)).sizeBytes, 16n * mebibyte);
-  await truth(opened);
+  await actualState(opened);
 });
 
 test('the error says when the free space is on too few disks', async (t) => {
@@ -70,7 +70,7 @@ test('the error says when the free space is on too few disks', async (t) => {
     code: 'ResourceExhausted',
     message: /with its mirrors and stripes does not fit on the disks/,
   });
-  await truth(opened);
+  await actualState(opened);
 });
 
 for (const [name, lvcreateOptions, diskCount, ofParts] of [
@@ -91,8 +91,8 @@ for (const [name, lvcreateOptions, diskCount, ofParts] of [
     const largest = ofParts * (partBytes - 4n * mebibyte); // each part has one extent of metadata
     assert.equal(pool.capacity().freeBytes, largest);
     await assert.rejects(pool.create({ id: 'more', sizeBytes: largest + 1n, tags: [] }, signal), { name: 'PoolFull' });
-    const made = await pool.create({ id: 'largest', sizeBytes: largest, tags: [] }, signal);
-    assert.equal(made.sizeBytes, largest);
+    const created = await pool.create({ id: 'largest', sizeBytes: largest, tags: [] }, signal);
+    assert.equal(created.sizeBytes, largest);
     assert.equal(pool.capacity().freeBytes, 0n);
   });
 }

@@ -12,7 +12,7 @@ import { scratchDirectory } from './scratch.ts';
 const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
 
 /** The paths that the agents of one machine share. There is no API server, but agents serve without it. */
-export class AgentPlace {
+export class AgentDirectories {
   readonly directory: string;
   readonly csiSocket: string;
 
@@ -21,8 +21,8 @@ export class AgentPlace {
     this.csiSocket = join(directory, 'csi.sock');
   }
 
-  static async create(t: TestContext): Promise<AgentPlace> {
-    const place = new AgentPlace(await scratchDirectory(t));
+  static async create(t: TestContext): Promise<AgentDirectories> {
+    const place = new AgentDirectories(await scratchDirectory(t));
     for (const name of ['files', 'kubelet']) await mkdir(join(place.directory, name));
     const server = { name: 'none', cluster: { server: 'https://127.0.0.1:1' } };
     const context = { name: 'none', context: { cluster: 'none', user: 'none' } };

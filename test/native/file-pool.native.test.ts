@@ -20,18 +20,18 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
       const path = await scratchFilesystem(t, filesystem);
       const pool = await openFilePool(path);
       const before = pool.capacity();
-      const made = await pool.create({ id: 'data', sizeBytes: 40n * mebibyte + 1n, tags: ['claim=a'] }, signal);
-      assert.equal(made.sizeBytes, 40n * mebibyte + 4096n);
-      assert.equal(await sizeOf(made.devicePath), made.sizeBytes);
-      assert.equal(await sh(`losetup --list --noheadings --output DIO ${made.devicePath}`), '1');
+      const created = await pool.create({ id: 'data', sizeBytes: 40n * mebibyte + 1n, tags: ['claim=a'] }, signal);
+      assert.equal(created.sizeBytes, 40n * mebibyte + 4096n);
+      assert.equal(await sizeOf(created.devicePath), created.sizeBytes);
+      assert.equal(await sh(`losetup --list --noheadings --output DIO ${created.devicePath}`), '1');
       assert.ok(before.freeBytes - pool.capacity().freeBytes >= 40n * mebibyte, 'the space is reserved at once');
 
       await pool.addTags('data', ['b', 'claim=a', 'moorage.dev/claim=old/db'], signal);
       await pool.addTags('data', ['moorage.dev/claim=shop/db'], signal);
       const grown = await pool.grow('data', 64n * mebibyte, signal);
-      assert.equal(await sizeOf(made.devicePath), 64n * mebibyte);
+      assert.equal(await sizeOf(created.devicePath), 64n * mebibyte);
       assert.deepEqual(grown, {
-        ...made,
+        ...created,
         sizeBytes: 64n * mebibyte,
         tags: ['claim=a', createdTag, 'b', 'moorage.dev/claim=shop/db'],
       });
@@ -52,8 +52,8 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
 
 test('a repeated creation returns the same volume and device', native, async (t) => {
   const pool = await openFilePool(await scratchDirectory(t));
-  const made = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
-  assert.deepEqual(await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal), made);
+  const created = await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  assert.deepEqual(await pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal), created);
   await assert.rejects(pool.create({ id: 'data', sizeBytes: 2n * mebibyte, tags: [] }, signal), {
     name: 'VolumeExists',
   });
@@ -70,14 +70,14 @@ test('a stopping pool waits for running operations, which its successor would cl
     return run(command, options);
   };
   const pool = await openFilePool(path, { runs: slow });
-  const made = pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
+  const created = pool.create({ id: 'data', sizeBytes: mebibyte, tags: [] }, signal);
   await allocating.promise;
   const late = pool
     .stop(0)
     .then(() => assert.rejects(pool.create({ id: 'late', sizeBytes: mebibyte, tags: [] }, signal)));
   const successor = late.then(() => openFilePool(path));
   proceed.resolve();
-  await made;
+  await created;
   const { id, sizeBytes } = (await successor).get('data') ?? assert.fail();
   assert.deepEqual([id, sizeBytes], ['data', mebibyte]);
   await (await successor).remove('data', signal);

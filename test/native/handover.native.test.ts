@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { nobodyListens } from '../../src/rpc/socket-answers.ts';
-import { AgentPlace, type AgentProcess } from './agent-process.ts';
+import { AgentDirectories, type AgentProcess } from './agent-process.ts';
 import { whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot, timeout: 300_000 };
@@ -13,7 +13,7 @@ const standingBy = /waiting as standby/;
 const hasServed = (agent: AgentProcess) => agent.log.some(({ msg }) => msg === 'serving');
 
 test('an agent started beside another one is a standby, and takes over when that one ends', native, async (t) => {
-  const place = await AgentPlace.create(t);
+  const place = await AgentDirectories.create(t);
   const first = await place.start(t);
   await first.said(serving);
   const second = await place.start(t);
@@ -27,7 +27,7 @@ test('an agent started beside another one is a standby, and takes over when that
 });
 
 test('a standby takes over from a killed agent, which is the standby after its restart', native, async (t) => {
-  const place = await AgentPlace.create(t);
+  const place = await AgentDirectories.create(t);
   const first = await place.start(t);
   await first.said(serving);
   const second = await place.start(t);
@@ -40,7 +40,7 @@ test('a standby takes over from a killed agent, which is the standby after its r
 });
 
 test('a standby that is told to stop just ends', native, async (t) => {
-  const place = await AgentPlace.create(t);
+  const place = await AgentDirectories.create(t);
   const first = await place.start(t);
   await first.said(serving);
   const second = await place.start(t);
@@ -51,7 +51,7 @@ test('a standby that is told to stop just ends', native, async (t) => {
 });
 
 test('a new agent with an invalid configuration fails at once, and the old one keeps serving', native, async (t) => {
-  const place = await AgentPlace.create(t);
+  const place = await AgentDirectories.create(t);
   const first = await place.start(t);
   await first.said(serving);
   const second = await place.start(t, [{ name: 'files', type: 'tape' }]);
@@ -65,7 +65,7 @@ test(
   'an agent that cannot reach the API server serves, is alive, and reports that it is not ready',
   native,
   async (t) => {
-    const place = await AgentPlace.create(t);
+    const place = await AgentDirectories.create(t);
     const address = `127.0.0.1:${await freePort()}`;
     const agent = await place.start(t, undefined, address);
     await agent.said(serving);

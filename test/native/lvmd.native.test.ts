@@ -31,8 +31,8 @@ test('a class whose directory is created later is served without a restart', nat
   const early = await lvmd.moorage('volume', 'create', 'data', '1Mi');
   assert.match(early.stderr, /^device class files cannot be served now: .*later/);
   await mkdir(path);
-  let made = early;
-  while (made.code !== 0) made = await lvmd.moorage('volume', 'create', 'data', '1Mi');
+  let created = early;
+  while (created.code !== 0) created = await lvmd.moorage('volume', 'create', 'data', '1Mi');
   await lvmd.moorage('volume', 'rm', 'data');
 });
 
@@ -53,8 +53,8 @@ test(
       refused.stderr,
       /^device class files cannot be served now: directory .*link is served by another engine; stop it/,
     );
-    const made = await second.moorage('volume', 'create', 'mine', '1Mi', '--device-class', 'own');
-    assert.equal(made.code, 0, made.stderr);
+    const created = await second.moorage('volume', 'create', 'mine', '1Mi', '--device-class', 'own');
+    assert.equal(created.code, 0, created.stderr);
 
     process.kill(first.pid, 'SIGKILL');
     await eventually('the other engine serves it', async () =>

@@ -60,7 +60,7 @@ const mebi = 1024 ** 2;
 const timeoutMs = 300_000;
 
 /** Runs all of csi-sanity. Every test must pass, except those listed as skipped, which must be skipped. */
-export async function mustBeSane(options: SanityOptions, skips: readonly Skip[]): Promise<void> {
+export async function mustPassCsiSanity(options: SanityOptions, skips: readonly Skip[]): Promise<void> {
   const specs = await run(options);
   const failures = specs.filter(({ State }) => !['passed', 'skipped', 'pending'].includes(State)).map(failureText);
   assert.deepEqual(failures, [], `csi-sanity failed:\n${failures.join('\n')}`);

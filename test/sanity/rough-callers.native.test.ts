@@ -92,8 +92,8 @@ test('a retry finds everything that cancelled or expired calls left behind', nat
     'some calls expired',
   );
 
-  const made = await Promise.all(requests.map((request) => controller.createVolume(request, { timeoutMs })));
-  const ids = made.map(({ volume }) => volume?.volumeId ?? '');
+  const created = await Promise.all(requests.map((request) => controller.createVolume(request, { timeoutMs })));
+  const ids = created.map(({ volume }) => volume?.volumeId ?? '');
   const { entries } = await controller.listVolumes({}, { timeoutMs });
   assert.deepEqual(new Set(entries.map(({ volume }) => volume?.volumeId)), new Set(ids));
   assert.equal(entries.length, ids.length);

@@ -4,7 +4,7 @@ import { messageOf } from '../../src/base/errors.ts';
 /** Ample: successful waits take a hundredth of it, even on a busy machine. */
 const defaultTimeoutMs = 180_000;
 
-export interface Patience {
+export interface WaitOptions {
   readonly timeoutMs?: number;
   /** What a developer would look at first if it never happens, such as the tails of logs. */
   readonly explain?: () => Promise<string>;
@@ -17,7 +17,7 @@ export interface Patience {
 export async function eventually<T>(
   what: string,
   happened: () => Promise<T | undefined | false>,
-  { timeoutMs = defaultTimeoutMs, explain }: Patience = {},
+  { timeoutMs = defaultTimeoutMs, explain }: WaitOptions = {},
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   let failure: unknown;

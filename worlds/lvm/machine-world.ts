@@ -4,7 +4,7 @@ import { Machine } from '../machine/machine.ts';
 import { ensureMachineFiles } from '../machine/machine-files.ts';
 import { quote } from '../machine/quote.ts';
 import { Janitor } from './janitor.ts';
-import { makeDisks, type World, worldEnvironment } from './world.ts';
+import { createDisks, type World, worldEnvironment } from './world.ts';
 
 const fileTimeoutMs = 15 * 60_000;
 const memoryMb = 512;
@@ -22,7 +22,7 @@ export async function startMachine(
   const dir = await newRunDir('lvm');
   const janitor = await Janitor.start(dir);
   try {
-    const images = await makeDisks(dir);
+    const images = await createDisks(dir);
     const disks = images.map((_, index) => `/dev/ubd${'abcdefghijklmnop'[index]}`);
     const env = worldEnvironment(disks, 'world');
     const machine = await Machine.create({

@@ -8,7 +8,7 @@ import { messageOf } from '../../src/base/errors.ts';
 import { run } from '../../src/base/exec.ts';
 import { newRunDir } from '../host/run-dir.ts';
 import { Janitor } from './janitor.ts';
-import { makeDisks, type World, worldEnvironment } from './world.ts';
+import { createDisks, type World, worldEnvironment } from './world.ts';
 
 const quickMs = 60_000;
 
@@ -39,7 +39,7 @@ export async function nativeWorld(): Promise<World> {
   try {
     await writeFile(join(dir, 'prefix'), `${prefix}\n`); // identifies the world's devices for the janitor
     const disks: string[] = [];
-    for (const image of await makeDisks(dir)) {
+    for (const image of await createDisks(dir)) {
       const { stdout } = await run(['losetup', '--find', '--show', image], { timeoutMs: quickMs });
       disks.push(stdout.trim());
     }

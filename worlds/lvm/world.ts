@@ -14,7 +14,7 @@ export const diskCount = 4;
 const diskBytes = 4 * 2 ** 30;
 
 /** Empty sparse image files, one per disk. */
-export async function makeDisks(dir: string): Promise<string[]> {
+export async function createDisks(dir: string): Promise<string[]> {
   const images = Array.from({ length: diskCount }, (_, index) => join(dir, `disk${index}`));
   for (const image of images) {
     await writeFile(image, '');

@@ -45,7 +45,7 @@ export class InMemoryCluster {
     return new InMemoryCluster(this.#t, this.api);
   }
 
-  nodesAnswer({ toRequest = made, toGrowth = grown, toRemoval }: NodeAnswers = {}): void {
+  nodesAnswer({ toRequest = created, toGrowth = grown, toRemoval }: NodeAnswers = {}): void {
     this.watched.onChange(({ kind, object, previous }) => {
       if (kind === 'added') this.#answer(object, toRequest(object));
       if (kind !== 'updated') return;
@@ -71,7 +71,7 @@ export class InMemoryCluster {
   }
 }
 
-export function made({ metadata, spec }: StoredLogicalVolume): LogicalVolumeStatus {
+export function created({ metadata, spec }: StoredLogicalVolume): LogicalVolumeStatus {
   return { volumeID: metadata.uid, currentSize: spec.size, code: 0, message: '' };
 }
 

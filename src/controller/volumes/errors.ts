@@ -41,7 +41,7 @@ export class NodeRefused extends MoorageError {
 }
 
 /** Another node may have the class: with this code the scheduler tries one, while NotFound would keep the pod there. */
-export class ClassNotThere extends MoorageError {
+export class DeviceClassNotOnNode extends MoorageError {
   readonly code = 'ResourceExhausted';
 
   constructor(nodeName: string, { message }: Failure) {
@@ -53,7 +53,7 @@ export class ClassNotThere extends MoorageError {
 }
 
 /** The request stays in the object, so a retry finds it, and the volume if the node has created it by then. */
-export class VolumeNotMade extends MoorageError {
+export class VolumeNotCreated extends MoorageError {
   readonly code = 'DeadlineExceeded';
 
   constructor({ metadata, spec }: StoredLogicalVolume) {

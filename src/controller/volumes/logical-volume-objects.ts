@@ -16,7 +16,14 @@ import { isAlreadyExists, isConflict, isNotFound } from '../../kube/api-error.ts
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { numberOf } from '../../rpc/status.ts';
-import { AmbiguousVolume, ClassNotThere, NodeRefused, VolumeNotMade, VolumeNotRemoved, WatchBehind } from './errors.ts';
+import {
+  AmbiguousVolume,
+  DeviceClassNotOnNode,
+  NodeRefused,
+  VolumeNotCreated,
+  VolumeNotRemoved,
+  WatchBehind,
+} from './errors.ts';
 
 export interface LogicalVolumeCollaborators {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete'>;
@@ -45,13 +52,13 @@ export class LogicalVolumeObjects {
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
     signal: AbortSignal,
   ): Promise<StoredLogicalVolume> {
-    const asked = await this.#ask(request, refuseIfDifferent, signal);
-    const made = await this.#untilAnswered(asked, signal);
-    const failure = failureOf(made);
-    if (!failure) return made;
+    const requested = await this.#request(request, refuseIfDifferent, signal);
+    const created = await this.#untilAnswered(requested, signal);
+    const failure = failureOf(created);
+    if (!failure) return created;
     // If it stayed, every retry would fail, although the node may have free space by then.
-    await this.#delete(made, signal);
-    throw creationRefused(made, failure);
+    await this.#delete(created, signal);
+    throw creationRefused(created, failure);
   }
 
   /**
@@ -124,15 +131,15 @@ export class LogicalVolumeObjects {
   }
 
   /** The object with the request, created now or by an earlier call. The cache has it when this returns. */
-  async #ask(
+  async #request(
     request: RequestedVolume,
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
     signal: AbortSignal,
   ): Promise<StoredLogicalVolume> {
     try {
-      const made = await this.#client.create(logicalVolumes, request, { signal });
-      await this.#untilWatched(made, signal);
-      return made;
+      const created = await this.#client.create(logicalVolumes, request, { signal });
+      await this.#untilWatched(created, signal);
+      return created;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
     }
@@ -146,13 +153,13 @@ export class LogicalVolumeObjects {
       return existing;
     }
     if (existing) await this.#untilGone(existing, signal);
-    return this.#ask(request, refuseIfDifferent, signal);
+    return this.#request(request, refuseIfDifferent, signal);
   }
 
-  async #untilAnswered(asked: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
-    const notMade = () => new VolumeNotMade(asked);
-    const current = await this.until(asked, (current) => !current || answered(current), signal, notMade);
-    if (!current) throw notMade();
+  async #untilAnswered(requested: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
+    const notCreated = () => new VolumeNotCreated(requested);
+    const current = await this.until(requested, (current) => !current || answered(current), signal, notCreated);
+    if (!current) throw notCreated();
     return current;
   }
 
@@ -191,7 +198,7 @@ export function objectName(name: string): string {
 /** The only thing an empty volume needs is its device class. */
 function creationRefused({ spec }: StoredLogicalVolume, failure: Failure): MoorageError {
   const isForClass = !spec.source && failure.code === numberOf('NotFound');
-  return isForClass ? new ClassNotThere(spec.nodeName, failure) : new NodeRefused(spec.nodeName, failure);
+  return isForClass ? new DeviceClassNotOnNode(spec.nodeName, failure) : new NodeRefused(spec.nodeName, failure);
 }
 
 function onlyOne(id: string, volumes: readonly StoredLogicalVolume[]): StoredLogicalVolume | undefined {

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { logicalVolumes } from '../../api/logical-volume.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
 import type { WantedVolume } from '../../csi/controller/volume-store.ts';
-import { InMemoryCluster, made } from '../testing/in-memory-cluster.ts';
+import { created, InMemoryCluster } from '../testing/in-memory-cluster.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
@@ -92,7 +92,7 @@ test('only a volume can be the source of a snapshot', async (t) => {
 test('a snapshot that the node refuses leaves nothing behind', async (t) => {
   const { cluster, api, snapshots, create } = await volumeIn(t);
   const refusal = { code: 12, message: 'device class thin has no snapshots; use a thin device class' };
-  cluster.nodesAnswer({ toRequest: (volume) => (volume.spec.source ? refusal : made(volume)) });
+  cluster.nodesAnswer({ toRequest: (volume) => (volume.spec.source ? refusal : created(volume)) });
   const { id: sourceId } = await create();
   await assert.rejects(snapshots.create({ name: 's', sourceId }, never), {
     code: 'Unimplemented',

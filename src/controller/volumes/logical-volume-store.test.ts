@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { logicalVolumes } from '../../api/logical-volume.ts';
 import type { WantedVolume } from '../../csi/controller/volume-store.ts';
-import { made } from '../testing/in-memory-cluster.ts';
+import { created } from '../testing/in-memory-cluster.ts';
 import { gibi, never, storeOf, wanted } from '../testing/in-memory-store.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
 test('a volume is one POST that carries everything the node needs', async (t) => {
   const { cluster, api, store } = storeOf(t);
-  cluster.nodesAnswer({ toRequest: (volume) => ({ ...made(volume), currentSize: '1028Mi' }) });
+  cluster.nodesAnswer({ toRequest: (volume) => ({ ...created(volume), currentSize: '1028Mi' }) });
   const limits = { readBytesPerSecond: 7n };
   const volume = await store.create({ ...wanted, lvcreateOptionClass: 'mirrored', limits }, never);
 
@@ -78,7 +78,7 @@ test('a request that differs from the first one is refused, with the difference'
 test("the node's refusal is passed on, and the next call starts over", async (t) => {
   const { cluster, store } = storeOf(t);
   let full = true;
-  cluster.nodesAnswer({ toRequest: (volume) => (full ? { code: 8, message: 'ssd is full' } : made(volume)) });
+  cluster.nodesAnswer({ toRequest: (volume) => (full ? { code: 8, message: 'ssd is full' } : created(volume)) });
   await assert.rejects(store.create(wanted, never), { code: 'ResourceExhausted', message: 'node a: ssd is full' });
 
   full = false;
@@ -118,7 +118,7 @@ test('an object that is deleted while it is read is not waited for', async (t) =
 
 test('a repeated call never deletes a volume that was created, whatever failed later', async (t) => {
   const { cluster, api, store } = storeOf(t);
-  cluster.nodesAnswer({ toRequest: (volume) => ({ ...made(volume), code: 8, message: 'no space to grow' }) });
+  cluster.nodesAnswer({ toRequest: (volume) => ({ ...created(volume), code: 8, message: 'no space to grow' }) });
   const volume = await store.create(wanted, never);
   assert.deepEqual(await store.create(wanted, never), volume);
   assert.ok(!api.calls.includes('delete pvc-a'));
@@ -161,7 +161,7 @@ test('a copy created by TopoLVM knows its source as long as the source exists', 
 test('the list has only created volumes and no snapshots', async (t) => {
   const { cluster, api, store } = storeOf(t);
   const isPending = (name: string) => name === 'pending';
-  cluster.nodesAnswer({ toRequest: (volume) => (isPending(volume.metadata.name) ? undefined : made(volume)) });
+  cluster.nodesAnswer({ toRequest: (volume) => (isPending(volume.metadata.name) ? undefined : created(volume)) });
   await store.create(wanted, never);
   const spec = { name: 'pending', nodeName: 'a', size: '1Gi' };
   await api.create(logicalVolumes, { metadata: { name: 'pending' }, spec });

@@ -51,11 +51,11 @@ export class LogicalVolumeStore implements VolumeStore {
   async grow(id: string, sizeBytes: bigint, signal: AbortSignal): Promise<StoredVolume> {
     const volume = await this.#findVolume(id, signal);
     if (!volume) throw new NoSuchVolume(id);
-    if (hasGrown(volume, sizeBytes)) return this.#stored(await this.#settleForWhatThereIs(volume, signal));
+    if (hasGrown(volume, sizeBytes)) return this.#stored(await this.#withdrawGrowth(volume, signal));
     const isUnderWay = bytesOf(volume.spec.size) === sizeBytes && !volume.status?.code;
-    const asked = isUnderWay ? volume : await this.#askToGrow(volume, sizeBytes, signal);
-    if (!asked) throw new NoSuchVolume(id);
-    return this.#stored(await this.#untilGrown(asked, sizeBytes, signal));
+    const requested = isUnderWay ? volume : await this.#requestGrowth(volume, sizeBytes, signal);
+    if (!requested) throw new NoSuchVolume(id);
+    return this.#stored(await this.#untilGrown(requested, sizeBytes, signal));
   }
 
   async modify(id: string, limits: IoLimits, signal: AbortSignal): Promise<void> {
@@ -76,7 +76,7 @@ export class LogicalVolumeStore implements VolumeStore {
   }
 
   /** Withdraws an earlier refused request; otherwise the node would grow the volume as soon as there is space. */
-  async #settleForWhatThereIs(volume: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
+  async #withdrawGrowth(volume: StoredLogicalVolume, signal: AbortSignal): Promise<StoredLogicalVolume> {
     const bytes = currentBytes(volume);
     if (bytesOf(volume.spec.size) <= bytes) return volume;
     const settled = await this.#objects.change(volume, { annotations: {}, size: toQuantity(bytes) }, signal);
@@ -85,7 +85,7 @@ export class LogicalVolumeStore implements VolumeStore {
   }
 
   /** The time identifies the request, even if the size is the same: the node repeats it in its answer. */
-  async #askToGrow(
+  async #requestGrowth(
     volume: StoredLogicalVolume,
     sizeBytes: bigint,
     signal: AbortSignal,
@@ -94,18 +94,22 @@ export class LogicalVolumeStore implements VolumeStore {
     return this.#objects.change(volume, { annotations, size: toQuantity(sizeBytes) }, signal);
   }
 
-  async #untilGrown(asked: StoredLogicalVolume, sizeBytes: bigint, signal: AbortSignal): Promise<StoredLogicalVolume> {
+  async #untilGrown(
+    requested: StoredLogicalVolume,
+    sizeBytes: bigint,
+    signal: AbortSignal,
+  ): Promise<StoredLogicalVolume> {
     // The watch may still report an older request, whose answer is already in the status of `asked`.
-    const answeredBefore = asked.status?.answeredResize;
+    const answeredBefore = requested.status?.answeredResize;
     const refusal = (current: StoredLogicalVolume) =>
       current.status?.answeredResize === answeredBefore ? undefined : growthFailureOf(current);
-    let last = asked;
+    let last = requested;
     const isSettled = (current: StoredLogicalVolume | undefined) => {
       if (current) last = current;
       return !current || hasGrown(current, sizeBytes) || refusal(current) !== undefined;
     };
-    const current = await this.#objects.until(asked, isSettled, signal, () => new VolumeNotGrown(last));
-    if (!current) throw new NoSuchVolume(volumeIdOf(asked));
+    const current = await this.#objects.until(requested, isSettled, signal, () => new VolumeNotGrown(last));
+    if (!current) throw new NoSuchVolume(volumeIdOf(requested));
     const refused = hasGrown(current, sizeBytes) ? undefined : refusal(current);
     if (refused) throw new NodeRefused(current.spec.nodeName, refused);
     return current;

@@ -3,7 +3,7 @@ import type { VolumeContentSource } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { ContentSource, SnapshotStore, StoredSnapshot, StoredVolume, VolumeStore } from './volume-store.ts';
 
 /** The source of a copy. */
-export interface Original {
+export interface FoundSource {
   readonly source: ContentSource;
   readonly stored: StoredVolume | StoredSnapshot;
 }
@@ -14,11 +14,11 @@ interface Stores {
 }
 
 /** Undefined for an empty volume. */
-export async function originalOf(
+export async function findSource(
   wanted: VolumeContentSource | undefined,
   { volumes, snapshots }: Stores,
   signal: AbortSignal,
-): Promise<Original | undefined> {
+): Promise<FoundSource | undefined> {
   if (!wanted) return undefined;
   const source = sourceIn(wanted);
   const stored = await (source.kind === 'volume' ? volumes : snapshots).find(source.id, signal);
@@ -27,7 +27,7 @@ export async function originalOf(
 }
 
 /** A copy is on the same disks as its source. */
-export function refuseOtherClass({ source, stored }: Original, deviceClass: string): void {
+export function refuseOtherClass({ source, stored }: FoundSource, deviceClass: string): void {
   if (stored.deviceClass === deviceClass) return;
   throw new InvalidInput(
     `${source.kind} ${source.id} has ${className(stored.deviceClass)}, so its copy cannot have ` +

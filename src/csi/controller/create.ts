@@ -4,8 +4,8 @@ import type { CreateVolumeRequest } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { parseIoLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
 import type { VolumeUse } from '../volume-use.ts';
-import { originalOf, refuseOtherClass, SourceElsewhere } from './content-source.ts';
-import { candidateNodes, placesFor } from './placement.ts';
+import { findSource, refuseOtherClass, SourceElsewhere } from './content-source.ts';
+import { candidateNodes, chooseNodes } from './placement.ts';
 import { volumeSize } from './volume-size.ts';
 import type { NodeCapacities, Scheduling, SnapshotStore, VolumeStore, WantedVolume } from './volume-store.ts';
 
@@ -29,27 +29,27 @@ export async function wantedVolume(
   const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
   const isLimited = Object.keys(limits).length > 0;
   const accessible = candidateNodes(request.accessibilityRequirements);
-  const original = await originalOf(request.volumeContentSource, ports, signal);
+  const found = await findSource(request.volumeContentSource, ports, signal);
   const claim = claimOf(request);
-  if (original) {
-    refuseOtherClass(original, deviceClass);
-    const { nodeName } = original.stored;
+  if (found) {
+    refuseOtherClass(found, deviceClass);
+    const { nodeName } = found.stored;
     if (accessible && !accessible.includes(nodeName)) {
       if (claim) await ports.scheduling?.chooseNode(claim, nodeName, signal);
-      throw new SourceElsewhere(original.source, nodeName, accessible);
+      throw new SourceElsewhere(found.source, nodeName, accessible);
     }
   }
 
-  const candidates = original ? [original.stored.nodeName] : accessible;
-  const sizeBytes = volumeSize(request.capacityRange, use, original?.stored.sizeBytes);
+  const candidates = found ? [found.stored.nodeName] : accessible;
+  const sizeBytes = volumeSize(request.capacityRange, use, found?.stored.sizeBytes);
   return {
     name,
-    nodeNames: placesFor({ candidates, deviceClass, sizeBytes, isLimited }, ports.capacities),
+    nodeNames: chooseNodes({ candidates, deviceClass, sizeBytes, isLimited }, ports.capacities),
     deviceClass,
     lvcreateOptionClass: request.parameters[parameters.lvcreateOptionClass] ?? '',
     sizeBytes,
     ...(claim && { claim }),
-    ...(original && { source: original.source }),
+    ...(found && { source: found.source }),
     ...(isLimited && { limits }),
   };
 }

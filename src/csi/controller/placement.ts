@@ -3,7 +3,7 @@ import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import type { Topology, TopologyRequirement } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { NodeCapacities } from './volume-store.ts';
 
-export interface Placing {
+export interface PlacementRequest {
   /** The nodes that the caller accepts, best first; undefined if it accepts any. */
   readonly candidates: readonly string[] | undefined;
   /** Empty for each node's default. */
@@ -18,8 +18,8 @@ export type NodeNames = readonly [string, ...string[]];
  * The nodes for a new volume, best first. Full nodes are included: a retried call must find the volume of the first call,
  * which may have used the last free space.
  */
-export function placesFor(
-  { candidates, deviceClass, sizeBytes, isLimited }: Placing,
+export function chooseNodes(
+  { candidates, deviceClass, sizeBytes, isLimited }: PlacementRequest,
   capacities: NodeCapacities,
 ): NodeNames {
   const free = capacities.freeBytes(deviceClass);
@@ -28,11 +28,11 @@ export function placesFor(
   const inOrder = candidates ?? byRoom;
   const [node, ...others] = [...inOrder.filter(hasRoom), ...inOrder.filter((name) => !hasRoom(name))];
   if (node === undefined) throw new NoNodeOffers(deviceClass);
-  return isLimited ? limiting([node, ...others], capacities) : [node, ...others];
+  return isLimited ? nodesLimitingIo([node, ...others], capacities) : [node, ...others];
 }
 
 /** The nodes that can enforce IO limits. */
-export function limiting(nodeNames: NodeNames, capacities: Pick<NodeCapacities, 'limitingIo'>): NodeNames {
+export function nodesLimitingIo(nodeNames: NodeNames, capacities: Pick<NodeCapacities, 'limitingIo'>): NodeNames {
   const able = capacities.limitingIo();
   const [node, ...others] = nodeNames.filter((name) => able.has(name));
   if (node === undefined) throw new LimitsNotOffered(nodeNames);

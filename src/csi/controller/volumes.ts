@@ -9,7 +9,7 @@ import { volumeUse, volumeUses } from '../volume-use.ts';
 import { contentSourceMessage } from './content-source.ts';
 import { refuseUnknownParameters, wantedVolume } from './create.ts';
 import { pageOf } from './paging.ts';
-import { limiting, topologyOf } from './placement.ts';
+import { nodesLimitingIo, topologyOf } from './placement.ts';
 import { grownSize } from './volume-size.ts';
 import {
   type NodeCapacities,
@@ -70,7 +70,7 @@ export function volumeCalls(ports: ControllerPorts) {
       const id = required(request.volumeId, 'volume_id');
       const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
       const { nodeName } = await mustFind(id, signal);
-      if (Object.keys(limits).length > 0) limiting([nodeName], capacities);
+      if (Object.keys(limits).length > 0) nodesLimitingIo([nodeName], capacities);
       await volumes.modify(id, limits, signal);
       log.info({ volume: id, ...request.mutableParameters }, 'volume modified');
       return {};
@@ -119,7 +119,7 @@ export function unsuitability(
     }
     refuseOtherParameters(volume, request.parameters);
     const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
-    if (Object.keys(limits).length > 0) limiting([volume.nodeName], capacities);
+    if (Object.keys(limits).length > 0) nodesLimitingIo([volume.nodeName], capacities);
     return undefined;
   } catch (error) {
     const isRefusal = ['InvalidArgument', 'FailedPrecondition'].includes(codeOf(error));
@@ -131,14 +131,14 @@ export function unsuitability(
 /** The parameters that a volume was created with are fixed. */
 function refuseOtherParameters(volume: StoredVolume, given: Readonly<Record<string, string>>): void {
   refuseUnknownParameters(given, Object.values(parameters));
-  for (const [name, made] of [
+  for (const [name, created] of [
     [parameters.deviceClass, volume.deviceClass],
     [parameters.lvcreateOptionClass, volume.lvcreateOptionClass],
   ] as const) {
     const wanted = given[name];
-    if (wanted === undefined || wanted === made) continue;
+    if (wanted === undefined || wanted === created) continue;
     throw new InvalidInput(
-      `volume ${volume.id} was created with ${name} ${made || 'unset'}, not ${wanted}; use the same`,
+      `volume ${volume.id} was created with ${name} ${created || 'unset'}, not ${wanted}; use the same`,
     );
   }
 }

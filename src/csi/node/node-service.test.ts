@@ -87,9 +87,9 @@ test('a volume is staged with ext4 unless another filesystem is named, and forma
   };
   const staging = { volumeId: 'v', stagingTargetPath: '/staged', volumeCapability, volumeContext };
   await calls.nodeStageVolume(staging, { timeoutMs });
-  const made = { mkfsOptions: ['-i', '8192'], rootMode: 0o750, rootOwner: { uid: 1000, gid: 2000 } };
+  const created = { mkfsOptions: ['-i', '8192'], rootMode: 0o750, rootOwner: { uid: 1000, gid: 2000 } };
   assert.deepEqual(volumes.staged, [
-    { volumeId: 'v', stagingPath: '/staged', use: { ...publication.use, settings: made } },
+    { volumeId: 'v', stagingPath: '/staged', use: { ...publication.use, settings: created } },
   ]);
   await calls.nodeUnstageVolume({ volumeId: 'v', stagingTargetPath: '/staged' }, { timeoutMs });
   assert.deepEqual(volumes.unstaged, [['v', '/staged']]);

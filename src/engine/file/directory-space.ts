@@ -27,12 +27,12 @@ export class DirectorySpace {
     const present = rooms.flatMap((room) => (room.status === 'fulfilled' ? [room.value] : []));
     const after = await this.#files.space();
     const freeBytes = before.freeBytes < after.freeBytes ? before.freeBytes : after.freeBytes;
-    this.#measured = { sizeBytes: after.sizeBytes, freeBytes: freeBytes - roomToCome(present) };
+    this.#measured = { sizeBytes: after.sizeBytes, freeBytes: freeBytes - unallocatedBytes(present) };
   }
 }
 
 /** How much of its volume's size a file has allocated. */
-export interface FileRoom {
+export interface FileAllocation {
   readonly sizeBytes: bigint;
   /** On the disk now, including blocks shared with copies. */
   readonly takenBytes: bigint;
@@ -45,7 +45,7 @@ export interface FileRoom {
  * the file; yet each volume is entitled to its full size. A family has allocated at least as much as its fullest member;
  * if it has allocated more, the result is too high, which is safe.
  */
-export function roomToCome(files: readonly FileRoom[]): bigint {
+export function unallocatedBytes(files: readonly FileAllocation[]): bigint {
   let bytes = 0n;
   for (const family of Map.groupBy(files, (file) => file.family).values()) {
     const promised = family.reduce((sum, file) => sum + file.sizeBytes, 0n);

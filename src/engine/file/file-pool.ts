@@ -211,7 +211,7 @@ export class FilePool implements ServedPool {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
-    const made = await this.#change(signal, async () => {
+    const created = await this.#change(signal, async () => {
       this.#mustNotBeErased(wanted.id);
       const original = this.#mustHave(source);
       const sizeBytes = roundUp(wanted.sizeBytes ?? original.sizeBytes);
@@ -222,9 +222,9 @@ export class FilePool implements ServedPool {
       }
       return this.#copies.underWay.get(wanted.id) ?? (await this.#mustBe(wanted.id, sizeBytes, source, signal));
     });
-    if (!('whole' in made)) return made;
-    if (made.source !== source) throw new errors.NameTaken(this.name, wanted.id, source);
-    await this.#copies.underWay.join(made, signal);
+    if (!('whole' in created)) return created;
+    if (created.source !== source) throw new errors.NameTaken(this.name, wanted.id, source);
+    await this.#copies.underWay.join(created, signal);
     return this.#change(signal, () => this.#mustBe(wanted.id, roundUp(wanted.sizeBytes ?? 0n), source, signal));
   }
 

@@ -12,7 +12,7 @@ import type { Pools } from '../../engine/pools.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { mustHold, poolHolding } from '../../volumes/pool-holding.ts';
 
-interface Ground {
+interface Collaborators {
   readonly pools: Pick<Pools, 'get' | 'all' | 'unavailable'>;
   /** The LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list'>;
@@ -24,15 +24,15 @@ interface Ground {
  */
 export async function createVolume(
   requested: StoredLogicalVolume,
-  ground: Ground,
+  collaborators: Collaborators,
   signal: AbortSignal,
 ): Promise<Volume> {
   const { metadata, spec } = requested;
   const wanted = { id: metadata.uid, tags: ownerTags(requested) };
-  if (spec.source) return copy(requested, wanted, ground, signal);
+  if (spec.source) return copy(requested, wanted, collaborators, signal);
   const { size, deviceClass = '', lvcreateOptionClass: optionClass } = spec;
   const empty = { ...wanted, sizeBytes: bytesOf(size), ...(optionClass && { optionClass }) };
-  const pool = poolHolding(ground.pools, wanted.id) ?? ground.pools.get(deviceClass);
+  const pool = poolHolding(collaborators.pools, wanted.id) ?? collaborators.pools.get(deviceClass);
   return pool.create(empty, signal);
 }
 
@@ -46,7 +46,7 @@ export function ownerTags({ metadata }: StoredLogicalVolume): readonly string[] 
 async function copy(
   requested: StoredLogicalVolume,
   wanted: { readonly id: string; readonly tags: readonly string[] },
-  { pools, volumes }: Ground,
+  { pools, volumes }: Collaborators,
   signal: AbortSignal,
 ): Promise<Volume> {
   const { size, accessType } = requested.spec;
@@ -58,7 +58,7 @@ async function copy(
 }
 
 /** From the annotation; an object created by TopoLVM names only the source's object. */
-function sourceIdOf(requested: StoredLogicalVolume, volumes: Ground['volumes']): string {
+function sourceIdOf(requested: StoredLogicalVolume, volumes: Collaborators['volumes']): string {
   const recorded = recordedSourceOf(requested);
   if (recorded) return recorded.id;
   const { source = '' } = requested.spec;

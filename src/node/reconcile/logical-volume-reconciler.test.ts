@@ -7,7 +7,7 @@ import { silentLog } from '../../base/log.ts';
 import { VolumeInactive } from '../../engine/errors.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
-import { byDefault, never, reconcilingNode, requested, Trouble } from '../testing/reconciling-node.ts';
+import { byDefault, InjectedError, never, reconcilingNode, requested } from '../testing/reconciling-node.ts';
 import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
 
 test('a volume is created with one write, and its tags name its object and its claim', async (t) => {
@@ -53,7 +53,7 @@ test('a failure never overwrites an answer that the watch has not delivered yet'
   const pools = new Pools([ssd], 'ssd');
   const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
   await reconciler.reconcile('pvc-1', never, (work) => work); // the answer is stored, but the watch does not deliver it
-  ssd.failure = new Trouble('an odd disk');
+  ssd.failure = new InjectedError('an odd disk');
   await assert.rejects(
     reconciler.reconcile('pvc-1', never, (work) => work),
     { status: 422 },
@@ -87,7 +87,7 @@ test('a failure is answered with a code and a message, and not retried', async (
 
 test('a temporary failure is retried and not written to the status', async (t) => {
   const { api, clock, ssd, answered } = reconcilingNode(t);
-  ssd.failure = new Trouble('TimeoutError');
+  ssd.failure = new InjectedError('TimeoutError');
   await api.create(logicalVolumes, requested);
   while (clock.timers === 0) await setImmediate();
   clock.advance(60_000);

@@ -101,10 +101,12 @@ export class LogicalVolumeReconciler {
 
   async #create(requested: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
     const volume = await this.#writer.protect(requested, signal);
-    const ground = { pools: this.#pools, volumes: this.#volumes };
-    const made = await this.#attempt(volume, 'volume created', () => aside(createVolume(volume, ground, signal)));
-    if (made.kind === 'failed') return this.#writer.refuse(volume, made.failure, signal);
-    await this.#writer.answer(volume, { volumeID: made.volume.id, ...sizeAnswer(made.volume) }, signal);
+    const collaborators = { pools: this.#pools, volumes: this.#volumes };
+    const created = await this.#attempt(volume, 'volume created', () =>
+      aside(createVolume(volume, collaborators, signal)),
+    );
+    if (created.kind === 'failed') return this.#writer.refuse(volume, created.failure, signal);
+    await this.#writer.answer(volume, { volumeID: created.volume.id, ...sizeAnswer(created.volume) }, signal);
   }
 
   async #adopt(object: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
 import { VolumeHasSnapshots } from '../../engine/errors.ts';
-import { byDefault, never, reconcilingNode, requested, settled, Trouble } from '../testing/reconciling-node.ts';
+import { byDefault, InjectedError, never, reconcilingNode, requested, settled } from '../testing/reconciling-node.ts';
 
 test('a deleted volume is removed from the disk, then its object', async (t) => {
   const { api, ssd, hdd, answered, gone } = reconcilingNode(t);
@@ -87,7 +87,7 @@ test('the object of a volume in the default class is released after a crash duri
   ssd.remove = async (id) => {
     await remove(id);
     ssd.remove = remove;
-    throw new Trouble('a crash');
+    throw new InjectedError('a crash');
   };
   await api.delete(logicalVolumes, 'pvc-1');
   while (clock.timers === 0) await setImmediate();
@@ -115,10 +115,10 @@ test('a deletion joins a running erasure, even if the default class has changed'
 
 test('a volume that may be in the default class is kept while any class is unavailable', async (t) => {
   const { api, clock, ssd, hdd, pools, gone } = reconcilingNode(t);
-  pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map([['ssd', new Trouble('no disk')]]) });
-  hdd.failure = new Trouble('TimeoutError');
-  const made = await api.create(logicalVolumes, { ...requested, spec: byDefault });
-  await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
+  pools.become({ pools: [hdd], defaultClass: 'hdd', unavailable: new Map([['ssd', new InjectedError('no disk')]]) });
+  hdd.failure = new InjectedError('TimeoutError');
+  const created = await api.create(logicalVolumes, { ...requested, spec: byDefault });
+  await ssd.create({ id: created.metadata.uid, sizeBytes: 1024n, tags: [] });
   await api.delete(logicalVolumes, 'pvc-1');
   await settled();
   assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'the volume is still on the disk');
@@ -139,10 +139,10 @@ test('a volume whose class never existed can be deleted', async (t) => {
 
 test('a volume that was created before a crash is kept while its class is unavailable', async (t) => {
   const { api, clock, ssd, pools, gone } = reconcilingNode(t);
-  const classless = { pools: [], defaultClass: 'ssd', unavailable: new Map([['ssd', new Trouble('no disk')]]) };
+  const classless = { pools: [], defaultClass: 'ssd', unavailable: new Map([['ssd', new InjectedError('no disk')]]) };
   pools.become(classless);
-  const made = await api.create(logicalVolumes, requested);
-  await ssd.create({ id: made.metadata.uid, sizeBytes: 1024n, tags: [] });
+  const created = await api.create(logicalVolumes, requested);
+  await ssd.create({ id: created.metadata.uid, sizeBytes: 1024n, tags: [] });
   await api.delete(logicalVolumes, 'pvc-1');
   for (let i = 0; i < 20; i++) await setImmediate();
   assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'the volume is still on the disk');
@@ -157,7 +157,7 @@ test('a failed removal is reported and retried, and the object is kept', async (
   const { api, clock, ssd, volumes, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, requested);
   await answered();
-  ssd.failure = new Trouble('a holder of the device');
+  ssd.failure = new InjectedError('a holder of the device');
   await api.delete(logicalVolumes, 'pvc-1');
   const failed = (volume: StoredLogicalVolume | undefined) => volume?.status?.code === 13;
   const volume = await volumes.until('pvc-1', failed, never);

@@ -4,7 +4,7 @@ import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../api/logical
 import { nextStep, type Step } from './next-step.ts';
 
 const ours = ['topolvm.io/logicalvolume'];
-const made: LogicalVolumeStatus = { volumeID: 'uid', currentSize: '1Gi', code: 0 };
+const created: LogicalVolumeStatus = { volumeID: 'uid', currentSize: '1Gi', code: 0 };
 
 function volume(metadata: Partial<StoredLogicalVolume['metadata']>, status?: LogicalVolumeStatus): StoredLogicalVolume {
   return {
@@ -28,23 +28,23 @@ const rows: readonly [string, StoredLogicalVolume, Step][] = [
   ['new', volume({ finalizers: ours }), 'create'],
   ['new, without the finalizer', volume({}), 'create'],
   ['to be adopted', volume({ finalizers: ours, annotations: { 'moorage.dev/adopt': 'lv' } }), 'adopt'],
-  ['adopted', volume({ finalizers: ours, annotations: { 'moorage.dev/adopt': 'lv' } }, made), 'nothing'],
+  ['adopted', volume({ finalizers: ours, annotations: { 'moorage.dev/adopt': 'lv' } }, created), 'nothing'],
   ['refused to be adopted', volume({ annotations: { 'moorage.dev/adopt': 'lv' } }, { code: 5 }), 'nothing'],
-  ['created', volume({ finalizers: ours }, made), 'nothing'],
+  ['created', volume({ finalizers: ours }, created), 'nothing'],
   ['created, without a reported size', volume({ finalizers: ours }, { volumeID: 'uid' }), 'measure'],
-  ['created, with a larger size requested', larger(made), 'grow'],
-  ['created, with a failed growth', larger({ ...made, code: 8 }), 'grow'],
-  ['created, with a failed growth that was withdrawn', volume({ finalizers: ours }, { ...made, code: 8 }), 'settle'],
-  ['larger than requested', volume({ finalizers: ours }, { ...made, currentSize: '1028Mi' }), 'nothing'],
+  ['created, with a larger size requested', larger(created), 'grow'],
+  ['created, with a failed growth', larger({ ...created, code: 8 }), 'grow'],
+  ['created, with a failed growth that was withdrawn', volume({ finalizers: ours }, { ...created, code: 8 }), 'settle'],
+  ['larger than requested', volume({ finalizers: ours }, { ...created, currentSize: '1028Mi' }), 'nothing'],
   ['failed', volume({ finalizers: ours }, { code: 8, message: 'full' }), 'nothing'],
-  ['created and being deleted', volume({ finalizers: ours, deletionTimestamp }, made), 'remove'],
+  ['created and being deleted', volume({ finalizers: ours, deletionTimestamp }, created), 'remove'],
   ['new and being deleted', volume({ finalizers: ours, deletionTimestamp }), 'remove'],
   ['failed and being deleted', volume({ finalizers: ours, deletionTimestamp }, { code: 8 }), 'remove'],
-  ['growing and being deleted', deleted(larger(made)), 'remove'],
-  ['released, with finalizers of others', volume({ finalizers: ['x'], deletionTimestamp }, made), 'nothing'],
+  ['growing and being deleted', deleted(larger(created)), 'remove'],
+  ['released, with finalizers of others', volume({ finalizers: ['x'], deletionTimestamp }, created), 'nothing'],
   [
     'released by the controller',
-    volume({ finalizers: ours, deletionTimestamp, annotations: { 'topolvm.io/pendingdeletion': 'true' } }, made),
+    volume({ finalizers: ours, deletionTimestamp, annotations: { 'topolvm.io/pendingdeletion': 'true' } }, created),
     'nothing',
   ],
 ];

@@ -57,7 +57,7 @@ export function reconcilingNode(t: TestContext) {
   return { api, clock, ssd, hdd, pools, volumes, answered, gone };
 }
 
-export class Trouble extends Error {
+export class InjectedError extends Error {
   override readonly name: string;
   constructor(name: string) {
     super(`there is ${name}`);

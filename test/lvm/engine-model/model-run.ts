@@ -69,7 +69,7 @@ export class ModelRun {
       let checkAt = checkEvery;
       while (goOn()) {
         if (this.#random.chance(0.1)) await this.#changeOutside();
-        const pending = this.#think();
+        const pending = this.#nextChanges();
         const crashes = this.#random.chance(0.02);
         const left = await this.#perform(engine, pending, crashes);
         if (crashes) {
@@ -91,10 +91,10 @@ export class ModelRun {
   }
 
   /** A few changes of different volumes. */
-  #think(): Pending[] {
+  #nextChanges(): Pending[] {
     const requests = Array.from({ length: 1 + this.#random.below(mostAtOnce) }, () => {
       const pool = this.#random.pick(this.#pools) as PoolUnderTest;
-      return { pool, change: pool.model.think(this.#random), twice: this.#random.chance(0.1) };
+      return { pool, change: pool.model.nextChanges(this.#random), twice: this.#random.chance(0.1) };
     });
     const touched = new Set<string>();
     return requests.flatMap(({ pool, change, twice }) => {

@@ -31,7 +31,7 @@ export class PoolModel {
   /** Created by others and not yet checked: the engine has a moment to notice. */
   readonly unnoticed = new Set<VolumeId>();
   readonly #canSnapshot: boolean;
-  #made = 0;
+  #created = 0;
 
   constructor(name: string, kind: PoolKind, canSnapshot = true) {
     this.name = name;
@@ -40,11 +40,11 @@ export class PoolModel {
   }
 
   newId(prefix: string): VolumeId {
-    return `${this.name}-${prefix}-${++this.#made}`; // two pools may share a volume group, and its names
+    return `${this.name}-${prefix}-${++this.#created}`; // two pools may share a volume group, and its names
   }
 
   /** The next request; undefined if it would need a volume and there is none. */
-  think(random: Random): Change | undefined {
+  nextChanges(random: Random): Change | undefined {
     const id = random.pick([...this.volumes.keys()].filter((id) => !this.unnoticed.has(id)));
     const dice = this.volumes.size < mostVolumes ? random.next() : 0.6 + random.next() * 0.4;
     if (dice < 0.35) return this.#creation(random);

@@ -69,7 +69,7 @@ export const operations: Record<Operation, Promised> = {
       await holds(mustHave(pool, snapshotOf(id)), 0n);
       if (acknowledged) await holds(mustHave(pool, restoredOf(id)), 0n);
       await holds(await restore(pool, id), 0n);
-      for (const made of [snapshotOf(id), restoredOf(id), id]) await pool.remove(made, signal);
+      for (const created of [snapshotOf(id), restoredOf(id), id]) await pool.remove(created, signal);
     },
   },
 

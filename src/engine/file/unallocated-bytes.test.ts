@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { roomToCome } from './directory-space.ts';
+import { unallocatedBytes } from './directory-space.ts';
 
 const file = (family: string, sizeBytes: bigint, takenBytes = sizeBytes) => ({ family, sizeBytes, takenBytes });
 
 test('a fully allocated volume needs no more space', () => {
-  assert.equal(roomToCome([file('a', 10n), file('b', 20n, 21n)]), 0n); // slightly more, for filesystem metadata
+  assert.equal(unallocatedBytes([file('a', 10n), file('b', 20n, 21n)]), 0n); // slightly more, for filesystem metadata
 });
 
 test('holes count as space that may still be needed', () => {
-  assert.equal(roomToCome([file('a', 10n, 4n)]), 6n);
+  assert.equal(unallocatedBytes([file('a', 10n, 4n)]), 6n);
 });
 
 test('a copy and its original may come to differ in every block', () => {
-  assert.equal(roomToCome([file('a', 10n), file('a', 15n)]), 10n);
-  assert.equal(roomToCome([file('a', 10n), file('a', 10n), file('a', 10n)]), 20n);
+  assert.equal(unallocatedBytes([file('a', 10n), file('a', 15n)]), 10n);
+  assert.equal(unallocatedBytes([file('a', 10n), file('a', 10n), file('a', 10n)]), 20n);
 });
 
 test('the result covers all that shared blocks may still need', () => {
@@ -27,7 +27,7 @@ test('the result covers all that shared blocks may still need', () => {
       const onDisk = BigInt(new Set(members.flat()).size);
       const files = members.map((mapped) => file('a', BigInt(blocks), BigInt(mapped.length)));
       const worst = BigInt(blocks * members.length) - onDisk;
-      assert.ok(roomToCome(files) >= worst);
+      assert.ok(unallocatedBytes(files) >= worst);
     }),
   );
 });
