@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { ext4 } from '../filesystem/ext4.ts';
+import { xfs } from '../filesystem/xfs.ts';
 import { contextFor, ephemeralVolume, filesystemSettings, withoutClassSettings } from './volume-context.ts';
 import type { VolumeUse } from './volume-use.ts';
 
 const gibi = 1024n ** 3n;
-const ext4: VolumeUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: [] };
+const onExt4: VolumeUse = { kind: 'filesystem', filesystem: ext4, mountFlags: [] };
 const inline = { 'csi.storage.k8s.io/ephemeral': 'true', 'csi.storage.k8s.io/pod.uid': 'p' };
 
 test('the root directory of a filesystem is open to all unless its class says otherwise', () => {
   const plain = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
-  assert.deepEqual(filesystemSettings({}, 'ext4'), plain);
+  assert.deepEqual(filesystemSettings({}, ext4), plain);
   const context = { 'moorage.dev/root-mode': '750', 'moorage.dev/root-owner': '1000:0' };
-  assert.deepEqual(filesystemSettings(context, 'xfs'), {
+  assert.deepEqual(filesystemSettings(context, xfs), {
     ...plain,
     rootMode: 0o750,
     rootOwner: { uid: 1000, gid: 0 },
@@ -20,8 +22,8 @@ test('the root directory of a filesystem is open to all unless its class says ot
 
 test('the volume context contains only the settings that the node needs', () => {
   const settings = { 'moorage.dev/mkfs-options': '-i 8192', 'moorage.dev/root-mode': '0700' };
-  assert.deepEqual(contextFor({ ...settings, 'topolvm.io/device-class': 'fast' }, ext4), settings);
-  assert.deepEqual(contextFor({}, ext4), {});
+  assert.deepEqual(contextFor({ ...settings, 'topolvm.io/device-class': 'fast' }, onExt4), settings);
+  assert.deepEqual(contextFor({}, onExt4), {});
 });
 
 test('settings that the node could not apply are refused when the volume is created', () => {
@@ -38,7 +40,7 @@ test('settings that the node could not apply are refused when the volume is crea
       /^moorage.dev\/mkfs-options contains "-F", which is not allowed for ext4; use -b/,
     ],
   ] as const) {
-    assert.throws(() => contextFor({ [name]: value }, ext4), { code: 'InvalidArgument', message });
+    assert.throws(() => contextFor({ [name]: value }, onExt4), { code: 'InvalidArgument', message });
   }
   // One class serves both; a raw device is never formatted.
   contextFor({ 'moorage.dev/mkfs-options': '-F' }, { kind: 'block' });

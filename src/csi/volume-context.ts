@@ -1,7 +1,6 @@
 import { ephemeralSizeAttributes, parameterPrefixes, parameters, publishContext } from '../api/names.ts';
 import { InvalidInput } from '../base/errors.ts';
-import type { Filesystem } from '../filesystem/filesystem.ts';
-import { parseMkfsOptions } from '../filesystem/mkfs-options.ts';
+import { type Filesystem, parseMkfsOptions } from '../filesystem/filesystem.ts';
 import { type Owner, untouchedRoot } from '../filesystem/root.ts';
 import type { VolumeUse } from './volume-use.ts';
 

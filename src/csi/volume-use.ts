@@ -1,5 +1,5 @@
 import { InvalidInput, MoorageError } from '../base/errors.ts';
-import { type Filesystem, filesystems } from '../filesystem/filesystem.ts';
+import { defaultFilesystem, type Filesystem, filesystemNamed, filesystems } from '../filesystem/filesystem.ts';
 import { VolumeCapability_AccessMode_Mode as Mode, type VolumeCapability } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { required } from './required.ts';
 
@@ -23,8 +23,6 @@ const offeredModes: ReadonlySet<Mode> = new Set([
   Mode.SINGLE_NODE_SINGLE_WRITER,
   Mode.SINGLE_NODE_MULTI_WRITER,
 ]);
-
-const defaultFilesystem: Filesystem = 'ext4';
 
 /** The use that one capability requests; throws if no volume of this driver supports it. */
 export function volumeUse(capability: VolumeCapability, field: string): VolumeUse {
@@ -71,10 +69,11 @@ export function volumeUses(capabilities: readonly VolumeCapability[]): readonly 
 
 function knownFilesystem(wanted: string, field: string): Filesystem {
   if (wanted === '') return defaultFilesystem;
-  const filesystem = filesystems.find((known) => known === wanted);
+  const filesystem = filesystemNamed(wanted);
   if (!filesystem) {
     throw new InvalidInput(
-      `${field}.mount.fs_type ${JSON.stringify(wanted)} is not supported; use one of ${filesystems.join(', ')}`,
+      `${field}.mount.fs_type ${JSON.stringify(wanted)} is not supported; ` +
+        `use one of ${filesystems.map(({ name }) => name).join(', ')}`,
     );
   }
   return filesystem;

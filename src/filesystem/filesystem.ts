@@ -1,236 +1,106 @@
-import { createHash } from 'node:crypto';
-import { parameters } from '../api/names.ts';
-import { MoorageError, messageOf } from '../base/errors.ts';
-import { type Command, CommandFailed, type Run } from '../base/exec.ts';
-import { VolumeNotFound } from '../engine/errors.ts';
-import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { adoptedTag, createdTag, filesystemTag, formattedAs, rawTag, tellsOfUse } from '../engine/tags.ts';
-import type { Probe, ProbeDevice } from './probe.ts';
-import type { ReadSuperblock, Superblock } from './superblock.ts';
-
-export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
-export type Filesystem = (typeof filesystems)[number];
+import { InvalidInput } from '../base/errors.ts';
+import type { Command } from '../base/exec.ts';
+import { btrfs } from './btrfs.ts';
+import { ext4 } from './ext4.ts';
+import { xfs } from './xfs.ts';
 
 /**
- * The only place that allows a format. It decides; the caller acts. A filesystem from our own interrupted mkfs has no
- * tag, the UUID that only we set, and a superblock that is marked as unfinished.
+ * A kind of filesystem: everything special about it. Only {@link filesystems} names the kinds; another one needs its own
+ * file, a line there, and its package in the image.
  */
-export function decideFormat(
-  volume: Volume,
-  probe: Probe,
-  wanted: Filesystem,
-  superblock?: Superblock,
-): 'format' | 'format again' | 'mount' {
-  if (probe.kind === 'unknown') throw new DeviceUnreadable(volume.id, probe.reason);
-  if (probe.kind === 'found') {
-    const isTagged = volume.tags.some(tellsOfUse);
-    const isOurs = probe.uuid === filesystemUuid(volume.id);
-    // We have not formatted this volume yet, so an earlier volume left this at the same place on the disk.
-    if (volume.tags.includes(createdTag) && !isTagged && !isOurs) {
-      throw new FilesystemForeign(volume.id, probe.filesystem);
-    }
-    if (probe.filesystem === wanted) {
-      const isCutShort = superblock?.filesystem === wanted && superblock.isUnfinished;
-      return isCutShort && isOurs && !isTagged ? 'format again' : 'mount';
-    }
-    throw new FilesystemMismatch(volume.id, wanted, probe.filesystem);
-  }
-  // Empty, although we once formatted it: the disk lies or was swapped. Better no pod than a fresh, empty database.
-  const before = formattedAs(volume);
-  if (before) throw new FilesystemVanished(volume.id, before);
-  if (volume.tags.includes(rawTag)) throw new UsedRaw(volume.id);
-  if (volume.tags.includes(adoptedTag)) throw new AdoptedWithoutFilesystem(volume.id, wanted);
-  return 'format';
-}
+export interface Filesystem {
+  /** As StorageClasses, mount and blkid write it. */
+  readonly name: string;
 
-/** The UUID is derived from the volume's id, so that we recognise the filesystems that we created. */
-export function filesystemUuid(id: VolumeId): string {
-  const bytes = createHash('sha256').update(id).digest().subarray(0, 16);
-  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6); // version 8: custom
-  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8);
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
-}
+  /** Below this size it cannot be created, or has no space left for data. */
+  readonly smallestBytes: bigint;
 
-const timeoutMs = 120_000;
+  /** The mkfs options that users may set. */
+  readonly mkfsOptions: MkfsOptions;
 
-/**
- * Fast: no discards, which a new volume does not need, and the kernel zeroes ext4's tables once it is mounted. Without a
- * force option, mkfs of xfs and btrfs refuses to overwrite what it recognises; xfs is forced only over our own
- * unfinished mkfs.
- */
-function mkfs(
-  filesystem: Filesystem,
-  { id, devicePath }: Volume,
-  options: readonly string[],
-  { again }: { readonly again: boolean },
-): Command {
-  const uuid = filesystemUuid(id);
-  switch (filesystem) {
-    case 'ext4': {
-      const [extended, others] = withoutExtended(options);
-      const features = ['nodiscard', 'lazy_itable_init=1', 'lazy_journal_init=1', ...extended].join(',');
-      // With 4 KiB blocks mkfs writes the head of the device last, with the superblock: until then it reads as empty.
-      // The smaller default for small volumes would also be slow once the volume has grown.
-      return ['mkfs.ext4', '-q', '-b', '4096', '-m', '0', '-E', features, '-U', uuid, ...others, devicePath];
-    }
-    case 'xfs':
-      return ['mkfs.xfs', ...(again ? ['-f'] : []), '-q', '-K', '-m', `uuid=${uuid}`, ...options, devicePath];
-    case 'btrfs':
-      return ['mkfs.btrfs', '-q', '-K', '-U', uuid, ...options, devicePath];
-  }
-}
+  /** Fast: no discards, which a new volume does not need. Never forced, except for `again`. */
+  mkfs(request: MkfsRequest): Command;
 
-/** mkfs.ext4 uses only the last `-E`, so all of them are merged into one. */
-function withoutExtended(options: readonly string[]): [extended: string[], others: string[]] {
-  const isExtended = (index: number) => options[index] === '-E';
-  return [
-    options.filter((_, index) => isExtended(index - 1)),
-    options.filter((_, index) => !isExtended(index) && !isExtended(index - 1)),
-  ];
-}
+  readonly superblock: SuperblockLayout;
 
-/** Ensures that a volume holds the requested filesystem, and never destroys another one. */
-export class Formatter {
-  readonly #run: Run;
-  readonly #probe: ProbeDevice;
-  readonly #superblock: ReadSuperblock;
+  /** Grows a mounted filesystem in use to the size of its device. Does nothing if it already has its full size. */
+  growth(devicePath: string, mountedAt: string): Command;
 
-  constructor(its: { readonly run: Run; readonly probe: ProbeDevice; readonly superblock: ReadSuperblock }) {
-    this.#run = its.run;
-    this.#probe = its.probe;
-    this.#superblock = its.superblock;
-  }
+  /** For every mount of it. */
+  readonly mountOptions: readonly string[];
 
   /**
-   * Afterwards the volume can be mounted as `wanted`. The tag is set after mkfs: a crash between the two leaves a
-   * filesystem without a tag, which the next call recognises by its UUID and tags.
+   * For a read-only volume: a copy of a filesystem in use would replay its journal at mount, which a read-only device does
+   * not allow.
    */
-  async ensure(
-    pool: Pool,
-    id: VolumeId,
-    wanted: Filesystem,
-    signal: AbortSignal,
-    mkfsOptions: readonly string[] = [],
-  ): Promise<Volume> {
-    const volume = pool.get(id);
-    if (!volume) throw new VolumeNotFound(pool.name, id);
-    if (await this.#isStillThere(volume, wanted, signal)) return volume;
-    const probe = await this.#probe(volume.devicePath, signal);
-    const mayBeHalfMade = probe.kind === 'found' && !volume.tags.some(tellsOfUse);
-    const superblock = mayBeHalfMade ? await this.#superblockOf(volume, wanted, signal) : undefined;
-    if (superblock === 'busy') throw new SuperblockBusy(id);
-    const decision = decideFormat(volume, probe, wanted, superblock);
-    if (decision !== 'mount') {
-      // Without the signal: half a filesystem helps nobody.
-      const command = mkfs(wanted, volume, mkfsOptions, { again: decision === 'format again' });
-      await this.#run(command, { timeoutMs }).catch((error: unknown) => {
-        throw error instanceof CommandFailed ? new FilesystemNotMade(id, wanted, mkfsOptions, error) : error;
-      });
+  readonly withoutRecovery: string;
+
+  /** A command that checks it without changing it, for people to run. */
+  readonly check: string;
+}
+
+export interface MkfsRequest {
+  readonly devicePath: string;
+  readonly uuid: string;
+  /** Checked options of the user. They come after our own, so that they win. */
+  readonly options: readonly string[];
+  /** The device holds our own unfinished filesystem, which may be overwritten. */
+  readonly again: boolean;
+}
+
+/**
+ * Options that lay out the filesystem. Unlisted ones are refused, such as those that force mkfs, name another device or a
+ * file of the node, or set the UUID by which Moorage recognises its work.
+ */
+export interface MkfsOptions {
+  /** Options that take a value. */
+  readonly valued: readonly string[];
+  readonly plain: readonly string[];
+  /** Words in a value that make mkfs use another device, or succeed without creating a filesystem. */
+  readonly refused: RegExp;
+}
+
+/** Where the superblock is on the device, and how it is read. */
+export interface SuperblockLayout {
+  readonly offsetBytes: number;
+  /** `block` has 1024 bytes. Undefined if this is not a superblock of this kind. */
+  parse(block: DataView): Superblock | undefined;
+}
+
+export interface Superblock {
+  /** How much of its device the filesystem uses. */
+  readonly sizeBytes: bigint;
+  /** mkfs did not finish, so it was never mounted. */
+  readonly isUnfinished: boolean;
+}
+
+export const filesystems: readonly Filesystem[] = [ext4, xfs, btrfs];
+
+/** For a request that names none. */
+export const defaultFilesystem: Filesystem = ext4;
+
+export function filesystemNamed(name: string | undefined): Filesystem | undefined {
+  return filesystems.find((filesystem) => filesystem.name === name);
+}
+
+/** Splits the text into arguments for mkfs; `field` names its source. */
+export function parseMkfsOptions({ name, mkfsOptions }: Filesystem, text: string, field: string): readonly string[] {
+  const { valued, plain, refused } = mkfsOptions;
+  const words = text.split(/\s+/).filter((word) => word !== '');
+  const refuse = (word: string): never => {
+    throw new InvalidInput(
+      `${field} contains ${JSON.stringify(word)}, which is not allowed for ${name}; ` +
+        `use ${valued.join(', ')}, each with a value${plain.length > 0 ? `, or ${plain.join(', ')}` : ''}`,
+    );
+  };
+  for (let i = 0; i < words.length; i++) {
+    const option = words[i] ?? '';
+    if (plain.includes(option)) continue;
+    if (!valued.includes(option)) refuse(option);
+    const value = words[++i];
+    if (value === undefined || !/^[A-Za-z0-9^][\w^.,=:+%-]*$/.test(value) || refused.test(value)) {
+      refuse(value === undefined ? option : `${option} ${value}`);
     }
-    return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted)], signal);
   }
-
-  /** Recognises a filesystem that we created. Everything else, and every decision to format, needs the probe. */
-  async #isStillThere(volume: Volume, wanted: Filesystem, signal: AbortSignal): Promise<boolean> {
-    if (formattedAs(volume) !== wanted) return false;
-    const found = await this.#superblockOf(volume, wanted, signal);
-    return found !== undefined && found !== 'busy';
-  }
-
-  async #superblockOf(volume: Volume, wanted: Filesystem, signal: AbortSignal): ReturnType<ReadSuperblock> {
-    try {
-      return await this.#superblock(volume.devicePath, wanted, signal);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      throw new DeviceUnreadable(volume.id, messageOf(error));
-    }
-  }
-}
-
-export class FilesystemNotMade extends MoorageError {
-  readonly code = 'Internal';
-
-  constructor(id: VolumeId, wanted: Filesystem, options: readonly string[], failure: CommandFailed) {
-    const correction = options.length > 0 ? `correct ${parameters.mkfsOptions} (${options.join(' ')}), or ` : '';
-    super(`cannot create ${wanted} on volume ${id}: ${failure.message}; ${correction}check the disk of the volume`, {
-      cause: failure,
-    });
-  }
-}
-
-export class DeviceUnreadable extends MoorageError {
-  readonly code = 'FailedPrecondition';
-
-  constructor(id: VolumeId, reason: string) {
-    super(
-      `cannot determine what volume ${id} contains, so it is not changed: ${reason}; ` +
-        'check its disk, or wipe the volume yourself if its data is not needed',
-    );
-  }
-}
-
-/** Other disks hang and block the read of this one. */
-export class SuperblockBusy extends MoorageError {
-  readonly code = 'Unavailable';
-
-  constructor(id: VolumeId) {
-    super(
-      `cannot determine whether mkfs finished on volume ${id} while other disks do not answer; ` +
-        'this is retried; look for a slow or failing disk',
-    );
-  }
-}
-
-export class FilesystemMismatch extends MoorageError {
-  readonly code = 'FailedPrecondition';
-
-  constructor(id: VolumeId, wanted: string, found: string) {
-    super(`volume ${id} holds ${found}, ${wanted} requested; it is never reformatted: use ${found}, or a new claim`);
-  }
-}
-
-export class FilesystemForeign extends MoorageError {
-  readonly code = 'FailedPrecondition';
-
-  constructor(id: VolumeId, found: string) {
-    super(
-      `volume ${id} is new but holds ${found} that Moorage did not create, so it is not changed: delete the claim and create ` +
-        `a new one, or if the data is yours, tag the volume ${filesystemTag(found)}`,
-    );
-  }
-}
-
-export class FilesystemVanished extends MoorageError {
-  readonly code = 'FailedPrecondition';
-
-  constructor(id: VolumeId, before: string) {
-    super(
-      `volume ${id} once held ${before} and now reads as empty, so it is not changed: ` +
-        'check whether its disk was swapped or wiped; if its data is lost, delete the claim and create a new one',
-    );
-  }
-}
-
-/** blkid may not recognise what a program wrote to a raw device. */
-export class UsedRaw extends MoorageError {
-  readonly code = 'FailedPrecondition';
-
-  constructor(id: VolumeId) {
-    super(
-      `volume ${id} was used as a raw block device, so it is not formatted: ` +
-        'use it with volumeMode Block, or create a new claim for a filesystem',
-    );
-  }
-}
-
-/** What others put on a volume may look empty to blkid. */
-export class AdoptedWithoutFilesystem extends MoorageError {
-  readonly code = 'FailedPrecondition';
-
-  constructor(id: VolumeId, wanted: Filesystem) {
-    super(
-      `volume ${id} was adopted and has no filesystem, and Moorage never formats what others created: ` +
-        `create ${wanted} on it by hand, or use it with volumeMode Block`,
-    );
-  }
+  return words;
 }

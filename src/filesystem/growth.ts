@@ -1,21 +1,9 @@
-import type { Command, Run } from '../base/exec.ts';
+import type { Run } from '../base/exec.ts';
 import type { Volume } from '../engine/pool.ts';
 import type { Filesystem } from './filesystem.ts';
-import type { ReadSuperblock } from './superblock.ts';
+import type { ReadSuperblock } from './probe.ts';
 
 const timeoutMs = 120_000;
-
-/** These commands work on a mounted filesystem in use, and do nothing if it already has its full size. */
-function growth(filesystem: Filesystem, devicePath: string, mountedAt: string): Command {
-  switch (filesystem) {
-    case 'ext4':
-      return ['resize2fs', devicePath];
-    case 'xfs':
-      return ['xfs_growfs', '-d', mountedAt];
-    case 'btrfs':
-      return ['btrfs', 'filesystem', 'resize', 'max', mountedAt];
-  }
-}
 
 /** Grows mounted filesystems to the size of their devices. They never shrink. */
 export class FilesystemGrower {
@@ -35,6 +23,6 @@ export class FilesystemGrower {
     const { devicePath, sizeBytes } = volume;
     const found = await this.#superblock(devicePath, filesystem, signal);
     if (found && found !== 'busy' && found.sizeBytes >= sizeBytes) return;
-    await this.#run(growth(filesystem, devicePath, mountedAt), { timeoutMs, signal });
+    await this.#run(filesystem.growth(devicePath, mountedAt), { timeoutMs, signal });
   }
 }

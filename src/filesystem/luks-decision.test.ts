@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Volume } from '../engine/pool.ts';
 import { createdTag, encryptedTag, filesystemTag } from '../engine/tags.ts';
-import { filesystemUuid } from './filesystem.ts';
+import { filesystemUuid } from './format.ts';
 import { decideEncryption } from './luks.ts';
 import type { Probe } from './probe.ts';
 

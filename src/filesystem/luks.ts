@@ -13,7 +13,7 @@ import {
   FilesystemMismatch,
   FilesystemVanished,
   filesystemUuid,
-} from './filesystem.ts';
+} from './format.ts';
 import type { Probe, ProbeDevice } from './probe.ts';
 
 /** The cost of trying a key; each open costs the same. */

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Command, CommandFailed, CommandTimedOut, type Run } from '../base/exec.ts';
-import { blkid, parseBlkid } from './probe.ts';
+import { blkid, parseBlkid, superblockReader } from './probe.ts';
+import { xfs } from './xfs.ts';
 
 const signal = new AbortController().signal;
 const exits =
@@ -64,4 +65,36 @@ test('any other exit of blkid is unknown', async () => {
 test('a probe that times out is an error', async () => {
   const hangs: Run = (command: Command) => Promise.reject(new CommandTimedOut(command, 1));
   await assert.rejects(blkid(hangs)('/dev/null', signal), CommandTimedOut);
+});
+
+/** What is in it is not of interest here. */
+const block = new Uint8Array(1024);
+
+test('hung disks delay only their own readers', async () => {
+  const leaving = new AbortController();
+  const hanging = Promise.withResolvers<Uint8Array>();
+  const read = superblockReader((devicePath) =>
+    devicePath.startsWith('/dev/hung/') ? hanging.promise : Promise.resolve(block),
+  );
+  const { signal } = new AbortController();
+  const asked = Array.from({ length: 8 }, (_, i) => read(`/dev/hung/${i}`, xfs, leaving.signal));
+  leaving.abort(new Error('deadline'));
+  for (const one of asked) await assert.rejects(one, /deadline/);
+  assert.equal(await read('/dev/hung/9', xfs, signal), 'busy', 'no more threads than these wait for the disk');
+  assert.notEqual(await read('/dev/sound/0', xfs, signal), 'busy');
+
+  hanging.resolve(block);
+  await hanging.promise;
+  await new Promise(setImmediate);
+  assert.notEqual(await read('/dev/hung/9', xfs, signal), 'busy');
+});
+
+test('a hung device is not read again before it has answered', async () => {
+  const hanging = Promise.withResolvers<Uint8Array>();
+  const read = superblockReader(() => hanging.promise);
+  const { signal } = new AbortController();
+  const first = read('/dev/mapper/luks', xfs, signal);
+  assert.equal(await read('/dev/mapper/luks', xfs, signal), 'busy');
+  hanging.resolve(block);
+  assert.notEqual(await first, 'busy');
 });

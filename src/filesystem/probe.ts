@@ -1,6 +1,9 @@
 import { open } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { abortable } from '../base/abortable.ts';
 import { messageOf } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
+import type { Filesystem, Superblock } from './filesystem.ts';
 
 /** What the device contains. "Unknown" is never "empty". */
 export type Probe =
@@ -68,3 +71,46 @@ async function headOf(devicePath: string): Promise<Probe> {
     return { kind: 'unknown', reason: messageOf(error) };
   }
 }
+
+/**
+ * Undefined if this kind of filesystem is not there, though something else may be. Busy if other devices block all reads
+ * now: nothing may be decided on that.
+ */
+export type ReadSuperblock = (
+  devicePath: string,
+  filesystem: Filesystem,
+  signal: AbortSignal,
+) => Promise<Superblock | 'busy' | undefined>;
+
+/**
+ * Reads of hung disks block threads that all file I/O of the process shares. So each device has one read at a time, and
+ * each directory of devices (a volume group, or all loop or LUKS devices) this many. Beyond that the answer is `busy`:
+ * the caller runs a command instead, or retries.
+ */
+const readsAtOnce = 8;
+const superblockBytes = 1024;
+
+/**
+ * Reads the device and runs no command. Only for recognising our own filesystems: whether a device is empty must be
+ * decided by a probe, which knows all signatures.
+ */
+export function superblockReader(read: ReadBlock = readBlock): ReadSuperblock {
+  const underWay = new Set<string>();
+  return async (devicePath, { superblock }, signal) => {
+    const beside = [...underWay].filter((path) => dirname(path) === dirname(devicePath));
+    if (beside.includes(devicePath) || beside.length >= readsAtOnce) return 'busy';
+    underWay.add(devicePath);
+    const reading = read(devicePath, superblock.offsetBytes).finally(() => underWay.delete(devicePath));
+    const bytes = await abortable(reading, signal);
+    return bytes && superblock.parse(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  };
+}
+
+/** Undefined if the device is too short. */
+type ReadBlock = (devicePath: string, offsetBytes: number) => Promise<Uint8Array | undefined>;
+
+const readBlock: ReadBlock = async (devicePath, offsetBytes) => {
+  await using device = await open(devicePath, 'r');
+  const { buffer, bytesRead } = await device.read(Buffer.alloc(superblockBytes), 0, superblockBytes, offsetBytes);
+  return bytesRead < superblockBytes ? undefined : buffer;
+};

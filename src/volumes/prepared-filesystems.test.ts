@@ -6,8 +6,11 @@ import { type TestContext, test } from 'node:test';
 import type { Mount } from '../base/mountinfo.ts';
 import type { Pool, Volume } from '../engine/pool.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
+import { btrfs } from '../filesystem/btrfs.ts';
+import { ext4 } from '../filesystem/ext4.ts';
 import type { Filesystem } from '../filesystem/filesystem.ts';
 import type { MountRequest } from '../filesystem/mounts.ts';
+import { xfs } from '../filesystem/xfs.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
 
 const never = new AbortController().signal;
@@ -30,11 +33,11 @@ async function node(t: TestContext, { present, readOnly = false }: { present?: M
   const filesystems = new PreparedFilesystems({
     formatter: {
       async ensure(_: Pool, id: string, filesystem: Filesystem, _signal, mkfsOptions) {
-        steps.push(['ensure', filesystem, mkfsOptions]);
+        steps.push(['ensure', filesystem.name, mkfsOptions]);
         return pool.get(id) as Volume;
       },
     },
-    grower: { grow: async (_, filesystem) => void steps.push(['grow', filesystem]) },
+    grower: { grow: async (_, filesystem) => void steps.push(['grow', filesystem.name]) },
     mounts: {
       holding: async () => present,
       mount: async ({ options }: MountRequest) => void steps.push(['mount', ...options]),
@@ -56,7 +59,7 @@ const mountOf = (filesystem: string, ...options: string[]): Mount => ({
 
 test('a filesystem is ensured, mounted as requested, and grown', async (t) => {
   const { path, steps, mountAt } = await node(t);
-  await mountAt(used('ext4', 'noatime', 'context="system_u:object_r:container_file_t:s0:c1,c2"'));
+  await mountAt(used(ext4, 'noatime', 'context="system_u:object_r:container_file_t:s0:c1,c2"'));
   assert.deepEqual(steps, [
     ['ensure', 'ext4', ['-L', 'x']],
     ['mount', 'noatime', 'context="system_u:object_r:container_file_t:s0:c1,c2"'],
@@ -67,35 +70,35 @@ test('a filesystem is ensured, mounted as requested, and grown', async (t) => {
 
 test('a copy of xfs can be mounted together with its source', async (t) => {
   const { steps, mountAt } = await node(t);
-  await mountAt(used('xfs', 'noatime'));
+  await mountAt(used(xfs, 'noatime'));
   assert.deepEqual(steps[1], ['mount', 'noatime', 'nouuid']);
 });
 
 test('a read-only volume is mounted without journal replay and does not grow', async (t) => {
   for (const [filesystem, ...options] of [
-    ['ext4', 'ro', 'noload'],
-    ['xfs', 'nouuid', 'ro', 'norecovery'],
-    ['btrfs', 'ro', 'rescue=nologreplay'],
+    [ext4, 'ro', 'noload'],
+    [xfs, 'nouuid', 'ro', 'norecovery'],
+    [btrfs, 'ro', 'rescue=nologreplay'],
   ] as const) {
     const { steps, mountAt } = await node(t, { readOnly: true });
     await mountAt(used(filesystem));
     assert.deepEqual(steps.slice(1), [['mount', ...options]]);
   }
   const { steps, mountAt } = await node(t);
-  await mountAt(used('ext4', 'noatime,ro'));
+  await mountAt(used(ext4, 'noatime,ro'));
   assert.deepEqual(steps.slice(1), [['mount', 'noatime,ro']]);
 });
 
 test('a mounted filesystem is neither probed nor mounted again', async (t) => {
   const { steps, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('ext4', 'ro') });
-  await mountAt(used('ext4'));
+  await mountAt(used(ext4));
   assert.deepEqual(steps, []);
-  assert.equal(await filesystems.isAt(path, pool.get('v') as Volume, used('ext4')), true);
+  assert.equal(await filesystems.isAt(path, pool.get('v') as Volume, used(ext4)), true);
 });
 
 test('a mounted filesystem of another kind than requested is refused', async (t) => {
   const { steps, mountAt, filesystems, pool, path } = await node(t, { present: mountOf('xfs', 'rw') });
-  await assert.rejects(mountAt(used('ext4')), { name: 'FilesystemMismatch' });
-  await assert.rejects(filesystems.isAt(path, pool.get('v') as Volume, used('btrfs')), { name: 'FilesystemMismatch' });
+  await assert.rejects(mountAt(used(ext4)), { name: 'FilesystemMismatch' });
+  await assert.rejects(filesystems.isAt(path, pool.get('v') as Volume, used(btrfs)), { name: 'FilesystemMismatch' });
   assert.deepEqual(steps, []);
 });

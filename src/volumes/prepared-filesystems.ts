@@ -5,10 +5,10 @@ import type { PreparedUse } from '../csi/node/node-volumes.ts';
 import { type FilesystemUse, hasFlag } from '../csi/volume-use.ts';
 import { VolumeNotFound } from '../engine/errors.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { type Filesystem, FilesystemMismatch, type Formatter } from '../filesystem/filesystem.ts';
+import type { Filesystem } from '../filesystem/filesystem.ts';
+import { FilesystemMismatch, type Formatter } from '../filesystem/format.ts';
 import type { FilesystemGrower } from '../filesystem/growth.ts';
-import { makeMountDirectory } from '../filesystem/mount-point.ts';
-import type { Mounts } from '../filesystem/mounts.ts';
+import { type Mounts, makeMountDirectory } from '../filesystem/mounts.ts';
 import { handOverRoot } from '../filesystem/root.ts';
 
 interface Collaborators {
@@ -52,7 +52,7 @@ export class PreparedFilesystems {
       await this.#formatter.ensure(pool, id, filesystem, signal, settings.mkfsOptions);
       await makeMountDirectory(path);
       await this.#mounts
-        .mount({ source: volume.devicePath, target: path, filesystem, options }, signal)
+        .mount({ source: volume.devicePath, target: path, filesystem: filesystem.name, options }, signal)
         .catch((error: unknown) => {
           throw error instanceof CommandFailed ? new NotMountable(id, filesystem, mountFlags, error) : error;
         });
@@ -64,17 +64,12 @@ export class PreparedFilesystems {
 
   async #presentAt(path: string, { id, devicePath }: Volume, wanted: Filesystem): Promise<Mount | undefined> {
     const present = await this.#mounts.holding(path, devicePath);
-    if (present && present.filesystem !== wanted) throw new FilesystemMismatch(id, wanted, present.filesystem);
+    if (present && present.filesystem !== wanted.name) {
+      throw new FilesystemMismatch(id, wanted.name, present.filesystem);
+    }
     return present;
   }
 }
-
-/** Commands that check a filesystem without changing it. */
-const check: Readonly<Record<Filesystem, string>> = {
-  ext4: 'e2fsck -n',
-  xfs: 'xfs_repair -n',
-  btrfs: 'btrfs check --readonly',
-};
 
 export class NotMountable extends MoorageError {
   readonly code = 'Internal';
@@ -85,21 +80,12 @@ export class NotMountable extends MoorageError {
         ? `correct mountOptions (${mountFlags.join(', ')}) of the StorageClass and the PersistentVolume, or `
         : '';
     super(
-      `volume ${id} cannot be mounted: ${failure.message}; ${flags}check the filesystem on the node with ${check[filesystem]}`,
+      `volume ${id} cannot be mounted: ${failure.message}; ${flags}check the filesystem on the node with ${filesystem.check}`,
       { cause: failure },
     );
   }
 }
 
 function mountOptions(filesystem: Filesystem, flags: readonly string[], { readOnly }: Volume): readonly string[] {
-  // A copy has the UUID of its source, and xfs refuses to mount both without nouuid.
-  const own = filesystem === 'xfs' ? ['nouuid'] : [];
-  return [...flags, ...own, ...(readOnly ? ['ro', withoutRecovery[filesystem]] : [])];
+  return [...flags, ...filesystem.mountOptions, ...(readOnly ? ['ro', filesystem.withoutRecovery] : [])];
 }
-
-/** A copy of a filesystem in use would replay its journal at mount, which a read-only device does not allow. */
-const withoutRecovery: Readonly<Record<Filesystem, string>> = {
-  ext4: 'noload',
-  xfs: 'norecovery',
-  btrfs: 'rescue=nologreplay',
-};

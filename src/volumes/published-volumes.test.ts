@@ -9,14 +9,14 @@ import { BeingOpened, Pools } from '../engine/pools.ts';
 import { rawTag } from '../engine/tags.ts';
 import { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { PublishedVolumes } from './published-volumes.ts';
-import { ext4, node } from './testing/in-memory-node.ts';
+import { node, onExt4 } from './testing/in-memory-node.ts';
 
 const never = new AbortController().signal;
 const block: PreparedUse = { kind: 'block' };
 
 test('a filesystem is mounted once for the node, and bound for each pod', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
-  await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
+  await volumes.stage({ volumeId: 'v', stagingPath, use: onExt4 }, never);
   assert.deepEqual(mounts.steps, [`mount ${stagingPath}`]);
   await volumes.publish(publication, never);
   await volumes.publish({ ...publication, targetPath: `${targetPath}2`, readOnly: true }, never);
@@ -30,7 +30,7 @@ test('a filesystem is mounted once for the node, and bound for each pod', async 
 
 test('onPublished is called for each published volume', async (t) => {
   const { volumes, publication, stagingPath, reported } = await node(t);
-  await volumes.stage({ volumeId: 'v', stagingPath, use: ext4 }, never);
+  await volumes.stage({ volumeId: 'v', stagingPath, use: onExt4 }, never);
   assert.deepEqual(reported, []);
   await volumes.publish(publication, never);
   await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never));
@@ -64,7 +64,8 @@ test('a volume of another node is refused', async (t) => {
   const why = { code: 'NotFound', message: /^this node has no volume w; check/ };
   await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never), why);
   await assert.rejects(volumes.publish({ ...publication, volumeId: 'w', use: block }, never), why);
-  for (const use of [ext4, block]) await assert.rejects(volumes.stage({ volumeId: 'w', stagingPath, use }, never), why);
+  for (const use of [onExt4, block])
+    await assert.rejects(volumes.stage({ volumeId: 'w', stagingPath, use }, never), why);
 });
 
 test('a path of the wrong type is refused and not touched', async (t) => {
@@ -222,7 +223,7 @@ test('concurrent stats of a hung disk share one call, and each caller may leave'
 
 test('a volume is not reported missing while its class may be one that cannot be served now', async (t) => {
   const { volumes, pools, pool, stagingPath } = await node(t);
-  const staging = { volumeId: 'elsewhere', stagingPath, use: ext4 };
+  const staging = { volumeId: 'elsewhere', stagingPath, use: onExt4 };
   await assert.rejects(volumes.stage(staging, never), {
     code: 'NotFound',
     message: /^this node has no volume elsewhere/,

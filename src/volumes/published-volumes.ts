@@ -7,10 +7,9 @@ import { holdDevice } from '../engine/held-device.ts';
 import type { Volume, VolumeId } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
 import { rawTag } from '../engine/tags.ts';
-import { filesystems } from '../filesystem/filesystem.ts';
+import { filesystemNamed } from '../filesystem/filesystem.ts';
 import type { FilesystemGrower } from '../filesystem/growth.ts';
-import { makeMountDirectory, makeMountFile, removeMountPoint } from '../filesystem/mount-point.ts';
-import type { Mounts } from '../filesystem/mounts.ts';
+import { type Mounts, makeMountDirectory, makeMountFile, removeMountPoint } from '../filesystem/mounts.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { mustHold, poolHolding } from './pool-holding.ts';
 import type { PreparedFilesystems } from './prepared-filesystems.ts';
@@ -162,7 +161,7 @@ export class PublishedVolumes implements NodeVolumes {
   async #growFilesystem(volume: Volume, { volumePath, stagingPath }: Expansion, signal: AbortSignal): Promise<void> {
     for (const path of stagingPath ? [stagingPath, volumePath] : [volumePath]) {
       const mount = await this.#mounts.holding(path, volume.devicePath);
-      const filesystem = filesystems.find((known) => known === mount?.filesystem);
+      const filesystem = filesystemNamed(mount?.filesystem);
       if (!mount || !filesystem) continue;
       if (mount.options.includes('ro')) throw new CannotGrowReadOnly(volume.id, path);
       return this.#grower.grow(volume, filesystem, path, signal);

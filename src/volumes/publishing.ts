@@ -1,11 +1,10 @@
 import type { Run } from '../base/exec.ts';
 import type { VolumeId } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
-import { Formatter } from '../filesystem/filesystem.ts';
+import { Formatter } from '../filesystem/format.ts';
 import { FilesystemGrower } from '../filesystem/growth.ts';
 import { Mounts } from '../filesystem/mounts.ts';
-import { blkid } from '../filesystem/probe.ts';
-import { superblockReader } from '../filesystem/superblock.ts';
+import { blkid, superblockReader } from '../filesystem/probe.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
 import { PublishedVolumes } from './published-volumes.ts';

@@ -1,16 +1,15 @@
 import { driverName } from '../../src/api/names.ts';
+import { filesystems } from '../../src/filesystem/filesystem.ts';
 import { storageClasses } from '../../src/kube/resource.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 
-export const filesystems = ['ext4', 'xfs', 'btrfs'] as const;
-
 /** A StorageClass `moorage-<filesystem>` for each. */
 export async function createFilesystemClasses(cluster: Cluster): Promise<void> {
-  for (const filesystem of filesystems) {
+  for (const { name } of filesystems) {
     await cluster.kube.create(storageClasses, {
-      metadata: { name: `moorage-${filesystem}` },
+      metadata: { name: `moorage-${name}` },
       provisioner: driverName,
-      parameters: { 'csi.storage.k8s.io/fstype': filesystem },
+      parameters: { 'csi.storage.k8s.io/fstype': name },
       volumeBindingMode: 'WaitForFirstConsumer',
       allowVolumeExpansion: true,
     });

@@ -8,6 +8,7 @@ import { after, test } from 'node:test';
 import { zstdDecompressSync } from 'node:zlib';
 import { buildImage } from '../../scripts/image/build-image.ts';
 import { programs } from '../../scripts/image/contents.ts';
+import { filesystems } from '../../src/filesystem/filesystem.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 const dir = await mkdtemp(join(tmpdir(), 'moorage-image-'));
@@ -40,12 +41,12 @@ test('every program finds its libraries', () => {
 });
 
 test('each filesystem can be created, and is recognised', () => {
-  for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
-    const file = join(root, 'tmp', filesystem);
+  for (const { name } of filesystems) {
+    const file = join(root, 'tmp', name);
     writeFileSync(file, '');
     truncateSync(file, 512 * 2 ** 20);
-    inside(`mkfs.${filesystem}`, '-q', `/tmp/${filesystem}`);
-    assert.match(inside('blkid', '--probe', `/tmp/${filesystem}`), new RegExp(`TYPE="${filesystem}"`));
+    inside(`mkfs.${name}`, '-q', `/tmp/${name}`);
+    assert.match(inside('blkid', '--probe', `/tmp/${name}`), new RegExp(`TYPE="${name}"`));
   }
 });
 

@@ -8,6 +8,7 @@ import type { PreparedUse, Publication } from '../../src/csi/node/node-volumes.t
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import { createdTag } from '../../src/engine/tags.ts';
+import { ext4 } from '../../src/filesystem/ext4.ts';
 import { type Filesystem, filesystems } from '../../src/filesystem/filesystem.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
@@ -68,50 +69,53 @@ test('filesystems of every kind are created, measured, grown and copied on real 
   for (const filesystem of filesystems) {
     const use = mounted(filesystem);
 
-    await t.test(`${filesystem}: grows while it is written to, and after its volume was grown unmounted`, async () => {
-      const id = `thick-${filesystem}`;
-      await thick.create({ id, sizeBytes, tags: [] }, signal);
-      const published = publication(id, use);
-      const { targetPath, stagingPath = '' } = published;
-      const staging = { volumeId: id, stagingPath, use };
-      ran();
-      await volumes.stage(staging, signal);
-      await volumes.publish(published, signal);
-      assert.deepEqual(ran(), ['sh', `mkfs.${filesystem}`, 'mount', 'mount']);
-      const before = await totalBytes(targetPath);
-      {
-        await using file = await open(join(targetPath, 'file'), 'w');
-        await file.write('before ');
-        await thick.grow(id, 2n * sizeBytes, signal);
-        const expansion = { volumeId: id, volumePath: targetPath, stagingPath, isBlock: undefined };
-        assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
-        assert.equal(ran().length, 1);
-        await file.write('after');
-      }
-      const online = await totalBytes(targetPath);
-      assert.ok(online - before > sizeBytes / 2n, `${before} became ${online}`);
-      const [bytes] = (await volumes.stats(id, targetPath, signal)).usage;
-      assert.equal(bytes?.total, online);
-      assert.deepEqual(ran(), [], 'volume stats start no process');
+    await t.test(
+      `${filesystem.name}: grows while it is written to, and after its volume was grown unmounted`,
+      async () => {
+        const id = `thick-${filesystem.name}`;
+        await thick.create({ id, sizeBytes, tags: [] }, signal);
+        const published = publication(id, use);
+        const { targetPath, stagingPath = '' } = published;
+        const staging = { volumeId: id, stagingPath, use };
+        ran();
+        await volumes.stage(staging, signal);
+        await volumes.publish(published, signal);
+        assert.deepEqual(ran(), ['sh', `mkfs.${filesystem.name}`, 'mount', 'mount']);
+        const before = await totalBytes(targetPath);
+        {
+          await using file = await open(join(targetPath, 'file'), 'w');
+          await file.write('before ');
+          await thick.grow(id, 2n * sizeBytes, signal);
+          const expansion = { volumeId: id, volumePath: targetPath, stagingPath, isBlock: undefined };
+          assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
+          assert.equal(ran().length, 1);
+          await file.write('after');
+        }
+        const online = await totalBytes(targetPath);
+        assert.ok(online - before > sizeBytes / 2n, `${before} became ${online}`);
+        const [bytes] = (await volumes.stats(id, targetPath, signal)).usage;
+        assert.equal(bytes?.total, online);
+        assert.deepEqual(ran(), [], 'volume stats start no process');
 
-      await volumes.unpublish(id, targetPath, signal);
-      await volumes.unstage(id, stagingPath, signal);
-      await thick.grow(id, 3n * sizeBytes, signal);
-      ran();
-      await volumes.stage(staging, signal);
-      assert.equal(ran().length, 2, 'mount and growth');
-      assert.ok((await totalBytes(stagingPath)) - online > sizeBytes / 2n);
-      assert.equal(await readFile(join(stagingPath, 'file'), 'utf8'), 'before after');
-      await volumes.unstage(id, stagingPath, signal);
-      ran();
-      await volumes.stage(staging, signal);
-      assert.deepEqual(ran(), ['mount'], 'recognised by its superblock, with the size of its device');
-      await volumes.unstage(id, stagingPath, signal);
-      await thick.remove(id, signal);
-    });
+        await volumes.unpublish(id, targetPath, signal);
+        await volumes.unstage(id, stagingPath, signal);
+        await thick.grow(id, 3n * sizeBytes, signal);
+        ran();
+        await volumes.stage(staging, signal);
+        assert.equal(ran().length, 2, 'mount and growth');
+        assert.ok((await totalBytes(stagingPath)) - online > sizeBytes / 2n);
+        assert.equal(await readFile(join(stagingPath, 'file'), 'utf8'), 'before after');
+        await volumes.unstage(id, stagingPath, signal);
+        ran();
+        await volumes.stage(staging, signal);
+        assert.deepEqual(ran(), ['mount'], 'recognised by its superblock, with the size of its device');
+        await volumes.unstage(id, stagingPath, signal);
+        await thick.remove(id, signal);
+      },
+    );
 
-    await t.test(`${filesystem}: a thin copy can be larger or read-only while its source is mounted`, async () => {
-      const id = `thin-${filesystem}`;
+    await t.test(`${filesystem.name}: a thin copy can be larger or read-only while its source is mounted`, async () => {
+      const id = `thin-${filesystem.name}`;
       await thin.create({ id, sizeBytes, tags: [] }, signal);
       const source = publication(id, use);
       await volumes.publish(source, signal);
@@ -161,7 +165,7 @@ test('filesystems of every kind are created, measured, grown and copied on real 
   await t.test('an inline volume is removed with its pod, and never while it is mounted', async () => {
     const id = `csi-${'0123456789abcdef'.repeat(4)}`;
     const requested = { sizeBytes: 64n * mebibyte, deviceClass: 'thin', podUid: 'gone', forClassesOnly: [] };
-    const published = { ...publication(id, mounted('ext4')), stagingPath: undefined, ephemeral: requested };
+    const published = { ...publication(id, mounted(ext4)), stagingPath: undefined, ephemeral: requested };
     await volumes.publish(published, signal);
     const { tags = [] } = thin.get(id) ?? {};
     for (const tag of ['ephemeral', 'moorage.dev/pod=gone', createdTag]) assert.ok(tags.includes(tag), tag);
@@ -200,7 +204,7 @@ for (const kind of ['none', 'zero'] as const) {
 
 test('a volume that is suspended or missing is reported as abnormal', async (t) => {
   const { vg, thick, volumes, publication, ran } = await node(t);
-  const use = mounted('ext4');
+  const use = mounted(ext4);
   for (const id of ['stopped', 'lost']) {
     await thick.create({ id, sizeBytes: 64n * mebibyte, tags: [] }, signal);
     await volumes.publish(publication(id, use), signal);
@@ -242,9 +246,9 @@ test('a volume whose end cannot be read is never formatted', async (t) => {
   await thick.refresh(signal);
 
   for (const filesystem of filesystems) {
-    const staging = { volumeId: 'old', stagingPath: join(directory, filesystem), use: mounted(filesystem) };
+    const staging = { volumeId: 'old', stagingPath: join(directory, filesystem.name), use: mounted(filesystem) };
     await mkdir(staging.stagingPath);
-    await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceUnreadable' }, filesystem);
+    await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceUnreadable' }, filesystem.name);
     assert.ok(!ran().some((program) => program.startsWith('mkfs')));
   }
   assert.equal(await content(), before);

@@ -7,6 +7,8 @@ import { exists } from '../../src/base/exists.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { PreparedUse, Publication } from '../../src/csi/node/node-volumes.ts';
 import { InMemoryPool } from '../../src/engine/testing/in-memory-pool.ts';
+import { ext4 } from '../../src/filesystem/ext4.ts';
+import { xfs } from '../../src/filesystem/xfs.ts';
 import { RemotePools } from '../../src/lvmd/remote-pools.ts';
 import { servingEngine } from '../../src/lvmd/testing/serving-engine.ts';
 import { mebibyte, mounted, mounts, node, signal, sizeBytes } from './node-of-test.ts';
@@ -18,7 +20,7 @@ const block: PreparedUse = { kind: 'block' };
 test('a read-only pod cannot write, beside a pod that can', native, async (t) => {
   const { data, start, targetPath, publication } = await node(t);
   const volumes = start();
-  const use = mounted('ext4');
+  const use = mounted(ext4);
   await volumes.publish(publication(use), signal);
   const reading = { ...publication(use), targetPath: `${targetPath}2`, readOnly: true };
   for (let i = 0; i < 2; i++) await volumes.publish(reading, signal);
@@ -26,9 +28,9 @@ test('a read-only pod cannot write, beside a pod that can', native, async (t) =>
   assert.equal(await readFile(join(reading.targetPath, 'file'), 'utf8'), 'seen');
   await assert.rejects(writeFile(join(reading.targetPath, 'file'), ''), { code: 'EROFS' });
   await assert.rejects(volumes.publish({ ...reading, readOnly: false }, signal), { code: 'AlreadyExists' });
-  const flagged = mounted('ext4', {}, ['ro']);
+  const flagged = mounted(ext4, {}, ['ro']);
   await volumes.unpublish(data, targetPath, signal);
-  await assert.rejects(volumes.publish({ ...publication(mounted('xfs')), targetPath }, signal), {
+  await assert.rejects(volumes.publish({ ...publication(mounted(xfs)), targetPath }, signal), {
     name: 'FilesystemMismatch',
   });
   await volumes.publish(publication(flagged), signal);
@@ -36,7 +38,7 @@ test('a read-only pod cannot write, beside a pod that can', native, async (t) =>
 
 test('a volume of a class with read-only mounts can be published repeatedly', native, async (t) => {
   const { data, start, targetPath, stagingPath, publication, expansion } = await node(t);
-  const use = mounted('ext4', {}, ['ro,noatime']);
+  const use = mounted(ext4, {}, ['ro,noatime']);
   for (let i = 0; i < 2; i++) {
     await start().stage({ volumeId: data, stagingPath, use }, signal);
     await start().publish(publication(use), signal);
@@ -61,7 +63,7 @@ test('a raw volume is its device at the target path, with its grown size', nativ
   assert.deepEqual(ran(), ['umount']);
   assert.equal(await exists(targetPath), false);
   await volumes.unstage(data, stagingPath, signal);
-  const refused = volumes.publish(publication(mounted('ext4')), signal);
+  const refused = volumes.publish(publication(mounted(ext4)), signal);
   await assert.rejects(refused, { name: 'DeviceUnreadable' }, 'a volume with raw data is never formatted');
 });
 
@@ -91,7 +93,7 @@ test('an agent protects its published volumes from an lvmd that does not see its
 
 test('an inline ephemeral volume is created and removed with its pod', native, async (t) => {
   const { data, directory, pool, ephemeral, start, targetPath, publication } = await node(t);
-  const use = mounted('ext4');
+  const use = mounted(ext4);
   const inline: Publication = {
     ...publication(use),
     volumeId: `csi-${'0123456789abcdef'.repeat(4)}`,

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { PreparedUse } from '../../src/csi/node/node-volumes.ts';
+import { ext4 } from '../../src/filesystem/ext4.ts';
+import { xfs } from '../../src/filesystem/xfs.ts';
 import { mounted, node, signal } from './node-of-test.ts';
 import { sh, whyNotRoot } from './scratch.ts';
 
@@ -20,10 +22,10 @@ test(
   async (t) => {
     const { stage, unstage } = await staging(t);
     await assert.rejects(
-      stage(mounted('ext4', { mkfsOptions: ['-i', '1'] })),
+      stage(mounted(ext4, { mkfsOptions: ['-i', '1'] })),
       /^FilesystemNotMade: cannot create ext4 on volume data-.*invalid inode ratio.*; correct moorage.dev\/mkfs-options \(-i 1\), or /,
     );
-    await stage(mounted('ext4', { mkfsOptions: ['-i', '8192'] }));
+    await stage(mounted(ext4, { mkfsOptions: ['-i', '8192'] }));
     await unstage();
   },
 );
@@ -34,21 +36,21 @@ test(
   async (t) => {
     const { stage, unstage } = await staging(t);
     await assert.rejects(
-      stage(mounted('ext4', {}, ['noatime', 'nonsense'])),
+      stage(mounted(ext4, {}, ['noatime', 'nonsense'])),
       /^NotMountable: volume data-.*; correct mountOptions \(noatime, nonsense\) of the StorageClass and the PersistentVolume, or /,
     );
-    await stage(mounted('ext4', {}, ['noatime']));
+    await stage(mounted(ext4, {}, ['noatime']));
     await unstage();
   },
 );
 
 test('the error for a damaged filesystem does not blame options that nobody set', native, async (t) => {
   const { stage, unstage, devicePath } = await staging(t);
-  await stage(mounted('xfs'));
+  await stage(mounted(xfs));
   await unstage();
   await sh(`dd if=/dev/zero of=${devicePath} bs=512 seek=1 count=7 conv=notrunc status=none`); // what follows the superblock
   await assert.rejects(
-    stage(mounted('xfs')),
+    stage(mounted(xfs)),
     /^NotMountable: volume data-[^ ]+ cannot be mounted: [^;]*;(?!.*mountOptions).* check the filesystem on the node with xfs_repair -n$/,
   );
 });

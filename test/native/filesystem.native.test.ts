@@ -4,10 +4,13 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import { createdTag, filesystemTag } from '../../src/engine/tags.ts';
-import { type Filesystem, Formatter, filesystems, filesystemUuid } from '../../src/filesystem/filesystem.ts';
+import { btrfs } from '../../src/filesystem/btrfs.ts';
+import { ext4 } from '../../src/filesystem/ext4.ts';
+import { type Filesystem, filesystems } from '../../src/filesystem/filesystem.ts';
+import { Formatter, filesystemUuid } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
-import { blkid } from '../../src/filesystem/probe.ts';
-import { superblockReader } from '../../src/filesystem/superblock.ts';
+import { blkid, superblockReader } from '../../src/filesystem/probe.ts';
+import { xfs } from '../../src/filesystem/xfs.ts';
 import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
@@ -26,12 +29,12 @@ async function newVolume(t: TestContext) {
   const pool = await openFilePool(path);
   const volume = await pool.create({ id: 'data', sizeBytes: 320n * 1024n ** 2n, tags: [] }, signal);
   const mount = (filesystem: Filesystem, options: string[] = []) =>
-    mounts.mount({ source: volume.devicePath, target, filesystem, options }, signal);
+    mounts.mount({ source: volume.devicePath, target, filesystem: filesystem.name, options }, signal);
   return { directory, target, pool, volume, mount };
 }
 
 for (const filesystem of filesystems) {
-  test(`${filesystem}: a new volume is formatted once, mounted, and keeps its data`, native, async (t) => {
+  test(`${filesystem.name}: a new volume is formatted once, mounted, and keeps its data`, native, async (t) => {
     const { target, pool, volume, mount } = await newVolume(t);
     assert.deepEqual(await probe(volume.devicePath, signal), { kind: 'empty' });
     await formatter.ensure(pool, 'data', filesystem, signal);
@@ -41,10 +44,10 @@ for (const filesystem of filesystems) {
     await mounts.unmount(target, signal);
     assert.equal(await mounts.at(target), undefined);
 
-    assert.deepEqual(pool.get('data')?.tags, [createdTag, filesystemTag(filesystem)]);
+    assert.deepEqual(pool.get('data')?.tags, [createdTag, filesystemTag(filesystem.name)]);
     await formatter.ensure(pool, 'data', filesystem, signal);
     const found = await probe(volume.devicePath, signal);
-    assert.ok(found.kind === 'found' && found.filesystem === filesystem && found.uuid === filesystemUuid('data'));
+    assert.ok(found.kind === 'found' && found.filesystem === filesystem.name && found.uuid === filesystemUuid('data'));
     await mount(filesystem, ['noatime']);
     assert.ok((await mounts.at(target))?.options.includes('noatime'));
     assert.equal(await readFile(join(target, 'file'), 'utf8'), 'kept');
@@ -53,8 +56,8 @@ for (const filesystem of filesystems) {
 
 test('one pod can write to a volume that another pod mounts read-only', native, async (t) => {
   const { directory, target, pool, volume, mount } = await newVolume(t);
-  await formatter.ensure(pool, 'data', 'ext4', signal);
-  await mount('ext4');
+  await formatter.ensure(pool, 'data', ext4, signal);
+  await mount(ext4);
   const reader = join(directory, 'reader');
   await mkdir(reader);
   const request = { source: volume.devicePath, target: reader, filesystem: 'ext4', options: [] };
@@ -70,24 +73,24 @@ test('one pod can write to a volume that another pod mounts read-only', native, 
 
 test('a filesystem that vanished is not created again', native, async (t) => {
   const { pool, volume } = await newVolume(t);
-  await formatter.ensure(pool, 'data', 'ext4', signal);
+  await formatter.ensure(pool, 'data', ext4, signal);
   await sh(`dd if=/dev/zero of=${volume.devicePath} bs=1M count=4 conv=fsync status=none`);
   assert.deepEqual(await probe(volume.devicePath, signal), { kind: 'empty' });
-  await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: 'FilesystemVanished' });
+  await assert.rejects(formatter.ensure(pool, 'data', ext4, signal), { name: 'FilesystemVanished' });
 });
 
 /** Makes a complete filesystem look as if its mkfs had been killed just before the end. */
-const cutShort: Readonly<Record<Filesystem, (device: string) => string>> = {
+const cutShort: Readonly<Record<string, (device: string) => string>> = {
   ext4: (device) => `dd if=/dev/zero of=${device} bs=1024 seek=1 count=1 conv=notrunc,fsync status=none`,
   xfs: (device) => `xfs_db -x -c 'sb 0' -c 'write inprogress 1' ${device}`,
   btrfs: (device) => `printf '!' | dd of=${device} bs=1 seek=${65_536 + 64} conv=notrunc,fsync status=none`,
 };
 
 for (const filesystem of filesystems) {
-  test(`${filesystem}: an interrupted format is repeated, on small volumes too`, native, async (t) => {
+  test(`${filesystem.name}: an interrupted format is repeated, on small volumes too`, native, async (t) => {
     const { pool, volume, mount } = await newVolume(t);
     await formatter.ensure(pool, 'data', filesystem, signal);
-    await sh(cutShort[filesystem](volume.devicePath));
+    await sh(cutShort[filesystem.name]?.(volume.devicePath) ?? 'false');
     // The tag is set after the format, so a volume without it looks like an interrupted one.
     const untagged = { ...volume, tags: [createdTag] };
     t.mock.method(pool, 'get', () => untagged, { times: 1 });
@@ -111,7 +114,7 @@ test('another filesystem, swap or unknown data is never overwritten', native, as
   for (const { content, refusal } of cases) {
     await sh(content);
     const before = await checksum();
-    await assert.rejects(formatter.ensure(pool, 'data', 'ext4', signal), { name: refusal }, content);
+    await assert.rejects(formatter.ensure(pool, 'data', ext4, signal), { name: refusal }, content);
     assert.equal(await checksum(), before);
   }
 });
@@ -120,16 +123,16 @@ test('mkfs itself rejects a device with contents that the probe would find', nat
   const { pool, volume } = await newVolume(t);
   await sh(`mkfs.ext4 -q ${volume.devicePath}`);
   const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }), superblock: superblockReader() });
-  for (const filesystem of ['xfs', 'btrfs'] as const) {
+  for (const filesystem of [xfs, btrfs]) {
     await assert.rejects(blind.ensure(pool, 'data', filesystem, signal), { name: 'FilesystemNotMade' });
   }
 });
 
 test('a target with another device mounted is not mounted over', native, async (t) => {
   const { target, pool, mount } = await newVolume(t);
-  await formatter.ensure(pool, 'data', 'ext4', signal);
+  await formatter.ensure(pool, 'data', ext4, signal);
   await sh(`mount -t tmpfs other '${target}'`);
-  await assert.rejects(mount('ext4'), { name: 'MountConflict', message: /other is already mounted there/ });
+  await assert.rejects(mount(ext4), { name: 'MountConflict', message: /other is already mounted there/ });
 });
 
 test('unmounting removes all stacked mounts, and succeeds for a missing path', native, async (t) => {

@@ -6,10 +6,10 @@ import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import { createLog } from '../../src/base/log.ts';
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
-import { Formatter } from '../../src/filesystem/filesystem.ts';
+import { ext4 } from '../../src/filesystem/ext4.ts';
+import { Formatter } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
-import { blkid } from '../../src/filesystem/probe.ts';
-import { superblockReader } from '../../src/filesystem/superblock.ts';
+import { blkid, superblockReader } from '../../src/filesystem/probe.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
@@ -64,7 +64,7 @@ test(
     const place = await scratchDirectory(t);
     const refusal = { name: 'CopyNeedsRest', code: 'FailedPrecondition', message: /while it is in use.*xfs or btrfs/ };
     await pool.create({ id: 'mounted', sizeBytes, tags: [] }, signal);
-    const volume = await formatter.ensure(pool, 'mounted', 'ext4', signal);
+    const volume = await formatter.ensure(pool, 'mounted', ext4, signal);
     const [target, node] = [join(place, 'mounted'), join(place, 'raw')];
     await mkdir(target);
     await writeFile(node, '');

@@ -3,17 +3,18 @@ import { readFileSync } from 'node:fs';
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { ext4 } from '../../src/filesystem/ext4.ts';
 import { type Filesystem, filesystems } from '../../src/filesystem/filesystem.ts';
-import { superblockReader } from '../../src/filesystem/superblock.ts';
+import { superblockReader } from '../../src/filesystem/probe.ts';
 import { mounted, mounts, node, signal, sizeBytes, totalBytes } from './node-of-test.ts';
 import { scratchFilesystem, whyNotRoot } from './scratch.ts';
 
 /** The kernel grows a mounted ext4 only with CAP_SYS_RESOURCE, which root in a container may lack. */
 const whyNoGrowth = (filesystem: Filesystem) =>
-  whyNotRoot || (filesystem === 'ext4' && !mayExceedLimits() && 'needs CAP_SYS_RESOURCE; test/lvm has the same');
+  whyNotRoot || (filesystem === ext4 && !mayExceedLimits() && 'needs CAP_SYS_RESOURCE; test/lvm has the same');
 
 for (const filesystem of filesystems) {
-  test(`${filesystem}: grows while it is written to, and after its volume was grown unmounted`, {
+  test(`${filesystem.name}: grows while it is written to, and after its volume was grown unmounted`, {
     skip: whyNoGrowth(filesystem),
   }, async (t) => {
     const { data, pool, start, stagingPath, targetPath, publication, expansion, ran } = await node(t);
@@ -54,7 +55,7 @@ for (const filesystem of filesystems) {
     assert.deepEqual(ran(), ['mount'], 'nothing is left to grow');
   });
 
-  test(`${filesystem}: a copy can be larger than its source, or read-only, while the source is in use`, {
+  test(`${filesystem.name}: a copy can be larger than its source, or read-only, while the source is in use`, {
     skip: whyNoGrowth(filesystem),
   }, async (t) => {
     const onXfs = await scratchFilesystem(t, 'xfs', 2048);

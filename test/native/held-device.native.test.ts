@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { Pools } from '../../src/engine/pools.ts';
+import { ext4 } from '../../src/filesystem/ext4.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
 import { publishing } from '../../src/volumes/publishing.ts';
 import { mebibyte, mounted, mounts, signal } from './node-of-test.ts';
@@ -34,7 +35,7 @@ test(
     const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
     const stagingPath = join(directory, 'staging');
     await publishing({ pools, ephemeral, run: meanwhile }).stage(
-      { volumeId: 'staged', stagingPath, use: mounted('ext4') },
+      { volumeId: 'staged', stagingPath, use: mounted(ext4) },
       signal,
     );
     assert.match(String(removals), /^VolumeInUse:/);
@@ -54,7 +55,7 @@ test('a loop device that no longer belongs to the volume is not used', native, a
   const pools = new Pools([pool], 'files');
   const volumes = publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
   const stagingPath = join(directory, 'staging');
-  const staging = { volumeId: 'staged', stagingPath, use: mounted('ext4') };
+  const staging = { volumeId: 'staged', stagingPath, use: mounted(ext4) };
   await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceTakenAway', code: 'Unavailable' });
   const publication = { ...staging, targetPath: join(directory, 'target'), readOnly: false, exclusive: false };
   await assert.rejects(volumes.publish({ ...publication, use: { kind: 'block' }, ephemeral: undefined }, signal), {
@@ -70,7 +71,7 @@ test('the error of a volume without a device names it and says what to check', n
   t.mock.method(pool, 'get', () => ({ ...volume, devicePath: join(directory, 'gone') }));
   const pools = new Pools([pool], 'files');
   const volumes = publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
-  const staging = { volumeId: 'staged', stagingPath: join(directory, 'staging'), use: mounted('ext4') };
+  const staging = { volumeId: 'staged', stagingPath: join(directory, 'staging'), use: mounted(ext4) };
   await assert.rejects(volumes.stage(staging, signal), {
     name: 'VolumeInactive',
     message: /^volume staged has no device: ENOENT.*; look for a missing disk/,

@@ -4,20 +4,23 @@ import { chmod, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { exists } from '../../src/base/exists.ts';
+import { btrfs } from '../../src/filesystem/btrfs.ts';
+import { ext4 } from '../../src/filesystem/ext4.ts';
 import { filesystems } from '../../src/filesystem/filesystem.ts';
+import { xfs } from '../../src/filesystem/xfs.ts';
 import { mebibyte, mounted, mounts, node, signal, sizeBytes, totalBytes } from './node-of-test.ts';
 import { sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 
 for (const filesystem of filesystems) {
-  test(`${filesystem}: a volume is published for two pods in turn, with few processes`, native, async (t) => {
+  test(`${filesystem.name}: a volume is published for two pods in turn, with few processes`, native, async (t) => {
     const { data, pool, start, stagingPath, targetPath, publication, ran } = await node(t);
     const use = mounted(filesystem, {}, ['noatime']);
     const volumes = start();
     await volumes.stage({ volumeId: data, stagingPath, use }, signal);
     await volumes.publish(publication(use), signal);
-    assert.deepEqual(ran(), ['sh', `mkfs.${filesystem}`, 'mount', 'mount']);
+    assert.deepEqual(ran(), ['sh', `mkfs.${filesystem.name}`, 'mount', 'mount']);
     assert.equal((await stat(targetPath)).mode & 0o7777, 0o2777);
     assert.ok((await mounts.at(targetPath))?.options.includes('noatime'));
     await writeFile(join(targetPath, 'file'), Buffer.alloc(4 * 1024 ** 2, 1));
@@ -29,7 +32,7 @@ for (const filesystem of filesystems) {
     const [bytes, inodes] = usage;
     assert.ok(bytes?.filling && bytes.total > sizeBytes / 2n && bytes.total <= sizeBytes);
     assert.ok(bytes.filling.used >= 4n * mebibyte && bytes.filling.available < bytes.total - bytes.filling.used + 1n);
-    assert.equal(inodes?.unit, filesystem === 'btrfs' ? undefined : 'inodes');
+    assert.equal(inodes?.unit, filesystem === btrfs ? undefined : 'inodes');
     assert.deepEqual(ran(), [], 'volume stats start no process');
 
     await volumes.unpublish(data, targetPath, signal);
@@ -42,7 +45,7 @@ for (const filesystem of filesystems) {
     assert.deepEqual(ran(), ['mount', 'mount'], 'our own filesystem is recognised without a process');
     assert.equal((await readFile(join(targetPath, 'file'))).length, 4 * 1024 ** 2);
     assert.equal((await stat(targetPath)).mode & 0o7777, 0o700, 'the mode that the user set');
-    assert.equal(pool.get(data)?.tags.at(-1), `moorage.dev/filesystem=${filesystem}`);
+    assert.equal(pool.get(data)?.tags.at(-1), `moorage.dev/filesystem=${filesystem.name}`);
   });
 }
 
@@ -50,7 +53,7 @@ test('a new filesystem follows its class, and an existing one is not changed', n
   const { data, pool, start, stagingPath } = await node(t);
   const device = pool.get(data)?.devicePath ?? '';
   const owned = { rootMode: 0o750, rootOwner: { uid: 1234, gid: 5678 } };
-  const use = mounted('ext4', { ...owned, mkfsOptions: ['-i', '65536', '-L', 'ours', '-E', 'stride=16'] });
+  const use = mounted(ext4, { ...owned, mkfsOptions: ['-i', '65536', '-L', 'ours', '-E', 'stride=16'] });
   await start().stage({ volumeId: data, stagingPath, use }, signal);
   const { mode, uid, gid } = await stat(stagingPath);
   assert.deepEqual([mode & 0o7777, uid, gid], [0o750, 1234, 5678]);
@@ -59,7 +62,7 @@ test('a new filesystem follows its class, and an existing one is not changed', n
   assert.match(facts, /RAID stride: +16\n/);
   assert.match(facts, /Inode count: +51\d\d\n/);
 
-  await start().stage({ volumeId: data, stagingPath, use: mounted('ext4', { rootMode: 0o777 }) }, signal);
+  await start().stage({ volumeId: data, stagingPath, use: mounted(ext4, { rootMode: 0o777 }) }, signal);
   assert.equal((await stat(stagingPath)).uid, 1234);
 });
 
@@ -69,7 +72,7 @@ test('a retry completes a first publish after a crash between any two steps', na
     if (commandsLeft-- <= 0) throw new Error('crash');
   };
   const { data, start, stagingPath, targetPath, publication, pool, ran } = await node(t, { before });
-  const use = mounted('xfs', { rootOwner: { uid: 7, gid: 7 } });
+  const use = mounted(xfs, { rootOwner: { uid: 7, gid: 7 } });
   const attempt = async () => {
     await start().stage({ volumeId: data, stagingPath, use }, signal);
     await start().publish(publication(use), signal);
@@ -95,7 +98,7 @@ test('a retry completes a first publish after a crash between any two steps', na
 
 test('the kubelet may call in any order', native, async (t) => {
   const { data, directory, start, stagingPath, targetPath, publication } = await node(t);
-  const use = mounted('ext4');
+  const use = mounted(ext4);
   const staging = { volumeId: data, stagingPath, use };
   const volumes = start();
 
@@ -140,7 +143,7 @@ test('a volume that TopoLVM mounted for a pod is measured, grown and unpublished
   await pool.grow(data, 2n * sizeBytes, signal);
   await volumes.expand(expansion, signal);
   assert.ok((await totalBytes(targetPath)) > (3n * sizeBytes) / 2n);
-  const second = { ...publication(mounted('xfs')), targetPath: `${targetPath}2` };
+  const second = { ...publication(mounted(xfs)), targetPath: `${targetPath}2` };
   await volumes.publish(second, signal); // another pod, the new way
   assert.equal(await readFile(join(second.targetPath, 'file'), 'utf8'), 'theirs');
   await volumes.unpublish(data, targetPath, signal);

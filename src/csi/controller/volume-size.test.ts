@@ -3,21 +3,23 @@ import { test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import * as fc from 'fast-check';
 import { InvalidInput } from '../../base/errors.ts';
+import { ext4 } from '../../filesystem/ext4.ts';
+import { xfs } from '../../filesystem/xfs.ts';
 import { CapacityRangeSchema } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { VolumeUse } from '../volume-use.ts';
 import { grownSize, volumeSize } from './volume-size.ts';
 
 const gibi = 1024n ** 3n;
 const mebi = 1024n ** 2n;
-const ext4: VolumeUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: [] };
+const onExt4: VolumeUse = { kind: 'filesystem', filesystem: ext4, mountFlags: [] };
 const block: VolumeUse = { kind: 'block' };
 
-function size(requiredBytes: bigint, limitBytes: bigint, use: VolumeUse = ext4): bigint {
+function size(requiredBytes: bigint, limitBytes: bigint, use: VolumeUse = onExt4): bigint {
   return volumeSize(create(CapacityRangeSchema, { requiredBytes, limitBytes }), use);
 }
 
 test('a volume without a requested size has one GiB', () => {
-  assert.equal(volumeSize(undefined, ext4), gibi);
+  assert.equal(volumeSize(undefined, onExt4), gibi);
   assert.equal(size(0n, 0n), gibi);
   assert.equal(size(0n, 5n * gibi), gibi);
 });
@@ -32,16 +34,16 @@ test('a requested size is rounded up to whole pages', () => {
 
 test('a small request gives the smallest volume that its use allows', () => {
   assert.equal(size(1n, 0n), 32n * mebi);
-  assert.equal(size(1n, 0n, { ...ext4, filesystem: 'xfs' }), 300n * mebi);
+  assert.equal(size(1n, 0n, { ...onExt4, filesystem: xfs }), 300n * mebi);
   assert.equal(size(1n, 0n, block), 8n * mebi);
 });
 
 test('a copy has the size of its source unless another size is requested', () => {
   const range = (requiredBytes: bigint, limitBytes: bigint) =>
     create(CapacityRangeSchema, { requiredBytes, limitBytes });
-  assert.equal(volumeSize(undefined, ext4, 5n * gibi), 5n * gibi);
-  assert.equal(volumeSize(range(6n * gibi, 0n), ext4, 5n * gibi), 6n * gibi);
-  assert.equal(volumeSize(range(gibi, 0n), ext4, 5n * gibi), gibi, 'too small; the node refuses it');
+  assert.equal(volumeSize(undefined, onExt4, 5n * gibi), 5n * gibi);
+  assert.equal(volumeSize(range(6n * gibi, 0n), onExt4, 5n * gibi), 6n * gibi);
+  assert.equal(volumeSize(range(gibi, 0n), onExt4, 5n * gibi), gibi, 'too small; the node refuses it');
 });
 
 test('a volume grows to whole pages, and within the limit', () => {

@@ -1,22 +1,14 @@
 import { InvalidInput } from '../../base/errors.ts';
 import { formatBytes } from '../../base/quantity.ts';
-import type { Filesystem } from '../../filesystem/filesystem.ts';
 import type { CapacityRange } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { VolumeUse } from '../volume-use.ts';
 
-const mebi = 1024n ** 2n;
 const defaultBytes = 1024n ** 3n;
 
 /** Sizes are whole pages, so that every pool can allocate them. */
 const alignmentBytes = 4096n;
 
-/** Below these sizes a filesystem cannot be created, or has no space left for data. */
-const smallestFilesystemBytes: Readonly<Record<Filesystem, bigint>> = {
-  ext4: 32n * mebi,
-  xfs: 300n * mebi,
-  btrfs: 200n * mebi,
-};
-const smallestBlockBytes = 8n * mebi;
+const smallestBlockBytes = 8n * 1024n ** 2n;
 
 /**
  * The size of a new volume; the pool may allocate a little more. In a range, zero means unset: a copy then has the size of
@@ -54,7 +46,7 @@ function within(limitBytes: bigint, sizeBytes: bigint): bigint {
 }
 
 function smallest(use: VolumeUse): bigint {
-  return use.kind === 'block' ? smallestBlockBytes : smallestFilesystemBytes[use.filesystem];
+  return use.kind === 'block' ? smallestBlockBytes : use.filesystem.smallestBytes;
 }
 
 function refuse(limitBytes: bigint, neededBytes: bigint): never {

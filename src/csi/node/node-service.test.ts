@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { healthy } from '../../engine/volume-health.ts';
+import { ext4 } from '../../filesystem/ext4.ts';
 import {
   VolumeCapability_AccessMode_Mode as Mode,
   Node,
@@ -74,7 +75,7 @@ const publication: Publication = {
   stagingPath: '/staged',
   readOnly: false,
   exclusive: false,
-  use: { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings },
+  use: { kind: 'filesystem', filesystem: ext4, mountFlags: ['noatime'], settings },
   ephemeral: undefined,
 };
 

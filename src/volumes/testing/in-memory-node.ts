@@ -8,13 +8,15 @@ import type { PreparedUse, Publication } from '../../csi/node/node-volumes.ts';
 import type { Volume } from '../../engine/pool.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
+import { ext4 } from '../../filesystem/ext4.ts';
+import type { Filesystem } from '../../filesystem/filesystem.ts';
 import type { BindRequest } from '../../filesystem/mounts.ts';
 import { EphemeralVolumes } from '../ephemeral-volumes.ts';
 import type { PreparedFilesystems } from '../prepared-filesystems.ts';
 import { PublishedVolumes } from '../published-volumes.ts';
 
 const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
-export const ext4: PreparedUse = { kind: 'filesystem', filesystem: 'ext4', mountFlags: ['noatime'], settings };
+export const onExt4: PreparedUse = { kind: 'filesystem', filesystem: ext4, mountFlags: ['noatime'], settings };
 
 /** A mount table in memory, and commands that only record that they ran. */
 class RememberedMounts {
@@ -24,7 +26,7 @@ class RememberedMounts {
   mountAt: PreparedFilesystems['mountAt'] = async (path, pool, id, use) => {
     const { devicePath = '' } = pool.get(id) ?? {};
     this.steps.push(`mount ${path}`);
-    this.#put(path, devicePath, use.filesystem, use.mountFlags);
+    this.#put(path, devicePath, use.filesystem.name, use.mountFlags);
   };
 
   async isAt(path: string, { devicePath }: Volume): Promise<boolean> {
@@ -33,7 +35,7 @@ class RememberedMounts {
 
   async bind({ source, target, readOnly }: BindRequest): Promise<void> {
     this.steps.push(`bind ${source} at ${target}${readOnly ? ' to read' : ''}`);
-    this.#put(target, this.table.get(source)?.source ?? source, 'ext4', readOnly ? ['ro'] : []);
+    this.#put(target, this.table.get(source)?.source ?? source, ext4.name, readOnly ? ['ro'] : []);
   }
 
   async at(target: string): Promise<Mount | undefined> {
@@ -54,8 +56,8 @@ class RememberedMounts {
     this.table.delete(target);
   }
 
-  async grow({ id }: Volume, filesystem: string, mountedAt: string): Promise<void> {
-    this.steps.push(`grow ${filesystem} of ${id} at ${mountedAt}`);
+  async grow({ id }: Volume, { name }: Filesystem, mountedAt: string): Promise<void> {
+    this.steps.push(`grow ${name} of ${id} at ${mountedAt}`);
   }
 
   #put(target: string, source: string, filesystem: string, options: readonly string[]): void {
@@ -79,7 +81,7 @@ export async function node(t: TestContext) {
     stagingPath,
     readOnly: false,
     exclusive: false,
-    use: ext4,
+    use: onExt4,
     ephemeral: undefined,
   };
   const reported: string[] = [];
