@@ -9,8 +9,8 @@ import { test } from 'node:test';
  */
 const layers = [
   ['base'],
-  ['engine', 'kube', 'rpc', 'http'],
   ['api'],
+  ['engine', 'kube', 'rpc', 'http'],
   ['filesystem'],
   ['csi', 'metrics'],
   ['volumes', 'webhook'],

@@ -1,6 +1,8 @@
 import { parseQuantity } from '../base/quantity.ts';
-import type { ObjectMeta, Resource, Stored } from '../kube/resource.ts';
+import type { ObjectOf } from './crd/crd.ts';
+import type { logicalVolumeCrd } from './crd/logical-volume.ts';
 import { contentSourceAnnotation, logicalVolume, resizeRequestedAnnotation } from './names.ts';
+import type { Resource, Stored } from './object.ts';
 
 /** Kubernetes writes strings such as `1Gi`; a person may write a plain number. */
 export type Quantity = string | number;
@@ -9,40 +11,10 @@ export function bytesOf(quantity: Quantity): bigint {
   return parseQuantity(String(quantity));
 }
 
-/** One volume on one node: the controller requests it in `spec`, the node answers in `status`. */
-export interface LogicalVolume {
-  readonly apiVersion?: string;
-  readonly kind?: string;
-  readonly metadata?: ObjectMeta;
-  readonly spec: LogicalVolumeSpec;
-  readonly status?: LogicalVolumeStatus;
-}
-
-export interface LogicalVolumeSpec {
-  /** The name that the caller of CreateVolume chose. */
-  readonly name: string;
-  readonly nodeName: string;
-  readonly size: Quantity;
-  /** Empty or absent for the node's default class. */
-  readonly deviceClass?: string;
-  readonly lvcreateOptionClass?: string;
-  /** For a copy: `spec.name` of its source. */
-  readonly source?: string;
-  /** For a copy: `ro` for a snapshot, `rw` for a clone, which is a volume like any other. */
-  readonly accessType?: 'ro' | 'rw' | '';
-}
-
-export interface LogicalVolumeStatus {
-  /** Set once the volume exists: its name on the node's disks, and its CSI volume ID. */
-  readonly volumeID?: string;
-  /** A gRPC status code; not 0 if the volume could not be created, grown or removed. */
-  readonly code?: number;
-  readonly message?: string;
-  /** The actual size, which may exceed the requested one. */
-  readonly currentSize?: Quantity;
-  /** The value of the annotation `topolvm.io/resize-requested-at` that code, message and currentSize answer. */
-  readonly answeredResize?: string;
-}
+/** One volume on one node: the controller requests it in `spec`, the node answers in `status`. The fields are in its CRD. */
+export type LogicalVolume = ObjectOf<typeof logicalVolumeCrd>;
+export type LogicalVolumeSpec = LogicalVolume['spec'];
+export type LogicalVolumeStatus = NonNullable<LogicalVolume['status']>;
 
 export type StoredLogicalVolume = Stored<LogicalVolume>;
 

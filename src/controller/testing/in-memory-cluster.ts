@@ -7,10 +7,10 @@ import {
   type StoredLogicalVolume,
 } from '../../api/logical-volume.ts';
 import { resizeRequestedAnnotation } from '../../api/names.ts';
-import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
 import { systemClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { Informer } from '../../kube/informer.ts';
+import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { LogicalVolumeObjects } from '../volumes/logical-volume-objects.ts';
 
 /** A node's answer to a request; none if undefined. */

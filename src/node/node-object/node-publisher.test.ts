@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
 import { systemClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
@@ -10,6 +9,7 @@ import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { Informer } from '../../kube/informer.ts';
 import { type Node, nodes } from '../../kube/resource.ts';
+import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { nodeFactsOf } from './node-facts.ts';
 import { nodePublisher } from './node-publisher.ts';
 

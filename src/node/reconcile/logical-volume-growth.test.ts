@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type LogicalVolume, logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
-import type { InMemoryApi } from '../../api/testing/in-memory-api.ts';
+import type { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { never, reconcilingNode, requested, settled } from '../testing/reconciling-node.ts';
 
 /** What the controller does to grow a volume. */

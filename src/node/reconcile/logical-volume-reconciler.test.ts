@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
 import { silentLog } from '../../base/log.ts';
 import { VolumeInactive } from '../../engine/errors.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
+import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { byDefault, InjectedError, never, reconcilingNode, requested } from '../testing/reconciling-node.ts';
 import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
 

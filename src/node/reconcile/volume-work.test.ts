@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
 import { systemClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
@@ -11,6 +10,7 @@ import { VolumeInUse } from '../../engine/errors.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { Informer } from '../../kube/informer.ts';
+import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { volumeWork } from './volume-work.ts';
 
 test('a refused step is retried soon after a pool changes, but not because of its own attempt', async (t) => {

@@ -1,7 +1,6 @@
 import type { TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { InMemoryApi } from '../../api/testing/in-memory-api.ts';
 import { systemClock } from '../../base/clock.ts';
 import { KeyedQueue } from '../../base/keyed-queue.ts';
 import { silentLog } from '../../base/log.ts';
@@ -9,6 +8,7 @@ import { ManualClock } from '../../base/testing/manual-clock.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { Informer } from '../../kube/informer.ts';
+import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { LogicalVolumeReconciler } from '../reconcile/logical-volume-reconciler.ts';
 
 export const never = new AbortController().signal;

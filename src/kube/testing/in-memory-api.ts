@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { ApiError } from '../../kube/api-error.ts';
-import type { DeleteOptions, JsonPatchStep, KubeClient, Patch, Selection } from '../../kube/client.ts';
-import type { KubeObject, Resource, Stored } from '../../kube/resource.ts';
-import type { WatchEvent } from '../../kube/watch-stream.ts';
+import { ApiError } from '../api-error.ts';
+import type { DeleteOptions, JsonPatchStep, KubeClient, Patch, Selection } from '../client.ts';
+import type { KubeObject, Resource, Stored } from '../resource.ts';
+import type { WatchEvent } from '../watch-stream.ts';
 
 type Json = Record<string, unknown>;
 
