@@ -26,7 +26,7 @@ test('a volume grows with one write, and its status names the answered request',
 });
 
 test('a volume that cannot grow reports it at once, keeps its size, and grows when there is space', async (t) => {
-  const { api, ssd, volumes, answered } = reconcilingNode(t);
+  const { api, clock, ssd, volumes, answered } = reconcilingNode(t);
   await ssd.create({ id: 'other', sizeBytes: 2048n, tags: [] });
   await api.create(logicalVolumes, requested);
   await answered();
@@ -40,10 +40,12 @@ test('a volume that cannot grow reports it at once, keeps its size, and grows wh
   assert.equal((await volumes.until('pvc-1', answers('one'), never))?.status?.code, 8, 'each request is answered');
   api.calls.length = 0;
   await ssd.create({ id: 'small', sizeBytes: 1n, tags: [] });
+  clock.advance(500);
   await settled();
   assert.deepEqual(api.calls, [], 'an unchanged failure is not written again');
 
   await ssd.remove('other');
+  clock.advance(500);
   const grown = await volumes.until('pvc-1', (volume) => volume?.status?.code === 0, never);
   assert.equal(grown?.status?.currentSize, '3Ki');
 });

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { VolumeHasSnapshots } from '../../engine/errors.ts';
 import { byDefault, InjectedError, never, reconcilingNode, requested, settled } from '../testing/reconciling-node.ts';
 
 test('a deleted volume is removed from the disk, then its object', async (t) => {
@@ -179,17 +178,4 @@ test('an object that the controller released is ignored, and so is its volume', 
   await setImmediate();
   assert.ok(ssd.get('uid-1'));
   assert.ok(await api.get(logicalVolumes, 'pvc-1'));
-});
-
-test('a refused removal is retried as soon as a pool changes', async (t) => {
-  const { api, ssd, volumes, answered, gone } = reconcilingNode(t);
-  await ssd.create({ id: 'snapshot', sizeBytes: 1n, tags: [] });
-  await api.create(logicalVolumes, requested);
-  await answered();
-  ssd.failure = new VolumeHasSnapshots('uid-1', ['snapshot']);
-  await api.delete(logicalVolumes, 'pvc-1');
-  await volumes.until('pvc-1', (volume) => volume?.status?.code === 9, never);
-  await settled();
-  await ssd.remove('snapshot');
-  await gone(); // although the clock has not advanced
 });

@@ -2,14 +2,14 @@ import type { TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
 import { systemClock } from '../../base/clock.ts';
-import { KeyedQueue } from '../../base/keyed-queue.ts';
 import { silentLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
+import { Workers } from '../../base/work.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { Informer } from '../../kube/informer.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
-import { LogicalVolumeReconciler } from '../reconcile/logical-volume-reconciler.ts';
+import { volumeWork } from '../reconcile/volume-work.ts';
 
 export const never = new AbortController().signal;
 export const requested: LogicalVolume = {
@@ -33,23 +33,12 @@ export function reconcilingNode(t: TestContext) {
   const hdd = new InMemoryPool('hdd', 4096n);
   const volumes = new Informer({ client: api.client, resource: logicalVolumes, clock: systemClock, log: silentLog });
   const pools = new Pools([ssd, hdd], 'ssd');
-  const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
-  const queue = new KeyedQueue({
-    reconcile: (name, signal, aside) => reconciler.reconcile(name, signal, aside),
-    concurrency: 4,
-    clock,
-    log: silentLog,
-    random: () => 0,
-  });
-  volumes.onChange((change) => {
-    if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
-  });
-  pools.onChange(() => {
-    for (const name of reconciler.worthAnotherTry()) queue.add(name);
-  });
+  const work = volumeWork({ client: api.client, volumes, pools, log: silentLog });
+  const workers = new Workers([work], { clock, log: silentLog, random: () => 0 });
+  workers.start();
   volumes.start();
   t.after(async () => {
-    await queue.stop(0);
+    await workers.stop(0);
     await volumes.stop();
   });
   const answered = (name = 'pvc-1') => volumes.until(name, (volume) => volume?.status !== undefined, never);
