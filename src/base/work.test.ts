@@ -15,7 +15,7 @@ function recorded(name: string, more: Partial<Work> = {}) {
     watch: (queue) => {
       watching.add(queue);
       queue.add('present');
-      return () => void watching.delete(queue);
+      return [() => void watching.delete(queue)];
     },
     reconcile: async (key) => {
       seen.push(key);

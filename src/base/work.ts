@@ -12,8 +12,8 @@ export type QueueState = Pick<KeyedQueue, 'depth' | 'slowest'>;
 export interface Work {
   /** In logs and metrics. */
   readonly name: string;
-  /** Adds keys, now and on each change, until the returned function is called. */
-  readonly watch: (queue: WorkQueue) => () => void;
+  /** Adds keys, now and on each change. Returns what ends its subscriptions. */
+  readonly watch: (queue: WorkQueue) => readonly (() => void)[];
   readonly reconcile: Reconcile;
   readonly concurrency: number;
   /** Runs on the leader only. If leadership is lost, work in progress is aborted: the next leader starts it again. */
@@ -28,7 +28,7 @@ interface Options {
 
 interface Running {
   readonly queue: KeyedQueue;
-  readonly stopWatching: () => void;
+  readonly stopWatching: readonly (() => void)[];
 }
 
 /**
@@ -91,7 +91,7 @@ export class Workers {
 
   async #stop(name: string, graceMs: number): Promise<void> {
     const running = this.#running.get(name);
-    running?.stopWatching();
+    for (const stop of running?.stopWatching ?? []) stop();
     await running?.queue.stop(graceMs);
     if (this.#running.get(name) === running) this.#running.delete(name);
   }

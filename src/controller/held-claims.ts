@@ -35,10 +35,11 @@ interface Collaborators {
  * keep them, in case TopoLVM takes over again.
  */
 export function heldClaims({ client, claims, log }: Collaborators): Work {
-  const watch: Work['watch'] = (queue) =>
+  const watch: Work['watch'] = (queue) => [
     claims.onChange(({ kind, key, object }) => {
       if (kind !== 'deleted' && object) queue.add(key);
-    });
+    }),
+  ];
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
     const held = claims.get(key);
     if (!held) return Requeue.never;

@@ -31,10 +31,11 @@ const patienceMs = 10 * 60_000;
  * claim may be deleted before the call is retried. Such an object has no volume. A later request creates it again.
  */
 export function refusedVolumes({ client, volumes, clock, log }: Collaborators): Work {
-  const watch: Work['watch'] = (queue) =>
+  const watch: Work['watch'] = (queue) => [
     volumes.onChange(({ kind, object }) => {
       if (kind !== 'deleted' && isRefused(object)) queue.add(object.metadata.name);
-    });
+    }),
+  ];
   const reconcile = async (name: string, signal: AbortSignal): Promise<Requeue> => {
     const volume = volumes.get(name);
     if (!volume || !isRefused(volume)) return Requeue.never;

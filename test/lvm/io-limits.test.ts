@@ -72,7 +72,7 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
     const changed = new Listeners<string>();
     const work: Work = {
       name: 'io-limits',
-      watch: (queue) => changed.add((volumeId) => queue.add(volumeId)),
+      watch: (queue) => [changed.add((volumeId) => queue.add(volumeId))],
       reconcile: (volumeId) => applied.apply(volumeId),
       concurrency: 1,
     };
@@ -80,7 +80,7 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
     workers.start();
     undoAfter(t, () => workers.stop(0));
     const { rdev } = await stat(device, { bigint: true });
-    const waitForChange = (wanted: string) =>
+    const waitForLimits = (wanted: string) =>
       eventually(`io.max is ${wanted}`, async () => {
         const pod = await findPodCgroup(root, podUid);
         const present = pod && (await readFile(join(pod, 'io.max'), 'utf8').catch(() => undefined));
@@ -89,14 +89,14 @@ for (const filesystem of ['ext4', 'btrfs', undefined]) {
 
     changed.notify('v1');
     await podCgroup(t, root); // the kubelet creates it a little later
-    await waitForChange(`${deviceNumber(rdev)} rbps=max wbps=1048576 riops=100 wiops=max`);
+    await waitForLimits(`${deviceNumber(rdev)} rbps=max wbps=1048576 riops=100 wiops=max`);
 
     limits = { readBytesPerSecond: 4096n };
     changed.notify('v1');
-    await waitForChange(`${deviceNumber(rdev)} rbps=4096 wbps=max riops=max wiops=max`);
+    await waitForLimits(`${deviceNumber(rdev)} rbps=4096 wbps=max riops=max wiops=max`);
 
     limits = {};
     changed.notify('v1');
-    await waitForChange('');
+    await waitForLimits('');
   });
 }

@@ -81,7 +81,7 @@ export function storageCapacities(collaborators: Collaborators): Work {
       for (const { name } of nodes.list()) queue.add(keyOf(name, className));
     };
     publishedOf.clear();
-    const stops = [
+    return [
       published.onChange(({ kind, object }) => {
         const key = keyOf(object.nodeName, object.storageClass); // neither can change in the API
         const objects = publishedOf.get(key) ?? new Map<string, PublishedCapacity>();
@@ -102,9 +102,6 @@ export function storageCapacities(collaborators: Collaborators): Work {
         for (const { name } of classes.list()) addClass(name);
       }),
     ];
-    return () => {
-      for (const stop of stops) stop();
-    };
   };
 
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {

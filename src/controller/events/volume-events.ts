@@ -27,14 +27,15 @@ export function volumeEvents({ client, volumes, reporter, clock }: Collaborators
   /** Events to write, by claim. */
   const pending = new Map<string, EventContent[]>();
 
-  const watch = (queue: WorkQueue) =>
+  const watch = (queue: WorkQueue) => [
     volumes.onChange((change) => {
       const claim = change.object.metadata.annotations?.[claimName];
       const event = claim && eventOfChange(change);
       if (!claim || !event) return;
       pending.set(claim, [...(pending.get(claim) ?? []), event]);
       queue.add(claim);
-    });
+    }),
+  ];
 
   const reconcile = async (claim: string, signal: AbortSignal): Promise<Requeue> => {
     const [namespace = '', name = ''] = claim.split('/');

@@ -8,8 +8,10 @@ import {
 } from '../../api/names.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
+import type { Work } from '../../base/work.ts';
 import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import type { Informer } from '../../kube/informer.ts';
 import {
   type KubeObject,
   type Node,
@@ -136,6 +138,26 @@ export class NodeRemoval {
     }
     await this.#delete(logicalVolumes, { name, uid }, signal);
   }
+}
+
+interface WorkCollaborators {
+  readonly nodes: Pick<Informer<Node, { readonly name: string; readonly isLeaving: boolean }>, 'onChange'>;
+  readonly removal: Pick<NodeRemoval, 'reconcile'>;
+}
+
+/** Cleans up after Nodes that are being deleted. */
+export function nodeRemovals({ nodes, removal }: WorkCollaborators): Work {
+  return {
+    name: 'node-removals',
+    watch: (queue) => [
+      nodes.onChange(({ kind, object }) => {
+        if (kind !== 'deleted' && object.isLeaving) queue.add(object.name);
+      }),
+    ],
+    reconcile: (name, signal) => removal.reconcile(name, signal),
+    concurrency: 1,
+    leaderOnly: true,
+  };
 }
 
 interface Identity {

@@ -29,18 +29,13 @@ export function volumeLimits({ volumes, pools, published, ...rest }: Collaborato
     limitsOf: (volumeId) => limitsOf(volumes.list().find((volume) => volumeIdOf(volume) === volumeId)),
     deviceOf: (volumeId) => poolHolding(pools, volumeId)?.get(volumeId)?.devicePath,
   });
-  const watch = (queue: WorkQueue) => {
-    const stops = [
-      published.add((volumeId) => queue.add(volumeId)),
-      volumes.onChange(({ kind, object, previous }) => {
-        if (kind === 'deleted') return;
-        if (!previous || !isDeepStrictEqual(annotated(object), annotated(previous))) queue.add(volumeIdOf(object));
-      }),
-    ];
-    return () => {
-      for (const stop of stops) stop();
-    };
-  };
+  const watch = (queue: WorkQueue) => [
+    published.add((volumeId) => queue.add(volumeId)),
+    volumes.onChange(({ kind, object, previous }) => {
+      if (kind === 'deleted') return;
+      if (!previous || !isDeepStrictEqual(annotated(object), annotated(previous))) queue.add(volumeIdOf(object));
+    }),
+  ];
   return { name: 'io-limits', watch, reconcile: (volumeId) => limits.apply(volumeId), concurrency: 1 };
 }
 

@@ -26,12 +26,10 @@ interface Collaborators {
  * removal. Runs after each change of a pool, and after changes by others.
  */
 export function nodePublisher({ nodeName, client, node, pools, wanted, log }: Collaborators): Work {
-  const watch = (queue: WorkQueue) => {
-    const stops = [node.onChange(() => queue.add(nodeName)), pools.onChange(() => queue.addAfter(nodeName, burstMs))];
-    return () => {
-      for (const stop of stops) stop();
-    };
-  };
+  const watch = (queue: WorkQueue) => [
+    node.onChange(() => queue.add(nodeName)),
+    pools.onChange(() => queue.addAfter(nodeName, burstMs)),
+  ];
   const reconcile = async (_: string, signal: AbortSignal): Promise<Requeue> => {
     const current = node.get(nodeName);
     if (!current) return Requeue.never; // not registered yet, or removed: its creation triggers the next run

@@ -25,24 +25,19 @@ export function volumeWork(collaborators: Collaborators): Work {
   const { volumes, pools } = collaborators;
   const reconciler = new LogicalVolumeReconciler(collaborators);
   let seen: unknown;
-  const watch = (queue: WorkQueue) => {
-    const stops = [
-      volumes.onChange((change) => {
-        if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
-      }),
-      pools.onChange(() => {
-        const refused = reconciler.worthAnotherTry();
-        if (refused.length === 0) return;
-        // After a failed attempt the pool reads its disks and reports a change; that must not cause a retry.
-        const now = stateOf(pools);
-        if (!isDeepStrictEqual(now, seen)) for (const name of refused) queue.addAfter(name, burstMs);
-        seen = now;
-      }),
-    ];
-    return () => {
-      for (const stop of stops) stop();
-    };
-  };
+  const watch = (queue: WorkQueue) => [
+    volumes.onChange((change) => {
+      if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
+    }),
+    pools.onChange(() => {
+      const refused = reconciler.worthAnotherTry();
+      if (refused.length === 0) return;
+      // After a failed attempt the pool reads its disks and reports a change; that must not cause a retry.
+      const now = stateOf(pools);
+      if (!isDeepStrictEqual(now, seen)) for (const name of refused) queue.addAfter(name, burstMs);
+      seen = now;
+    }),
+  ];
   return {
     name: 'logicalvolumes',
     watch,
