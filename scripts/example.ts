@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { logicalVolumes } from '../src/api/logical-volume.ts';
 import { systemClock } from '../src/base/clock.ts';
-import { silentLog } from '../src/base/log.ts';
+import { silentLog } from '../src/base/testing/silent-log.ts';
 import { Informer } from '../src/kube/informer.ts';
 import { type KubeObject, persistentVolumeClaims, pods, type Resource } from '../src/kube/resource.ts';
 import type { Cluster } from '../worlds/cluster/cluster.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { driverName } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { type PublishedCapacity, publishedCapacity } from '../../src/controller/capacity/plan.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { type CsiStorageCapacity, csiDrivers, csiStorageCapacities } from '../../src/kube/resource.ts';

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { setImmediate as settle } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { KeyedQueue, Requeue } from './keyed-queue.ts';
-import { silentLog } from './log.ts';
 import { ManualClock } from './testing/manual-clock.ts';
+import { silentLog } from './testing/silent-log.ts';
 
 /** A queue whose runs end when the test says so. */
 function workshop({ concurrency = 10, random = (): number => 1 } = {}) {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { createLog, silentLog } from './log.ts';
+import { createLog } from './log.ts';
+import { silentLog } from './testing/silent-log.ts';
 
 const program = `
   import { createLog } from '${import.meta.dirname}/log.ts';

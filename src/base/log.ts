@@ -33,6 +33,3 @@ export function createLog(process: string, level: LogLevel, write = standardErro
   };
   return pino(options, { write });
 }
-
-/** For tests, and for code without a log. */
-export const silentLog: Log = pino({ level: 'silent' }, { write: () => undefined });

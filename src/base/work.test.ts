@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Requeue } from './keyed-queue.ts';
-import { silentLog } from './log.ts';
 import { ManualClock } from './testing/manual-clock.ts';
+import { silentLog } from './testing/silent-log.ts';
 import { type Work, Workers, type WorkQueue } from './work.ts';
 
 /** A reconciler whose watch the test controls. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { VolumeCopies } from './volume-copies.ts';
 
 const newCopy = (id: string) => ({ id, source: 'source', sizeBytes: 1n });

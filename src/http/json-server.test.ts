@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { InvalidInput } from '../base/errors.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { type Answer, JsonServer } from './json-server.ts';
 
 async function serving(t: TestContext, answers: Readonly<Record<string, Answer>>) {

@@ -9,7 +9,7 @@ import { type TestContext, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { stringify } from 'yaml';
 import { systemClock } from '../base/clock.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { selfSigned } from '../http/self-signed.ts';
 import { connectionFromKubeconfig } from './credentials.ts';
 import { Transport } from './transport.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { type Answer, configMap, json, refusal, ScriptedServer } from '../../test/kube/scripted-server.ts';
 import { systemClock } from '../base/clock.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { KubeClient } from './client.ts';
 import { configMaps, nodes } from './resource.ts';
 

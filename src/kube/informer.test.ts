@@ -10,7 +10,7 @@ import {
   watch,
 } from '../../test/kube/scripted-server.ts';
 import { systemClock } from '../base/clock.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { KubeClient } from './client.ts';
 import { Informer, InformerStopped } from './informer.ts';
 import { configMaps } from './resource.ts';

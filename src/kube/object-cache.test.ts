@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { type CachedObject, type Change, ObjectCache } from './object-cache.ts';
 
 const state = (uid: string, resourceVersion: string): CachedObject<string> => ({

@@ -5,8 +5,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { json, refusal, reset, ScriptedServer, silence, watch } from '../../test/kube/scripted-server.ts';
 import { systemClock } from '../base/clock.ts';
 import { codeOf } from '../base/errors.ts';
-import { silentLog } from '../base/log.ts';
 import { ManualClock } from '../base/testing/manual-clock.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import type { CredentialSource } from './connection.ts';
 import { StreamSilent, Transport } from './transport.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { splitDeviceNumber } from '../base/device-number.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { DeviceNumbers } from './device-numbers.ts';
 
 interface Watch {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
 import { MoorageError } from '../base/errors.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import type { NewSnapshot } from '../engine/pool.ts';
 import {
   EmptySchema,

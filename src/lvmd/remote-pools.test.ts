@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { systemClock } from '../base/clock.ts';
 import { MoorageError } from '../base/errors.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { BeingOpened, Pools } from '../engine/pools.ts';
 import { createdTag } from '../engine/tags.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';

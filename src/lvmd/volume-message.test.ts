@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fromBinary } from '@bufbuild/protobuf';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import type { Volume } from '../engine/pool.ts';
 import { GetLVListResponseSchema } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { encode } from '../rpc/service-definition.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import { serving } from '../rpc/testing/serving.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';

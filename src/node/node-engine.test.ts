@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { systemClock } from '../base/clock.ts';
 import { run } from '../base/exec.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { servingEngine } from '../lvmd/testing/serving-engine.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';

@@ -4,7 +4,7 @@ import { mkdtempDisposable } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import type { EphemeralVolume } from '../csi/volume-context.ts';
 import { VolumeInUse } from '../engine/errors.ts';
 import { Pools } from '../engine/pools.ts';

@@ -3,7 +3,7 @@ import { access, mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { exists } from '../base/exists.ts';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import type { Expansion, PreparedUse, VolumeStats } from '../csi/node/node-volumes.ts';
 import { BeingOpened, Pools } from '../engine/pools.ts';
 import { rawTag } from '../engine/tags.ts';

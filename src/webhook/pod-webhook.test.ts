@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLog } from '../base/log.ts';
+import { silentLog } from '../base/testing/silent-log.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Pod } from '../kube/resource.ts';
 import { PodWebhook } from './pod-webhook.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName, logicalVolume, nodeFinalizer, topologyKey } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { NodeRemoval } from '../../src/controller/node-removal/node-removal.ts';
 import { LogicalVolumeObjects } from '../../src/controller/volumes/logical-volume-objects.ts';
 import { ApiError } from '../../src/kube/api-error.ts';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { KubeClient } from '../../src/kube/client.ts';
 import type { Connection } from '../../src/kube/connection.ts';
 import { connectionFromKubeconfig } from '../../src/kube/credentials.ts';

@@ -11,7 +11,7 @@ import {
   logicalVolumes,
 } from '../../src/api/logical-volume.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import type { KubeObject, Resource } from '../../src/kube/resource.ts';
 import { startApiServer } from './api-server.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:http2';
 import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { configMaps } from '../../src/kube/resource.ts';
 import { newNamespace, startApiServer } from './api-server.ts';

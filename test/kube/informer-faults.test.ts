@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { cp, rename, rm } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { configMaps } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';

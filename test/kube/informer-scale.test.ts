@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { configMaps } from '../../src/kube/resource.ts';
 import { compactEtcd, connect, newNamespace, restartApiServer, startApiServer } from './api-server.ts';

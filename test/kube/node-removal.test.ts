@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName, logicalVolume, nodeFinalizer, otherNodeFinalizer, topologyKey } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { type Work, Workers } from '../../src/base/work.ts';
 import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
 import { heldClaim, heldClaims } from '../../src/controller/held-claims.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { driverName, topologyKey } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Workers } from '../../src/base/work.ts';
 import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
 import { publishedCapacity } from '../../src/controller/capacity/plan.ts';

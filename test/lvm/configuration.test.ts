@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { ownerArguments, parseOwners } from '../../src/engine/lvm/report.ts';
 import { unserved } from '../../src/engine/lvm/unserved-volumes.ts';
 import { StorageEngine } from '../../src/engine/storage-engine.ts';

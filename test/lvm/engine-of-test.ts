@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { StorageEngine } from '../../src/engine/storage-engine.ts';
 import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';

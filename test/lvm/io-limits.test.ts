@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { deviceNumber } from '../../src/base/device-number.ts';
 import { Listeners } from '../../src/base/listeners.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { type Work, Workers } from '../../src/base/work.ts';
 import type { IoLimits } from '../../src/csi/io-limits.ts';
 import { PodIoLimits } from '../../src/node/io-limits/io-limits.ts';

@@ -1,7 +1,7 @@
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import type { LvmClass, OptionClass, ThickClass, ThinClass } from '../../src/engine/config/device-classes.ts';
 import { VolumeGroups } from '../../src/engine/lvm/volume-groups.ts';
 import type { ServedPool } from '../../src/engine/pool.ts';

@@ -3,7 +3,7 @@ import { mkdir, open, readFile, rm, stat, statfs, writeFile } from 'node:fs/prom
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../src/csi/node/node-volumes.ts';
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
 import { Pools } from '../../src/engine/pools.ts';

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { CommandTimedOut, type Run, run } from '../../src/base/exec.ts';
 import { Launcher } from '../../src/base/launcher.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { askLvm } from '../../src/engine/lvm/effect.ts';
 import { Lvm, newLvmCounts } from '../../src/engine/lvm/lvm.ts';
 import { VolumeGroup } from '../../src/engine/lvm/volume-group.ts';

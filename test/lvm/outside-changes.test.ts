@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { MetadataAreas } from '../../src/engine/lvm/metadata-area.ts';
 import { VolumeGroups } from '../../src/engine/lvm/volume-groups.ts';
 import type { ServedPool } from '../../src/engine/pool.ts';

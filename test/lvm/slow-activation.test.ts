@@ -5,7 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { StorageEngine } from '../../src/engine/storage-engine.ts';
 import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { exists } from '../../src/base/exists.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../src/csi/node/node-volumes.ts';
 import { InMemoryPool } from '../../src/engine/testing/in-memory-pool.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';

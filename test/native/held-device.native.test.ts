@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';

@@ -3,7 +3,7 @@ import { mkdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../src/csi/node/node-volumes.ts';
 import type { FilesystemSettings } from '../../src/csi/volume-context.ts';
 import { Pools } from '../../src/engine/pools.ts';

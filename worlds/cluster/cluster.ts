@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/log.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { KubeClient } from '../../src/kube/client.ts';
 import { connectionFromKubeconfig } from '../../src/kube/credentials.ts';
 import { nodes } from '../../src/kube/resource.ts';

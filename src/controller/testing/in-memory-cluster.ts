@@ -8,7 +8,7 @@ import {
 } from '../../api/logical-volume.ts';
 import { resizeRequestedAnnotation } from '../../api/names.ts';
 import { systemClock } from '../../base/clock.ts';
-import { silentLog } from '../../base/log.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import { Informer } from '../../kube/informer.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { LogicalVolumeObjects } from '../volumes/logical-volume-objects.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { type LogicalVolume, logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
 import { type Clock, systemClock } from '../../base/clock.ts';
-import { silentLog } from '../../base/log.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import { Workers } from '../../base/work.ts';
 import type { WantedVolume } from '../../csi/controller/volume-store.ts';
 import { Pools } from '../../engine/pools.ts';

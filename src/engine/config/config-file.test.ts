@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../base/clock.ts';
-import { createLog, silentLog } from '../../base/log.ts';
+import { createLog } from '../../base/log.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import { ConfigFile } from './config-file.ts';
 import type { StorageConfig } from './device-classes.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { silentLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import type { Eraser, OnClean } from './eraser.ts';
 import { ErasureCalledOff } from './erasure.ts';
 import { Erasures, type ErasureWork } from './erasures.ts';

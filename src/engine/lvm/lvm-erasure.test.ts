@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import type { ThickClass } from '../config/device-classes.ts';
 import type { Eraser } from '../erase/eraser.ts';
 import { progressTag } from '../erase/erasure.ts';

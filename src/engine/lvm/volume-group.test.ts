@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { silentLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import { Lvm, newLvmCounts } from './lvm.ts';
 import { SimulatedLvm } from './testing/simulated-lvm.ts';
 import { VolumeGroup } from './volume-group.ts';

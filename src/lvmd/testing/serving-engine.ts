@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { type Clock, systemClock } from '../../base/clock.ts';
-import { silentLog } from '../../base/log.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import type { Pool } from '../../engine/pool.ts';
 import { Pools } from '../../engine/pools.ts';
 import { serveLvmd } from '../lvmd-server.ts';

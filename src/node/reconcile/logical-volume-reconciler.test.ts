@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { silentLog } from '../../base/log.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import { VolumeInactive } from '../../engine/errors.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';

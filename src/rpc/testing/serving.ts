@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { DescService } from '@bufbuild/protobuf';
 import { systemClock } from '../../base/clock.ts';
-import { silentLog } from '../../base/log.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
 import { type Methods, RpcClient } from '../client.ts';
 import { type Implementation, RpcServer } from '../server.ts';
 

@@ -1,6 +1,6 @@
 import { systemClock } from '../../../src/base/clock.ts';
 import { run } from '../../../src/base/exec.ts';
-import { silentLog } from '../../../src/base/log.ts';
+import { silentLog } from '../../../src/base/testing/silent-log.ts';
 import type { Pools } from '../../../src/engine/pools.ts';
 import { StorageEngine } from '../../../src/engine/storage-engine.ts';
 

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { MoorageError } from '../../../src/base/errors.ts';
 import type { Run } from '../../../src/base/exec.ts';
-import { silentLog } from '../../../src/base/log.ts';
 import { ManualClock } from '../../../src/base/testing/manual-clock.ts';
+import { silentLog } from '../../../src/base/testing/silent-log.ts';
 import type { ThickClass, ThinClass } from '../../../src/engine/config/device-classes.ts';
 import { Eraser } from '../../../src/engine/erase/eraser.ts';
 import { Erasures } from '../../../src/engine/erase/erasures.ts';

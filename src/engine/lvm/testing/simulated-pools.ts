@@ -1,5 +1,5 @@
-import { silentLog } from '../../../base/log.ts';
 import { ManualClock } from '../../../base/testing/manual-clock.ts';
+import { silentLog } from '../../../base/testing/silent-log.ts';
 import type { ThickClass, ThinClass } from '../../config/device-classes.ts';
 import { Eraser } from '../../erase/eraser.ts';
 import { Erasures } from '../../erase/erasures.ts';
