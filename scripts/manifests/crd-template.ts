@@ -2,13 +2,14 @@ import { join } from 'node:path';
 import { Document, Scalar, visit } from 'yaml';
 import type { CrdSpec } from '../../src/api/crd/crd.ts';
 import { logicalVolumeCrd } from '../../src/api/crd/logical-volume.ts';
+import { nodeStorageCrd } from '../../src/api/crd/node-storage.ts';
 
 export const crdTemplatePath = join(
   import.meta.dirname,
   ...['..', '..', 'deploy', 'helm', 'moorage', 'templates', 'crd.yaml'],
 );
 
-const crds: readonly CrdSpec[] = [logicalVolumeCrd];
+const crds: readonly CrdSpec[] = [logicalVolumeCrd, nodeStorageCrd];
 
 /** The chart's template with all CustomResourceDefinitions. */
 export function crdTemplate(): string {

@@ -71,6 +71,14 @@ export const logicalVolume = {
   finalizer: 'topolvm.io/logicalvolume',
 } as const;
 
+/** The NodeStorage resource: one object per node, with the node's name. */
+export const nodeStorage = {
+  group: 'moorage.dev',
+  version: 'v1alpha1',
+  plural: 'nodestorages',
+  kind: 'NodeStorage',
+} as const;
+
 export const createdByLabel = { key: 'app.kubernetes.io/created-by', value: 'topolvm-controller' } as const;
 
 /** Marks a LogicalVolume whose node was removed: its volume must not be touched any more. */

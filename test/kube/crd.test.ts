@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { parse } from 'yaml';
+import { parseAllDocuments } from 'yaml';
 import {
   bytesOf,
   type LogicalVolume,
@@ -10,6 +10,7 @@ import {
   type LogicalVolumeStatus,
   logicalVolumes,
 } from '../../src/api/logical-volume.ts';
+import { type NodeStorageStatus, nodeStorages } from '../../src/api/node-storage.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
@@ -28,16 +29,18 @@ const crds: Resource<Crd> = {
   namespaced: false,
 };
 const { admin } = await startApiServer();
-await applyCrd();
+await applyCrds();
 
-async function applyCrd(): Promise<void> {
-  const crd = parse(await readFile(join(import.meta.dirname, '../../deploy/crd.yaml'), 'utf8')) as Crd;
+async function applyCrds(): Promise<void> {
+  const documents = parseAllDocuments(await readFile(join(import.meta.dirname, '../../deploy/crd.yaml'), 'utf8'));
   const informer = new Informer({ client: admin, resource: crds, clock: systemClock, log: silentLog });
   informer.start();
-  await admin.create(crds, crd);
   const isServed = (current: Crd | undefined) =>
     current?.status?.conditions?.some(({ type, status }) => type === 'Established' && status === 'True') === true;
-  await informer.until('logicalvolumes.topolvm.io', isServed, AbortSignal.timeout(120_000));
+  for (const document of documents) {
+    const { metadata } = await admin.create(crds, document.toJS() as Crd);
+    await informer.until(metadata.name, isServed, AbortSignal.timeout(120_000));
+  }
   await informer.stop();
 }
 
@@ -177,4 +180,45 @@ test('volumeID can be set only once', async () => {
   await assert.rejects(put({ volumeID: null }), fixed);
   await assert.rejects(put(null), fixed);
   await answer('named', { volumeID: 'x', code: 8, message: 'no room to grow' });
+});
+
+test('a NodeStorage is written with one request and loses no field', async () => {
+  const status: NodeStorageStatus = {
+    nodeUID: 'u',
+    updatedAt: '2026-01-01T00:00:00Z',
+    pools: [
+      {
+        deviceClass: 'thin',
+        default: true,
+        type: 'thin',
+        volumeGroup: 'vg0',
+        volumeGroupUUID: 'a1b2c3-d4e5',
+        thinPool: 'pool0',
+        health: 'Degraded',
+        reason: 'full',
+        size: '10Gi',
+        used: '9Gi',
+        free: '0',
+        spare: '0',
+        volumes: 3,
+        thin: { dataPercent: 90, metadataPercent: 4 },
+      },
+      { deviceClass: 'files', type: 'file', directory: '/data', health: 'Unavailable', reason: 'not mounted' },
+    ],
+    erasures: { total: 1, volumes: [{ name: 'gone', deviceClass: 'thin', size: '1Gi', donePercent: 5 }] },
+    orphans: { total: 1, volumes: [{ name: 'lost', deviceClass: 'thin', size: '1Gi', tags: ['moorage.dev/created'] }] },
+    versions: { moorage: '1', kernel: '6', lvm: '2', e2fsprogs: '1.47', xfsprogs: '6.1', btrfsProgs: '6.2' },
+    features: { ioLimits: true, segmentTypes: ['thin'] },
+  };
+  const apply = (body: object) =>
+    admin.patch(nodeStorages, 'a', { type: 'apply', body, fieldManager: 'test', force: true });
+  const first = await apply({ status });
+  assert.deepEqual(first.status, status);
+  const again = await apply({ status });
+  assert.equal(again.metadata.resourceVersion, first.metadata.resourceVersion, 'nothing changed, so nothing is stored');
+  const { versions: _, ...incomplete } = status;
+  await assert.rejects(apply({ status: incomplete }), {
+    code: 'InvalidArgument',
+    message: /status.versions: Required/,
+  });
 });

@@ -1,0 +1,192 @@
+import { nodeStorage } from '../names.ts';
+import { listLimit } from '../node-storage.ts';
+import { type CrdSpec, quantity, type Schema } from './crd.ts';
+
+const pool = {
+  type: 'object',
+  required: ['deviceClass', 'health'],
+  properties: {
+    deviceClass: { description: 'The device class that the pool serves.', type: 'string' },
+    default: { description: 'Whether it serves claims that name no device class.', type: 'boolean' },
+    type: { description: 'As in lvmd.yaml.', type: 'string', enum: ['thick', 'thin', 'file'] },
+    volumeGroup: { description: 'The LVM volume group.', type: 'string' },
+    volumeGroupUUID: {
+      description: 'Identifies the volume group, also on another machine. Unset while the volume group is missing.',
+      type: 'string',
+    },
+    thinPool: { description: 'The thin pool in the volume group.', type: 'string' },
+    directory: { description: 'The directory of a file pool.', type: 'string' },
+    health: {
+      description: 'Degraded: it is served, with a restriction. Unavailable: it is not served.',
+      type: 'string',
+      enum: ['Healthy', 'Degraded', 'Unavailable'],
+    },
+    reason: { description: 'Why it is not healthy, and what to do.', type: 'string' },
+    size: {
+      description: 'The size of the volume group, the thin pool, or the filesystem of the directory.',
+      ...quantity,
+    },
+    used: { description: 'How much of the size is taken; of a thin pool, what is written.', ...quantity },
+    free: { description: 'Available to new volumes.', ...quantity },
+    spare: { description: 'Always kept free.', ...quantity },
+    volumes: { description: 'How many volumes it has.', type: 'integer', format: 'int32' },
+    thin: {
+      description: 'Usage of the thin pool, rounded up to whole percents.',
+      type: 'object',
+      required: ['dataPercent', 'metadataPercent'],
+      properties: {
+        dataPercent: { type: 'integer', format: 'int32' },
+        metadataPercent: { type: 'integer', format: 'int32' },
+      },
+    },
+  },
+} as const satisfies Schema;
+
+const erasures = {
+  description: 'Removed volumes whose data is being erased. Their space is not free yet.',
+  type: 'object',
+  required: ['total', 'volumes'],
+  properties: {
+    total: {
+      description: 'How many there are; only the first of them may be listed.',
+      type: 'integer',
+      format: 'int32',
+    },
+    volumes: {
+      type: 'array',
+      maxItems: listLimit,
+      items: {
+        type: 'object',
+        required: ['name', 'deviceClass', 'size', 'donePercent'],
+        properties: {
+          name: { description: 'The name on the disks.', type: 'string' },
+          deviceClass: { type: 'string' },
+          size: { description: 'What is overwritten, all passes together.', ...quantity },
+          donePercent: { type: 'integer', format: 'int32' },
+        },
+      },
+    },
+  },
+} as const satisfies Schema;
+
+const orphans = {
+  description:
+    "Volumes in the node's pools that have no LogicalVolume. Moorage never removes them. Volumes of pods (inline volumes) are not counted.",
+  type: 'object',
+  required: ['total', 'volumes'],
+  properties: {
+    total: {
+      description: 'How many there are; only the first of them may be listed.',
+      type: 'integer',
+      format: 'int32',
+    },
+    volumes: {
+      type: 'array',
+      maxItems: listLimit,
+      items: {
+        type: 'object',
+        required: ['name', 'deviceClass', 'size', 'tags'],
+        properties: {
+          name: { description: 'The name on the disks.', type: 'string' },
+          deviceClass: { type: 'string' },
+          size: quantity,
+          tags: {
+            description: 'The tags of the volume on the disks, which name its former owner.',
+            type: 'array',
+            items: { type: 'string' },
+          },
+        },
+      },
+    },
+  },
+} as const satisfies Schema;
+
+const versions = {
+  description: 'Versions of what the agent uses; unset if it cannot determine one.',
+  type: 'object',
+  properties: {
+    moorage: { type: 'string' },
+    kernel: { type: 'string' },
+    lvm: { type: 'string' },
+    e2fsprogs: { type: 'string' },
+    xfsprogs: { type: 'string' },
+    btrfsProgs: { type: 'string' },
+  },
+} as const satisfies Schema;
+
+const features = {
+  description: 'What kernel and LVM can do.',
+  type: 'object',
+  properties: {
+    ioLimits: { description: 'Whether IO limits of volumes can be enforced.', type: 'boolean' },
+    segmentTypes: {
+      description: 'The kinds of volume that LVM supports, such as thin, snapshot or raid1.',
+      type: 'array',
+      items: { type: 'string' },
+    },
+  },
+} as const satisfies Schema;
+
+/**
+ * What is on the disks of one node, for people and tools. Its agent writes it, and nobody owns it: it outlives the Node.
+ * Without the status subresource, so that one request writes it, also the first time.
+ */
+export const nodeStorageCrd = {
+  group: nodeStorage.group,
+  scope: 'Cluster',
+  names: {
+    kind: nodeStorage.kind,
+    listKind: `${nodeStorage.kind}List`,
+    plural: nodeStorage.plural,
+    singular: 'nodestorage',
+  },
+  versions: [
+    {
+      name: nodeStorage.version,
+      served: true,
+      storage: true,
+      additionalPrinterColumns: [
+        { name: 'Classes', type: 'string', jsonPath: '.status.pools[*].deviceClass' },
+        { name: 'Free', type: 'string', jsonPath: '.status.pools[*].free' },
+        { name: 'Health', type: 'string', jsonPath: '.status.pools[*].health' },
+        { name: 'Orphans', type: 'integer', jsonPath: '.status.orphans.total' },
+        { name: 'Erasing', type: 'integer', jsonPath: '.status.erasures.total', priority: 1 },
+        { name: 'Version', type: 'string', jsonPath: '.status.versions.moorage', priority: 1 },
+        { name: 'Updated', type: 'date', jsonPath: '.status.updatedAt' },
+      ],
+      schema: {
+        openAPIV3Schema: {
+          description:
+            'The storage of one node, which has the same name. Written by the agent of the node when something changes, and kept when the Node is deleted.',
+          type: 'object',
+          properties: {
+            apiVersion: { type: 'string' },
+            kind: { type: 'string' },
+            metadata: { type: 'object' },
+            status: {
+              type: 'object',
+              required: ['nodeUID', 'updatedAt', 'pools', 'erasures', 'orphans', 'versions', 'features'],
+              'x-kubernetes-map-type': 'atomic', // one writer: no need to record who manages which field
+              properties: {
+                nodeUID: {
+                  description: 'The uid of the Node: a new machine with an old name has another one.',
+                  type: 'string',
+                },
+                updatedAt: {
+                  description: 'When this was written. It stays the same while nothing changes.',
+                  type: 'string',
+                  format: 'date-time',
+                },
+                pools: { description: 'One per device class.', type: 'array', items: pool },
+                erasures,
+                orphans,
+                versions,
+                features,
+              },
+            },
+          },
+        },
+      },
+    },
+  ],
+} as const satisfies CrdSpec;
