@@ -16,7 +16,24 @@ export const parameters = {
   mkfsOptions: 'moorage.dev/mkfs-options',
   rootMode: 'moorage.dev/root-mode',
   rootOwner: 'moorage.dev/root-owner',
+  onNodeRemoval: 'moorage.dev/on-node-removal',
 } as const;
+
+/**
+ * What happens to a claim whose node is removed: an annotation of the claim, or else the StorageClass parameter. `drop`
+ * gives the volume up, `keep` releases the claim and retains the volume, `wait` leaves both until a person decides.
+ */
+export const onNodeRemoval = {
+  annotation: parameters.onNodeRemoval,
+  policies: ['drop', 'keep', 'wait'],
+} as const;
+
+export type OnNodeRemoval = (typeof onNodeRemoval.policies)[number];
+
+/** Undefined for any other word. */
+export function asOnNodeRemoval(word: string): OnNodeRemoval | undefined {
+  return onNodeRemoval.policies.find((policy) => policy === word);
+}
 
 /** Prefixes of this driver: an unknown StorageClass parameter with one of them is an error. */
 export const parameterPrefixes = ['topolvm.io/', 'moorage.dev/'] as const;
@@ -83,6 +100,9 @@ export const createdByLabel = { key: 'app.kubernetes.io/created-by', value: 'top
 
 /** Marks a LogicalVolume whose node was removed: its volume must not be touched any more. */
 export const pendingDeletionAnnotation = 'topolvm.io/pendingdeletion';
+
+/** The uid of the Node that was deleted while the volume was on its disks: an annotation of the LogicalVolume. */
+export const nodeRemovedAnnotation = 'moorage.dev/node-removed';
 
 /** The claim of a volume, `<namespace>/<name>`: an annotation of the LogicalVolume, a tag of the volume itself. */
 export const claimName = 'moorage.dev/claim';

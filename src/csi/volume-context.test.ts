@@ -20,13 +20,17 @@ test('the root directory of a filesystem is open to all unless its class says ot
   });
 });
 
-test('the volume context contains only the settings that the node needs', () => {
-  const settings = { 'moorage.dev/mkfs-options': '-i 8192', 'moorage.dev/root-mode': '0700' };
+test('the volume context contains only the settings that matter after the creation', () => {
+  const settings = {
+    'moorage.dev/mkfs-options': '-i 8192',
+    'moorage.dev/root-mode': '0700',
+    'moorage.dev/on-node-removal': 'keep',
+  };
   assert.deepEqual(contextFor({ ...settings, 'topolvm.io/device-class': 'fast' }, onExt4), settings);
   assert.deepEqual(contextFor({}, onExt4), {});
 });
 
-test('settings that the node could not apply are refused when the volume is created', () => {
+test('invalid settings are refused when the volume is created', () => {
   for (const [name, value, message] of [
     ['moorage.dev/root-mode', '888', /^moorage.dev\/root-mode is "888"; write the mode/],
     ['moorage.dev/root-mode', 'rwx', /octal digits/],
@@ -34,6 +38,8 @@ test('settings that the node could not apply are refused when the volume is crea
     ['moorage.dev/root-owner', 'root', /^moorage.dev\/root-owner is "root"; write the numbers/],
     ['moorage.dev/root-owner', '4294967295:0', /numbers of user and group/],
     ['moorage.dev/root-owner', '1:2:3', /numbers of user and group/],
+    ['moorage.dev/on-node-removal', 'Keep', /^moorage.dev\/on-node-removal is "Keep"; use one of drop, keep, wait$/],
+    ['moorage.dev/on-node-removal', '', /use one of drop, keep, wait/],
     [
       'moorage.dev/mkfs-options',
       '-F',

@@ -1,4 +1,11 @@
-import { ephemeralSizeAttributes, parameterPrefixes, parameters, publishContext } from '../api/names.ts';
+import {
+  asOnNodeRemoval,
+  ephemeralSizeAttributes,
+  onNodeRemoval,
+  parameterPrefixes,
+  parameters,
+  publishContext,
+} from '../api/names.ts';
 import { InvalidInput } from '../base/errors.ts';
 import { type Filesystem, parseMkfsOptions } from '../filesystem/filesystem.ts';
 import { type Owner, untouchedRoot } from '../filesystem/root.ts';
@@ -24,13 +31,22 @@ export interface EphemeralVolume {
   readonly forClassesOnly: readonly string[];
 }
 
-const settingNames = [parameters.mkfsOptions, parameters.rootMode, parameters.rootOwner] as const;
+const settingNames = [
+  parameters.mkfsOptions,
+  parameters.rootMode,
+  parameters.rootOwner,
+  parameters.onNodeRemoval,
+] as const;
 const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters.rootOwner];
 const gibi = 1024n ** 3n;
 
-/** The StorageClass parameters that the node needs; throws if the node could not apply them. */
+/**
+ * The StorageClass parameters that matter after the volume is created; throws if they are invalid. The PersistentVolume
+ * keeps them, so a class that is deleted later changes nothing for its volumes.
+ */
 export function contextFor(given: Readonly<Record<string, string>>, use: VolumeUse): Record<string, string> {
   if (use.kind === 'filesystem') filesystemSettings(given, use.filesystem);
+  refuseUnknownPolicy(given[parameters.onNodeRemoval]);
   return Object.fromEntries(settingNames.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])));
 }
 
@@ -93,6 +109,13 @@ function rootOwner(text?: string): Owner {
   if (uid !== undefined && gid !== undefined && isId(uid) && isId(gid)) return { uid, gid };
   throw new InvalidInput(
     `${parameters.rootOwner} is ${JSON.stringify(text)}; write the numbers of user and group, such as 1000:1000`,
+  );
+}
+
+function refuseUnknownPolicy(word?: string): void {
+  if (word === undefined || asOnNodeRemoval(word)) return;
+  throw new InvalidInput(
+    `${parameters.onNodeRemoval} is ${JSON.stringify(word)}; use one of ${onNodeRemoval.policies.join(', ')}`,
   );
 }
 
