@@ -38,6 +38,7 @@ import { kubeletRegistration, registrationSocket } from './kubelet-registration.
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { nodeFactsOf } from './node-object/node-facts.ts';
 import { nodePublisher } from './node-object/node-publisher.ts';
+import { lostVolumes } from './reconcile/lost-volumes.ts';
 import { volumeWork } from './reconcile/volume-work.ts';
 import { volumeMetrics } from './volume-metrics.ts';
 
@@ -153,6 +154,7 @@ export async function runNode(
   const workers = new Workers(
     [
       volumeWork({ client, volumes, pools, log }),
+      lostVolumes({ nodeName, client, volumes, node, pools, log }),
       nodePublisher({ nodeName, client, node, pools, wanted, log }),
       volumeLimits({ volumes, pools, published, kubeletDir, cgroupRoot, log }),
     ],

@@ -57,8 +57,8 @@ export class VolumeNotHere extends MoorageError {
 
   constructor(volumeId: string) {
     super(
-      `this node has no volume ${volumeId}; check with kubectl get logicalvolumes which node it is on, ` +
-        'and that its device class is in the configuration of that node',
+      `volume ${volumeId} is not on the disks of this node; check with kubectl get logicalvolumes which node it is on, ` +
+        'whether that machine or its disks were replaced, and that its device class is in the configuration',
     );
   }
 }

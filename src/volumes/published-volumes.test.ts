@@ -61,7 +61,7 @@ test('a raw volume is not staged, but bound to a file, and marked', async (t) =>
 
 test('a volume of another node is refused', async (t) => {
   const { volumes, publication, stagingPath } = await node(t);
-  const why = { code: 'NotFound', message: /^this node has no volume w; check/ };
+  const why = { code: 'NotFound', message: /^volume w is not on the disks of this node; check/ };
   await assert.rejects(volumes.publish({ ...publication, volumeId: 'w' }, never), why);
   await assert.rejects(volumes.publish({ ...publication, volumeId: 'w', use: block }, never), why);
   for (const use of [onExt4, block])
@@ -226,7 +226,7 @@ test('a volume is not reported missing while its class may be one that cannot be
   const staging = { volumeId: 'elsewhere', stagingPath, use: onExt4 };
   await assert.rejects(volumes.stage(staging, never), {
     code: 'NotFound',
-    message: /^this node has no volume elsewhere/,
+    message: /^volume elsewhere is not on the disks of this node/,
   });
   pools.become({ pools: [pool], defaultClass: 'ssd', unavailable: new Map([['thin', new BeingOpened()]]) });
   await assert.rejects(volumes.stage(staging, never), {

@@ -52,6 +52,12 @@ test('an agent can update the status of its LogicalVolumes, and capacity and fin
   await answer(thief, own);
   const heldBy = { metadata: { annotations: { 'moorage.dev/held-by': 'ssd' } } };
   await thief.patch(logicalVolumes, `on-${own}`, { type: 'merge', body: heldBy });
+  const foundAgain = { metadata: { annotations: { 'moorage.dev/node-removed': null } } };
+  await api.admin.patch(logicalVolumes, `on-${own}`, {
+    type: 'merge',
+    body: { metadata: { annotations: { 'moorage.dev/node-removed': 'old' } } },
+  });
+  await thief.patch(logicalVolumes, `on-${own}`, { type: 'merge', body: foundAgain });
   await patchNode(thief, own, room('1000'));
   await patchNode(thief, own, { metadata: { annotations: { 'moorage.dev/io-limits': 'true' } } });
   await patchNode(thief, own, { metadata: { finalizers: ['topolvm.cybozu.com/node'] } });

@@ -85,6 +85,10 @@ const status = {
       description: `The value of the annotation ${resizeRequestedAnnotation} that code, message and currentSize answer.`,
       type: 'string',
     },
+    missingFrom: {
+      description: 'The uid of the Node whose disks do not have the volume, although a node of this name created it.',
+      type: 'string',
+    },
   },
 } as const satisfies Schema;
 

@@ -22,6 +22,8 @@ const tooLarge = volume({ ...created.status, code: 8, message: 'no space', answe
 const inUse = volume({ ...created.status, code: 9, message: 'in use' }, { deletionTimestamp: '2026-01-02T00:00:00Z' });
 const givenUp = volume({ volumeID: '1' }, { annotations: { [pendingDeletionAnnotation]: 'true' } });
 
+const lost = volume({ ...created.status, missingFrom: 'new-uid' });
+
 const key = 'pvc-1';
 const update = (previous: StoredLogicalVolume, object: StoredLogicalVolume) =>
   eventOfChange({ kind: 'updated', key, previous, object });
@@ -35,6 +37,9 @@ test('each change of a volume is reported once, in one sentence', () => {
     update(created, inUse),
     eventOfChange({ kind: 'deleted', key, object: created, previous: created }),
     eventOfChange({ kind: 'deleted', key, object: givenUp, previous: created }),
+    update(created, lost),
+    update(lost, created),
+    eventOfChange({ kind: 'deleted', key, object: lost, previous: lost }),
   ];
   assert.deepEqual(
     events.map((event) => event && `${event.type} ${event.reason}: ${event.message}`),
@@ -46,6 +51,10 @@ test('each change of a volume is reported once, in one sentence', () => {
       'Warning RemovalRefused: node a cannot remove the volume: in use',
       'Normal VolumeRemoved: removed the volume from node a',
       'Warning VolumeGivenUp: gave up the volume because node a was removed; its data is still on that machine',
+      'Warning VolumeLost: volume 1 is not on the disks of node a: the machine or its disks were replaced; ' +
+        'bring the disks back, or delete the claim and restore its data from a backup',
+      'Normal VolumeFound: the volume is on the disks of node a again',
+      'Warning VolumeGivenUp: gave up the volume, which was not on the disks of node a',
     ],
   );
 });
@@ -59,4 +68,5 @@ test('a change that means nothing to users is not reported', () => {
 test('a leader that sees a volume for the first time reports its current failure, not its past', () => {
   assert.equal(eventOfChange({ kind: 'added', key, object: created, previous: undefined }), undefined);
   assert.equal(eventOfChange({ kind: 'added', key, object: refused, previous: undefined })?.reason, 'VolumeRefused');
+  assert.equal(eventOfChange({ kind: 'added', key, object: lost, previous: undefined })?.reason, 'VolumeLost');
 });

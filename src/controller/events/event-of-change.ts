@@ -18,9 +18,14 @@ export function eventOfChange(change: Change<StoredLogicalVolume>): EventContent
   const { kind, object, previous } = change;
   const { nodeName } = object.spec;
   if (kind === 'deleted') return removed(object);
+  const { missingFrom } = object.status ?? {};
+  if (missingFrom && missingFrom !== previous?.status?.missingFrom) return lost(object);
   const refusal = refusalOf(object);
   if (refusal) return refusal.message === (previous && refusalOf(previous)?.message) ? undefined : refusal;
   if (!previous) return undefined;
+  if (previous.status?.missingFrom && !missingFrom) {
+    return normal('VolumeFound', 'Finding', `the volume is on the disks of node ${nodeName} again`);
+  }
   const size = toQuantity(currentBytes(object));
   if (object.status?.volumeID && !previous.status?.volumeID) {
     return normal('VolumeCreated', 'Creating', `created a volume of ${size} on node ${nodeName}${classOf(object)}`);
@@ -47,11 +52,23 @@ function refusalOf(volume: StoredLogicalVolume): EventContent | undefined {
   return growth && warning('GrowthRefused', 'Growing', `cannot grow the volume: ${growth.message}`);
 }
 
+/** Nothing is created in its place: to its pod, an empty volume would look like the old one without its data. */
+function lost({ spec, status }: StoredLogicalVolume): EventContent {
+  const message =
+    `volume ${status?.volumeID} is not on the disks of node ${spec.nodeName}: the machine or its disks were replaced; ` +
+    'bring the disks back, or delete the claim and restore its data from a backup';
+  return { type: 'Warning', reason: 'VolumeLost', action: 'Finding', message };
+}
+
 /** The node has removed the volume, and erased it if its class requires that, unless the node itself was removed. */
 function removed({ metadata, spec, status }: StoredLogicalVolume): EventContent | undefined {
   if (!status?.volumeID) return undefined;
   if (metadata.annotations?.[pendingDeletionAnnotation]) {
     const message = `gave up the volume because node ${spec.nodeName} was removed; its data is still on that machine`;
+    return { type: 'Warning', reason: 'VolumeGivenUp', action: 'Removing', message };
+  }
+  if (status.missingFrom) {
+    const message = `gave up the volume, which was not on the disks of node ${spec.nodeName}`;
     return { type: 'Warning', reason: 'VolumeGivenUp', action: 'Removing', message };
   }
   return normal('VolumeRemoved', 'Removing', `removed the volume from node ${spec.nodeName}`);

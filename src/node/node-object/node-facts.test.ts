@@ -7,6 +7,7 @@ const wanted = new Map([
   ['capacity.topolvm.io/b', '2'],
 ]);
 const right: NodeFacts = {
+  uid: 'u',
   annotations: Object.fromEntries(wanted),
   finalizers: ['topolvm.cybozu.com/node'],
   deleting: false,

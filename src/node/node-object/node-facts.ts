@@ -3,6 +3,7 @@ import type { Node, Stored } from '../../kube/resource.ts';
 
 /** The cached part of this node's Node object, which is large. */
 export interface NodeFacts {
+  readonly uid: string;
   /** Only those that Moorage sets. */
   readonly annotations: Readonly<Record<string, string>>;
   readonly finalizers: readonly string[];
@@ -11,8 +12,9 @@ export interface NodeFacts {
 }
 
 export function nodeFactsOf({ metadata }: Stored<Node>): NodeFacts {
-  const { annotations = {}, finalizers = [], deletionTimestamp, resourceVersion } = metadata;
+  const { uid, annotations = {}, finalizers = [], deletionTimestamp, resourceVersion } = metadata;
   return {
+    uid,
     annotations: Object.fromEntries(Object.entries(annotations).filter(([key]) => isOurs(key))),
     finalizers,
     deleting: deletionTimestamp !== undefined,
