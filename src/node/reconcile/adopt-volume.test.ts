@@ -47,7 +47,7 @@ test('what cannot be adopted is refused with the reason, and nothing is created 
   await answered('owner');
   const before = ssd.list();
   const rows: readonly [string, LogicalVolume, number, RegExp][] = [
-    ['missing', adopting('gone', {}, 'missing'), 5, /no volume gone/],
+    ['missing', adopting('gone', {}, 'missing'), 5, /^volume gone is not on the disks of this node/],
     ['owned', adopting('data', {}, 'owned'), 6, /already belongs to LogicalVolume owner/],
     ['inline', adopting('of-a-pod', {}, 'inline'), 9, /inline volume of a pod/],
     ['snapshot', adopting('snap', {}, 'snapshot'), 9, /read-only; set spec.accessType to ro/],
