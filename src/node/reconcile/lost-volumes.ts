@@ -35,14 +35,11 @@ export function lostVolumes({ nodeName, client, volumes, node, pools, log }: Col
       if (newsOf(volume) !== 'nothing') queue.addAfter(volume.metadata.name, settleMs);
     };
     const lookAtAll = () => volumes.list().forEach(look);
-    const stops = [
+    return [
       volumes.onChange(({ kind, object }) => kind !== 'deleted' && look(object)),
       pools.onChange(lookAtAll),
       node.onChange(lookAtAll),
     ];
-    return () => {
-      for (const stop of stops) stop();
-    };
   };
 
   const report = async (volume: StoredLogicalVolume, nodeUid: string, signal: AbortSignal): Promise<void> => {
