@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { driverName, topologyKey } from '../../src/api/names.ts';
-import { csiDrivers, csiNodes, namespaces, nodes, storageClasses } from '../../src/kube/resource.ts';
+import { csiDrivers, csiNodes, nodes, storageClasses } from '../../src/kube/resource.ts';
+import { namespaces } from '../../src/kube/testing/resources.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { stage } from '../../worlds/host/progress.ts';
 import { statisticsOf } from '../statistics.ts';

@@ -1,12 +1,10 @@
 import type {
   EventsV1Event,
-  V1ConfigMap,
   V1CSIDriver,
   V1CSINode,
   V1CSIStorageCapacity,
   V1Lease,
   V1MutatingWebhookConfiguration,
-  V1Namespace,
   V1Node,
   V1PersistentVolume,
   V1PersistentVolumeClaim,
@@ -19,14 +17,12 @@ import type { KubeObject, Resource, Wire } from '../api/object.ts';
 
 export type { KubeObject, ObjectMeta, Resource, Stored, Wire } from '../api/object.ts';
 
-export type ConfigMap = Wire<V1ConfigMap>;
 export type CsiDriver = Wire<V1CSIDriver>;
 export type CsiNode = Wire<V1CSINode>;
 export type CsiStorageCapacity = Wire<V1CSIStorageCapacity>;
 export type Event = Wire<EventsV1Event>;
 export type Lease = Wire<V1Lease>;
 export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
-export type Namespace = Wire<V1Namespace>;
 export type Node = Wire<V1Node>;
 export type PersistentVolume = Wire<V1PersistentVolume>;
 export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
@@ -35,20 +31,6 @@ export type StorageClass = Wire<V1StorageClass>;
 export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
 export type TokenReview = Wire<V1TokenReview>;
 
-export const configMaps: Resource<ConfigMap> = {
-  group: '',
-  version: 'v1',
-  plural: 'configmaps',
-  kind: 'ConfigMap',
-  namespaced: true,
-};
-export const namespaces: Resource<Namespace> = {
-  group: '',
-  version: 'v1',
-  plural: 'namespaces',
-  kind: 'Namespace',
-  namespaced: false,
-};
 export const nodes: Resource<Node> = {
   group: '',
   version: 'v1',

@@ -2,13 +2,13 @@ import type { V1CSIVolumeSource, V1PersistentVolumeClaimTemplate } from '@kubern
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import {
   events,
-  namespaces,
   type PersistentVolumeClaim,
   persistentVolumeClaims,
   persistentVolumes,
   pods,
   type Wire,
 } from '../../src/kube/resource.ts';
+import { namespaces } from '../../src/kube/testing/resources.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
 import { busyboxImage } from '../../worlds/cluster/images.ts';

@@ -6,7 +6,7 @@ import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { KubeClient } from '../../src/kube/client.ts';
 import type { Connection } from '../../src/kube/connection.ts';
 import { connectionFromKubeconfig } from '../../src/kube/credentials.ts';
-import { namespaces } from '../../src/kube/resource.ts';
+import { namespaces } from '../../src/kube/testing/resources.ts';
 import { type Cluster, startCluster } from '../../worlds/cluster/cluster.ts';
 
 const compactionScript = join(import.meta.dirname, 'compact-etcd.ts');

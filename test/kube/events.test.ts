@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type EventContent, writeEvent } from '../../src/kube/events.ts';
-import { configMaps, events, nodes } from '../../src/kube/resource.ts';
+import { events, nodes } from '../../src/kube/resource.ts';
+import { configMaps } from '../../src/kube/testing/resources.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();
