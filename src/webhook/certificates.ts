@@ -1,8 +1,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { type FSWatcher, watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Clock, Timer } from '../base/clock.ts';
+import type { Clock } from '../base/clock.ts';
+import { DirectoryWatch } from '../base/directory-watch.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Certificate } from '../http/self-signed.ts';
@@ -14,30 +14,21 @@ export interface CertificatesOptions {
   readonly log: Log;
 }
 
-/** The two files of a pair are not written at the same moment. */
-const settleMs = 200;
-
 /**
- * The serving certificate, loaded again when it is renewed. The directory is watched, not the files, because a mounted
- * Secret replaces the targets of its links. A pair that does not match is rejected, and the previous one stays in use.
+ * The serving certificate, loaded again when it is renewed. A pair that does not match is rejected, and the previous one
+ * stays in use.
  */
 export class Certificates {
   readonly #dir: string;
-  readonly #clock: Clock;
   readonly #log: Log;
-  readonly #watcher: FSWatcher;
+  readonly #watch: DirectoryWatch;
   #current: Certificate = { cert: '', key: '' };
-  #timer: Timer | undefined;
   #onRenewed: (renewed: Certificate) => void = () => {};
 
   private constructor({ dir, clock, log }: CertificatesOptions) {
     this.#dir = dir;
-    this.#clock = clock;
     this.#log = log;
-    this.#watcher = watch(dir, () => this.#settle());
-    this.#watcher.on('error', (error) =>
-      log.error({ err: error }, `cannot watch ${dir}: ${messageOf(error)}; restart this process after a renewal`),
-    );
+    this.#watch = new DirectoryWatch({ directory: dir, clock, log, read: () => this.#renew() });
   }
 
   /** The first pair must be valid: there is no previous one. */
@@ -59,17 +50,11 @@ export class Certificates {
 
   onRenewed(listener: (renewed: Certificate) => void): void {
     this.#onRenewed = listener;
-    this.#settle();
+    this.#watch.readSoon();
   }
 
   close(): void {
-    this.#watcher.close();
-    this.#timer?.cancel();
-  }
-
-  #settle(): void {
-    this.#timer?.cancel();
-    this.#timer = this.#clock.setTimer(() => void this.#renew(), settleMs);
+    this.#watch.close();
   }
 
   async #renew(): Promise<void> {

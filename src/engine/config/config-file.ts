@@ -1,7 +1,7 @@
-import { type FSWatcher, watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Clock, Timer } from '../../base/clock.ts';
+import type { Clock } from '../../base/clock.ts';
+import { DirectoryWatch } from '../../base/directory-watch.ts';
 import { MoorageError, messageOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { StorageConfig } from './device-classes.ts';
@@ -13,34 +13,23 @@ export interface ConfigFileOptions {
   readonly log: Log;
 }
 
-/** An editor writes in several steps, and a half-written file may even be valid. */
-const settleMs = 200;
-
 /**
- * The file with the storage configuration, watched for changes. The watch is on its directory, as editors replace files
- * and a mounted ConfigMap replaces the directory that its links lead to. An invalid change is refused, and the previous
+ * The file with the storage configuration, watched for changes. An invalid change is refused, and the previous
  * configuration stays in use.
  */
 export class ConfigFile {
   readonly #path: string;
-  readonly #clock: Clock;
   readonly #log: Log;
-  readonly #watcher: FSWatcher;
+  readonly #watch: DirectoryWatch;
   #text = '';
-  #timer: Timer | undefined;
-  #reading: Promise<void> = Promise.resolve();
   #onChange: ((config: StorageConfig) => void) | undefined;
   /** Why the current file is not used; undefined while it is. */
   problem: unknown;
 
   private constructor({ path, clock, log }: ConfigFileOptions) {
     this.#path = path;
-    this.#clock = clock;
     this.#log = log;
-    this.#watcher = watch(dirname(path), () => this.#settle());
-    this.#watcher.on('error', (error) =>
-      log.error({ err: error }, `${path} is no longer watched, restart after a change: ${messageOf(error)}`),
-    );
+    this.#watch = new DirectoryWatch({ directory: dirname(path), clock, log, read: () => this.#read() });
   }
 
   /** The first configuration must be valid, as there is no previous one to keep. */
@@ -61,19 +50,11 @@ export class ConfigFile {
   /** Called with each valid configuration that differs from the previous one, including changes since `open`. */
   onChange(listener: (config: StorageConfig) => void): void {
     this.#onChange = listener;
-    this.#settle();
+    this.#watch.readSoon();
   }
 
   close(): void {
-    this.#watcher.close();
-    this.#timer?.cancel();
-  }
-
-  #settle(): void {
-    this.#timer?.cancel();
-    this.#timer = this.#clock.setTimer(() => {
-      this.#reading = this.#reading.then(() => this.#read());
-    }, settleMs);
+    this.#watch.close();
   }
 
   async #read(): Promise<void> {
