@@ -18,13 +18,10 @@ import {
   persistentVolumeClaims,
   storageClasses,
 } from '../kube/resource.ts';
-import { callLatency } from '../metrics/latency.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
-import { processMetrics } from '../metrics/process-metrics.ts';
-import { silentWatches, stuckQueues } from '../metrics/progress.ts';
-import { queueMetric } from '../metrics/queue-metric.ts';
+import { callLatency, processMetrics } from '../metrics/process-metrics.ts';
+import { queueMetric, silentWatches, stuckQueues, watchMetrics } from '../metrics/progress.ts';
 import { securedBy } from '../metrics/secured.ts';
-import { watchMetrics } from '../metrics/watch-metrics.ts';
 import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';

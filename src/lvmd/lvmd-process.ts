@@ -5,11 +5,9 @@ import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
 import { parseStorageConfig } from '../engine/config/device-classes-yaml.ts';
 import { StorageEngine } from '../engine/storage-engine.ts';
-import { configGauge } from '../metrics/config-gauge.ts';
-import { callLatency, operationLatency } from '../metrics/latency.ts';
-import { lvmMetrics } from '../metrics/lvm-metrics.ts';
+import { configGauge, lvmMetrics, operationLatency } from '../metrics/engine-metrics.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
-import { processMetrics } from '../metrics/process-metrics.ts';
+import { callLatency, processMetrics } from '../metrics/process-metrics.ts';
 import { engineProblems } from './engine-health.ts';
 import { mustBeOnlyLvmd, serveLvmd } from './lvmd-server.ts';
 

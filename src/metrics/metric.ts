@@ -1,6 +1,6 @@
-import { Counter, Gauge } from 'prom-client';
+import { Counter, Gauge, type Metric, Registry } from 'prom-client';
 
-export type { Metric } from 'prom-client';
+export type { Metric };
 
 /** One value of a metric. Each value of a metric has different labels. */
 export interface Sample<Label extends string = string> {
@@ -41,3 +41,16 @@ export function counter<Label extends string = never>({ read, ...declared }: Dec
     },
   });
 }
+
+/** Prometheus' text format, which every version of Prometheus reads. */
+export const contentType: string = Registry.PROMETHEUS_CONTENT_TYPE;
+
+/** A new registry each time: metrics may be added after the server has started, and nothing is kept between scrapes. */
+export function exposition(metrics: readonly Metric[]): Promise<string> {
+  const registry = new Registry();
+  for (const metric of metrics) registry.registerMetric(metric);
+  return registry.metrics();
+}
+
+/** Of durations in seconds. Few, as each costs one number per label set: an answer from memory, one LVM command, a mkfs, an erasure. */
+export const latencyBuckets: number[] = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];

@@ -5,8 +5,8 @@ import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { createServer } from '../base/node-http.ts';
 import { parseAddress } from '../http/address.ts';
-import { contentType, exposition } from './exposition.ts';
 import type { Metric } from './metric.ts';
+import { contentType, exposition } from './metric.ts';
 import type { Secured } from './secured.ts';
 
 interface Collaborators {

@@ -1,4 +1,7 @@
-import { counter, gauge, type Metric } from './metric.ts';
+import { Histogram } from 'prom-client';
+import { metrics } from '../api/names.ts';
+import type { AnsweredCall } from '../rpc/server.ts';
+import { counter, gauge, latencyBuckets, type Metric } from './metric.ts';
 
 /** Resource usage of the process, under the standard names of Prometheus clients. */
 export function processMetrics(): readonly Metric[] {
@@ -22,4 +25,19 @@ export function processMetrics(): readonly Metric[] {
       read: () => [{ value: Math.round(Date.now() / 1000 - process.uptime()) }],
     }),
   ];
+}
+
+/** Durations of gRPC calls, by code. */
+export function callLatency(): { readonly metric: Metric; readonly observe: (call: AnsweredCall) => void } {
+  const metric = new Histogram({
+    name: metrics.callSeconds,
+    help: 'Duration of gRPC calls, by service, method and code.',
+    labelNames: ['service', 'method', 'code'],
+    buckets: latencyBuckets,
+    registers: [],
+  });
+  return {
+    metric,
+    observe: ({ service, method, code, durationMs }) => metric.observe({ service, method, code }, durationMs / 1000),
+  };
 }

@@ -15,7 +15,7 @@ test('a queue is stuck if one of its keys has run longer than any deadline', () 
 
 test('a watch is blind before its first list, and after a long silence', () => {
   const clock = new ManualClock(10 * minuteMs);
-  const watch = (synced: boolean, heardMs?: number) => ({ synced, lastEventAtMs: heardMs });
+  const watch = (synced: boolean, lastEventAtMs?: number) => ({ synced, lastEventAtMs: lastEventAtMs });
   assert.deepEqual(silentWatches({ node: watch(true, 6 * minuteMs) }, clock), []);
   assert.match(
     silentWatches({ node: watch(false) }, clock).join(),

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Pools } from '../engine/pools.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
-import { exposition } from '../metrics/exposition.ts';
+import { exposition } from '../metrics/metric.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
 
 test('the metrics show the current capacity, and thin pool metrics only for thin classes', async () => {
   const pool = new InMemoryPool('ssd', 1000n);
   const thin = new InMemoryPool('thin', 500n);
-  const figures = { dataPercent: 12.5, metadataPercent: 3, sizeBytes: 500n, overprovisionBytes: 900n };
-  thin.capacity = () => ({ sizeBytes: 500n, freeBytes: 900n, thin: figures });
+  const usage = { dataPercent: 12.5, metadataPercent: 3, sizeBytes: 500n, overprovisionBytes: 900n };
+  thin.capacity = () => ({ sizeBytes: 500n, freeBytes: 900n, thin: usage });
   const metrics = capacityMetrics('a', new Pools([pool, thin]));
   await pool.create({ id: 'v', sizeBytes: 300n, tags: [] });
   const lines = (await exposition(metrics)).split('\n').filter((line) => line.startsWith('topolvm_'));

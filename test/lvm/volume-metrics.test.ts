@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import type { Pool, Volume } from '../../src/engine/pool.ts';
-import { exposition } from '../../src/metrics/exposition.ts';
+import { exposition } from '../../src/metrics/metric.ts';
 import { volumeMetrics } from '../../src/node/volume-metrics.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { exposition } from './exposition.ts';
-import { callLatency } from './latency.ts';
-import { counter, gauge } from './metric.ts';
+import { counter, exposition, gauge } from './metric.ts';
+import { callLatency } from './process-metrics.ts';
 
 test('gauges and counters are escaped', async () => {
   const room = gauge({

@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../base/testing/manual-clock.ts';
-import { exposition } from './exposition.ts';
-import { callLatency, operationLatency } from './latency.ts';
+import { operationLatency } from './engine-metrics.ts';
 import type { Metric } from './metric.ts';
-import { processMetrics } from './process-metrics.ts';
-import { queueMetric } from './queue-metric.ts';
-import { watchMetrics } from './watch-metrics.ts';
+import { exposition } from './metric.ts';
+import { callLatency, processMetrics } from './process-metrics.ts';
+import { queueMetric, watchMetrics } from './progress.ts';
 
-async function lines(...figures: readonly Metric[]): Promise<readonly string[]> {
-  return (await exposition(figures)).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+async function lines(...all: readonly Metric[]): Promise<readonly string[]> {
+  return (await exposition(all)).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
 }
 
 test('calls are counted by duration and code', async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newLvmCounts } from '../engine/lvm/lvm.ts';
-import { exposition } from './exposition.ts';
-import { lvmMetrics } from './lvm-metrics.ts';
+import { lvmMetrics } from './engine-metrics.ts';
+import { exposition } from './metric.ts';
 
 test('LVM commands are counted by how they were run, and lost shells too', async () => {
   const counts = newLvmCounts();
