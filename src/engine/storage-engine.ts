@@ -11,9 +11,8 @@ import { Eraser } from './erase/eraser.ts';
 import { Erasures } from './erase/erasures.ts';
 import { FilePool } from './file/file-pool.ts';
 import type { LvmCounts } from './lvm/lvm.ts';
+import { LvmPool } from './lvm/lvm-pool.ts';
 import { rootOf } from './lvm/shell-settings.ts';
-import { ThickPool } from './lvm/thick-pool.ts';
-import { ThinPool } from './lvm/thin-pool.ts';
 import { UnservedVolumes } from './lvm/unserved-volumes.ts';
 import { VolumeGroups } from './lvm/volume-groups.ts';
 import { type OnDone, observed } from './observed-pool.ts';
@@ -159,9 +158,7 @@ export function poolOpener({ groups, stateDirectory, run, clock, log }: PoolColl
   return async ({ deviceClass, optionClasses }, signal) => {
     const erasures = new Erasures({ eraser: new Eraser(run), clock, log });
     if (deviceClass.type === 'file') return FilePool.open({ deviceClass, erasures, stateDirectory, run, log }, signal);
-    const shared = { optionClasses, group: await groups.open(deviceClass.volumeGroup, signal), erasures, log };
-    return deviceClass.type === 'thick'
-      ? ThickPool.open({ ...shared, deviceClass }, signal)
-      : ThinPool.open({ ...shared, deviceClass, clock }, signal);
+    const group = await groups.open(deviceClass.volumeGroup, signal);
+    return LvmPool.open({ deviceClass, optionClasses, group, erasures, clock, log }, signal);
   };
 }

@@ -11,9 +11,9 @@ import { Eraser } from '../../src/engine/erase/eraser.ts';
 import { Erasures } from '../../src/engine/erase/erasures.ts';
 import { deviceNamesIn } from '../../src/engine/lvm/activation-changes.ts';
 import { Lvm, newLvmCounts } from '../../src/engine/lvm/lvm.ts';
+import { LvmPool } from '../../src/engine/lvm/lvm-pool.ts';
 import { MetadataAreas } from '../../src/engine/lvm/metadata-area.ts';
 import { type Disk, parseReport, reportArguments } from '../../src/engine/lvm/report.ts';
-import { ThickPool } from '../../src/engine/lvm/thick-pool.ts';
 import { VolumeGroup } from '../../src/engine/lvm/volume-group.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { faults } from '../../worlds/lvm/faults.ts';
@@ -104,16 +104,19 @@ async function withConfiguration(t: TestContext) {
   const lvm = new Lvm({ command: ['lvm'], run, env, clock: new ManualClock(), log: silentLog, counts });
   undoAfter(t, async () => lvm.close());
   lvm.useDisks({ devices: [disk], metadataAreaBytes });
-  return { vg, configuration, lvm, counts };
+  return { vg, disk, configuration, lvm, counts };
 }
 
 test("extra output that the administrator's configuration enables does not get into LVM's reports", async (t) => {
-  const { vg, configuration, lvm, counts } = await withConfiguration(t);
+  const { vg, disk, configuration, lvm, counts } = await withConfiguration(t);
   const talkative = 'log { report_command_log=1 prefix="XX" command_names=1 } report { prefixes=1 }';
   await appendFile(configuration, `\n${talkative}\n`);
-  assert.equal(parseReport(await lvm.survey(reportArguments(vg), signal)).volumes.length, 0);
+  assert.equal((await lvm.survey(vg, signal)).volumes.length, 0);
+  lvm.useDisks({ devices: [], metadataAreaBytes }); // reads all disks
+  assert.equal((await lvm.survey(vg, signal)).volumes.length, 0);
+  lvm.useDisks({ devices: [disk], metadataAreaBytes });
   assert.equal(parseReport(await lvm.execute(reportArguments(vg))).volumes.length, 0);
-  assert.deepEqual([counts.commands, counts.shellFailures], [{ shell: 1, exec: 1 }, 0]);
+  assert.deepEqual([counts.commands, counts.shellFailures], [{ shell: 1, exec: 2 }, 0]);
 });
 
 test('a shell uses the node’s configuration at the time of its start', async (t) => {
@@ -258,8 +261,8 @@ test('a hung disk fails one request at its deadline; when it answers again, ever
     ...common,
   });
   const erasures = new Erasures({ eraser: new Eraser(run), ...common });
-  const pool = await ThickPool.open(
-    { deviceClass: thickClass(vg), optionClasses: [], group, erasures, log: silentLog },
+  const pool = await LvmPool.open(
+    { deviceClass: thickClass(vg), optionClasses: [], group, erasures, ...common },
     signal,
   );
   await pool.create(newVolume('before'), signal);

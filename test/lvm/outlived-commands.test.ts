@@ -5,7 +5,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { CommandTimedOut, type Run, run } from '../../src/base/exec.ts';
 import { Launcher } from '../../src/base/launcher.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
-import { askLvm } from '../../src/engine/lvm/effect.ts';
+import { askLvm } from '../../src/engine/lvm/group-memory.ts';
 import { Lvm, newLvmCounts } from '../../src/engine/lvm/lvm.ts';
 import { VolumeGroup } from '../../src/engine/lvm/volume-group.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
@@ -63,7 +63,7 @@ test('after LVM behind nsenter was killed during a write, the group is read only
     );
     await change.catch((error: unknown) => assert.ok(error instanceof CommandTimedOut, String(error)));
     await group.refresh(signal);
-    const known = group.get('data')?.tags.includes(tag);
+    const known = group.memory.get('data')?.tags.includes(tag);
     await disk.heal();
     const tags = await command('lvs', '--noheadings', '-o', 'lv_tags', `${vg}/data`);
     assert.equal(known, tags.split(',').includes(tag), `killed after ${deadlineMs} ms`);

@@ -163,7 +163,7 @@ test('a change between the first read of a group and the watch of LVM’s locks 
   await other.lookAgain(signal); // after the read that follows the start of the watch
   reports.goOn();
   const group = await opening;
-  await seen(group, () => group.get('foreign') !== undefined);
+  await seen(group, () => group.memory.get('foreign') !== undefined);
 });
 
 test('classes of one volume group share its space and its volume names', async (t) => {

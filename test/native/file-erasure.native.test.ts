@@ -5,7 +5,6 @@ import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
 import { Eraser } from '../../src/engine/erase/eraser.ts';
-import { progressTag } from '../../src/engine/erase/erasure.ts';
 import { flushesOf } from '../../worlds/lvm/flushes-of.ts';
 import { foundOnDevice } from '../../worlds/lvm/found-on-device.ts';
 import { openFilePool, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
@@ -120,7 +119,7 @@ test(
     await first.stop(0);
 
     const label = await readFile(join(path, 'data.json'), 'utf8');
-    assert.ok(label.includes(progressTag(64n * mebibyte)), label);
+    assert.ok(label.includes(`moorage.dev/erased=${64n * mebibyte}`), label);
     const restarted = await openFilePool(path, { erase: { kind: 'none' } }); // the marked volume must still be erased
     assert.deepEqual(restarted.list(), []);
     const [erasure] = restarted.erasures();

@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { erasingTag } from '../tags.ts';
 import { checkTags } from '../volume-id.ts';
-import { erasureIn, erasureTags, isErasureTag, isProgressTag, progressTag } from './erasure.ts';
+import { erasureIn, markedTags, progressedTags } from './erasure.ts';
 
 const policy = fc.oneof(
   fc.constantFrom<ErasePolicy>({ kind: 'none' }, { kind: 'discard' }, { kind: 'zero' }),
@@ -14,16 +14,16 @@ const policy = fc.oneof(
 test('policy and progress are read back from the tags', () => {
   fc.assert(
     fc.property(policy, fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), (policy, cleanBytes) => {
-      const tags = ['claim=a', ...erasureTags(policy), progressTag(cleanBytes)];
+      const tags = progressedTags(markedTags(['claim=a'], policy), cleanBytes);
       checkTags(tags); // LVM accepts them
       assert.deepEqual(erasureIn(tags), { policy, cleanBytes });
     }),
   );
-  assert.deepEqual(erasureIn(erasureTags({ kind: 'zero' })), { policy: { kind: 'zero' }, cleanBytes: 0n });
+  assert.deepEqual(erasureIn(markedTags([], { kind: 'zero' })), { policy: { kind: 'zero' }, cleanBytes: 0n });
 });
 
 test('a volume that was not removed is not erased, whatever its other tags are', () => {
-  assert.equal(erasureIn(['moorage.dev/created', progressTag(5n), 'moorage.dev/erase=zero']), undefined);
+  assert.equal(erasureIn(['moorage.dev/created', 'moorage.dev/erased=5', 'moorage.dev/erase=zero']), undefined);
 });
 
 test('an unreadable mark means the strictest policy, from the start', () => {
@@ -32,9 +32,10 @@ test('an unreadable mark means the strictest policy, from the start', () => {
   }
 });
 
-test('progress tags are distinguished from other tags', () => {
-  assert.ok(isProgressTag(progressTag(1n)));
-  assert.ok(!erasureTags({ kind: 'zero' }).some(isProgressTag));
-  assert.ok([...erasureTags({ kind: 'zero' }), progressTag(1n)].every(isErasureTag));
-  assert.ok(!isErasureTag('moorage.dev/created'));
+test('a mark replaces what an earlier erasure left, and progress replaces earlier progress; other tags stay', () => {
+  const left = progressedTags(markedTags(['claim=a', 'moorage.dev/created'], { kind: 'shred', passes: 2 }), 5n);
+  const marked = markedTags(left, { kind: 'zero' });
+  assert.deepEqual(marked, ['claim=a', 'moorage.dev/created', erasingTag, 'moorage.dev/erase=zero']);
+  const progressed = progressedTags(progressedTags(marked, 1n), 2n);
+  assert.deepEqual(progressed, [...marked, 'moorage.dev/erased=2']);
 });

@@ -25,26 +25,22 @@ const policyPrefix = 'moorage.dev/erase=';
 const progressPrefix = 'moorage.dev/erased=';
 
 /**
- * Tags to set, all at once, before the first byte is destroyed. They include the policy, so that the one in force at the
- * removal applies even if the configuration changes meanwhile. They replace the tags of an earlier erasure, see
- * `isErasureTag`.
+ * The tags of a volume to set, all at once, before the first byte is destroyed. They include the policy, so that the one
+ * in force at the removal applies even if the configuration changes meanwhile. A tag left by an erasure that was called
+ * off would make this one skip what was written since, so those are replaced.
  */
-export function erasureTags(policy: ErasePolicy): readonly string[] {
-  return [erasingTag, `${policyPrefix}${policy.kind === 'shred' ? `shred:${policy.passes}` : policy.kind}`];
+export function markedTags(tags: readonly string[], policy: ErasePolicy): readonly string[] {
+  const kept = tags.filter((tag) => tag !== erasingTag && !tag.startsWith(policyPrefix) && !isProgressTag(tag));
+  return [...kept, erasingTag, `${policyPrefix}${policy.kind === 'shred' ? `shred:${policy.passes}` : policy.kind}`];
 }
 
-/** Replaces the previous one; see `isProgressTag`. */
-export function progressTag(cleanBytes: bigint): string {
-  return `${progressPrefix}${cleanBytes}`;
+/** The tags of a marked volume that is clean up to this offset. */
+export function progressedTags(tags: readonly string[], cleanBytes: bigint): readonly string[] {
+  return [...tags.filter((tag) => !isProgressTag(tag)), `${progressPrefix}${cleanBytes}`];
 }
 
-export function isProgressTag(tag: string): boolean {
+function isProgressTag(tag: string): boolean {
   return tag.startsWith(progressPrefix);
-}
-
-/** A tag left by an erasure that was called off would make the next one skip what was written since. */
-export function isErasureTag(tag: string): boolean {
-  return tag === erasingTag || tag.startsWith(policyPrefix) || isProgressTag(tag);
 }
 
 /** Undefined for a volume that was not removed. An unreadable policy means the default of `shred`. */

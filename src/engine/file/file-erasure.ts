@@ -1,13 +1,6 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import {
-  ErasureCalledOff,
-  erasureIn,
-  erasureTags,
-  isErasureTag,
-  isProgressTag,
-  progressTag,
-} from '../erase/erasure.ts';
+import { ErasureCalledOff, erasureIn, markedTags, progressedTags } from '../erase/erasure.ts';
 import type { Erasures } from '../erase/erasures.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
@@ -40,8 +33,7 @@ export class FileErasure {
     const label = await this.#files.label(id);
     if (erasureIn(label.tags)) return; // by an earlier call
     await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
-    const kept = label.tags.filter((tag) => !isErasureTag(tag));
-    const marked = { ...label, tags: [...kept, ...erasureTags(erase)] };
+    const marked = { ...label, tags: markedTags(label.tags, erase) };
     await this.#files.writeLabel(id, marked);
     await this.resume(id, marked);
   }
@@ -49,7 +41,7 @@ export class FileErasure {
   /** Called at the start: a crash may have left unfinished copies, whose data must be erased if the class erases. */
   async markDrafts(erase: ErasePolicy): Promise<void> {
     if (erase.kind === 'none') return;
-    const tags = erasureTags(erase);
+    const tags = markedTags([], erase);
     for (const id of await this.#files.listDrafts()) {
       if (!(await this.#files.has(id))) await this.#files.name(id, { tags, readOnly: false, family: id });
     }
@@ -58,7 +50,7 @@ export class FileErasure {
   /** A draft that may hold data is erased like a volume. */
   async discard(id: VolumeId, label: Label, erase: ErasePolicy): Promise<void> {
     if (erase.kind === 'none') return this.#files.discard(id);
-    const marked = { ...label, tags: erasureTags(erase) };
+    const marked = { ...label, tags: markedTags([], erase) };
     await this.#files.name(id, marked);
     await this.resume(id, marked);
   }
@@ -84,8 +76,7 @@ export class FileErasure {
 
   async #recordProgress(id: VolumeId, cleanBytes: bigint): Promise<void> {
     const label = await this.#markedLabel(id);
-    const tags = [...label.tags.filter((tag) => !isProgressTag(tag)), progressTag(cleanBytes)];
-    await this.#files.writeLabel(id, { ...label, tags });
+    await this.#files.writeLabel(id, { ...label, tags: progressedTags(label.tags, cleanBytes) });
   }
 
   /** No other volume gets the name while its erasure is listed. */

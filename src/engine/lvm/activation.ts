@@ -3,7 +3,7 @@ import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { VolumeInactive } from '../errors.ts';
 import { createdTag, tellsOfUse, unfinishedTag } from '../tags.ts';
-import { askLvm } from './effect.ts';
+import { askLvm, type Place } from './group-memory.ts';
 import type { LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
@@ -16,11 +16,13 @@ import type { VolumeGroup } from './volume-group.ts';
  */
 export class Activation {
   readonly #group: VolumeGroup;
+  readonly #place: Place;
   readonly #log: Log;
   readonly #ghosts = new Set<string>();
 
-  constructor(group: VolumeGroup, log: Log) {
+  constructor(group: VolumeGroup, place: Place, log: Log) {
     this.#group = group;
+    this.#place = place;
     this.#log = log;
   }
 
@@ -32,9 +34,8 @@ export class Activation {
    * Within `change`: activates volumes by the node's own rules, and those of Moorage in any case. It takes long if LVM
    * checks a thin pool first.
    */
-  async activateAll(owned: () => readonly LogicalVolume[], signal: AbortSignal): Promise<void> {
-    const inactive = () => owned().filter(({ active, attr }) => !active && attr.charAt(9) !== 'k'); // k: skip activation
-    const count = inactive().length;
+  async activateAll(signal: AbortSignal): Promise<void> {
+    const count = this.#inactive().length;
     if (count === 0) return;
     this.#log.info(`activating volume group ${this.#group.name}: ${count} volumes are inactive`);
     try {
@@ -43,7 +44,7 @@ export class Activation {
       if (!(error instanceof CommandFailed)) throw error;
       this.#log.warn({ err: error }, `cannot activate every volume: ${messageOf(error)}`);
     }
-    for (const volume of inactive().filter(({ tags }) => tags.includes(createdTag))) {
+    for (const volume of this.#inactive().filter(({ tags }) => tags.includes(createdTag))) {
       try {
         await this.#activate(volume, (words) => this.#group.activate(words, signal));
       } catch (error) {
@@ -59,13 +60,18 @@ export class Activation {
     return this.#activate(volume, (words) => this.#group.execute(words, askLvm));
   }
 
+  #inactive(): LogicalVolume[] {
+    const volumes = this.#group.memory.volumesIn(this.#place);
+    return volumes.filter(({ active, attr }) => !active && attr.charAt(9) !== 'k'); // k: skip activation
+  }
+
   async #activate(
     { name, pool, tags }: LogicalVolume,
     execute: (words: readonly string[]) => Promise<void>,
   ): Promise<'active' | 'ghost'> {
     this.#ghosts.delete(name);
     try {
-      await execute(['lvchange', '--yes', '--activate', 'y', `${this.#group.name}/${name}`]);
+      await execute(['lvchange', '--yes', '--activate', 'y', this.#group.fullName(name)]);
       return 'active';
     } catch (error) {
       const isUnknown = pool !== undefined && error instanceof CommandFailed && /No data available/.test(error.stderr);

@@ -1,74 +1,38 @@
-/** The layout of a volume with redundancy. */
+import type { DeviceClass } from '../config/device-classes.ts';
+import type { Capacity, NewSnapshot, NewVolume, VolumeId } from '../pool.ts';
+import { contentTags, sourceTag } from '../tags.ts';
+import type { LogicalVolume } from './report.ts';
+
+/** What differs between thick and thin volumes. A layout decides and runs commands; it does not know its pool. */
 export interface Layout {
-  /** Number of images; all take the same number of extents. */
-  readonly images: bigint;
-  /** How many images of data they hold together; the rest are mirrors and parity. */
-  readonly dataImages: bigint;
+  /** From memory. */
+  capacity(): Capacity;
+
+  /** Within `change`: creates a volume that does not exist. `options` are used instead of those of the class. */
+  create(wanted: NewVolume, tags: readonly string[], options: readonly string[] | undefined): Promise<void>;
+  /** Within `change`: a volume that is large enough keeps its size. */
+  grow(volume: LogicalVolume, sizeBytes: bigint): Promise<void>;
+  /** Completes what an earlier call began. */
+  snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<LogicalVolume>;
+  /** Refuses early: LVM would retry for seconds while all others wait. */
+  mustNotBeBeingCopied(id: VolumeId): void;
+
+  /** Called once, after the volumes were activated. */
+  start(signal: AbortSignal): Promise<void>;
+  reconfigure(deviceClass: DeviceClass): void;
+  stop(): Promise<void>;
 }
 
-export const plainLayout: Layout = { images: 1n, dataImages: 1n };
-
-/** LVM keeps its own metadata for each image. */
-const metadataExtents = 1n;
-
-/** The largest volume that fits into the free extents, if those are on enough disks. */
-export function usableExtents({ images, dataImages }: Layout, freeExtents: bigint): bigint {
-  if (images === dataImages) return freeExtents;
-  const perImage = freeExtents / images - metadataExtents;
-  return perImage > 0n ? perImage * dataImages : 0n;
+/** The tags of a copy: its own, and those that describe the contents that it shares with its source. */
+export function copyTags(source: LogicalVolume, tags: readonly string[]): readonly string[] {
+  return [...new Set([...tags, ...contentTags(source.tags), sourceTag(source.name)])];
 }
 
-/**
- * The layout that these lvcreate options create; undefined if only LVM knows. Without --stripes LVM uses as many as
- * assumed here, or more if lvm.conf says so, which wastes less.
- */
-export function layoutOf(options: readonly string[]): Layout | undefined {
-  const found = wordsOf(options);
-  if (!found) return undefined;
-  const { stripes } = found;
-  const mirrors = found.mirrors ?? 1n;
-  const type = found.type ?? (found.mirrors ? (stripes && stripes > 1n ? 'raid10' : 'raid1') : 'linear');
-  if (/^(linear|striped|raid0|raid0_meta)$/.test(type)) return plainLayout;
-  if (/^(raid1|mirror)$/.test(type)) return { images: mirrors + 1n, dataImages: 1n };
-  if (/^raid10(_|$)/.test(type)) return withImages(stripes ?? 2n, (data) => data * (mirrors + 1n));
-  if (/^raid[45](_|$)/.test(type)) return withImages(stripes ?? 2n, (data) => data + 1n);
-  if (/^raid6(_|$)/.test(type)) return withImages(stripes ?? 3n, (data) => data + 2n);
-  return undefined;
-}
-
-function withImages(dataImages: bigint, images: (dataImages: bigint) => bigint): Layout | undefined {
-  return dataImages > 0n ? { images: images(dataImages), dataImages } : undefined;
-}
-
-interface LayoutWords {
-  type?: string;
-  mirrors?: bigint;
-  stripes?: bigint;
-}
-
-const meaning: Readonly<Record<string, keyof LayoutWords>> = {
-  ...{ '--type': 'type', '--mirrors': 'mirrors', '-m': 'mirrors', '--stripes': 'stripes', '-i': 'stripes' },
-};
-/** Options that create a type not supported here. */
-const others = /^(--(thin|thinpool|virtualsize|snapshot|cache|cachepool|cachevol|vdo|vdopool|raidintegrity)|-[THVs])$/;
-
-/** Undefined if an option may affect the layout and is not understood: LVM also accepts abbreviated long options. */
-function wordsOf(options: readonly string[]): LayoutWords | undefined {
-  const found: LayoutWords = {};
-  for (const [index, option] of options.entries()) {
-    const [, name = '', inline] = /^(--[a-z][a-z-]*|-[a-zA-Z])(?:=?(.+))?$/.exec(option) ?? [];
-    if (name === '') continue; // a value, or a disk
-    const known = meaning[name];
-    if (!known) {
-      const isShortForm = Object.keys(meaning).some((word) => name.startsWith('--') && word.startsWith(name));
-      const hidesAnother = !name.startsWith('--') && /[miTHVs]/.test(inline ?? '');
-      if (isShortForm || hidesAnother || others.test(name)) return undefined;
-      continue;
-    }
-    const value = inline ?? options[index + 1] ?? '';
-    if (known === 'type') found.type = value;
-    else if (/^\d{1,3}$/.test(value)) found[known] = BigInt(value);
-    else return undefined;
-  }
-  return found;
+/** The lvcreate arguments that all snapshots share. */
+export function snapshotArguments(source: LogicalVolume, { id, tags, access }: NewSnapshot): string[] {
+  return [
+    ...['lvcreate', '--yes', '--snapshot', '--name', id],
+    ...['--permission', access === 'ro' ? 'r' : 'rw'],
+    ...copyTags(source, tags).flatMap((tag) => ['--addtag', tag]),
+  ];
 }

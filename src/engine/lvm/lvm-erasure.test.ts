@@ -4,12 +4,12 @@ import { ManualClock } from '../../base/testing/manual-clock.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
 import type { ThickClass } from '../config/device-classes.ts';
 import type { Eraser } from '../erase/eraser.ts';
-import { progressTag } from '../erase/erasure.ts';
+import { progressedTags } from '../erase/erasure.ts';
 import { Erasures } from '../erase/erasures.ts';
 import { erasingTag } from '../tags.ts';
 import { Lvm, newLvmCounts } from './lvm.ts';
+import { LvmPool } from './lvm-pool.ts';
 import { SimulatedLvm } from './testing/simulated-lvm.ts';
-import { ThickPool } from './thick-pool.ts';
 import { VolumeGroup } from './volume-group.ts';
 
 const signal = new AbortController().signal;
@@ -46,7 +46,7 @@ async function open(erase: Eraser['erase']) {
     lvcreateOptions: [],
     snapshots: 'none',
   };
-  const pool = await ThickPool.open({ group, erasures, log, deviceClass, optionClasses: [] }, signal);
+  const pool = await LvmPool.open({ group, erasures, clock, log, deviceClass, optionClasses: [] }, signal);
   return { pool, lvm: simulated };
 }
 
@@ -55,7 +55,7 @@ test('tags of an earlier erasure do not make a new one skip data', async () => {
   const erase: Eraser['erase'] = async (_target, { kind }, fromBytes) => void erased.push({ policy: kind, fromBytes });
   const { pool, lvm } = await open(erase);
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
-  lvm.volumes.get('a')?.tags.push('moorage.dev/erase=none', progressTag(4096n));
+  lvm.volumes.get('a')?.tags.push(...progressedTags(['moorage.dev/erase=none'], 4096n));
   lvm.sequenceNumber++;
   await pool.remove('a', signal);
   assert.deepEqual(erased, [{ policy: 'zero', fromBytes: 0n }]);
@@ -70,7 +70,7 @@ test('progress is not recorded on a volume that lost its mark', async () => {
   });
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
   await assert.rejects(pool.remove('a', signal), { name: 'ErasureCalledOff', code: 'Aborted' });
-  assert.ok(!lvm.volumes.get('a')?.tags.includes(progressTag(sizeBytes / 2n)));
+  assert.ok(!lvm.volumes.get('a')?.tags.some((tag) => tag.startsWith('moorage.dev/erased=')));
 });
 
 test('a volume that replaces one being erased is not erased, and its name cannot be used meanwhile', async () => {

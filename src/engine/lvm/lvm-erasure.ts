@@ -1,21 +1,13 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { mustNotBeBound } from '../device-use.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import {
-  ErasureCalledOff,
-  erasureIn,
-  erasureTags,
-  isErasureTag,
-  isProgressTag,
-  progressTag,
-} from '../erase/erasure.ts';
+import { erasureIn, markedTags, progressedTags } from '../erase/erasure.ts';
 import type { Erasures } from '../erase/erasures.ts';
 import { VolumeInUse } from '../errors.ts';
 import { sourceIn } from '../tags.ts';
-import { askLvm } from './effect.ts';
+import { askLvm } from './group-memory.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
-import { changeTags } from './volume-group.ts';
 
 /** An erasure continues when its caller leaves; the timeout of each LVM command bounds it. */
 const neverAborted = new AbortController().signal;
@@ -27,16 +19,14 @@ export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, 
       { kind: kindOf(volume), path: volume.path, isCopy: sourceIn(volume.tags) !== undefined },
       policy,
     );
-    group.mustHaveNoSnapshots(volume.name);
+    group.memory.mustHaveNoSnapshots(volume.name);
     if (volume.attr.charAt(5) === 'o') throw new VolumeInUse(volume.name, volume.path);
     await mustNotBeBound(volume.name, volume.path);
-    const add = erasureTags(policy);
-    const remove = volume.tags.filter((tag) => isErasureTag(tag) && !add.includes(tag));
-    await changeTags(group, volume, { add: add.filter((tag) => !volume.tags.includes(tag)), remove });
+    await group.setTags(volume, markedTags(volume.tags, policy));
   }
-  const marked = group.get(volume.name);
+  const marked = group.memory.get(volume.name);
   if (!marked || !isReadOnly(marked)) return;
-  await group.execute(['lvchange', '--yes', '--permission', 'rw', `${group.name}/${marked.name}`], askLvm);
+  await group.execute(['lvchange', '--yes', '--permission', 'rw', group.fullName(marked.name)], askLvm);
 }
 
 /** Starts or resumes the erasure of each marked volume. */
@@ -45,9 +35,8 @@ export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolu
     const record = erasureIn(volume.tags);
     const { name: id, uuid, path, sizeBytes } = volume;
     if (!record || uuid === undefined) continue;
-    const mustBeSame = (found: LogicalVolume | undefined) => mustBeMarked(id, uuid, found);
     const knowing = <T>(signal: AbortSignal, work: (same: LogicalVolume) => Promise<T>) =>
-      group.changeSurely(signal, async () => work(mustBeSame(group.get(id))));
+      group.changeSurely(signal, async () => work(group.memory.mustBeMarked(id, uuid)));
     erasures.add({
       ...record,
       id,
@@ -55,21 +44,11 @@ export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolu
         ...{ kind: kindOf(volume), path, sizeBytes },
         mustBeSame: (signal) => knowing(signal, async () => undefined),
       },
-      record: (cleanBytes) => knowing(neverAborted, (same) => recordProgress(group, same, cleanBytes)),
-      release: () => group.removals.remove(id, (found) => Boolean(mustBeSame(found)), neverAborted),
+      record: (cleanBytes) =>
+        knowing(neverAborted, (same) => group.setTags(same, progressedTags(same.tags, cleanBytes))),
+      release: async () => void (await group.remove({ name: id, erasedUuid: uuid }, neverAborted)),
     });
   }
-}
-
-/** Somebody may have removed the mark, or created another volume with the same name. */
-function mustBeMarked(id: string, uuid: string, found: LogicalVolume | undefined): LogicalVolume {
-  if (found && found.uuid === uuid && erasureIn(found.tags)) return found;
-  throw new ErasureCalledOff(id);
-}
-
-async function recordProgress(group: VolumeGroup, volume: LogicalVolume, cleanBytes: bigint): Promise<void> {
-  const remove = volume.tags.filter(isProgressTag);
-  await changeTags(group, volume, { add: [progressTag(cleanBytes)], remove });
 }
 
 function kindOf({ pool }: LogicalVolume): 'thick' | 'thin' {

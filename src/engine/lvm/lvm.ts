@@ -3,8 +3,10 @@ import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import { type Command, CommandFailed, type Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
+import { PoolMissing } from '../errors.ts';
 import { LvmShell } from './lvm-shell.ts';
 import { NodeConfiguration } from './node-configuration.ts';
+import { type GroupReport, parseReport, reportArguments } from './report.ts';
 import {
   type Disks,
   issuesDiscards,
@@ -117,16 +119,12 @@ export class Lvm {
     }
   }
 
-  /** Runs a command on the known disks of the group only: other disks may hang. Undefined if no disks are known. */
-  async surveyDisks(args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
-    const { devices } = this.#disks;
-    if (devices.length === 0) return undefined;
-    return this.#process(args, signal, this.#commandTimeoutMs, settingsForDisks(devices));
-  }
-
-  /** Runs a command on all disks that the node's LVM configuration allows. */
-  async survey(args: readonly string[], signal: AbortSignal): Promise<string> {
-    return this.#process(args, signal);
+  /**
+   * Reads the group without the shell. Its known disks are enough while the group is complete on them. Other disks of the
+   * node may be many, and may hang.
+   */
+  async survey(group: string, signal: AbortSignal): Promise<GroupReport> {
+    return (await this.#surveyKnownDisks(group, signal)) ?? (await this.#surveyAllDisks(group, signal));
   }
 
   /** Runs a command that activates volumes, however long LVM checks their thin pool first. It can be cancelled. */
@@ -159,6 +157,30 @@ export class Lvm {
     this.#idle?.cancel();
     this.#shell?.close();
     this.#shell = undefined;
+  }
+
+  async #surveyKnownDisks(group: string, signal: AbortSignal): Promise<GroupReport | undefined> {
+    const { devices } = this.#disks;
+    if (devices.length === 0) return undefined;
+    const settings = settingsForDisks(devices);
+    try {
+      const report = parseReport(await this.#process(reportArguments(group), signal, this.#commandTimeoutMs, settings));
+      return report.isPartial ? undefined : report;
+    } catch (error) {
+      if (error instanceof CommandFailed) return undefined; // the group no longer exists, or moved to other disks
+      throw error;
+    }
+  }
+
+  async #surveyAllDisks(group: string, signal: AbortSignal): Promise<GroupReport> {
+    try {
+      return parseReport(await this.#process(reportArguments(group), signal));
+    } catch (error) {
+      if (!(error instanceof CommandFailed) || !/Volume group ".*" not found/.test(error.stderr)) throw error;
+      throw new PoolMissing(`volume group ${group} is not on this node; create it, or correct volume-group`, {
+        cause: error,
+      });
+    }
   }
 
   async #process(

@@ -1,157 +1,164 @@
 import { CommandFailed } from '../../base/exec.ts';
+import { exists } from '../../base/exists.ts';
 import { isHeld, mustNotBeBound } from '../device-use.ts';
-import { VolumeInUse } from '../errors.ts';
-import { askLvm, type Effect } from './effect.ts';
+import { canDiscard } from '../erase/eraser.ts';
+import { erasureIn } from '../erase/erasure.ts';
+import { VolumeBeingErased, VolumeInUse } from '../errors.ts';
+import { askLvm, type Effect, type GroupMemory, isIn, type Place } from './group-memory.ts';
+import type { Lvm } from './lvm.ts';
 import type { LogicalVolume } from './report.ts';
 
-/** The part of `VolumeGroup` that removals need. */
-interface Group {
-  readonly name: string;
-  get(name: string): LogicalVolume | undefined;
-  mustHaveNoSnapshots(name: string): void;
-  changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
-  execute(args: readonly string[], effect: Effect | typeof askLvm): Promise<void>;
-  drop(volume: LogicalVolume): void;
-}
+/** A volume of one place, or the one that was erased. Any other volume with its name is not removed. */
+export type Removal = { readonly name: string } & ({ readonly place: Place } | { readonly erasedUuid: string });
 
-interface Removal {
-  readonly name: string;
-  /** Whether the caller may remove the volume that has this name now; throws if it is a different volume. */
-  readonly isMine: (volume: LogicalVolume) => boolean | Promise<boolean>;
-  readonly done: PromiseWithResolvers<void>;
+/**
+ * Absent: there was no such volume. To be discarded: LVM is configured to discard freed space and the disks support it;
+ * that has to be done before the removal.
+ */
+export type RemovalOutcome = 'removed' | 'absent' | 'to be discarded';
+
+/** A removal whose caller waits. */
+interface Waiting {
+  readonly removal: Removal;
+  readonly done: PromiseWithResolvers<RemovalOutcome>;
+  /** An earlier command was to remove the volume, and failed. */
+  wasTried: boolean;
 }
 
 /** The most volumes that fit in one command of LVM's shell. */
 const maxTogether = 50;
 
 /**
- * Removes volumes of one group; removals that wait at the same time share one command. If LVM cannot be queried, all of
- * them fail. If a shared command fails, each volume is retried in a command of its own.
+ * The removals that wait for one group; those that wait at the same time share one command. If a shared command fails,
+ * each volume is retried in a command of its own. The group runs the commands.
  */
 export class Removals {
-  readonly #group: Group;
-  readonly #waiting: Removal[] = [];
+  readonly #memory: GroupMemory;
+  readonly #lvm: Lvm;
+  readonly #waiting: Waiting[] = [];
   /** Volumes whose removal in a shared command failed. */
   readonly #alone = new Set<string>();
-  #isRunning = false;
 
-  constructor(group: Group) {
-    this.#group = group;
+  constructor(memory: GroupMemory, lvm: Lvm) {
+    this.#memory = memory;
+    this.#lvm = lvm;
   }
 
-  /** Succeeds if the volume does not exist. A caller may leave until the removal has begun. */
-  async remove(name: string, isMine: Removal['isMine'], signal: AbortSignal): Promise<void> {
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0;
+  }
+
+  /** Resolves when the removal is done. A caller may leave until it has begun. */
+  async join(removal: Removal, signal: AbortSignal): Promise<RemovalOutcome> {
     signal.throwIfAborted();
-    const removal: Removal = { name, isMine, done: Promise.withResolvers() };
+    const waiting: Waiting = { removal, done: Promise.withResolvers(), wasTried: false };
     const leave = () => {
-      const at = this.#waiting.indexOf(removal);
+      const at = this.#waiting.indexOf(waiting);
       if (at < 0) return;
       this.#waiting.splice(at, 1);
-      removal.done.reject(signal.reason);
+      waiting.done.reject(signal.reason);
     };
     signal.addEventListener('abort', leave, { once: true });
-    this.#waiting.push(removal);
-    if (!this.#isRunning) void this.#run();
+    this.#waiting.push(waiting);
     try {
-      await removal.done.promise;
+      return await waiting.done.promise;
     } finally {
       signal.removeEventListener('abort', leave);
     }
   }
 
-  /** Runs while removals wait; other changes of the group may run between two commands. */
-  async #run(): Promise<void> {
-    this.#isRunning = true;
-    while (this.#waiting.length > 0) {
+  /** Within `changeSurely`: takes the removals of the next command. Those that need none or are refused are settled. */
+  async begin(): Promise<readonly Waiting[]> {
+    const begun: Waiting[] = [];
+    for (const waiting of this.#next()) {
       try {
-        await this.#group.changeSurely(neverAborted, () => this.#removeTogether(this.#next()));
+        const outcome = await this.#outcomeWithout(waiting.removal);
+        if (outcome === undefined) begun.push(waiting);
+        else this.#settle(waiting, waiting.wasTried && outcome === 'absent' ? 'removed' : outcome);
       } catch (error) {
-        for (const { done } of this.#waiting.splice(0)) done.reject(error); // each would wait for the same timeout
+        waiting.done.reject(error);
       }
     }
-    this.#isRunning = false;
+    return begun;
   }
 
-  #next(): Removal[] {
-    const isAlone = ({ name }: Removal) => this.#alone.has(name);
-    const [first] = this.#waiting;
-    if (first && isAlone(first)) return this.#waiting.splice(0, 1);
-    const together = this.#waiting.filter((removal) => !isAlone(removal)).slice(0, maxTogether);
-    for (const removal of together) this.#waiting.splice(this.#waiting.indexOf(removal), 1);
-    return together;
-  }
-
-  /** Settles each removal, or queues it again. */
-  async #removeTogether(removals: readonly Removal[]): Promise<void> {
-    const doomed: Removal[] = [];
-    for (const removal of removals) {
-      try {
-        if (await this.#canBeRemoved(removal)) doomed.push(removal);
-        else this.#removed(removal);
-      } catch (error) {
-        removal.done.reject(error);
-      }
-    }
-    if (doomed.length === 0) return;
-    try {
-      await this.#lvremove(doomed.map(({ name }) => name));
-      for (const removal of doomed) this.#removed(removal);
-    } catch (error) {
-      const isThere = ({ name }: Removal) => this.#group.get(name) !== undefined; // as reported after the failure
-      for (const removal of doomed.filter((removal) => !isThere(removal))) this.#removed(removal);
-      this.#tryAlone(doomed.filter(isThere), doomed.length === 1, error);
-    }
+  succeed(begun: readonly Waiting[]): void {
+    for (const waiting of begun) this.#settle(waiting, 'removed');
   }
 
   /** One volume that cannot be removed must not block the others. */
-  #tryAlone(doomed: readonly Removal[], wasAlone: boolean, error: unknown): void {
-    if (wasAlone) return this.#refuse(doomed, error);
-    for (const { name } of doomed) this.#alone.add(name);
-    // LVM refuses quickly, so retry here. After a timeout, each caller decides whether to retry.
-    if (error instanceof CommandFailed) this.#waiting.push(...doomed);
-    else this.#refuse(doomed, error);
-  }
-
-  #removed({ name, done }: Removal): void {
-    this.#alone.delete(name);
-    done.resolve();
-  }
-
-  #refuse(doomed: readonly Removal[], error: unknown): void {
-    const inUse = error instanceof CommandFailed && / in use|is used by/.test(error.stderr);
-    for (const { name, done } of doomed) {
-      const volume = this.#group.get(name);
-      done.reject(inUse && volume ? new VolumeInUse(name, volume.path, { cause: error }) : error);
+  fail(begun: readonly Waiting[], error: unknown): void {
+    const isThere = ({ removal }: Waiting) => this.#memory.get(removal.name) !== undefined; // as read after the failure
+    this.succeed(begun.filter((waiting) => !isThere(waiting)));
+    const left = begun.filter(isThere);
+    if (begun.length === 1) return this.#refuse(left, error);
+    for (const waiting of left) {
+      waiting.wasTried = true;
+      this.#alone.add(waiting.removal.name);
     }
+    // LVM refuses quickly, so retry here. After a timeout, each caller decides whether to retry.
+    if (error instanceof CommandFailed) this.#waiting.push(...left);
+    else this.#refuse(left, error);
   }
 
-  /** Throws if something prevents the removal. */
-  async #canBeRemoved({ name, isMine }: Removal): Promise<boolean> {
-    const volume = this.#group.get(name);
-    if (!volume || !(await isMine(volume))) return false;
-    this.#group.mustHaveNoSnapshots(name); // LVM would remove them too, which nobody requested
+  /** LVM cannot be queried: each would wait for the same timeout. */
+  failAll(error: unknown): void {
+    for (const { done } of this.#waiting.splice(0)) done.reject(error);
+  }
+
+  #next(): Waiting[] {
+    const isAlone = ({ removal }: Waiting) => this.#alone.has(removal.name);
+    const [first] = this.#waiting;
+    if (first && isAlone(first)) return this.#waiting.splice(0, 1);
+    const together = this.#waiting.filter((waiting) => !isAlone(waiting)).slice(0, maxTogether);
+    for (const waiting of together) this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
+    return together;
+  }
+
+  /** The outcome if nothing is to be removed now, otherwise undefined. Throws if something prevents the removal. */
+  async #outcomeWithout(removal: Removal): Promise<RemovalOutcome | undefined> {
+    const { name } = removal;
+    const volume = this.#memory.get(name);
+    if (!volume) return 'absent';
+    if ('erasedUuid' in removal) {
+      this.#memory.mustBeMarked(name, removal.erasedUuid);
+    } else {
+      if (!isIn(removal.place, volume)) return 'absent';
+      if (erasureIn(volume.tags)) throw new VolumeBeingErased(name); // it may have started in the meantime
+      if (await this.#mustDiscard(volume)) return 'to be discarded';
+    }
+    this.#memory.mustHaveNoSnapshots(name); // LVM would remove them too, which nobody requested
     // LVM would retry for seconds while all others wait.
     if (await isHeld(volume.path)) throw new VolumeInUse(name, volume.path);
     await mustNotBeBound(name, volume.path);
-    return true;
+    return undefined;
   }
 
-  async #lvremove(names: readonly string[]): Promise<void> {
-    const volumes = names.flatMap((name) => this.#group.get(name) ?? []);
-    const paths = volumes.map(({ name }) => `${this.#group.name}/${name}`);
-    const apply = () => {
-      for (const volume of volumes) this.#group.drop(volume);
-    };
-    await this.#group.execute(['lvremove', '--yes', ...paths], effectOfRemoving(volumes, apply));
+  async #mustDiscard({ path, pool }: LogicalVolume): Promise<boolean> {
+    if (pool !== undefined || !(await exists(path))) return false;
+    return (await canDiscard(path)) && this.#lvm.issuesDiscards();
+  }
+
+  #settle({ removal, done }: Waiting, outcome: RemovalOutcome): void {
+    this.#alone.delete(removal.name);
+    done.resolve(outcome);
+  }
+
+  #refuse(refused: readonly Waiting[], error: unknown): void {
+    const inUse = error instanceof CommandFailed && / in use|is used by/.test(error.stderr);
+    for (const { removal, done } of refused) {
+      const volume = this.#memory.get(removal.name);
+      done.reject(inUse && volume ? new VolumeInUse(volume.name, volume.path, { cause: error }) : error);
+    }
   }
 }
 
 /** LVM commits once for any number of plain volumes, and twice for each thin one: in its pool, then in the group. */
-function effectOfRemoving(volumes: readonly LogicalVolume[], apply: () => void): Effect | typeof askLvm {
+export function effectOfRemoving(volumes: readonly LogicalVolume[]): Effect | typeof askLvm {
+  const apply = (memory: GroupMemory) => {
+    for (const volume of volumes) memory.drop(volume);
+  };
   if (volumes.every(({ pool }) => pool !== undefined)) return { steps: 2 * volumes.length, apply };
   if (volumes.every(({ attr, pool }) => pool === undefined && attr.startsWith('-'))) return { steps: 1, apply };
   return askLvm;
 }
-
-/** A command continues when its caller leaves; the timeout of each LVM command bounds it. */
-const neverAborted = new AbortController().signal;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { parseLayout, parseOwners, parseReport, parseThinUsage, UnreadableReport } from './report.ts';
+import { parseOwners, parseRedundancy, parseReport, parseThinUsage, UnreadableReport } from './report.ts';
 
 const extent = 4194304n;
 
@@ -122,9 +122,9 @@ test('the owners of volumes are read', () => {
   assert.throws(() => parseOwners(answer({ vg_name: 'vg' })), UnreadableReport);
 });
 
-test('the extents that a growth takes follow from the reported layout', () => {
+test('the extents that a growth takes follow from the reported mirrors and parity', () => {
   const taken = (segtype: string, stripes: string, data_stripes: string) =>
-    parseLayout(JSON.stringify({ report: [{ lv: [{ segtype, stripes, data_stripes }] }] }))(5n);
+    parseRedundancy(JSON.stringify({ report: [{ lv: [{ segtype, stripes, data_stripes }] }] }))(5n);
   assert.equal(taken('linear', '1', '1'), 5n);
   assert.equal(taken('striped', '2', '2'), 5n);
   assert.equal(taken('mirror', '2', '2'), 10n);
@@ -132,7 +132,7 @@ test('the extents that a growth takes follow from the reported layout', () => {
   assert.equal(taken('raid10', '4', '2'), 10n);
   assert.equal(taken('raid5', '3', '2'), 8n);
   assert.equal(taken('thin', '0', '0'), 5n);
-  assert.throws(() => parseLayout('{"report":[{"lv":[{}]}]}'), UnreadableReport);
+  assert.throws(() => parseRedundancy('{"report":[{"lv":[{}]}]}'), UnreadableReport);
 });
 
 test('any volumes are parsed as they were reported', () => {

@@ -89,8 +89,8 @@ export function thinUsageArguments(volumeGroup: string, pool: string): string[] 
   return ['lvs', '--reportformat', 'json', '-o', 'data_percent,metadata_percent', `${volumeGroup}/${pool}`];
 }
 
-/** Reports the layout of one volume. */
-export function layoutArguments(volumeGroup: string, volume: string): string[] {
+/** Reports the mirrors and parity of one volume. */
+export function redundancyArguments(volumeGroup: string, volume: string): string[] {
   return ['lvs', '--reportformat', 'json', '-o', 'segtype,stripes,data_stripes', `${volumeGroup}/${volume}`];
 }
 
@@ -144,7 +144,7 @@ const ownersSchema = v.object({
   ]),
 });
 
-const layoutSchema = v.object({
+const redundancySchema = v.object({
   report: v.tuple([v.object({ lv: v.array(v.object({ segtype: v.string(), stripes: count, data_stripes: count })) })]),
 });
 
@@ -178,8 +178,8 @@ export function parseOwners(json: string): VolumeOwner[] {
 }
 
 /** Maps extents of the volume to extents on the disks: each mirror holds all data, and parity adds to it. */
-export function parseLayout(json: string): (extents: bigint) => bigint {
-  const [{ lv }] = parse(layoutSchema, json).report;
+export function parseRedundancy(json: string): (extents: bigint) => bigint {
+  const [{ lv }] = parse(redundancySchema, json).report;
   return (extents) => {
     const taken = lv.map(({ segtype, stripes, data_stripes: dataStripes }) => {
       if (segtype === 'raid1' || segtype === 'mirror') return extents * stripes;

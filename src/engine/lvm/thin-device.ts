@@ -4,7 +4,6 @@ import { MoorageError } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { Lvm } from './lvm.ts';
-import type { VolumeGroup } from './volume-group.ts';
 
 const sectorBytes = 512n;
 
@@ -87,6 +86,11 @@ export function deviceMapperName(group: string, volume: string): string {
   return `${group.replaceAll('-', '--')}-${volume.replaceAll('-', '--')}`;
 }
 
+interface Group {
+  readonly name: string;
+  readonly lvm: Lvm;
+}
+
 /**
  * LVM creates a thin snapshot in the pool before it commits the metadata of the group. A power loss in between leaves a
  * device in the pool without a volume, and each later creation fails on its number. If `error` is that failure, this
@@ -95,7 +99,7 @@ export function deviceMapperName(group: string, volume: string): string {
  * The device cannot hold data that was ever handed out. LVM and the pool both count finished creations, and LVM has
  * found both counts equal, or it would not have sent the request. And no volume may have that number.
  */
-export async function removedThinOrphan(group: VolumeGroup, pool: string, error: unknown, log: Log): Promise<boolean> {
+export async function removedThinOrphan(group: Group, pool: string, error: unknown, log: Log): Promise<boolean> {
   const deviceId = orphanIn(error);
   if (deviceId === undefined || (await thinIdsIn(group, pool)).has(deviceId)) return false;
   const device = `${deviceMapperName(group.name, pool)}-tpool`;
@@ -113,7 +117,7 @@ function orphanIn(error: unknown): string | undefined {
 }
 
 /** Numbers are unique within one pool only. */
-async function thinIdsIn({ lvm, name }: VolumeGroup, pool: string): Promise<ReadonlySet<string>> {
+async function thinIdsIn({ lvm, name }: Group, pool: string): Promise<ReadonlySet<string>> {
   const words = ['lvs', '--all', '--reportformat', 'basic', '--noheadings', '-o', 'thin_id'];
   const printed = await lvm.tool('lvm', [...words, '--select', `pool_lv=${pool}`, name]);
   return new Set(printed.split(/\s+/));

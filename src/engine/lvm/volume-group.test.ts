@@ -41,7 +41,7 @@ test('disks that disagree with LVM do not cause repeated queries', async () => {
   onDisk = undefined; // the disks agree with LVM again
   simulated.addForeign('theirs', 1);
   assert.deepEqual([await asked(), await asked()], [1, 0]);
-  assert.ok(group.get('theirs'));
+  assert.ok(group.memory.get('theirs'));
 
   // A number on the disks that LVM once confirmed is a reason to query again.
   onDisk = simulated.sequenceNumber;
@@ -60,7 +60,7 @@ test('LVM is queried before each change if the disks are unreadable or disagree 
       simulated.commands.length = 0;
       simulated.addForeign(name, 1);
       group.touch();
-      await group.change(signal, async () => assert.ok(group.get(name)));
+      await group.change(signal, async () => assert.ok(group.memory.get(name)));
       assert.deepEqual(simulated.commands, ['fullreport']);
     }
   }
@@ -91,11 +91,11 @@ test('activation by others, which the disks do not show, is queried once', async
 
   simulated.inactive.add('theirs');
   assert.deepEqual([await asked(), await asked()], [1, 0]);
-  assert.equal(group.get('theirs')?.active, false);
+  assert.equal(group.memory.get('theirs')?.active, false);
 
   simulated.inactive.clear();
   assert.deepEqual([await asked(), await asked()], [1, 0]);
-  assert.equal(group.get('theirs')?.active, true);
+  assert.equal(group.memory.get('theirs')?.active, true);
 });
 
 test('activation by others right after deactivation is detected', async () => {
@@ -106,7 +106,7 @@ test('activation by others right after deactivation is detected', async () => {
   assert.equal(await asked(), 1);
   simulated.inactive.clear();
   assert.equal(await asked(), 1);
-  assert.equal(group.get('theirs')?.active, true);
+  assert.equal(group.memory.get('theirs')?.active, true);
 });
 
 test('a device that LVM does not know does not cause repeated queries', async () => {
@@ -122,10 +122,10 @@ test('an unchanged volume is the same object after another query', async () => {
   simulated.addForeign('kept', 1);
   simulated.addForeign('changed', 1);
   const { group } = await open(simulated, () => simulated.sequenceNumber);
-  const [kept, changed] = group.volumes();
+  const [kept, changed] = group.memory.volumes();
   simulated.volumes.get('changed')?.tags.push('theirs');
   await group.refresh(signal);
-  assert.equal(group.get('kept'), kept);
-  assert.notEqual(group.get('changed'), changed);
-  assert.deepEqual(group.get('changed')?.tags, ['theirs']);
+  assert.equal(group.memory.get('kept'), kept);
+  assert.notEqual(group.memory.get('changed'), changed);
+  assert.deepEqual(group.memory.get('changed')?.tags, ['theirs']);
 });

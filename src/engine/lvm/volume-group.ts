@@ -5,12 +5,12 @@ import { CommandFailed } from '../../base/exec.ts';
 import { KeyedLock } from '../../base/keyed-lock.ts';
 import { Listeners } from '../../base/listeners.ts';
 import type { Log } from '../../base/log.ts';
-import { DiskMissing, PoolMissing, VolumeHasSnapshots } from '../errors.ts';
+import { DiskMissing } from '../errors.ts';
 import { ActivationChanges, type DeviceNames } from './activation-changes.ts';
 import { Confirmation, type SequenceNumberOf } from './confirmation.ts';
-import { askLvm, type Effect } from './effect.ts';
+import { askLvm, type Effect, GroupMemory } from './group-memory.ts';
 import type { Lvm } from './lvm.ts';
-import { Removals } from './removals.ts';
+import { effectOfRemoving, type Removal, type RemovalOutcome, Removals } from './removals.ts';
 import {
   type GroupReport,
   type LogicalVolume,
@@ -41,7 +41,8 @@ export interface VolumeGroupOptions {
 export class VolumeGroup {
   readonly name: string;
   readonly lvm: Lvm;
-  readonly removals = new Removals(this);
+  /** For others to read; their changes go through effects. */
+  readonly memory = new GroupMemory();
   readonly #confirmation: Confirmation;
   readonly #activations: ActivationChanges;
   readonly #isWatched: () => boolean;
@@ -49,19 +50,18 @@ export class VolumeGroup {
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new Listeners();
-  readonly #volumes = new Map<string, LogicalVolume>();
+  readonly #removals: Removals;
   /** Set if the last query to LVM failed. */
   #failure: { readonly error: unknown } | undefined;
   /** The comparison with the disks after our last change; only the next change waits for it. */
   #comparison = Promise.resolve();
   #isChanging = false;
-  #extentBytes = 1n;
-  #extents = 0n;
-  #freeExtents = 0n;
+  #isRemoving = false;
 
   constructor({ name, lvm, sequenceNumberOf, deviceNames, isWatched, isLocked, clock, log }: VolumeGroupOptions) {
     this.name = name;
     this.lvm = lvm;
+    this.#removals = new Removals(this.memory, lvm);
     this.#confirmation = new Confirmation(sequenceNumberOf, clock);
     this.#activations = new ActivationChanges(deviceNames);
     this.#isWatched = isWatched;
@@ -69,28 +69,13 @@ export class VolumeGroup {
     this.#log = log.child({ volumeGroup: name });
   }
 
-  get extentBytes(): bigint {
-    return this.#extentBytes;
-  }
-
-  get sizeBytes(): bigint {
-    return this.#extents * this.#extentBytes;
-  }
-
-  get freeBytes(): bigint {
-    return this.#freeExtents * this.#extentBytes;
-  }
-
   get isChanging(): boolean {
     return this.#isChanging;
   }
 
-  volumes(): LogicalVolume[] {
-    return [...this.#volumes.values()];
-  }
-
-  get(name: string): LogicalVolume | undefined {
-    return this.#volumes.get(name);
+  /** The name of a volume in LVM commands. */
+  fullName(volume: string): string {
+    return `${this.name}/${volume}`;
   }
 
   onChange(listener: () => void): () => void {
@@ -114,9 +99,9 @@ export class VolumeGroup {
   async lookAgain(signal: AbortSignal): Promise<void> {
     const isKnown = async () => !this.#confirmation.inDoubt;
     await this.#changeOn({ mustCompare: () => true, isKnown }, signal, async () => {
-      if (!(await this.#activations.areNew(this.volumes()))) return;
+      if (!(await this.#activations.areNew(this.memory.volumes()))) return;
       await this.#survey(signal);
-      this.#activations.confirm(this.volumes());
+      this.#activations.confirm(this.memory.volumes());
     });
   }
 
@@ -184,23 +169,56 @@ export class VolumeGroup {
     }
     if (effect === askLvm) return this.ask();
     this.#confirmation.follow(effect.steps);
-    effect.apply();
+    effect.apply(this.memory);
     this.#listeners.notify();
     this.#comparison = this.#compareLater();
   }
 
-  /** Within an effect: adds or updates the volume, which took these extents from the free ones. */
-  put(volume: LogicalVolume, takenExtents: bigint): void {
-    this.#volumes.set(volume.name, volume);
-    this.#freeExtents -= takenExtents;
+  /** Within `changeSurely`, as LVM changes tags even if a disk is missing: sets the tags in one command. */
+  async setTags(volume: LogicalVolume, tags: readonly string[]): Promise<void> {
+    const removed = volume.tags.filter((tag) => !tags.includes(tag));
+    const added = tags.filter((tag) => !volume.tags.includes(tag));
+    if (removed.length + added.length === 0) return;
+    const words = [...removed.flatMap((tag) => ['--deltag', tag]), ...added.flatMap((tag) => ['--addtag', tag])];
+    await this.execute(['lvchange', '--yes', ...words, this.fullName(volume.name)], {
+      steps: 1,
+      apply: (memory) => memory.put({ ...volume, tags }),
+    });
   }
 
-  /** Within an effect: removes the volume. */
-  drop({ name, sizeBytes, pool }: LogicalVolume): void {
-    this.#volumes.delete(name);
-    if (pool === undefined) this.#freeExtents += sizeBytes / this.#extentBytes;
-    for (const snapshot of this.volumes()) {
-      if (snapshot.origin === name) this.#volumes.set(snapshot.name, { ...snapshot, origin: undefined });
+  /**
+   * Succeeds if the volume does not exist. A caller may leave until the removal has begun. Removals that wait at the same
+   * time share one command.
+   */
+  async remove(removal: Removal, signal: AbortSignal): Promise<RemovalOutcome> {
+    const outcome = this.#removals.join(removal, signal);
+    if (!this.#isRemoving) void this.#removeWaiting();
+    return outcome;
+  }
+
+  /** Runs while removals wait; other changes of the group may run between two commands. */
+  async #removeWaiting(): Promise<void> {
+    this.#isRemoving = true;
+    while (!this.#removals.isEmpty) {
+      try {
+        await this.changeSurely(neverAborted, () => this.#removeTogether());
+      } catch (error) {
+        this.#removals.failAll(error);
+      }
+    }
+    this.#isRemoving = false;
+  }
+
+  async #removeTogether(): Promise<void> {
+    const begun = await this.#removals.begin();
+    if (begun.length === 0) return;
+    const volumes = begun.flatMap(({ removal }) => this.memory.get(removal.name) ?? []);
+    const paths = volumes.map(({ name }) => this.fullName(name));
+    try {
+      await this.execute(['lvremove', '--yes', ...paths], effectOfRemoving(volumes));
+      this.#removals.succeed(begun);
+    } catch (error) {
+      this.#removals.fail(begun, error);
     }
   }
 
@@ -211,33 +229,19 @@ export class VolumeGroup {
   }
 
   /** Within `change`: reads the usage of a thin pool from LVM. */
-  async measure(pool: LogicalVolume): Promise<LogicalVolume> {
+  async measure(pool: LogicalVolume): Promise<void> {
     const usage = parseThinUsage(await this.lvm.execute(thinUsageArguments(this.name, pool.name)));
-    const measured = { ...pool, ...usage };
-    this.#volumes.set(pool.name, measured);
+    this.memory.put({ ...pool, ...usage });
     this.#listeners.notify();
-    return measured;
   }
 
   /** Reads the usage from the kernel, without waiting for a running LVM command. The pool must have volumes. */
   async measureByKernel(pool: string): Promise<void> {
     const usage = await thinPoolUsage(this.lvm, this.name, pool);
-    const known = this.get(pool);
+    const known = this.memory.get(pool);
     if (!known || isDeepStrictEqual({ ...known, ...usage }, known)) return;
-    this.#volumes.set(pool, { ...known, ...usage });
+    this.memory.put({ ...known, ...usage });
     this.#listeners.notify();
-  }
-
-  /** Thin snapshots in the pool of their origin are independent. LVM would remove all others with the origin. */
-  mustHaveNoSnapshots(name: string): void {
-    const pool = this.get(name)?.pool;
-    const standsAlone = (snapshot: LogicalVolume) => pool !== undefined && snapshot.pool === pool;
-    const snapshots = this.volumes().filter((volume) => volume.origin === name && !standsAlone(volume));
-    if (snapshots.length > 0)
-      throw new VolumeHasSnapshots(
-        name,
-        snapshots.map((snapshot) => snapshot.name),
-      );
   }
 
   /** Runs after the caller has its answer. A change by somebody else is read as soon as it is detected. */
@@ -266,7 +270,7 @@ export class VolumeGroup {
 
   async #survey(signal: AbortSignal): Promise<void> {
     this.#confirmation.doubt();
-    const report = await this.#reportOf(signal).catch((error: unknown) => this.#failed(error, signal));
+    const report = await this.lvm.survey(this.name, signal).catch((error: unknown) => this.#failed(error, signal));
     this.#confirmation.use(report.disks.map(({ path, uuid }) => ({ path: `${this.lvm.root}${path}`, uuid })));
     const { metadataAreaBytes } = report;
     this.lvm.useDisks({ devices: report.isPartial ? [] : report.disks.map(({ path }) => path), metadataAreaBytes });
@@ -278,64 +282,13 @@ export class VolumeGroup {
     throw error;
   }
 
-  /** The group's own disks are enough while the group is complete on them. Other disks may be many, and may hang. */
-  async #reportOf(signal: AbortSignal): Promise<GroupReport> {
-    return (await this.#reportOfKnownDisks(signal)) ?? parseReport(await this.#reportOfAll(signal));
-  }
-
-  async #reportOfKnownDisks(signal: AbortSignal): Promise<GroupReport | undefined> {
-    try {
-      const text = await this.lvm.surveyDisks(reportArguments(this.name), signal);
-      const report = text === undefined ? undefined : parseReport(text);
-      return report?.isPartial ? undefined : report;
-    } catch (error) {
-      if (error instanceof CommandFailed) return undefined; // the group no longer exists, or moved to other disks
-      throw error;
-    }
-  }
-
-  async #reportOfAll(signal: AbortSignal): Promise<string> {
-    try {
-      return await this.lvm.survey(reportArguments(this.name), signal);
-    } catch (error) {
-      if (!(error instanceof CommandFailed) || !/Volume group ".*" not found/.test(error.stderr)) throw error;
-      throw new PoolMissing(`volume group ${this.name} is not on this node; create it, or correct volume-group`, {
-        cause: error,
-      });
-    }
-  }
-
   #take(report: GroupReport): void {
     this.#confirmation.confirm(report);
-    this.#extentBytes = report.extentBytes;
-    this.#extents = report.extents;
-    this.#freeExtents = report.freeExtents;
-    const known = new Map(this.#volumes);
-    this.#volumes.clear();
-    for (const volume of report.volumes) this.#volumes.set(volume.name, theSame(known.get(volume.name), volume));
+    this.memory.replace(report);
     this.#failure = undefined;
     this.#listeners.notify();
   }
 }
 
-/** Keeps the object of an unchanged volume, so that others can cache by it. */
-function theSame(known: LogicalVolume | undefined, read: LogicalVolume): LogicalVolume {
-  return known && isDeepStrictEqual(known, read) ? known : read;
-}
-
 /** For work that continues when the caller leaves; the timeout of each LVM command bounds it. */
 const neverAborted = new AbortController().signal;
-
-/** Within `changeSurely`, as LVM changes tags even if a disk is missing: adds and removes tags in one command. */
-export async function changeTags(
-  group: VolumeGroup,
-  volume: LogicalVolume,
-  { add, remove }: { readonly add: readonly string[]; readonly remove: readonly string[] },
-): Promise<void> {
-  const tags = [...volume.tags.filter((tag) => !remove.includes(tag)), ...add];
-  const words = [...remove.flatMap((tag) => ['--deltag', tag]), ...add.flatMap((tag) => ['--addtag', tag])];
-  await group.execute(['lvchange', '--yes', ...words, `${group.name}/${volume.name}`], {
-    steps: 1,
-    apply: () => group.put({ ...volume, tags }, 0n),
-  });
-}

@@ -7,9 +7,8 @@ import type { ThickClass, ThinClass } from '../../../src/engine/config/device-cl
 import { Eraser } from '../../../src/engine/erase/eraser.ts';
 import { Erasures } from '../../../src/engine/erase/erasures.ts';
 import { Lvm, newLvmCounts } from '../../../src/engine/lvm/lvm.ts';
+import { LvmPool } from '../../../src/engine/lvm/lvm-pool.ts';
 import type { SimulatedLvm } from '../../../src/engine/lvm/testing/simulated-lvm.ts';
-import { ThickPool } from '../../../src/engine/lvm/thick-pool.ts';
-import { ThinPool } from '../../../src/engine/lvm/thin-pool.ts';
 import { VolumeGroup } from '../../../src/engine/lvm/volume-group.ts';
 import type { Pool, Volume } from '../../../src/engine/pool.ts';
 import { apply, type Change, type Engine, EngineDied, Refused } from './engine.ts';
@@ -61,14 +60,14 @@ export class SimulatedEngine implements Engine {
   static async start(simulated: SimulatedLvm): Promise<SimulatedEngine> {
     const engine = new SimulatedEngine(simulated);
     const common = { clock: engine.#clock, log: silentLog };
-    const shared = { group: engine.#group, optionClasses: [], log: silentLog };
+    const shared = { group: engine.#group, optionClasses: [], ...common };
     const erasures = () => new Erasures({ eraser: new Eraser(simulated.run), ...common });
     const deviceSize = async () => undefined; // there are no devices
     await engine.#group.refresh(neverAborted);
     const thick = { ...shared, deviceClass: thickClass, erasures: erasures() };
-    engine.#pools.set('thick', await ThickPool.open(thick, neverAborted));
-    const thin = { ...shared, deviceClass: thinClass, erasures: erasures(), clock: common.clock, deviceSize };
-    engine.#pools.set('thin', await ThinPool.open(thin, neverAborted));
+    engine.#pools.set('thick', await LvmPool.open(thick, neverAborted));
+    const thin = { ...shared, deviceClass: thinClass, erasures: erasures(), deviceSize };
+    engine.#pools.set('thin', await LvmPool.open(thin, neverAborted));
     return engine;
   }
 

@@ -5,8 +5,7 @@ import { Eraser } from '../../erase/eraser.ts';
 import { Erasures } from '../../erase/erasures.ts';
 import type { CopyDevice } from '../../volume-copies.ts';
 import { Lvm, newLvmCounts } from '../lvm.ts';
-import { ThickPool } from '../thick-pool.ts';
-import { ThinPool } from '../thin-pool.ts';
+import { LvmPool } from '../lvm-pool.ts';
 import { VolumeGroup } from '../volume-group.ts';
 import { SimulatedLvm } from './simulated-lvm.ts';
 
@@ -37,7 +36,7 @@ function newGroup(simulated: SimulatedLvm, clock: ManualClock) {
     log: silentLog,
   });
   const erasures = new Erasures({ eraser: new Eraser(simulated.run), clock, log: silentLog });
-  return { group, erasures, log: silentLog };
+  return { group, erasures, clock, log: silentLog };
 }
 
 const anyClass = {
@@ -64,7 +63,7 @@ export async function openThick({
     { name: 'wide', options: ['--stripes', '2'] },
   ];
   const copies = copyDevice && { copyDevice };
-  const pool = await ThickPool.open({ ...collaborators, deviceClass, optionClasses, ...copies }, signal);
+  const pool = await LvmPool.open({ ...collaborators, deviceClass, optionClasses, ...copies }, signal);
   simulated.commands.length = 0;
   return { pool, lvm: simulated };
 }
@@ -78,7 +77,7 @@ export async function openThin({ extents = 100 }: { extents?: number } = {}) {
   const collaborators = newGroup(simulated, clock);
   const deviceClass: ThinClass = { ...anyClass, type: 'thin', name: 'thin', thinPool: settings };
   const deviceSize = async () => undefined;
-  const pool = await ThinPool.open({ ...collaborators, deviceClass, optionClasses: [], clock, deviceSize }, signal);
+  const pool = await LvmPool.open({ ...collaborators, deviceClass, optionClasses: [], deviceSize }, signal);
   simulated.commands.length = 0;
   return { pool, lvm: simulated, clock };
 }
