@@ -111,6 +111,12 @@ export const claimName = 'moorage.dev/claim';
 export const heldByAnnotation = 'moorage.dev/held-by';
 
 /**
+ * Why the node could not use the filesystem of a volume, in one sentence; absent since the last attempt that succeeded: an
+ * annotation of the LogicalVolume.
+ */
+export const filesystemErrorAnnotation = 'moorage.dev/filesystem-error';
+
+/**
  * The name of an existing volume on the node's disks that a LogicalVolume adopts, instead of getting a new one: an annotation
  * of the LogicalVolume, set when it is created.
  */

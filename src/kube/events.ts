@@ -61,7 +61,7 @@ function toEvent(reporter: Reporter, about: About, event: EventContent, nowMs: n
     type,
     reason,
     action,
-    note: shortened(message),
+    note: shortened(message, longestNoteBytes),
     eventTime: microTime(nowMs),
     reportingController: reporter.controller,
     reportingInstance: reporter.instance,
@@ -75,9 +75,10 @@ function toEvent(reporter: Reporter, about: About, event: EventContent, nowMs: n
   };
 }
 
-function shortened(note: string): string {
-  if (Buffer.byteLength(note) <= longestNoteBytes) return note;
-  const kept = Buffer.from(note).subarray(0, longestNoteBytes - 3);
+/** The text, or as much of its beginning as fits. */
+export function shortened(text: string, longestBytes: number): string {
+  if (Buffer.byteLength(text) <= longestBytes) return text;
+  const kept = Buffer.from(text).subarray(0, longestBytes - 3);
   // A character cut in two decodes to U+FFFD, which is longer than the remaining bytes.
   return `${kept.toString().replace(/\uFFFD+$/, '')}…`;
 }

@@ -35,6 +35,7 @@ import { kubeletRegistration, registrationSocket } from './kubelet-registration.
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { nodeFactsOf } from './node-object/node-facts.ts';
 import { nodePublisher } from './node-object/node-publisher.ts';
+import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
 import { volumeWork } from './reconcile/volume-work.ts';
 import { volumeMetrics } from './volume-metrics.ts';
@@ -146,12 +147,14 @@ export async function runNode(
   parts.defer(async () => void (await Promise.all(atWork.map((part) => part.stop(graceMs)))));
 
   const published = new Listeners<VolumeId>();
+  const prepared = new Listeners<Preparation>();
   const abilities = (await canLimitIo(cgroupRoot)) ? ([[ioLimitsAnnotation, 'true']] as const) : [];
   const wanted = () => new Map([...engine.annotations(), ...abilities]);
   const workers = new Workers(
     [
       volumeWork({ client, volumes, pools, log }),
       lostVolumes({ nodeName, client, volumes, node, pools, log }),
+      filesystemErrors({ client, volumes, prepared }),
       nodePublisher({ nodeName, client, node, pools, wanted, log }),
       volumeLimits({ volumes, pools, published, kubeletDir, cgroupRoot, log }),
     ],
@@ -171,13 +174,14 @@ export async function runNode(
 
   const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
   const onPublished = (id: VolumeId) => published.notify(id);
+  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
   const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))
     .add(
       Health,
       healthService(() => true),
     )
-    .add(Node, nodeService({ nodeName, volumes: publishing({ pools, ephemeral, run, onPublished }) }));
+    .add(Node, nodeService({ nodeName, volumes: publishing({ pools, ephemeral, run, onPublished, onPrepared }) }));
   await csi.listen();
   atWork.push(csi);
 

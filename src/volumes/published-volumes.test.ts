@@ -37,6 +37,32 @@ test('onPublished is called for each published volume', async (t) => {
   assert.deepEqual(reported, ['v']);
 });
 
+test('onPrepared is called after each attempt to mount or grow a filesystem, not for raw or inline volumes', async (t) => {
+  const { volumes, publication, stagingPath, targetPath, mounts, prepared } = await node(t);
+  const staging = { volumeId: 'v', stagingPath, use: onExt4 };
+  const refusal = new Error('holds swap');
+  t.mock.method(mounts, 'mountAt', async () => Promise.reject(refusal), { times: 1 });
+  await assert.rejects(volumes.stage(staging, never), refusal);
+  await volumes.stage(staging, never);
+  await volumes.publish(publication, never); // it is staged already
+  assert.deepEqual(prepared.splice(0), ['v: holds swap', 'v']);
+
+  const expansion = { volumeId: 'v', volumePath: targetPath, stagingPath, isBlock: undefined };
+  t.mock.method(mounts, 'grow', async () => Promise.reject(new Error('resize2fs failed')), { times: 1 });
+  await assert.rejects(volumes.expand(expansion, never));
+  await volumes.expand(expansion, never);
+  assert.deepEqual(prepared.splice(0), ['v: resize2fs failed', 'v']);
+
+  await volumes.unstage('v', stagingPath, never);
+  await volumes.publish({ ...publication, targetPath: `${targetPath}2` }, never);
+  assert.deepEqual(prepared.splice(0), ['v'], 'publishing had to stage it again');
+
+  await volumes.stage({ ...staging, use: block }, never);
+  await volumes.publish({ ...publication, targetPath: `${targetPath}3`, stagingPath: undefined }, never);
+  await assert.rejects(volumes.stage({ ...staging, volumeId: 'missing' }, never));
+  assert.deepEqual(prepared, []);
+});
+
 test('publishing stages a volume that is not staged or lost its staging mount', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.publish(publication, never);

@@ -23,6 +23,8 @@ interface Collaborators {
   readonly ephemeral: Pick<EphemeralVolumes, 'create' | 'removeIfEphemeral'>;
   /** Called each time a volume was published to a pod. */
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
+  /** Called after each attempt to create, mount or grow the filesystem of a volume that is staged; with the error, if any. */
+  readonly onPrepared?: ((id: VolumeId, error?: unknown) => void) | undefined;
   /** Measures a volume's usage. */
   readonly look?: typeof volumeStats;
   /** Holds a volume's device open while it is being published. */
@@ -39,6 +41,7 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #mounts: Collaborators['mounts'];
   readonly #ephemeral: Collaborators['ephemeral'];
   readonly #onPublished: Collaborators['onPublished'];
+  readonly #onPrepared: Collaborators['onPrepared'];
   readonly #look: typeof volumeStats;
   readonly #hold: Hold;
   readonly #lock = new KeyedLock();
@@ -47,13 +50,14 @@ export class PublishedVolumes implements NodeVolumes {
   /** Running measurements, by volume and path. */
   readonly #looks = new Map<string, Promise<VolumeStats>>();
 
-  constructor({ pools, filesystems, grower, mounts, ephemeral, onPublished, ...ways }: Collaborators) {
+  constructor({ pools, filesystems, grower, mounts, ephemeral, ...ways }: Collaborators) {
     this.#pools = pools;
     this.#filesystems = filesystems;
     this.#grower = grower;
     this.#mounts = mounts;
     this.#ephemeral = ephemeral;
-    this.#onPublished = onPublished;
+    this.#onPublished = ways.onPublished;
+    this.#onPrepared = ways.onPrepared;
     this.#look = ways.look ?? volumeStats;
     this.#hold = ways.hold ?? holdDevice;
   }
@@ -63,7 +67,8 @@ export class PublishedVolumes implements NodeVolumes {
       const { pool, volume } = mustHold(this.#pools, volumeId);
       await using _ = await this.#hold(volume);
       // A raw device is bound for each pod directly; staging only checks that it exists.
-      if (use.kind === 'filesystem') await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+      if (use.kind === 'block') return;
+      await this.#preparing(volumeId, () => this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal));
     });
   }
 
@@ -151,10 +156,21 @@ export class PublishedVolumes implements NodeVolumes {
       if (readOnly) await this.#mounts.protect(target, signal);
     } else {
       const isStaged = await this.#filesystems.isAt(stagingPath, volume, use);
-      if (!isStaged) await this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+      const mount = () => this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+      if (!isStaged) await this.#preparing(volumeId, mount);
       await makeMountDirectory(target);
       await this.#mounts.bind({ source: stagingPath, target, readOnly }, signal);
     }
+  }
+
+  async #preparing(volumeId: VolumeId, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#onPrepared?.(volumeId, error);
+      throw error;
+    }
+    this.#onPrepared?.(volumeId);
   }
 
   /** A published raw device needs nothing, even if the caller does not say that it is one. */
@@ -163,8 +179,10 @@ export class PublishedVolumes implements NodeVolumes {
       const mount = await this.#mounts.holding(path, volume.devicePath);
       const filesystem = filesystemNamed(mount?.filesystem);
       if (!mount || !filesystem) continue;
-      if (mount.options.includes('ro')) throw new CannotGrowReadOnly(volume.id, path);
-      return this.#grower.grow(volume, filesystem, path, signal);
+      return this.#preparing(volume.id, async () => {
+        if (mount.options.includes('ro')) throw new CannotGrowReadOnly(volume.id, path);
+        await this.#grower.grow(volume, filesystem, path, signal);
+      });
     }
     if ((await kindOfPath(volume.id, volumePath)) === 'filesystem') throw new NotAtPath(volume.id, volumePath);
   }

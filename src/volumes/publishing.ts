@@ -14,17 +14,18 @@ export function publishing({
   pools,
   ephemeral,
   run,
-  onPublished,
+  ...listeners
 }: {
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   readonly ephemeral: EphemeralVolumes;
   readonly run: Run;
   readonly onPublished?: (id: VolumeId) => void;
+  readonly onPrepared?: (id: VolumeId, error?: unknown) => void;
 }): PublishedVolumes {
   const superblock = superblockReader();
   const mounts = new Mounts({ run });
   const grower = new FilesystemGrower({ run, superblock });
   const formatter = new Formatter({ run, probe: blkid(run), superblock });
   const filesystems = new PreparedFilesystems({ formatter, grower, mounts });
-  return new PublishedVolumes({ pools, filesystems, grower, mounts, ephemeral, onPublished });
+  return new PublishedVolumes({ pools, filesystems, grower, mounts, ephemeral, ...listeners });
 }

@@ -48,16 +48,14 @@ async function assertRefused(request: Promise<unknown>, reason: RegExp): Promise
   });
 }
 
-test('an agent can update the status of its LogicalVolumes, and capacity and finalizer of its Node', async () => {
+test('an agent can update status and annotations of its LogicalVolumes, and capacity and finalizer of its Node', async () => {
   await answer(thief, own);
-  const heldBy = { metadata: { annotations: { 'moorage.dev/held-by': 'ssd' } } };
-  await thief.patch(logicalVolumes, `on-${own}`, { type: 'merge', body: heldBy });
-  const foundAgain = { metadata: { annotations: { 'moorage.dev/node-removed': null } } };
-  await api.admin.patch(logicalVolumes, `on-${own}`, {
-    type: 'merge',
-    body: { metadata: { annotations: { 'moorage.dev/node-removed': 'old' } } },
-  });
-  await thief.patch(logicalVolumes, `on-${own}`, { type: 'merge', body: foundAgain });
+  for (const annotation of ['moorage.dev/held-by', 'moorage.dev/node-removed', 'moorage.dev/filesystem-error']) {
+    for (const value of ['text', null]) {
+      const body = { metadata: { annotations: { [annotation]: value } } };
+      await thief.patch(logicalVolumes, `on-${own}`, { type: 'merge', body });
+    }
+  }
   await patchNode(thief, own, room('1000'));
   await patchNode(thief, own, { metadata: { annotations: { 'moorage.dev/io-limits': 'true' } } });
   await patchNode(thief, own, { metadata: { finalizers: ['topolvm.cybozu.com/node'] } });

@@ -8,7 +8,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { type EventContent, type Reporter, writeEvent } from '../../kube/events.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { persistentVolumeClaims } from '../../kube/resource.ts';
-import { eventOfChange } from './event-of-change.ts';
+import { eventsOfChange } from './events-of-change.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'create' | 'get'>;
@@ -30,9 +30,9 @@ export function volumeEvents({ client, volumes, reporter, clock }: Collaborators
   const watch = (queue: WorkQueue) => [
     volumes.onChange((change) => {
       const claim = change.object.metadata.annotations?.[claimName];
-      const event = claim && eventOfChange(change);
-      if (!claim || !event) return;
-      pending.set(claim, [...(pending.get(claim) ?? []), event]);
+      const events = claim ? eventsOfChange(change) : [];
+      if (!claim || events.length === 0) return;
+      pending.set(claim, [...(pending.get(claim) ?? []), ...events]);
       queue.add(claim);
     }),
   ];

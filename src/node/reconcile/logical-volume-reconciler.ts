@@ -5,7 +5,7 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { resizeRequestedAnnotation } from '../../api/names.ts';
+import { heldByAnnotation, resizeRequestedAnnotation } from '../../api/names.ts';
 import { codeOf, type ErrorCode, messageOf } from '../../base/errors.ts';
 import type { Aside } from '../../base/keyed-queue.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
@@ -147,7 +147,10 @@ export class LogicalVolumeReconciler {
     try {
       const pools = poolsToClear(this.#pools, volume);
       const [holder] = pools;
-      if (holder?.get(id) && holder.name !== classOf(volume)) await this.#writer.remember(volume, holder.name, signal);
+      // After a crash it must be known which class has to confirm the removal.
+      if (holder?.get(id) && holder.name !== classOf(volume)) {
+        await this.#writer.annotate(volume, { [heldByAnnotation]: holder.name }, signal);
+      }
       for (const pool of pools) await aside(pool.remove(id, signal));
     } catch (error) {
       const { answeredResize, ...known } = status ?? {}; // an answer to a growth does not answer the removal
@@ -187,7 +190,7 @@ function resizeRequest(volume: StoredLogicalVolume | undefined): string | undefi
   return volume?.metadata.annotations?.[resizeRequestedAnnotation];
 }
 
-function isPassing(error: unknown): boolean {
+export function isPassing(error: unknown): boolean {
   return passing.has(codeOf(error));
 }
 

@@ -1,5 +1,5 @@
 import { type LogicalVolumeStatus, logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { heldByAnnotation, logicalVolume } from '../../api/names.ts';
+import { logicalVolume } from '../../api/names.ts';
 import type { JsonPatchStep, KubeClient } from '../../kube/client.ts';
 
 /** A node's writes to its LogicalVolumes. Each write fails if the object was replaced by another of the same name. */
@@ -30,10 +30,14 @@ export class LogicalVolumeWriter {
     return await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
   }
 
-  /** Records the class, so that after a crash it is known which class must confirm the removal. */
-  async remember({ metadata }: StoredLogicalVolume, deviceClass: string, signal: AbortSignal): Promise<void> {
+  /** Null removes the annotation. */
+  async annotate(
+    { metadata }: StoredLogicalVolume,
+    annotations: Readonly<Record<string, string | null>>,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { name, uid } = metadata;
-    const body = { metadata: { uid, annotations: { [heldByAnnotation]: deviceClass } } };
+    const body = { metadata: { uid, annotations } };
     await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
   }
 

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import { messageOf } from '../../base/errors.ts';
 import type { Mount } from '../../base/mountinfo.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../csi/node/node-volumes.ts';
@@ -86,6 +87,9 @@ export async function node(t: TestContext) {
   };
   const reported: string[] = [];
   const onPublished = (id: string) => reported.push(id);
+  const prepared: string[] = [];
+  const onPrepared = (id: string, error?: unknown) =>
+    prepared.push(error === undefined ? id : `${id}: ${messageOf(error)}`);
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
@@ -93,7 +97,8 @@ export async function node(t: TestContext) {
     mounts,
     ephemeral,
     onPublished,
+    onPrepared,
     hold: async () => new AsyncDisposableStack(),
   });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, reported };
+  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, reported, prepared };
 }
