@@ -1,7 +1,7 @@
 // npm run build: the bundle to ship, with its start script and the licences of the bundled packages.
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { build } from 'esbuild';
+import { build, type Plugin } from 'esbuild';
 
 const home = join(import.meta.dirname, '..');
 const dist = join(home, 'dist');
@@ -21,6 +21,15 @@ ${exports}
 exec node ${flags} "\${self%/*}/moorage.mjs" "$@"
 `;
 
+/** Parts of prom-client that we do not use, and that load more of Node: 10 ms at each start. */
+const unused: Plugin = {
+  name: 'unused',
+  setup(build) {
+    const filter = /\/prom-client\/lib\/(cluster|pushgateway|defaultMetrics)\.js$/;
+    build.onLoad({ filter }, () => ({ contents: 'module.exports = {};' }));
+  },
+};
+
 // Split into chunks, so that each process loads only what it needs: that saves memory and start time.
 const { outputFiles, metafile } = await build({
   absWorkingDir: home,
@@ -39,6 +48,7 @@ const { outputFiles, metafile } = await build({
   banner: { js: "import { createRequire } from 'node:module';const require = createRequire(import.meta.url);" },
   external: ['@grpc/proto-loader'], // grpc-js loads it for channelz and ORCA, which we do not serve
   alias: { yaml: join(home, 'node_modules', 'yaml', 'browser', 'index.js') }, // ES modules; its Node entry is CommonJS
+  plugins: [unused],
   minifySyntax: true,
   minifyWhitespace: true, // less to read means a faster start
   sourcemap: 'linked',

@@ -1,16 +1,15 @@
 import { hostname } from 'node:os';
 import { systemClock } from './base/clock.ts';
-import { duration, type Flags, type FlagValues, list, oneOf, onOff, parseFlags, quantity, text } from './base/flags.ts';
-import { Launcher } from './base/launcher.ts';
-import { createLog, logLevels } from './base/log.ts';
-import type { Commands } from './cli/command.ts';
+import { type Commands, command, type Program } from './base/command.ts';
+import { duration, type Flags, list, oneOf, onOff, path, quantity, text } from './base/flags.ts';
+import type { Log, LogLevel } from './base/log.ts';
 import { configFlag, healthCommand } from './cli/health-command.ts';
 import { poolCommand } from './cli/pool-commands.ts';
 import { volumeCommand } from './cli/volume-commands.ts';
 
 const csiSocket = {
   name: 'csi-socket',
-  type: text,
+  type: path,
   default: '/run/topolvm/csi-topolvm.sock',
   description: 'Unix socket to serve CSI on',
 } as const;
@@ -23,7 +22,7 @@ const metricsAddress = {
 } as const;
 const stateDirectory = {
   name: 'state-dir',
-  type: text,
+  type: path,
   default: '/var/lib/moorage-state',
   description: "Directory on the machine's own disk for the record of which directories hold volumes",
 } as const;
@@ -35,14 +34,14 @@ const secureMetricsServer = {
 } as const;
 const kubeconfig = {
   name: 'kubeconfig',
-  type: text,
+  type: path,
   default: '',
   env: 'KUBECONFIG',
   description: "Kubeconfig file for the API server; empty for the pod's service account",
 } as const;
 const logLevel = {
   name: 'log-level',
-  type: oneOf(logLevels),
+  type: oneOf(['trace', 'debug', 'info', 'warn', 'error']),
   default: 'info',
   description: 'Minimum log level',
 } as const;
@@ -58,7 +57,7 @@ const nodeFlags = {
   csiSocket,
   lvmdSocket: {
     name: 'lvmd-socket',
-    type: text,
+    type: path,
     default: '/run/topolvm/lvmd.sock',
     description: 'Unix socket of lvmd, served by this process, or by another one with --embed-lvmd=false',
   },
@@ -70,7 +69,7 @@ const nodeFlags = {
   },
   kubeletDir: {
     name: 'kubelet-dir',
-    type: text,
+    type: path,
     default: '/var/lib/kubelet',
     description: 'Root directory of the kubelet, where the driver registers itself',
   },
@@ -117,7 +116,7 @@ const controllerFlags = {
   },
   certDir: {
     name: 'cert-dir',
-    type: text,
+    type: path,
     default: '/certs',
     description: 'Directory with tls.crt and tls.key for webhooks; renewed files are loaded again',
   },
@@ -180,7 +179,7 @@ const controllerFlags = {
 const schedulerFlags = {
   config: {
     name: 'config',
-    type: text,
+    type: path,
     default: '',
     description: 'File with the listen address and the score divisors; empty for the defaults',
   },
@@ -207,71 +206,74 @@ const standaloneFlags = {
 
 const uninstallCheckFlags = { kubeconfig, logLevel } as const satisfies Flags;
 
+async function logOf(process: string, level: LogLevel): Promise<Log> {
+  const { createLog } = await import('./base/log.ts');
+  return createLog(process, level);
+}
+
 /** Each command imports only what it needs, to start fast and to save memory on nodes. */
-export const commands: Commands = {
-  node: {
+const commands: Commands = {
+  node: command({
     summary: 'serve CSI to the kubelet and manage the volumes of this node',
     alias: 'topolvm-node',
     flags: nodeFlags,
-    async run(args, { env, version, signal }) {
-      const flags: FlagValues<typeof nodeFlags> = parseFlags(nodeFlags, args, env);
+    async run(flags, { env, version, signal }) {
       const inlineLimits = {
         enabled: flags.inlineVolumes,
         deviceClasses: flags.inlineDeviceClasses,
         maxSizeBytes: flags.inlineMaxSize,
       };
+      const { Launcher } = await import('./base/launcher.ts');
       using launcher = new Launcher({ env, clock: systemClock });
-      const its = { run: launcher.run, env, clock: systemClock, log: createLog('node', flags.logLevel) };
+      const its = { run: launcher.run, env, clock: systemClock, log: await logOf('node', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { runNode } = await import('./node/node-process.ts');
       await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
         runNode({ ...flags, configFile: flags.config, inlineLimits, version }, { ...its, client }, signal),
       );
     },
-  },
-  lvmd: {
+  }),
+  lvmd: command({
     summary: 'run only the storage engine, on the socket that its configuration names',
     flags: lvmdFlags,
-    async run(args, { env, signal }) {
-      const flags: FlagValues<typeof lvmdFlags> = parseFlags(lvmdFlags, args, env);
+    async run(flags, { env, signal }) {
+      const { Launcher } = await import('./base/launcher.ts');
       using launcher = new Launcher({ env, clock: systemClock });
-      const its = { run: launcher.run, env, clock: systemClock, log: createLog('lvmd', flags.logLevel) };
+      const its = { run: launcher.run, env, clock: systemClock, log: await logOf('lvmd', flags.logLevel) };
       const { runLvmd } = await import('./lvmd/lvmd-process.ts');
       await runLvmd({ ...flags, configFile: flags.config }, its, signal);
     },
     commands: { health: healthCommand },
-  },
-  controller: {
+  }),
+  controller: command({
     summary: 'serve CSI to the sidecars, for the whole cluster',
     alias: 'topolvm-controller',
     flags: controllerFlags,
-    async run(args, { env, version, signal }) {
-      const flags: FlagValues<typeof controllerFlags> = parseFlags(controllerFlags, args, env);
-      const its = { env, clock: systemClock, log: createLog('controller', flags.logLevel) };
+    async run(flags, { env, version, signal }) {
+      const its = { env, clock: systemClock, log: await logOf('controller', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { runController } = await import('./controller/controller-process.ts');
       await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
         runController({ ...flags, version }, { ...its, client }, signal),
       );
     },
-  },
-  scheduler: {
+  }),
+  scheduler: command({
     summary: 'run the kube-scheduler extender, for clusters without storage capacity tracking',
     alias: 'topolvm-scheduler',
     flags: schedulerFlags,
-    async run(args, { env, signal }) {
-      const flags: FlagValues<typeof schedulerFlags> = parseFlags(schedulerFlags, args, env);
+    async run(flags, { signal }) {
       const { runScheduler } = await import('./scheduler/scheduler-process.ts');
-      await runScheduler({ configFile: flags.config }, { log: createLog('scheduler', flags.logLevel) }, signal);
+      await runScheduler({ configFile: flags.config }, { log: await logOf('scheduler', flags.logLevel) }, signal);
     },
-  },
-  standalone: {
+  }),
+  standalone: command({
     summary: 'serve all of CSI for this machine, without Kubernetes',
     flags: standaloneFlags,
-    async run(args, { env, version, signal }) {
-      const flags: FlagValues<typeof standaloneFlags> = parseFlags(standaloneFlags, args, env);
+    async run(flags, { env, version, signal }) {
+      const { Launcher } = await import('./base/launcher.ts');
       using launcher = new Launcher({ env, clock: systemClock });
-      const its = { run: launcher.run, env, clock: systemClock, log: createLog('standalone', flags.logLevel) };
+      const its = { run: launcher.run, env, clock: systemClock, log: await logOf('standalone', flags.logLevel) };
       const { runStandalone } = await import('./standalone/standalone-process.ts');
       await runStandalone(
         { ...flags, nodeName: flags.nodeName || hostname(), configFile: flags.config, version },
@@ -279,18 +281,19 @@ export const commands: Commands = {
         signal,
       );
     },
-  },
-  'uninstall-check': {
+  }),
+  'uninstall-check': command({
     summary: 'fail if the cluster still has volumes; the chart runs it before an uninstall',
     flags: uninstallCheckFlags,
-    async run(args, { env }) {
-      const flags: FlagValues<typeof uninstallCheckFlags> = parseFlags(uninstallCheckFlags, args, env);
-      const its = { env, clock: systemClock, log: createLog('uninstall-check', flags.logLevel) };
+    async run(flags, { env }) {
+      const its = { env, clock: systemClock, log: await logOf('uninstall-check', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { checkUninstall } = await import('./cli/uninstall-check.ts');
       await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) => checkUninstall(client));
     },
-  },
+  }),
   volume: volumeCommand,
   pool: poolCommand,
 };
+
+export const moorage: Program = { name: 'moorage', summary: 'local LVM volumes for Kubernetes', commands };

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { runCommand, type Surroundings } from './cli/command.ts';
-import { commands } from './commands.ts';
+import { runCaptured } from './base/testing/run-captured.ts';
+import { moorage as program } from './commands.ts';
 
 interface Ended {
   readonly code: number | string;
@@ -20,26 +20,11 @@ function moorage(...args: string[]): Promise<Ended> {
   });
 }
 
-async function printed(calledAs: string, ...args: string[]): Promise<string> {
-  let output = '';
-  const surroundings: Surroundings = {
-    env: {},
-    version: '1.2.3',
-    signal: new AbortController().signal,
-    print: (text) => {
-      output += text;
-    },
-    screen: { isTerminal: false, write: () => undefined },
-  };
-  await runCommand(commands, calledAs, args, surroundings);
-  return output;
-}
-
 test('help names every command', async () => {
   const { code, stdout } = await moorage('--help');
   assert.equal(code, 0);
-  for (const [name, { alias }] of Object.entries(commands)) {
-    assert.match(stdout, new RegExp(`^  ${alias ? `${name}, ${alias}` : name} `, 'm'));
+  for (const [name, { alias }] of Object.entries(program.commands)) {
+    assert.match(stdout, new RegExp(`^  ${alias ? `${name}, ${alias}` : name}( |$)`, 'm'));
   }
 });
 
@@ -47,26 +32,29 @@ test('an invalid command line is reported in one line, with exit code 2', async 
   assert.deepEqual(await moorage('nod'), {
     code: 2,
     stdout: '',
-    stderr: 'moorage: unknown command "nod"; see moorage --help\n',
+    stderr: "moorage: unknown command 'nod'; did you mean node?\n",
   });
 });
 
 test('the help of a command shows each flag with its default and environment variable', async () => {
-  const help = await printed('moorage', 'node', '--help');
-  assert.match(help, /--csi-socket <text>\n.*default "\/run\/topolvm\/csi-topolvm.sock"/);
-  assert.match(help, /--nodename <text>\n.*environment NODE_NAME/);
-  assert.match(help, /--metrics-addr, .*\n.*default ":8080"/);
+  const help = await runCaptured(program, ['node', '--help']);
+  assert.match(
+    help,
+    /--csi-socket <path> +Unix socket to serve CSI on \(default\n +"\/run\/topolvm\/csi-topolvm.sock"\)/,
+  );
+  assert.match(help, /--nodename <text> .*\n? .*environment NODE_NAME/);
+  assert.match(help, /--metrics-bind-address, --metrics-addr <text>\n.*\n +\(default ":8080"\)/);
 });
 
 test("TopoLVM's names work as a command and as the program's name", async () => {
-  const help = await printed('moorage', 'node', '--help');
-  assert.equal(await printed('moorage', 'topolvm-node', '--help'), help);
-  assert.equal(await printed('topolvm-node', '--help'), help);
+  const help = await runCaptured(program, ['node', '--help']);
+  assert.equal(await runCaptured(program, ['topolvm-node', '--help']), help);
+  assert.equal(await runCaptured(program, ['--help'], { calledAs: 'topolvm-node' }), help);
 });
 
-test('--version prints the version', async () => assert.equal(await printed('moorage', '--version'), '1.2.3'));
+test('--version prints the version', async () => assert.equal(await runCaptured(program, ['--version']), '1.2.3'));
 
 test('a command reports a missing flag', async () => {
-  await assert.rejects(printed('moorage', 'node'), { message: '--nodename is required; pass it or set NODE_NAME' });
-  await assert.rejects(printed('moorage', 'controller'), { message: /pass --kubeconfig$/ });
+  await assert.rejects(runCaptured(program, ['node']), { message: '--nodename is required; pass it or set NODE_NAME' });
+  await assert.rejects(runCaptured(program, ['controller']), { message: /pass --kubeconfig$/ });
 });

@@ -1,17 +1,17 @@
 /** The process: only this file reads the command line and the environment, and handles signals. */
 import { basename } from 'node:path';
 import manifest from '../package.json' with { type: 'json' };
+import { runProgram } from './base/command.ts';
 import { messageOf } from './base/errors.ts';
-import { runCommand } from './cli/command.ts';
 import { exitCodeOf, Interrupted } from './cli/exit-code.ts';
-import { commands } from './commands.ts';
+import { moorage } from './commands.ts';
 
 const stop = new AbortController();
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort());
 
 const [, program = '', ...args] = process.argv;
 try {
-  await runCommand(commands, basename(program), args, {
+  await runProgram(moorage, basename(program), args, {
     env: process.env,
     version: manifest.version,
     signal: stop.signal,

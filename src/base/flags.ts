@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util';
-import { InvalidInput, messageOf } from './errors.ts';
+import { InvalidInput } from './errors.ts';
 import { parseQuantity, toQuantity } from './quantity.ts';
 
 /** How the text of a flag becomes a value. */
@@ -10,6 +9,8 @@ export interface FlagType<T> {
   parse(text: string): T;
   /** How the help shows a value; as JSON if not given. */
   show?(value: T): string;
+  /** All values there are, for completion. */
+  readonly choices?: readonly string[];
 }
 
 export interface Flag<T> {
@@ -36,6 +37,9 @@ export type Flags = Readonly<Record<string, Flag<unknown>>>;
 export type FlagValues<F extends Flags> = { readonly [K in keyof F]: F[K] extends Flag<infer T> ? T : never };
 
 export const text: FlagType<string> = { placeholder: 'text', parse: (value) => value };
+
+/** Of a file or directory; shells complete it. */
+export const path: FlagType<string> = { placeholder: 'path', parse: (value) => value };
 
 export const integer: FlagType<number> = {
   placeholder: 'number',
@@ -86,139 +90,11 @@ export const list: FlagType<readonly string[]> = {
 export function oneOf<const T extends string>(choices: readonly T[]): FlagType<T> {
   return {
     placeholder: choices.join('|'),
+    choices,
     parse(value) {
       const choice = choices.find((candidate) => candidate === value);
       if (choice === undefined) throw new InvalidInput(`use one of ${choices.join(', ')}`);
       return choice;
     },
   };
-}
-
-/** Reads the command line, then the environment, then the defaults. Reports the first mistake with its remedy. */
-export function parseFlags<const F extends Flags>(
-  flags: F,
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-): FlagValues<F> {
-  return parseCommandLine(flags, [], args, env).flags;
-}
-
-export interface CommandLine<F extends Flags> {
-  readonly flags: FlagValues<F>;
-  readonly words: readonly string[];
-}
-
-/**
- * The same for a command with positional arguments: one for each name, and any number more if the last name ends in
- * `...`.
- */
-export function parseCommandLine<const F extends Flags>(
-  flags: F,
-  wordNames: readonly string[],
-  args: readonly string[],
-  env: NodeJS.ProcessEnv,
-): CommandLine<F> {
-  const { given, words } = readArguments(flags, args);
-  const values: Record<string, unknown> = {};
-  for (const [key, flag] of Object.entries(flags)) {
-    const fromEnvironment = flag.env && env[flag.env];
-    const argument = given.get(flag.name);
-    if (argument !== undefined) values[key] = parseValue(flag, argument, `--${flag.name}`);
-    else if (flag.env && fromEnvironment)
-      values[key] = parseValue(flag, fromEnvironment, `environment variable ${flag.env}`);
-    else if ('default' in flag) values[key] = flag.default;
-    else throw new InvalidInput(`--${flag.name} is required; pass it${flag.env ? ` or set ${flag.env}` : ''}`);
-  }
-  checkWords(wordNames, words);
-  return { flags: values as FlagValues<F>, words };
-}
-
-function checkWords(names: readonly string[], words: readonly string[]): void {
-  const missing = names[words.length];
-  if (missing !== undefined) throw new InvalidInput(`${missing.replace(/\.*$/, '')} is missing; see --help`);
-  const unexpected = names.at(-1)?.endsWith('...') ? undefined : words[names.length];
-  if (unexpected !== undefined) throw new InvalidInput(`unexpected argument ${JSON.stringify(unexpected)}; see --help`);
-}
-
-export function asksForHelp(args: readonly string[]): boolean {
-  return args.includes('--help') || args.includes('-h');
-}
-
-/** One paragraph per flag: its syntax, description, default and environment variable. */
-export function describeFlags(flags: Flags): string {
-  return Object.values(flags)
-    .map((flag) => {
-      const names = [
-        ...(flag.short ? [`-${flag.short}`] : []),
-        ...[flag.name, ...(flag.aliases ?? [])].map((name) => `--${name}`),
-      ].join(', ');
-      const facts = [
-        'default' in flag ? `default ${shown(flag)}` : 'required',
-        ...(flag.env ? [`environment ${flag.env}`] : []),
-      ];
-      const value = flag.type.placeholder && ` <${flag.type.placeholder}>`;
-      return `  ${names}${value}\n      ${flag.description} (${facts.join(', ')})`;
-    })
-    .join('\n');
-}
-
-function shown({ type, default: value }: Flag<unknown>): string {
-  return type.show ? type.show(value) : JSON.stringify(value);
-}
-
-function parseValue(flag: Flag<unknown>, value: string, where: string): unknown {
-  try {
-    return flag.type.parse(value);
-  } catch (error) {
-    throw new InvalidInput(`invalid ${where} ${JSON.stringify(value)}: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-interface Arguments {
-  /** Text by flag name; the last of several values wins. */
-  readonly given: ReadonlyMap<string, string>;
-  readonly words: readonly string[];
-}
-
-function readArguments(flags: Flags, args: readonly string[]): Arguments {
-  const byName = new Map<string, Flag<unknown>>();
-  for (const flag of Object.values(flags)) {
-    for (const name of [flag.name, ...(flag.aliases ?? [])]) byName.set(name, flag);
-  }
-  const options = Object.fromEntries(
-    [...byName].map(([name, flag]) => [
-      name,
-      {
-        type: flag.type.placeholder ? ('string' as const) : ('boolean' as const),
-        ...(flag.short && name === flag.name && { short: flag.short }),
-      },
-    ]),
-  );
-  // Not strict, so that error messages are ours, and `--flag=false` is allowed for a boolean flag.
-  const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true });
-
-  const given = new Map<string, string>();
-  const words: string[] = [];
-  for (const token of tokens) {
-    if (token.kind === 'positional') words.push(token.value);
-    if (token.kind !== 'option') continue;
-    const flag = byName.get(token.name);
-    const isWritten = token.rawName.startsWith('--') || token.rawName === `-${flag?.short}`;
-    if (!flag || !isWritten) throw new InvalidInput(`unknown flag ${token.rawName}; see --help`);
-    given.set(flag.name, valueOf(token, flag));
-  }
-  return { given, words };
-}
-
-function valueOf(
-  token: { readonly rawName: string; readonly value: string | undefined; readonly inlineValue: boolean | undefined },
-  flag: Flag<unknown>,
-): string {
-  if (token.value === undefined && flag.type.placeholder === '') return 'true';
-  // `--a --b` is usually a forgotten value; a value that starts with dashes can be given as `--a=--b`.
-  const swallowedFlag = !token.inlineValue && token.value?.startsWith('--');
-  if (token.value === undefined || swallowedFlag) {
-    throw new InvalidInput(`${token.rawName} needs a value; write ${token.rawName}=<${flag.type.placeholder}>`);
-  }
-  return token.value;
 }

@@ -2,8 +2,7 @@ import { pino, stdTimeFunctions } from 'pino';
 import { writable } from './log-fields.ts';
 import { standardErrorOutput } from './log-output.ts';
 
-export const logLevels = ['trace', 'debug', 'info', 'warn', 'error'] as const;
-export type LogLevel = (typeof logLevels)[number];
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 type LogFields = Readonly<Record<string, unknown>>;
 type LogEvent = readonly [message: string] | readonly [fields: LogFields, message: string];

@@ -1,4 +1,4 @@
-import { type Flags, flag, oneOf, text } from '../base/flags.ts';
+import { type Flags, flag, oneOf, path } from '../base/flags.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import type { LVService, VGService } from '../rpc/gen/lvmd/lvmd_pb.ts';
@@ -10,7 +10,7 @@ import { EngineUnreachable } from './exit-code.ts';
 export const engineFlags = {
   socket: flag({
     name: 'socket',
-    type: text,
+    type: path,
     default: '/run/topolvm/lvmd.sock',
     description: 'Unix socket of the storage engine',
   }),

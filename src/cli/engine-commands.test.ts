@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { commands } from '../commands.ts';
+import { runProgram } from '../base/command.ts';
+import { moorage as program } from '../commands.ts';
 import type { Erasure } from '../engine/pool.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { servingEngine } from '../lvmd/testing/serving-engine.ts';
-import { runCommand } from './command.ts';
 import { exitCodeOf } from './exit-code.ts';
 
 const gibibyte = 1024n ** 3n;
@@ -19,7 +19,7 @@ async function start(t: TestContext) {
   /** The output of the command; throws its error. */
   const moorage = async (...words: string[]) => {
     let printed = '';
-    await runCommand(commands, 'moorage', [...words, '--socket', socketPath], {
+    await runProgram(program, 'moorage', [...words, '--socket', socketPath], {
       env: {},
       version: '',
       signal: abort.signal,
@@ -179,7 +179,7 @@ test('exit codes differ for an invalid command line, a refusal and a missing eng
   assert.equal(await codeOf('volume', 'create', 'data', '1Ti'), 1);
   assert.equal(await codeOf('volume', 'create', 'a;b', '1Gi'), 1);
   const elsewhere = `${socketPath}.not`;
-  const lost = runCommand(commands, 'moorage', ['pool', 'ls', '--socket', elsewhere], {
+  const lost = runProgram(program, 'moorage', ['pool', 'ls', '--socket', elsewhere], {
     env: {},
     version: '',
     signal: new AbortController().signal,

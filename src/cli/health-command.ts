@@ -1,8 +1,7 @@
 import { readFile } from 'node:fs/promises';
+import { command } from '../base/command.ts';
 import { MoorageError } from '../base/errors.ts';
-import { type Flags, flag, parseFlags, text } from '../base/flags.ts';
-import { parseStorageConfig } from '../engine/config/device-classes-yaml.ts';
-import type { Command } from './command.ts';
+import { type Flags, flag, path } from '../base/flags.ts';
 import { EngineClient } from './engine-client.ts';
 
 /** The engine gives up on LVM after 10 s, and then reports that. */
@@ -10,18 +9,18 @@ const timeoutMs = 15_000;
 
 export const configFlag = flag({
   name: 'config',
-  type: text,
+  type: path,
   default: '/etc/topolvm/lvmd.yaml',
   description: 'File with the device classes of this node',
 });
 
 const flags = { config: configFlag } as const satisfies Flags;
 
-export const healthCommand: Command = {
+export const healthCommand = command({
   summary: 'check that a running lvmd, and LVM below it, still answer',
   flags,
-  async run(args, { env, print, signal }) {
-    const { config } = parseFlags(flags, args, env);
+  async run({ config }, { print, signal }) {
+    const { parseStorageConfig } = await import('../engine/config/device-classes-yaml.ts');
     const { socketPath } = parseStorageConfig(await readFile(config, 'utf8'));
     using engine = await EngineClient.connect(socketPath);
     const { HealthCheckResponse_ServingStatus: Status } = await import('../rpc/gen/grpc/health/v1/health_pb.ts');
@@ -29,7 +28,7 @@ export const healthCommand: Command = {
     if (status !== Status.SERVING) throw new Unhealthy(reason);
     print(reason ? `healthy; ${reason}` : 'healthy');
   },
-};
+});
 
 export class Unhealthy extends MoorageError {
   readonly code = 'Unavailable';

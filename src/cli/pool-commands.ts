@@ -1,7 +1,6 @@
-import { parseCommandLine } from '../base/flags.ts';
+import { type Command, command } from '../base/command.ts';
 import { formatBytes } from '../base/quantity.ts';
 import type { Pool } from '../rpc/gen/moorage/v1/engine_pb.ts';
-import type { Command } from './command.ts';
 import { EngineClient, engineFlags } from './engine-client.ts';
 import { table } from './table.ts';
 
@@ -10,16 +9,15 @@ const timeoutMs = 30_000;
 export const poolCommand: Command = {
   summary: 'list the pools of this node, one per device class',
   commands: {
-    ls: {
+    ls: command({
       summary: 'list pools with their size, free space and usage',
       flags: engineFlags,
-      async run(args, { env, print, signal }) {
-        const { flags } = parseCommandLine(engineFlags, [], args, env);
+      async run(flags, { print, signal }) {
         using engine = await EngineClient.connect(flags.socket);
         const { pools } = await engine.engine.listPools({}, { timeoutMs, signal });
         print(flags.output === 'json' ? JSON.stringify(pools.map(showPool), undefined, 2) : poolTable(pools));
       },
-    },
+    }),
   },
 };
 

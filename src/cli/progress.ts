@@ -1,5 +1,5 @@
+import type { Screen } from '../base/command.ts';
 import { formatBytes } from '../base/quantity.ts';
-import type { Screen } from './command.ts';
 
 const barCells = 30n;
 /** A file gets a line per tenth, not per half second. */

@@ -1,5 +1,5 @@
+import type { Surroundings } from '../base/command.ts';
 import { codeOf, MoorageError, messageOf } from '../base/errors.ts';
-import type { Surroundings } from './command.ts';
 import type { EngineClient } from './engine-client.ts';
 import { Interrupted } from './exit-code.ts';
 import { Progress } from './progress.ts';

@@ -1,8 +1,8 @@
+import { type Command, command, type Surroundings } from '../base/command.ts';
 import { InvalidInput } from '../base/errors.ts';
-import { type Flags, flag, oneOf, onOff, parseCommandLine, text } from '../base/flags.ts';
+import { type Flags, flag, oneOf, onOff, text } from '../base/flags.ts';
 import { formatBytes, parseQuantity } from '../base/quantity.ts';
 import type { LogicalVolume } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import type { Command, Surroundings } from './command.ts';
 import { EngineClient, engineFlags } from './engine-client.ts';
 import { removeVolumes } from './remove-volume.ts';
 import { table } from './table.ts';
@@ -71,25 +71,22 @@ const removeFlags = {
 export const volumeCommand: Command = {
   summary: 'list and change the volumes of this node',
   commands: {
-    ls: {
+    ls: command({
       summary: 'list volumes',
       flags: listFlags,
-      async run(args, { env, print, signal }) {
-        const { flags } = parseCommandLine(listFlags, [], args, env);
+      async run(flags, { print, signal }) {
         using engine = await EngineClient.connect(flags.socket);
         const volumes = await listVolumes(engine, flags.deviceClass, signal);
         if (flags.output === 'json') print(JSON.stringify(volumes, undefined, 2));
         else print(volumes.length === 0 ? 'There are no volumes.' : volumeTable(volumes));
       },
-    },
-    create: {
+    }),
+    create: command({
       summary: 'create a volume; a repeated command shows the existing one',
       words: ['NAME', 'SIZE'],
       flags: createFlags,
-      async run(args, surroundings) {
-        const { env, signal } = surroundings;
-        const { flags, words } = parseCommandLine(createFlags, ['NAME', 'SIZE'], args, env);
-        const [name = '', size = ''] = words;
+      async run(flags, surroundings, [name = '', size = '']) {
+        const { signal } = surroundings;
         const wanted = {
           name,
           sizeBytes: sizeOf(size),
@@ -102,15 +99,13 @@ export const volumeCommand: Command = {
         const holder = flags.deviceClass || (await classHolding(engine, name, signal));
         printVolume(volume, holder, flags.output, surroundings);
       },
-    },
-    grow: {
+    }),
+    grow: command({
       summary: 'grow a volume; one that is large enough keeps its size',
       words: ['NAME', 'SIZE'],
       flags: engineFlags,
-      async run(args, surroundings) {
-        const { env, signal } = surroundings;
-        const { flags, words } = parseCommandLine(engineFlags, ['NAME', 'SIZE'], args, env);
-        const [name = '', size = ''] = words;
+      async run(flags, surroundings, [name = '', size = '']) {
+        const { signal } = surroundings;
         const sizeBytes = sizeOf(size);
         using engine = await EngineClient.connect(flags.socket);
         const deviceClass = await classHolding(engine, name, signal);
@@ -119,15 +114,13 @@ export const volumeCommand: Command = {
         if (!grown) throw new NoSuchVolume(name);
         show(grown, flags.output, surroundings);
       },
-    },
-    snapshot: {
+    }),
+    snapshot: command({
       summary: 'create a snapshot or a clone of a volume',
       words: ['SOURCE', 'NAME'],
       flags: snapshotFlags,
-      async run(args, surroundings) {
-        const { env, signal } = surroundings;
-        const { flags, words } = parseCommandLine(snapshotFlags, ['SOURCE', 'NAME'], args, env);
-        const [sourceVolume = '', name = ''] = words;
+      async run(flags, surroundings, [sourceVolume = '', name = '']) {
+        const { signal } = surroundings;
         const wanted = {
           name,
           sourceVolume,
@@ -140,17 +133,16 @@ export const volumeCommand: Command = {
         const { snapshot } = await engine.volumes.createLVSnapshot({ ...wanted, deviceClass }, { timeoutMs, signal });
         printVolume(snapshot, deviceClass, flags.output, surroundings);
       },
-    },
-    rm: {
+    }),
+    rm: command({
       summary: 'remove volumes, erase their data if their device class says so, and show the progress',
       words: ['NAME...'],
       flags: removeFlags,
-      async run(args, surroundings) {
-        const { flags, words } = parseCommandLine(removeFlags, ['NAME...'], args, surroundings.env);
+      async run(flags, surroundings, words) {
         using engine = await EngineClient.connect(flags.socket);
         await removeVolumes(engine, words, flags.force, surroundings);
       },
-    },
+    }),
   },
 };
 

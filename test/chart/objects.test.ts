@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import { parse } from 'yaml';
 import manifest from '../../package.json' with { type: 'json' };
 import { metrics } from '../../src/api/names.ts';
-import { parseFlags } from '../../src/base/flags.ts';
-import { commands } from '../../src/commands.ts';
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
+import { moorage } from '../../src/commands.ts';
 import { parseStorageConfig } from '../../src/engine/config/device-classes-yaml.ts';
 import { parseSchedulerConfig } from '../../src/scheduler/scheduler-config.ts';
 import { formatRight, rightsOf } from '../cluster/rights.ts';
@@ -49,14 +49,21 @@ test('the chart has the same version as the program', async () => {
   assert.deepEqual([chart.version, chart.appVersion], [manifest.version, manifest.version]);
 });
 
-test('each of our containers is started with a command and flags that exist', () => {
+test('each of our containers is started with a command and flags that exist', async () => {
   const pods = everything.filter(({ kind }) => ['Deployment', 'DaemonSet', 'Job'].includes(kind)).map(podOf);
   const ours = pods.flatMap(({ containers }) => containers).filter(({ image }) => image.startsWith('moorage.dev/'));
   assert.equal(ours.length, 4);
+  const started: string[] = [];
+  const commands = Object.entries(moorage.commands).map(([name, command]) => {
+    return [name, { ...command, run: async () => void started.push(name) }] as const;
+  });
   for (const { args = [] } of ours) {
-    const [name = '', ...flags] = args;
-    parseFlags(commands[name]?.flags ?? assert.fail(`no command ${name}`), flags, { NODE_NAME: 'node-a' });
+    await runCaptured({ ...moorage, commands: Object.fromEntries(commands) }, args, { env: { NODE_NAME: 'node-a' } });
   }
+  assert.deepEqual(
+    started,
+    ours.map(({ args }) => args?.[0]),
+  );
 });
 
 test('the programs accept the configuration that the chart renders', async () => {

@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
+import { runProgram } from '../../src/base/command.ts';
 import { messageOf } from '../../src/base/errors.ts';
-import { runCommand } from '../../src/cli/command.ts';
 import { exitCodeOf } from '../../src/cli/exit-code.ts';
-import { commands } from '../../src/commands.ts';
+import { moorage as program } from '../../src/commands.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 /** Compiling is slow in a machine, so processes share a compile cache. */
@@ -80,7 +80,7 @@ export class LvmdProcess {
   async moorage(...words: string[]): Promise<Ended> {
     const [stdout, stderr]: [string[], string[]] = [[], []];
     try {
-      await runCommand(commands, 'moorage', [...words, '--socket', this.socketPath], {
+      await runProgram(program, 'moorage', [...words, '--socket', this.socketPath], {
         env: process.env,
         version: '',
         signal: new AbortController().signal,
