@@ -1,8 +1,7 @@
 import { dirname, join, resolve } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import type { Connection, Credentials } from './connection.ts';
-import { CredentialsUnusable, readCredential } from './credential-file.ts';
-import { FileCredentials } from './file-credentials.ts';
+import { CredentialsUnusable, FileCredentials, readCredential } from './credential-files.ts';
 import { currentContext, type KubeconfigContext } from './kubeconfig.ts';
 
 /** What the kubelet provides to a pod. */

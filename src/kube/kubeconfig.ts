@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { parse as parseYaml } from 'yaml';
 import { messageOf } from '../base/errors.ts';
-import { CredentialsUnusable } from './credential-file.ts';
+import { CredentialsUnusable } from './credential-files.ts';
 
 const optionalText = v.optional(v.string());
 
