@@ -26,15 +26,14 @@ import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.t
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { EphemeralVolumes, type InlineLimits } from '../volumes/ephemeral-volumes.ts';
-import { publishing } from '../volumes/publishing.ts';
+import { PublishedVolumes } from '../volumes/published-volumes.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
 import { AgentTurn } from './handover/agent-turn.ts';
 import { canLimitIo, cgroupRoot } from './io-limits/pod-cgroup.ts';
 import { volumeLimits } from './io-limits/volume-limits.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
-import { nodeFactsOf } from './node-object/node-facts.ts';
-import { nodePublisher } from './node-object/node-publisher.ts';
+import { nodeFactsOf, nodePublisher } from './node-object/node-publisher.ts';
 import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
 import { volumeWork } from './reconcile/volume-work.ts';
@@ -181,7 +180,10 @@ export async function runNode(
       Health,
       healthService(() => true),
     )
-    .add(Node, nodeService({ nodeName, volumes: publishing({ pools, ephemeral, run, onPublished, onPrepared }) }));
+    .add(
+      Node,
+      nodeService({ nodeName, volumes: PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared }) }),
+    );
   await csi.listen();
   atWork.push(csi);
 

@@ -12,7 +12,7 @@ import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { EphemeralVolumes } from '../volumes/ephemeral-volumes.ts';
-import { publishing } from '../volumes/publishing.ts';
+import { PublishedVolumes } from '../volumes/published-volumes.ts';
 import { RecordedVolumes } from './recorded-volumes.ts';
 import { startEngine } from './standalone-engine.ts';
 import { StandaloneSnapshots } from './standalone-snapshots.ts';
@@ -70,7 +70,10 @@ export async function runStandalone(
     )
     .add(
       Node,
-      nodeService({ nodeName, volumes: publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log }), run }) }),
+      nodeService({
+        nodeName,
+        volumes: PublishedVolumes.create({ pools, ephemeral: new EphemeralVolumes({ pools, log }), run }),
+      }),
     );
   await csi.listen();
   parts.defer(() => csi.stop(graceMs));

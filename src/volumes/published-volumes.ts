@@ -1,5 +1,6 @@
 import { abortable } from '../base/abortable.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
+import type { Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node/node-volumes.ts';
 import type { EphemeralVolume } from '../csi/volume-context.ts';
@@ -8,11 +9,13 @@ import type { Volume, VolumeId } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
 import { rawTag } from '../engine/tags.ts';
 import { filesystemNamed } from '../filesystem/filesystem.ts';
-import type { FilesystemGrower } from '../filesystem/growth.ts';
-import { type Mounts, makeMountDirectory, makeMountFile, removeMountPoint } from '../filesystem/mounts.ts';
+import { Formatter } from '../filesystem/format.ts';
+import { FilesystemGrower } from '../filesystem/growth.ts';
+import { Mounts, makeMountDirectory, makeMountFile, removeMountPoint } from '../filesystem/mounts.ts';
+import { blkid, superblockReader } from '../filesystem/probe.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { mustHold, poolHolding } from './pool-holding.ts';
-import type { PreparedFilesystems } from './prepared-filesystems.ts';
+import { PreparedFilesystems } from './prepared-filesystems.ts';
 import { kindOfPath, NotAtPath, volumeStats } from './volume-stats.ts';
 
 interface Collaborators {
@@ -50,16 +53,29 @@ export class PublishedVolumes implements NodeVolumes {
   /** Running measurements, by volume and path. */
   readonly #looks = new Map<string, Promise<VolumeStats>>();
 
-  constructor({ pools, filesystems, grower, mounts, ephemeral, ...ways }: Collaborators) {
+  constructor({ pools, filesystems, grower, mounts, ephemeral, ...given }: Collaborators) {
     this.#pools = pools;
     this.#filesystems = filesystems;
     this.#grower = grower;
     this.#mounts = mounts;
     this.#ephemeral = ephemeral;
-    this.#onPublished = ways.onPublished;
-    this.#onPrepared = ways.onPrepared;
-    this.#look = ways.look ?? volumeStats;
-    this.#hold = ways.hold ?? holdDevice;
+    this.#onPublished = given.onPublished;
+    this.#onPrepared = given.onPrepared;
+    this.#look = given.look ?? volumeStats;
+    this.#hold = given.hold ?? holdDevice;
+  }
+
+  /** Formats, grows and mounts with the commands of this machine. */
+  static create({
+    run,
+    ...given
+  }: Omit<Collaborators, 'filesystems' | 'grower' | 'mounts'> & { readonly run: Run }): PublishedVolumes {
+    const superblock = superblockReader();
+    const mounts = new Mounts({ run });
+    const grower = new FilesystemGrower({ run, superblock });
+    const formatter = new Formatter({ run, probe: blkid(run), superblock });
+    const filesystems = new PreparedFilesystems({ formatter, grower, mounts });
+    return new PublishedVolumes({ ...given, filesystems, grower, mounts });
   }
 
   async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {

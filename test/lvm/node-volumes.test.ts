@@ -12,7 +12,7 @@ import { ext4 } from '../../src/filesystem/ext4.ts';
 import { type Filesystem, filesystems } from '../../src/filesystem/filesystem.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
-import { publishing } from '../../src/volumes/publishing.ts';
+import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
 import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { Engine, mebibyte, signal, thickClass, thinClass } from './lvm-pools.ts';
@@ -39,7 +39,7 @@ async function node(t: TestContext, erase: ErasePolicy = { kind: 'none' }) {
   };
   const pools = new Pools([thick, thin], 'ssd');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
-  const volumes = publishing({ pools, ephemeral, run: counted });
+  const volumes = PublishedVolumes.create({ pools, ephemeral, run: counted });
   const directory = `/tmp/${deviceName('node')}`;
   await mkdir(directory, { recursive: true });
   undoAfter(t, async () => {

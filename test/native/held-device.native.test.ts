@@ -7,7 +7,7 @@ import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
-import { publishing } from '../../src/volumes/publishing.ts';
+import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
 import { mebibyte, mounted, mounts, signal } from './node-of-test.ts';
 import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
@@ -34,7 +34,7 @@ test(
     const pools = new Pools([pool], 'files');
     const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
     const stagingPath = join(directory, 'staging');
-    await publishing({ pools, ephemeral, run: meanwhile }).stage(
+    await PublishedVolumes.create({ pools, ephemeral, run: meanwhile }).stage(
       { volumeId: 'staged', stagingPath, use: mounted(ext4) },
       signal,
     );
@@ -53,7 +53,7 @@ test('a loop device that no longer belongs to the volume is not used', native, a
   const { devicePath } = await pool.create({ id: 'other', sizeBytes, tags: [] }, signal);
   t.mock.method(pool, 'get', () => ({ ...volume, devicePath })); // an outdated answer
   const pools = new Pools([pool], 'files');
-  const volumes = publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
+  const volumes = PublishedVolumes.create({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
   const stagingPath = join(directory, 'staging');
   const staging = { volumeId: 'staged', stagingPath, use: mounted(ext4) };
   await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceTakenAway', code: 'Unavailable' });
@@ -70,7 +70,7 @@ test('the error of a volume without a device names it and says what to check', n
   const volume = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);
   t.mock.method(pool, 'get', () => ({ ...volume, devicePath: join(directory, 'gone') }));
   const pools = new Pools([pool], 'files');
-  const volumes = publishing({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
+  const volumes = PublishedVolumes.create({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
   const staging = { volumeId: 'staged', stagingPath: join(directory, 'staging'), use: mounted(ext4) };
   await assert.rejects(volumes.stage(staging, signal), {
     name: 'VolumeInactive',

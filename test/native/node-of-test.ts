@@ -10,7 +10,7 @@ import { Pools } from '../../src/engine/pools.ts';
 import type { Filesystem } from '../../src/filesystem/filesystem.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
-import { publishing } from '../../src/volumes/publishing.ts';
+import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
 import { openFilePool, scratchDirectory } from './scratch.ts';
 
 export const signal = new AbortController().signal;
@@ -47,7 +47,7 @@ export async function node(t: TestContext, { directory: given, before }: NodeOfT
   const pools = new Pools([pool], 'files');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
   /** Like a restart: only the state of the kernel and the disk is left. */
-  const start = () => publishing({ pools, ephemeral, run: counted });
+  const start = () => PublishedVolumes.create({ pools, ephemeral, run: counted });
   const stagingPath = join(directory, 'staged here');
   const targetPath = join(directory, 'pods', 'a pod', 'mount');
   const publication = (use: PreparedUse): Publication => ({

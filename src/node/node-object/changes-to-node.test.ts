@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changesToNode, type NodeFacts } from './node-facts.ts';
+import { changesToNode, type NodeFacts } from './node-publisher.ts';
 
 const wanted = new Map([
   ['capacity.topolvm.io/a', '1'],

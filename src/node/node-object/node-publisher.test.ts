@@ -10,8 +10,7 @@ import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { Informer } from '../../kube/informer.ts';
 import { type Node, nodes } from '../../kube/resource.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
-import { nodeFactsOf } from './node-facts.ts';
-import { nodePublisher } from './node-publisher.ts';
+import { nodeFactsOf, nodePublisher } from './node-publisher.ts';
 
 const annotation = 'capacity.topolvm.io/ssd';
 const never = new AbortController().signal;

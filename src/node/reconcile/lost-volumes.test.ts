@@ -11,7 +11,7 @@ import { Informer } from '../../kube/informer.ts';
 import type { Node } from '../../kube/resource.ts';
 import { nodes } from '../../kube/resource.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
-import { nodeFactsOf } from '../node-object/node-facts.ts';
+import { nodeFactsOf } from '../node-object/node-publisher.ts';
 import { never, settled } from '../testing/reconciling-node.ts';
 import { lostVolumes, type Sighting, sighting } from './lost-volumes.ts';
 

@@ -8,7 +8,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import type { Node } from '../../kube/resource.ts';
 import { classOf, poolHolding } from '../../volumes/pool-holding.ts';
-import type { NodeFacts } from '../node-object/node-facts.ts';
+import type { NodeFacts } from '../node-object/node-publisher.ts';
 
 interface Collaborators {
   readonly nodeName: string;
