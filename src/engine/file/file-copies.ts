@@ -8,6 +8,8 @@ import type { NewSnapshot, VolumeId } from '../pool.ts';
 import { contentTags, sourceTag } from '../tags.ts';
 import { type CopyOptions, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import type { AttachedVolumes, FileVolume } from './attached-volumes.ts';
+import type { DirectoryChanges } from './directory-changes.ts';
+import type { FileErasure } from './file-erasure.ts';
 import type { LoopDevices } from './loop-devices.ts';
 import { BlocksNotShared, reflink, thaw } from './reflink.ts';
 import type { Label, VolumeFiles } from './volume-files.ts';
@@ -16,10 +18,8 @@ interface Collaborators {
   readonly files: VolumeFiles;
   readonly loops: LoopDevices;
   readonly volumes: Pick<AttachedVolumes, 'get'>;
-  /** Runs alone, as all changes of the pool do. */
-  readonly change: (signal: AbortSignal, change: () => Promise<void>) => Promise<void>;
-  /** Removes a draft that holds data and does not become a volume. */
-  readonly discard: (id: VolumeId, label: Label) => Promise<void>;
+  readonly changes: DirectoryChanges;
+  readonly erasure: FileErasure;
   readonly run: Run;
   readonly log: Log;
 }
@@ -90,15 +90,15 @@ export class FileCopies {
     label: Label,
     signal: AbortSignal,
   ): Promise<void> {
-    const { files, change, discard } = this.#collaborators;
+    const { files, changes, erasure } = this.#collaborators;
     await this.#mustBeUnused(original);
     const draft = await files.draft(id, sizeBytes, signal);
     this.underWay.begin({ id, source: original.id, sizeBytes: original.sizeBytes }, async (options) => {
       try {
         await this.#read(original, draft, options);
-        await change(options.signal, () => files.name(id, label));
+        await changes.run(options.signal, () => files.name(id, label));
       } catch (error) {
-        await discard(id, label);
+        await erasure.discard(id, label);
         throw error;
       }
     });

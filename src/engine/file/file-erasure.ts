@@ -4,14 +4,15 @@ import { ErasureCalledOff, erasureIn, markedTags, progressedTags } from '../eras
 import type { Erasures } from '../erase/erasures.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
+import { type DirectoryChanges, neverAborted } from './directory-changes.ts';
 import type { Label, VolumeFiles } from './volume-files.ts';
 
 interface Collaborators {
   readonly files: VolumeFiles;
   readonly volumes: Pick<AttachedVolumes, 'forget'>;
   readonly erasures: Erasures;
-  /** Removes a clean file. */
-  readonly remove: (id: VolumeId) => Promise<void>;
+  readonly changes: DirectoryChanges;
+  readonly policy: ErasePolicy;
 }
 
 /** Erases the data of removed volumes. Their files stay until they are clean, and their labels record the erasure. */
@@ -19,38 +20,37 @@ export class FileErasure {
   readonly #files: VolumeFiles;
   readonly #volumes: Collaborators['volumes'];
   readonly #erasures: Erasures;
-  readonly #remove: Collaborators['remove'];
+  readonly #changes: DirectoryChanges;
+  /** Of the class now; a marked volume keeps the one that it was removed with. */
+  policy: ErasePolicy;
 
-  constructor({ files, volumes, erasures, remove }: Collaborators) {
+  constructor({ files, volumes, erasures, changes, policy }: Collaborators) {
     this.#files = files;
     this.#volumes = volumes;
     this.#erasures = erasures;
-    this.#remove = remove;
+    this.#changes = changes;
+    this.policy = policy;
   }
 
-  /** Marks the volume durably: from here on it cannot be used. */
-  async begin(id: VolumeId, erase: ErasePolicy): Promise<void> {
-    const label = await this.#files.label(id);
-    if (erasureIn(label.tags)) return; // by an earlier call
-    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, erase);
-    const marked = { ...label, tags: markedTags(label.tags, erase) };
-    await this.#files.writeLabel(id, marked);
-    await this.resume(id, marked);
+  /** Within a change: removes the files of the volume at once, or when they are clean. */
+  async remove(id: VolumeId): Promise<void> {
+    if (this.policy.kind === 'none') await this.#files.remove(id);
+    else if (await this.#files.has(id)) await this.#begin(id);
   }
 
   /** Called at the start: a crash may have left unfinished copies, whose data must be erased if the class erases. */
-  async markDrafts(erase: ErasePolicy): Promise<void> {
-    if (erase.kind === 'none') return;
-    const tags = markedTags([], erase);
+  async markDrafts(): Promise<void> {
+    if (this.policy.kind === 'none') return;
+    const tags = markedTags([], this.policy);
     for (const id of await this.#files.listDrafts()) {
       if (!(await this.#files.has(id))) await this.#files.name(id, { tags, readOnly: false, family: id });
     }
   }
 
   /** A draft that may hold data is erased like a volume. */
-  async discard(id: VolumeId, label: Label, erase: ErasePolicy): Promise<void> {
-    if (erase.kind === 'none') return this.#files.discard(id);
-    const marked = { ...label, tags: markedTags([], erase) };
+  async discard(id: VolumeId, label: Label): Promise<void> {
+    if (this.policy.kind === 'none') return this.#files.discard(id);
+    const marked = { ...label, tags: markedTags([], this.policy) };
     await this.#files.name(id, marked);
     await this.resume(id, marked);
   }
@@ -70,8 +70,18 @@ export class FileErasure {
         mustBeSame: async () => void (await this.#markedLabel(id)),
       },
       record: (cleanBytes) => this.#recordProgress(id, cleanBytes),
-      release: () => this.#remove(id),
+      release: () => this.#changes.run(neverAborted, () => this.#files.remove(id)),
     });
+  }
+
+  /** Marks the volume durably: from here on it cannot be used. */
+  async #begin(id: VolumeId): Promise<void> {
+    const label = await this.#files.label(id);
+    if (erasureIn(label.tags)) return; // by an earlier call
+    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, this.policy);
+    const marked = { ...label, tags: markedTags(label.tags, this.policy) };
+    await this.#files.writeLabel(id, marked);
+    await this.resume(id, marked);
   }
 
   async #recordProgress(id: VolumeId, cleanBytes: bigint): Promise<void> {

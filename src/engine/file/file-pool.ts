@@ -1,7 +1,5 @@
 import { messageOf } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
-import { KeyedLock } from '../../base/keyed-lock.ts';
-import { Listeners } from '../../base/listeners.ts';
 import type { Log } from '../../base/log.ts';
 import type { FileClass } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
@@ -12,6 +10,7 @@ import type { Capacity, Erasure, NewSnapshot, NewVolume, PoolSettings, ServedPoo
 import { createdTag, replacedTags } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
+import { DirectoryChanges } from './directory-changes.ts';
 import { DirectorySpace } from './directory-space.ts';
 import { FileCopies } from './file-copies.ts';
 import { FileErasure } from './file-erasure.ts';
@@ -42,42 +41,34 @@ export class FilePool implements ServedPool {
   readonly #loops: LoopDevices;
   readonly #erasures: Erasures;
   readonly #log: Log;
-  readonly #lock = new KeyedLock();
-  readonly #listeners = new Listeners();
   readonly #volumes: AttachedVolumes;
   readonly #space: DirectorySpace;
+  readonly #changes: DirectoryChanges;
   readonly #erasure: FileErasure;
   readonly #copies: FileCopies;
   #class: FileClass;
-  /** The directory may have another pool now. */
-  #isStopped = false;
-  #isChanging = false;
 
   private constructor({ deviceClass, erasures, stateDirectory, run, log }: FilePoolOptions) {
-    this.name = deviceClass.name;
+    const { name, path, erase: policy } = deviceClass;
+    const marker = new PoolMarker(path, stateDirectory);
+    const files = new VolumeFiles(path, run);
+    const loops = new LoopDevices(run);
+    const volumes = new AttachedVolumes(files, loops);
+    const space = new DirectorySpace(files);
+    const changes = new DirectoryChanges({ deviceClass: name, marker, volumes, space });
+    const erasure = new FileErasure({ files, volumes, erasures, changes, policy });
+    this.name = name;
     this.#class = deviceClass;
-    this.#marker = new PoolMarker(deviceClass.path, stateDirectory);
-    this.#files = new VolumeFiles(deviceClass.path, run);
-    this.#loops = new LoopDevices(run);
-    this.#volumes = new AttachedVolumes(this.#files, this.#loops);
-    this.#space = new DirectorySpace(this.#files);
+    this.#marker = marker;
+    this.#files = files;
+    this.#loops = loops;
+    this.#volumes = volumes;
+    this.#space = space;
+    this.#changes = changes;
     this.#erasures = erasures;
-    this.#erasure = new FileErasure({
-      files: this.#files,
-      volumes: this.#volumes,
-      erasures,
-      remove: (id) => this.#change(neverAborted, () => this.#files.remove(id)),
-    });
-    this.#log = log.child({ deviceClass: deviceClass.name, path: deviceClass.path });
-    this.#copies = new FileCopies({
-      files: this.#files,
-      loops: this.#loops,
-      volumes: this.#volumes,
-      change: (signal, change) => this.#change(signal, change),
-      discard: (id, label) => this.#erasure.discard(id, label, this.#class.erase),
-      run,
-      log: this.#log,
-    });
+    this.#erasure = erasure;
+    this.#log = log.child({ deviceClass: name, path });
+    this.#copies = new FileCopies({ files, loops, volumes, changes, erasure, run, log: this.#log });
   }
 
   /** Reads the directory, removes what a crash left unfinished, attaches what a reboot detached, thaws, and resumes erasures. */
@@ -86,7 +77,7 @@ export class FilePool implements ServedPool {
     const { path, name, erase } = options.deviceClass;
     try {
       await pool.#marker.prove();
-      await pool.#erasure.markDrafts(erase);
+      await pool.#erasure.markDrafts();
       await pool.#files.removeUnfinished();
     } catch (cause) {
       if (cause instanceof errors.PoolMissing) throw cause;
@@ -103,14 +94,13 @@ export class FilePool implements ServedPool {
 
   reconfigure({ deviceClass }: PoolSettings): void {
     if (deviceClass.type === 'file') this.#class = deviceClass;
-    this.#listeners.notify();
+    this.#erasure.policy = this.#class.erase;
+    this.#changes.notify();
   }
 
   async stop(graceMs: number): Promise<void> {
     await this.#erasures.stop(graceMs);
-    await this.#lock.run('directory', neverAborted, async () => {
-      this.#isStopped = true;
-    });
+    await this.#changes.stop();
     await this.#copies.underWay.stop();
     await this.#loops.releaseAll();
   }
@@ -135,16 +125,16 @@ export class FilePool implements ServedPool {
   }
 
   isChanging(): boolean {
-    return this.#isChanging;
+    return this.#changes.isChanging;
   }
 
   onChange(listener: () => void): () => void {
-    return this.#listeners.add(listener);
+    return this.#changes.onChange(listener);
   }
 
   /** Reads the directory again. A volume that cannot be attached is left out; the others are served. */
   async refresh(signal: AbortSignal): Promise<void> {
-    await this.#alone(signal, async () => {
+    await this.#changes.alone(signal, async () => {
       const ids = await this.#files.list();
       const attached = await this.#loops.find(
         ids.map((id) => this.#files.imagePath(id)),
@@ -167,7 +157,7 @@ export class FilePool implements ServedPool {
 
   async create(wanted: NewVolume, signal: AbortSignal): Promise<Volume> {
     checkNewVolume(wanted);
-    return this.#change(signal, async () => {
+    return this.#changes.run(signal, async () => {
       this.#mustNotBeErased(wanted.id);
       if (this.#copies.underWay.get(wanted.id)) throw new errors.NameTaken(this.name, wanted.id, undefined);
       if (!(await this.#files.has(wanted.id))) {
@@ -181,7 +171,7 @@ export class FilePool implements ServedPool {
   }
 
   async grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume> {
-    return this.#change(signal, async () => {
+    return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
       if (volume.sizeBytes < sizeBytes) {
         const grownBytes = roundUp(sizeBytes);
@@ -195,7 +185,7 @@ export class FilePool implements ServedPool {
 
   async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
     checkAddedTags(tags);
-    return this.#change(signal, async () => {
+    return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
       const before = await this.#files.label(id);
       const replaced = replacedTags(before.tags, tags);
@@ -211,7 +201,7 @@ export class FilePool implements ServedPool {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
-    const created = await this.#change(signal, async () => {
+    const created = await this.#changes.run(signal, async () => {
       this.#mustNotBeErased(wanted.id);
       const original = this.#mustHave(source);
       const sizeBytes = roundUp(wanted.sizeBytes ?? original.sizeBytes);
@@ -225,7 +215,7 @@ export class FilePool implements ServedPool {
     if (!('whole' in created)) return created;
     if (created.source !== source) throw new errors.NameTaken(this.name, wanted.id, source);
     await this.#copies.underWay.join(created, signal);
-    return this.#change(signal, () => this.#mustBe(wanted.id, roundUp(wanted.sizeBytes ?? 0n), source, signal));
+    return this.#changes.run(signal, () => this.#mustBe(wanted.id, roundUp(wanted.sizeBytes ?? 0n), source, signal));
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
@@ -233,15 +223,14 @@ export class FilePool implements ServedPool {
     const wasBegun = await this.#copies.underWay.cancel(id);
     let wasThere = this.#erasures.has(id);
     if (!wasThere) {
-      await this.#change(signal, async () => {
+      await this.#changes.run(signal, async () => {
         const reader = this.#copies.underWay.readerOf(id);
         if (reader !== undefined) throw new errors.VolumeBeingCopied(id, reader);
         const isThere = await this.#files.has(id);
         wasThere = wasBegun || isThere;
         if (isThere) await this.#volumes.detach(id, signal);
         try {
-          if (this.#class.erase.kind === 'none') await this.#files.remove(id);
-          else if (await this.#files.has(id)) await this.#erasure.begin(id, this.#class.erase);
+          await this.#erasure.remove(id);
         } catch (error) {
           if (this.#volumes.get(id)) await this.#volumes.find(id, signal); // its old device may be attached to another file by now
           throw error;
@@ -252,31 +241,6 @@ export class FilePool implements ServedPool {
     }
     await this.#erasures.join(id, signal);
     return wasThere;
-  }
-
-  async #change<T>(signal: AbortSignal, change: () => Promise<T>): Promise<T> {
-    return this.#alone(signal, async () => {
-      this.#isChanging = true;
-      try {
-        return await change();
-      } finally {
-        this.#isChanging = false;
-      }
-    });
-  }
-
-  /** Runs one at a time; measures the space after each, as only the filesystem knows how much a file takes. */
-  async #alone<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    return this.#lock.run('directory', signal, async () => {
-      if (this.#isStopped) throw new errors.PoolStopped(this.name);
-      try {
-        await this.#marker.mustBeThere();
-        return await work();
-      } finally {
-        if (!this.#marker.isMissing) await this.#space.measure(this.#volumes.list());
-        this.#listeners.notify();
-      }
-    });
   }
 
   /** The volume with this name. If an earlier call created it, it must match this request. */
@@ -304,9 +268,6 @@ export class FilePool implements ServedPool {
     if (this.#erasures.has(id)) throw new errors.VolumeBeingErased(id);
   }
 }
-
-/** For work that goes on after the caller has left. */
-const neverAborted = new AbortController().signal;
 
 function roundUp(sizeBytes: bigint): bigint {
   return ((sizeBytes + granuleBytes - 1n) / granuleBytes) * granuleBytes;
