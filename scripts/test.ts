@@ -20,6 +20,7 @@ const parts: Record<string, () => Promise<TestResult>> = {
       ['oxlint', '--type-aware', '--deny-warnings'],
       ['biome', 'check'],
       ['knip', '--no-progress'], // unused files, exports and dependencies
+      ['knip', '--no-progress', '--production'], // and those in src/ that only tests use
     ];
     let result = nothingRun;
     for (const command of commands) {

@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { command, type Program } from './command.ts';
-import { duration, type Flags, flag, integer, list, oneOf, onOff, path, quantity, text } from './flags.ts';
+import { InvalidInput } from './errors.ts';
+import { duration, type Flags, type FlagType, flag, list, oneOf, onOff, path, quantity, text } from './flags.ts';
 import { runCaptured } from './testing/run-captured.ts';
+
+const integer: FlagType<number> = {
+  placeholder: 'number',
+  parse(value) {
+    if (!/^[+-]?\d{1,15}$/.test(value)) throw new InvalidInput('use a whole number');
+    return Number(value);
+  },
+};
 
 const flags = {
   socket: flag({ name: 'csi-socket', type: path, default: '/run/csi.sock', description: 'Where CSI listens' }),

@@ -41,14 +41,6 @@ export const text: FlagType<string> = { placeholder: 'text', parse: (value) => v
 /** Of a file or directory; shells complete it. */
 export const path: FlagType<string> = { placeholder: 'path', parse: (value) => value };
 
-export const integer: FlagType<number> = {
-  placeholder: 'number',
-  parse(value) {
-    if (!/^[+-]?\d{1,15}$/.test(value)) throw new InvalidInput('use a whole number');
-    return Number(value);
-  },
-};
-
 const unitsMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 } as const;
 
 /** In Go's format, such as `15s` or `1m30s`; in milliseconds. */
