@@ -6,6 +6,7 @@ import type {
   NewSnapshot,
   NewVolume,
   OpenPool,
+  PoolDetails,
   PoolSettings,
   ServedPool,
   Volume,
@@ -76,6 +77,10 @@ class ObservedPool implements ServedPool {
 
   erasures(): readonly Erasure[] {
     return this.#pool.erasures();
+  }
+
+  details(): PoolDetails | undefined {
+    return this.#pool.details();
   }
 
   isChanging(): boolean {

@@ -1,4 +1,4 @@
-import type { DeviceClass, OptionClass } from './config/device-classes.ts';
+import type { ClassDetails, DeviceClass, OptionClass } from './config/device-classes.ts';
 
 /** A volume's name within its pool; for LVM the name of the logical volume. */
 export type VolumeId = string;
@@ -52,6 +52,15 @@ export interface ThinCapacity {
   readonly overprovisionBytes: bigint;
 }
 
+/** Where a pool allocates, and how it is. */
+export interface PoolDetails extends ClassDetails {
+  readonly volumeGroupUuid?: string;
+  /** How much of the pool's size is taken, by volumes or by others; in a thin pool, how much is written. */
+  readonly usedBytes: bigint;
+  /** What does not work, why, and what to do. */
+  readonly problem?: string;
+}
+
 /** A removed volume whose data is being erased. Its space is reused when that is done. */
 export interface Erasure {
   readonly id: VolumeId;
@@ -73,6 +82,8 @@ export interface Pool {
   list(): readonly Volume[];
   get(id: VolumeId): Volume | undefined;
   erasures(): readonly Erasure[];
+  /** Undefined if the pool is served by an lvmd that does not report it. */
+  details(): PoolDetails | undefined;
   /** A change is running, and later calls wait for it. Each of its commands has a deadline. */
   isChanging(): boolean;
 

@@ -19,6 +19,10 @@ import { type OnDone, observed } from './observed-pool.ts';
 import type { OpenPool } from './pool.ts';
 import type { Pools } from './pools.ts';
 
+/** Returns the output of a command that reads no disks. */
+type AskLvm = (subcommand: string, signal: AbortSignal) => Promise<string>;
+const quickMs = 10_000;
+
 export interface StorageEngineOptions extends StorageEngineCollaborators {
   readonly configFile: string;
 }
@@ -35,6 +39,11 @@ export interface StorageEngineCollaborators {
   readonly log: Log;
 }
 
+export interface LvmAbilities {
+  readonly version?: string;
+  readonly segmentTypes: readonly string[];
+}
+
 /** The pools of this node according to its configuration, which may change while they are served. */
 export class StorageEngine {
   readonly #file: ConfigFile | undefined;
@@ -43,16 +52,20 @@ export class StorageEngine {
   readonly #unserved: UnservedVolumes;
   readonly #abort = new AbortController();
 
+  readonly #askLvm: AskLvm;
+
   private constructor(parts: {
     readonly file: ConfigFile | undefined;
     readonly configured: ConfiguredPools;
     readonly groups: VolumeGroups;
     readonly unserved: UnservedVolumes;
+    readonly askLvm: AskLvm;
   }) {
     this.#file = parts.file;
     this.#configured = parts.configured;
     this.#groups = parts.groups;
     this.#unserved = parts.unserved;
+    this.#askLvm = parts.askLvm;
   }
 
   /** Fails if the configuration is invalid; waits in the background for pools that do not exist yet. */
@@ -88,7 +101,10 @@ export class StorageEngine {
     groups.onStranger(() => configured.lookAgain()); // a volume group may just have been created
     const deviceClasses = () => configured.deviceClasses();
     const unserved = new UnservedVolumes({ ...collaborators, command: config.lvmCommand, deviceClasses });
-    const engine = new StorageEngine({ file, configured, groups, unserved });
+    const { run, env } = collaborators;
+    const askLvm: AskLvm = async (subcommand, signal) =>
+      (await run([...config.lvmCommand, subcommand], { timeoutMs: quickMs, env, signal })).stdout;
+    const engine = new StorageEngine({ file, configured, groups, unserved, askLvm });
     try {
       await configured.apply(config, signal);
       unserved.lookLater();
@@ -116,6 +132,14 @@ export class StorageEngine {
   /** Counts of LVM's work since the start. */
   get lvmCounts(): LvmCounts {
     return this.#groups.counts;
+  }
+
+  /** LVM's version and the segment types that it supports, by two commands; undefined if no class uses LVM. */
+  async lvmAbilities(signal: AbortSignal): Promise<LvmAbilities | undefined> {
+    if (this.deviceClasses().every(({ type }) => type === 'file')) return undefined; // this node may not have LVM
+    const [versions, segmentTypes] = [await this.#askLvm('version', signal), await this.#askLvm('segtypes', signal)];
+    const version = /^\s*LVM version:\s*(\S+)/m.exec(versions)?.[1];
+    return { ...(version && { version }), segmentTypes: segmentTypes.split(/\s+/).filter(Boolean) };
   }
 
   /** Why the current configuration file is not used; undefined while it is. */

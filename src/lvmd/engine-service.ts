@@ -56,6 +56,7 @@ export function engineService(
 
 function poolMessage(pool: Pool, isDefault: boolean): MessageInitShape<typeof PoolSchema> {
   const { sizeBytes, freeBytes, thin } = pool.capacity();
+  const details = pool.details();
   return {
     deviceClass: pool.name,
     isDefault,
@@ -64,6 +65,7 @@ function poolMessage(pool: Pool, isDefault: boolean): MessageInitShape<typeof Po
     volumes: pool.list().length,
     ...(thin && { thin: { dataPercent: thin.dataPercent, metadataPercent: thin.metadataPercent } }),
     erasures: pool.erasures().map(erasureMessage),
+    ...(details && { details }),
   };
 }
 

@@ -1,13 +1,14 @@
+import { isDeepStrictEqual } from 'node:util';
 import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
 import { mustNotBeBound } from '../engine/device-use.ts';
 import { NotMadeHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
-import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../engine/pool.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, PoolDetails, Volume, VolumeId } from '../engine/pool.ts';
 import { createdTag, isMadeHere } from '../engine/tags.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import type { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import type { EngineService, Pool as ReportedPool } from '../rpc/gen/moorage/v1/engine_pb.ts';
 
 /** The services of an lvmd, ours or TopoLVM's. */
 export interface Lvmd {
@@ -33,6 +34,8 @@ export class RemotePool implements Pool {
   readonly #listeners = new Listeners();
   #capacity: Capacity = { sizeBytes: 0n, freeBytes: 0n };
   #volumes: ReadonlyMap<VolumeId, Volume> = new Map();
+  #erasures: readonly Erasure[] = [];
+  #details: PoolDetails | undefined;
   #asked = 0;
   #latestAnswer = 0;
 
@@ -54,9 +57,13 @@ export class RemotePool implements Pool {
     return this.#volumes.get(id);
   }
 
-  /** lvmd erases, and answers a removal only when the erasure is done. */
+  /** lvmd erases, and answers a removal only when the erasure is done. TopoLVM's lvmd never erases. */
   erasures(): readonly Erasure[] {
-    return [];
+    return this.#erasures;
+  }
+
+  details(): PoolDetails | undefined {
+    return this.#details;
   }
 
   /** Changes wait for each other in lvmd, not here. */
@@ -71,6 +78,17 @@ export class RemotePool implements Pool {
   /** Takes over the capacity that lvmd's watch reports; volumes are listed separately. */
   hear({ sizeBytes, freeBytes, thinPool }: ListAnswer): void {
     this.#capacity = thinPool ? thinCapacity(thinPool) : { sizeBytes, freeBytes };
+    this.#listeners.notify();
+  }
+
+  /** Takes over what only our own lvmd reports. */
+  describe(reported: ReportedPool | undefined): void {
+    const erasures =
+      reported?.erasures.map(({ name, doneBytes, totalBytes }) => ({ id: name, doneBytes, totalBytes })) ?? [];
+    const details = reported && detailsIn(reported);
+    if (isDeepStrictEqual([erasures, details], [this.#erasures, this.#details])) return;
+    this.#erasures = erasures;
+    this.#details = details;
     this.#listeners.notify();
   }
 
@@ -224,6 +242,25 @@ const mayHaveBeenMade: ReadonlySet<ErrorCode> = new Set(['AlreadyExists', 'Inter
 function thinCapacity({ dataPercent, metadataPercent, sizeBytes, overprovisionBytes }: ThinPoolItem): Capacity {
   const thin = { dataPercent, metadataPercent, sizeBytes, overprovisionBytes };
   return { sizeBytes, freeBytes: overprovisionBytes, thin };
+}
+
+const types: ReadonlySet<string> = new Set<PoolDetails['type']>(['thick', 'thin', 'file']);
+
+/** Undefined if the type is unknown to this version. */
+function detailsIn({ isDefault, details }: ReportedPool): PoolDetails | undefined {
+  if (!details || !types.has(details.type)) return undefined;
+  const { volumeGroup, volumeGroupUuid, thinPool, directory, problem, usedBytes, spareBytes } = details;
+  return {
+    type: details.type as PoolDetails['type'],
+    isDefault,
+    usedBytes,
+    spareBytes,
+    ...(volumeGroup && { volumeGroup }),
+    ...(volumeGroupUuid && { volumeGroupUuid }),
+    ...(thinPool && { thinPool }),
+    ...(directory && { directory }),
+    ...(problem && { problem }),
+  };
 }
 
 function toVolume({ name, sizeBytes, path, tags, attr, origin }: LogicalVolume): Volume {

@@ -137,6 +137,19 @@ test("moorage lvmd stores tags that are added later; with TopoLVM's they are mis
   assert.ok(!(await throughTheirs.addTags('data', ['later'], signal)).tags.includes('later'));
 });
 
+test("moorage lvmd describes its pools and their erasures; TopoLVM's cannot", async (t) => {
+  const there = new InMemoryPool('ssd', 100n);
+  const ours = await connect(t, await serveOurs(t, new Pools([there], 'ssd')));
+  assert.deepEqual(ours.get('ssd').details(), { ...there.details(), isDefault: true });
+  there.erasing = [{ id: 'gone', doneBytes: 1n, totalBytes: 9n }];
+  await there.create(volume('data'));
+  await until(ours, () => ours.get('ssd').erasures().length === 1 && ours.get('ssd').details()?.usedBytes === 10n);
+  assert.deepEqual(ours.get('ssd').erasures(), there.erasing);
+
+  const theirs = await connect(t, await serveLikeTopolvm(t, new Pools([there], 'ssd')));
+  assert.equal(theirs.get('ssd').details(), undefined);
+});
+
 test('a class that lvmd cannot serve yet is unavailable, not unknown', async (t) => {
   const served = new Pools();
   const become = (...names: string[]) => {

@@ -7,7 +7,7 @@ import type { Log } from '../base/log.ts';
 import { Pools } from '../engine/pools.ts';
 import { RpcClient } from '../rpc/client.ts';
 import { LVService, VGService, type WatchResponse } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { EngineService } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import { EngineService, type Pool as ReportedPool } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { type Lvmd, RemotePool } from './remote-pool.ts';
 
 interface Collaborators {
@@ -101,7 +101,13 @@ export class RemotePools {
     });
     await Promise.all(named.map((pool) => pool.refresh(signal)));
     const pools = [...named, ...(await this.#default(freeBytes, signal))];
-    const unavailable = await this.#unavailable(signal);
+    const reported = await this.#reported(signal);
+    for (const pool of named) pool.describe(reported.find(({ deviceClass }) => deviceClass === pool.name));
+    const unavailable = new Map(
+      reported
+        .filter(({ unavailable }) => unavailable !== '')
+        .map(({ deviceClass, unavailable }) => [deviceClass, new NotServedByLvmd(unavailable)]),
+    );
     const known = this.pools.all();
     const isNews =
       pools.length !== known.length ||
@@ -110,14 +116,12 @@ export class RemotePools {
     if (isNews) this.pools.become({ pools, defaultClass: '', unavailable });
   }
 
-  /** Classes that lvmd has but cannot serve now, with the reason: they are not missing. TopoLVM's lvmd reports none. */
-  async #unavailable(signal: AbortSignal): Promise<ReadonlyMap<string, unknown>> {
+  /** What only our own lvmd reports: details, and classes that it cannot serve now, which are not missing. */
+  async #reported(signal: AbortSignal): Promise<readonly ReportedPool[]> {
     try {
-      const { pools } = await this.#lvmd.engine.listPools({}, { timeoutMs: listTimeoutMs, signal });
-      const missing = pools.filter(({ unavailable }) => unavailable !== '');
-      return new Map(missing.map(({ deviceClass, unavailable }) => [deviceClass, new NotServedByLvmd(unavailable)]));
+      return (await this.#lvmd.engine.listPools({}, { timeoutMs: listTimeoutMs, signal })).pools;
     } catch (error) {
-      if (codeOf(error) === 'Unimplemented') return new Map();
+      if (codeOf(error) === 'Unimplemented') return [];
       throw error;
     }
   }

@@ -33,6 +33,12 @@ test('a volume group created later is served, and changes of the file take effec
   const served = () => pools.all().map((pool) => pool.name);
   assert.deepEqual(served(), ['one']);
   assert.throws(() => pools.get('two'), { code: 'Unavailable', message: new RegExp(`${late} is not on this node`) });
+  const { type, isDefault, volumeGroup: group, volumeGroupUuid, problem } = pools.get('one').details() ?? {};
+  assert.deepEqual([type, isDefault, group, problem], ['thick', true, early, undefined]);
+  assert.equal(volumeGroupUuid, await command('vgs', '--noheadings', '-o', 'vg_uuid', early));
+  const { version, segmentTypes } = (await engine.lvmAbilities(signal)) ?? {};
+  assert.match(version ?? '', /^2\.\d+\.\d+/);
+  assert.ok(segmentTypes?.includes('thin-pool'), String(segmentTypes));
   await pools.get('one').create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
 
   assert.equal(await volumeGroup(t, { disks: [second] }), late);

@@ -40,9 +40,11 @@ test('while a disk is missing, changes that would mark it as missing are rejecte
   await assert.rejects(pool.remove('b', signal), refusal);
   await assert.rejects(pool.create(newVolume('c'), signal), refusal);
   assert.equal(pool.list().length, 3, 'existing volumes are served');
+  assert.match(pool.details()?.problem ?? '', refusal.message);
   await disk.heal();
   assert.equal(await markedMissing(), '0');
   await pool.create(newVolume('c'), signal);
+  assert.equal(pool.details()?.problem, undefined);
   await pool.remove('b', signal);
   assert.equal(await markedMissing(), '0');
 });

@@ -53,11 +53,15 @@ test('a pool whose disk is unmounted while idle rejects changes, and has no free
   await assert.rejects(pool.create({ id: 'new', sizeBytes, tags: [] }, signal), { name: 'PoolMissing' });
   await assert.rejects(pool.refresh(signal), { name: 'PoolMissing' });
   assert.equal(pool.capacity().freeBytes, 0n);
+  assert.match(pool.details().problem ?? '', /mount its disk/);
   assert.deepEqual(await readdir(path), []);
 
   await mount();
   await pool.create({ id: 'new', sizeBytes, tags: [] }, signal);
   assert.ok(pool.capacity().freeBytes > 0n);
+  const { type, directory, usedBytes, problem } = pool.details();
+  assert.deepEqual([type, directory, problem], ['file', path, undefined]);
+  assert.ok(usedBytes >= sizeBytes);
 });
 
 test('a pool does not use the disk of another pool', native, async (t) => {

@@ -54,6 +54,24 @@ export interface FileClass extends ClassBase {
 export type LvmClass = ThickClass | ThinClass;
 export type DeviceClass = LvmClass | FileClass;
 
+/** Where a class allocates, in the same form for all types. */
+export interface ClassDetails {
+  readonly type: DeviceClass['type'];
+  readonly isDefault: boolean;
+  readonly volumeGroup?: string;
+  readonly thinPool?: string;
+  readonly directory?: string;
+  readonly spareBytes: bigint;
+}
+
+export function detailsOf(deviceClass: DeviceClass): ClassDetails {
+  const { type, isDefault, spareBytes } = deviceClass;
+  if (type === 'file') return { type, isDefault, spareBytes, directory: deviceClass.path };
+  const { volumeGroup } = deviceClass;
+  if (type === 'thick') return { type, isDefault, spareBytes, volumeGroup };
+  return { type, isDefault, spareBytes: 0n, volumeGroup, thinPool: deviceClass.thinPool.name };
+}
+
 /** lvcreate options that a volume can request by name, instead of those of its device class. */
 export interface OptionClass {
   readonly name: string;

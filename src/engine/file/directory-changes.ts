@@ -64,7 +64,7 @@ export class DirectoryChanges {
         await marker.mustBeThere();
         return await work();
       } finally {
-        if (!marker.isMissing) await space.measure(volumes.list());
+        if (marker.problem === undefined) await space.measure(volumes.list());
         this.notify();
       }
     });

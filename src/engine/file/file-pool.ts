@@ -1,12 +1,22 @@
 import { messageOf } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
-import type { FileClass } from '../config/device-classes.ts';
+import { detailsOf, type FileClass } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
 import { erasureIn } from '../erase/erasure.ts';
 import type { Erasures } from '../erase/erasures.ts';
 import * as errors from '../errors.ts';
-import type { Capacity, Erasure, NewSnapshot, NewVolume, PoolSettings, ServedPool, Volume, VolumeId } from '../pool.ts';
+import type {
+  Capacity,
+  Erasure,
+  NewSnapshot,
+  NewVolume,
+  PoolDetails,
+  PoolSettings,
+  ServedPool,
+  Volume,
+  VolumeId,
+} from '../pool.ts';
 import { createdTag, replacedTags } from '../tags.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
@@ -107,7 +117,7 @@ export class FilePool implements ServedPool {
 
   capacity(): Capacity {
     const { sizeBytes, freeBytes } = this.#space.measured;
-    if (this.#marker.isMissing) return { sizeBytes, freeBytes: 0n };
+    if (this.#marker.problem !== undefined) return { sizeBytes, freeBytes: 0n };
     const unspared = freeBytes - this.#class.spareBytes;
     return { sizeBytes, freeBytes: unspared > 0n ? unspared : 0n };
   }
@@ -122,6 +132,16 @@ export class FilePool implements ServedPool {
 
   erasures(): readonly Erasure[] {
     return this.#erasures.list();
+  }
+
+  details(): PoolDetails {
+    const { sizeBytes, freeBytes } = this.#space.measured;
+    const { problem } = this.#marker;
+    return {
+      ...detailsOf(this.#class),
+      usedBytes: sizeBytes - freeBytes,
+      ...(problem !== undefined && { problem }),
+    };
   }
 
   isChanging(): boolean {

@@ -17,7 +17,7 @@ export class PoolMarker {
   readonly #marker: string;
   readonly #record: string;
   #id: string | undefined;
-  #isMissing = false;
+  #problem: string | undefined;
 
   constructor(directory: string, stateDirectory: string) {
     this.#directory = directory;
@@ -25,9 +25,9 @@ export class PoolMarker {
     this.#record = join(stateDirectory, 'file-pools', encodeURIComponent(resolve(directory)));
   }
 
-  /** As of the last check. */
-  get isMissing(): boolean {
-    return this.#isMissing;
+  /** Why the directory cannot be used, as of the last check; undefined if it can. */
+  get problem(): string | undefined {
+    return this.#problem;
   }
 
   /** To be called before anything else touches the directory. Marks a directory that has neither marker nor record. */
@@ -41,10 +41,14 @@ export class PoolMarker {
 
   /** To be called before each change, as a disk can be unmounted while nothing on it is in use. */
   async mustBeThere(): Promise<void> {
-    this.#isMissing = true; // until the marker is found
-    const found = await read(this.#marker);
-    if (found === undefined || found !== this.#id) throw this.#missing(found);
-    this.#isMissing = false;
+    try {
+      const found = await read(this.#marker);
+      if (found === undefined || found !== this.#id) throw this.#missing(found);
+      this.#problem = undefined;
+    } catch (error) {
+      this.#problem = messageOf(error);
+      throw error;
+    }
   }
 
   async #remember(id: string): Promise<void> {

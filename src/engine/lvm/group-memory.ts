@@ -22,9 +22,14 @@ export function isIn(place: Place, { path, pool }: LogicalVolume): boolean {
 /** A volume group as LVM last reported it, and as our own commands have changed it since. */
 export class GroupMemory {
   readonly #volumes = new Map<string, LogicalVolume>();
+  #uuid = '';
   #extentBytes = 1n;
   #extents = 0n;
   #freeExtents = 0n;
+
+  get uuid(): string {
+    return this.#uuid;
+  }
 
   get extentBytes(): bigint {
     return this.#extentBytes;
@@ -89,7 +94,8 @@ export class GroupMemory {
     }
   }
 
-  replace({ extentBytes, extents, freeExtents, volumes }: GroupReport): void {
+  replace({ uuid, extentBytes, extents, freeExtents, volumes }: GroupReport): void {
+    this.#uuid = uuid;
     this.#extentBytes = extentBytes;
     this.#extents = extents;
     this.#freeExtents = freeExtents;

@@ -1,5 +1,5 @@
 import type { DeviceClass } from '../config/device-classes.ts';
-import type { Capacity, NewSnapshot, NewVolume, VolumeId } from '../pool.ts';
+import type { Capacity, NewSnapshot, NewVolume, PoolDetails, VolumeId } from '../pool.ts';
 import { contentTags, sourceTag } from '../tags.ts';
 import type { LogicalVolume } from './report.ts';
 
@@ -7,6 +7,7 @@ import type { LogicalVolume } from './report.ts';
 export interface Layout {
   /** From memory. */
   capacity(): Capacity;
+  details(): PoolDetails;
 
   /** Within `change`: creates a volume that does not exist. `options` are used instead of those of the class. */
   create(wanted: NewVolume, tags: readonly string[], options: readonly string[] | undefined): Promise<void>;

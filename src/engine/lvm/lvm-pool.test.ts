@@ -42,6 +42,30 @@ test('spare space is kept free at creation and at growth', async () => {
   assert.equal(pool.capacity().freeBytes, 0n);
 });
 
+test('a pool describes where it allocates and what is used, and a problem until LVM answers again', async () => {
+  const { pool, lvm } = await openThick({ name: 'ssd', extents: 10, spareBytes: 4n * extent });
+  await pool.create(volume('a', 5n), signal);
+  const details = {
+    type: 'thick',
+    isDefault: true,
+    volumeGroup: 'vg',
+    volumeGroupUuid: 'EKLdvx-simulated',
+    spareBytes: 4n * extent,
+    usedBytes: 5n * extent,
+  };
+  assert.deepEqual(pool.details(), details);
+
+  let heard = 0;
+  pool.onChange(() => heard++);
+  lvm.fails = () => 'before';
+  await assert.rejects(pool.refresh(signal));
+  assert.match(pool.details().problem ?? '', /lvm fullreport/);
+  assert.equal(heard, 1);
+  lvm.fails = () => undefined;
+  await pool.refresh(signal);
+  assert.deepEqual(pool.details(), details);
+});
+
 test('a pool whose spare exceeds its free space reports 0 bytes free', async () => {
   const { pool } = await openThick({ extents: 10, spareBytes: 400n * extent });
   assert.equal(pool.capacity().freeBytes, 0n);

@@ -4,7 +4,17 @@ import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classe
 import { erasureIn } from '../erase/erasure.ts';
 import type { Erasures } from '../erase/erasures.ts';
 import { OptionClassNotFound, VolumeExists } from '../errors.ts';
-import type { Capacity, Erasure, NewSnapshot, NewVolume, PoolSettings, ServedPool, Volume, VolumeId } from '../pool.ts';
+import type {
+  Capacity,
+  Erasure,
+  NewSnapshot,
+  NewVolume,
+  PoolDetails,
+  PoolSettings,
+  ServedPool,
+  Volume,
+  VolumeId,
+} from '../pool.ts';
 import { createdTag, replacedTags, tellsOfUse, unusedTag } from '../tags.ts';
 import type { CopyDevice } from '../volume-copies.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
@@ -93,6 +103,11 @@ export class LvmPool implements ServedPool {
 
   erasures(): readonly Erasure[] {
     return this.#erasures.list();
+  }
+
+  details(): PoolDetails {
+    const { memory, problem } = this.#group;
+    return { ...this.#layout.details(), volumeGroupUuid: memory.uuid, ...(problem !== undefined && { problem }) };
   }
 
   isChanging(): boolean {

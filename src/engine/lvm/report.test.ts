@@ -7,6 +7,7 @@ const extent = 4194304n;
 
 function report(volumes: readonly Record<string, string>[], group: Record<string, string> = {}): string {
   const vg = {
+    vg_uuid: 'EKLdvx-9jKc',
     vg_seqno: '7',
     vg_extent_size: String(extent),
     vg_extent_count: '1023',
@@ -65,6 +66,7 @@ test('stripes are known if they are the same in all segments of a volume', () =>
 test('sizes, tags and disks are read; a missing disk has no path', () => {
   const idle = { ...row, lv_name: 'idle', lv_active: '', lv_tags: '' };
   assert.deepEqual(parseReport(report([row, idle])), {
+    uuid: 'EKLdvx-9jKc',
     sequenceNumber: 7,
     extentBytes: extent,
     extents: 1023n,

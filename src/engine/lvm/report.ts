@@ -3,6 +3,7 @@ import { MoorageError } from '../../base/errors.ts';
 
 /** A volume group as LVM reports it. */
 export interface GroupReport {
+  readonly uuid: string;
   /** LVM increments it with each change. */
   readonly sequenceNumber: number;
   readonly extentBytes: bigint;
@@ -61,7 +62,7 @@ export class UnreadableReport extends MoorageError {
   readonly code = 'Internal';
 }
 
-const groupFields = ['vg_seqno', 'vg_extent_size', 'vg_extent_count', 'vg_free_count'];
+const groupFields = ['vg_uuid', 'vg_seqno', 'vg_extent_size', 'vg_extent_count', 'vg_free_count'];
 const volumeFields = [
   ...['lv_name', 'lv_uuid', 'lv_path', 'lv_size', 'lv_attr', 'lv_active', 'lv_tags'],
   ...['origin', 'origin_size', 'pool_lv', 'data_percent', 'metadata_percent'],
@@ -104,6 +105,7 @@ const name = v.pipe(v.string(), v.transform(textUnlessEmpty));
 
 const usage = { data_percent: percent, metadata_percent: percent };
 const groupSchema = v.object({
+  vg_uuid: v.string(),
   vg_seqno: v.pipe(v.string(), v.regex(/^\d{1,15}$/), v.transform(Number)),
   vg_extent_size: count,
   vg_extent_count: count,
@@ -154,6 +156,7 @@ export function parseReport(json: string): GroupReport {
   const stripesOf = new Map<string, Set<number>>();
   for (const { lv_name: name, stripes } of seg) stripesOf.set(name, (stripesOf.get(name) ?? new Set()).add(stripes));
   return {
+    uuid: vg[0].vg_uuid,
     sequenceNumber: vg[0].vg_seqno,
     extentBytes: vg[0].vg_extent_size,
     extents: vg[0].vg_extent_count,

@@ -1,8 +1,8 @@
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
-import type { DeviceClass, ThickClass } from '../config/device-classes.ts';
+import { type DeviceClass, detailsOf, type ThickClass } from '../config/device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
-import type { Capacity, NewSnapshot, NewVolume, VolumeId } from '../pool.ts';
+import type { Capacity, NewSnapshot, NewVolume, PoolDetails, VolumeId } from '../pool.ts';
 import { copiedTag, recordsUse, sourceIn, unusedTag } from '../tags.ts';
 import { type CopyDevice, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import type { ClassVolumes } from './class-volumes.ts';
@@ -54,6 +54,11 @@ export class ThickLayout implements Layout {
   /** Free space is the largest volume that fits, with the mirrors or parity of the class. */
   capacity(): Capacity {
     return { sizeBytes: this.#group.memory.sizeBytes, freeBytes: this.#freeBytes(this.#options()) };
+  }
+
+  details(): PoolDetails {
+    const { sizeBytes, freeBytes } = this.#group.memory;
+    return { ...detailsOf(this.#class), usedBytes: sizeBytes - freeBytes };
   }
 
   async create(

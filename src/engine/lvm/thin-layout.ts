@@ -1,10 +1,10 @@
 import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { DeviceClass, ThinClass } from '../config/device-classes.ts';
+import { type DeviceClass, detailsOf, type ThinClass } from '../config/device-classes.ts';
 import { mustAllowThinSnapshots } from '../erase/eraser.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
-import type { Capacity, NewSnapshot, NewVolume, ThinCapacity, VolumeId } from '../pool.ts';
+import type { Capacity, NewSnapshot, NewVolume, PoolDetails, ThinCapacity, VolumeId } from '../pool.ts';
 import { unfinishedTag } from '../tags.ts';
 import type { ClassVolumes } from './class-volumes.ts';
 import { askLvm, type Effect } from './group-memory.ts';
@@ -73,6 +73,13 @@ export class ThinLayout implements Layout {
     const thin = this.#thinCapacity();
     const freeBytes = this.#danger(thin) ? 0n : thin.overprovisionBytes;
     return { sizeBytes: thin.sizeBytes, freeBytes, thin };
+  }
+
+  details(): PoolDetails {
+    const thin = this.#thinCapacity();
+    const problem = this.#danger(thin)?.message;
+    const usedBytes = scaled(thin.sizeBytes, thin.dataPercent / 100);
+    return { ...detailsOf(this.#class), usedBytes, ...(problem !== undefined && { problem }) };
   }
 
   async create(wanted: NewVolume, tags: readonly string[], ownOptions: readonly string[] | undefined): Promise<void> {

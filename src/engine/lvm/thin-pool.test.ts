@@ -29,10 +29,13 @@ test('a thin pool over a limit allocates nothing, by its current usage', async (
     await assert.rejects(pool.grow('a', 2n * extent, signal), { name: 'ThinPoolFilling' });
     await assert.rejects(pool.snapshot('a', { id: 'b', tags: [], access: 'rw' }, signal), { name: 'ThinPoolFilling' });
     assert.equal(pool.capacity().freeBytes, 0n);
+    assert.match(pool.details().problem ?? '', /above max-(data|metadata)-percent/);
   }
   lvm.usage = { dataPercent: 90, metadataPercent: 85 };
   clock.advance(6000);
   await pool.create(volume('b'), signal);
+  const { type, thinPool, usedBytes, problem } = pool.details();
+  assert.deepEqual([type, thinPool, usedBytes, problem], ['thin', 'pool', 90n * extent, undefined]);
 });
 
 test('a thin pool is measured every 25 s only while it is half-way to one of its limits', async () => {

@@ -69,6 +69,11 @@ export class VolumeGroup {
     this.#log = log.child({ volumeGroup: name });
   }
 
+  get problem(): string | undefined {
+    if (this.#failure) return messageOf(this.#failure.error);
+    return this.#confirmation.isPartial ? new DiskMissing(this.name).message : undefined;
+  }
+
   get isChanging(): boolean {
     return this.#isChanging;
   }
@@ -279,6 +284,7 @@ export class VolumeGroup {
 
   #failed(error: unknown, signal: AbortSignal): never {
     if (!signal.aborted) this.#failure = { error }; // otherwise the caller cancelled
+    this.#listeners.notify(); // its problem may have changed
     throw error;
   }
 

@@ -1,5 +1,5 @@
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
-import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, Volume, VolumeId } from '../pool.ts';
+import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, PoolDetails, Volume, VolumeId } from '../pool.ts';
 import { replacedTags } from '../tags.ts';
 
 /** For tests: a pool without a disk. Its next command fails with `failure`, if set. */
@@ -18,8 +18,7 @@ export class InMemoryPool implements Pool {
   }
 
   capacity(): Capacity {
-    const usedBytes = this.list().reduce((sum, volume) => sum + volume.sizeBytes, 0n);
-    return { sizeBytes: this.#sizeBytes, freeBytes: this.#sizeBytes - usedBytes };
+    return { sizeBytes: this.#sizeBytes, freeBytes: this.#sizeBytes - this.#usedBytes };
   }
 
   list(): readonly Volume[] {
@@ -32,6 +31,17 @@ export class InMemoryPool implements Pool {
 
   erasures(): readonly Erasure[] {
     return this.erasing;
+  }
+
+  details(): PoolDetails {
+    return {
+      type: 'thick',
+      isDefault: false,
+      volumeGroup: `vg-${this.name}`,
+      volumeGroupUuid: `uuid-${this.name}`,
+      spareBytes: 0n,
+      usedBytes: this.#usedBytes,
+    };
   }
 
   isChanging(): boolean {
@@ -84,6 +94,10 @@ export class InMemoryPool implements Pool {
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+
+  get #usedBytes(): bigint {
+    return this.list().reduce((sum, volume) => sum + volume.sizeBytes, 0n);
   }
 
   #put(volume: Volume): Volume {

@@ -201,6 +201,7 @@ export class SimulatedLvm {
       lv.push({ ...row(this.#thinPool.name, this.#thinPool.extents, 'twi-aotz--'), ...this.#usage() });
     }
     const vg = {
+      vg_uuid: 'EKLdvx-simulated',
       vg_seqno: String(this.sequenceNumber),
       vg_extent_size: String(this.extentBytes),
       vg_extent_count: String(this.#extents),

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file moorage/v1/engine.proto.
  */
 export const file_moorage_v1_engine: GenFile = /*@__PURE__*/
-  fileDesc("Chdtb29yYWdlL3YxL2VuZ2luZS5wcm90bxIKbW9vcmFnZS52MSISChBMaXN0UG9vbHNSZXF1ZXN0IjQKEUxpc3RQb29sc1Jlc3BvbnNlEh8KBXBvb2xzGAEgAygLMhAubW9vcmFnZS52MS5Qb29sItMBCgRQb29sEhQKDGRldmljZV9jbGFzcxgBIAEoCRISCgppc19kZWZhdWx0GAIgASgIEhIKCnNpemVfYnl0ZXMYAyABKAQSEgoKZnJlZV9ieXRlcxgEIAEoBBIPCgd2b2x1bWVzGAUgASgNEiMKBHRoaW4YBiABKAsyEC5tb29yYWdlLnYxLlRoaW5IAIgBARIlCghlcmFzdXJlcxgHIAMoCzITLm1vb3JhZ2UudjEuRXJhc3VyZRITCgt1bmF2YWlsYWJsZRgIIAEoCUIHCgVfdGhpbiI2CgRUaGluEhQKDGRhdGFfcGVyY2VudBgBIAEoARIYChBtZXRhZGF0YV9wZXJjZW50GAIgASgBIkAKB0VyYXN1cmUSDAoEbmFtZRgBIAEoCRISCgpkb25lX2J5dGVzGAIgASgEEhMKC3RvdGFsX2J5dGVzGAMgASgEIkIKDkFkZFRhZ3NSZXF1ZXN0EhQKDGRldmljZV9jbGFzcxgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHRhZ3MYAyADKAkiEQoPQWRkVGFnc1Jlc3BvbnNlIjkKE1dhdGNoRXJhc3VyZVJlcXVlc3QSFAoMZGV2aWNlX2NsYXNzGAEgASgJEgwKBG5hbWUYAiABKAkiPAoUV2F0Y2hFcmFzdXJlUmVzcG9uc2USJAoHZXJhc3VyZRgBIAEoCzITLm1vb3JhZ2UudjEuRXJhc3VyZTLyAQoNRW5naW5lU2VydmljZRJICglMaXN0UG9vbHMSHC5tb29yYWdlLnYxLkxpc3RQb29sc1JlcXVlc3QaHS5tb29yYWdlLnYxLkxpc3RQb29sc1Jlc3BvbnNlEkIKB0FkZFRhZ3MSGi5tb29yYWdlLnYxLkFkZFRhZ3NSZXF1ZXN0GhsubW9vcmFnZS52MS5BZGRUYWdzUmVzcG9uc2USUwoMV2F0Y2hFcmFzdXJlEh8ubW9vcmFnZS52MS5XYXRjaEVyYXN1cmVSZXF1ZXN0GiAubW9vcmFnZS52MS5XYXRjaEVyYXN1cmVSZXNwb25zZTABYgZwcm90bzM");
+  fileDesc("Chdtb29yYWdlL3YxL2VuZ2luZS5wcm90bxIKbW9vcmFnZS52MSISChBMaXN0UG9vbHNSZXF1ZXN0IjQKEUxpc3RQb29sc1Jlc3BvbnNlEh8KBXBvb2xzGAEgAygLMhAubW9vcmFnZS52MS5Qb29sIo4CCgRQb29sEhQKDGRldmljZV9jbGFzcxgBIAEoCRISCgppc19kZWZhdWx0GAIgASgIEhIKCnNpemVfYnl0ZXMYAyABKAQSEgoKZnJlZV9ieXRlcxgEIAEoBBIPCgd2b2x1bWVzGAUgASgNEiMKBHRoaW4YBiABKAsyEC5tb29yYWdlLnYxLlRoaW5IAIgBARIlCghlcmFzdXJlcxgHIAMoCzITLm1vb3JhZ2UudjEuRXJhc3VyZRITCgt1bmF2YWlsYWJsZRgIIAEoCRItCgdkZXRhaWxzGAkgASgLMhcubW9vcmFnZS52MS5Qb29sRGV0YWlsc0gBiAEBQgcKBV90aGluQgoKCF9kZXRhaWxzIqwBCgtQb29sRGV0YWlscxIMCgR0eXBlGAEgASgJEhQKDHZvbHVtZV9ncm91cBgCIAEoCRIZChF2b2x1bWVfZ3JvdXBfdXVpZBgDIAEoCRIRCgl0aGluX3Bvb2wYBCABKAkSEQoJZGlyZWN0b3J5GAUgASgJEhIKCnVzZWRfYnl0ZXMYBiABKAQSEwoLc3BhcmVfYnl0ZXMYByABKAQSDwoHcHJvYmxlbRgIIAEoCSI2CgRUaGluEhQKDGRhdGFfcGVyY2VudBgBIAEoARIYChBtZXRhZGF0YV9wZXJjZW50GAIgASgBIkAKB0VyYXN1cmUSDAoEbmFtZRgBIAEoCRISCgpkb25lX2J5dGVzGAIgASgEEhMKC3RvdGFsX2J5dGVzGAMgASgEIkIKDkFkZFRhZ3NSZXF1ZXN0EhQKDGRldmljZV9jbGFzcxgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHRhZ3MYAyADKAkiEQoPQWRkVGFnc1Jlc3BvbnNlIjkKE1dhdGNoRXJhc3VyZVJlcXVlc3QSFAoMZGV2aWNlX2NsYXNzGAEgASgJEgwKBG5hbWUYAiABKAkiPAoUV2F0Y2hFcmFzdXJlUmVzcG9uc2USJAoHZXJhc3VyZRgBIAEoCzITLm1vb3JhZ2UudjEuRXJhc3VyZTLyAQoNRW5naW5lU2VydmljZRJICglMaXN0UG9vbHMSHC5tb29yYWdlLnYxLkxpc3RQb29sc1JlcXVlc3QaHS5tb29yYWdlLnYxLkxpc3RQb29sc1Jlc3BvbnNlEkIKB0FkZFRhZ3MSGi5tb29yYWdlLnYxLkFkZFRhZ3NSZXF1ZXN0GhsubW9vcmFnZS52MS5BZGRUYWdzUmVzcG9uc2USUwoMV2F0Y2hFcmFzdXJlEh8ubW9vcmFnZS52MS5XYXRjaEVyYXN1cmVSZXF1ZXN0GiAubW9vcmFnZS52MS5XYXRjaEVyYXN1cmVSZXNwb25zZTABYgZwcm90bzM");
 
 /**
  * @generated from message moorage.v1.ListPoolsRequest
@@ -89,6 +89,13 @@ export type Pool = Message<"moorage.v1.Pool"> & {
    * @generated from field: string unavailable = 8;
    */
   unavailable: string;
+
+  /**
+   * Unset if the pool cannot serve now.
+   *
+   * @generated from field: optional moorage.v1.PoolDetails details = 9;
+   */
+  details?: PoolDetails | undefined;
 };
 
 /**
@@ -97,6 +104,66 @@ export type Pool = Message<"moorage.v1.Pool"> & {
  */
 export const PoolSchema: GenMessage<Pool> = /*@__PURE__*/
   messageDesc(file_moorage_v1_engine, 2);
+
+/**
+ * Where a pool allocates, and how it is. What does not apply is empty.
+ *
+ * @generated from message moorage.v1.PoolDetails
+ */
+export type PoolDetails = Message<"moorage.v1.PoolDetails"> & {
+  /**
+   * thick, thin or file.
+   *
+   * @generated from field: string type = 1;
+   */
+  type: string;
+
+  /**
+   * @generated from field: string volume_group = 2;
+   */
+  volumeGroup: string;
+
+  /**
+   * @generated from field: string volume_group_uuid = 3;
+   */
+  volumeGroupUuid: string;
+
+  /**
+   * @generated from field: string thin_pool = 4;
+   */
+  thinPool: string;
+
+  /**
+   * @generated from field: string directory = 5;
+   */
+  directory: string;
+
+  /**
+   * How much of the pool's size is taken; in a thin pool, how much is written.
+   *
+   * @generated from field: uint64 used_bytes = 6;
+   */
+  usedBytes: bigint;
+
+  /**
+   * @generated from field: uint64 spare_bytes = 7;
+   */
+  spareBytes: bigint;
+
+  /**
+   * What does not work, why, and what to do.
+   *
+   * @generated from field: string problem = 8;
+   */
+  problem: string;
+};
+
+/**
+ * Describes the message moorage.v1.PoolDetails.
+ * Use `create(PoolDetailsSchema)` to create a new message.
+ */
+export const PoolDetailsSchema: GenMessage<PoolDetails> = /*@__PURE__*/
+  messageDesc(file_moorage_v1_engine, 3);
 
 /**
  * @generated from message moorage.v1.Thin
@@ -118,7 +185,7 @@ export type Thin = Message<"moorage.v1.Thin"> & {
  * Use `create(ThinSchema)` to create a new message.
  */
 export const ThinSchema: GenMessage<Thin> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 3);
+  messageDesc(file_moorage_v1_engine, 4);
 
 /**
  * @generated from message moorage.v1.Erasure
@@ -145,7 +212,7 @@ export type Erasure = Message<"moorage.v1.Erasure"> & {
  * Use `create(ErasureSchema)` to create a new message.
  */
 export const ErasureSchema: GenMessage<Erasure> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 4);
+  messageDesc(file_moorage_v1_engine, 5);
 
 /**
  * @generated from message moorage.v1.AddTagsRequest
@@ -172,7 +239,7 @@ export type AddTagsRequest = Message<"moorage.v1.AddTagsRequest"> & {
  * Use `create(AddTagsRequestSchema)` to create a new message.
  */
 export const AddTagsRequestSchema: GenMessage<AddTagsRequest> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 5);
+  messageDesc(file_moorage_v1_engine, 6);
 
 /**
  * @generated from message moorage.v1.AddTagsResponse
@@ -185,7 +252,7 @@ export type AddTagsResponse = Message<"moorage.v1.AddTagsResponse"> & {
  * Use `create(AddTagsResponseSchema)` to create a new message.
  */
 export const AddTagsResponseSchema: GenMessage<AddTagsResponse> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 6);
+  messageDesc(file_moorage_v1_engine, 7);
 
 /**
  * @generated from message moorage.v1.WatchErasureRequest
@@ -207,7 +274,7 @@ export type WatchErasureRequest = Message<"moorage.v1.WatchErasureRequest"> & {
  * Use `create(WatchErasureRequestSchema)` to create a new message.
  */
 export const WatchErasureRequestSchema: GenMessage<WatchErasureRequest> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 7);
+  messageDesc(file_moorage_v1_engine, 8);
 
 /**
  * @generated from message moorage.v1.WatchErasureResponse
@@ -224,7 +291,7 @@ export type WatchErasureResponse = Message<"moorage.v1.WatchErasureResponse"> & 
  * Use `create(WatchErasureResponseSchema)` to create a new message.
  */
 export const WatchErasureResponseSchema: GenMessage<WatchErasureResponse> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 8);
+  messageDesc(file_moorage_v1_engine, 9);
 
 /**
  * @generated from service moorage.v1.EngineService
