@@ -33,10 +33,10 @@ export async function showExample(cluster: Cluster): Promise<void> {
       const claimed = performance.now();
       const volume = `pvc-${claim?.metadata.uid}`;
       const created = await watched.volumes.until(volume, (found) => Boolean(found?.status?.volumeID), patience());
-      const volumeMade = duration(performance.now() - claimed);
+      const volumeCreated = duration(performance.now() - claimed);
       await watched.pods.until(`${namespace}/${name}`, isReady, patience());
       const podReady = duration(performance.now() - claimed);
-      console.log(row(`data-${name}`, volume, created?.spec.nodeName ?? '', name, volumeMade, podReady));
+      console.log(row(`data-${name}`, volume, created?.spec.nodeName ?? '', name, volumeCreated, podReady));
     }
     console.log(
       `\nBoth run after ${duration(performance.now() - started)}. Times count from the creation of the claim.`,

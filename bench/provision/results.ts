@@ -33,9 +33,9 @@ export function resultsOf(
 ): ProvisionResults {
   const of = (operation: Operation, side: SideName) =>
     samples.filter((sample) => sample.operation === operation && sample.side === side);
-  const bySide = <T>(make: (side: SideName) => T): BySide<T> => ({
-    topolvm: make('topolvm'),
-    moorage: make('moorage'),
+  const bySide = <T>(measure: (side: SideName) => T): BySide<T> => ({
+    topolvm: measure('topolvm'),
+    moorage: measure('moorage'),
   });
   const median = (values: readonly number[]) => statisticsOf(values).median;
   const milliseconds = Object.fromEntries(

@@ -16,11 +16,14 @@ const program = `
 
 test('each event is one line of JSON, and only an unexpected error has its stack', () => {
   const { stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' });
-  const [made, refused, failed, ...more] = stderr
+  const [created, refused, failed, ...more] = stderr
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
-  assert.deepEqual([made.level, made.process, made.volume, made.msg], ['info', 'node', 'v', 'volume created']);
+  assert.deepEqual(
+    [created.level, created.process, created.volume, created.msg],
+    ['info', 'node', 'v', 'volume created'],
+  );
   assert.deepEqual(refused.err, { type: 'InvalidInput', code: 'InvalidArgument' });
   assert.match(failed.err.stack, /TypeError: a bug\n.* at /);
   assert.deepEqual(more, []);

@@ -61,10 +61,10 @@ test('a volume is created, listed, grown, copied and removed', async (t) => {
 
 test('programs get JSON, with sizes in bytes', async (t) => {
   const { moorage } = await start(t);
-  const made = JSON.parse(
+  const created = JSON.parse(
     await moorage('volume', 'create', 'data', '1Gi', '--tags', 'a,moorage.dev/claim=db/x', '-ojson'),
   );
-  assert.deepEqual(made, {
+  assert.deepEqual(created, {
     name: 'data',
     deviceClass: 'ssd',
     sizeBytes: 1_073_741_824,
@@ -74,7 +74,7 @@ test('programs get JSON, with sizes in bytes', async (t) => {
     tags: ['a', 'moorage.dev/claim=db/x'],
     attributes: '-wi-a-----',
   });
-  assert.deepEqual(JSON.parse(await moorage('volume', 'ls', '-ojson')), [made]);
+  assert.deepEqual(JSON.parse(await moorage('volume', 'ls', '-ojson')), [created]);
   assert.deepEqual(JSON.parse(await moorage('pool', 'ls', '-ojson'))[0], {
     deviceClass: 'ssd',
     isDefault: true,

@@ -14,7 +14,7 @@ const minuteMs = 60_000;
 const refusal: LogicalVolumeStatus = { code: 5, message: 'no such source' };
 
 /** The creation time of all objects in the in-memory API server. */
-const madeAtMs = Date.parse('2026-01-01T00:00:00Z');
+const createdAtMs = Date.parse('2026-01-01T00:00:00Z');
 
 function clusterOf(t: TestContext, toRequest: () => LogicalVolumeStatus | undefined) {
   const cluster = new InMemoryCluster(t);
@@ -28,7 +28,7 @@ async function ask(cluster: InMemoryCluster): Promise<void> {
 }
 
 function run(t: TestContext, cluster: InMemoryCluster, watched: Pick<Informer<LogicalVolume>, 'get' | 'onChange'>) {
-  const clock = new ManualClock(madeAtMs);
+  const clock = new ManualClock(createdAtMs);
   const { client } = cluster.api;
   const stop = new AbortController();
   const work = refusedVolumes({ client, volumes: watched, clock, log: silentLog });

@@ -105,7 +105,7 @@ export class VolumeCopies {
     try {
       await abortable(copy.whole, signal);
     } catch (error) {
-      throw signal.aborted ? new CopyUnderWay(copy, signal.reason) : error;
+      throw signal.aborted ? new CopyInProgress(copy, signal.reason) : error;
     }
   }
 
@@ -162,7 +162,7 @@ export class VolumeCopies {
 }
 
 /** The caller left before the end; the copy goes on. */
-export class CopyUnderWay extends MoorageError {
+export class CopyInProgress extends MoorageError {
   readonly code: ErrorCode;
 
   constructor({ id, source, copiedBytes, sizeBytes }: Copy, reason: unknown) {

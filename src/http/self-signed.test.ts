@@ -8,10 +8,10 @@ import { selfSigned } from './self-signed.ts';
 
 const dayMs = 24 * 60 * 60_000;
 const dnsName = 'moorage-controller.moorage-system.svc';
-const made = () => selfSigned({ commonName: 'pod-1', dnsName, nowMs: Date.now(), validForMs: 7 * dayMs });
+const created = () => selfSigned({ commonName: 'pod-1', dnsName, nowMs: Date.now(), validForMs: 7 * dayMs });
 
 test('a certificate is valid for its name and its time, and signed with its own key', async () => {
-  const { cert, key } = await made();
+  const { cert, key } = await created();
   const read = new X509Certificate(cert);
   assert.equal(read.checkHost(dnsName), dnsName);
   assert.equal(read.checkHost('elsewhere.svc'), undefined);
@@ -25,13 +25,13 @@ test('a certificate is valid for its name and its time, and signed with its own 
 });
 
 test('no two certificates are the same', async () => {
-  const [one, other] = [new X509Certificate((await made()).cert), new X509Certificate((await made()).cert)];
+  const [one, other] = [new X509Certificate((await created()).cert), new X509Certificate((await created()).cert)];
   assert.notEqual(one.serialNumber, other.serialNumber);
   assert.ok(!one.publicKey.equals(other.publicKey));
 });
 
 test('only a client that trusts the certificate can connect to its server', async (t) => {
-  const served = await made();
+  const served = await created();
   const server = createServer(served, (socket) => socket.end('hello'));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -43,5 +43,5 @@ test('only a client that trusts the certificate can connect to its server', asyn
     socket.destroy();
   };
   await speak(served.cert);
-  await assert.rejects(speak((await made()).cert));
+  await assert.rejects(speak((await created()).cert));
 });

@@ -25,7 +25,7 @@ export class TokenReviews {
   readonly #clock: Clock;
   /** Expiry time, by token and path. */
   readonly #allowed = new Map<string, number>();
-  #underWay = 0;
+  #inProgress = 0;
 
   constructor({ client, clock }: TokenReviewsOptions) {
     this.#client = client;
@@ -35,14 +35,14 @@ export class TokenReviews {
   async mayGet(token: string, path: string): Promise<Decision> {
     const key = `${token} ${path}`;
     if ((this.#allowed.get(key) ?? 0) > this.#clock.now()) return 'allowed';
-    if (this.#underWay >= atOnce) return 'busy';
-    this.#underWay += 1;
+    if (this.#inProgress >= atOnce) return 'busy';
+    this.#inProgress += 1;
     try {
       const decision = await this.#ask(token, path);
       if (decision === 'allowed') this.#remember(key);
       return decision;
     } finally {
-      this.#underWay -= 1;
+      this.#inProgress -= 1;
     }
   }
 

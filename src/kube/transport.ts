@@ -50,7 +50,7 @@ export class Transport {
   readonly #credentials: CredentialSource;
   readonly #requests: HttpAgent;
   readonly #streams: HttpAgent;
-  readonly #underWay = new Set<ClientRequest>();
+  readonly #inProgress = new Set<ClientRequest>();
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #timeoutMs: number;
@@ -109,7 +109,7 @@ export class Transport {
   }
 
   async close(): Promise<void> {
-    for (const request of this.#underWay) request.destroy(new Error('the client was closed'));
+    for (const request of this.#inProgress) request.destroy(new Error('the client was closed'));
     this.#requests.destroy();
     this.#streams.destroy();
   }
@@ -179,8 +179,8 @@ export class Transport {
         { ...options, signal },
         resolve,
       );
-      this.#underWay.add(request);
-      request.once('close', () => this.#underWay.delete(request));
+      this.#inProgress.add(request);
+      request.once('close', () => this.#inProgress.delete(request));
       request.on('error', reject);
       request.on('timeout', () => {
         if (request.socket?.connecting) request.destroy(new Error(`no connection within ${quietMs / 1000} s`));

@@ -209,7 +209,7 @@ export class RemotePool implements Pool {
 
   /** The volume that an earlier call created; throws the error if there is none. */
   async #createdBefore(id: VolumeId, error: unknown, signal: AbortSignal): Promise<Volume> {
-    if (!mayHaveBeenMade.has(codeOf(error))) throw error;
+    if (!mayHaveBeenCreated.has(codeOf(error))) throw error;
     await this.refresh(signal);
     const created = this.get(id);
     if (!created) throw error;
@@ -236,7 +236,7 @@ class SnapshotUnfinished extends MoorageError {
   }
 }
 
-const mayHaveBeenMade: ReadonlySet<ErrorCode> = new Set(['AlreadyExists', 'Internal']);
+const mayHaveBeenCreated: ReadonlySet<ErrorCode> = new Set(['AlreadyExists', 'Internal']);
 
 /** For a thin class, TopoLVM's item itself has the sizes of the volume group, so these replace them. */
 function thinCapacity({ dataPercent, metadataPercent, sizeBytes, overprovisionBytes }: ThinPoolItem): Capacity {

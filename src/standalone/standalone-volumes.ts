@@ -34,7 +34,7 @@ export class StandaloneVolumes implements VolumeStore {
     const id = idFor('volume', wanted.name);
     return this.#recorded.alone(id, signal, async () => {
       const existing = this.#recorded.find('volume', id);
-      if (!existing) return this.#stored(await this.#make(id, wanted, signal));
+      if (!existing) return this.#stored(await this.#createVolume(id, wanted, signal));
       refuseIfDifferent(existing, wanted);
       return this.#stored(await this.#completed(existing, signal));
     });
@@ -64,7 +64,7 @@ export class StandaloneVolumes implements VolumeStore {
     await this.#recorded.remove('volume', id, signal);
   }
 
-  async #make(id: string, wanted: WantedVolume, signal: AbortSignal): Promise<RecordedVolume> {
+  async #createVolume(id: string, wanted: WantedVolume, signal: AbortSignal): Promise<RecordedVolume> {
     const { name, deviceClass, lvcreateOptionClass, sizeBytes, source } = wanted;
     const record: VolumeRecord = {
       kind: 'volume',

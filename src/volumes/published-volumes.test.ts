@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { exists } from '../base/exists.ts';
 import { silentLog } from '../base/testing/silent-log.ts';
-import type { Expansion, PreparedUse, VolumeStats } from '../csi/node/node-volumes.ts';
+import type { Growth, PreparedUse, VolumeStats } from '../csi/node/node-volumes.ts';
 import { BeingOpened, Pools } from '../engine/pools.ts';
 import { rawTag } from '../engine/tags.ts';
 import { EphemeralVolumes } from './ephemeral-volumes.ts';
@@ -47,10 +47,10 @@ test('onPrepared is called after each attempt to mount or grow a filesystem, not
   await volumes.publish(publication, never); // it is staged already
   assert.deepEqual(prepared.splice(0), ['v: holds swap', 'v']);
 
-  const expansion = { volumeId: 'v', volumePath: targetPath, stagingPath, isBlock: undefined };
+  const growth = { volumeId: 'v', volumePath: targetPath, stagingPath, isBlock: undefined };
   t.mock.method(mounts, 'grow', async () => Promise.reject(new Error('resize2fs failed')), { times: 1 });
-  await assert.rejects(volumes.expand(expansion, never));
-  await volumes.expand(expansion, never);
+  await assert.rejects(volumes.grow(growth, never));
+  await volumes.grow(growth, never);
   assert.deepEqual(prepared.splice(0), ['v: resize2fs failed', 'v']);
 
   await volumes.unstage('v', stagingPath, never);
@@ -195,15 +195,15 @@ test('a filesystem grows where it is mounted, preferably at its staging path', a
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.publish({ ...publication, readOnly: true }, never);
   mounts.steps.length = 0;
-  const expansion: Expansion = {
+  const growth: Growth = {
     volumeId: 'v',
     volumePath: targetPath,
     stagingPath,
     isBlock: undefined,
   };
-  assert.equal(await volumes.expand(expansion, never), 4096n);
+  assert.equal(await volumes.grow(growth, never), 4096n);
   assert.deepEqual(mounts.steps, [`grow ext4 of v at ${stagingPath}`]);
-  await assert.rejects(volumes.expand({ ...expansion, stagingPath: undefined }, never), {
+  await assert.rejects(volumes.grow({ ...growth, stagingPath: undefined }, never), {
     code: 'FailedPrecondition',
     message: /mounted read-only at .*mount and cannot grow/,
   });
@@ -211,16 +211,12 @@ test('a filesystem grows where it is mounted, preferably at its staging path', a
 
 test('a volume that is not at the path cannot grow there', async (t) => {
   const { volumes, targetPath } = await node(t);
-  const expansion = { volumeId: 'v', volumePath: targetPath, stagingPath: undefined };
-  const filesystem: Expansion = { ...expansion, isBlock: false };
-  await assert.rejects(volumes.expand(filesystem, never), { code: 'NotFound', message: /is not at / });
-  await assert.rejects(volumes.expand({ ...filesystem, volumePath: '/proc' }, never), { code: 'NotFound' });
-  await assert.rejects(volumes.expand({ ...filesystem, volumeId: 'w' }, never), { code: 'NotFound' });
-  assert.equal(
-    await volumes.expand({ ...expansion, isBlock: true }, never),
-    4096n,
-    'a raw device has its size already',
-  );
+  const growth = { volumeId: 'v', volumePath: targetPath, stagingPath: undefined };
+  const filesystem: Growth = { ...growth, isBlock: false };
+  await assert.rejects(volumes.grow(filesystem, never), { code: 'NotFound', message: /is not at / });
+  await assert.rejects(volumes.grow({ ...filesystem, volumePath: '/proc' }, never), { code: 'NotFound' });
+  await assert.rejects(volumes.grow({ ...filesystem, volumeId: 'w' }, never), { code: 'NotFound' });
+  assert.equal(await volumes.grow({ ...growth, isBlock: true }, never), 4096n, 'a raw device has its size already');
 });
 
 test('concurrent stats of a hung disk share one call, and each caller may leave', async (t) => {

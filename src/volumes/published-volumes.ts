@@ -2,7 +2,7 @@ import { abortable } from '../base/abortable.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
-import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node/node-volumes.ts';
+import type { Growth, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node/node-volumes.ts';
 import type { EphemeralVolume } from '../csi/volume-context.ts';
 import { holdDevice } from '../engine/held-device.ts';
 import type { Volume, VolumeId } from '../engine/pool.ts';
@@ -122,11 +122,11 @@ export class PublishedVolumes implements NodeVolumes {
     return abortable(look, signal);
   }
 
-  async expand(expansion: Expansion, signal: AbortSignal): Promise<bigint> {
-    const { volumeId, isBlock } = expansion;
+  async grow(growth: Growth, signal: AbortSignal): Promise<bigint> {
+    const { volumeId, isBlock } = growth;
     return this.#lock.run(volumeId, signal, async () => {
       const { volume } = mustHold(this.#pools, volumeId);
-      if (!isBlock) await this.#growFilesystem(volume, expansion, signal);
+      if (!isBlock) await this.#growFilesystem(volume, growth, signal);
       return volume.sizeBytes;
     });
   }
@@ -190,7 +190,7 @@ export class PublishedVolumes implements NodeVolumes {
   }
 
   /** A published raw device needs nothing, even if the caller does not say that it is one. */
-  async #growFilesystem(volume: Volume, { volumePath, stagingPath }: Expansion, signal: AbortSignal): Promise<void> {
+  async #growFilesystem(volume: Volume, { volumePath, stagingPath }: Growth, signal: AbortSignal): Promise<void> {
     for (const path of stagingPath ? [stagingPath, volumePath] : [volumePath]) {
       const mount = await this.#mounts.holding(path, volume.devicePath);
       const filesystem = filesystemNamed(mount?.filesystem);

@@ -29,8 +29,8 @@ export interface OwnCertificatesCollaborators {
   readonly random: () => number;
 }
 
-interface Made extends Certificate {
-  readonly madeAtMs: number;
+interface Issued extends Certificate {
+  readonly issuedAtMs: number;
 }
 
 /**
@@ -45,12 +45,12 @@ export class OwnCertificates {
   readonly #log: Log;
   readonly #configurations: WebhookConfigurations;
   readonly #queue: KeyedQueue;
-  #current: Made;
+  #current: Issued;
   /** Published, but not in use yet. */
-  #next: Made | undefined;
+  #next: Issued | undefined;
   #onRenewed: (renewed: Certificate) => void = () => {};
 
-  private constructor(options: OwnCertificatesOptions, collaborators: OwnCertificatesCollaborators, first: Made) {
+  private constructor(options: OwnCertificatesOptions, collaborators: OwnCertificatesCollaborators, first: Issued) {
     const { clock, log, random } = collaborators;
     this.#options = options;
     this.#client = collaborators.client;
@@ -86,12 +86,12 @@ export class OwnCertificates {
     const configuration = this.#configurations.get(webhookConfigurationName);
     if (!configuration) return Requeue.never; // the webhook is not configured, so no trust is needed
     const nowMs = this.#clock.now();
-    const renewAtMs = this.#current.madeAtMs + renewAfterMs;
+    const renewAtMs = this.#current.issuedAtMs + renewAfterMs;
     if (nowMs >= renewAtMs) this.#next ??= await create(this.#options, nowMs);
     if (await this.#publish(configuration)) return Requeue.never; // the watch triggers the next run
     if (!this.#next) return Requeue.after(renewAtMs - nowMs);
 
-    const useAtMs = this.#next.madeAtMs + settleMs;
+    const useAtMs = this.#next.issuedAtMs + settleMs;
     if (nowMs < useAtMs) return Requeue.after(useAtMs - nowMs);
     this.#current = this.#next;
     this.#next = undefined;
@@ -121,9 +121,9 @@ export class OwnCertificates {
   }
 }
 
-async function create({ dnsName, identity }: OwnCertificatesOptions, madeAtMs: number): Promise<Made> {
+async function create({ dnsName, identity }: OwnCertificatesOptions, issuedAtMs: number): Promise<Issued> {
   const { selfSigned } = await import('../http/self-signed.ts');
-  return { ...(await selfSigned({ commonName: identity, dnsName, nowMs: madeAtMs, validForMs })), madeAtMs };
+  return { ...(await selfSigned({ commonName: identity, dnsName, nowMs: issuedAtMs, validForMs })), issuedAtMs };
 }
 
 interface Trust {

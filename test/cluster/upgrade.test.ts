@@ -64,13 +64,13 @@ describe('an upgrade and a rollback while pods write', () => {
   });
 
   test('helm upgrade to another image completes running operations', async () => {
-    await handsOver(() => whileAVolumeIsMade('made-in-upgrade', () => moorage.upgrade(next)));
+    await handsOver(() => whileAVolumeIsCreated('made-in-upgrade', () => moorage.upgrade(next)));
     await allRun(new RegExp(`:${next}$`));
     await allWrite();
   });
 
   test('helm rollback to the previous image completes running operations', async () => {
-    await handsOver(() => whileAVolumeIsMade('made-in-rollback', () => moorage.rollback()));
+    await handsOver(() => whileAVolumeIsCreated('made-in-rollback', () => moorage.rollback()));
     await allRun(new RegExp(`:(?!${next}$)`));
     await allWrite();
   });
@@ -115,7 +115,7 @@ describe('an upgrade and a rollback while pods write', () => {
   });
 
   /** The agent is told to stop while LVM creates a volume for it. */
-  async function whileAVolumeIsMade(claim: string, change: () => Promise<void>): Promise<void> {
+  async function whileAVolumeIsCreated(claim: string, change: () => Promise<void>): Promise<void> {
     const node = cluster.node('a');
     const { metadata } = await moorage.agentOn(node);
     const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();

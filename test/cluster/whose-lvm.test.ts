@@ -37,7 +37,7 @@ describe('which LVM creates the volumes', () => {
   after(() => cluster.stop());
 
   test("the image's, in the agent's container", async () => {
-    await madeAndWritten('by-image');
+    await createdAndWritten('by-image');
     assert.equal(
       await askOfLvm('made-by-image', 'readlink /proc/$lvm/ns/mnt'),
       await node.shell("readlink /proc/$(pgrep -of '[m]oorage.mjs node ')/ns/mnt"),
@@ -46,7 +46,7 @@ describe('which LVM creates the volumes', () => {
 
   test("the node's own, by nsenter", async () => {
     await moorage.reconfigure(values);
-    await madeAndWritten('by-node');
+    await createdAndWritten('by-node');
     assert.equal(
       await askOfLvm('made-by-node', 'readlink /proc/$lvm/ns/mnt'),
       await node.shell('readlink /proc/1/ns/mnt'),
@@ -56,7 +56,7 @@ describe('which LVM creates the volumes', () => {
   test("the node's own, by an lvmd that runs there as a service", async () => {
     await startLvmd(node);
     await moorage.reconfigure(lvmdOfMachine);
-    await madeAndWritten('by-lvmd');
+    await createdAndWritten('by-lvmd');
     assert.equal(
       await askOfLvm('made-by-lvmd', 'cut -d" " -f4 /proc/$lvm/stat'),
       await node.shell("pgrep -of '[m]oorage.mjs lvmd '"),
@@ -73,7 +73,7 @@ describe('which LVM creates the volumes', () => {
     await nothingLeft(cluster, moorage);
   });
 
-  async function madeAndWritten(name: string): Promise<void> {
+  async function createdAndWritten(name: string): Promise<void> {
     await ns.claim(name);
     await ns.pod(name, { claims: { '/data': name } });
     await ns.ready(name);

@@ -39,7 +39,7 @@ async function watching(t: TestContext, name: string, options: { idleTimeoutMs?:
     remove: (key: string) => api.admin.delete(configMaps, key, { namespace }),
     appears: (key: string) => informer.until(`${namespace}/${key}`, (object) => object !== undefined, soon()),
     vanishes: (key: string) => informer.until(`${namespace}/${key}`, (object) => object === undefined, soon()),
-    becomes: (key: string, value: string) =>
+    waitFor: (key: string, value: string) =>
       informer.until(`${namespace}/${key}`, (object) => object?.data?.value === value, soon()),
   };
   for (const key of ['a', 'b', 'c']) await world.write(key);
@@ -54,7 +54,7 @@ test('no fault: each change is reported once, in order', async (t) => {
   await world.write('d');
   await world.change('d', '1');
   await world.change('d', '2');
-  await world.becomes('d', '2');
+  await world.waitFor('d', '2');
   await world.remove('d');
   await world.vanishes('d');
   assert.deepEqual(changes.news(), ['added d', 'updated d', 'updated d', 'deleted d']);
@@ -74,7 +74,7 @@ test('connection reset: the watch resumes from its position, without a relist', 
   link.mend();
 
   await world.vanishes('a');
-  await world.becomes('b', 'while cut');
+  await world.waitFor('b', 'while cut');
   assert.deepEqual(changes.news(), ['deleted a', 'updated b']);
   assert.deepEqual(changes.reportedTwice, []);
   assert.equal(informer.relists, 0);
@@ -115,13 +115,13 @@ test('410 Gone after compaction: the informer relists, and finds missed deletion
 test('API server killed and restarted: no change is missed or reported twice', async (t) => {
   const { informer, changes, ...world } = await watching(t, 'killed');
   await world.change('a', 'before');
-  await world.becomes('a', 'before');
+  await world.waitFor('a', 'before');
 
   await restartApiServer(api);
   await world.change('a', 'after');
   await world.remove('b');
 
-  await world.becomes('a', 'after');
+  await world.waitFor('a', 'after');
   await world.vanishes('b');
   assert.deepEqual(changes.news(), ['updated a', 'updated a', 'deleted b']);
   assert.deepEqual(changes.reportedTwice, []);

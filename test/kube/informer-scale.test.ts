@@ -20,7 +20,7 @@ const collectGarbage = runInNewContext('gc') as () => void;
 test('10,000 objects sync, take little memory, and a relist after 410 Gone reports only the differences', async (t) => {
   const namespace = await newNamespace(api, 'scale');
   const nameOf = (index: number) => `object-${index}`;
-  const madeMs = await took(() =>
+  const createdMs = await took(() =>
     inFlight(64, count, (index) =>
       admin.create(configMaps, { metadata: { name: nameOf(index), namespace }, data: { payload } }),
     ),
@@ -64,7 +64,7 @@ test('10,000 objects sync, take little memory, and a relist after 410 Gone repor
   assert.deepEqual(reported, { added: count, updated: 500, deleted: 1_000 });
 
   t.diagnostic(
-    `created in ${seconds(madeMs)}, synced in ${seconds(syncedMs)}, ${Math.round(heldBytes / count)} bytes per object`,
+    `created in ${seconds(createdMs)}, synced in ${seconds(syncedMs)}, ${Math.round(heldBytes / count)} bytes per object`,
   );
 });
 

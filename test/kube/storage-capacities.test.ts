@@ -57,7 +57,7 @@ test.after(async () => {
 });
 
 test('each node with free space has one object per StorageClass, and those of an earlier installation are deleted', async () => {
-  await becomes({ 'a fast': '1Gi', 'b fast': '1Gi' });
+  await waitFor({ 'a fast': '1Gi', 'b fast': '1Gi' });
   const [object] = (await admin.list(csiStorageCapacities, { namespace })).items;
   assert.equal(object?.metadata.labels?.['csi.storage.k8s.io/managed-by'], 'moorage-controller');
   assert.equal(object?.metadata.ownerReferences?.[0]?.kind, 'CSIDriver', 'it would stay when the driver goes');
@@ -66,42 +66,42 @@ test('each node with free space has one object per StorageClass, and those of an
 test('a change of free space is published, down to zero on a full node', async () => {
   await annotate('a', { ssd: '536870912' });
   await annotate('b', { ssd: '0' });
-  await becomes({ 'a fast': '512Mi', 'b fast': '0' });
+  await waitFor({ 'a fast': '512Mi', 'b fast': '0' });
 });
 
 test('a new StorageClass is published at once, on the nodes that have its device class', async () => {
   await annotate('b', { ssd: '0', hdd: '2147483648' });
   await storageClass('slow', { 'topolvm.io/device-class': 'hdd' });
   await storageClass('immediate', { 'topolvm.io/device-class': 'hdd' }, 'Immediate');
-  await becomes({ 'a fast': '512Mi', 'b fast': '0', 'b slow': '2Gi' });
+  await waitFor({ 'a fast': '512Mi', 'b fast': '0', 'b slow': '2Gi' });
   await admin.delete(storageClasses, 'slow');
-  await becomes({ 'a fast': '512Mi', 'b fast': '0' });
+  await waitFor({ 'a fast': '512Mi', 'b fast': '0' });
 });
 
 test('objects that somebody else deletes or changes are restored', async () => {
   const [object] = (await admin.list(csiStorageCapacities, { namespace })).items;
   const name = object?.metadata.name ?? '';
   await admin.delete(csiStorageCapacities, name, { namespace });
-  await becomes({ 'a fast': '512Mi', 'b fast': '0' });
+  await waitFor({ 'a fast': '512Mi', 'b fast': '0' });
   await admin.patch(csiStorageCapacities, name, { type: 'merge', body: { capacity: '7Gi' } }, { namespace });
-  await becomes({ 'a fast': '512Mi', 'b fast': '0' });
+  await waitFor({ 'a fast': '512Mi', 'b fast': '0' });
 });
 
 test('a node whose driver is not registered, or that was removed, has no capacity', async () => {
   await admin.delete(csiNodes, 'a');
-  await becomes({ 'b fast': '0' });
+  await waitFor({ 'b fast': '0' });
   await admin.delete(nodes, 'b');
-  await becomes({});
+  await waitFor({});
 });
 
 test('nothing is published if the CSIDriver does not track capacity', async () => {
   await node('c', { ssd: '1073741824' });
-  await becomes({ 'c fast': '1Gi' });
+  await waitFor({ 'c fast': '1Gi' });
   await admin.patch(csiDrivers, driverName, { type: 'merge', body: { spec: { storageCapacity: false } } });
-  await becomes({});
+  await waitFor({});
 });
 
-async function becomes(expected: Readonly<Record<string, string>>): Promise<void> {
+async function waitFor(expected: Readonly<Record<string, string>>): Promise<void> {
   await eventually('the objects are as expected', async () => {
     const { items } = await admin.list(csiStorageCapacities, { namespace });
     const found = items.map(({ nodeTopology, storageClassName, capacity }) => [

@@ -45,7 +45,7 @@ before(async () => {
 });
 
 test('the controller creates its own certificate, and the API server trusts it', async () => {
-  await podsCanBeMade('first');
+  await podsCanBeCreated('first');
   assert.equal((await trusted()).length, 1);
 });
 
@@ -54,7 +54,7 @@ test('a restarted controller has a new certificate, and the old one is no longer
   await controller.kill();
   controller.start();
   await eventually('there is a new certificate', async () => (await trusted())[0]?.serialNumber !== old?.serialNumber);
-  await podsCanBeMade('second');
+  await podsCanBeCreated('second');
   assert.equal((await trusted()).length, 1);
 });
 
@@ -63,7 +63,7 @@ test('a caBundle that somebody removes is restored', async () => {
     type: 'json',
     body: [{ op: 'remove', path: '/webhooks/0/clientConfig/caBundle' }],
   });
-  await podsCanBeMade('third');
+  await podsCanBeCreated('third');
 });
 
 test('a replica is ready only while the API server trusts its certificate', async () => {
@@ -82,7 +82,7 @@ test('a replica is ready only while the API server trusts its certificate', asyn
   await eventually('it is ready', async () => (await readiness()) === '200 ok', {
     explain: () => controller.tail(),
   });
-  await podsCanBeMade('fourth');
+  await podsCanBeCreated('fourth');
 });
 
 test('a certificate is renewed long before it expires: the new one is first trusted, then used, then the old one is removed', async (t) => {
@@ -138,7 +138,7 @@ function readiness(): Promise<string> {
   return fetchInside(cluster.namespaces, 'http://127.0.0.1:8080/readyz');
 }
 
-async function podsCanBeMade(namespace: string): Promise<void> {
+async function podsCanBeCreated(namespace: string): Promise<void> {
   await newNamespace(api, namespace);
   await cluster.kubectl('--namespace', namespace, 'create', 'serviceaccount', 'default').catch(() => undefined);
   const spec = {

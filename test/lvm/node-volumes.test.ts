@@ -86,8 +86,8 @@ test('filesystems of every kind are created, measured, grown and copied on real 
           await using file = await open(join(targetPath, 'file'), 'w');
           await file.write('before ');
           await thick.grow(id, 2n * sizeBytes, signal);
-          const expansion = { volumeId: id, volumePath: targetPath, stagingPath, isBlock: undefined };
-          assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
+          const growth = { volumeId: id, volumePath: targetPath, stagingPath, isBlock: undefined };
+          assert.equal(await volumes.grow(growth, signal), 2n * sizeBytes);
           assert.equal(ran().length, 1);
           await file.write('after');
         }
@@ -152,8 +152,8 @@ test('filesystems of every kind are created, measured, grown and copied on real 
     for (let i = 0; i < 2; i++) await volumes.publish(published, signal);
     assert.ok((await stat(targetPath)).isBlockDevice());
     await thin.grow('raw', 2n * sizeBytes, signal);
-    const expansion = { volumeId: 'raw', volumePath: targetPath, stagingPath: undefined, isBlock: undefined };
-    assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
+    const growth = { volumeId: 'raw', volumePath: targetPath, stagingPath: undefined, isBlock: undefined };
+    assert.equal(await volumes.grow(growth, signal), 2n * sizeBytes);
     assert.equal(await command('blockdev', '--getsize64', targetPath), String(2n * sizeBytes));
     assert.deepEqual((await volumes.stats('raw', targetPath, signal)).usage, [
       { unit: 'bytes', total: 2n * sizeBytes },

@@ -37,18 +37,18 @@ test('a read-only pod cannot write, beside a pod that can', native, async (t) =>
 });
 
 test('a volume of a class with read-only mounts can be published repeatedly', native, async (t) => {
-  const { data, start, targetPath, stagingPath, publication, expansion } = await node(t);
+  const { data, start, targetPath, stagingPath, publication, growth } = await node(t);
   const use = mounted(ext4, {}, ['ro,noatime']);
   for (let i = 0; i < 2; i++) {
     await start().stage({ volumeId: data, stagingPath, use }, signal);
     await start().publish(publication(use), signal);
   }
   await assert.rejects(writeFile(join(targetPath, 'file'), ''), { code: 'EROFS' });
-  await assert.rejects(start().expand(expansion, signal), { name: 'CannotGrowReadOnly' });
+  await assert.rejects(start().grow(growth, signal), { name: 'CannotGrowReadOnly' });
 });
 
 test('a raw volume is its device at the target path, with its grown size', native, async (t) => {
-  const { data, pool, start, stagingPath, targetPath, publication, expansion, ran } = await node(t);
+  const { data, pool, start, stagingPath, targetPath, publication, growth, ran } = await node(t);
   const volumes = start();
   await volumes.stage({ volumeId: data, stagingPath, use: block }, signal);
   for (let i = 0; i < 2; i++) await volumes.publish(publication(block), signal);
@@ -56,7 +56,7 @@ test('a raw volume is its device at the target path, with its grown size', nativ
   await sh(`printf raw | dd of='${targetPath}' conv=notrunc,fsync status=none`);
   assert.equal(await sh(`head -c 3 ${pool.get(data)?.devicePath}`), 'raw');
   await pool.grow(data, 2n * sizeBytes, signal);
-  assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes);
+  assert.equal(await volumes.grow(growth, signal), 2n * sizeBytes);
   assert.deepEqual((await volumes.stats(data, targetPath, signal)).usage, [{ unit: 'bytes', total: 2n * sizeBytes }]);
   ran();
   await volumes.unpublish(data, targetPath, signal);

@@ -111,7 +111,7 @@ test('a copy continues after its caller leaves, reports its progress, and is fou
     );
   });
   await assert.rejects(pool.snapshot('data', wanted, impatient.signal), {
-    name: 'CopyUnderWay',
+    name: 'CopyInProgress',
     message: /volume data is being copied into copy, \d+ MiB of 32 MiB so far/,
   });
   assert.equal((await pool.snapshot('data', wanted, signal)).id, 'copy');

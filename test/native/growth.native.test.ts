@@ -17,7 +17,7 @@ for (const filesystem of filesystems) {
   test(`${filesystem.name}: grows while it is written to, and after its volume was grown unmounted`, {
     skip: whyNoGrowth(filesystem),
   }, async (t) => {
-    const { data, pool, start, stagingPath, targetPath, publication, expansion, ran } = await node(t);
+    const { data, pool, start, stagingPath, targetPath, publication, growth, ran } = await node(t);
     const use = mounted(filesystem);
     const volumes = start();
     const staging = { volumeId: data, stagingPath, use };
@@ -29,14 +29,14 @@ for (const filesystem of filesystems) {
       await file.write('before ');
       await pool.grow(data, 2n * sizeBytes, signal);
       ran();
-      assert.equal(await volumes.expand(expansion, signal), 2n * sizeBytes, 'even for a read-only pod');
+      assert.equal(await volumes.grow(growth, signal), 2n * sizeBytes, 'even for a read-only pod');
       assert.equal(ran().length, 1);
       await file.write('after');
     }
     const online = await totalBytes(targetPath);
     assert.ok(online - before > sizeBytes / 2n, `${before} became ${online}`);
     assert.equal(await readFile(join(targetPath, 'file'), 'utf8'), 'before after');
-    await volumes.expand(expansion, signal); // repeated
+    await volumes.grow(growth, signal); // repeated
 
     await volumes.unpublish(data, targetPath, signal);
     await volumes.unstage(data, stagingPath, signal);

@@ -59,9 +59,9 @@ export async function node(t: TestContext, { directory: given, before }: NodeOfT
     use,
     ephemeral: undefined,
   });
-  const expansion = { volumeId: data, volumePath: targetPath, stagingPath, isBlock: undefined };
+  const growth = { volumeId: data, volumePath: targetPath, stagingPath, isBlock: undefined };
   const ran = () => programs.splice(0);
-  return { data, directory, pool, ephemeral, start, stagingPath, targetPath, publication, expansion, ran };
+  return { data, directory, pool, ephemeral, start, stagingPath, targetPath, publication, growth, ran };
 }
 
 export async function totalBytes(path: string): Promise<bigint> {

@@ -130,7 +130,7 @@ test('the kubelet may call in any order', native, async (t) => {
 });
 
 test('a volume that TopoLVM mounted for a pod is measured, grown and unpublished', native, async (t) => {
-  const { data, pool, start, stagingPath, targetPath, publication, expansion } = await node(t);
+  const { data, pool, start, stagingPath, targetPath, publication, growth } = await node(t);
   const { devicePath } = pool.get(data) ?? {};
   await sh(`mkfs.xfs -q -f -K -m uuid=${randomUUID()} ${devicePath}`);
   await pool.addTags(data, ['moorage.dev/filesystem=xfs'], signal); // whoever created it
@@ -141,7 +141,7 @@ test('a volume that TopoLVM mounted for a pod is measured, grown and unpublished
 
   assert.equal((await volumes.stats(data, targetPath, signal)).condition.isAbnormal, false);
   await pool.grow(data, 2n * sizeBytes, signal);
-  await volumes.expand(expansion, signal);
+  await volumes.grow(growth, signal);
   assert.ok((await totalBytes(targetPath)) > (3n * sizeBytes) / 2n);
   const second = { ...publication(mounted(xfs)), targetPath: `${targetPath}2` };
   await volumes.publish(second, signal); // another pod, the new way

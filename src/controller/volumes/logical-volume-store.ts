@@ -52,8 +52,8 @@ export class LogicalVolumeStore implements VolumeStore {
     const volume = await this.#findVolume(id, signal);
     if (!volume) throw new NoSuchVolume(id);
     if (hasGrown(volume, sizeBytes)) return this.#stored(await this.#withdrawGrowth(volume, signal));
-    const isUnderWay = bytesOf(volume.spec.size) === sizeBytes && !volume.status?.code;
-    const requested = isUnderWay ? volume : await this.#requestGrowth(volume, sizeBytes, signal);
+    const isInProgress = bytesOf(volume.spec.size) === sizeBytes && !volume.status?.code;
+    const requested = isInProgress ? volume : await this.#requestGrowth(volume, sizeBytes, signal);
     if (!requested) throw new NoSuchVolume(id);
     return this.#stored(await this.#untilGrown(requested, sizeBytes, signal));
   }

@@ -12,7 +12,7 @@ import {
 } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { serving } from '../../rpc/testing/serving.ts';
 import { nodeService } from './node-service.ts';
-import type { Expansion, NodeVolumes, Publication, Staging, VolumeStats } from './node-volumes.ts';
+import type { Growth, NodeVolumes, Publication, Staging, VolumeStats } from './node-volumes.ts';
 
 const timeoutMs = 10_000;
 const gibi = 1024n ** 3n;
@@ -23,7 +23,7 @@ class RecordingVolumes implements NodeVolumes {
   readonly unstaged: [string, string][] = [];
   readonly published: Publication[] = [];
   readonly unpublished: [string, string][] = [];
-  readonly expanded: Expansion[] = [];
+  readonly grown: Growth[] = [];
   nextStats: VolumeStats = { usage: [], condition: healthy };
 
   async stage(staging: Staging): Promise<void> {
@@ -46,8 +46,8 @@ class RecordingVolumes implements NodeVolumes {
     return this.nextStats;
   }
 
-  async expand(expansion: Expansion): Promise<bigint> {
-    this.expanded.push(expansion);
+  async grow(growth: Growth): Promise<bigint> {
+    this.grown.push(growth);
     return gibi;
   }
 }
@@ -181,7 +181,7 @@ test('a request without a mandatory field is refused with the name of the field'
   ] as const) {
     await assert.rejects(call, missing(field));
   }
-  assert.deepEqual([volumes.published, volumes.staged, volumes.expanded], [[], [], []]);
+  assert.deepEqual([volumes.published, volumes.staged, volumes.grown], [[], [], []]);
 });
 
 test('a path that is not absolute is refused with the name of its field', async (t) => {
@@ -240,17 +240,17 @@ test('stats report bytes, inodes and the condition; for a raw device only its si
 
 test('NodeExpandVolume answers the size of the volume', async (t) => {
   const { volumes, calls } = await node(t);
-  const expansion = { volumeId: 'v', volumePath: '/p' };
-  const { capacityBytes } = await calls.nodeExpandVolume(expansion, { timeoutMs });
+  const growth = { volumeId: 'v', volumePath: '/p' };
+  const { capacityBytes } = await calls.nodeExpandVolume(growth, { timeoutMs });
   assert.equal(capacityBytes, gibi);
   const block = { accessType: { case: 'block' as const, value: {} } };
-  const staged = { ...expansion, stagingTargetPath: '/staged' };
+  const staged = { ...growth, stagingTargetPath: '/staged' };
   await calls.nodeExpandVolume({ ...staged, volumeCapability: block }, { timeoutMs });
   await calls.nodeExpandVolume({ ...staged, volumeCapability }, { timeoutMs });
-  assert.deepEqual(volumes.expanded, [
-    { ...expansion, stagingPath: undefined, isBlock: undefined },
-    { ...expansion, stagingPath: '/staged', isBlock: true },
-    { ...expansion, stagingPath: '/staged', isBlock: false },
+  assert.deepEqual(volumes.grown, [
+    { ...growth, stagingPath: undefined, isBlock: undefined },
+    { ...growth, stagingPath: '/staged', isBlock: true },
+    { ...growth, stagingPath: '/staged', isBlock: false },
   ]);
 });
 

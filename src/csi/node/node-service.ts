@@ -96,7 +96,7 @@ export function nodeService({
       const volumeId = required(request.volumeId, 'volume_id');
       const volumePath = required(request.volumePath, 'volume_path');
       const accessType = request.volumeCapability?.accessType.case;
-      const capacityBytes = await volumes.expand(
+      const capacityBytes = await volumes.grow(
         {
           volumeId,
           volumePath,

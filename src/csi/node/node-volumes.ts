@@ -26,7 +26,7 @@ export interface Publication {
   readonly ephemeral: EphemeralVolume | undefined;
 }
 
-export interface Expansion {
+export interface Growth {
   readonly volumeId: string;
   /** Where the volume was published or staged. */
   readonly volumePath: string;
@@ -62,5 +62,5 @@ export interface NodeVolumes {
   /** From memory and statfs: runs no command, and does not wait for operations on the volume. */
   stats(volumeId: string, volumePath: string, signal: AbortSignal): Promise<VolumeStats>;
   /** Grows the filesystem, if there is one, to the size of its device. Returns the size of the device. */
-  expand(expansion: Expansion, signal: AbortSignal): Promise<bigint>;
+  grow(growth: Growth, signal: AbortSignal): Promise<bigint>;
 }

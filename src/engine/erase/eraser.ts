@@ -131,7 +131,7 @@ export class Eraser {
       case 'none':
         return;
       case 'discard':
-        return stretches(target, fromBytes, discardedAtOnce, onClean, signal, (at, length) =>
+        return ranges(target, fromBytes, discardedAtOnce, onClean, signal, (at, length) =>
           this.#giveBack(target, at, length, signal),
         );
       case 'zero':
@@ -145,7 +145,7 @@ export class Eraser {
 
   /** The kernel writes the zeros, or lets the disk do it where possible. */
   async #zeroOut(target: OpenTarget, fromBytes: bigint, onClean: OnClean, signal: AbortSignal): Promise<void> {
-    await stretches(target, fromBytes, zeroedAtOnce, onClean, signal, async (at, length) => {
+    await ranges(target, fromBytes, zeroedAtOnce, onClean, signal, async (at, length) => {
       await this.#blkdiscard(['--zeroout'], target, at, length, signal);
     });
   }
@@ -161,7 +161,7 @@ export class Eraser {
     const piece = new Uint8Array(pieceBytes);
     const zeros = new Uint8Array(pieceBytes);
     const isSparse = target.kind !== 'thick';
-    await stretches(target, fromBytes, overwrittenAtOnce, onClean, signal, async (at, length) => {
+    await ranges(target, fromBytes, overwrittenAtOnce, onClean, signal, async (at, length) => {
       const pieces = piecesOf(at, length);
       {
         await using file = await open(target.path, constants.O_RDWR | constants.O_EXCL);
@@ -200,7 +200,7 @@ export class Eraser {
   }
 }
 
-async function stretches(
+async function ranges(
   { sizeBytes, mustBeSame }: ErasureTarget,
   fromBytes: bigint,
   lengthBytes: bigint,

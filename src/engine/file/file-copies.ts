@@ -29,14 +29,14 @@ interface Collaborators {
  * Elsewhere the source is read in full while nobody writes to it.
  */
 export class FileCopies {
-  readonly underWay: VolumeCopies;
+  readonly inProgress: VolumeCopies;
   readonly #collaborators: Collaborators;
   /** Until the filesystem refuses. */
   #sharesBlocks = true;
 
   constructor(collaborators: Collaborators) {
     this.#collaborators = collaborators;
-    this.underWay = new VolumeCopies(collaborators.log);
+    this.inProgress = new VolumeCopies(collaborators.log);
   }
 
   /** To be called within a change. On return the copy is complete, or running if the source has to be read. */
@@ -79,7 +79,7 @@ export class FileCopies {
     const { files, run } = this.#collaborators;
     const [source, frozenNote] = [files.imagePath(original.id), files.frozenNote(original.id)];
     const copy = (target: string) => reflink(run, { source, target, frozenNote, devices: devicesOf(original) });
-    await files.makeCopy(id, sizeBytes, label, copy, signal);
+    await files.createCopy(id, sizeBytes, label, copy, signal);
   }
 
   /** Allocates the copy at once, which then reads as zeros, and fills it in the background. */
@@ -93,7 +93,7 @@ export class FileCopies {
     const { files, changes, erasure } = this.#collaborators;
     await this.#mustBeUnused(original);
     const draft = await files.draft(id, sizeBytes, signal);
-    this.underWay.begin({ id, source: original.id, sizeBytes: original.sizeBytes }, async (options) => {
+    this.inProgress.begin({ id, source: original.id, sizeBytes: original.sizeBytes }, async (options) => {
       try {
         await this.#read(original, draft, options);
         await changes.run(options.signal, () => files.name(id, label));

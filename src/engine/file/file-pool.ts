@@ -111,7 +111,7 @@ export class FilePool implements ServedPool {
   async stop(graceMs: number): Promise<void> {
     await this.#erasures.stop(graceMs);
     await this.#changes.stop();
-    await this.#copies.underWay.stop();
+    await this.#copies.inProgress.stop();
     await this.#loops.releaseAll();
   }
 
@@ -179,7 +179,7 @@ export class FilePool implements ServedPool {
     checkNewVolume(wanted);
     return this.#changes.run(signal, async () => {
       this.#mustNotBeErased(wanted.id);
-      if (this.#copies.underWay.get(wanted.id)) throw new errors.NameTaken(this.name, wanted.id, undefined);
+      if (this.#copies.inProgress.get(wanted.id)) throw new errors.NameTaken(this.name, wanted.id, undefined);
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
@@ -225,26 +225,26 @@ export class FilePool implements ServedPool {
       this.#mustNotBeErased(wanted.id);
       const original = this.#mustHave(source);
       const sizeBytes = roundUp(wanted.sizeBytes ?? original.sizeBytes);
-      if (!this.#copies.underWay.get(wanted.id) && !(await this.#files.has(wanted.id))) {
+      if (!this.#copies.inProgress.get(wanted.id) && !(await this.#files.has(wanted.id))) {
         if (sizeBytes < original.sizeBytes) throw new errors.SnapshotTooSmall(wanted.id, original.sizeBytes, sizeBytes);
         await this.#mustFit(sizeBytes);
         await this.#copies.create(original, wanted, sizeBytes, signal);
       }
-      return this.#copies.underWay.get(wanted.id) ?? (await this.#mustBe(wanted.id, sizeBytes, source, signal));
+      return this.#copies.inProgress.get(wanted.id) ?? (await this.#mustBe(wanted.id, sizeBytes, source, signal));
     });
     if (!('whole' in created)) return created;
     if (created.source !== source) throw new errors.NameTaken(this.name, wanted.id, source);
-    await this.#copies.underWay.join(created, signal);
+    await this.#copies.inProgress.join(created, signal);
     return this.#changes.run(signal, () => this.#mustBe(wanted.id, roundUp(wanted.sizeBytes ?? 0n), source, signal));
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
     checkVolumeId(id); // it becomes a file name
-    const wasBegun = await this.#copies.underWay.cancel(id);
+    const wasBegun = await this.#copies.inProgress.cancel(id);
     let wasThere = this.#erasures.has(id);
     if (!wasThere) {
       await this.#changes.run(signal, async () => {
-        const reader = this.#copies.underWay.readerOf(id);
+        const reader = this.#copies.inProgress.readerOf(id);
         if (reader !== undefined) throw new errors.VolumeBeingCopied(id, reader);
         const isThere = await this.#files.has(id);
         wasThere = wasBegun || isThere;

@@ -105,7 +105,7 @@ export class VolumeFiles {
   }
 
   /** `copy` creates the copy at the given path, which then grows to the requested size. */
-  async makeCopy(
+  async createCopy(
     id: VolumeId,
     sizeBytes: bigint,
     label: Label,

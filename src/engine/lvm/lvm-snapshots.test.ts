@@ -77,7 +77,7 @@ test('a snapshot is copied into a volume of its own, and callers may leave and c
   await assert.rejects(pool.remove('s', signal), { name: 'VolumeBeingCopied', message: /into r/ });
   assert.ok(!lvm.commands.includes('lvremove'));
   impatient.abort();
-  await assert.rejects(first, { name: 'CopyUnderWay', code: 'Cancelled' });
+  await assert.rejects(first, { name: 'CopyInProgress', code: 'Cancelled' });
 
   const second = pool.snapshot('s', restored, signal);
   copying.resolve();

@@ -42,46 +42,46 @@ function publisher(t: TestContext) {
     await node.stop();
     assert.equal(clock.timers, 0);
   });
-  const becomes = (bytes: string) => node.until('a', (facts) => facts?.annotations[annotation] === bytes, never);
+  const waitFor = (bytes: string) => node.until('a', (facts) => facts?.annotations[annotation] === bytes, never);
   const patches = () => api.calls.filter((call) => call === 'patch a').length;
-  return { api, clock, pool, node, becomes, patches };
+  return { api, clock, pool, node, waitFor, patches };
 }
 
 test('a node publishes its capacity when its Node is created, and again when it is re-created', async (t) => {
-  const { api, becomes } = publisher(t);
+  const { api, waitFor } = publisher(t);
   await api.create(nodes, { metadata: { name: 'a' } });
-  await becomes('1000');
+  await waitFor('1000');
   await api.delete(nodes, 'a');
   await api.patch(nodes, 'a', { type: 'merge', body: { metadata: { finalizers: null } } }); // as the controller does
   await api.create(nodes, { metadata: { name: 'a' } });
-  await becomes('1000');
+  await waitFor('1000');
 });
 
 test('a burst of new volumes causes one write', async (t) => {
-  const { api, clock, pool, becomes, patches } = publisher(t);
+  const { api, clock, pool, waitFor, patches } = publisher(t);
   await api.create(nodes, { metadata: { name: 'a' } });
-  await becomes('1000');
+  await waitFor('1000');
   for (const id of ['v1', 'v2', 'v3']) await pool.create({ id, sizeBytes: 100n, tags: [] });
   await setImmediate();
   assert.equal(patches(), 1, 'not yet');
   clock.advance(200);
-  await becomes('700');
+  await waitFor('700');
   assert.equal(patches(), 2);
 });
 
 test('annotations that others changed are corrected', async (t) => {
-  const { api, becomes } = publisher(t);
+  const { api, waitFor } = publisher(t);
   const annotations = { [annotation]: '5', 'capacity.topolvm.io/gone': '7', theirs: 'x' };
   await api.create(nodes, { metadata: { name: 'a', annotations } });
-  await becomes('1000');
+  await waitFor('1000');
   const node = await api.get(nodes, 'a');
   assert.deepEqual(node?.metadata.annotations, { [annotation]: '1000', theirs: 'x' });
 });
 
 test('the finalizer is set with the first write and again after it is lost, and other finalizers are kept', async (t) => {
-  const { api, node, becomes, patches } = publisher(t);
+  const { api, node, waitFor, patches } = publisher(t);
   await api.create(nodes, { metadata: { name: 'a', finalizers: ['theirs'] } });
-  await becomes('1000');
+  await waitFor('1000');
   const finalizers = async () => (await api.get(nodes, 'a'))?.metadata.finalizers;
   assert.deepEqual(await finalizers(), ['theirs', 'topolvm.cybozu.com/node']);
   assert.equal(patches(), 1, 'with the capacity');
@@ -92,11 +92,11 @@ test('the finalizer is set with the first write and again after it is lost, and 
 });
 
 test('a Node that is being deleted gets no finalizer, and its capacity is still updated', async (t) => {
-  const { api, clock, pool, node, becomes } = publisher(t);
+  const { api, clock, pool, node, waitFor } = publisher(t);
   await api.create(nodes, { metadata: { name: 'a', finalizers: ['theirs'], deletionTimestamp: 'now' } });
-  await becomes('1000');
+  await waitFor('1000');
   await pool.create({ id: 'v1', sizeBytes: 100n, tags: [] });
   clock.advance(200);
-  await becomes('900');
+  await waitFor('900');
   assert.deepEqual(node.get('a')?.finalizers, ['theirs']);
 });

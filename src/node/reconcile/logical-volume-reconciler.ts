@@ -56,7 +56,7 @@ export class LogicalVolumeReconciler {
     if (change.kind === 'deleted') return false;
     const { object, previous } = change;
     return (
-      object.metadata.generation !== previous?.metadata.generation || resizeRequest(object) !== resizeRequest(previous)
+      object.metadata.generation !== previous?.metadata.generation || growthRequest(object) !== growthRequest(previous)
     );
   }
 
@@ -132,7 +132,7 @@ export class LogicalVolumeReconciler {
     const grown = await this.#attempt(volume, 'volume grown', () =>
       aside(mustHold(this.#pools, id).pool.grow(id, bytesOf(volume.spec.size), signal)),
     );
-    const request = resizeRequest(volume);
+    const request = growthRequest(volume);
     const isAnswered = volume.status?.answeredResize === request && Boolean(volume.status?.code);
     // The growth is retried whenever a pool changes; the same failure is not reported twice.
     if (grown.kind === 'failed' && isAnswered) return;
@@ -186,7 +186,7 @@ function sizeAnswer({ sizeBytes }: Volume): LogicalVolumeStatus {
 }
 
 /** Distinguishes one request to grow from the next. */
-function resizeRequest(volume: StoredLogicalVolume | undefined): string | undefined {
+function growthRequest(volume: StoredLogicalVolume | undefined): string | undefined {
   return volume?.metadata.annotations?.[resizeRequestedAnnotation];
 }
 

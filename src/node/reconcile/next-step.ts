@@ -18,13 +18,13 @@ export function nextStep(volume: StoredLogicalVolume): Step {
   // Without our finalizer, the volume was already removed, or an administrator took it over.
   if (deleting(volume)) return finalizers.includes(logicalVolume.finalizer) ? 'remove' : 'nothing';
   // The volume was created and may contain data, so it is never re-created, whatever its status lacks.
-  if (volume.status?.volumeID) return ofMade(volume.spec, volume.status);
+  if (volume.status?.volumeID) return ofCreated(volume.spec, volume.status);
   // The controller reports the failure and deletes the object; a retry here would create a volume without its knowledge.
   if (failureOf(volume)) return 'nothing';
   return annotations?.[adoptAnnotation] ? 'adopt' : 'create';
 }
 
-function ofMade({ size }: LogicalVolumeSpec, { currentSize, code = 0 }: LogicalVolumeStatus): Step {
+function ofCreated({ size }: LogicalVolumeSpec, { currentSize, code = 0 }: LogicalVolumeStatus): Step {
   if (!currentSize) return 'measure';
   if (bytesOf(size) > bytesOf(currentSize)) return 'grow';
   return code === 0 ? 'nothing' : 'settle'; // a request to grow failed and was withdrawn
