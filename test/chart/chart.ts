@@ -31,7 +31,11 @@ export async function renderText(values: readonly Value[] = [], ...words: readon
 }
 
 export async function render(...values: readonly Value[]): Promise<readonly Rendered[]> {
-  const documents = parseAllDocuments(await renderText(values));
+  return objectsIn(await renderText(values));
+}
+
+export function objectsIn(manifest: string): readonly Rendered[] {
+  const documents = parseAllDocuments(manifest);
   return documents.map((document) => document.toJS() as Rendered | null).filter((object) => object !== null);
 }
 

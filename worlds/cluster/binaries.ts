@@ -30,9 +30,9 @@ interface Source {
 }
 
 const csi = 'github.com/kubernetes-csi';
-const sidecars = {
+export const sidecars = {
   'csi-provisioner': {
-    version: 'v5.1.0',
+    version: 'v5.3.0',
     module: 'csi-provisioner',
     package: `${csi}/external-provisioner/v5/cmd/csi-provisioner`,
   },

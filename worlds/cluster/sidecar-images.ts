@@ -1,13 +1,17 @@
 import { join } from 'node:path';
-import type { Binaries, Sidecar } from './binaries.ts';
+import { type Binaries, type Sidecar, sidecars } from './binaries.ts';
 import { writeProgramImage } from './program-image.ts';
 
-/** The sidecars of the controller's pod. */
+/** The sidecars of the controller's pod. The chart chooses their flags by the version in the tag. */
 export const sidecarImages = {
-  'csi-provisioner': 'moorage.local/csi-provisioner:1',
-  'csi-resizer': 'moorage.local/csi-resizer:1',
-  'csi-snapshotter': 'moorage.local/csi-snapshotter:1',
-} as const satisfies Partial<Record<Sidecar, string>>;
+  'csi-provisioner': imageOf('csi-provisioner'),
+  'csi-resizer': imageOf('csi-resizer'),
+  'csi-snapshotter': imageOf('csi-snapshotter'),
+};
+
+function imageOf(sidecar: Sidecar): string {
+  return `moorage.local/${sidecar}:${sidecars[sidecar].version}`;
+}
 
 /** Writes an archive of each image into a directory, and returns their paths. */
 export async function writeSidecarImages(dir: string, programs: Binaries['sidecars']): Promise<string[]> {

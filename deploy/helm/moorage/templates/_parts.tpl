@@ -2,6 +2,35 @@
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
+{{/* The version in the tag of an image, such as 5.3.0. Empty if there is none, as in :latest or with a digest only. */}}
+{{- define "moorage.imageVersion" -}}
+{{- $tag := regexReplaceAll "@.*$" . "" | regexFind ":v?[0-9]+[.][0-9]+[^:/]*$" }}
+{{- regexFind "[0-9]+[.][0-9]+([.][0-9]+)?" $tag }}
+{{- end }}
+
+{{/*
+Whether a sidecar acts on VolumeAttributesClasses. Its version .since reads their API v1, which Kubernetes 1.34 and newer serve, and
+needs no flag; older versions read v1beta1, which few clusters serve, and need a feature gate.
+  on: by itself   gate: with the feature gate   off: not on this cluster   unknown: its image does not tell its version
+*/}}
+{{- define "moorage.attributesClasses" -}}
+{{- $version := include "moorage.imageVersion" .image }}
+{{- if not $version }}unknown
+{{- else if semverCompare (printf ">=%s" .since) $version }}
+{{- semverCompare ">=1.34.0-0" .capabilities.KubeVersion.Version | ternary "on" "off" }}
+{{- else }}
+{{- .capabilities.APIVersions.Has "storage.k8s.io/v1beta1/VolumeAttributesClass" | ternary "gate" "off" }}
+{{- end }}
+{{- end }}
+
+{{- define "moorage.classesOfProvisioner" -}}
+{{- include "moorage.attributesClasses" (dict "image" .Values.image.csi.csiProvisioner "since" "6.0.0" "capabilities" .Capabilities) }}
+{{- end }}
+
+{{- define "moorage.classesOfResizer" -}}
+{{- include "moorage.attributesClasses" (dict "image" .Values.image.csi.csiResizer "since" "2.0.0" "capabilities" .Capabilities) }}
+{{- end }}
+
 {{- define "moorage.labels" -}}
 app.kubernetes.io/name: moorage
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
