@@ -30,11 +30,12 @@ import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities, annotatedNode } from './capacity/annotated-capacities.ts';
 import { publishedCapacity } from './capacity/plan.ts';
 import { registeredNode, scheduledClass, storageCapacities, trackingDriver } from './capacity/storage-capacities.ts';
+import { heldClaims } from './claims/held-claims.ts';
+import { ignoredClasses } from './claims/ignored-classes.ts';
+import { VolumeClaims, watchedClaim } from './claims/volume-claims.ts';
 import { volumeEvents } from './events/volume-events.ts';
-import { heldClaim, heldClaims } from './held-claims.ts';
 import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
 import { refusedVolumes } from './refused-volumes.ts';
-import { ClaimScheduling } from './volumes/claim-scheduling.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './volumes/logical-volume-store.ts';
@@ -112,7 +113,7 @@ export async function runController(
         volumes: new LogicalVolumeStore({ objects, clock }),
         snapshots: new LogicalVolumeSnapshots(objects),
         capacities: new AnnotatedCapacities(nodes),
-        scheduling: new ClaimScheduling(client),
+        claims: new VolumeClaims({ client, watched: watches.persistentvolumeclaims }),
       }),
     );
   await csi.listen();
@@ -143,7 +144,7 @@ function controllerWatches(namespace: string, collaborators: ControllerCollabora
   return {
     logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
     nodes: new Informer({ ...collaborators, resource: nodes, project: annotatedNode }),
-    persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: heldClaim }),
+    persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: watchedClaim }),
     csinodes: new Informer({ ...collaborators, resource: csiNodes, project: registeredNode }),
     storageclasses: new Informer({ ...collaborators, resource: storageClasses, project: scheduledClass }),
     csidrivers: new Informer({
@@ -168,13 +169,15 @@ function controllerWork(
   { client, clock, log }: ControllerCollaborators,
   watches: ReturnType<typeof controllerWatches>,
 ): readonly Work[] {
-  const { logicalvolumes: volumes, nodes } = watches;
+  const { logicalvolumes: volumes, nodes, persistentvolumeclaims: claims } = watches;
+  const reporter = { controller: driverName, instance: hostname() };
   const removal = new NodeRemoval({ client, log, keepObjects: options.skipNodeFinalize });
   return [
     nodeRemovals({ nodes, removal }),
     refusedVolumes({ client, volumes, clock, log }),
-    heldClaims({ client, claims: watches.persistentvolumeclaims, log }),
-    volumeEvents({ client, volumes, reporter: { controller: driverName, instance: hostname() }, clock }),
+    heldClaims({ client, claims, log }),
+    volumeEvents({ client, volumes, reporter, clock }),
+    ignoredClasses({ client, claims, volumes, reporter, clock }),
     storageCapacities({
       namespace: options.leaderElectionNamespace,
       client,

@@ -7,6 +7,11 @@ export type IoLimit = keyof typeof ioLimitNames;
 /** The IO limits of a volume; an absent limit means unlimited. */
 export type IoLimits = Readonly<Partial<Record<IoLimit, bigint>>>;
 
+/** What to do if the sidecars do not act on a VolumeAttributesClass. */
+export const sidecarsForLimits =
+  'IO limits need csi-provisioner 6 and csi-resizer 2 or newer on Kubernetes 1.34 or newer, ' +
+  'or an API server that serves storage.k8s.io/v1beta1 with older ones; see docs/controller.md#io-limits';
+
 const limitsByName = new Map(Object.entries(ioLimitNames).map(([limit, name]) => [name as string, limit as IoLimit]));
 
 /** The limits in the parameters of a VolumeAttributesClass; errors name `field`. */

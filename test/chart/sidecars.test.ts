@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sidecars } from '../../worlds/cluster/binaries.ts';
-import { rightsOf, spell } from '../cluster/rights.ts';
+import { formatRight, rightsOf } from '../cluster/rights.ts';
 import { chartDir, find, helm, namespace, objectsIn, type Rendered, render, renderText, type Value } from './chart.ts';
 
 const gate = 'VolumeAttributesClass=true';
@@ -74,7 +74,7 @@ async function snapshotRights(values: readonly Value[]): Promise<readonly string
   const role = find(await render(...values), 'ClusterRole', 'moorage-csi-provisioner');
   return rightsOf(role)
     .filter(({ resource }) => resource === 'volumesnapshots')
-    .map(spell)
+    .map(formatRight)
     .sort();
 }
 

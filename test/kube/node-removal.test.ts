@@ -8,7 +8,8 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { type Work, Workers } from '../../src/base/work.ts';
 import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
-import { heldClaim, heldClaims } from '../../src/controller/held-claims.ts';
+import { heldClaims } from '../../src/controller/claims/held-claims.ts';
+import { watchedClaim } from '../../src/controller/claims/volume-claims.ts';
 import { NodeRemoval, nodeRemovals } from '../../src/controller/node-removal/node-removal.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
@@ -192,7 +193,7 @@ test("TopoLVM's finalizer is removed from a claim that is deleted, by a user or 
   const claims = new Informer({
     client: admin,
     resource: persistentVolumeClaims,
-    project: heldClaim,
+    project: watchedClaim,
     clock: systemClock,
     log: silentLog,
   });

@@ -1,19 +1,19 @@
 import { claimParameters, parameterPrefixes, parameters } from '../../api/names.ts';
-import { InvalidInput } from '../../base/errors.ts';
+import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import type { CreateVolumeRequest } from '../../rpc/gen/csi/v1/csi_pb.ts';
-import { parseIoLimits } from '../io-limits.ts';
+import { parseIoLimits, sidecarsForLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
 import type { VolumeUse } from '../volume-use.ts';
 import { findSource, refuseOtherClass, SourceElsewhere } from './content-source.ts';
 import { candidateNodes, chooseNodes } from './placement.ts';
 import { volumeSize } from './volume-size.ts';
-import type { NodeCapacities, Scheduling, SnapshotStore, VolumeStore, WantedVolume } from './volume-store.ts';
+import type { Claims, NodeCapacities, SnapshotStore, VolumeStore, WantedVolume } from './volume-store.ts';
 
 interface Ports {
   readonly volumes: Pick<VolumeStore, 'find'>;
   readonly snapshots: Pick<SnapshotStore, 'find'>;
   readonly capacities: NodeCapacities;
-  readonly scheduling?: Scheduling;
+  readonly claims?: Claims;
 }
 
 /** The volume that CreateVolume requests; throws if no node could create it. */
@@ -31,11 +31,12 @@ export async function wantedVolume(
   const accessible = candidateNodes(request.accessibilityRequirements);
   const found = await findSource(request.volumeContentSource, ports, signal);
   const claim = claimOf(request);
+  if (claim && !isLimited) await refuseIgnoredClass(claim, ports.claims, signal);
   if (found) {
     refuseOtherClass(found, deviceClass);
     const { nodeName } = found.stored;
     if (accessible && !accessible.includes(nodeName)) {
-      if (claim) await ports.scheduling?.chooseNode(claim, nodeName, signal);
+      if (claim) await ports.claims?.chooseNode(claim, nodeName, signal);
       throw new SourceElsewhere(found.source, nodeName, accessible);
     }
   }
@@ -58,6 +59,23 @@ function claimOf(request: CreateVolumeRequest): string | undefined {
   const namespace = request.parameters[claimParameters.namespace];
   const name = request.parameters[claimParameters.name];
   return namespace && name ? `${namespace}/${name}` : undefined;
+}
+
+/**
+ * A csi-provisioner that does not read VolumeAttributesClasses requests a volume without limits. Kubernetes would never bind
+ * that volume to the claim, not even after an upgrade of csi-provisioner.
+ */
+async function refuseIgnoredClass(claim: string, claims: Claims | undefined, signal: AbortSignal): Promise<void> {
+  const name = await claims?.attributesClassOf(claim, signal);
+  if (name !== undefined) throw new ClassIgnored(name);
+}
+
+class ClassIgnored extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(name: string) {
+    super(`csi-provisioner did not send the parameters of VolumeAttributesClass ${name}; ${sidecarsForLimits}`);
+  }
 }
 
 /** If a mistyped parameter were ignored, the volume would silently differ from what was meant. */

@@ -93,9 +93,11 @@ export interface NodeCapacities {
   mayLimitIo(): boolean;
 }
 
-/** Chooses the nodes for claims that wait for their first pod. */
-export interface Scheduling {
-  /** Sends the claim, `<namespace>/<name>`, to this node, if a node was chosen for it at all. */
+/** The claims of new volumes, by `<namespace>/<name>`. */
+export interface Claims {
+  /** The VolumeAttributesClass that the claim names; undefined if none. */
+  attributesClassOf(claim: string, signal: AbortSignal): Promise<string | undefined>;
+  /** Sends a claim that waits for its first pod to this node, if a node was chosen for it at all. */
   chooseNode(claim: string, nodeName: string, signal: AbortSignal): Promise<void>;
 }
 

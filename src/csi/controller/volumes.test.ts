@@ -206,41 +206,6 @@ test('a claim whose copy was requested on another node is sent to the node of th
   assert.deepEqual(sent, ['shop/db to a'], 'no other claim is sent');
 });
 
-test('IO limits are set at creation or later, and only on nodes that can enforce them', async (t) => {
-  const { volumes, calls } = await servedController(t);
-  const mutableParameters = { 'moorage.dev/read-bytes-per-second': '1Mi' };
-  await calls.createVolume({ ...anywhere, mutableParameters }, { timeoutMs });
-  assert.deepEqual(volumes.wanted[0]?.nodeNames, ['a'], 'b has more free space, but cannot limit IO');
-  assert.deepEqual(volumes.limits.get('uid-1'), { readBytesPerSecond: 1024n ** 2n });
-
-  await calls.controllerModifyVolume(
-    { volumeId: 'uid-1', mutableParameters: { 'moorage.dev/write-operations-per-second': '7' } },
-    { timeoutMs },
-  );
-  assert.deepEqual(volumes.limits.get('uid-1'), { writeOperationsPerSecond: 7n });
-
-  const onB = { accessibilityRequirements: { requisite: [node('b')] } };
-  const cannot = { code: 'FailedPrecondition', message: /^node b cannot limit the IO of a volume; use/ };
-  await assert.rejects(calls.createVolume(request({ ...onB, mutableParameters }), { timeoutMs }), cannot);
-  await calls.createVolume(request(onB), { timeoutMs });
-  await assert.rejects(calls.controllerModifyVolume({ volumeId: 'uid-2', mutableParameters }, { timeoutMs }), cannot);
-  await calls.controllerModifyVolume({ volumeId: 'uid-2' }, { timeoutMs });
-  assert.deepEqual(volumes.limits.get('uid-2'), {}, 'a modification without limits is always possible');
-});
-
-test('ControllerModifyVolume requires an existing volume and known limits', async (t) => {
-  const { calls } = await servedController(t);
-  await calls.createVolume(request({}), { timeoutMs });
-  const mutableParameters = { speed: '1' };
-  for (const [modification, code] of [
-    [{}, 'InvalidArgument'],
-    [{ volumeId: 'uid-9' }, 'NotFound'],
-    [{ volumeId: 'uid-1', mutableParameters }, 'InvalidArgument'],
-  ] as const) {
-    await assert.rejects(calls.controllerModifyVolume(modification, { timeoutMs }), { code });
-  }
-});
-
 test('DeleteVolume requires an id and never deletes a snapshot', async (t) => {
   const { volumes, snapshots, calls } = await servedController(t);
   await calls.createVolume(request({}), { timeoutMs });

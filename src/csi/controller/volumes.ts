@@ -12,9 +12,9 @@ import { pageOf } from './paging.ts';
 import { nodesLimitingIo, topologyOf } from './placement.ts';
 import { grownSize } from './volume-size.ts';
 import {
+  type Claims,
   type NodeCapacities,
   NoSuchVolume,
-  type Scheduling,
   type SnapshotStore,
   type StoredVolume,
   type VolumeStore,
@@ -25,7 +25,7 @@ export interface ControllerPorts {
   readonly snapshots: SnapshotStore;
   readonly capacities: NodeCapacities;
   /** Absent without Kubernetes, where there are no claims. */
-  readonly scheduling?: Scheduling;
+  readonly claims?: Claims;
 }
 
 /** The calls about volumes. They accept only ids of volumes, so none of them can change a snapshot. */

@@ -4,8 +4,8 @@ import { Controller } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { serving } from '../../rpc/testing/serving.ts';
 import { controllerService } from '../controller/controller-service.ts';
 import type {
+  Claims,
   NodeCapacities,
-  Scheduling,
   SnapshotStore,
   StoredSnapshot,
   StoredVolume,
@@ -99,7 +99,10 @@ interface ServedController {
   readonly calls: Methods<typeof Controller>;
 }
 
-/** For tests: the service on two nodes with the default class, one of them, which also limits IO, with `fast` too. */
+/**
+ * For tests: the service on two nodes with the default class, one of them, which also limits IO, with `fast` too. Claim
+ * `shop/limited` names the VolumeAttributesClass `bronze`.
+ */
 export async function servedController(
   t: TestContext,
   limitingIo: ReadonlySet<string> = new Set(['a']),
@@ -116,13 +119,14 @@ export async function servedController(
     mayLimitIo: () => limitingIo.size > 0,
   };
   const sent: string[] = [];
-  const scheduling: Scheduling = {
+  const claims: Claims = {
+    attributesClassOf: async (claim) => (claim === 'shop/limited' ? 'bronze' : undefined),
     chooseNode: async (claim, nodeName) => void sent.push(`${claim} to ${nodeName}`),
   };
   return {
     volumes,
     snapshots,
     sent,
-    calls: await serving(t, Controller, controllerService({ volumes, snapshots, capacities, scheduling })),
+    calls: await serving(t, Controller, controllerService({ volumes, snapshots, capacities, claims })),
   };
 }

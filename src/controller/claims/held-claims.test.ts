@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ObjectMeta } from '../kube/resource.ts';
+import type { ObjectMeta } from '../../kube/resource.ts';
 import { heldClaim } from './held-claims.ts';
 
 const heldBy = (finalizers: string[], fields: ObjectMeta = {}) =>

@@ -1,11 +1,11 @@
-import { oldClaimFinalizers } from '../api/names.ts';
-import { Requeue } from '../base/keyed-queue.ts';
-import type { Log } from '../base/log.ts';
-import type { Work } from '../base/work.ts';
-import { isConflict, isNotFound } from '../kube/api-error.ts';
-import type { KubeClient } from '../kube/client.ts';
-import type { Informer } from '../kube/informer.ts';
-import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../kube/resource.ts';
+import { oldClaimFinalizers } from '../../api/names.ts';
+import { Requeue } from '../../base/keyed-queue.ts';
+import type { Log } from '../../base/log.ts';
+import type { Work } from '../../base/work.ts';
+import { isConflict, isNotFound } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { Informer } from '../../kube/informer.ts';
+import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../../kube/resource.ts';
 
 /** A claim that is being deleted but still has TopoLVM's finalizer, which nothing else would remove. */
 export interface HeldClaim {
@@ -26,7 +26,7 @@ export function heldClaim({ metadata }: Stored<PersistentVolumeClaim>): HeldClai
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
   /** The claims of all namespaces. */
-  readonly claims: Pick<Informer<PersistentVolumeClaim, HeldClaim | undefined>, 'get' | 'onChange'>;
+  readonly claims: Pick<Informer<PersistentVolumeClaim, { readonly held: HeldClaim | undefined }>, 'get' | 'onChange'>;
   readonly log: Log;
 }
 
@@ -37,11 +37,11 @@ interface Collaborators {
 export function heldClaims({ client, claims, log }: Collaborators): Work {
   const watch: Work['watch'] = (queue) => [
     claims.onChange(({ kind, key, object }) => {
-      if (kind !== 'deleted' && object) queue.add(key);
+      if (kind !== 'deleted' && object.held) queue.add(key);
     }),
   ];
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
-    const held = claims.get(key);
+    const held = claims.get(key)?.held;
     if (!held) return Requeue.never;
     const { namespace, name, resourceVersion, finalizers } = held;
     const body = { metadata: { resourceVersion, finalizers } };
