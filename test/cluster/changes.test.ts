@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { createAttributesClass } from './attributes-class.ts';
@@ -136,32 +136,23 @@ describe('changes to a volume', () => {
       await ns.empty();
     });
 
-    test('limits of a VolumeAttributesClass apply to the pod, and change with the class', async () => {
+    test('a claim with a VolumeAttributesClass gets an Event that names the sidecars it needs', async () => {
       await createAttributesClass(cluster, 'slow', '10Mi', '100');
-      await createAttributesClass(cluster, 'slower', '1Mi', '50');
       const ns = await TestNamespace.create(cluster, 'limits');
-      await ns.claim('data');
-      await ns.pod('limited', { claims: { '/data': 'data' } });
-      await ns.ready('limited');
-      const node = await ns.nodeOf('limited');
-
+      await ns.claim('data', { node: 'node-a' });
+      await ns.volumeId('data');
       await ns.patchClaim('data', { spec: { volumeAttributesClassName: 'slow' } });
-      await limitsBecome(node, await ns.podUid('limited'), 'riops=100', 'wbps=10485760');
-      await ns.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
-      await limitsBecome(node, await ns.podUid('limited'), 'riops=50', 'wbps=1048576');
+      await ns.claim('refused', { node: 'node-a', attributesClass: 'slow' });
 
-      await ns.replacePod('limited', { claims: { '/data': 'data' } });
-      await limitsBecome(node, await ns.podUid('limited'), 'riops=50', 'wbps=1048576');
+      const needed = /VolumeAttributesClass slow\b.*csi-provisioner 6 and csi-resizer 2 or newer/;
+      await ns.event('PersistentVolumeClaim/refused', needed);
+      await ns.event('PersistentVolumeClaim/data', needed);
+      const refused = await ns.found('refused');
+      assert.equal(refused?.status?.phase, 'Pending');
+      assert.equal(await cluster.kube.get(logicalVolumes, `pvc-${refused.metadata?.uid}`), undefined);
       await ns.empty();
     });
   });
 
   test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });
-
-async function limitsBecome(node: ClusterNode, podUid: string, ...limits: string[]): Promise<void> {
-  await eventually(`pod ${podUid} has ${limits.join(' ')}`, async () => {
-    const found = await node.shell(`cat $(find /sys/fs/cgroup -type d -name '*pod${podUid}*' | head -1)/io.max`);
-    return limits.every((limit) => found.split(/\s/).includes(limit));
-  });
-}

@@ -11,7 +11,7 @@ import { values } from '../../worlds/cluster/values.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { find, namespace, type Rendered, render } from '../chart/chart.ts';
 import { AgentFaults } from './agent-faults.ts';
-import { createAttributesClass } from './attributes-class.ts';
+import { betaAttributesClasses, createAttributesClass, limitsBecome } from './attributes-class.ts';
 import { formatRight, rightsOf, uses } from './rights.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { TestNamespace } from './test-namespace.ts';
@@ -48,8 +48,7 @@ describe('two controllers, and every feature of Moorage', () => {
 
   before(async () => {
     audit = await AuditLog.create(namespace);
-    // Newer API servers start a watch with a list; on others, watchers must list first.
-    const apiServerFlags = [...audit.apiServerFlags, '--feature-gates=WatchList=false'];
+    const apiServerFlags = [...audit.apiServerFlags, betaAttributesClasses];
     cluster = await Cluster.start({ nodes: 2, memoryMb: 1536, apiServerFlags });
     moorage = await Moorage.install(cluster, {
       values: {
@@ -68,19 +67,34 @@ describe('two controllers, and every feature of Moorage', () => {
     await audit.remove();
   });
 
-  test('a volume is created, limited, grown, copied and removed', async () => {
+  test('limits of a VolumeAttributesClass apply to the pod, and change with the class', async () => {
     await createAttributesClass(cluster, 'slow', '10Mi', '100');
     await createAttributesClass(cluster, 'slower', '1Mi', '50');
+    const pod = { claims: { '/data': 'data' } };
+    await ns.claim('data', { node: 'node-a', attributesClass: 'slow' });
+    await ns.pod('limited', pod);
+    await ns.ready('limited');
+    const node = await ns.nodeOf('limited');
+    await limitsBecome(node, await ns.podUid('limited'), 'riops=100', 'wbps=10485760');
+
+    await ns.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
+    await limitsBecome(node, await ns.podUid('limited'), 'riops=50', 'wbps=1048576');
+    await eventually('the claim has the other class', async () => {
+      return (await ns.found('data'))?.status?.currentVolumeAttributesClassName === 'slower';
+    });
+
+    await ns.replacePod('limited', pod);
+    await limitsBecome(node, await ns.podUid('limited'), 'riops=50', 'wbps=1048576');
+    await ns.empty();
+  });
+
+  test('a volume is created, grown, copied and removed', async () => {
     const there = { storageClass: 'moorage-thin', node: 'node-a' };
-    await ns.claim('data', { ...there, attributesClass: 'slow' });
+    await ns.claim('data', there);
     await ns.pod('user', { claims: { '/data': 'data' } });
     await ns.ready('user');
     await ns.grow('data', '200Mi');
     await ns.grown('data', '200Mi');
-    await ns.patchClaim('data', { spec: { volumeAttributesClassName: 'slower' } });
-    await eventually('the volume has other limits', async () => {
-      return (await ns.found('data'))?.status?.currentVolumeAttributesClassName === 'slower';
-    });
     await takeSnapshot(cluster, ns, 'moment', 'data');
     await ns.claim('restored', { ...there, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
     const clone = { source: { kind: 'PersistentVolumeClaim', name: 'data' }, size: '200Mi' } as const;

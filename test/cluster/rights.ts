@@ -28,12 +28,16 @@ export function rightsOf(role: Rendered): readonly Right[] {
   );
 }
 
-/** Whether the right allows the request. */
-export function uses({ verb, objectRef }: AuditEntry, right: Right): boolean {
+/**
+ * Whether the right allows the request. A watch that starts with the current state uses the right to list, too: on a server
+ * that cannot do that, its program lists instead.
+ */
+export function uses({ verb, requestURI, objectRef }: AuditEntry, right: Right): boolean {
   if (!objectRef) return false;
   const { apiGroup = '', resource = '', subresource, name } = objectRef;
+  const lists = right.verb === 'list' && verb === 'watch' && requestURI.includes('sendInitialEvents=true');
   return (
-    verb === right.verb &&
+    (verb === right.verb || lists) &&
     apiGroup === right.group &&
     (subresource ? `${resource}/${subresource}` : resource) === right.resource &&
     (right.name === undefined || right.name === name)

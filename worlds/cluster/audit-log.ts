@@ -6,6 +6,7 @@ import { newRunDir } from '../host/run-dir.ts';
 /** The relevant fields of a request; a list or watch of one object by its name counts as a request with that name. */
 export interface AuditEntry {
   readonly verb: string;
+  readonly requestURI: string;
   readonly userAgent?: string;
   readonly user: { readonly username: string; readonly extra?: Readonly<Record<string, readonly string[]>> };
   readonly objectRef?: {

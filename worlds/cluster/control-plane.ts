@@ -103,7 +103,6 @@ export class ControlPlane {
         '--authorization-mode=Node,RBAC',
         '--enable-admission-plugins=NodeRestriction',
         '--enable-aggregator-routing', // calls webhooks at their pods' addresses, because there is no kube-proxy
-        '--runtime-config=storage.k8s.io/v1beta1=true', // current sidecars look for VolumeAttributesClasses there
         '--allow-privileged',
         '--profiling=false',
         ...apiServerFlags,

@@ -22,7 +22,7 @@ export function controllerSidecars({ cluster, namespace, socket, kubeconfig }: S
     sidecar(
       'csi-provisioner',
       [
-        '--feature-gates=Topology=true,VolumeAttributesClass=true',
+        '--feature-gates=Topology=true',
         '--strict-topology',
         '--extra-create-metadata',
         '--default-fstype=ext4',
@@ -32,7 +32,6 @@ export function controllerSidecars({ cluster, namespace, socket, kubeconfig }: S
       { NAMESPACE: namespace },
     ),
     sidecar('csi-resizer', [
-      '--feature-gates=VolumeAttributesClass=true',
       '--timeout=60s',
       '--handle-volume-inuse-error=false', // our volumes grow while in use, so it need not watch pods
     ]),
