@@ -3,29 +3,18 @@ import { open } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { Eraser } from '../../src/engine/erase/eraser.ts';
-import { deviceMapperName } from '../../src/engine/lvm/thin-device.ts';
 import { erasingTag } from '../../src/engine/tags.ts';
 import { flushesOf } from '../../worlds/lvm/flushes-of.ts';
-import { foundOnDevice } from '../../worlds/lvm/found-on-device.ts';
-import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
+import { command, disks } from '../../worlds/lvm/inside.ts';
 import { type EngineOfTest, engineOfTest } from './engine-of-test.ts';
-import { Engine, thickClass } from './lvm-pools.ts';
-
-const signal = new AbortController().signal;
-const mebibyte = 1024n ** 2n;
-const secret = 'moorage-secret';
+import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
+import { discardingGroup, isOnDisk, pausingDiscards, secret, writeSecret } from './secrets.ts';
+import { becomeGhost } from './thin-pools.ts';
 
 /** Whether the secret can still be read on the disk of all volumes. */
-async function onDisk(): Promise<boolean> {
+function onDisk(): Promise<boolean> {
   const [disk = ''] = disks();
-  await command('sh', '-c', `sync; blockdev --flushbufs ${disk}`);
-  return foundOnDevice(disk, secret, Number(320n * mebibyte)); // the thin pool, and what follows it
-}
-
-async function writeSecret(devicePath: string, atMb: readonly number[]): Promise<void> {
-  for (const at of atMb) {
-    await command('sh', '-c', `printf ${secret} | dd of=${devicePath} bs=1M seek=${at} conv=fsync status=none`);
-  }
+  return isOnDisk(disk, Number(320n * mebibyte)); // the thin pool, and what follows it
 }
 
 const dataPercent = async (vg: string) =>
@@ -171,37 +160,26 @@ test('discard is used if the disk supports it, and otherwise rejected before any
   });
   assert.ok(thick.get('thick'));
 
-  const files = engine.pools.get('file');
-  const { devicePath: disk } = await files.create({ id: 'disk', sizeBytes: 100n * mebibyte, tags: [] }, signal);
-  const vg = await volumeGroup(t, { disks: [disk] }); // a loop device, which punches holes
+  const { vg, disk } = await discardingGroup(t, engine.pools.get('file'));
   const pool = await new Engine(t).open(thickClass(vg, { erase: { kind: 'discard' } }));
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 20n * mebibyte, tags: [] }, signal);
   await writeSecret(devicePath, [0, 19]);
-  assert.equal(await foundOnDevice(disk, secret), true);
+  assert.equal(await isOnDisk(disk), true);
   await pool.remove('data', signal);
-  await command('blockdev', '--flushbufs', disk);
-  assert.equal(await foundOnDevice(disk, secret), false);
+  assert.equal(await isOnDisk(disk), false);
 });
 
 test('an erasure applies to the volume that was marked, whatever gets its name', async (t) => {
-  const reached = Promise.withResolvers<void>();
-  const goOn = Promise.withResolvers<void>();
-  const waiting: Run = async (argv, options) => {
-    if (argv[0] === 'blkdiscard') {
-      reached.resolve();
-      await goOn.promise;
-    }
-    return run(argv, options);
-  };
-  const { engine, volumeGroup } = await engineOfTest(t, 'erase: zero', waiting);
+  const discards = pausingDiscards();
+  const { engine, volumeGroup } = await engineOfTest(t, 'erase: zero', discards.run);
   const pool = engine.pools.get('thick');
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 20n * mebibyte, tags: [] }, signal);
   const removal = pool.remove('data', signal);
-  await reached.promise;
+  await discards.reached;
   await command('lvrename', volumeGroup, 'data', 'old');
   await command('lvcreate', '--yes', '--name', 'data', '--size', '20m', volumeGroup);
   await writeSecret(devicePath, [0, 10]);
-  goOn.resolve();
+  discards.goOn();
   await assert.rejects(removal, { name: 'ErasureCalledOff', code: 'Aborted' });
   for (const at of [0, 10]) {
     const found = await command('sh', '-c', `dd if=${devicePath} bs=1M skip=${at} count=1 status=none | head -c 14`);
@@ -213,9 +191,7 @@ test('an inactive volume is activated to be erased; a ghost, which has no data, 
   const { engine, volumeGroup, restart } = await engineOfTest(t, 'erase: discard');
   const before = engine.pools.get('thin');
   for (const id of ['ghost', 'real']) await before.create({ id, sizeBytes: 8n * mebibyte, tags: [] }, signal);
-  const thinId = await command('lvs', '--noheadings', '-o', 'thin_id', `${volumeGroup}/ghost`);
-  await command('lvchange', '--activate', 'n', `${volumeGroup}/ghost`);
-  await command('dmsetup', 'message', `${deviceMapperName(volumeGroup, 'pool')}-tpool`, '0', `delete ${thinId}`);
+  await becomeGhost(volumeGroup, 'ghost');
 
   const pool = (await restart('erase: discard')).pools.get('thin');
   await command('lvchange', '--activate', 'n', `${volumeGroup}/real`);

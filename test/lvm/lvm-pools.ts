@@ -1,3 +1,6 @@
+import { copyFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
@@ -73,4 +76,15 @@ export class Engine {
     this.#opened.push(pool);
     return pool;
   }
+}
+
+/** A copy of LVM's configuration, for a test to change, and the environment in which LVM uses it. */
+export async function copiedConfiguration(
+  t: TestContext,
+): Promise<{ readonly configuration: string; readonly env: NodeJS.ProcessEnv }> {
+  const directory = await mkdtemp(join(tmpdir(), 'lvm-conf-'));
+  undoAfter(t, () => rm(directory, { recursive: true }));
+  const configuration = join(directory, 'lvm.conf');
+  await copyFile(join(process.env['LVM_SYSTEM_DIR'] ?? '/etc/lvm', 'lvm.conf'), configuration);
+  return { configuration, env: { ...process.env, LVM_SYSTEM_DIR: directory } };
 }

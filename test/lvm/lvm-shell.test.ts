@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { appendFile, copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { appendFile, readdir, readFile } from 'node:fs/promises';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
@@ -19,7 +17,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { faults } from '../../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
-import { Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
+import { copiedConfiguration, Engine, mebibyte, signal, thickClass } from './lvm-pools.ts';
 
 /** Our descendants that run `lvm` without a command: shells. */
 async function shells(): Promise<number[]> {
@@ -95,11 +93,7 @@ test('an idle shell ends, and the next command starts another one', async (t) =>
 async function withConfiguration(t: TestContext) {
   const [disk = ''] = disks();
   const vg = await volumeGroup(t, { disks: [disk] });
-  const dir = await mkdtemp(join(tmpdir(), 'lvm-conf-'));
-  undoAfter(t, () => rm(dir, { recursive: true }));
-  const configuration = join(dir, 'lvm.conf');
-  await copyFile(join(process.env['LVM_SYSTEM_DIR'] ?? '/etc/lvm', 'lvm.conf'), configuration);
-  const env = { ...process.env, LVM_SYSTEM_DIR: dir };
+  const { configuration, env } = await copiedConfiguration(t);
   const counts = newLvmCounts();
   const lvm = new Lvm({ command: ['lvm'], run, env, clock: new ManualClock(), log: silentLog, counts });
   undoAfter(t, async () => lvm.close());
