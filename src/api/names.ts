@@ -110,6 +110,9 @@ export const claimName = 'moorage.dev/claim';
 /** The device class of a volume whose LogicalVolume names none or a renamed one: an annotation of the LogicalVolume. */
 export const heldByAnnotation = 'moorage.dev/held-by';
 
+/** `true` once the data of a deleted LogicalVolume's volume was erased: an annotation, set before its finalizer is removed. */
+export const erasedAnnotation = 'moorage.dev/erased';
+
 /**
  * Why the node could not use the filesystem of a volume, in one sentence; absent since the last attempt that succeeded: an
  * annotation of the LogicalVolume.

@@ -133,14 +133,14 @@ function erasing(pool: InMemoryPool) {
   const remove = pool.remove.bind(pool);
   pool.erasures = () => erasures;
   pool.remove = async (id, signal?: AbortSignal) => {
-    const wasThere = await remove(id);
+    const removal = await remove(id);
     erasures.push({ id, doneBytes: gibibyte, totalBytes: 4n * gibibyte });
     begun.resolve();
     const left = Promise.withResolvers<never>();
     signal?.addEventListener('abort', () => left.reject(signal.reason));
     await Promise.race([done.promise, left.promise]);
     erasures.length = 0;
-    return wasThere;
+    return removal;
   };
   return { begun: begun.promise, end: () => done.resolve() };
 }

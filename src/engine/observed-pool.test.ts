@@ -18,7 +18,7 @@ test('each change is reported with its duration and outcome, and the outcome is 
     },
     async remove() {
       clock.advance(5);
-      return true;
+      return 'removed';
     },
   } as unknown as ServedPool;
   const open = observed(
@@ -28,7 +28,7 @@ test('each change is reported with its duration and outcome, and the outcome is 
   );
   const opened = await open({} as PoolSettings, signal);
   await assert.rejects(opened.create({ id: 'v', sizeBytes: 2n, tags: [] }, signal), PoolFull);
-  assert.equal(await opened.remove('v', signal), true);
+  assert.equal(await opened.remove('v', signal), 'removed');
   assert.deepEqual(reported, [
     { deviceClass: 'ssd', operation: 'create', code: 'ResourceExhausted', durationMs: 20 },
     { deviceClass: 'ssd', operation: 'remove', code: 'OK', durationMs: 5 },

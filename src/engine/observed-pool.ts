@@ -8,6 +8,7 @@ import type {
   OpenPool,
   PoolDetails,
   PoolSettings,
+  Removal,
   ServedPool,
   Volume,
   VolumeId,
@@ -55,7 +56,7 @@ class ObservedPool implements ServedPool {
     return this.#timed('add-tags', () => this.#pool.addTags(id, tags, signal));
   }
 
-  remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+  remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     return this.#timed('remove', () => this.#pool.remove(id, signal));
   }
 

@@ -70,6 +70,11 @@ export interface Erasure {
 }
 
 /**
+ * What a removal found: nothing with that name, a volume whose space is free now, or one whose data was also erased first.
+ */
+export type Removal = 'absent' | 'removed' | 'erased';
+
+/**
  * Where volumes are allocated: an LVM volume group, a thin pool, or a directory of files.
  * Every method can be retried after a crash and ends in the same state. A pool never formats or mounts.
  */
@@ -94,12 +99,12 @@ export interface Pool {
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
 
   /**
-   * Succeeds if the volume does not exist; returns whether there was anything with that name: in the list, left
-   * unfinished by a crash, or being erased. If the class erases, the volume is marked durably and leaves the list at once;
+   * Succeeds if the volume does not exist. It is absent only if nothing has that name: in the list, left unfinished by a
+   * crash, or being erased. If the class erases, the volume is marked durably and leaves the list at once;
    * the promise resolves when its data is erased and its space is free. The erasure continues when the caller leaves and
    * after a crash, and a retried call joins it.
    */
-  remove(id: VolumeId, signal: AbortSignal): Promise<boolean>;
+  remove(id: VolumeId, signal: AbortSignal): Promise<Removal>;
 
   /** Reads everything again, to find changes by others. */
   refresh(signal: AbortSignal): Promise<void>;

@@ -42,9 +42,10 @@ export function lvService(pools: Pick<Pools, 'get'>, messages: VolumeMessages): 
       refuseUnknownFields(request);
       checkVolumeId(request.name);
       const pool = poolOf(request.deviceClass);
-      if (!(await pool.remove(request.name, signal))) throw new VolumeNotFound(pool.name, request.name);
-      log.info({ volume: request.name }, 'volume removed');
-      return {};
+      const removal = await pool.remove(request.name, signal);
+      if (removal === 'absent') throw new VolumeNotFound(pool.name, request.name);
+      log.info({ volume: request.name }, `volume ${removal}`);
+      return { erased: removal === 'erased' };
     },
 
     async resizeLV(request, { signal, log }) {

@@ -6,9 +6,9 @@ import { MoorageError } from '../base/errors.ts';
 import { silentLog } from '../base/testing/silent-log.ts';
 import type { NewSnapshot } from '../engine/pool.ts';
 import {
-  EmptySchema,
   GetLVListResponseSchema,
   type LogicalVolumeSchema,
+  RemoveLVResponseSchema,
   ResizeLVResponseSchema,
 } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { type Lvmd, RemotePool } from './remote-pool.ts';
@@ -40,7 +40,7 @@ function start(volumes: Listed[], left?: Listed) {
           volumes.findIndex((volume) => volume.name === name),
           1,
         );
-        return create(EmptySchema, {});
+        return create(RemoveLVResponseSchema, {});
       },
       async createLVSnapshot() {
         if (left) volumes.push(left);

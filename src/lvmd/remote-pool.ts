@@ -4,7 +4,17 @@ import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
 import { mustNotBeBound } from '../engine/device-use.ts';
 import { NotMadeHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
-import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, PoolDetails, Volume, VolumeId } from '../engine/pool.ts';
+import type {
+  Capacity,
+  Erasure,
+  NewSnapshot,
+  NewVolume,
+  Pool,
+  PoolDetails,
+  Removal,
+  Volume,
+  VolumeId,
+} from '../engine/pool.ts';
 import { createdTag, isMadeHere } from '../engine/tags.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
@@ -162,18 +172,23 @@ export class RemotePool implements Pool {
     return this.#listAgain(id, signal);
   }
 
-  async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+  async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     const known = this.get(id);
     if (known) await mustNotBeBound(id, known.devicePath); // lvmd may not see the mounts that we see
-    let wasThere = true;
-    try {
-      await this.#lvmd.volumes.removeLV({ name: id, deviceClass: this.name }, { timeoutMs, signal });
-    } catch (error) {
-      if (codeOf(error) !== 'NotFound') throw error;
-      wasThere = false;
-    }
+    const removal = await this.#removal(id, signal);
     await this.refresh(signal);
-    return wasThere;
+    return removal;
+  }
+
+  async #removal(id: VolumeId, signal: AbortSignal): Promise<Removal> {
+    try {
+      const request = { name: id, deviceClass: this.name };
+      const { erased } = await this.#lvmd.volumes.removeLV(request, { timeoutMs, signal });
+      return erased ? 'erased' : 'removed';
+    } catch (error) {
+      if (codeOf(error) === 'NotFound') return 'absent';
+      throw error;
+    }
   }
 
   /** A foreign volume with the same name, such as an administrator's, is not the requested one. */

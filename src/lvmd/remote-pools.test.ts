@@ -98,8 +98,8 @@ for (const [whose, serve] of [
     assert.deepEqual([copy.sizeBytes, copy.origin], [30n, 'data']);
     await until(pools, () => pool.capacity().freeBytes === 940n);
 
-    await pool.remove('copy', signal);
-    await pool.remove('copy', signal);
+    assert.equal(await pool.remove('copy', signal), 'removed');
+    assert.equal(await pool.remove('copy', signal), 'absent');
     assert.equal(pool.get('copy'), undefined);
     assert.deepEqual(
       there.list().map(({ id }) => id),
@@ -148,6 +148,14 @@ test("moorage lvmd describes its pools and their erasures; TopoLVM's cannot", as
 
   const theirs = await connect(t, await serveLikeTopolvm(t, new Pools([there], 'ssd')));
   assert.equal(theirs.get('ssd').details(), undefined);
+});
+
+test('moorage lvmd reports that a removal erased', async (t) => {
+  const there = new InMemoryPool('ssd', 100n);
+  there.erases = true;
+  const pool = (await connect(t, await serveOurs(t, new Pools([there])))).get('ssd');
+  await pool.create(volume('data'), signal);
+  assert.equal(await pool.remove('data', signal), 'erased');
 });
 
 test('a class that lvmd cannot serve yet is unavailable, not unknown', async (t) => {

@@ -94,11 +94,17 @@ test('CreateLVSnapshot', async (t) => {
   assert.equal(pool.get('copy')?.readOnly, true);
 });
 
-test('RemoveLV answers with an empty message', async (t) => {
+test('RemoveLV answers with an empty message, or with a field of ours if it erased', async (t) => {
   const { call, pool } = await start(t);
-  await call('LVService/CreateLV', message(text(1, 'data'), number(6, 1)));
-  assert.deepEqual(await call('LVService/RemoveLV', message(text(1, 'data'), text(2, 'ssd'))), Buffer.alloc(0));
-  assert.deepEqual(pool.list(), []);
+  for (const [erases, answer] of [
+    [false, Buffer.alloc(0)],
+    [true, number(1000, 1)],
+  ] as const) {
+    pool.erases = erases;
+    await call('LVService/CreateLV', message(text(1, 'data'), number(6, 1)));
+    assert.deepEqual(await call('LVService/RemoveLV', message(text(1, 'data'), text(2, 'ssd'))), answer);
+    assert.deepEqual(pool.list(), []);
+  }
 });
 
 test('GetLVList and GetFreeBytes answer for the default class and for a named one', async (t) => {

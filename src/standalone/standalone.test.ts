@@ -120,7 +120,7 @@ test('an unfinished volume after a crash, which no list shows, is removed by its
   for (const pool of [ssd, hdd]) {
     pool.remove = async (id) => {
       asked.push(`${pool.name} ${id}`);
-      return true;
+      return 'removed';
     };
   }
   const id = idFor('volume', 'half');

@@ -50,9 +50,9 @@ async function assertRefused(request: Promise<unknown>, reason: RegExp): Promise
 
 test('an agent can update status and annotations of its LogicalVolumes, and capacity and finalizer of its Node', async () => {
   await answer(thief, own);
-  for (const annotation of ['moorage.dev/held-by', 'moorage.dev/node-removed', 'moorage.dev/filesystem-error']) {
+  for (const name of ['erased', 'filesystem-error', 'held-by', 'node-removed']) {
     for (const value of ['text', null]) {
-      const body = { metadata: { annotations: { [annotation]: value } } };
+      const body = { metadata: { annotations: { [`moorage.dev/${name}`]: value } } };
       await thief.patch(logicalVolumes, `on-${own}`, { type: 'merge', body });
     }
   }

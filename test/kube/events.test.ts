@@ -102,7 +102,7 @@ async function controllerAndAgent(t: TestContext, nodeName: string) {
 }
 
 test('what happens to a volume is shown by kubectl describe for its claim, each time once', async (t) => {
-  const { prepared } = await controllerAndAgent(t, 'a');
+  const { pool, prepared } = await controllerAndAgent(t, 'a');
   const namespace = await newNamespace(api, 'shop');
   await admin.create(persistentVolumeClaims, {
     metadata: { name: 'db', namespace },
@@ -111,13 +111,14 @@ test('what happens to a volume is shown by kubectl describe for its claim, each 
   const described = () => api.cluster.kubectl('describe', 'pvc', 'db', '--namespace', namespace);
   const shows = (what: RegExp) => eventually(`it shows ${what}`, async () => what.test(await described()));
 
+  const metadata = {
+    annotations: { 'moorage.dev/claim': `${namespace}/db` },
+    finalizers: ['topolvm.io/logicalvolume'],
+  };
+  const spec = { nodeName: 'a', size: '1Mi', deviceClass: 'ssd' };
   const created = await admin.create(logicalVolumes, {
-    metadata: {
-      name: 'pvc-1',
-      annotations: { 'moorage.dev/claim': `${namespace}/db` },
-      finalizers: ['topolvm.io/logicalvolume'],
-    },
-    spec: { name: 'pvc-1', nodeName: 'a', size: '1Mi', deviceClass: 'ssd' },
+    metadata: { ...metadata, name: 'pvc-1' },
+    spec: { ...spec, name: 'pvc-1' },
   });
   const volumeId = created.metadata.uid;
   await shows(/Normal +VolumeCreated .* created a volume of 1Mi on node a, device class ssd/);
@@ -134,7 +135,14 @@ test('what happens to a volume is shown by kubectl describe for its claim, each 
 
   await admin.delete(logicalVolumes, 'pvc-1');
   await shows(/Normal +VolumeRemoved .* removed the volume from node a/);
+
+  pool.erases = true;
+  await admin.create(logicalVolumes, { metadata: { ...metadata, name: 'pvc-2' }, spec: { ...spec, name: 'pvc-2' } });
+  const isCreated = async () => Boolean((await admin.get(logicalVolumes, 'pvc-2'))?.status?.volumeID);
+  await eventually('pvc-2 is created', isCreated);
+  await admin.delete(logicalVolumes, 'pvc-2');
+  await shows(/Normal +VolumeErased .* erased the volume and removed it from node a/);
   const { items } = await admin.list(events, { namespace });
   const ours = items.filter(({ reportingController }) => reportingController === reporter.controller);
-  assert.equal(ours.length, 3);
+  assert.equal(ours.length, 4, 'the same sentence is not repeated');
 });

@@ -32,7 +32,7 @@ test('if LVM is configured to discard, space is discarded before the removal, an
     ['other'],
   );
   discards.goOn();
-  assert.equal(await removal, true);
+  assert.equal(await removal, 'removed');
   assert.equal(await isOnDisk(disk), false);
 });
 
@@ -41,7 +41,7 @@ for (const [how, prefix] of [['its shell'], ['processes', asProcesses]] as const
     const withoutDiscards: Run = async (argv, options) =>
       argv[0] === 'blkdiscard' ? { stdout: '', stderr: '' } : run(argv, options);
     const { pool, disk } = await onDiscardingDisk(t, withoutDiscards, prefix);
-    assert.equal(await pool.remove('data', signal), true);
+    assert.equal(await pool.remove('data', signal), 'removed');
     assert.equal(await isOnDisk(disk), true);
   });
 }

@@ -195,6 +195,7 @@ test('an inactive volume is activated to be erased; a ghost, which has no data, 
 
   const pool = (await restart('erase: discard')).pools.get('thin');
   await command('lvchange', '--activate', 'n', `${volumeGroup}/real`);
-  for (const id of ['ghost', 'real']) await pool.remove(id, signal);
+  assert.equal(await pool.remove('ghost', signal), 'removed');
+  assert.equal(await pool.remove('real', signal), 'erased');
   assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', volumeGroup), 'pool');
 });

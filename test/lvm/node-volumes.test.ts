@@ -197,7 +197,7 @@ for (const kind of ['none', 'zero'] as const) {
       assert.ok(pool.get(id));
       assert.equal((await stat(published.targetPath)).rdev, rdev, 'still its own device');
       await volumes.unpublish(id, published.targetPath, signal);
-      assert.equal(await pool.remove(id, signal), true);
+      assert.equal(await pool.remove(id, signal), kind === 'none' ? 'removed' : 'erased');
     }
   });
 }

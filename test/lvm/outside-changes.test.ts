@@ -177,7 +177,7 @@ test('classes of one volume group share its space and its volume names', async (
   await assert.rejects(thick.create({ id: 'a', sizeBytes: 8n * mebibyte, tags: [] }, signal), {
     code: 'AlreadyExists',
   });
-  for (const others of ['a', 'pool']) assert.equal(await thick.remove(others, signal), false);
+  for (const others of ['a', 'pool']) assert.equal(await thick.remove(others, signal), 'absent');
   assert.ok(thin.get('a'), 'a class does not touch volumes of others');
   await thick.create({ id: 'b', sizeBytes: 8n * mebibyte, tags: [] }, signal);
   assert.equal(thick.capacity().freeBytes, free - 8n * mebibyte);

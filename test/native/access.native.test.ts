@@ -76,7 +76,7 @@ test('a published raw volume is not removed, even if nobody has it open, or afte
   await assert.rejects(reopened.remove(data, signal), inUse);
   assert.ok(reopened.get(data));
   await start().unpublish(data, targetPath, signal);
-  assert.equal(await reopened.remove(data, signal), true);
+  assert.equal(await reopened.remove(data, signal), 'erased');
 });
 
 test('an agent protects its published volumes from an lvmd that does not see its mounts', native, async (t) => {

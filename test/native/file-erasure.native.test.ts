@@ -37,7 +37,7 @@ for (const filesystem of ['ext4', 'xfs']) {
     test(`on ${filesystem}, ${erase.kind} leaves nothing on the disk`, native, async (t) => {
       const path = await scratchFilesystem(t, filesystem, 320);
       const pool = await volumeWithSecret(path, erase);
-      await pool.remove('data', signal);
+      assert.equal(await pool.remove('data', signal), 'erased');
       assert.deepEqual([pool.list(), pool.erasures()], [[], []]);
       await assert.rejects(stat(join(path, 'data.img')), { code: 'ENOENT' });
       assert.equal(await onDisk(path), false);
@@ -48,7 +48,7 @@ for (const filesystem of ['ext4', 'xfs']) {
 test('none leaves the data on the disk, so the test above can detect it', native, async (t) => {
   const path = await scratchFilesystem(t, 'ext4', 320);
   const pool = await volumeWithSecret(path, { kind: 'none' });
-  await pool.remove('data', signal);
+  assert.equal(await pool.remove('data', signal), 'removed');
   assert.equal(await onDisk(path), true);
 });
 

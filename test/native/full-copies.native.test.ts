@@ -6,6 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import { createLog } from '../../src/base/log.ts';
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
+import type { Removal } from '../../src/engine/pool.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { Formatter } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
@@ -120,10 +121,10 @@ test('a copy continues after its caller leaves, reports its progress, and is fou
 
 test('a copy that is removed, or whose pool stops, ends at once and leaves nothing behind', native, async (t) => {
   const { pool, open, drafts, meanwhile } = await poolOnExt4(t);
-  let removed: Promise<boolean> | undefined;
+  let removed: Promise<Removal> | undefined;
   meanwhile(() => void (removed = pool.remove('copy', signal)));
   await assert.rejects(pool.snapshot('data', wanted, signal), { name: 'CopyCancelled', code: 'Aborted' });
-  assert.equal(await removed, true);
+  assert.equal(await removed, 'removed');
   assert.deepEqual(await drafts(), []);
 
   let restarted: ReturnType<typeof open> | undefined;
@@ -137,12 +138,12 @@ test('a copy that is removed, or whose pool stops, ends at once and leaves nothi
 
 test('a class that erases volumes also erases unfinished copies', native, async (t) => {
   const { path, pool, open, meanwhile } = await poolOnExt4(t, { erase: { kind: 'zero' } });
-  let removed: Promise<boolean> | undefined;
+  let removed: Promise<Removal> | undefined;
   let erased: readonly string[] = [];
   meanwhile(() => void (removed = pool.remove('copy', signal)));
   pool.onChange(() => void (erased = [...erased, ...pool.erasures().map(({ id }) => id)]));
   await assert.rejects(pool.snapshot('data', wanted, signal), { name: 'CopyCancelled' });
-  assert.equal(await removed, true);
+  assert.equal(await removed, 'erased');
   assert.ok(erased.includes('copy'));
 
   await sh(`head -c 1M /dev/urandom >${path}/half.img.new`); // as a crash leaves it

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { filesystemErrorAnnotation, pendingDeletionAnnotation, resizeRequestedAnnotation } from '../../api/names.ts';
+import {
+  erasedAnnotation,
+  filesystemErrorAnnotation,
+  pendingDeletionAnnotation,
+  resizeRequestedAnnotation,
+} from '../../api/names.ts';
 import { eventsOfChange } from './events-of-change.ts';
 
 function volume(status: LogicalVolumeStatus, metadata: Partial<StoredLogicalVolume['metadata']> = {}) {
@@ -22,6 +27,7 @@ const tooLarge = volume({ ...created.status, code: 8, message: 'no space', answe
 const inUse = volume({ ...created.status, code: 9, message: 'in use' }, { deletionTimestamp: '2026-01-02T00:00:00Z' });
 const mismatch = { [filesystemErrorAnnotation]: 'volume 1 holds xfs, ext4 requested' };
 const unusable = volume(created.status, { annotations: mismatch });
+const erased = volume(created.status, { annotations: { [erasedAnnotation]: 'true' } });
 const givenUp = volume({ volumeID: '1' }, { annotations: { [pendingDeletionAnnotation]: 'true' } });
 
 const lost = volume({ ...created.status, missingFrom: 'new-uid' });
@@ -39,6 +45,7 @@ test('each change of a volume is reported once, in one sentence', () => {
     update(created, unusable),
     update(created, inUse),
     eventsOfChange({ kind: 'deleted', key, object: created, previous: created }),
+    eventsOfChange({ kind: 'deleted', key, object: erased, previous: erased }),
     eventsOfChange({ kind: 'deleted', key, object: givenUp, previous: created }),
     update(created, lost),
     update(lost, created),
@@ -54,6 +61,7 @@ test('each change of a volume is reported once, in one sentence', () => {
       'Warning FilesystemRefused: node a cannot use the filesystem of the volume: volume 1 holds xfs, ext4 requested',
       'Warning RemovalRefused: node a cannot remove the volume: in use',
       'Normal VolumeRemoved: removed the volume from node a',
+      'Normal VolumeErased: erased the volume and removed it from node a',
       'Warning VolumeGivenUp: gave up the volume because node a was removed; its data is still on that machine',
       'Warning VolumeLost: volume 1 is not on the disks of node a: the machine or its disks were replaced; ' +
         'bring the disks back, or delete the claim and restore its data from a backup',

@@ -5,7 +5,7 @@ import {
   removalFailureOf,
   type StoredLogicalVolume,
 } from '../../api/logical-volume.ts';
-import { filesystemErrorAnnotation, pendingDeletionAnnotation } from '../../api/names.ts';
+import { erasedAnnotation, filesystemErrorAnnotation, pendingDeletionAnnotation } from '../../api/names.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import type { EventContent } from '../../kube/events.ts';
 import type { Change } from '../../kube/object-cache.ts';
@@ -79,7 +79,7 @@ function filesystemErrorOf({ metadata }: StoredLogicalVolume): string | undefine
   return metadata.annotations?.[filesystemErrorAnnotation];
 }
 
-/** The node has removed the volume, and erased it if its class requires that, unless the node itself was removed. */
+/** The node has removed the volume, unless the node itself was removed. */
 function removed({ metadata, spec, status }: StoredLogicalVolume): EventContent | undefined {
   if (!status?.volumeID) return undefined;
   if (metadata.annotations?.[pendingDeletionAnnotation]) {
@@ -89,6 +89,9 @@ function removed({ metadata, spec, status }: StoredLogicalVolume): EventContent 
   if (status.missingFrom) {
     const message = `gave up the volume, which was not on the disks of node ${spec.nodeName}`;
     return { type: 'Warning', reason: 'VolumeGivenUp', action: 'Removing', message };
+  }
+  if (metadata.annotations?.[erasedAnnotation]) {
+    return normal('VolumeErased', 'Removing', `erased the volume and removed it from node ${spec.nodeName}`);
   }
   return normal('VolumeRemoved', 'Removing', `removed the volume from node ${spec.nodeName}`);
 }

@@ -32,10 +32,14 @@ export class FileErasure {
     this.policy = policy;
   }
 
-  /** Within a change: removes the files of the volume at once, or when they are clean. */
-  async remove(id: VolumeId): Promise<void> {
+  /** Within a change: removes the files of the volume at once, or when they are clean; returns whether they are erased. */
+  async remove(id: VolumeId): Promise<boolean> {
     if (this.policy.kind === 'none') await this.#files.remove(id);
-    else if (await this.#files.has(id)) await this.#begin(id);
+    else if (await this.#files.has(id)) {
+      await this.#begin(id);
+      return true;
+    }
+    return false;
   }
 
   /** Called at the start: a crash may have left unfinished copies, whose data must be erased if the class erases. */

@@ -13,6 +13,7 @@ import type {
   NewVolume,
   PoolDetails,
   PoolSettings,
+  Removal,
   ServedPool,
   Volume,
   VolumeId,
@@ -238,19 +239,19 @@ export class FilePool implements ServedPool {
     return this.#changes.run(signal, () => this.#mustBe(wanted.id, roundUp(wanted.sizeBytes ?? 0n), source, signal));
   }
 
-  async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+  async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     checkVolumeId(id); // it becomes a file name
     const wasBegun = await this.#copies.inProgress.cancel(id);
-    let wasThere = this.#erasures.has(id);
-    if (!wasThere) {
+    let found: Removal = this.#erasures.has(id) ? 'erased' : 'absent';
+    if (found === 'absent') {
       await this.#changes.run(signal, async () => {
         const reader = this.#copies.inProgress.readerOf(id);
         if (reader !== undefined) throw new errors.VolumeBeingCopied(id, reader);
         const isThere = await this.#files.has(id);
-        wasThere = wasBegun || isThere;
+        if (wasBegun || isThere) found = 'removed';
         if (isThere) await this.#volumes.detach(id, signal);
         try {
-          await this.#erasure.remove(id);
+          if (await this.#erasure.remove(id)) found = 'erased';
         } catch (error) {
           if (this.#volumes.get(id)) await this.#volumes.find(id, signal); // its old device may be attached to another file by now
           throw error;
@@ -260,7 +261,7 @@ export class FilePool implements ServedPool {
       });
     }
     await this.#erasures.join(id, signal);
-    return wasThere;
+    return found;
   }
 
   /** The volume with this name. If an earlier call created it, it must match this request. */

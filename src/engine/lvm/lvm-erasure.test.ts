@@ -57,7 +57,8 @@ test('tags of an earlier erasure do not make a new one skip data', async () => {
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
   lvm.volumes.get('a')?.tags.push(...progressedTags(['moorage.dev/erase=none'], 4096n));
   lvm.sequenceNumber++;
-  await pool.remove('a', signal);
+  assert.equal(await pool.remove('a', signal), 'erased');
+  assert.equal(await pool.remove('a', signal), 'absent');
   assert.deepEqual(erased, [{ policy: 'zero', fromBytes: 0n }]);
 });
 

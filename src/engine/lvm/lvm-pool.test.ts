@@ -240,8 +240,8 @@ test('a removal reports whether the volume existed, listed or not', async () => 
   lvm.addForeign('half', 2);
   Object.assign(lvm.volumes.get('half') ?? {}, { tags: [createdTag, sourceTag('a')] });
   assert.equal(pool.get('half'), undefined);
-  assert.equal(await pool.remove('half', signal), true);
-  assert.equal(await pool.remove('half', signal), false);
+  assert.equal(await pool.remove('half', signal), 'removed');
+  assert.equal(await pool.remove('half', signal), 'absent');
   assert.equal(lvm.volumes.size, 0);
 });
 
@@ -250,7 +250,7 @@ test('a volume of another class in the group is not found, and is not removed', 
     const { pool, lvm } = await openThick({ erase });
     lvm.volumes.set('thin', { extents: 1, tags: [createdTag], pool: 'pool' });
     lvm.sequenceNumber++;
-    assert.equal(await pool.remove('thin', signal), false);
+    assert.equal(await pool.remove('thin', signal), 'absent');
     assert.ok(lvm.volumes.has('thin'));
   }
 });

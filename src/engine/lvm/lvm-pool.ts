@@ -11,6 +11,7 @@ import type {
   NewVolume,
   PoolDetails,
   PoolSettings,
+  Removal,
   ServedPool,
   Volume,
   VolumeId,
@@ -178,26 +179,28 @@ export class LvmPool implements ServedPool {
     });
   }
 
-  async remove(id: VolumeId, signal: AbortSignal): Promise<boolean> {
+  async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     checkVolumeId(id); // the ID becomes part of the removed path
     this.#layout.mustNotBeBeingCopied(id);
     this.#volumes.isToBeRemoved(id);
-    let policy = this.#erase;
+    const promised = this.#erase;
+    let policy = promised;
     if (policy.kind === 'none' && !this.#isBeingErased(id)) {
       const outcome = await this.#group.remove({ name: id, place: this.#volumes.place }, signal);
-      if (outcome !== 'to be discarded') return outcome === 'removed';
+      if (outcome !== 'to be discarded') return outcome;
       policy = { kind: 'discard' };
     }
-    const wasThere = await this.#group.change(signal, async () => {
+    const removal = await this.#group.change(signal, async (): Promise<Removal> => {
       await this.#group.ask(); // memory does not know whether the volume is open, and may lack its UUID
       const volume = this.#volumes.find(id);
       const present = volume && (await this.#volumes.activated(volume));
-      if (present) await markForErasure(this.#group, present, policy);
-      return volume !== undefined || this.#erasures.has(id);
+      if (!present) return this.#erasures.has(id) ? 'erased' : volume ? 'removed' : 'absent';
+      await markForErasure(this.#group, present, policy);
+      return policy === promised ? 'erased' : 'removed'; // LVM's own discards promise nothing
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
-    return wasThere;
+    return removal;
   }
 
   /** An erasure that has begun is completed, even if the class no longer erases. */

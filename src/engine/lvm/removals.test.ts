@@ -28,7 +28,7 @@ test('all waiting removals fail at once if LVM cannot be queried, and can be ret
 
   lvm.fails = () => undefined;
   const again = [...ids, 'never-made'].map((id) => pool.remove(id, signal));
-  assert.deepEqual(await Promise.all(again), [true, true, true, false]);
+  assert.deepEqual(await Promise.all(again), ['removed', 'removed', 'removed', 'absent']);
   assert.equal(lvm.volumes.size, 0);
 });
 
@@ -43,7 +43,7 @@ test('a removal whose caller leaves during the query is cancelled, and the other
   const left = pool.remove('a', abort.signal);
   const others = [pool.remove('b', signal), pool.remove('never-made', signal)];
   await assert.rejects(left, { name: 'AbortError' });
-  assert.deepEqual(await Promise.all(others), [true, false]);
+  assert.deepEqual(await Promise.all(others), ['removed', 'absent']);
   assert.deepEqual([...lvm.volumes.keys()], ['a', 'c']);
 });
 
@@ -74,9 +74,9 @@ test('other changes get their turn between removals that are retried one by one'
 test('a removal succeeds if LVM removed the volume and then failed', async () => {
   const { pool, lvm } = await withVolumes();
   lvm.fails = (subcommand) => (subcommand === 'lvremove' ? 'after' : undefined);
-  assert.deepEqual(await Promise.all(ids.map((id) => pool.remove(id, signal))), [true, true, true]);
+  assert.deepEqual(await Promise.all(ids.map((id) => pool.remove(id, signal))), ['removed', 'removed', 'removed']);
   assert.deepEqual(lvm.commands, ['lvremove', 'fullreport']);
 
   await pool.create(volume('d'), signal);
-  assert.equal(await pool.remove('d', signal), true);
+  assert.equal(await pool.remove('d', signal), 'removed');
 });

@@ -1,5 +1,15 @@
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
-import type { Capacity, Erasure, NewSnapshot, NewVolume, Pool, PoolDetails, Volume, VolumeId } from '../pool.ts';
+import type {
+  Capacity,
+  Erasure,
+  NewSnapshot,
+  NewVolume,
+  Pool,
+  PoolDetails,
+  Removal,
+  Volume,
+  VolumeId,
+} from '../pool.ts';
 import { replacedTags } from '../tags.ts';
 
 /** For tests: a pool without a disk. Its next command fails with `failure`, if set. */
@@ -11,6 +21,8 @@ export class InMemoryPool implements Pool {
   failure: Error | undefined;
   /** The result of `erasures`. */
   erasing: readonly Erasure[] = [];
+  /** Whether a removal reports that it erased. */
+  erases = false;
 
   constructor(name: string, sizeBytes: bigint) {
     this.name = name;
@@ -82,11 +94,11 @@ export class InMemoryPool implements Pool {
     return this.#put({ ...this.#writable(id, wantedBytes, tags), readOnly: access === 'ro', origin: source });
   }
 
-  async remove(id: VolumeId): Promise<boolean> {
+  async remove(id: VolumeId): Promise<Removal> {
     this.#failIfAsked();
-    const wasThere = this.#volumes.delete(id);
-    if (wasThere) this.#changed();
-    return wasThere;
+    if (!this.#volumes.delete(id)) return 'absent';
+    this.#changed();
+    return this.erases ? 'erased' : 'removed';
   }
 
   async refresh(): Promise<void> {}

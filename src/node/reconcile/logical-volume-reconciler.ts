@@ -5,13 +5,13 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { heldByAnnotation, resizeRequestedAnnotation } from '../../api/names.ts';
+import { erasedAnnotation, heldByAnnotation, resizeRequestedAnnotation } from '../../api/names.ts';
 import { codeOf, type ErrorCode, messageOf } from '../../base/errors.ts';
 import type { Aside } from '../../base/keyed-queue.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
 import { toQuantity } from '../../base/quantity.ts';
-import type { Volume } from '../../engine/pool.ts';
+import type { Removal, Volume } from '../../engine/pool.ts';
 import type { Pools } from '../../engine/pools.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
@@ -151,7 +151,9 @@ export class LogicalVolumeReconciler {
       if (holder?.get(id) && holder.name !== classOf(volume)) {
         await this.#writer.annotate(volume, { [heldByAnnotation]: holder.name }, signal);
       }
-      for (const pool of pools) await aside(pool.remove(id, signal));
+      const removals: Removal[] = [];
+      for (const pool of pools) removals.push(await aside(pool.remove(id, signal)));
+      if (removals.includes('erased')) await this.#recordErasure(volume, signal);
     } catch (error) {
       const { answeredResize, ...known } = status ?? {}; // an answer to a growth does not answer the removal
       const isNews = messageOf(error) !== known.message || answeredResize !== undefined;
@@ -160,6 +162,15 @@ export class LogicalVolumeReconciler {
     }
     await this.#writer.removeFinalizer(volume, signal);
     this.#log.info({ name: metadata.name, volume: id }, 'volume removed');
+  }
+
+  /** For the controller, which sees no change that is made together with the removal of the finalizer. */
+  async #recordErasure(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#writer.annotate(volume, { [erasedAnnotation]: 'true' }, signal);
+    } catch (error) {
+      this.#log.warn({ name: volume.metadata.name }, `cannot record the erasure: ${messageOf(error)}`); // the volume is gone anyway
+    }
   }
 
   /** The volume, or why it failed. Temporary failures are thrown, so that they are retried. */

@@ -15,6 +15,33 @@ test('a deleted volume is removed from the disk, then its object', async (t) => 
   assert.equal(hdd.list().length, 1, 'only the deleted volume is removed');
 });
 
+test('that a removal erased the data is recorded before the object is gone, but never keeps it', async (t) => {
+  const { api, ssd, volumes, answered, gone } = reconcilingNode(t);
+  const seen: unknown[] = [];
+  volumes.onChange(({ object }) => void seen.push(object.metadata.annotations?.['moorage.dev/erased']));
+  const removed = async (erases: boolean) => {
+    ssd.erases = erases;
+    await api.create(logicalVolumes, requested);
+    await answered();
+    seen.length = 0;
+    api.calls.length = 0;
+    await api.delete(logicalVolumes, 'pvc-1');
+    await gone();
+    return api.calls.filter((call) => call.startsWith('patch')).length;
+  };
+  assert.equal(await removed(false), 1);
+  assert.ok(!seen.includes('true'));
+  assert.equal(await removed(true), 2);
+  assert.ok(seen.includes('true'));
+
+  const patch = api.patch.bind(api);
+  t.mock.method(api, 'patch', async (...[resource, name, change, options]: Parameters<typeof patch>) => {
+    if (JSON.stringify(change).includes('moorage.dev/erased')) throw new Error('forbidden');
+    return patch(resource, name, change, options);
+  });
+  await removed(true);
+});
+
 test('a volume is removed from the pool that has it, even if the default class has changed', async (t) => {
   const { api, hdd, answered, gone } = reconcilingNode(t);
   await hdd.create({ id: 'old-name', sizeBytes: 1024n, tags: [] });
@@ -104,7 +131,7 @@ test('a deletion joins a running erasure, even if the default class has changed'
   ssd.erasing = [{ id: 'uid-1', doneBytes: 0n, totalBytes: 1024n }];
   pools.become({ pools: pools.all(), defaultClass: 'hdd', unavailable: new Map() });
   const over = Promise.withResolvers<void>();
-  ssd.remove = () => over.promise.then(() => true);
+  ssd.remove = () => over.promise.then(() => 'removed');
   await api.delete(logicalVolumes, 'pvc-1');
   await settled();
   assert.ok(await api.get(logicalVolumes, 'pvc-1'), 'the data is still on the disk');

@@ -50,7 +50,7 @@ test('two hundred removals that erase for hours do not delay a creation in anoth
   hdd.remove = async () => {
     erasing += 1;
     await erased.promise;
-    return true;
+    return 'erased';
   };
 
   const metadata = (name: string) => ({ name, finalizers: ['topolvm.io/logicalvolume'] });

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file lvmd/lvmd.proto.
  */
 export const file_lvmd_lvmd: GenFile = /*@__PURE__*/
-  fileDesc("Cg9sdm1kL2x2bWQucHJvdG8SBXByb3RvIgcKBUVtcHR5IqcBCg1Mb2dpY2FsVm9sdW1lEgwKBG5hbWUYASABKAkSEwoHc2l6ZV9nYhgCIAEoBEICGAESEQoJZGV2X21ham9yGAMgASgNEhEKCWRldl9taW5vchgEIAEoDRIMCgR0YWdzGAUgAygJEhIKCnNpemVfYnl0ZXMYBiABKAMSDAoEcGF0aBgHIAEoCRIMCgRhdHRyGAggASgJEg8KBm9yaWdpbhjoByABKAkiiwEKD0NyZWF0ZUxWUmVxdWVzdBIMCgRuYW1lGAEgASgJEhMKB3NpemVfZ2IYAiABKARCAhgBEgwKBHRhZ3MYAyADKAkSFAoMZGV2aWNlX2NsYXNzGAQgASgJEh0KFWx2Y3JlYXRlX29wdGlvbl9jbGFzcxgFIAEoCRISCgpzaXplX2J5dGVzGAYgASgDIjgKEENyZWF0ZUxWUmVzcG9uc2USJAoGdm9sdW1lGAEgASgLMhQucHJvdG8uTG9naWNhbFZvbHVtZSI1Cg9SZW1vdmVMVlJlcXVlc3QSDAoEbmFtZRgBIAEoCRIUCgxkZXZpY2VfY2xhc3MYAiABKAkiXgoPUmVzaXplTFZSZXF1ZXN0EgwKBG5hbWUYASABKAkSEwoHc2l6ZV9nYhgCIAEoBEICGAESFAoMZGV2aWNlX2NsYXNzGAMgASgJEhIKCnNpemVfYnl0ZXMYByABKAMiJgoQUmVzaXplTFZSZXNwb25zZRISCgpzaXplX2J5dGVzGAEgASgDIqABChdDcmVhdGVMVlNuYXBzaG90UmVxdWVzdBIMCgRuYW1lGAEgASgJEgwKBHRhZ3MYAiADKAkSFAoMZGV2aWNlX2NsYXNzGAMgASgJEhUKDXNvdXJjZV92b2x1bWUYBCABKAkSEwoHc2l6ZV9nYhgFIAEoBEICGAESEwoLYWNjZXNzX3R5cGUYBiABKAkSEgoKc2l6ZV9ieXRlcxgHIAEoAyJCChhDcmVhdGVMVlNuYXBzaG90UmVzcG9uc2USJgoIc25hcHNob3QYASABKAsyFC5wcm90by5Mb2dpY2FsVm9sdW1lIigKEEdldExWTGlzdFJlcXVlc3QSFAoMZGV2aWNlX2NsYXNzGAEgASgJIjoKEUdldExWTGlzdFJlc3BvbnNlEiUKB3ZvbHVtZXMYASADKAsyFC5wcm90by5Mb2dpY2FsVm9sdW1lIisKE0dldEZyZWVCeXRlc1JlcXVlc3QSFAoMZGV2aWNlX2NsYXNzGAEgASgJIioKFEdldEZyZWVCeXRlc1Jlc3BvbnNlEhIKCmZyZWVfYnl0ZXMYASABKAQiRAoNV2F0Y2hSZXNwb25zZRISCgpmcmVlX2J5dGVzGAEgASgEEh8KBWl0ZW1zGAIgAygLMhAucHJvdG8uV2F0Y2hJdGVtInEKCVdhdGNoSXRlbRISCgpmcmVlX2J5dGVzGAEgASgEEhQKDGRldmljZV9jbGFzcxgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEiYKCXRoaW5fcG9vbBgEIAEoCzITLnByb3RvLlRoaW5Qb29sSXRlbSJvCgxUaGluUG9vbEl0ZW0SFAoMZGF0YV9wZXJjZW50GAEgASgBEhgKEG1ldGFkYXRhX3BlcmNlbnQYAiABKAESGwoTb3ZlcnByb3Zpc2lvbl9ieXRlcxgDIAEoBBISCgpzaXplX2J5dGVzGAQgASgEMowCCglMVlNlcnZpY2USOwoIQ3JlYXRlTFYSFi5wcm90by5DcmVhdGVMVlJlcXVlc3QaFy5wcm90by5DcmVhdGVMVlJlc3BvbnNlEjAKCFJlbW92ZUxWEhYucHJvdG8uUmVtb3ZlTFZSZXF1ZXN0GgwucHJvdG8uRW1wdHkSOwoIUmVzaXplTFYSFi5wcm90by5SZXNpemVMVlJlcXVlc3QaFy5wcm90by5SZXNpemVMVlJlc3BvbnNlElMKEENyZWF0ZUxWU25hcHNob3QSHi5wcm90by5DcmVhdGVMVlNuYXBzaG90UmVxdWVzdBofLnByb3RvLkNyZWF0ZUxWU25hcHNob3RSZXNwb25zZTLDAQoJVkdTZXJ2aWNlEj4KCUdldExWTGlzdBIXLnByb3RvLkdldExWTGlzdFJlcXVlc3QaGC5wcm90by5HZXRMVkxpc3RSZXNwb25zZRJHCgxHZXRGcmVlQnl0ZXMSGi5wcm90by5HZXRGcmVlQnl0ZXNSZXF1ZXN0GhsucHJvdG8uR2V0RnJlZUJ5dGVzUmVzcG9uc2USLQoFV2F0Y2gSDC5wcm90by5FbXB0eRoULnByb3RvLldhdGNoUmVzcG9uc2UwAWIGcHJvdG8z");
+  fileDesc("Cg9sdm1kL2x2bWQucHJvdG8SBXByb3RvIgcKBUVtcHR5IqcBCg1Mb2dpY2FsVm9sdW1lEgwKBG5hbWUYASABKAkSEwoHc2l6ZV9nYhgCIAEoBEICGAESEQoJZGV2X21ham9yGAMgASgNEhEKCWRldl9taW5vchgEIAEoDRIMCgR0YWdzGAUgAygJEhIKCnNpemVfYnl0ZXMYBiABKAMSDAoEcGF0aBgHIAEoCRIMCgRhdHRyGAggASgJEg8KBm9yaWdpbhjoByABKAkiiwEKD0NyZWF0ZUxWUmVxdWVzdBIMCgRuYW1lGAEgASgJEhMKB3NpemVfZ2IYAiABKARCAhgBEgwKBHRhZ3MYAyADKAkSFAoMZGV2aWNlX2NsYXNzGAQgASgJEh0KFWx2Y3JlYXRlX29wdGlvbl9jbGFzcxgFIAEoCRISCgpzaXplX2J5dGVzGAYgASgDIjgKEENyZWF0ZUxWUmVzcG9uc2USJAoGdm9sdW1lGAEgASgLMhQucHJvdG8uTG9naWNhbFZvbHVtZSI1Cg9SZW1vdmVMVlJlcXVlc3QSDAoEbmFtZRgBIAEoCRIUCgxkZXZpY2VfY2xhc3MYAiABKAkiIwoQUmVtb3ZlTFZSZXNwb25zZRIPCgZlcmFzZWQY6AcgASgIIl4KD1Jlc2l6ZUxWUmVxdWVzdBIMCgRuYW1lGAEgASgJEhMKB3NpemVfZ2IYAiABKARCAhgBEhQKDGRldmljZV9jbGFzcxgDIAEoCRISCgpzaXplX2J5dGVzGAcgASgDIiYKEFJlc2l6ZUxWUmVzcG9uc2USEgoKc2l6ZV9ieXRlcxgBIAEoAyKgAQoXQ3JlYXRlTFZTbmFwc2hvdFJlcXVlc3QSDAoEbmFtZRgBIAEoCRIMCgR0YWdzGAIgAygJEhQKDGRldmljZV9jbGFzcxgDIAEoCRIVCg1zb3VyY2Vfdm9sdW1lGAQgASgJEhMKB3NpemVfZ2IYBSABKARCAhgBEhMKC2FjY2Vzc190eXBlGAYgASgJEhIKCnNpemVfYnl0ZXMYByABKAMiQgoYQ3JlYXRlTFZTbmFwc2hvdFJlc3BvbnNlEiYKCHNuYXBzaG90GAEgASgLMhQucHJvdG8uTG9naWNhbFZvbHVtZSIoChBHZXRMVkxpc3RSZXF1ZXN0EhQKDGRldmljZV9jbGFzcxgBIAEoCSI6ChFHZXRMVkxpc3RSZXNwb25zZRIlCgd2b2x1bWVzGAEgAygLMhQucHJvdG8uTG9naWNhbFZvbHVtZSIrChNHZXRGcmVlQnl0ZXNSZXF1ZXN0EhQKDGRldmljZV9jbGFzcxgBIAEoCSIqChRHZXRGcmVlQnl0ZXNSZXNwb25zZRISCgpmcmVlX2J5dGVzGAEgASgEIkQKDVdhdGNoUmVzcG9uc2USEgoKZnJlZV9ieXRlcxgBIAEoBBIfCgVpdGVtcxgCIAMoCzIQLnByb3RvLldhdGNoSXRlbSJxCglXYXRjaEl0ZW0SEgoKZnJlZV9ieXRlcxgBIAEoBBIUCgxkZXZpY2VfY2xhc3MYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoBBImCgl0aGluX3Bvb2wYBCABKAsyEy5wcm90by5UaGluUG9vbEl0ZW0ibwoMVGhpblBvb2xJdGVtEhQKDGRhdGFfcGVyY2VudBgBIAEoARIYChBtZXRhZGF0YV9wZXJjZW50GAIgASgBEhsKE292ZXJwcm92aXNpb25fYnl0ZXMYAyABKAQSEgoKc2l6ZV9ieXRlcxgEIAEoBDKXAgoJTFZTZXJ2aWNlEjsKCENyZWF0ZUxWEhYucHJvdG8uQ3JlYXRlTFZSZXF1ZXN0GhcucHJvdG8uQ3JlYXRlTFZSZXNwb25zZRI7CghSZW1vdmVMVhIWLnByb3RvLlJlbW92ZUxWUmVxdWVzdBoXLnByb3RvLlJlbW92ZUxWUmVzcG9uc2USOwoIUmVzaXplTFYSFi5wcm90by5SZXNpemVMVlJlcXVlc3QaFy5wcm90by5SZXNpemVMVlJlc3BvbnNlElMKEENyZWF0ZUxWU25hcHNob3QSHi5wcm90by5DcmVhdGVMVlNuYXBzaG90UmVxdWVzdBofLnByb3RvLkNyZWF0ZUxWU25hcHNob3RSZXNwb25zZTLDAQoJVkdTZXJ2aWNlEj4KCUdldExWTGlzdBIXLnByb3RvLkdldExWTGlzdFJlcXVlc3QaGC5wcm90by5HZXRMVkxpc3RSZXNwb25zZRJHCgxHZXRGcmVlQnl0ZXMSGi5wcm90by5HZXRGcmVlQnl0ZXNSZXF1ZXN0GhsucHJvdG8uR2V0RnJlZUJ5dGVzUmVzcG9uc2USLQoFV2F0Y2gSDC5wcm90by5FbXB0eRoULnByb3RvLldhdGNoUmVzcG9uc2UwAWIGcHJvdG8z");
 
 /**
  * @generated from message proto.Empty
@@ -179,6 +179,25 @@ export const RemoveLVRequestSchema: GenMessage<RemoveLVRequest> = /*@__PURE__*/
   messageDesc(file_lvmd_lvmd, 4);
 
 /**
+ * TopoLVM's answer is Empty.
+ *
+ * @generated from message proto.RemoveLVResponse
+ */
+export type RemoveLVResponse = Message<"proto.RemoveLVResponse"> & {
+  /**
+   * @generated from field: bool erased = 1000;
+   */
+  erased: boolean;
+};
+
+/**
+ * Describes the message proto.RemoveLVResponse.
+ * Use `create(RemoveLVResponseSchema)` to create a new message.
+ */
+export const RemoveLVResponseSchema: GenMessage<RemoveLVResponse> = /*@__PURE__*/
+  messageDesc(file_lvmd_lvmd, 5);
+
+/**
  * @generated from message proto.ResizeLVRequest
  */
 export type ResizeLVRequest = Message<"proto.ResizeLVRequest"> & {
@@ -209,7 +228,7 @@ export type ResizeLVRequest = Message<"proto.ResizeLVRequest"> & {
  * Use `create(ResizeLVRequestSchema)` to create a new message.
  */
 export const ResizeLVRequestSchema: GenMessage<ResizeLVRequest> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 5);
+  messageDesc(file_lvmd_lvmd, 6);
 
 /**
  * Older clients expect an empty message here, and pass over the field.
@@ -228,7 +247,7 @@ export type ResizeLVResponse = Message<"proto.ResizeLVResponse"> & {
  * Use `create(ResizeLVResponseSchema)` to create a new message.
  */
 export const ResizeLVResponseSchema: GenMessage<ResizeLVResponse> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 6);
+  messageDesc(file_lvmd_lvmd, 7);
 
 /**
  * @generated from message proto.CreateLVSnapshotRequest
@@ -280,7 +299,7 @@ export type CreateLVSnapshotRequest = Message<"proto.CreateLVSnapshotRequest"> &
  * Use `create(CreateLVSnapshotRequestSchema)` to create a new message.
  */
 export const CreateLVSnapshotRequestSchema: GenMessage<CreateLVSnapshotRequest> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 7);
+  messageDesc(file_lvmd_lvmd, 8);
 
 /**
  * @generated from message proto.CreateLVSnapshotResponse
@@ -297,7 +316,7 @@ export type CreateLVSnapshotResponse = Message<"proto.CreateLVSnapshotResponse">
  * Use `create(CreateLVSnapshotResponseSchema)` to create a new message.
  */
 export const CreateLVSnapshotResponseSchema: GenMessage<CreateLVSnapshotResponse> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 8);
+  messageDesc(file_lvmd_lvmd, 9);
 
 /**
  * @generated from message proto.GetLVListRequest
@@ -314,7 +333,7 @@ export type GetLVListRequest = Message<"proto.GetLVListRequest"> & {
  * Use `create(GetLVListRequestSchema)` to create a new message.
  */
 export const GetLVListRequestSchema: GenMessage<GetLVListRequest> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 9);
+  messageDesc(file_lvmd_lvmd, 10);
 
 /**
  * @generated from message proto.GetLVListResponse
@@ -331,7 +350,7 @@ export type GetLVListResponse = Message<"proto.GetLVListResponse"> & {
  * Use `create(GetLVListResponseSchema)` to create a new message.
  */
 export const GetLVListResponseSchema: GenMessage<GetLVListResponse> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 10);
+  messageDesc(file_lvmd_lvmd, 11);
 
 /**
  * @generated from message proto.GetFreeBytesRequest
@@ -348,7 +367,7 @@ export type GetFreeBytesRequest = Message<"proto.GetFreeBytesRequest"> & {
  * Use `create(GetFreeBytesRequestSchema)` to create a new message.
  */
 export const GetFreeBytesRequestSchema: GenMessage<GetFreeBytesRequest> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 11);
+  messageDesc(file_lvmd_lvmd, 12);
 
 /**
  * @generated from message proto.GetFreeBytesResponse
@@ -365,7 +384,7 @@ export type GetFreeBytesResponse = Message<"proto.GetFreeBytesResponse"> & {
  * Use `create(GetFreeBytesResponseSchema)` to create a new message.
  */
 export const GetFreeBytesResponseSchema: GenMessage<GetFreeBytesResponse> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 12);
+  messageDesc(file_lvmd_lvmd, 13);
 
 /**
  * @generated from message proto.WatchResponse
@@ -389,7 +408,7 @@ export type WatchResponse = Message<"proto.WatchResponse"> & {
  * Use `create(WatchResponseSchema)` to create a new message.
  */
 export const WatchResponseSchema: GenMessage<WatchResponse> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 13);
+  messageDesc(file_lvmd_lvmd, 14);
 
 /**
  * @generated from message proto.WatchItem
@@ -421,7 +440,7 @@ export type WatchItem = Message<"proto.WatchItem"> & {
  * Use `create(WatchItemSchema)` to create a new message.
  */
 export const WatchItemSchema: GenMessage<WatchItem> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 14);
+  messageDesc(file_lvmd_lvmd, 15);
 
 /**
  * @generated from message proto.ThinPoolItem
@@ -455,7 +474,7 @@ export type ThinPoolItem = Message<"proto.ThinPoolItem"> & {
  * Use `create(ThinPoolItemSchema)` to create a new message.
  */
 export const ThinPoolItemSchema: GenMessage<ThinPoolItem> = /*@__PURE__*/
-  messageDesc(file_lvmd_lvmd, 15);
+  messageDesc(file_lvmd_lvmd, 16);
 
 /**
  * @generated from service proto.LVService
@@ -479,7 +498,7 @@ export const LVService: GenService<{
   removeLV: {
     methodKind: "unary";
     input: typeof RemoveLVRequestSchema;
-    output: typeof EmptySchema;
+    output: typeof RemoveLVResponseSchema;
   },
   /**
    * Only ever grows. A volume that is large enough stays as it is.
