@@ -16,6 +16,7 @@ import {
   csiStorageCapacities,
   nodes,
   persistentVolumeClaims,
+  pods,
   storageClasses,
 } from '../kube/resource.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
@@ -34,7 +35,9 @@ import { heldClaims } from './claims/held-claims.ts';
 import { ignoredClasses } from './claims/ignored-classes.ts';
 import { VolumeClaims, watchedClaim } from './claims/volume-claims.ts';
 import { volumeEvents } from './events/volume-events.ts';
+import { lateDecisions } from './node-removal/late-decisions.ts';
 import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
+import { strandedPods, unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
 import { refusedVolumes } from './refused-volumes.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
@@ -77,7 +80,7 @@ export async function runController(
   const { client, clock, log } = collaborators;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the watches
 
-  const watches = controllerWatches(options.leaderElectionNamespace, collaborators);
+  const watches = controllerWatches(options, collaborators);
   const { logicalvolumes: volumes, nodes } = watches;
   for (const informer of Object.values(watches)) {
     parts.defer(() => informer.stop());
@@ -140,8 +143,12 @@ export async function runController(
 }
 
 /** The controller's caches of cluster objects, by resource name, for metrics and health. */
-function controllerWatches(namespace: string, collaborators: ControllerCollaborators) {
+function controllerWatches(options: ControllerOptions, collaborators: ControllerCollaborators) {
+  const { leaderElectionNamespace: namespace, skipNodeFinalize } = options;
   return {
+    ...(!skipNodeFinalize && {
+      pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
+    }),
     logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
     nodes: new Informer({ ...collaborators, resource: nodes, project: annotatedNode }),
     persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: watchedClaim }),
@@ -170,14 +177,16 @@ function controllerWork(
   watches: ReturnType<typeof controllerWatches>,
 ): readonly Work[] {
   const { logicalvolumes: volumes, nodes, persistentvolumeclaims: claims } = watches;
-  const reporter = { controller: driverName, instance: hostname() };
-  const removal = new NodeRemoval({ client, log, keepObjects: options.skipNodeFinalize });
+  const reporting = { client, reporter: { controller: driverName, instance: hostname() }, clock, log };
+  const { skipNodeFinalize: keepObjects } = options;
   return [
-    nodeRemovals({ nodes, removal }),
+    nodeRemovals({ nodes, removal: new NodeRemoval({ ...reporting, keepObjects }) }),
+    ...(keepObjects ? [] : [lateDecisions({ ...reporting, volumes, claims, nodes })]),
+    ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims })] : []),
     refusedVolumes({ client, volumes, clock, log }),
     heldClaims({ client, claims, log }),
-    volumeEvents({ client, volumes, reporter, clock }),
-    ignoredClasses({ client, claims, volumes, reporter, clock }),
+    volumeEvents({ ...reporting, volumes }),
+    ignoredClasses({ ...reporting, claims, volumes }),
     storageCapacities({
       namespace: options.leaderElectionNamespace,
       client,

@@ -9,6 +9,7 @@ import type {
   V1PersistentVolume,
   V1PersistentVolumeClaim,
   V1Pod,
+  V1StatefulSet,
   V1StorageClass,
   V1SubjectAccessReview,
   V1TokenReview,
@@ -27,6 +28,7 @@ export type Node = Wire<V1Node>;
 export type PersistentVolume = Wire<V1PersistentVolume>;
 export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
 export type Pod = Wire<V1Pod>;
+export type StatefulSet = Wire<V1StatefulSet>;
 export type StorageClass = Wire<V1StorageClass>;
 export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
 export type TokenReview = Wire<V1TokenReview>;
@@ -57,6 +59,13 @@ export const pods: Resource<Pod> = {
   version: 'v1',
   plural: 'pods',
   kind: 'Pod',
+  namespaced: true,
+};
+export const statefulSets: Resource<StatefulSet> = {
+  group: 'apps',
+  version: 'v1',
+  plural: 'statefulsets',
+  kind: 'StatefulSet',
   namespaced: true,
 };
 export const storageClasses: Resource<StorageClass> = {

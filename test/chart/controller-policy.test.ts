@@ -9,6 +9,7 @@ import {
   mutatingWebhookConfigurations,
   nodes,
   persistentVolumeClaims,
+  persistentVolumes,
   type Resource,
 } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
@@ -76,7 +77,13 @@ await eventually('the policy for webhooks is in effect', () =>
 );
 
 test('the API server compiles every rule of the policies', async () => {
-  for (const name of ['moorage-controller', 'moorage-webhook', 'moorage-node', 'moorage-logicalvolume']) {
+  for (const name of [
+    'moorage-controller',
+    'moorage-controller-volumes',
+    'moorage-webhook',
+    'moorage-node',
+    'moorage-logicalvolume',
+  ]) {
     const status = await eventually('the API server has checked them', async () => {
       const text = await kubectl('get', 'validatingadmissionpolicy', name, '-ojson');
       const found = JSON.parse(text) as { status?: { observedGeneration?: number; typeChecking?: object } };
@@ -179,4 +186,32 @@ test('only the controller can delete a LogicalVolume, unless the annotation allo
   await kubectl('annotate', '--overwrite', 'logicalvolume', 'of-a-claim', 'moorage.dev/allow-delete=true');
   await admin.delete(logicalVolumes, 'of-a-claim');
   assert.ok((await admin.get(logicalVolumes, 'of-a-claim'))?.metadata.deletionTimestamp);
+});
+
+test('the controller can set a PersistentVolume to Retain, and neither have its data deleted nor bind it elsewhere', async () => {
+  const ofVolume = (body: Body) => controller.patch(persistentVolumes, 'data', patchOf(body));
+  const policy = (word: string) => ({ spec: { persistentVolumeReclaimPolicy: word } });
+  await admin.create(persistentVolumes, {
+    metadata: { name: 'data' },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      capacity: { storage: '1Gi' },
+      storageClassName: 'none',
+      persistentVolumeReclaimPolicy: 'Delete',
+      csi: { driver: 'topolvm.io', volumeHandle: 'data' },
+    },
+  });
+  await ofVolume({ spec: { capacity: { storage: '2Gi' } } }); // as csi-resizer does
+  await ofVolume(policy('Retain'));
+  await eventually('the policy for PersistentVolumes is in effect', () =>
+    ofVolume(policy('Delete')).then(
+      () => admin.patch(persistentVolumes, 'data', patchOf(policy('Retain'))).then(() => false),
+      (error: Error) => /only to Retain/.test(error.message),
+    ),
+  );
+  await refused(ofVolume(policy('Delete')), /change the reclaim policy of a PersistentVolume only to Retain/);
+  await refused(ofVolume(policy('Recycle')), /only to Retain/);
+  await refused(ofVolume({ spec: { claimRef: { namespace, name: 'thief' } } }), /another claim/);
+  const found = await admin.get(persistentVolumes, 'data');
+  assert.equal(found?.spec?.persistentVolumeReclaimPolicy, 'Retain');
 });

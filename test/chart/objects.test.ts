@@ -301,8 +301,10 @@ test('a controller that only removes finalizers from Nodes can delete no claim a
   assert.deepEqual(spared, [
     'delete persistentvolumeclaims',
     'delete pods',
+    'get statefulsets.apps',
     'list pods',
     'list volumesnapshotcontents.snapshot.storage.k8s.io',
+    'watch pods',
   ]);
 });
 

@@ -261,7 +261,9 @@ test("deleting the thief's Node deletes no claim of another node", async () => {
   await attempt(agent, { status: { volumeID: victim } });
   await attempt(agent, { spec: { nodeName: other } });
   await admin.delete(nodes, doomed);
-  await new NodeRemoval({ client: admin, log: silentLog, keepObjects: false }).reconcile(doomed, forever);
+  const reporter = { controller: driverName, instance: 'test' };
+  const collaborators = { client: admin, reporter, clock: systemClock, log: silentLog, keepObjects: false };
+  await new NodeRemoval(collaborators).reconcile(doomed, forever);
   const { items } = await admin.list(persistentVolumeClaims);
   const kept = items.filter(({ metadata }) => !metadata.deletionTimestamp).map(({ metadata }) => metadata.name);
   assert.deepEqual(kept.sort(), ['pvc-db', 'pvc-loot']);

@@ -14,6 +14,7 @@ import { AgentFaults } from './agent-faults.ts';
 import { betaAttributesClasses, createAttributesClass, limitsBecome } from './attributes-class.ts';
 import { formatRight, rightsOf, uses } from './rights.ts';
 import { takeSnapshot } from './snapshot.ts';
+import { StatefulSet } from './stateful-set.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 /** What the chart renders with every feature enabled. */
@@ -131,6 +132,22 @@ describe('two controllers, and every feature of Moorage', () => {
     await ns.empty();
   });
 
+  test('a pod that waits for a claim that is gone is replaced', async () => {
+    for (const { name } of cluster.nodes) await cluster.kubectl('cordon', name);
+    const set = await StatefulSet.create(cluster, 'stranded');
+    const uidOf = (object: string) =>
+      cluster.kubectl('get', object, '--ignore-not-found', '-ojsonpath={.metadata.uid}');
+    const pod = await eventually('the pod waits', async () => (await uidOf('pod/stranded-0')) || undefined);
+    await cluster.kubectl('delete', 'pvc', 'data-stranded-0');
+    await eventually(
+      'another pod with another claim waits',
+      async () => ![pod, ''].includes(await uidOf('pod/stranded-0')) && (await uidOf('pvc/data-stranded-0')) !== '',
+      { explain },
+    );
+    await set.delete();
+    for (const { name } of cluster.nodes) await cluster.kubectl('uncordon', name);
+  });
+
   test('the webhook looks up what the claims of a pod request', async () => {
     const asking = await TestNamespace.create(cluster, 'asking');
     await asking.claim('data');
@@ -170,6 +187,9 @@ describe('two controllers, and every feature of Moorage', () => {
     other = cluster.nodes.find((node) => node !== dying) ?? assert.fail('there is no other node');
     await ns.claim('lost', { node: dying.name });
     await ns.volumeId('lost');
+    await ns.claim('kept', { node: dying.name });
+    await ns.volumeId('kept');
+    await ns.kubectl('annotate', 'pvc', 'kept', 'moorage.dev/on-node-removal=keep');
     await ns.pod('waiting', { claims: { '/data': 'lost' }, node: 'nowhere' });
     await ns.claim('before', { node: other.name });
     const before = await ns.volumeId('before');
@@ -191,7 +211,14 @@ describe('two controllers, and every feature of Moorage', () => {
   });
 
   test('when its Node is deleted, its volumes are released', async () => {
+    const kept = (await ns.found('kept'))?.spec?.volumeName ?? '';
     await cluster.kubectl('delete', 'node', dying.name, '--timeout=180s');
+    await eventually('its other claim is gone too', async () => (await ns.found('kept')) === undefined, { explain });
+    const policy = await cluster.kubectl('get', 'pv', kept, '-ojsonpath={.spec.persistentVolumeReclaimPolicy}');
+    assert.equal(policy, 'Retain');
+    await cluster.kubectl('delete', 'pv', kept);
+    await cluster.kubectl('annotate', 'logicalvolume', kept, 'moorage.dev/allow-delete=true');
+    await cluster.kubectl('delete', 'logicalvolume', kept, '--timeout=60s'); // its node cannot remove it any more
     await eventually('its claim is gone', async () => (await ns.found('lost')) === undefined, { explain });
     assert.equal(await cluster.kube.get(pods, 'waiting', { namespace: ns.name }), undefined);
     await eventually(

@@ -27,6 +27,20 @@ test('the free capacity of a node comes from its annotations', () => {
   assert.deepEqual([...capacities.freeBytes('other')], []);
 });
 
+test('a node that is being deleted has no room for new volumes', () => {
+  const metadata = {
+    name: 'a',
+    annotations: { 'capacity.topolvm.io/ssd': '100' },
+    finalizers: ['topolvm.cybozu.com/node'],
+  };
+  const roomOf = (deletionTimestamp?: string) => {
+    const its = annotatedNode({ metadata: { ...metadata, deletionTimestamp } } as unknown as Stored<Node>);
+    return [...new AnnotatedCapacities({ list: () => [its] }).freeBytes('ssd')];
+  };
+  assert.deepEqual(roomOf(), [['a', 100n]]);
+  assert.deepEqual(roomOf('now'), []);
+});
+
 test('a node limits IO only if its annotation says so', () => {
   const nodes = [node('a', { 'moorage.dev/io-limits': 'true' }), node('b', { 'moorage.dev/io-limits': '' }), node('c')];
   assert.deepEqual([...new AnnotatedCapacities({ list: () => nodes }).limitingIo()], ['a']);

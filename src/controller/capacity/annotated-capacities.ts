@@ -27,8 +27,12 @@ export function annotatedNode(node: Stored<Node>): AnnotatedNode {
   };
 }
 
-/** The largest new volume that fits; undefined if the node does not have the device class. Empty: its default class. */
+/**
+ * The largest new volume that fits; undefined if the node does not have the device class, or is being deleted: a new volume
+ * there would be lost with it. Empty: its default class.
+ */
 export function freeBytesOf(node: AnnotatedNode | undefined, deviceClass: string): bigint | undefined {
+  if (node?.isLeaving) return undefined;
   const annotation = deviceClass === '' ? defaultCapacityAnnotation : `${capacityAnnotationPrefix}${deviceClass}`;
   return node?.freeBytes.get(annotation);
 }

@@ -4,6 +4,7 @@ import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../../kube/resource.ts';
+import { type DecidedClaim, decidedClaim } from '../node-removal/late-decisions.ts';
 import { type HeldClaim, heldClaim } from './held-claims.ts';
 import { type NamedClass, namedClass } from './ignored-classes.ts';
 
@@ -11,15 +12,17 @@ import { type NamedClass, namedClass } from './ignored-classes.ts';
 export interface WatchedClaim {
   readonly held: HeldClaim | undefined;
   readonly named: NamedClass | undefined;
+  readonly decided: DecidedClaim | undefined;
 }
 
 /** Shared by most claims, to save memory. */
-const ordinary: WatchedClaim = { held: undefined, named: undefined };
+const ordinary: WatchedClaim = { held: undefined, named: undefined, decided: undefined };
 
 export function watchedClaim(claim: Stored<PersistentVolumeClaim>): WatchedClaim {
   const held = heldClaim(claim);
   const named = namedClass(claim);
-  return held || named ? { held, named } : ordinary;
+  const decided = decidedClaim(claim);
+  return held || named || decided ? { held, named, decided } : ordinary;
 }
 
 interface Collaborators {

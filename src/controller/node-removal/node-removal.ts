@@ -1,37 +1,24 @@
-import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
-import {
-  driverName,
-  logicalVolume,
-  nodeFinalizer,
-  otherNodeFinalizer,
-  pendingDeletionAnnotation,
-} from '../../api/names.ts';
+import { deleting, logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
+import { driverName, logicalVolume, nodeFinalizer, otherNodeFinalizer, parameters } from '../../api/names.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
-import type { Log } from '../../base/log.ts';
 import type { Work } from '../../base/work.ts';
-import { isConflict, isNotFound } from '../../kube/api-error.ts';
+import { isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import {
-  type KubeObject,
   type Node,
   nodes,
   type ObjectMeta,
-  type Pod,
   persistentVolumeClaims,
   persistentVolumes,
-  pods,
   type Resource,
   type Stored,
   storageClasses,
 } from '../../kube/resource.ts';
-import { type Claim, claimOf, type NodeObjects, ourVolume, planRemoval } from './plan.ts';
+import { claimOf, type NodeObjects, ourVolume, planRemoval } from './plan.ts';
+import { Release, type ReleaseCollaborators } from './release.ts';
 
-type Client = Pick<KubeClient, 'get' | 'list' | 'patch' | 'delete'>;
-
-interface Collaborators {
-  readonly client: Client;
-  readonly log: Log;
+interface Collaborators extends ReleaseCollaborators {
   /** Removes only the finalizer of a deleted Node, and leaves everything else. */
   readonly keepObjects: boolean;
 }
@@ -44,42 +31,51 @@ export function isLeaving({ metadata }: Stored<Node>): boolean {
 /**
  * Cleans up after a Node that is being deleted: its claims, then the pods that use them, then its LogicalVolumes, and
  * finally our finalizer on the Node. Claims are deleted first, so that a controller that replaces a pod creates a new
- * claim too. Data on the disks of the node stays, and a node that is only NotReady keeps everything.
- *
- * Every step can be repeated: deleted objects are not found again, and each write has the uid of the object it read.
+ * claim too. Data on the disks of the node stays. A node that is only NotReady keeps everything, and so does one with the
+ * taint out-of-service, which proves that its pods are stopped but not that it will never return.
  */
 export class NodeRemoval {
-  readonly #client: Client;
-  readonly #log: Log;
-  readonly #keepObjects: boolean;
+  readonly #its: Collaborators;
 
-  constructor({ client, log, keepObjects }: Collaborators) {
-    this.#client = client;
-    this.#log = log;
-    this.#keepObjects = keepObjects;
+  constructor(collaborators: Collaborators) {
+    this.#its = collaborators;
   }
 
   async reconcile(nodeName: string, signal: AbortSignal): Promise<Requeue> {
-    const node = await this.#client.get(nodes, nodeName, { signal });
+    const { client, log, keepObjects } = this.#its;
+    const node = await client.get(nodes, nodeName, { signal });
     if (!node || !isLeaving(node)) return Requeue.never;
-    if (!this.#keepObjects) await this.#clear(nodeName, signal);
-    const { resourceVersion, finalizers = [] } = node.metadata;
+    const { uid } = node.metadata;
+    while (!keepObjects && (await this.#release(nodeName, uid, signal))) log.debug({ node: nodeName }, 'released');
+    const now = await client.get(nodes, nodeName, { signal }); // others write to it all the time
+    if (now?.metadata.uid !== uid) return Requeue.never;
+    const { resourceVersion, finalizers = [] } = now.metadata;
     const left = finalizers.filter((finalizer) => !isOurFinalizer(finalizer));
     const body = { metadata: { resourceVersion, finalizers: left } };
-    await this.#client.patch(nodes, nodeName, { type: 'merge', body }, { signal });
-    this.#log.info({ node: nodeName }, 'removed the finalizer from the node');
+    await client.patch(nodes, nodeName, { type: 'merge', body }, { signal });
+    log.info({ node: nodeName }, 'removed the finalizer from the node');
     return Requeue.never;
   }
 
-  async #clear(nodeName: string, signal: AbortSignal): Promise<void> {
-    const plan = planRemoval(nodeName, await this.#objects(nodeName, signal));
-    for (const claim of plan.claims) await this.#delete(persistentVolumeClaims, claim, signal);
-    for (const pod of await this.#podsWith(plan.claims, nodeName, signal)) await this.#delete(pods, pod, signal);
-    for (const volume of plan.logicalVolumes) await this.#releaseVolume(volume, signal);
+  /**
+   * A crash between any two steps loses nothing: what must be kept is recorded before the first claim is deleted. Returns
+   * whether anything was released: then more may have come meanwhile, as the scheduler still uses a Node that is being deleted.
+   */
+  async #release(name: string, uid: string, signal: AbortSignal): Promise<boolean> {
+    const { released, waiting, dropped, kept } = planRemoval(name, await this.#objects(name, signal));
+    const release = new Release(this.#its, { name, uid }, signal);
+    await release.retain(released);
+    await release.record(kept);
+    await release.askForDecision(waiting);
+    await release.deleteClaims(released);
+    await release.deletePodsOf(released.map(({ claim }) => claim));
+    await release.dropVolumes(dropped);
+    const isHeld = (volume: StoredLogicalVolume) => volume.metadata.finalizers?.includes(logicalVolume.finalizer);
+    return released.some(({ claim }) => !claim.isDeleting) || dropped.some((its) => !deleting(its) || isHeld(its));
   }
 
   async #objects(nodeName: string, signal: AbortSignal): Promise<NodeObjects> {
-    const client = this.#client;
+    const { client } = this.#its;
     const fieldSelector = `spec.nodeName=${nodeName}`;
     const [volumes, persistent, claims, classes, snapshots] = await Promise.all([
       client.list(logicalVolumes, { fieldSelector, signal }),
@@ -93,50 +89,9 @@ export class NodeRemoval {
       logicalVolumes: volumes.items,
       persistentVolumes: persistent.items.filter((volume) => volume !== undefined),
       claims: claims.items,
-      ourStorageClasses: new Set(ours.map(({ metadata }) => metadata.name)),
+      ourStorageClasses: new Map(ours.map((its) => [its.metadata.name, its.parameters?.[parameters.onNodeRemoval]])),
       retainedSnapshots: snapshots,
     };
-  }
-
-  /** Pods on that node or not scheduled yet: a pod elsewhere with such a claim already has a new one. */
-  async #podsWith(claims: readonly Claim[], nodeName: string, signal: AbortSignal): Promise<readonly Identity[]> {
-    const users: Identity[] = [];
-    for (const namespace of new Set(claims.map((claim) => claim.namespace))) {
-      const names = new Set(claims.filter((claim) => claim.namespace === namespace).map(({ name }) => name));
-      const { items } = await this.#client.list(pods, { namespace, signal });
-      const usesOne = (pod: Stored<Pod>) => claimNamesOf(pod).some((name) => names.has(name));
-      const isHere = ({ spec }: Stored<Pod>) => !spec?.nodeName || spec.nodeName === nodeName;
-      for (const pod of items) {
-        const { name, uid, deletionTimestamp } = pod.metadata;
-        if (!deletionTimestamp && isHere(pod) && usesOne(pod)) users.push({ namespace, name, uid });
-      }
-    }
-    return users;
-  }
-
-  async #delete<T extends KubeObject>(resource: Resource<T>, object: Identity, signal: AbortSignal): Promise<void> {
-    const { namespace, name, uid } = object;
-    try {
-      await this.#client.delete(resource, name, { namespace, preconditions: { uid }, signal });
-      this.#log.info({ kind: resource.kind, namespace, name }, 'deleted because its node is being deleted');
-    } catch (error) {
-      if (!isConflict(error)) throw error; // another object has the name now, so this one is gone
-    }
-  }
-
-  /** The annotation keeps the node's agent, if it still runs, from touching the data. */
-  async #releaseVolume({ metadata }: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
-    const { name, uid, resourceVersion, finalizers = [] } = metadata;
-    const annotations = { [pendingDeletionAnnotation]: 'true' };
-    const left = finalizers.filter((finalizer) => finalizer !== logicalVolume.finalizer);
-    const body = { metadata: { uid, resourceVersion, annotations, finalizers: left } };
-    try {
-      await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return;
-      throw error;
-    }
-    await this.#delete(logicalVolumes, { name, uid }, signal);
   }
 }
 
@@ -160,22 +115,8 @@ export function nodeRemovals({ nodes, removal }: WorkCollaborators): Work {
   };
 }
 
-interface Identity {
-  readonly namespace?: string;
-  readonly name: string;
-  readonly uid: string;
-}
-
 function isOurFinalizer(finalizer: string): boolean {
   return finalizer === nodeFinalizer || finalizer === otherNodeFinalizer;
-}
-
-/** The claim of a generic ephemeral volume is named after the pod and the volume. */
-function claimNamesOf({ metadata, spec }: Stored<Pod>): readonly string[] {
-  return (spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
-    if (persistentVolumeClaim) return [persistentVolumeClaim.claimName];
-    return ephemeral ? [`${metadata.name}-${name}`] : [];
-  });
 }
 
 /** The fields of a VolumeSnapshotContent that we read. */

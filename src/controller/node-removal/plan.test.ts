@@ -13,30 +13,35 @@ function logicalVolume(id: string): StoredLogicalVolume {
 
 const persistent = (handle: string, fields: Partial<OurVolume> = {}): OurVolume => ({
   name: `pv-${handle}`,
+  uid: `uid-${handle}`,
   handle,
   isRetained: false,
   nodeNames: undefined,
+  classPolicy: undefined,
   ...fields,
 });
 const claim = (name: string, fields: Partial<Claim>): Claim => ({
   namespace: 'shop',
   name,
   uid: name,
+  resourceVersion: '1',
+  isDeleting: false,
   storageClass: 'local',
   volumeName: '',
   selectedNode: '',
+  policy: undefined,
   ...fields,
 });
 const nothing: NodeObjects = {
   logicalVolumes: [],
   persistentVolumes: [],
   claims: [],
-  ourStorageClasses: new Set(['local']),
+  ourStorageClasses: new Map([['local', undefined]]),
   retainedSnapshots: new Set(),
 };
 const plan = (objects: Partial<NodeObjects>) => {
-  const { claims, logicalVolumes } = planRemoval('a', { ...nothing, ...objects });
-  return [claims.map(({ name }) => name), logicalVolumes.map(({ metadata }) => metadata.uid)];
+  const { released, dropped } = planRemoval('a', { ...nothing, ...objects });
+  return [released.map(({ claim }) => claim.name), dropped.map(({ metadata }) => metadata.uid)];
 };
 
 test('claims are deleted whose volumes are on the node, by LogicalVolume or by node affinity', () => {
@@ -89,18 +94,117 @@ test('a retained volume keeps its LogicalVolume, but its claim is deleted so tha
   ]);
 });
 
-test('a PersistentVolume shows its driver, its reclaim policy and its nodes', () => {
-  const metadata = { name: 'pv-1', uid: 'u', resourceVersion: '1', creationTimestamp: '' };
+const fates = (objects: Partial<NodeObjects>) => {
+  const { released, waiting, dropped, kept } = planRemoval('a', { ...nothing, ...objects });
+  return {
+    dropped: released.filter(({ policy }) => policy === 'drop').map(({ claim }) => claim.name),
+    kept: released.filter(({ policy }) => policy === 'keep').map(({ claim, volume }) => [claim.name, volume?.name]),
+    waiting: waiting.map(({ claim, invalid }) => (invalid === undefined ? claim.name : `${claim.name}: ${invalid}`)),
+    logicalVolumes: [dropped.map(({ metadata }) => metadata.uid), kept.map(({ metadata }) => metadata.uid)],
+  };
+};
+
+test('the annotation of a claim decides, then what its class said, and otherwise the volume is given up', () => {
+  const words = [
+    ['1', undefined, undefined],
+    ['2', 'keep', undefined],
+    ['3', 'wait', undefined],
+    ['4', undefined, 'keep'],
+    ['5', undefined, 'wait'],
+    ['6', 'drop', 'wait'],
+    ['7', 'wait', 'drop'],
+  ] as const;
+  const objects = {
+    logicalVolumes: words.map(([id]) => logicalVolume(id)),
+    persistentVolumes: words.map(([id, , classPolicy]) => persistent(id, { nodeNames: ['a'], classPolicy })),
+    claims: words.map(([id, policy]) => claim(id, { volumeName: `pv-${id}`, policy })),
+  };
+  assert.deepEqual(fates(objects), {
+    dropped: ['1', '6'],
+    kept: [
+      ['2', 'pv-2'],
+      ['4', 'pv-4'],
+    ],
+    waiting: ['3', '5', '7'],
+    logicalVolumes: [
+      ['1', '6'],
+      ['2', '3', '4', '5', '7'],
+    ],
+  });
+});
+
+test('a word that is no policy loses nothing', () => {
+  for (const word of ['', 'Drop', 'delete', 'drop ']) {
+    const objects = {
+      logicalVolumes: [logicalVolume('1')],
+      persistentVolumes: [persistent('1', { nodeNames: ['a'], classPolicy: 'drop' })],
+      claims: [claim('db', { volumeName: 'pv-1', policy: word })],
+    };
+    const expected = { dropped: [], kept: [], waiting: [`db: ${word}`], logicalVolumes: [[], ['1']] };
+    assert.deepEqual(fates(objects), expected);
+  }
+});
+
+test('a claim without a volume follows its annotation or its class, and there is nothing to keep', () => {
+  const ourStorageClasses = new Map([
+    ['local', undefined],
+    ['careful', 'wait'],
+  ]);
+  const here = { selectedNode: 'a' };
+  const claims = [
+    claim('plain', here),
+    claim('careful', { ...here, storageClass: 'careful' }),
+    claim('decided', { ...here, storageClass: 'careful', policy: 'drop' }),
+    claim('kept', { ...here, policy: 'keep' }),
+  ];
+  assert.deepEqual(fates({ claims, ourStorageClasses }), {
+    dropped: ['plain', 'decided'],
+    kept: [['kept', undefined]],
+    waiting: ['careful'],
+    logicalVolumes: [[], []],
+  });
+});
+
+test('snapshots stay with the volume that they were taken of', () => {
+  const snapshotOf = (id: string, source: string): StoredLogicalVolume => {
+    const plain = logicalVolume(id);
+    const annotations = { 'moorage.dev/content-source': `volume/${source}` };
+    return {
+      ...plain,
+      metadata: { ...plain.metadata, annotations },
+      spec: { ...plain.spec, source: `pvc-${source}`, accessType: 'ro' },
+    };
+  };
+  const objects = {
+    logicalVolumes: [logicalVolume('1'), snapshotOf('s1', '1'), logicalVolume('2'), snapshotOf('s2', '2')],
+    persistentVolumes: ['1', '2'].map((id) => persistent(id, { nodeNames: ['a'] })),
+    claims: [claim('1', { volumeName: 'pv-1', policy: 'wait' }), claim('2', { volumeName: 'pv-2' })],
+  };
+  assert.deepEqual(fates(objects).logicalVolumes, [
+    ['2', 's2'],
+    ['1', 's1'],
+  ]);
+});
+
+test('a PersistentVolume shows its driver, its reclaim policy, its nodes and the policy of its class', () => {
+  const metadata = { name: 'pv-1', uid: 'uid-1', resourceVersion: '1', creationTimestamp: '' };
   const matchExpressions = [
     { key: 'topology.topolvm.io/node', operator: 'In', values: ['a'] },
     { key: 'zone', operator: 'In', values: ['z'] },
   ];
   const spec = {
-    csi: { driver: 'topolvm.io', volumeHandle: '1' },
+    csi: {
+      driver: 'topolvm.io',
+      volumeHandle: '1',
+      volumeAttributes: { 'moorage.dev/on-node-removal': 'keep' },
+    },
     persistentVolumeReclaimPolicy: 'Retain',
     nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions }] } },
   };
-  assert.deepEqual(ourVolume({ metadata, spec }), persistent('1', { isRetained: true, nodeNames: ['a'] }));
+  assert.deepEqual(
+    ourVolume({ metadata, spec }),
+    persistent('1', { isRetained: true, nodeNames: ['a'], classPolicy: 'keep' }),
+  );
   assert.equal(ourVolume({ metadata, spec: { csi: spec.csi } })?.nodeNames, undefined);
   assert.equal(ourVolume({ metadata, spec: { ...spec, csi: { ...spec.csi, driver: 'other' } } }), undefined);
   assert.equal(ourVolume({ metadata, spec: {} }), undefined);

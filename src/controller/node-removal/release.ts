@@ -1,0 +1,224 @@
+import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
+import { logicalVolume, nodeRemovedAnnotation, onNodeRemoval, pendingDeletionAnnotation } from '../../api/names.ts';
+import type { Clock } from '../../base/clock.ts';
+import { MoorageError, messageOf } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import { isConflict, isNotFound } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { type About, type EventContent, type Reporter, writeEvent } from '../../kube/events.ts';
+import {
+  type KubeObject,
+  nodes,
+  type Pod,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  type Resource,
+  type Stored,
+} from '../../kube/resource.ts';
+import type { Claim, OurVolume, ReleasedClaim, WaitingClaim } from './plan.ts';
+
+export interface ReleaseCollaborators {
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete'>;
+  readonly reporter: Reporter;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** A node that was removed, or is being removed. */
+export interface RemovedNode {
+  readonly name: string;
+  readonly uid: string;
+}
+
+/**
+ * The steps that release the claims and volumes of one removed node, each with Events that report it. Every step can be
+ * repeated: deleted objects are not found again, and each write has the uid of the object it read.
+ */
+export class Release {
+  readonly #client: ReleaseCollaborators['client'];
+  readonly #its: ReleaseCollaborators;
+  readonly #node: RemovedNode;
+  readonly #signal: AbortSignal;
+
+  constructor(collaborators: ReleaseCollaborators, node: RemovedNode, signal: AbortSignal) {
+    this.#client = collaborators.client;
+    this.#its = collaborators;
+    this.#node = node;
+    this.#signal = signal;
+  }
+
+  /** Before their claims are deleted. Each is read again, because its data depends on it. */
+  async retain(released: readonly ReleasedClaim[]): Promise<void> {
+    const signal = this.#signal;
+    for (const { claim, policy, volume } of released) {
+      if (policy !== 'keep' || !volume || volume.isRetained) continue;
+      const { name, uid } = volume;
+      const body = { metadata: { uid }, spec: { persistentVolumeReclaimPolicy: 'Retain' } };
+      await this.#client.patch(persistentVolumes, name, { type: 'merge', body }, { signal });
+      const stored = await this.#client.get(persistentVolumes, name, { signal });
+      const isRetained = stored?.metadata.uid === uid && stored.spec?.persistentVolumeReclaimPolicy === 'Retain';
+      if (!isRetained) throw new NotRetained(name);
+      const message = `set PersistentVolume ${name} to Retain because node ${this.#node.name} was removed`;
+      await this.#report(aboutClaim(claim), { type: 'Normal', reason: 'VolumeRetained', action: 'Releasing', message });
+    }
+  }
+
+  /** Records on the LogicalVolume that its node was removed on purpose: only then may a person decide later. */
+  async record(kept: readonly StoredLogicalVolume[]): Promise<void> {
+    const { uid: nodeUid } = this.#node;
+    for (const { metadata } of kept) {
+      const { name, uid, annotations } = metadata;
+      if (annotations?.[nodeRemovedAnnotation] === nodeUid) continue;
+      const body = { metadata: { uid, annotations: { [nodeRemovedAnnotation]: nodeUid } } };
+      await this.#client
+        .patch(logicalVolumes, name, { type: 'merge', body }, { signal: this.#signal })
+        .catch(unlessNotFound);
+    }
+    await this.#reportOnNode('VolumesKept', 'keeping LogicalVolumes', namesOf(kept));
+  }
+
+  async deleteClaims(released: readonly ReleasedClaim[]): Promise<void> {
+    const remaining = released.filter(({ claim }) => !claim.isDeleting);
+    const keys = remaining.map(({ claim }) => keyOf(claim));
+    await this.#reportOnNode('ClaimsReleased', 'deleting claims', keys);
+    for (const { claim, policy, volume } of remaining) {
+      const { namespace, name, uid, resourceVersion } = claim;
+      const message = `deleting this claim because node ${this.#node.name} was removed${fateOf(policy, volume)}`;
+      await this.#report(aboutClaim(claim), { type: 'Warning', reason: 'NodeRemoved', action: 'Releasing', message });
+      // A claim that has changed is read and decided about again: its owner may have set another policy.
+      const preconditions = { uid, resourceVersion };
+      await this.#client.delete(persistentVolumeClaims, name, { namespace, preconditions, signal: this.#signal });
+      this.#its.log.info({ namespace, name, node: this.#node.name }, 'deleted a claim because its node was removed');
+    }
+  }
+
+  /** Pods on that node or not scheduled yet: a pod elsewhere with such a claim already has a new one. */
+  async deletePodsOf(claims: readonly Claim[]): Promise<void> {
+    const users: Stored<Pod>[] = [];
+    for (const namespace of new Set(claims.map((claim) => claim.namespace))) {
+      const names = new Set(claims.filter((claim) => claim.namespace === namespace).map(({ name }) => name));
+      const { items } = await this.#client.list(pods, { namespace, signal: this.#signal });
+      const usesOne = (pod: Stored<Pod>) => claimNamesOf(pod).some((name) => names.has(name));
+      const isHere = ({ spec }: Stored<Pod>) => !spec?.nodeName || spec.nodeName === this.#node.name;
+      users.push(...items.filter((pod) => !pod.metadata.deletionTimestamp && isHere(pod) && usesOne(pod)));
+    }
+    await this.#reportOnNode('PodsDeleted', 'deleting pods', namesOf(users));
+    for (const { metadata } of users) {
+      const { namespace, name, uid } = metadata;
+      const message = `deleting this pod because its claim was deleted with node ${this.#node.name}`;
+      const about = { resource: pods, namespace, name, uid };
+      await this.#report(about, { type: 'Warning', reason: 'NodeRemoved', action: 'Releasing', message });
+      await this.#delete(pods, { namespace, name, uid });
+    }
+  }
+
+  /** Their data stays on the disks; the annotation keeps the node's agent, if it still runs, from touching it. */
+  async dropVolumes(dropped: readonly StoredLogicalVolume[]): Promise<void> {
+    await this.#reportOnNode('VolumesGivenUp', 'deleting LogicalVolumes', namesOf(dropped));
+    for (const { metadata } of dropped) {
+      const { name, uid, resourceVersion, finalizers = [] } = metadata;
+      const annotations = { [pendingDeletionAnnotation]: 'true' };
+      const left = finalizers.filter((finalizer) => finalizer !== logicalVolume.finalizer);
+      const body = { metadata: { uid, resourceVersion, annotations, finalizers: left } };
+      await this.#client
+        .patch(logicalVolumes, name, { type: 'merge', body }, { signal: this.#signal })
+        .catch(unlessNotFound);
+      await this.#delete(logicalVolumes, { name, uid });
+    }
+  }
+
+  /** Tells the owners of claims that stay what they can do. */
+  async askForDecision(waiting: readonly WaitingClaim[]): Promise<void> {
+    const { annotation, policies } = onNodeRemoval;
+    for (const { claim, invalid } of waiting) {
+      const why = invalid === undefined ? '' : `${annotation} is ${JSON.stringify(invalid)}, not ${orList(policies)}; `;
+      const message =
+        `${why}this claim waits because node ${this.#node.name} with its volume was removed; ` +
+        `bring the machine back, or set the annotation ${annotation} to drop or keep`;
+      const reason = invalid === undefined ? 'DecisionNeeded' : 'InvalidPolicy';
+      await this.#report(aboutClaim(claim), { type: 'Warning', reason, action: 'Waiting', message });
+    }
+    const keys = waiting.map(({ claim }) => keyOf(claim));
+    await this.#reportOnNode('ClaimsWaiting', 'waiting for a decision about claims', keys);
+  }
+
+  async #delete<T extends KubeObject>(resource: Resource<T>, object: Identity): Promise<void> {
+    const { namespace, name, uid } = object;
+    try {
+      await this.#client.delete(resource, name, { namespace, preconditions: { uid }, signal: this.#signal });
+      const kind = resource.kind;
+      this.#its.log.info({ kind, namespace, name, node: this.#node.name }, 'deleted because its node was removed');
+    } catch (error) {
+      if (!isConflict(error)) throw error; // another object has the name now, so this one is gone
+    }
+  }
+
+  async #reportOnNode(reason: string, what: string, names: readonly string[]): Promise<void> {
+    if (names.length === 0) return;
+    const about = { resource: nodes, ...this.#node };
+    const message = `${what} because the node was removed: ${names.join(', ')}`;
+    await this.#report(about, { type: 'Normal', reason, action: 'Releasing', message });
+  }
+
+  /** An Event that cannot be written, such as in a namespace that is being deleted, does not stop the work. */
+  async #report(about: About, event: EventContent): Promise<void> {
+    const { reporter, clock, log } = this.#its;
+    try {
+      await writeEvent(this.#client, reporter, about, event, clock.now(), this.#signal);
+    } catch (error) {
+      if (this.#signal.aborted) throw error;
+      log.warn({ name: about.name, reason: event.reason }, `cannot write an Event: ${messageOf(error)}`);
+    }
+  }
+}
+
+class NotRetained extends MoorageError {
+  readonly code = 'Aborted';
+
+  constructor(name: string) {
+    super(
+      `PersistentVolume ${name} is not retained although it was just set to Retain; its claim is kept, and this is retried`,
+    );
+  }
+}
+
+interface Identity {
+  readonly namespace?: string | undefined;
+  readonly name: string;
+  readonly uid: string;
+}
+
+function fateOf(policy: ReleasedClaim['policy'], volume: OurVolume | undefined): string {
+  if (!volume) return '';
+  if (policy === 'keep' || volume.isRetained) return `; PersistentVolume ${volume.name} is retained`;
+  return '; the data of its volume stays on the disks of that machine';
+}
+
+function aboutClaim({ namespace, name, uid }: Claim): About {
+  return { resource: persistentVolumeClaims, namespace, name, uid };
+}
+
+/** The claim of a generic ephemeral volume is named after the pod and the volume. */
+export function claimNamesOf({ metadata, spec }: Stored<Pod>): readonly string[] {
+  return (spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
+    if (persistentVolumeClaim) return [persistentVolumeClaim.claimName];
+    return ephemeral ? [`${metadata.name}-${name}`] : [];
+  });
+}
+
+function namesOf(objects: readonly Stored<KubeObject>[]): readonly string[] {
+  return objects.map(({ metadata }) => keyOf(metadata));
+}
+
+function keyOf({ namespace, name }: { readonly namespace?: string | undefined; readonly name: string }): string {
+  return namespace ? `${namespace}/${name}` : name;
+}
+
+function orList(words: readonly string[]): string {
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
+function unlessNotFound(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}
