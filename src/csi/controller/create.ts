@@ -1,13 +1,21 @@
 import { claimParameters, parameterPrefixes, parameters } from '../../api/names.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
-import type { CreateVolumeRequest } from '../../rpc/gen/csi/v1/csi_pb.ts';
+import type { CreateVolumeRequest, VolumeContentSource } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { parseIoLimits, sidecarsForLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
 import type { VolumeUse } from '../volume-use.ts';
-import { findSource, refuseOtherClass, SourceElsewhere } from './content-source.ts';
 import { candidateNodes, chooseNodes } from './placement.ts';
 import { volumeSize } from './volume-size.ts';
-import type { Claims, NodeCapacities, SnapshotStore, VolumeStore, WantedVolume } from './volume-store.ts';
+import type {
+  Claims,
+  ContentSource,
+  NodeCapacities,
+  SnapshotStore,
+  StoredSnapshot,
+  StoredVolume,
+  VolumeStore,
+  WantedVolume,
+} from './volume-store.ts';
 
 interface Ports {
   readonly volumes: Pick<VolumeStore, 'find'>;
@@ -86,4 +94,67 @@ export function refuseUnknownParameters(given: Readonly<Record<string, string>>,
   if (unknown === undefined) return;
   const remedy = known.length > 0 ? `use one of ${known.join(', ')}` : 'remove it';
   throw new InvalidInput(`unknown name ${JSON.stringify(unknown)} in parameters; ${remedy}`);
+}
+
+/** The source of a copy. */
+interface FoundSource {
+  readonly source: ContentSource;
+  readonly stored: StoredVolume | StoredSnapshot;
+}
+
+/** Undefined for an empty volume. */
+async function findSource(
+  wanted: VolumeContentSource | undefined,
+  { volumes, snapshots }: Pick<Ports, 'volumes' | 'snapshots'>,
+  signal: AbortSignal,
+): Promise<FoundSource | undefined> {
+  if (!wanted) return undefined;
+  const source = sourceIn(wanted);
+  const stored = await (source.kind === 'volume' ? volumes : snapshots).find(source.id, signal);
+  if (!stored) throw new SourceNotFound(source);
+  return { source, stored };
+}
+
+/** A copy is on the same disks as its source. */
+function refuseOtherClass({ source, stored }: FoundSource, deviceClass: string): void {
+  if (stored.deviceClass === deviceClass) return;
+  throw new InvalidInput(
+    `${source.kind} ${source.id} has ${className(stored.deviceClass)}, so its copy cannot have ` +
+      `${className(deviceClass)}; use a StorageClass with the device class of the source`,
+  );
+}
+
+function sourceIn({ type }: VolumeContentSource): ContentSource {
+  switch (type.case) {
+    case 'volume':
+      return { kind: type.case, id: type.value.volumeId };
+    case 'snapshot':
+      return { kind: type.case, id: type.value.snapshotId };
+    case undefined:
+      throw new InvalidInput('volume_content_source.type is missing from the request; set snapshot or volume');
+  }
+}
+
+function className(deviceClass: string): string {
+  return deviceClass === '' ? 'the default device class' : `device class ${deviceClass}`;
+}
+
+/** CSI's code for "not in this topology": the pod is scheduled again. */
+export class SourceElsewhere extends MoorageError {
+  readonly code = 'ResourceExhausted';
+
+  constructor({ kind, id }: ContentSource, nodeName: string, candidates: readonly string[]) {
+    super(
+      `${kind} ${id} is on node ${nodeName}, so its copy cannot be on ${candidates.join(' or ')}; ` +
+        `run its pod on ${nodeName}`,
+    );
+  }
+}
+
+export class SourceNotFound extends MoorageError {
+  readonly code = 'NotFound';
+
+  constructor({ kind, id }: ContentSource) {
+    super(`volume_content_source names ${kind} ${id}, which does not exist; check the dataSource of the claim`);
+  }
 }

@@ -6,13 +6,13 @@ import { parseIoLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
 import { contextFor } from '../volume-context.ts';
 import { volumeUse, volumeUses } from '../volume-use.ts';
-import { contentSourceMessage } from './content-source.ts';
 import { refuseUnknownParameters, wantedVolume } from './create.ts';
 import { pageOf } from './paging.ts';
 import { nodesLimitingIo, topologyOf } from './placement.ts';
 import { grownSize } from './volume-size.ts';
 import {
   type Claims,
+  type ContentSource,
   type NodeCapacities,
   NoSuchVolume,
   type SnapshotStore,
@@ -104,6 +104,12 @@ function volumeMessage({ id, nodeName, sizeBytes, source }: StoredVolume) {
     accessibleTopology: [topologyOf(nodeName)],
     ...(source && { contentSource: contentSourceMessage(source) }),
   };
+}
+
+function contentSourceMessage({ kind, id }: ContentSource) {
+  return kind === 'volume'
+    ? { type: { case: kind, value: { volumeId: id } } }
+    : { type: { case: kind, value: { snapshotId: id } } };
 }
 
 /** Why a volume cannot be used as requested; undefined if it can. */

@@ -1,11 +1,21 @@
 import {
   bytesOf,
+  deleting,
+  failureOf,
   type LogicalVolume,
+  type LogicalVolumeSpec,
   type LogicalVolumeStatus,
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { erasedAnnotation, heldByAnnotation, resizeRequestedAnnotation } from '../../api/names.ts';
+import {
+  adoptAnnotation,
+  erasedAnnotation,
+  heldByAnnotation,
+  logicalVolume,
+  pendingDeletionAnnotation,
+  resizeRequestedAnnotation,
+} from '../../api/names.ts';
 import { codeOf, type ErrorCode, messageOf } from '../../base/errors.ts';
 import type { Aside } from '../../base/keyed-queue.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
@@ -21,7 +31,6 @@ import { classOf, mustHold, poolsToClear } from '../../volumes/pool-holding.ts';
 import { adoptVolume } from './adopt-volume.ts';
 import { createVolume, ownerTags } from './create-volume.ts';
 import { LogicalVolumeWriter } from './logical-volume-writer.ts';
-import { nextStep } from './next-step.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
@@ -33,6 +42,28 @@ interface Collaborators {
 
 /** Temporary failures: they are retried and not reported. */
 const passing: ReadonlySet<ErrorCode> = new Set(['Aborted', 'Cancelled', 'DeadlineExceeded', 'Unavailable']);
+
+/** The next step of a node for one of its LogicalVolumes. */
+export type Step = 'create' | 'adopt' | 'measure' | 'grow' | 'settle' | 'remove' | 'nothing';
+
+export function nextStep(volume: StoredLogicalVolume): Step {
+  const { annotations, finalizers = [] } = volume.metadata;
+  // The node was removed from the cluster and the claim was released: the data on the disks must not be touched.
+  if (annotations?.[pendingDeletionAnnotation] === 'true') return 'nothing';
+  // Without our finalizer, the volume was already removed, or an administrator took it over.
+  if (deleting(volume)) return finalizers.includes(logicalVolume.finalizer) ? 'remove' : 'nothing';
+  // The volume was created and may contain data, so it is never re-created, whatever its status lacks.
+  if (volume.status?.volumeID) return ofCreated(volume.spec, volume.status);
+  // The controller reports the failure and deletes the object; a retry here would create a volume without its knowledge.
+  if (failureOf(volume)) return 'nothing';
+  return annotations?.[adoptAnnotation] ? 'adopt' : 'create';
+}
+
+function ofCreated({ size }: LogicalVolumeSpec, { currentSize, code = 0 }: LogicalVolumeStatus): Step {
+  if (!currentSize) return 'measure';
+  if (bytesOf(size) > bytesOf(currentSize)) return 'grow';
+  return code === 0 ? 'nothing' : 'settle'; // a request to grow failed and was withdrawn
+}
 
 /**
  * Creates, grows and removes the volumes of this node's LogicalVolumes: one pool operation and one PATCH each. The volume

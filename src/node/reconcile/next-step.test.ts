@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { nextStep, type Step } from './next-step.ts';
+import { nextStep, type Step } from './logical-volume-reconciler.ts';
 
 const ours = ['topolvm.io/logicalvolume'];
 const created: LogicalVolumeStatus = { volumeID: 'uid', currentSize: '1Gi', code: 0 };
