@@ -46,7 +46,9 @@ export class NodeRemoval {
     const node = await client.get(nodes, nodeName, { signal });
     if (!node || !isLeaving(node)) return Requeue.never;
     const { uid } = node.metadata;
-    while (!keepObjects && (await this.#release(nodeName, uid, signal))) log.debug({ node: nodeName }, 'released');
+    if (!keepObjects) {
+      while (await this.#release(nodeName, uid, signal)) log.debug({ node: nodeName }, 'released; looking for more');
+    }
     const now = await client.get(nodes, nodeName, { signal }); // others write to it all the time
     if (now?.metadata.uid !== uid) return Requeue.never;
     const { resourceVersion, finalizers = [] } = now.metadata;
