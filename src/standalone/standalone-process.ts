@@ -97,6 +97,10 @@ export class OwnCapacities implements NodeCapacities {
     return new Map(pool ? [[this.#nodeName, pool.capacity().freeBytes]] : []);
   }
 
+  leaving(): ReadonlySet<string> {
+    return new Set();
+  }
+
   /** Limits are set on the cgroup of a pod, and there are no pods. */
   limitingIo(): ReadonlySet<string> {
     return new Set();

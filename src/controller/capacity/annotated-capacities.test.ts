@@ -35,10 +35,11 @@ test('a node that is being deleted has no room for new volumes', () => {
   };
   const roomOf = (deletionTimestamp?: string) => {
     const its = annotatedNode({ metadata: { ...metadata, deletionTimestamp } } as unknown as Stored<Node>);
-    return [...new AnnotatedCapacities({ list: () => [its] }).freeBytes('ssd')];
+    const capacities = new AnnotatedCapacities({ list: () => [its] });
+    return [[...capacities.freeBytes('ssd')], [...capacities.leaving()]];
   };
-  assert.deepEqual(roomOf(), [['a', 100n]]);
-  assert.deepEqual(roomOf('now'), []);
+  assert.deepEqual(roomOf(), [[['a', 100n]], []]);
+  assert.deepEqual(roomOf('now'), [[], ['a']]);
 });
 
 test('a node limits IO only if its annotation says so', () => {

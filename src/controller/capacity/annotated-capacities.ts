@@ -54,6 +54,11 @@ export class AnnotatedCapacities implements NodeCapacities {
     return free;
   }
 
+  leaving(): ReadonlySet<string> {
+    const leaving = this.#nodes.list().filter(({ isLeaving }) => isLeaving);
+    return new Set(leaving.map(({ name }) => name));
+  }
+
   limitingIo(): ReadonlySet<string> {
     const limiting = this.#nodes.list().filter(({ limitsIo }) => limitsIo);
     return new Set(limiting.map(({ name }) => name));

@@ -25,9 +25,10 @@ export function chooseNodes(
   const free = capacities.freeBytes(deviceClass);
   const hasRoom = (name: string) => (free.get(name) ?? -1n) >= sizeBytes;
   const byRoom = [...free].sort(([, a], [, b]) => (a < b ? 1 : -1)).map(([name]) => name);
-  const inOrder = candidates ?? byRoom;
+  const leaving = capacities.leaving();
+  const inOrder = (candidates ?? byRoom).filter((name) => !leaving.has(name));
   const [node, ...others] = [...inOrder.filter(hasRoom), ...inOrder.filter((name) => !hasRoom(name))];
-  if (node === undefined) throw new NoNodeOffers(deviceClass);
+  if (node === undefined) throw candidates?.length ? new NodesLeaving(candidates) : new NoNodeOffers(deviceClass);
   return isLimited ? nodesLimitingIo([node, ...others], capacities) : [node, ...others];
 }
 
@@ -45,6 +46,15 @@ export class NoNodeOffers extends MoorageError {
   constructor(deviceClass: string) {
     const which = deviceClass === '' ? 'a default device class' : `device class ${deviceClass}`;
     super(`no node offers ${which}; check the configuration of the nodes, and that moorage node runs there`);
+  }
+}
+
+/** Its code has the pod scheduled again. */
+export class NodesLeaving extends MoorageError {
+  readonly code = 'ResourceExhausted';
+
+  constructor(nodeNames: readonly string[]) {
+    super(`node ${nodeNames.join(' or ')} is being deleted and gets no new volumes; the pod must run on another node`);
   }
 }
 

@@ -87,6 +87,8 @@ export interface SnapshotStore {
 export interface NodeCapacities {
   /** Free bytes by node name, for nodes with this device class; the empty name is each node's default class. */
   freeBytes(deviceClass: string): ReadonlyMap<string, bigint>;
+  /** The nodes that are being deleted: a new volume there would be lost with its node. */
+  leaving(): ReadonlySet<string>;
   /** The nodes that can enforce IO limits. */
   limitingIo(): ReadonlySet<string>;
   /** Whether there may be such nodes; callers ask once, at start, when no node may have reported yet. */

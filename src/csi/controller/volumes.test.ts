@@ -87,6 +87,17 @@ test('of several nodes the first one with enough free space comes first, and a s
   assert.deepEqual(volumes.wanted[1]?.nodeNames, ['a'], 'the node itself reports that it is full');
 });
 
+test('no volume is created on a node that is being deleted', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  const among = (...names: string[]) => request({ accessibilityRequirements: { requisite: names.map(node) } });
+  await calls.createVolume(among('leaving', 'a'), { timeoutMs });
+  assert.deepEqual(volumes.wanted[0]?.nodeNames, ['a']);
+  await assert.rejects(calls.createVolume(among('leaving'), { timeoutMs }), {
+    code: 'ResourceExhausted',
+    message: /^node leaving is being deleted and gets no new volumes/,
+  });
+});
+
 const refused: readonly [string, CreateRequest, RegExp][] = [
   ['without a name', { name: '' }, /^name is missing/],
   ['without capabilities', { volumeCapabilities: [] }, /^volume_capabilities is missing/],

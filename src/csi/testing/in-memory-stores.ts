@@ -100,8 +100,8 @@ interface ServedController {
 }
 
 /**
- * For tests: the service on two nodes with the default class, one of them, which also limits IO, with `fast` too. Claim
- * `shop/limited` names the VolumeAttributesClass `bronze`.
+ * For tests: the service on two nodes with the default class, one of them, which also limits IO, with `fast` too. Node
+ * `leaving` is being deleted. Claim `shop/limited` names the VolumeAttributesClass `bronze`.
  */
 export async function servedController(
   t: TestContext,
@@ -115,6 +115,7 @@ export async function servedController(
   ]);
   const capacities: NodeCapacities = {
     freeBytes: (deviceClass) => free.get(deviceClass) ?? new Map<string, bigint>(),
+    leaving: () => new Set(['leaving']),
     limitingIo: () => limitingIo,
     mayLimitIo: () => limitingIo.size > 0,
   };
