@@ -1,7 +1,7 @@
 // npm run build: the bundle to ship, with its start script and the licences of the bundled packages.
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { build, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Plugin } from 'esbuild';
 
 const home = join(import.meta.dirname, '..');
 const dist = join(home, 'dist');
@@ -30,30 +30,43 @@ const unused: Plugin = {
   },
 };
 
-// Split into chunks, so that each process loads only what it needs: that saves memory and start time.
-const { outputFiles, metafile } = await build({
+const options = {
   absWorkingDir: home,
   metafile: true,
+  write: false,
+  bundle: true,
+  platform: 'node',
+  alias: { yaml: join(home, 'node_modules', 'yaml', 'browser', 'index.js') }, // ES modules; its Node entry is CommonJS
+  minifySyntax: true,
+  minifyWhitespace: true, // less to read means a faster start
+  legalComments: 'eof',
+  logLevel: 'warning',
+} as const satisfies BuildOptions;
+
+// Split into chunks, so that each process loads only what it needs: that saves memory and start time.
+const { outputFiles, metafile } = await build({
+  ...options,
   entryPoints: { moorage: join(home, 'src', 'main.ts') },
   outdir: dist,
   outExtension: { '.js': '.mjs' },
   splitting: true,
   chunkNames: 'parts/[name]-[hash]',
-  write: false,
-  bundle: true,
-  platform: 'node',
   target: 'node26',
   format: 'esm',
   // Some dependencies are CommonJS and load Node's modules with require().
   banner: { js: "import { createRequire } from 'node:module';const require = createRequire(import.meta.url);" },
   external: ['@grpc/proto-loader'], // grpc-js loads it for channelz and ORCA, which we do not serve
-  alias: { yaml: join(home, 'node_modules', 'yaml', 'browser', 'index.js') }, // ES modules; its Node entry is CommonJS
   plugins: [unused],
-  minifySyntax: true,
-  minifyWhitespace: true, // less to read means a faster start
   sourcemap: 'linked',
-  legalComments: 'eof',
-  logLevel: 'warning',
+});
+// One file for the desks of people, who have their own Node. CommonJS, because it is installed without the ending.
+const plugin = await build({
+  ...options,
+  entryPoints: [join(home, 'src', 'plugin', 'main.ts')],
+  outfile: join(dist, 'kubectl-moorage.cjs'),
+  target: 'node20',
+  format: 'cjs',
+  banner: { js: '#!/usr/bin/env node' },
 });
 /** Packages whose licence is only in file headers; one has the terms of our own LICENSE, Apache 2.0. */
 const licensedInSources: Readonly<Record<string, readonly string[]>> = {
@@ -68,6 +81,12 @@ const parts = outputFiles.filter(({ path }) => dirname(path) === partsDir);
 const entry = outputFiles.filter(({ path }) => dirname(path) === dist);
 for (const { path, contents } of [...parts, ...entry]) await replace(path, contents, 0o644);
 await replace(join(dist, 'moorage'), startScript, 0o755);
+for (const { path, contents } of plugin.outputFiles) await replace(path, contents, 0o755);
+await replace(
+  join(dist, 'kubectl_complete-moorage'),
+  await readFile(join(home, 'bin', 'kubectl_complete-moorage')),
+  0o755,
+);
 await keepOnly(partsDir, new Set(parts.map(({ path }) => basename(path))));
 
 const licensesDir = join(dist, 'licenses');
@@ -78,7 +97,8 @@ await keepOnly(licensesDir, new Set(licenses.keys()));
 
 /** The packages that are part of the bundle. */
 function bundledPackages(): Set<string> {
-  const taken = Object.values(metafile.outputs).flatMap(({ inputs }) =>
+  const outputs = [...Object.values(metafile.outputs), ...Object.values(plugin.metafile.outputs)];
+  const taken = outputs.flatMap(({ inputs }) =>
     Object.entries(inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0),
   );
   return new Set(taken.flatMap(([path]) => /.*node_modules\/((@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []));

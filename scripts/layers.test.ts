@@ -15,7 +15,7 @@ const layers = [
   ['csi', 'metrics'],
   ['volumes', 'webhook'],
   ['lvmd'],
-  ['node', 'controller', 'scheduler', 'standalone', 'cli'],
+  ['node', 'controller', 'scheduler', 'standalone', 'cli', 'plugin'],
 ];
 const levelOf = new Map(layers.flatMap((folders, level) => folders.map((folder) => [folder, level])));
 

@@ -140,6 +140,8 @@ async function built(isWanted: (file: string) => boolean): Promise<string[]> {
 async function moorageEntries(): Promise<TreeEntry[]> {
   const files = [
     { from: 'dist/moorage', path: 'usr/lib/moorage/moorage', mode: 0o755 },
+    { from: 'dist/kubectl-moorage.cjs', path: 'usr/lib/moorage/kubectl-moorage', mode: 0o755 },
+    { from: 'dist/kubectl_complete-moorage', path: 'usr/lib/moorage/kubectl_complete-moorage', mode: 0o755 },
     ...(await bundleFiles('.mjs')).map((from) => ({
       from,
       path: from.replace('dist', 'usr/lib/moorage'),

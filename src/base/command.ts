@@ -28,6 +28,8 @@ export interface Command<F extends Flags = Flags> {
   readonly words?: readonly string[];
   readonly flags?: F;
   run?(flags: FlagValues<F>, surroundings: Surroundings, words: readonly string[]): Promise<void>;
+  /** Command lines, for the help. */
+  readonly examples?: readonly string[];
   /** Subcommands: `moorage volume ls`. */
   readonly commands?: Commands;
 }
@@ -41,23 +43,26 @@ export function command<const F extends Flags>(declaration: Command<F>): Command
 
 /** What is installed under one name: `moorage`, with all its commands. */
 export interface Program {
+  /** Of its file. */
   readonly name: string;
+  /** How people call it, if not by its name. */
+  readonly calledAs?: string;
   readonly summary: string;
   readonly commands: Commands;
 }
 
-/** `calledAs` is the name of the program file: a link with the name of a TopoLVM program selects its command. */
+/** `file` is the name of the program file: a link with the name of a TopoLVM program selects its command. */
 export async function runProgram(
   program: Program,
-  calledAs: string,
+  file: string,
   args: readonly string[],
   surroundings: Surroundings,
 ): Promise<void> {
-  const isCommand = Object.entries(program.commands).some(([name, { alias }]) => [name, alias].includes(calledAs));
-  const words = isCommand ? [calledAs, ...args] : args;
+  const isCommand = Object.entries(program.commands).some(([name, { alias }]) => [name, alias].includes(file));
+  const words = isCommand ? [file, ...args] : args;
   const commands = { ...program.commands, completion: completionCommand(program.name) };
   if (words[0] === 'complete') return complete(commands, words.slice(1), surroundings);
-  const parser = new CommandParser({ ...program, commands }, [program.name], surroundings);
+  const parser = new CommandParser({ ...program, commands }, [program.calledAs ?? program.name], surroundings);
   parser.version(surroundings.version, '--version', 'Version of this program');
   try {
     await parser.parseAsync(words, { from: 'user' });
@@ -90,7 +95,7 @@ class CommandParser extends Commander {
 
   constructor(command: Command, path: readonly string[], surroundings: Surroundings) {
     super(path.at(-1));
-    const { summary, alias, words = [], flags = {}, commands = {} } = command;
+    const { summary, alias, words = [], flags = {}, examples = [], commands = {} } = command;
     const takesFlags = Object.keys(flags).length > 0;
     this.summary(summary).description(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`);
     if (alias) this.alias(alias);
@@ -100,6 +105,8 @@ class CommandParser extends Commander {
     this.exitOverride((error) => {
       throw error.exitCode === 0 || error.code === 'commander.help' ? error : mistake(error, path);
     });
+    if (examples.length > 0)
+      this.addHelpText('after', ['', 'Examples:', ...examples.map((line) => `  ${line}`)].join('\n'));
     const print = (text: string) => surroundings.print(text.trimEnd());
     this.configureOutput({ writeOut: print, writeErr: print, outputError: () => undefined });
 
@@ -182,9 +189,10 @@ function mistake({ message }: CommanderError, path: readonly string[]): InvalidI
 
 /** A default that says nothing is left out. */
 function description({ description, type, env, ...flag }: Flag<unknown>): string {
-  const value = 'default' in flag ? (type.show?.(flag.default) ?? JSON.stringify(flag.default)) : undefined;
+  const value = flag.default === undefined ? '' : (type.show?.(flag.default) ?? JSON.stringify(flag.default));
   const facts = [
-    ...(value === undefined ? ['required'] : ['false', '""'].includes(value) ? [] : [`default ${value}`]),
+    ...('default' in flag ? [] : ['required']),
+    ...(['', '""', 'false'].includes(value) ? [] : [`default ${value}`]),
     ...(env ? [`environment ${env}`] : []),
   ];
   return facts.length > 0 ? `${description} (${facts.join(', ')})` : description;

@@ -26,10 +26,10 @@ export async function connectionInCluster(place: InCluster, clock: Clock): Promi
 
 /** The server stays the one in the file now; credentials are reloaded. */
 export async function connectionFromKubeconfig(path: string, clock: Clock): Promise<Connection> {
-  const { cluster } = currentContext(await readCredential(path, 'the kubeconfig'), path);
+  const context = async () => currentContext({ path, text: await readCredential(path, 'the kubeconfig') });
   return {
-    server: cluster.server.replace(/\/+$/, ''),
-    credentials: await FileCredentials.open(() => ofKubeconfig(path), clock),
+    server: serverOf(await context()),
+    credentials: await FileCredentials.open(async () => credentialsOf(await context()), clock),
   };
 }
 
@@ -40,17 +40,21 @@ async function ofServiceAccount(dir: string): Promise<Credentials> {
   };
 }
 
-async function ofKubeconfig(path: string): Promise<Credentials> {
-  const { cluster, user } = currentContext(await readCredential(path, 'the kubeconfig'), path);
-  const files = new KubeconfigFiles(path);
-  const ca = await files.inlineOrFile(cluster, 'certificate-authority');
-  const cert = await files.inlineOrFile(user, 'client-certificate');
-  const key = await files.inlineOrFile(user, 'client-key');
+export function serverOf({ cluster }: KubeconfigContext): string {
+  return cluster.server.replace(/\/+$/, '');
+}
+
+/** What the files of a context contain; a command that it names is not run. */
+export async function credentialsOf({ cluster, user, ...context }: KubeconfigContext): Promise<Credentials> {
+  const [ofCluster, ofUser] = [new KubeconfigFiles(context.clusterFile), new KubeconfigFiles(context.userFile)];
+  const ca = await ofCluster.inlineOrFile(cluster, 'certificate-authority');
+  const cert = await ofUser.inlineOrFile(user, 'client-certificate');
+  const key = await ofUser.inlineOrFile(user, 'client-key');
   if ((cert === undefined) !== (key === undefined)) {
-    throw new CredentialsUnusable(`${path} has only one of client-certificate and client-key; set both`);
+    throw new CredentialsUnusable(`${context.userFile} has only one of client-certificate and client-key; set both`);
   }
   const serverName = cluster['tls-server-name'];
-  const token = await files.tokenOf(user);
+  const token = await ofUser.tokenOf(user);
   return {
     tls: {
       ...(ca === undefined ? {} : { ca }),

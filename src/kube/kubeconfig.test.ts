@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stringify } from 'yaml';
-import { currentContext } from './kubeconfig.ts';
+import { contextOf, currentContext } from './kubeconfig.ts';
 
 const config = (cluster: object = {}, user: object = {}) => ({
   'current-context': 'home',
@@ -16,7 +16,7 @@ const config = (cluster: object = {}, user: object = {}) => ({
   users: [{ name: 'me', user }],
 });
 
-const read = (content: object) => currentContext(stringify(content), 'config');
+const read = (content: object) => currentContext({ path: 'config', text: stringify(content) });
 
 test('the current context selects cluster and user, and unknown fields are ignored', () => {
   const { cluster, user } = read(config({ 'tls-server-name': 'kubernetes', extensions: [] }, { token: 't' }));
@@ -40,11 +40,24 @@ test('an unusable or insecure kubeconfig is refused with a remedy', () => {
   for (const [content, message] of refused) {
     assert.throws(() => read(content), { code: 'FailedPrecondition', message });
   }
-  assert.throws(() => currentContext('{', 'config'), /config is not YAML/);
+  assert.throws(() => currentContext({ path: 'config', text: '{' }), /config is not YAML/);
 });
 
 test('error messages do not quote values, which may be secrets', () => {
   const silent = (error: unknown) => error instanceof Error && !error.message.includes('270367');
   assert.throws(() => read(config({}, { token: 270367 })), silent);
-  assert.throws(() => currentContext('token: "270367', 'config'), silent);
+  assert.throws(() => currentContext({ path: 'config', text: 'token: "270367' }), silent);
+});
+
+test('of several files the first that has a name wins, and a context can be named', () => {
+  const first = { contexts: [{ name: 'work', context: { cluster: 'near', user: 'me', namespace: 'db' } }] };
+  const files = [
+    { path: 'a', text: stringify(first) },
+    { path: 'b', text: stringify(config({}, { exec: { command: 'login' } })) },
+  ];
+  const { cluster, user, namespace, clusterFile, userFile } = contextOf(files, 'work');
+  assert.deepEqual([cluster.server, user.exec?.command, namespace], ['https://near:6443', 'login', 'db']);
+  assert.deepEqual([clusterFile, userFile], ['b', 'b']);
+  assert.equal(contextOf(files, '').namespace, undefined);
+  assert.throws(() => contextOf(files, 'play'), { message: 'a, b has no context named play; there are: work, away, home' });
 });

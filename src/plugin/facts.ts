@@ -1,0 +1,167 @@
+import {
+  currentBytes,
+  deleting,
+  failureOf,
+  growthFailureOf,
+  isSnapshot,
+  logicalVolumes,
+  removalFailureOf,
+  type StoredLogicalVolume,
+} from '../api/logical-volume.ts';
+import { claimName, driverName, nodeRemovedAnnotation, pendingDeletionAnnotation } from '../api/names.ts';
+import { type NodeStorageStatus, nodeStorages } from '../api/node-storage.ts';
+import { isNotFound } from '../kube/api-error.ts';
+import type { KubeClient } from '../kube/client.ts';
+import {
+  keyOf,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  type Pod,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  type Stored,
+} from '../kube/resource.ts';
+
+/**
+ * What the screens need of the objects in a cluster. Lists are read in pages of 500, and of each object only this is kept:
+ * there may be tens of thousands.
+ */
+export interface Facts {
+  readonly volumes: readonly VolumeFacts[];
+  /** By the ID of the volume. */
+  readonly persistentVolumes: ReadonlyMap<string, PersistentVolumeFacts>;
+  /** By `namespace/name`. */
+  readonly claims: ReadonlyMap<string, ClaimFacts>;
+  /** The pods that use a claim, by `namespace/name` of the claim. */
+  readonly users: ReadonlyMap<string, readonly string[]>;
+}
+
+/** Of a LogicalVolume. */
+export interface VolumeFacts {
+  readonly name: string;
+  readonly node: string;
+  /** Empty for the node's default class. */
+  readonly deviceClass: string;
+  readonly sizeBytes: bigint;
+  readonly createdAt: string;
+  /** On the node's disks; undefined until the volume exists. */
+  readonly volumeId: string | undefined;
+  /** As the annotation says; the PersistentVolume is asked first. */
+  readonly claim: string | undefined;
+  readonly isSnapshot: boolean;
+  readonly isDeleting: boolean;
+  readonly isNodeGone: boolean;
+  readonly isMissing: boolean;
+  readonly failure: string | undefined;
+  readonly growthFailure: string | undefined;
+  readonly removalFailure: string | undefined;
+}
+
+export interface PersistentVolumeFacts {
+  readonly name: string;
+  readonly handle: string;
+  readonly phase: string;
+  readonly storageClass: string;
+  readonly claim: string | undefined;
+}
+
+export interface ClaimFacts {
+  readonly phase: string;
+  readonly isGrowing: boolean;
+}
+
+export interface NodeFacts {
+  readonly name: string;
+  readonly status: NodeStorageStatus | undefined;
+}
+
+export interface Scope {
+  /** Undefined for all. */
+  readonly namespace: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+export async function readFacts(client: KubeClient, { namespace, signal }: Scope): Promise<Facts> {
+  const [volumes, pvs, claims, podList] = await Promise.all([
+    client.list(logicalVolumes, { project: volumeFacts, signal }),
+    client.list(persistentVolumes, { project: persistentVolumeFacts, signal }),
+    client.list(persistentVolumeClaims, { project: claimFacts, namespace, signal }),
+    client.list(pods, { project: podFacts, namespace, signal }),
+  ]);
+  const ours = pvs.items.filter((pv) => pv !== undefined);
+  const users = new Map<string, string[]>();
+  for (const { name, claims } of podList.items) {
+    for (const claim of claims) users.set(claim, [...(users.get(claim) ?? []), name]);
+  }
+  return {
+    volumes: volumes.items,
+    persistentVolumes: new Map(ours.map((pv) => [pv.handle, pv])),
+    claims: new Map(claims.items),
+    users,
+  };
+}
+
+/** Undefined if the cluster has no such kind, because Moorage is older there. */
+export async function readNodes(client: KubeClient, signal: AbortSignal): Promise<readonly NodeFacts[] | undefined> {
+  try {
+    const project = ({ metadata, status }: { metadata: { name: string }; status?: NodeStorageStatus }): NodeFacts => ({
+      name: metadata.name,
+      status,
+    });
+    return (await client.list(nodeStorages, { project, signal })).items;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}
+
+export function volumeFacts(volume: StoredLogicalVolume): VolumeFacts {
+  const { metadata, spec, status } = volume;
+  const { annotations = {} } = metadata;
+  return {
+    name: metadata.name,
+    node: spec.nodeName,
+    deviceClass: spec.deviceClass ?? '',
+    sizeBytes: currentBytes(volume),
+    createdAt: metadata.creationTimestamp,
+    volumeId: status?.volumeID || undefined,
+    claim: annotations[claimName],
+    isSnapshot: isSnapshot(volume),
+    isDeleting: deleting(volume),
+    isNodeGone: nodeRemovedAnnotation in annotations || pendingDeletionAnnotation in annotations,
+    isMissing: Boolean(status?.missingFrom),
+    failure: failureOf(volume)?.message,
+    growthFailure: growthFailureOf(volume)?.message,
+    removalFailure: removalFailureOf(volume)?.message,
+  };
+}
+
+/** Undefined for a volume of another driver. */
+export function persistentVolumeFacts({ metadata, spec, status }: Stored<PersistentVolume>) {
+  if (spec?.csi?.driver !== driverName) return undefined;
+  const { namespace, name } = spec.claimRef ?? {};
+  const facts: PersistentVolumeFacts = {
+    name: metadata.name,
+    handle: spec.csi.volumeHandle,
+    phase: status?.phase ?? '',
+    storageClass: spec.storageClassName ?? '',
+    claim: name ? `${namespace}/${name}` : undefined,
+  };
+  return facts;
+}
+
+export function claimFacts(claim: Stored<PersistentVolumeClaim>): readonly [string, ClaimFacts] {
+  const conditions = claim.status?.conditions ?? [];
+  const isGrowing = conditions.some(({ type, status }) => /Resiz/.test(type) && status === 'True');
+  return [keyOf(claim), { phase: claim.status?.phase ?? '', isGrowing }];
+}
+
+export function podFacts({ metadata, spec, status }: Stored<Pod>) {
+  const isOver = status?.phase === 'Succeeded' || status?.phase === 'Failed';
+  const claims = (isOver ? [] : (spec?.volumes ?? [])).flatMap(({ name, persistentVolumeClaim, ephemeral }) => [
+    ...(persistentVolumeClaim ? [`${metadata.namespace}/${persistentVolumeClaim.claimName}`] : []),
+    ...(ephemeral ? [`${metadata.namespace}/${metadata.name}-${name}`] : []),
+  ]);
+  return { name: metadata.name, claims };
+}

@@ -1,0 +1,103 @@
+import { bytesOf, type Quantity } from '../api/logical-volume.ts';
+import type { NodeStorageStatus } from '../api/node-storage.ts';
+import { formatBytes } from '../base/quantity.ts';
+import type { NodeFacts } from './facts.ts';
+import { age, bar, type Cell, type Colour, type Format, type Terminal, table } from './terminal.ts';
+
+type Pool = NodeStorageStatus['pools'][number];
+
+/** A pool as `-o json` shows it. Programs depend on these names. */
+export interface PoolRow {
+  readonly node: string;
+  readonly deviceClass: string;
+  readonly isDefault: boolean;
+  readonly type: string;
+  /** The volume group, with its thin pool, or the directory. */
+  readonly place: string;
+  readonly sizeBytes?: bigint;
+  readonly usedBytes?: bigint;
+  readonly freeBytes?: bigint;
+  readonly volumes: number;
+  readonly dataPercent?: number;
+  readonly metadataPercent?: number;
+  readonly health: Pool['health'];
+  readonly reason?: string;
+  readonly updatedAt: string;
+}
+
+/** One row per pool, by node and class. */
+export function poolRows(nodes: readonly NodeFacts[]): readonly PoolRow[] {
+  return nodes
+    .flatMap(({ name, status }) => (status?.pools ?? []).map((pool) => poolRow(name, pool, status?.updatedAt ?? '')))
+    .sort((a, b) => a.node.localeCompare(b.node) || a.deviceClass.localeCompare(b.deviceClass));
+}
+
+function poolRow(node: string, pool: Pool, updatedAt: string): PoolRow {
+  const { deviceClass, type = '', volumeGroup, thinPool, directory, thin, health, reason, volumes = 0 } = pool;
+  const bytes = <Name extends string>(name: Name, quantity: Quantity | undefined) =>
+    (quantity === undefined ? {} : { [name]: bytesOf(quantity) }) as { [Key in Name]?: bigint };
+  return {
+    node,
+    deviceClass,
+    isDefault: pool.default ?? false,
+    type,
+    place: directory ?? [volumeGroup, thinPool].filter(Boolean).join('/'),
+    ...bytes('sizeBytes', pool.size),
+    ...bytes('usedBytes', pool.used),
+    ...bytes('freeBytes', pool.free),
+    volumes,
+    ...thin,
+    health,
+    ...(reason && { reason }),
+    updatedAt,
+  };
+}
+
+const healthColours: Readonly<Record<Pool['health'], Colour>> = {
+  Healthy: 'green',
+  Degraded: 'yellow',
+  Unavailable: 'red',
+};
+
+export function nodeTable(rows: readonly PoolRow[], format: Format, nowMs: number, terminal: Terminal): string {
+  const isFirstOfNode = new Set(rows.filter(({ node }, i) => rows[i - 1]?.node !== node));
+  const columns = [
+    { title: 'NODE', cell: (row: PoolRow) => (isFirstOfNode.has(row) ? row.node : ''), atLeast: 8 },
+    {
+      title: 'CLASS',
+      cell: ({ deviceClass, isDefault }: PoolRow) => `${deviceClass}${isDefault ? ' *' : ''}`,
+      atLeast: 6,
+    },
+    { title: 'TYPE', cell: ({ type }: PoolRow) => type },
+    { title: 'USED', cell: usedCell },
+    { title: 'FREE', cell: ({ freeBytes }: PoolRow) => sizeOf(freeBytes) },
+    { title: 'SIZE', cell: ({ sizeBytes }: PoolRow) => sizeOf(sizeBytes) },
+    { title: 'VOLUMES', cell: ({ volumes }: PoolRow) => String(volumes) },
+    { title: 'HEALTH', cell: ({ health }: PoolRow): Cell => ({ text: health, colour: healthColours[health] }) },
+    { title: 'METADATA', cell: ({ metadataPercent }: PoolRow) => percent(metadataPercent), wide: true },
+    { title: 'PLACE', cell: ({ place }: PoolRow) => place, wide: true, atLeast: 8 },
+    { title: 'UPDATED', cell: ({ updatedAt }: PoolRow) => age(updatedAt, nowMs), wide: true },
+    { title: 'REASON', cell: ({ reason = '' }: PoolRow) => reason, wide: true, atLeast: 12 },
+  ];
+  return table(
+    columns.filter(({ wide }) => format === 'wide' || !wide),
+    rows,
+    terminal,
+  );
+}
+
+/** From 80 % on it deserves attention, from 95 % on action. */
+function usedCell({ sizeBytes, usedBytes }: PoolRow): Cell {
+  if (!sizeBytes || usedBytes === undefined) return { text: '-', colour: 'grey' };
+  const share = Number(usedBytes) / Number(sizeBytes);
+  const colour = share >= 0.95 ? 'red' : share >= 0.8 ? 'yellow' : 'green';
+  return { text: `${bar(share)} ${percent(Math.floor(share * 100)).padStart(4)}`, colour };
+}
+
+function percent(value: number | undefined): string {
+  return value === undefined ? '' : `${value}%`;
+}
+
+function sizeOf(bytes: bigint | undefined): string {
+  return bytes === undefined ? '-' : formatBytes(bytes);
+}

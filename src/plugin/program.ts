@@ -1,0 +1,164 @@
+import { systemClock } from '../base/clock.ts';
+import { command, type Program } from '../base/command.ts';
+import { InvalidInput, MoorageError } from '../base/errors.ts';
+import { type Flags, type FlagType, flag, oneOf, onOff, path, text } from '../base/flags.ts';
+import { withSession } from './connect.ts';
+import { readFacts, readNodes } from './facts.ts';
+import { nodeTable, poolRows } from './nodes.ts';
+import { statusOf, statusScreen } from './status.ts';
+import { forPrograms, type Terminal } from './terminal.ts';
+import { readVolume, volumeDetails, volumeScreen } from './volume.ts';
+import { type Health, healths, volumeRows, volumeTable } from './volumes.ts';
+
+const clusterFlags = {
+  context: flag({
+    name: 'context',
+    type: text,
+    default: '',
+    description: 'Context of the kubeconfig; empty for its current one',
+  }),
+  kubeconfig: flag({
+    name: 'kubeconfig',
+    type: path,
+    default: '',
+    env: 'KUBECONFIG',
+    description: 'Kubeconfig file; empty for ~/.kube/config',
+  }),
+  output: flag({
+    name: 'output',
+    short: 'o',
+    type: oneOf(['table', 'wide', 'json', 'yaml']),
+    default: 'table',
+    description: 'Output format: table or wide for people, json or yaml for programs',
+  }),
+} as const satisfies Flags;
+
+const namespaceFlag = {
+  namespace: flag({
+    name: 'namespace',
+    short: 'n',
+    type: text,
+    default: '',
+    description: 'Namespace of the claim; empty for that of the context',
+  }),
+} as const satisfies Flags;
+
+const healthType: FlagType<Health | undefined> = {
+  placeholder: 'health',
+  choices: healths,
+  parse(word) {
+    const health = healths.find((each) => each.toLowerCase() === word.toLowerCase());
+    if (!health) throw new InvalidInput(`use one of ${healths.join(', ')}`);
+    return health;
+  },
+};
+
+const volumesFlags = {
+  ...namespaceFlag,
+  allNamespaces: flag({
+    name: 'all-namespaces',
+    short: 'A',
+    type: onOff,
+    default: false,
+    description: 'Volumes of all namespaces, and those without a claim',
+  }),
+  node: flag({ name: 'node', type: text, default: '', description: 'Only volumes of this node' }),
+  deviceClass: flag({ name: 'class', type: text, default: '', description: 'Only volumes of this device class' }),
+  health: flag({
+    name: 'health',
+    type: healthType,
+    default: undefined,
+    description: `Only volumes with this health: ${healths.join(', ')}`,
+  }),
+  ...clusterFlags,
+} as const satisfies Flags;
+
+/** `status` found something: for scripts. */
+export class ProblemsFound extends MoorageError {
+  readonly code = 'FailedPrecondition';
+}
+
+export function kubectlMoorage(terminal: Terminal): Program {
+  return {
+    name: 'kubectl-moorage',
+    calledAs: 'kubectl moorage',
+    summary: 'local LVM volumes of a cluster: what there is, and how it is',
+    commands: {
+      status: command({
+        summary: 'show on one screen whether everything is all right, what is not, and what to do',
+        flags: clusterFlags,
+        async run(flags, { env, print, signal }) {
+          const status = await withSession(flags, env, async ({ client }) => {
+            const [facts, nodes] = await Promise.all([
+              readFacts(client, { namespace: undefined, signal }),
+              readNodes(client, signal),
+            ]);
+            return statusOf(facts, nodes);
+          });
+          print(forPrograms(status, flags.output) ?? statusScreen(status, terminal));
+          if (!status.healthy) throw new ProblemsFound(`${status.problems.length} found`);
+        },
+      }),
+      nodes: command({
+        summary: 'show the pools of each node, and how full they are',
+        flags: clusterFlags,
+        async run(flags, { env, print, signal }) {
+          const nodes = await withSession(flags, env, ({ client }) => readNodes(client, signal));
+          if (!nodes) throw new NoNodeStorage('the cluster has no kind NodeStorage; upgrade Moorage there');
+          const rows = poolRows(nodes);
+          const empty = 'No node has reported its pools; see kubectl get pods -A for the pods of Moorage.';
+          print(
+            forPrograms({ items: rows }, flags.output) ??
+              (rows.length > 0 ? nodeTable(rows, flags.output, systemClock.now(), terminal) : empty),
+          );
+        },
+      }),
+      volumes: command({
+        summary: 'list volumes with their claim, pod, node, class, size, health and age',
+        flags: volumesFlags,
+        examples: [
+          'kubectl moorage volumes                        # of the current namespace',
+          'kubectl moorage volumes -A --health Failed     # what failed, anywhere',
+          'kubectl moorage volumes -A --node worker-3 -o wide',
+        ],
+        async run(flags, { env, print, signal }) {
+          const { output, allNamespaces, node, deviceClass, health } = flags;
+          const [facts, namespace] = await withSession(flags, env, async ({ client, namespace: current }) => {
+            const namespace = allNamespaces ? undefined : flags.namespace || current;
+            return [await readFacts(client, { namespace, signal }), namespace] as const;
+          });
+          const filter = {
+            namespace,
+            node: node || undefined,
+            deviceClass: deviceClass || undefined,
+            health,
+          };
+          const rows = volumeRows(facts, filter);
+          const empty = `No volumes${namespace === undefined ? '' : ` in namespace ${namespace}; use -A for all namespaces`}.`;
+          const style = { format: output, allNamespaces, nowMs: systemClock.now() };
+          print(forPrograms({ items: rows }, output) ?? (rows.length > 0 ? volumeTable(rows, style, terminal) : empty));
+        },
+      }),
+      volume: command({
+        summary: 'show everything about one volume, with its events in time order',
+        words: ['NAME'],
+        examples: [
+          'kubectl moorage volume data-db-0 -n prod       # by its claim',
+          'kubectl moorage volume prod/data-db-0',
+          'kubectl moorage volume pvc-6b0f4c1e-7f0d-4f6e-9d0b-2f1f1c0a9d11',
+        ],
+        flags: { ...namespaceFlag, ...clusterFlags },
+        async run(flags, { env, print, signal }, [name = '']) {
+          const details = await withSession(flags, env, async ({ client, namespace }) =>
+            volumeDetails(await readVolume(client, name, flags.namespace || namespace, signal)),
+          );
+          print(forPrograms(details, flags.output) ?? volumeScreen(details, systemClock.now(), terminal));
+        },
+      }),
+    },
+  };
+}
+
+class NoNodeStorage extends MoorageError {
+  readonly code = 'FailedPrecondition';
+}

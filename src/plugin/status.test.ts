@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { NodeStorageStatus } from '../api/node-storage.ts';
+import type { Facts, NodeFacts } from './facts.ts';
+import { nodeTable, poolRows } from './nodes.ts';
+import { statusOf, statusScreen } from './status.ts';
+
+const plain = { columns: 80, colours: false };
+const noVolumes: Facts = { volumes: [], persistentVolumes: new Map(), claims: new Map(), users: new Map() };
+
+function node(name: string, pools: NodeStorageStatus['pools'], changes: Partial<NodeStorageStatus> = {}): NodeFacts {
+  const nothing = { total: 0, volumes: [] };
+  const status: NodeStorageStatus = {
+    nodeUID: `uid-${name}`,
+    updatedAt: '2026-01-07T00:00:00Z',
+    pools,
+    erasures: nothing,
+    orphans: nothing,
+    versions: {},
+    features: {},
+    ...changes,
+  };
+  return { name, status };
+}
+
+const ssd = {
+  deviceClass: 'ssd',
+  default: true,
+  type: 'thick',
+  volumeGroup: 'vg0',
+  health: 'Healthy',
+  size: '100Gi',
+  used: '25Gi',
+  free: '75Gi',
+  volumes: 7,
+} as const;
+const fast = {
+  deviceClass: 'fast',
+  health: 'Unavailable',
+  reason: 'volume group vg1 is missing; attach its disk',
+} as const;
+const thin = {
+  deviceClass: 'thin',
+  type: 'thin',
+  volumeGroup: 'vg2',
+  thinPool: 'pool0',
+  health: 'Healthy',
+  size: '10Gi',
+  used: '9830Mi',
+  free: '1Gi',
+  thin: { dataPercent: 96, metadataPercent: 12 },
+} as const;
+
+test('pools are shown by node and class, as bars', () => {
+  const rows = poolRows([node('b', [ssd]), node('a', [thin, fast])]);
+  const now = Date.parse('2026-01-07T01:00:00Z');
+  assert.equal(
+    nodeTable(rows, 'table', now, plain),
+    [
+      'NODE  CLASS  TYPE   USED               FREE    SIZE     VOLUMES  HEALTH',
+      'a     fast          -                  -       -        0        Unavailable',
+      '      thin   thin   ███████████░  95%  1 GiB   10 GiB   0        Healthy',
+      'b     ssd *  thick  ███░░░░░░░░░  25%  75 GiB  100 GiB  7        Healthy',
+    ].join('\n'),
+  );
+  const wide = nodeTable(rows, 'wide', now, { ...plain, columns: undefined });
+  assert.match(
+    wide,
+    /METADATA +PLACE +UPDATED +REASON\n.*60m +volume group vg1 is missing; attach its disk\n.*12% +vg2\/pool0/,
+  );
+});
+
+test('a cluster without problems is all right', () => {
+  const status = statusOf(noVolumes, [node('a', [ssd])]);
+  assert.deepEqual([status.healthy, status.nodes, status.pools, status.problems], [true, 1, 1, []]);
+  assert.match(statusScreen(status, plain), /^✔ Everything is all right\.\n\nNodes {4}1, with 1 pool\nVolumes {2}0$/);
+});
+
+test('each problem is named with what to do', () => {
+  const orphans = { total: 2, volumes: [] };
+  const erasures = { total: 1, volumes: [] };
+  const lost = {
+    name: 'pvc-1',
+    node: 'a',
+    deviceClass: '',
+    sizeBytes: 1n,
+    createdAt: '',
+    volumeId: 'id',
+    claim: 'db/data-0',
+    isSnapshot: false,
+    isDeleting: false,
+    isNodeGone: false,
+    isMissing: true,
+    failure: undefined,
+    growthFailure: undefined,
+    removalFailure: undefined,
+  };
+  const status = statusOf({ ...noVolumes, volumes: [lost] }, [node('a', [fast, thin], { orphans, erasures })]);
+  assert.deepEqual(
+    status.problems.map(({ severity, about }) => `${severity}: ${about}`),
+    ['error: volume db/data-0', 'error: class fast on node a', 'warning: class thin on node a', 'warning: node a'],
+  );
+  const screen = statusScreen(status, plain);
+  assert.match(screen, /^✘ 4 problems\n/);
+  assert.match(screen, /^Volumes {2}1: 1 Missing$/m);
+  assert.match(screen, /^Erasing {2}1 removed volume$/m);
+  assert.match(screen, /^✘ volume db\/data-0\n {4}not on the disks of node a: return the disks/m);
+  assert.match(screen, /^✘ class fast on node a\n {4}volume group vg1 is missing; attach its disk$/m);
+  assert.match(screen, /^! class thin on node a\n {4}almost full: add a disk/m);
+});
+
+test('many problems do not fill more than a screen', () => {
+  const status = statusOf(
+    noVolumes,
+    [...Array(50).keys()].map((i) => node(`n${i}`, [fast])),
+  );
+  assert.equal(status.problems.length, 50);
+  assert.ok(statusScreen(status, plain).split('\n').length < 50);
+  assert.match(statusScreen(status, plain), /and 30 more problems; see kubectl moorage volumes -A -o wide$/);
+});
+
+test('a cluster without the kind NodeStorage says so', () => {
+  const status = statusOf(noVolumes, undefined);
+  assert.match(status.problems[0]?.what ?? '', /no kind NodeStorage; upgrade Moorage/);
+});

@@ -1,0 +1,134 @@
+import type { Facts, NodeFacts } from './facts.ts';
+import { poolRows } from './nodes.ts';
+import { type Colour, paint, type Terminal } from './terminal.ts';
+import { type Health, volumeRows } from './volumes.ts';
+
+/** What is not all right, and what to do. `-o json` shows it so. */
+export interface Problem {
+  readonly severity: 'warning' | 'error';
+  readonly about: string;
+  readonly what: string;
+}
+
+/** As `-o json` shows it. Programs depend on these names. */
+export interface Status {
+  readonly healthy: boolean;
+  readonly nodes: number;
+  readonly pools: number;
+  readonly volumes: number;
+  readonly volumesByHealth: Readonly<Partial<Record<Health, number>>>;
+  readonly orphans: number;
+  readonly erasing: number;
+  readonly problems: readonly Problem[];
+}
+
+const errors: ReadonlySet<Health> = new Set(['Failed', 'NodeGone', 'Missing']);
+const fullAt = 0.95;
+
+/** `nodes` is undefined if the cluster does not have the kind NodeStorage. */
+export function statusOf(facts: Facts, nodes: readonly NodeFacts[] | undefined): Status {
+  const rows = volumeRows(facts);
+  const pools = poolRows(nodes ?? []);
+  const volumesByHealth: Partial<Record<Health, number>> = {};
+  for (const { health } of rows) volumesByHealth[health] = (volumesByHealth[health] ?? 0) + 1;
+  const orphans = (nodes ?? []).reduce((sum, { status }) => sum + (status?.orphans.total ?? 0), 0);
+  const problems: readonly Problem[] = [
+    ...(nodes ? [] : [noNodes]),
+    ...rows
+      .filter(({ health }) => errors.has(health))
+      .map(
+        ({ claim, namespace, name, reason = '', health }): Problem => ({
+          severity: 'error',
+          about: claim ? `volume ${namespace}/${claim}` : `volume ${name}`,
+          what: reason || health,
+        }),
+      ),
+    ...pools
+      .filter(({ health }) => health !== 'Healthy')
+      .map(
+        ({ node, deviceClass, health, reason = '' }): Problem => ({
+          severity: health === 'Unavailable' ? 'error' : 'warning',
+          about: `class ${deviceClass} on node ${node}`,
+          what: reason || health,
+        }),
+      ),
+    ...pools.flatMap(({ node, deviceClass, sizeBytes, usedBytes }): Problem[] =>
+      sizeBytes && usedBytes !== undefined && Number(usedBytes) / Number(sizeBytes) >= fullAt
+        ? [
+            {
+              severity: 'warning',
+              about: `class ${deviceClass} on node ${node}`,
+              what: 'almost full: add a disk or remove volumes',
+            },
+          ]
+        : [],
+    ),
+    ...(nodes ?? []).flatMap(({ name, status }): Problem[] =>
+      status && status.orphans.total > 0
+        ? [
+            {
+              severity: 'warning',
+              about: `node ${name}`,
+              what: `${count(status.orphans.total, 'volume')} on its disks without a LogicalVolume: see kubectl get nodestorage ${name} -o yaml, and remove what nobody needs with moorage volume rm on the node`,
+            },
+          ]
+        : [],
+    ),
+  ];
+  return {
+    healthy: problems.length === 0,
+    nodes: nodes?.length ?? 0,
+    pools: pools.length,
+    volumes: rows.length,
+    volumesByHealth,
+    orphans,
+    erasing: (nodes ?? []).reduce((sum, { status }) => sum + (status?.erasures.total ?? 0), 0),
+    problems,
+  };
+}
+
+const noNodes: Problem = {
+  severity: 'warning',
+  about: 'nodes',
+  what: 'unknown: the cluster has no kind NodeStorage; upgrade Moorage there',
+};
+
+const mostProblems = 20;
+
+export function statusScreen(status: Status, terminal: Terminal): string {
+  const { healthy, problems, volumesByHealth } = status;
+  const others = Object.entries(volumesByHealth).filter(([health]) => health !== 'Healthy');
+  const title = healthy
+    ? paint({ text: '✔ Everything is all right.', colour: 'green' }, terminal)
+    : paint({ text: `✘ ${count(problems.length, 'problem')}`, colour: worst(problems) }, terminal);
+  const lines = [
+    title,
+    '',
+    `Nodes    ${status.nodes}, with ${count(status.pools, 'pool')}`,
+    `Volumes  ${status.volumes}${others.length > 0 ? `: ${others.map(([health, n]) => `${n} ${health}`).join(', ')}` : ''}`,
+    ...(status.erasing > 0 ? [`Erasing  ${count(status.erasing, 'removed volume')}`] : []),
+    ...(status.orphans > 0 ? [`Orphans  ${status.orphans}`] : []),
+  ];
+  const shown = problems.slice(0, mostProblems).map(({ severity, about, what }) => {
+    const mark = paint({ text: severity === 'error' ? '✘' : '!', colour: colourOf(severity) }, terminal);
+    return `${mark} ${about}\n    ${what}`;
+  });
+  const more = problems.length - shown.length;
+  return [
+    ...lines,
+    ...(shown.length > 0 ? ['', ...shown] : []),
+    ...(more > 0 ? [`  and ${count(more, 'more problem')}; see kubectl moorage volumes -A -o wide`] : []),
+  ].join('\n');
+}
+
+function worst(problems: readonly Problem[]): Colour {
+  return colourOf(problems.some(({ severity }) => severity === 'error') ? 'error' : 'warning');
+}
+
+function colourOf(severity: Problem['severity']): Colour {
+  return severity === 'error' ? 'red' : 'yellow';
+}
+
+function count(n: number, what: string): string {
+  return `${n} ${what}${n === 1 ? '' : 's'}`;
+}

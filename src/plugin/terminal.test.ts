@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { age, bar, cut, forPrograms, paint, table } from './terminal.ts';
+
+const plain = { columns: undefined, colours: false };
+
+test('colours are used only on a terminal that wants them, and do not count as width', () => {
+  const columns = [
+    { title: 'A', cell: (row: string) => ({ text: row, colour: 'red' as const }) },
+    { title: 'B', cell: () => 'x' },
+  ];
+  assert.equal(table(columns, ['one', 'three'], plain), 'A      B\none    x\nthree  x');
+  const coloured = table(columns, ['one', 'three'], { columns: 80, colours: true });
+  assert.ok(coloured.includes('\u001B[31mone\u001B[0m    x\n'));
+  assert.equal(paint({ text: '', colour: 'red' }, { columns: 80, colours: true }), '');
+});
+
+test('only columns that may be cut off give way, the widest first', () => {
+  const columns = [
+    { title: 'NAME', cell: (row: readonly string[]) => row[0] ?? '', atLeast: 6 },
+    { title: 'OTHER', cell: (row: readonly string[]) => row[1] ?? '', atLeast: 6 },
+    { title: 'FIX', cell: (row: readonly string[]) => row[2] ?? '' },
+  ];
+  const rows = [['a'.repeat(20), 'b'.repeat(10), 'fixed']];
+  const [, line = ''] = table(columns, rows, { columns: 30, colours: false }).split('\n');
+  assert.equal(line, `${'a'.repeat(7)}…${'a'.repeat(3)}  ${'b'.repeat(10)}  fixed`);
+  const [, narrow = ''] = table(columns, rows, { columns: 5, colours: false }).split('\n');
+  assert.equal(narrow, 'aaaa…a  bbbb…b  fixed');
+});
+
+test('a name that is cut off keeps its end', () => {
+  assert.equal(cut('data-postgres-17', 10), 'data-p…-17');
+  assert.equal(cut('short', 10), 'short');
+});
+
+test('an age has one unit, and a bar shows a share', () => {
+  const now = Date.parse('2026-01-10T00:00:00Z');
+  const ago = (seconds: number) => age(new Date(now - seconds * 1000).toISOString(), now);
+  assert.deepEqual([ago(-5), ago(90), ago(600), ago(10_000), ago(864_000)], ['0s', '90s', '10m', '2h', '10d']);
+  assert.equal(age('', now), '');
+  assert.deepEqual([bar(0, 4), bar(0.5, 4), bar(2, 4)], ['░░░░', '██░░', '████']);
+});
+
+test('programs get bytes as numbers, in JSON or YAML', () => {
+  assert.equal(forPrograms({ sizeBytes: 5n }, 'json'), '{\n  "sizeBytes": 5\n}');
+  assert.equal(forPrograms({ sizeBytes: 5n, names: ['a'] }, 'yaml'), 'sizeBytes: 5\nnames:\n  - a');
+  assert.equal(forPrograms({}, 'table'), undefined);
+});

@@ -1,0 +1,116 @@
+import { stringify } from 'yaml';
+
+/** Standard output. */
+export interface Terminal {
+  /** Undefined if it is a file or a pipe: then nothing is cut off. */
+  readonly columns: number | undefined;
+  readonly colours: boolean;
+}
+
+export type Colour = 'red' | 'yellow' | 'green' | 'grey';
+
+const codes: Readonly<Record<Colour, number>> = { red: 31, yellow: 33, green: 32, grey: 90 };
+
+/** Text of one colour: widths are those of the text. */
+export interface Cell {
+  readonly text: string;
+  readonly colour?: Colour | undefined;
+}
+
+export interface Column<Row> {
+  readonly title: string;
+  readonly cell: (row: Row) => string | Cell;
+  /** Only with `-o wide`. */
+  readonly wide?: boolean;
+  /** May be cut off to fit the terminal, but not below this width. */
+  readonly atLeast?: number;
+}
+
+const gap = '  ';
+
+export function paint({ text, colour }: Cell, { colours }: Terminal): string {
+  return colours && colour && text ? `\u001B[${codes[colour]}m${text}\u001B[0m` : text;
+}
+
+/** Columns as wide as their widest cell; those that may be cut off share what the terminal has. Empty ones are omitted. */
+export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], terminal: Terminal): string {
+  const filled = columns
+    .map((column) => ({ ...column, cells: rows.map((row) => asCell(column.cell(row))) }))
+    .filter(({ cells }) => cells.some(({ text }) => text !== ''));
+  const wanted = filled.map(({ title, cells }) =>
+    cells.reduce((w, { text }) => Math.max(w, text.length), title.length),
+  );
+  const widths = fit(
+    wanted,
+    filled.map(({ atLeast }) => atLeast),
+    terminal.columns,
+  );
+  const line = (cells: readonly Cell[]) =>
+    cells
+      .map((cell, i) => {
+        const text = cut(cell.text, widths[i] ?? 0);
+        const isLast = i === cells.length - 1;
+        return paint({ ...cell, text }, terminal) + (isLast ? '' : ' '.repeat((widths[i] ?? 0) - text.length));
+      })
+      .join(gap)
+      .trimEnd();
+  const header = filled.map(({ title }): Cell => ({ text: title, colour: 'grey' }));
+  return [header, ...rows.map((_, row) => filled.map(({ cells }) => cells[row] ?? { text: '' }))].map(line).join('\n');
+}
+
+function asCell(content: string | Cell): Cell {
+  return typeof content === 'string' ? { text: content } : content;
+}
+
+/** Takes from the widest column that may be cut off, until all fit. */
+function fit(
+  wanted: readonly number[],
+  atLeast: readonly (number | undefined)[],
+  columns: number | undefined,
+): readonly number[] {
+  const widths = [...wanted];
+  if (columns === undefined) return widths;
+  let excess = widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1)) - columns;
+  while (excess > 0) {
+    const widest = widths.reduce((best, width, i) => {
+      const isAllowed = width > (atLeast[i] ?? Number.POSITIVE_INFINITY);
+      return isAllowed && width > (widths[best] ?? 0) ? i : best;
+    }, -1);
+    if (widest < 0) break;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+    excess -= 1;
+  }
+  return widths;
+}
+
+/** The end of a name tells more than its middle: `data-postgres-0` and `data-postgres-1`. */
+export function cut(text: string, width: number): string {
+  if (text.length <= width) return text;
+  const tail = Math.floor((width - 1) / 3);
+  return `${text.slice(0, width - 1 - tail)}…${tail > 0 ? text.slice(-tail) : ''}`;
+}
+
+/** How full something is; only what is full has a full bar. */
+export function bar(share: number, width = 12): string {
+  const filled = Math.floor(Math.min(1, Math.max(0, share)) * width);
+  return '█'.repeat(filled) + '░'.repeat(width - filled);
+}
+
+/** As kubectl shows it: `45s`, `12m`, `3h`, `12d`. */
+export function age(since: string, nowMs: number): string {
+  const seconds = Math.max(0, Math.floor((nowMs - Date.parse(since)) / 1000));
+  if (!Number.isFinite(seconds)) return '';
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}
+
+export type Format = 'table' | 'wide' | 'json' | 'yaml';
+
+/** For programs: sizes are numbers of bytes, and field names are stable. Undefined if a person reads it. */
+export function forPrograms(value: unknown, format: Format): string | undefined {
+  if (format === 'table' || format === 'wide') return undefined;
+  const json = JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? Number(each) : each), 2);
+  return format === 'json' ? json : stringify(JSON.parse(json)).trimEnd();
+}

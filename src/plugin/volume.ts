@@ -1,0 +1,212 @@
+import { logicalVolumes, recordedSourceOf, type StoredLogicalVolume } from '../api/logical-volume.ts';
+import { driverName } from '../api/names.ts';
+import { MoorageError } from '../base/errors.ts';
+import { formatBytes, parseQuantity } from '../base/quantity.ts';
+import type { KubeClient } from '../kube/client.ts';
+import {
+  type Event,
+  events,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  type Pod,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  type Stored,
+} from '../kube/resource.ts';
+import { claimFacts, persistentVolumeFacts, podFacts, volumeFacts } from './facts.ts';
+import { age, paint, type Terminal, table } from './terminal.ts';
+import { healthCell, type VolumeRow, volumeRow } from './volumes.ts';
+
+export class NoSuchVolume extends MoorageError {
+  readonly code = 'NotFound';
+}
+
+/** The objects of one volume. A claim that waits has no others yet. */
+export interface VolumeObjects {
+  readonly volume: StoredLogicalVolume | undefined;
+  readonly persistentVolume: Stored<PersistentVolume> | undefined;
+  readonly claim: Stored<PersistentVolumeClaim> | undefined;
+  readonly pods: readonly Stored<Pod>[];
+  readonly events: readonly Stored<Event>[];
+}
+
+/** By `namespace/claim`, by a claim in the namespace, or by the name of the PersistentVolume or LogicalVolume. */
+export async function readVolume(
+  client: KubeClient,
+  name: string,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<VolumeObjects> {
+  const [place, claimName] = name.includes('/') ? splitKey(name) : [namespace, name];
+  const named = await client.get(persistentVolumeClaims, claimName, { namespace: place, signal });
+  const pv = await client.get(persistentVolumes, named?.spec?.volumeName || name.replace('/', '.'), { signal });
+  const isOurs = pv?.spec?.csi?.driver === driverName;
+  if (pv && !isOurs) throw new NoSuchVolume(`${name} is not a volume of Moorage: its driver is ${driverOf(pv)}`);
+  const volume = await findVolume(client, pv, named ? undefined : name, signal);
+  if (!named && !pv && !volume) {
+    throw new NoSuchVolume(
+      `there is no claim ${place}/${claimName}, and no PersistentVolume or LogicalVolume ${name}; ` +
+        'see kubectl moorage volumes -A',
+    );
+  }
+  const { namespace: owner, name: ownerName } = pv?.spec?.claimRef ?? {};
+  const claim =
+    named ?? (ownerName && (await client.get(persistentVolumeClaims, ownerName, { namespace: owner, signal })));
+  const users = claim ? await podsOf(client, claim, signal) : [];
+  const objects = [volume, pv, claim, ...users].filter((object) => object !== undefined && object !== '');
+  const lists = await Promise.all(objects.map(({ metadata }) => eventsOf(client, metadata, signal)));
+  return {
+    volume,
+    persistentVolume: pv,
+    claim: claim || undefined,
+    pods: users,
+    events: lists.flat().sort((a, b) => timeOf(a) - timeOf(b)),
+  };
+}
+
+function splitKey(key: string): readonly [string, string] {
+  const [namespace = '', name = ''] = key.split('/');
+  return [namespace, name];
+}
+
+function driverOf({ spec }: PersistentVolume): string {
+  return spec?.csi?.driver ?? 'none';
+}
+
+/** The volume's ID connects both; their names may differ if somebody wrote the PersistentVolume by hand. */
+async function findVolume(
+  client: KubeClient,
+  pv: Stored<PersistentVolume> | undefined,
+  name: string | undefined,
+  signal: AbortSignal,
+): Promise<StoredLogicalVolume | undefined> {
+  const handle = pv?.spec?.csi?.volumeHandle;
+  if (handle) {
+    const { items } = await client.list(logicalVolumes, { fieldSelector: `status.volumeID=${handle}`, signal });
+    if (items[0]) return items[0];
+  }
+  const known = pv?.metadata.name ?? name;
+  return known && !known.includes('/') ? client.get(logicalVolumes, known, { signal }) : undefined;
+}
+
+async function podsOf(client: KubeClient, claim: Stored<PersistentVolumeClaim>, signal: AbortSignal) {
+  const { namespace, name } = claim.metadata;
+  const { items } = await client.list(pods, { namespace, signal });
+  return items.filter((pod) => podFacts(pod).claims.includes(`${namespace}/${name}`));
+}
+
+async function eventsOf(
+  client: KubeClient,
+  { namespace, uid }: { namespace?: string; uid: string },
+  signal: AbortSignal,
+) {
+  const fieldSelector = `regarding.uid=${uid}`;
+  return (await client.list(events, { namespace: namespace ?? 'default', fieldSelector, signal })).items;
+}
+
+function timeOf(event: Stored<Event>): number {
+  const { series, eventTime, deprecatedLastTimestamp, metadata } = event;
+  return Date.parse(series?.lastObservedTime ?? eventTime ?? deprecatedLastTimestamp ?? metadata.creationTimestamp);
+}
+
+/** A volume as `-o json` shows it. Programs depend on these names. */
+export interface VolumeDetails extends Partial<VolumeRow> {
+  readonly requestedBytes?: bigint;
+  readonly claimPhase?: string;
+  readonly persistentVolume?: string;
+  readonly reclaimPolicy?: string;
+  readonly filesystem?: string;
+  readonly source?: string;
+  readonly podPhases: Readonly<Record<string, string>>;
+  readonly events: readonly VolumeEvent[];
+}
+
+interface VolumeEvent {
+  readonly time: string;
+  readonly type: string;
+  readonly reason: string;
+  readonly object: string;
+  readonly message: string;
+}
+
+export function volumeDetails({ volume, persistentVolume: pv, claim, ...rest }: VolumeObjects): VolumeDetails {
+  const facts = pv && persistentVolumeFacts(pv);
+  const row =
+    volume &&
+    volumeRow(volumeFacts(volume), {
+      volumes: [],
+      persistentVolumes: new Map(facts ? [[facts.handle, facts]] : []),
+      claims: new Map(claim ? [claimFacts(claim)] : []),
+      users: new Map(
+        rest.pods.flatMap((pod) => podFacts(pod).claims.map((key) => [key, [pod.metadata.name]] as const)),
+      ),
+    });
+  const { namespace, name } = claim?.metadata ?? {};
+  const requested = claim?.spec?.resources?.requests?.['storage'];
+  const source = volume && recordedSourceOf(volume);
+  const filesystem = pv?.spec?.volumeMode === 'Block' ? 'none (block device)' : pv?.spec?.csi?.fsType;
+  return {
+    ...(namespace && name && { namespace, claim: name }),
+    ...row,
+    pods: rest.pods.map(({ metadata }) => metadata.name),
+    ...(requested && { requestedBytes: parseQuantity(requested) }),
+    ...(claim?.status?.phase && { claimPhase: claim.status.phase }),
+    ...(pv && { persistentVolume: pv.metadata.name }),
+    ...(pv?.spec?.persistentVolumeReclaimPolicy && { reclaimPolicy: pv.spec.persistentVolumeReclaimPolicy }),
+    ...(filesystem && { filesystem }),
+    ...(source && { source: `${source.kind} ${source.id}` }),
+    podPhases: Object.fromEntries(rest.pods.map(({ metadata, status }) => [metadata.name, status?.phase ?? ''])),
+    events: rest.events.map((event) => ({
+      time: new Date(timeOf(event)).toISOString(),
+      type: event.type ?? '',
+      reason: event.reason ?? '',
+      object: `${event.regarding?.kind}/${event.regarding?.name}`,
+      message: event.note ?? '',
+    })),
+  };
+}
+
+export function volumeScreen(details: VolumeDetails, nowMs: number, terminal: Terminal): string {
+  const { health, sizeBytes, requestedBytes, createdAt, reason, events, podPhases } = details;
+  const facts: readonly (readonly [string, string | undefined])[] = [
+    ['Claim', claimLine(details)],
+    [
+      'Pods',
+      Object.entries(podPhases)
+        .map(([name, phase]) => `${name} (${phase})`)
+        .join(', ') || 'none',
+    ],
+    ['Health', health ? paint(healthCell(health), terminal) : 'Pending: it has no volume yet'],
+    ['Reason', reason],
+    ['Node', details.node],
+    ['Device class', details.deviceClass === '' ? '(default)' : details.deviceClass],
+    ['StorageClass', details.storageClass],
+    ['Size', sizeBytes === undefined ? undefined : formatBytes(sizeBytes)],
+    ['Requested', requestedBytes === undefined ? undefined : formatBytes(requestedBytes)],
+    ['Filesystem', details.filesystem],
+    ['Copy of', details.source],
+    ['PersistentVolume', details.persistentVolume && `${details.persistentVolume} (${details.reclaimPolicy ?? ''})`],
+    ['LogicalVolume', details.name],
+    ['On disk', details.volumeId],
+    ['Created', createdAt && `${createdAt} (${age(createdAt, nowMs)} ago)`],
+  ];
+  const shown = facts.flatMap(([name, value]) => (value ? [`${`${name}:`.padEnd(18)}${value}`] : []));
+  const eventTable = table(
+    [
+      { title: 'AGE', cell: ({ time }) => age(time, nowMs) },
+      { title: 'TYPE', cell: ({ type }) => ({ text: type, colour: type === 'Warning' ? 'yellow' : undefined }) },
+      { title: 'REASON', cell: ({ reason }) => reason },
+      { title: 'OBJECT', cell: ({ object }) => object, atLeast: 10 },
+      { title: 'MESSAGE', cell: ({ message }) => message.replaceAll('\n', ' ') },
+    ],
+    events,
+    { ...terminal, columns: undefined },
+  );
+  return [...shown, '', ...(events.length > 0 ? ['Events, oldest first:', eventTable] : ['No events.'])].join('\n');
+}
+
+function claimLine({ namespace, claim, claimPhase }: VolumeDetails): string {
+  if (!claim) return 'none';
+  return `${namespace}/${claim}${claimPhase ? ` (${claimPhase})` : ' (deleted)'}`;
+}

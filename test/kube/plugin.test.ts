@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { parse, stringify } from 'yaml';
+import { type LogicalVolumeStatus, logicalVolumes } from '../../src/api/logical-volume.ts';
+import { driverName } from '../../src/api/names.ts';
+import { nodeStorages } from '../../src/api/node-storage.ts';
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
+import { writeEvent } from '../../src/kube/events.ts';
+import { persistentVolumeClaims, persistentVolumes, pods } from '../../src/kube/resource.ts';
+import { kubectlMoorage } from '../../src/plugin/program.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+
+const api = await startApiServer();
+const { admin, cluster } = api;
+const plugin = kubectlMoorage({ columns: 120, colours: false });
+const printed = (...words: string[]) => runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
+
+const resources = { requests: { storage: '1Gi' } };
+
+/** A claim with its volume, as the controller and a node leave them, and a pod that uses it. */
+async function volume(namespace: string, claim: string, status: LogicalVolumeStatus = { volumeID: `id-${claim}` }) {
+  const name = `pvc-${claim}`;
+  const spec = { accessModes: ['ReadWriteOnce'], storageClassName: 'fast', resources, volumeName: name };
+  const { metadata } = await admin.create(persistentVolumeClaims, { metadata: { name: claim, namespace }, spec });
+  await admin.create(persistentVolumes, {
+    metadata: { name },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      capacity: { storage: '1Gi' },
+      csi: { driver: driverName, volumeHandle: `id-${claim}`, fsType: 'xfs' },
+      claimRef: { namespace, name: claim, uid: metadata.uid },
+      storageClassName: 'fast',
+    },
+  });
+  const spec2 = { name, nodeName: 'node-a', size: '1Gi', deviceClass: 'ssd' };
+  await admin.create(logicalVolumes, { metadata: { name }, spec: spec2 });
+  await admin.patch(logicalVolumes, name, { type: 'merge', body: { status } }, { subresource: 'status' });
+  await admin.create(pods, {
+    metadata: { name: `pod-of-${claim}`, namespace },
+    spec: {
+      containers: [{ name: 'main', image: 'none' }],
+      volumes: [{ name: 'data', persistentVolumeClaim: { claimName: claim } }],
+    },
+  });
+  const about = { resource: persistentVolumeClaims, name: claim, namespace, uid: metadata.uid };
+  const event = { type: 'Normal', reason: 'VolumeCreated', action: 'Creating', message: `created ${name}` } as const;
+  const reporter = { controller: 'topolvm.io/controller', instance: 'test' };
+  await writeEvent(admin, reporter, about, event, Date.now(), AbortSignal.timeout(10_000));
+}
+
+before(async () => {
+  await cluster.kubectl('apply', '-f', join(import.meta.dirname, '../../deploy/crd.yaml'));
+  await cluster.kubectl('wait', '--for=condition=Established', 'crd', '--all');
+  await newNamespace(api, 'db');
+  await newNamespace(api, 'web');
+  for (const namespace of ['db', 'web']) {
+    await cluster.kubectl('-n', namespace, 'wait', '--for=create', 'serviceaccount/default', '--timeout=60s');
+  }
+  await volume('db', 'data-0');
+  await volume('db', 'data-1', { volumeID: 'id-data-1', missingFrom: 'uid' });
+  await volume('web', 'cache');
+});
+
+test('volumes lists what the cluster has, by namespace and filter', async () => {
+  const all = await printed('volumes', '-A');
+  assert.match(
+    all,
+    /^NAMESPACE +CLAIM +POD +NODE +CLASS +SIZE +HEALTH +AGE\ndb +data-0 +pod-of-data-0 +node-a +ssd +1 GiB +Healthy/,
+  );
+  assert.equal(all.split('\n').length, 4);
+  assert.match(await printed('volumes', '-n', 'web'), /^CLAIM .*\ncache +pod-of-cache .*$/);
+  assert.match(await printed('volumes'), /^No volumes in namespace default; use -A/);
+  const { items } = JSON.parse(await printed('volumes', '-A', '--health', 'missing', '-ojson'));
+  assert.deepEqual(
+    items.map((item: { claim: string }) => item.claim),
+    ['data-1'],
+  );
+});
+
+test('volume finds a volume by its claim, its PersistentVolume or its LogicalVolume, with its events', async () => {
+  const screen = await printed('volume', 'db/data-0');
+  assert.match(screen, /^Claim: +db\/data-0 \(\w+\)\nPods: +pod-of-data-0 \(Pending\)\nHealth: +Healthy\n/);
+  assert.match(screen, /^Filesystem: +xfs$/m);
+  assert.match(
+    screen,
+    /^Events, oldest first:\n(.*\n)*.*VolumeCreated +PersistentVolumeClaim\/data-0 +created pvc-data-0/m,
+  );
+  for (const words of [['data-0', '-n', 'db'], ['pvc-data-0']]) {
+    const { namespace, claim } = JSON.parse(await printed('volume', ...words, '-ojson'));
+    assert.deepEqual([namespace, claim], ['db', 'data-0']);
+  }
+  await assert.rejects(printed('volume', 'nothing'), {
+    message:
+      /no claim default\/nothing, and no PersistentVolume or LogicalVolume nothing; see kubectl moorage volumes -A/,
+  });
+});
+
+test('nodes and status show what the agents report, and status fails if something is not all right', async () => {
+  const nothing = { total: 0, volumes: [] };
+  const pool = {
+    deviceClass: 'ssd',
+    default: true,
+    type: 'thick',
+    health: 'Healthy',
+    size: '10Gi',
+    used: '5Gi',
+    free: '5Gi',
+  } as const;
+  await admin.create(nodeStorages, {
+    metadata: { name: 'node-a' },
+    status: {
+      nodeUID: 'uid',
+      updatedAt: new Date().toISOString(),
+      pools: [pool],
+      erasures: nothing,
+      orphans: nothing,
+      versions: {},
+      features: {},
+    },
+  });
+  assert.match(await printed('nodes'), /node-a +ssd \* +thick +██████░░░░░░ {2}50% +5 GiB +10 GiB +0 +Healthy/);
+  await assert.rejects(printed('status'), { name: 'ProblemsFound' });
+});
+
+test('the user is who the command of the kubeconfig says', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'plugin-'));
+  const config = parse(await readFile(cluster.kubeconfig, 'utf8'));
+  const { user } = config.users[0];
+  const answer = {
+    apiVersion: 'client.authentication.k8s.io/v1',
+    kind: 'ExecCredential',
+    status: {
+      clientCertificateData: Buffer.from(user['client-certificate-data'], 'base64').toString(),
+      clientKeyData: Buffer.from(user['client-key-data'], 'base64').toString(),
+    },
+  };
+  const login = join(dir, 'login');
+  await writeFile(
+    login,
+    `#!/bin/sh\necho "$KUBERNETES_EXEC_INFO" >${dir}/info\ncat <<'E'\n${JSON.stringify(answer)}\nE\n`,
+  );
+  await chmod(login, 0o755);
+  const kubeconfig = join(dir, 'config');
+  const exec = { apiVersion: answer.apiVersion, command: login, interactiveMode: 'Never', provideClusterInfo: true };
+  const contexts = [{ ...config.contexts[0], context: { ...config.contexts[0].context, namespace: 'web' } }];
+  await writeFile(kubeconfig, stringify({ ...config, contexts, users: [{ ...config.users[0], user: { exec } }] }));
+
+  assert.match(await runCaptured(plugin, ['volumes', '--kubeconfig', kubeconfig]), /\ncache /);
+  const info = JSON.parse(await readFile(join(dir, 'info'), 'utf8'));
+  assert.equal(info.spec.cluster.server, config.clusters[0].cluster.server);
+});
