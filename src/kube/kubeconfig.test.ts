@@ -59,5 +59,7 @@ test('of several files the first that has a name wins, and a context can be name
   assert.deepEqual([cluster.server, user.exec?.command, namespace], ['https://near:6443', 'login', 'db']);
   assert.deepEqual([clusterFile, userFile], ['b', 'b']);
   assert.equal(contextOf(files, '').namespace, undefined);
-  assert.throws(() => contextOf(files, 'play'), { message: 'a, b has no context named play; there are: work, away, home' });
+  assert.throws(() => contextOf(files, 'play'), {
+    message: 'a, b has no context named play; there are: work, away, home',
+  });
 });
