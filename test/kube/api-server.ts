@@ -8,6 +8,7 @@ import type { Connection } from '../../src/kube/connection.ts';
 import { connectionFromKubeconfig } from '../../src/kube/credentials.ts';
 import { namespaces } from '../../src/kube/testing/resources.ts';
 import { type Cluster, startCluster } from '../../worlds/cluster/cluster.ts';
+import { Component } from '../../worlds/cluster/component.ts';
 
 const compactionScript = join(import.meta.dirname, 'compact-etcd.ts');
 
@@ -28,6 +29,23 @@ export async function startApiServer(apiServerFlags: readonly string[] = []): Pr
   const cluster = await startCluster({ after }, { nodes: 0, apiServerFlags });
   const connection = await connectionFromKubeconfig(cluster.kubeconfig, systemClock);
   return { cluster, connection, admin: connect({ after }, connection) };
+}
+
+/** A controller next to the API server, with only the rights of its service account. */
+export async function startController(cluster: Cluster, ...flags: readonly string[]): Promise<Component> {
+  const { authority, url } = cluster.controlPlane;
+  const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
+  const controller = new Component(cluster.namespaces, join(cluster.dir, 'logs'), 'moorage-controller', [
+    join(import.meta.dirname, '..', '..', 'bin', 'moorage'),
+    'controller',
+    `--csi-socket=${join(cluster.dir, 'csi.sock')}`,
+    `--kubeconfig=${await authority.kubeconfig('moorage-controller', account, url)}`,
+    '--metrics-addr=127.0.0.1:8080',
+    ...flags,
+  ]);
+  cluster.components.push(controller);
+  controller.start();
+  return controller;
 }
 
 export function connect(scope: Scope, connection: Connection, timeoutMs = 20_000): KubeClient {

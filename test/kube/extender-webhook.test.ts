@@ -17,13 +17,13 @@ import { namespaces } from '../../src/kube/testing/resources.ts';
 import { WebhookServer } from '../../src/webhook/webhook-server.ts';
 import { Component } from '../../worlds/cluster/component.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
-import { newNamespace, startApiServer } from './api-server.ts';
+import { newNamespace, startApiServer, startController } from './api-server.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 const deploy = (name: string) => join(home, 'deploy', `${name}.yaml`);
 const api = await startApiServer();
 const { admin, cluster } = api;
-const { authority, url } = cluster.controlPlane;
+const { authority } = cluster.controlPlane;
 const logs = join(cluster.dir, 'logs');
 
 /** The API server, the scheduler and our programs share one network namespace, so they use its loopback address. */
@@ -32,7 +32,7 @@ let controller: Component;
 
 before(async () => {
   await cluster.kubectl('apply', ...['namespace', 'crd', 'rbac', 'storageclass'].map((name) => `-f${deploy(name)}`));
-  await startController();
+  await startWebhooks();
   await startExtender();
   await register('small', 3);
   await register('roomy', 30);
@@ -175,23 +175,16 @@ async function review(host: string): Promise<IncomingMessage> {
 }
 
 /** A client with only its own rights. */
-async function startController(): Promise<void> {
+async function startWebhooks(): Promise<void> {
   const certDir = join(cluster.dir, 'certs');
   await issue(certDir, 'webhook');
-  const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
   await cluster.kubectl('apply', '-f', await webhookRights());
-  controller = new Component(cluster.namespaces, logs, 'moorage-controller', [
-    join(home, 'bin', 'moorage'),
-    'controller',
-    `--csi-socket=${join(cluster.dir, 'csi.sock')}`,
-    `--kubeconfig=${await authority.kubeconfig('moorage-controller', account, url)}`,
-    '--metrics-addr=127.0.0.1:8080',
+  controller = await startController(
+    cluster,
     '--enable-webhooks',
     `--webhook-addr=${webhookAddress}`,
     `--cert-dir=${certDir}`,
-  ]);
-  cluster.components.push(controller);
-  controller.start();
+  );
   await logSays(controller, 'serving webhooks');
 }
 

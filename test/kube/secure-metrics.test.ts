@@ -2,16 +2,14 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import { Component } from '../../worlds/cluster/component.ts';
+import type { Component } from '../../worlds/cluster/component.ts';
 import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { namespace, renderText } from '../chart/chart.ts';
-import { startApiServer } from './api-server.ts';
+import { startApiServer, startController } from './api-server.ts';
 
-const home = join(import.meta.dirname, '..', '..');
 const { cluster } = await startApiServer();
 const { kubectl } = cluster;
-const { authority, url } = cluster.controlPlane;
 let controller: Component;
 
 /** A client with only the rights that the chart grants. */
@@ -26,17 +24,7 @@ before(async () => {
     ...['create', 'clusterrolebinding', 'prometheus', '--clusterrole=metrics-reader'],
     '--serviceaccount=default:prometheus',
   );
-  const account = `/O=system:serviceaccounts/CN=system:serviceaccount:${namespace}:moorage-controller`;
-  controller = new Component(cluster.namespaces, join(cluster.dir, 'logs'), 'moorage-controller', [
-    join(home, 'bin', 'moorage'),
-    'controller',
-    `--csi-socket=${join(cluster.dir, 'csi.sock')}`,
-    `--kubeconfig=${await authority.kubeconfig('moorage-controller', account, url)}`,
-    '--metrics-addr=127.0.0.1:8080',
-    '--secure-metrics-server',
-  ]);
-  cluster.components.push(controller);
-  controller.start();
+  controller = await startController(cluster, '--secure-metrics-server');
   await eventually('it serves', async () => (await get('/healthz')).startsWith('200'), {
     explain: () => controller.tail(),
   });

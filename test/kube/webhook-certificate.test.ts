@@ -9,16 +9,15 @@ import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { mutatingWebhookConfigurations, pods } from '../../src/kube/resource.ts';
 import { OwnCertificates } from '../../src/webhook/own-certificates.ts';
 import { watchWebhookConfiguration } from '../../src/webhook/trust.ts';
-import { Component } from '../../worlds/cluster/component.ts';
+import type { Component } from '../../worlds/cluster/component.ts';
 import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
-import { newNamespace, startApiServer } from './api-server.ts';
+import { newNamespace, startApiServer, startController } from './api-server.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 const deploy = (name: string) => join(home, 'deploy', `${name}.yaml`);
 const api = await startApiServer();
 const { admin, cluster } = api;
-const { authority, url } = cluster.controlPlane;
 
 /** The controllers share a network namespace with the API server, which reaches them by this name. */
 const service = 'localhost';
@@ -29,19 +28,12 @@ let controller: Component;
 before(async () => {
   await cluster.kubectl('apply', ...['namespace', 'crd', 'rbac'].map((name) => `-f${deploy(name)}`));
   await cluster.kubectl('apply', '-f', await webhookManifest());
-  const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
-  controller = new Component(cluster.namespaces, join(cluster.dir, 'logs'), 'moorage-controller', [
-    join(home, 'bin', 'moorage'),
-    'controller',
-    `--csi-socket=${join(cluster.dir, 'csi.sock')}`,
-    `--kubeconfig=${await authority.kubeconfig('moorage-controller', account, url)}`,
-    '--metrics-addr=127.0.0.1:8080',
+  controller = await startController(
+    cluster,
     '--enable-webhooks',
     `--webhook-addr=127.0.0.1:${port}`,
     `--webhook-service=${service}`,
-  ]);
-  cluster.components.push(controller);
-  controller.start();
+  );
 });
 
 test('the controller creates its own certificate, and the API server trusts it', async () => {
