@@ -250,8 +250,7 @@ test('a hung disk fails one request at its deadline; when it answers again, ever
     lvm,
     sequenceNumberOf,
     deviceNames,
-    isWatched: () => false,
-    isLocked: async () => false,
+    locks: { isWatched: false, isTaken: async () => false },
     ...common,
   });
   const erasures = new Erasures({ eraser: new Eraser(run), ...common });

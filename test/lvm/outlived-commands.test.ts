@@ -51,7 +51,7 @@ test('after LVM behind nsenter was killed during a write, the group is read only
       launcher.run(words, { ...options, timeoutMs: words.includes('lvchange') ? deadlineMs : options.timeoutMs });
     const lvm = new Lvm({ command: asProcesses, run: killing, env: process.env, counts: newLvmCounts(), ...common });
     const group = new VolumeGroup({
-      ...{ name: vg, lvm, isWatched: () => false, isLocked: async () => false, ...common },
+      ...{ name: vg, lvm, locks: { isWatched: false, isTaken: async () => false }, ...common },
       sequenceNumberOf: async () => undefined,
       deviceNames: async () => [],
     });

@@ -1,53 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../../base/testing/manual-clock.ts';
-import { silentLog } from '../../base/testing/silent-log.ts';
-import type { ThickClass } from '../config/device-classes.ts';
 import type { Eraser } from '../erase/eraser.ts';
 import { progressedTags } from '../erase/erasure.ts';
-import { Erasures } from '../erase/erasures.ts';
 import { erasingTag } from '../tags.ts';
-import { Lvm, newLvmCounts } from './lvm.ts';
-import { LvmPool } from './lvm-pool.ts';
-import { SimulatedLvm } from './testing/simulated-lvm.ts';
-import { VolumeGroup } from './volume-group.ts';
-
-const signal = new AbortController().signal;
-const sizeBytes = 4194304n;
+import { openThick, signal, extent as sizeBytes } from './testing/simulated-pools.ts';
 
 /** A thick class that erases, on simulated LVM; the test provides the eraser. */
-async function open(erase: Eraser['erase']) {
-  const simulated = new SimulatedLvm(100);
-  const clock = new ManualClock();
-  const log = silentLog;
-  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, clock, log, counts: newLvmCounts() });
-  const sequenceNumberOf = async () => simulated.sequenceNumber;
-  const { deviceNames } = simulated;
-  const group = new VolumeGroup({
-    name: 'vg',
-    lvm,
-    sequenceNumberOf,
-    deviceNames,
-    isWatched: () => false,
-    isLocked: async () => false,
-    clock,
-    log,
-  });
-  const erasures = new Erasures({ eraser: { erase }, clock, log });
-  const deviceClass: ThickClass = {
-    type: 'thick',
-    name: 'ssd',
-    isDefault: true,
-    spareBytes: 0n,
-    erase: { kind: 'zero' },
-    volumeGroup: 'vg',
-    stripes: 0,
-    stripeSize: undefined,
-    lvcreateOptions: [],
-    snapshots: 'none',
-  };
-  const pool = await LvmPool.open({ group, erasures, clock, log, deviceClass, optionClasses: [] }, signal);
-  return { pool, lvm: simulated };
+function open(erase: Eraser['erase']) {
+  return openThick({ erase: { kind: 'zero' }, eraser: { erase } });
 }
 
 test('tags of an earlier erasure do not make a new one skip data', async () => {

@@ -80,3 +80,26 @@ test('a removal succeeds if LVM removed the volume and then failed', async () =>
   await pool.create(volume('d'), signal);
   assert.equal(await pool.remove('d', signal), 'removed');
 });
+
+test('a volume that somebody else removes between two attempts counts as removed', async () => {
+  const { pool, lvm } = await withVolumes();
+  let hasFailed = false;
+  lvm.fails = (subcommand, args) => {
+    if (subcommand !== 'lvremove' || !args.includes('vg/b')) return undefined;
+    hasFailed = true;
+    return 'before';
+  };
+  lvm.numberOnDisks = () => {
+    if (hasFailed && lvm.volumes.delete('a')) lvm.sequenceNumber++;
+    return lvm.sequenceNumber;
+  };
+  const [a, , c] = await Promise.allSettled(ids.map((id) => pool.remove(id, signal)));
+  assert.deepEqual(
+    [a, c],
+    [
+      { status: 'fulfilled', value: 'removed' },
+      { status: 'fulfilled', value: 'removed' },
+    ],
+  );
+  assert.deepEqual([...lvm.volumes.keys()], ['b']);
+});

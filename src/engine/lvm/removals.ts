@@ -9,7 +9,7 @@ import type { Lvm } from './lvm.ts';
 import type { LogicalVolume } from './report.ts';
 
 /** A volume of one place, or the one that was erased. Any other volume with its name is not removed. */
-export type Removal = { readonly name: string } & ({ readonly place: Place } | { readonly erasedUuid: string });
+export type RemovalRequest = { readonly name: string } & ({ readonly place: Place } | { readonly erasedUuid: string });
 
 /**
  * Absent: there was no such volume. To be discarded: LVM is configured to discard freed space and the disks support it;
@@ -19,7 +19,7 @@ export type RemovalOutcome = 'removed' | 'absent' | 'to be discarded';
 
 /** A removal whose caller waits. */
 interface Waiting {
-  readonly removal: Removal;
+  readonly removal: RemovalRequest;
   readonly done: PromiseWithResolvers<RemovalOutcome>;
   /** An earlier command was to remove the volume, and failed. */
   wasTried: boolean;
@@ -49,7 +49,7 @@ export class Removals {
   }
 
   /** Resolves when the removal is done. A caller may leave until it has begun. */
-  async join(removal: Removal, signal: AbortSignal): Promise<RemovalOutcome> {
+  async join(removal: RemovalRequest, signal: AbortSignal): Promise<RemovalOutcome> {
     signal.throwIfAborted();
     const waiting: Waiting = { removal, done: Promise.withResolvers(), wasTried: false };
     const leave = () => {
@@ -116,7 +116,7 @@ export class Removals {
   }
 
   /** The outcome if nothing is to be removed now, otherwise undefined. Throws if something prevents the removal. */
-  async #outcomeWithout(removal: Removal): Promise<RemovalOutcome | undefined> {
+  async #outcomeWithout(removal: RemovalRequest): Promise<RemovalOutcome | undefined> {
     const { name } = removal;
     const volume = this.#memory.get(name);
     if (!volume) return 'absent';

@@ -1,27 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../../base/testing/manual-clock.ts';
-import { silentLog } from '../../base/testing/silent-log.ts';
-import { Lvm, newLvmCounts } from './lvm.ts';
 import { SimulatedLvm } from './testing/simulated-lvm.ts';
-import { VolumeGroup } from './volume-group.ts';
-
-const signal = new AbortController().signal;
+import { signal, simulatedGroup } from './testing/simulated-pools.ts';
 
 async function open(simulated: SimulatedLvm, onDisk: () => number | undefined) {
-  const its = { clock: new ManualClock(), log: silentLog };
-  const lvm = new Lvm({ command: ['lvm'], run: simulated.run, env: {}, counts: newLvmCounts(), ...its });
-  const { deviceNames } = simulated;
-  const sequenceNumberOf = async () => onDisk();
-  const group = new VolumeGroup({
-    name: 'vg',
-    lvm,
-    sequenceNumberOf,
-    deviceNames,
-    isWatched: () => true,
-    isLocked: async () => false,
-    ...its,
-  });
+  simulated.numberOnDisks = onDisk;
+  const group = simulatedGroup(simulated, { isWatched: true });
   await group.refresh(signal);
   const asked = async () => {
     simulated.commands.length = 0;

@@ -10,7 +10,8 @@ import { ActivationChanges, type DeviceNames } from './activation-changes.ts';
 import { Confirmation, type SequenceNumberOf } from './confirmation.ts';
 import { askLvm, type Effect, GroupMemory } from './group-memory.ts';
 import type { Lvm } from './lvm.ts';
-import { effectOfRemoving, type Removal, type RemovalOutcome, Removals } from './removals.ts';
+import type { LvmLocks } from './lvm-locks.ts';
+import { effectOfRemoving, type RemovalOutcome, type RemovalRequest, Removals } from './removals.ts';
 import {
   type GroupReport,
   type LogicalVolume,
@@ -26,10 +27,8 @@ export interface VolumeGroupOptions {
   readonly lvm: Lvm;
   readonly sequenceNumberOf: SequenceNumberOf;
   readonly deviceNames: DeviceNames;
-  /** Whether `touch` is called when others work on the group. */
-  readonly isWatched: () => boolean;
-  /** Whether somebody holds LVM's lock on the group, and so may be about to change it. */
-  readonly isLocked: () => Promise<boolean>;
+  /** While they are watched, `touch` is called when others work on the group. */
+  readonly locks: Pick<LvmLocks, 'isWatched' | 'isTaken'>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -45,8 +44,7 @@ export class VolumeGroup {
   readonly memory = new GroupMemory();
   readonly #confirmation: Confirmation;
   readonly #activations: ActivationChanges;
-  readonly #isWatched: () => boolean;
-  readonly #isLocked: () => Promise<boolean>;
+  readonly #locks: VolumeGroupOptions['locks'];
   readonly #log: Log;
   readonly #lock = new KeyedLock();
   readonly #listeners = new Listeners();
@@ -58,14 +56,13 @@ export class VolumeGroup {
   #isChanging = false;
   #isRemoving = false;
 
-  constructor({ name, lvm, sequenceNumberOf, deviceNames, isWatched, isLocked, clock, log }: VolumeGroupOptions) {
+  constructor({ name, lvm, sequenceNumberOf, deviceNames, locks, clock, log }: VolumeGroupOptions) {
     this.name = name;
     this.lvm = lvm;
     this.#removals = new Removals(this.memory, lvm);
     this.#confirmation = new Confirmation(sequenceNumberOf, clock);
     this.#activations = new ActivationChanges(deviceNames);
-    this.#isWatched = isWatched;
-    this.#isLocked = isLocked;
+    this.#locks = locks;
     this.#log = log.child({ volumeGroup: name });
   }
 
@@ -112,7 +109,7 @@ export class VolumeGroup {
 
   /** Runs one change at a time, on confirmed memory. */
   async change<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const mustCompare = () => this.#confirmation.touched || !this.#isWatched();
+    const mustCompare = () => this.#confirmation.touched || !this.#locks.isWatched;
     const isKnown = async () => this.#confirmation.isSure;
     return this.#changeOn({ mustCompare, isKnown }, signal, work);
   }
@@ -122,7 +119,7 @@ export class VolumeGroup {
    * compared with the disks. While somebody else holds the lock, LVM is queried, which waits for that lock.
    */
   async changeSurely<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    const isKnown = async () => this.#confirmation.isSure && !(await this.#isLocked());
+    const isKnown = async () => this.#confirmation.isSure && !(await this.#locks.isTaken(this.name));
     return this.#changeOn({ mustCompare: () => true, isKnown }, signal, work);
   }
 
@@ -195,7 +192,7 @@ export class VolumeGroup {
    * Succeeds if the volume does not exist. A caller may leave until the removal has begun. Removals that wait at the same
    * time share one command.
    */
-  async remove(removal: Removal, signal: AbortSignal): Promise<RemovalOutcome> {
+  async remove(removal: RemovalRequest, signal: AbortSignal): Promise<RemovalOutcome> {
     const outcome = this.#removals.join(removal, signal);
     if (!this.#isRemoving) void this.#removeWaiting();
     return outcome;

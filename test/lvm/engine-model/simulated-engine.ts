@@ -6,10 +6,10 @@ import { silentLog } from '../../../src/base/testing/silent-log.ts';
 import type { ThickClass, ThinClass } from '../../../src/engine/config/device-classes.ts';
 import { Eraser } from '../../../src/engine/erase/eraser.ts';
 import { Erasures } from '../../../src/engine/erase/erasures.ts';
-import { Lvm, newLvmCounts } from '../../../src/engine/lvm/lvm.ts';
 import { LvmPool } from '../../../src/engine/lvm/lvm-pool.ts';
 import type { SimulatedLvm } from '../../../src/engine/lvm/testing/simulated-lvm.ts';
-import { VolumeGroup } from '../../../src/engine/lvm/volume-group.ts';
+import { simulatedGroup } from '../../../src/engine/lvm/testing/simulated-pools.ts';
+import type { VolumeGroup } from '../../../src/engine/lvm/volume-group.ts';
 import type { Pool, Volume } from '../../../src/engine/pool.ts';
 import { apply, type Change, type Engine, EngineDied, Refused } from './engine.ts';
 
@@ -41,19 +41,7 @@ export class SimulatedEngine implements Engine {
       await nextTurn(); // gives a crash the chance to happen
       return this.#dead ? this.#died.promise : simulated.run(command, options);
     };
-    const common = { clock: this.#clock, log: silentLog };
-    const lvm = new Lvm({ command: ['lvm'], run, env: {}, counts: newLvmCounts(), ...common });
-    const sequenceNumberOf = async () => simulated.sequenceNumber;
-    const { deviceNames } = simulated;
-    this.#group = new VolumeGroup({
-      name: 'vg',
-      lvm,
-      isWatched: () => false,
-      isLocked: async () => false,
-      sequenceNumberOf,
-      deviceNames,
-      ...common,
-    });
+    this.#group = simulatedGroup(simulated, { clock: this.#clock, run });
     this.#died.promise.catch(() => undefined); // nobody need wait for an answer
   }
 

@@ -12,31 +12,29 @@ import { SimulatedLvm } from './simulated-lvm.ts';
 export const signal = new AbortController().signal;
 export const extent = 4194304n;
 
-function newGroup(simulated: SimulatedLvm, clock: ManualClock) {
-  const lvm = new Lvm({
-    command: ['lvm'],
-    run: simulated.run,
-    env: {},
-    clock,
-    log: silentLog,
-    counts: newLvmCounts(),
-  });
-  const sequenceNumberOf = async () => simulated.numberOnDisks();
-  const { deviceNames } = simulated;
-  const isWatched = () => false;
-  const isLocked = async () => false;
-  const group = new VolumeGroup({
+/** A simulated volume group, whose commands go to `run` if it is given. */
+export function simulatedGroup(
+  simulated: SimulatedLvm,
+  { clock = new ManualClock(), run = simulated.run, isWatched = false } = {},
+): VolumeGroup {
+  const common = { clock, log: silentLog };
+  return new VolumeGroup({
     name: 'vg',
-    lvm,
-    sequenceNumberOf,
-    deviceNames,
-    isWatched,
-    isLocked,
-    clock,
-    log: silentLog,
+    lvm: new Lvm({ command: ['lvm'], run, env: {}, counts: newLvmCounts(), ...common }),
+    sequenceNumberOf: async () => simulated.numberOnDisks(),
+    deviceNames: () => simulated.deviceNames(),
+    locks: { isWatched, isTaken: async () => false },
+    ...common,
   });
-  const erasures = new Erasures({ eraser: new Eraser(simulated.run), clock, log: silentLog });
-  return { group, erasures, clock, log: silentLog };
+}
+
+function newGroup(
+  simulated: SimulatedLvm,
+  clock: ManualClock,
+  eraser: Pick<Eraser, 'erase'> = new Eraser(simulated.run),
+) {
+  const common = { clock, log: silentLog };
+  return { group: simulatedGroup(simulated, { clock }), erasures: new Erasures({ eraser, ...common }), ...common };
 }
 
 const anyClass = {
@@ -53,10 +51,11 @@ const anyClass = {
 export async function openThick({
   extents = 100,
   copyDevice,
+  eraser,
   ...settings
-}: Partial<ThickClass> & { extents?: number; copyDevice?: CopyDevice } = {}) {
+}: Partial<ThickClass> & { extents?: number; copyDevice?: CopyDevice; eraser?: Pick<Eraser, 'erase'> } = {}) {
   const simulated = new SimulatedLvm(extents);
-  const collaborators = newGroup(simulated, new ManualClock());
+  const collaborators = newGroup(simulated, new ManualClock(), eraser);
   const deviceClass: ThickClass = { ...anyClass, type: 'thick', name: 'ssd', snapshots: 'none', ...settings };
   const optionClasses = [
     { name: 'mirrored', options: ['--type', 'raid1'] },
