@@ -245,7 +245,7 @@ describe('two controllers, and every feature of Moorage', () => {
   });
 
   for (const role of roles) {
-    test(`${role.kind} ${role.metadata.name}has no unused right`, async () => {
+    test(`${role.kind} ${role.metadata.name} has no unused right`, async () => {
       const account = accountOf(role);
       const program = programOf(role);
       const entries = (await audit.entries()).filter(
