@@ -77,7 +77,8 @@ async function controllerAndAgent(t: TestContext, nodeName: string) {
   const options = { clock: systemClock, log: silentLog, random: Math.random };
 
   const controller = await clientOf('moorage-controller');
-  const reported = volumeEvents({ client: controller, volumes: watch(controller), reporter, clock: systemClock });
+  const all = watch(controller);
+  const reported = volumeEvents({ client: controller, volumes: all, reporter, clock: systemClock });
   const leader = new Workers([reported], options);
   const leading = new AbortController();
   const led = leader.lead(leading.signal);
@@ -98,6 +99,7 @@ async function controllerAndAgent(t: TestContext, nodeName: string) {
     leading.abort();
     await Promise.all([led, work.stop(0)]);
   });
+  await all.whenSynced(signal); // a leader reports only what happens after it has read the objects
   return { pool, prepared };
 }
 
