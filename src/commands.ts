@@ -225,11 +225,11 @@ const commands: Commands = {
       };
       const { Launcher } = await import('./base/launcher.ts');
       using launcher = new Launcher({ env, clock: systemClock });
-      const its = { run: launcher.run, env, clock: systemClock, log: await logOf('node', flags.logLevel) };
+      const collaborators = { run: launcher.run, env, clock: systemClock, log: await logOf('node', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { runNode } = await import('./node/node-process.ts');
-      await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
-        runNode({ ...flags, configFile: flags.config, inlineLimits, version }, { ...its, client }, signal),
+      await withClient({ ...collaborators, kubeconfigFile: flags.kubeconfig }, (client) =>
+        runNode({ ...flags, configFile: flags.config, inlineLimits, version }, { ...collaborators, client }, signal),
       );
     },
   }),
@@ -239,9 +239,9 @@ const commands: Commands = {
     async run(flags, { env, signal }) {
       const { Launcher } = await import('./base/launcher.ts');
       using launcher = new Launcher({ env, clock: systemClock });
-      const its = { run: launcher.run, env, clock: systemClock, log: await logOf('lvmd', flags.logLevel) };
+      const collaborators = { run: launcher.run, env, clock: systemClock, log: await logOf('lvmd', flags.logLevel) };
       const { runLvmd } = await import('./lvmd/lvmd-process.ts');
-      await runLvmd({ ...flags, configFile: flags.config }, its, signal);
+      await runLvmd({ ...flags, configFile: flags.config }, collaborators, signal);
     },
     commands: { health: healthCommand },
   }),
@@ -250,11 +250,11 @@ const commands: Commands = {
     alias: 'topolvm-controller',
     flags: controllerFlags,
     async run(flags, { env, version, signal }) {
-      const its = { env, clock: systemClock, log: await logOf('controller', flags.logLevel) };
+      const collaborators = { env, clock: systemClock, log: await logOf('controller', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { runController } = await import('./controller/controller-process.ts');
-      await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) =>
-        runController({ ...flags, version }, { ...its, client }, signal),
+      await withClient({ ...collaborators, kubeconfigFile: flags.kubeconfig }, (client) =>
+        runController({ ...flags, version }, { ...collaborators, client }, signal),
       );
     },
   }),
@@ -273,11 +273,16 @@ const commands: Commands = {
     async run(flags, { env, version, signal }) {
       const { Launcher } = await import('./base/launcher.ts');
       using launcher = new Launcher({ env, clock: systemClock });
-      const its = { run: launcher.run, env, clock: systemClock, log: await logOf('standalone', flags.logLevel) };
+      const collaborators = {
+        run: launcher.run,
+        env,
+        clock: systemClock,
+        log: await logOf('standalone', flags.logLevel),
+      };
       const { runStandalone } = await import('./standalone/standalone-process.ts');
       await runStandalone(
         { ...flags, nodeName: flags.nodeName || hostname(), configFile: flags.config, version },
-        its,
+        collaborators,
         signal,
       );
     },
@@ -286,10 +291,10 @@ const commands: Commands = {
     summary: 'fail if the cluster still has volumes; the chart runs it before an uninstall',
     flags: uninstallCheckFlags,
     async run(flags, { env }) {
-      const its = { env, clock: systemClock, log: await logOf('uninstall-check', flags.logLevel) };
+      const collaborators = { env, clock: systemClock, log: await logOf('uninstall-check', flags.logLevel) };
       const { withClient } = await import('./kube/with-client.ts');
       const { checkUninstall } = await import('./cli/uninstall-check.ts');
-      await withClient({ ...its, kubeconfigFile: flags.kubeconfig }, (client) => checkUninstall(client));
+      await withClient({ ...collaborators, kubeconfigFile: flags.kubeconfig }, (client) => checkUninstall(client));
     },
   }),
   volume: volumeCommand,

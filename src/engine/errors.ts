@@ -56,7 +56,7 @@ export class NameTaken extends MoorageError {
 }
 
 /** The name belongs to a volume that somebody else created and that may hold data. */
-export class NotMadeHere extends MoorageError {
+export class NotCreatedHere extends MoorageError {
   readonly code = 'AlreadyExists';
 
   constructor(pool: string, id: string) {

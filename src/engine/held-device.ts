@@ -34,11 +34,11 @@ async function mustBeOf(id: string, devicePath: string, number: string): Promise
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''; // attached to nothing
     throw error;
   });
-  if (basename(backing.trimEnd()) !== imageName(id)) throw new DeviceTakenAway(id, devicePath);
+  if (basename(backing.trimEnd()) !== imageName(id)) throw new DeviceGone(id, devicePath);
 }
 
 /** The volume was removed, or its device detached, after the lookup. */
-export class DeviceTakenAway extends MoorageError {
+export class DeviceGone extends MoorageError {
   readonly code = 'Unavailable';
 
   constructor(id: string, devicePath: string) {

@@ -98,7 +98,7 @@ export class StorageEngine {
       ...collaborators,
       open: collaborators.onDone ? observed(open, collaborators.clock, collaborators.onDone) : open,
     });
-    groups.onStranger(() => configured.lookAgain()); // a volume group may just have been created
+    groups.onUnknownGroup(() => configured.lookAgain()); // a volume group may just have been created
     const deviceClasses = () => configured.deviceClasses();
     const unserved = new UnservedVolumes({ ...collaborators, command: config.lvmCommand, deviceClasses });
     const { run, env } = collaborators;

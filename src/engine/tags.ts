@@ -68,11 +68,11 @@ export function isForNewVolume(tag: string): boolean {
 
 /** Whether a caller may add it to a volume: also tags that record its first use or its adoption. */
 export function isForAnyVolume(tag: string): boolean {
-  return isForNewVolume(tag) || tag === adoptedTag || tellsOfUse(tag);
+  return isForNewVolume(tag) || tag === adoptedTag || showsUse(tag);
 }
 
 /** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
-export function tellsOfUse(tag: string): boolean {
+export function showsUse(tag: string): boolean {
   return tag === rawTag || tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
 }
 
@@ -89,11 +89,11 @@ export function replacedTags(tags: readonly string[], added: readonly string[]):
 
 /** The tags that a copy inherits: those that describe the contents of the device. */
 export function contentTags(tags: readonly string[]): readonly string[] {
-  return tags.filter((tag) => tag === createdTag || tag === adoptedTag || tellsOfUse(tag));
+  return tags.filter((tag) => tag === createdTag || tag === adoptedTag || showsUse(tag));
 }
 
 /** Whether an existing volume with the requested name is ours: by our tag, or by having all requested tags. */
-export function isMadeHere(tags: readonly string[], wantedTags: readonly string[]): boolean {
+export function isCreatedHere(tags: readonly string[], wantedTags: readonly string[]): boolean {
   const isWanted = wantedTags.length > 0 && wantedTags.every((tag) => tags.includes(tag));
   return isWanted || tags.includes(createdTag) || sourceIn(tags) !== undefined;
 }

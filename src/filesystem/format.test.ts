@@ -77,10 +77,10 @@ test('an interrupted format is repeated only if it is certainly our own', async 
   assert.equal(decideFormat(tagged, own, xfs, unfinished), 'mount', 'it was finished once');
 
   const superblock: ReadSuperblock = async () => unfinished;
-  const { pool, story, formatter } = bench(cut, own, { superblock });
+  const { pool, steps, formatter } = bench(cut, own, { superblock });
   await formatter.ensure(pool, 'v', xfs, signal);
-  assert.match(story[1] ?? '', /^mkfs.xfs -f /);
-  assert.equal(story[2], 'tag moorage.dev/filesystem=xfs');
+  assert.match(steps[1] ?? '', /^mkfs.xfs -f /);
+  assert.equal(steps[2], 'tag moorage.dev/filesystem=xfs');
 });
 
 test('a filesystem has the UUID of its volume', () => {
@@ -96,34 +96,34 @@ interface Trial {
 
 /** A pool with one volume, and a record of all commands. */
 function bench(volume: Volume, probe: Probe, { mkfsFails = false, superblock = async () => undefined }: Trial = {}) {
-  const story: string[] = [];
+  const steps: string[] = [];
   let current = volume;
   const pool = {
     name: 'ssd',
     get: (id: string) => (id === volume.id ? current : undefined),
     addTags: async (_id: string, tags: readonly string[]) => {
-      story.push(`tag ${tags.join()}`);
+      steps.push(`tag ${tags.join()}`);
       current = { ...current, tags: [...current.tags, ...tags] };
       return current;
     },
   } as unknown as Pool;
   const run: Run = async ([program, ...args]) => {
-    story.push([program, ...args].join(' '));
+    steps.push([program, ...args].join(' '));
     if (mkfsFails) throw new Error('no');
     return { stdout: '', stderr: '' };
   };
   const asked: ProbeDevice = async () => {
-    story.push('probe');
+    steps.push('probe');
     return probe;
   };
-  return { pool, story, formatter: new Formatter({ run, probe: asked, superblock }) };
+  return { pool, steps, formatter: new Formatter({ run, probe: asked, superblock }) };
 }
 
 test('a new volume is formatted, and only then tagged', async () => {
   for (const filesystem of filesystems) {
-    const { pool, story, formatter } = bench(fresh, empty);
+    const { pool, steps, formatter } = bench(fresh, empty);
     const volume = await formatter.ensure(pool, 'v', filesystem, signal);
-    const [first, second, ...others] = story;
+    const [first, second, ...others] = steps;
     assert.equal(first, 'probe');
     assert.match(second ?? '', new RegExp(`^mkfs.${filesystem.name} .*${filesystemUuid('v')}.* /dev/v$`));
     assert.deepEqual(others, [`tag moorage.dev/filesystem=${filesystem.name}`]);
@@ -132,38 +132,38 @@ test('a new volume is formatted, and only then tagged', async () => {
 });
 
 test('a failed format leaves no tag, so that it can be retried', async () => {
-  const { pool, story, formatter } = bench(fresh, empty, { mkfsFails: true });
+  const { pool, steps, formatter } = bench(fresh, empty, { mkfsFails: true });
   await assert.rejects(formatter.ensure(pool, 'v', ext4, signal), /no/);
-  assert.equal(story.filter((step) => step.startsWith('tag')).length, 0);
+  assert.equal(steps.filter((step) => step.startsWith('tag')).length, 0);
 });
 
 test('a filesystem without a tag is kept and gets its tag', async () => {
-  const { pool, story, formatter } = bench(fresh, holds('xfs'));
+  const { pool, steps, formatter } = bench(fresh, holds('xfs'));
   await formatter.ensure(pool, 'v', xfs, signal);
-  assert.deepEqual(story, ['probe', 'tag moorage.dev/filesystem=xfs']);
+  assert.deepEqual(steps, ['probe', 'tag moorage.dev/filesystem=xfs']);
 });
 
 test('a formatted volume is recognised by its superblock, without a command', async () => {
   const superblock: ReadSuperblock = async () => ({ sizeBytes: 1n, isUnfinished: false });
-  const { pool, story, formatter } = bench(formatted, holds('ext4'), { superblock });
+  const { pool, steps, formatter } = bench(formatted, holds('ext4'), { superblock });
   assert.equal(await formatter.ensure(pool, 'v', ext4, signal), formatted);
-  assert.deepEqual(story, []);
+  assert.deepEqual(steps, []);
 });
 
 test('the superblock is not used for a volume that was formatted differently or not at all', async () => {
   const superblock: ReadSuperblock = async () => ({ sizeBytes: 1n, isUnfinished: false });
   for (const volume of [fresh, { ...fresh, tags: [filesystemTag('xfs')] }]) {
-    const { pool, story, formatter } = bench(volume, holds('btrfs'), { superblock });
+    const { pool, steps, formatter } = bench(volume, holds('btrfs'), { superblock });
     await assert.rejects(formatter.ensure(pool, 'v', ext4, signal), { name: 'FilesystemMismatch' });
-    assert.deepEqual(story, ['probe']);
+    assert.deepEqual(steps, ['probe']);
   }
 });
 
 test('a volume whose superblock cannot be read is not changed', async () => {
   const superblock: ReadSuperblock = async () => Promise.reject(new Error('EIO'));
-  const { pool, story, formatter } = bench(formatted, holds('ext4'), { superblock });
+  const { pool, steps, formatter } = bench(formatted, holds('ext4'), { superblock });
   await assert.rejects(formatter.ensure(pool, 'v', ext4, signal), { name: 'DeviceUnreadable', message: /EIO/ });
-  assert.deepEqual(story, []);
+  assert.deepEqual(steps, []);
 });
 
 test('nothing is decided from a superblock while a hung disk blocks reads', async () => {
@@ -178,11 +178,11 @@ test('nothing is decided from a superblock while a hung disk blocks reads', asyn
     name: 'SuperblockBusy',
     code: 'Unavailable',
   });
-  assert.deepEqual(half.story, ['probe']);
+  assert.deepEqual(half.steps, ['probe']);
 
   const whole = bench({ ...fresh, tags: [createdTag, filesystemTag('xfs')] }, own, { superblock });
   await whole.formatter.ensure(whole.pool, 'v', xfs, signal); // its tag shows that mkfs finished
-  assert.deepEqual(whole.story, ['probe']);
+  assert.deepEqual(whole.steps, ['probe']);
 
   never.abort(new Error('deadline'));
   await assert.rejects(asked, /deadline/);
@@ -190,10 +190,10 @@ test('nothing is decided from a superblock while a hung disk blocks reads', asyn
 
 test('mkfs options come after our own, and are merged with ours for ext4', async () => {
   const options = ['-i', '8192', '-E', 'stride=16'];
-  const { pool, story, formatter } = bench(fresh, empty);
+  const { pool, steps, formatter } = bench(fresh, empty);
   await formatter.ensure(pool, 'v', ext4, signal, options);
   const said = `-E nodiscard,lazy_itable_init=1,lazy_journal_init=1,stride=16 -U ${filesystemUuid('v')} -i 8192`;
-  assert.equal(story[1], `mkfs.ext4 -q -b 4096 -m 0 ${said} /dev/v`);
+  assert.equal(steps[1], `mkfs.ext4 -q -b 4096 -m 0 ${said} /dev/v`);
 });
 
 test('a refusal runs no command and sets no tag', async () => {
@@ -202,9 +202,9 @@ test('a refusal runs no command and sets no tag', async () => {
     [fresh, unknown],
     [fresh, holds('btrfs')],
   ] as const) {
-    const { pool, story, formatter } = bench(volume, probe);
+    const { pool, steps, formatter } = bench(volume, probe);
     await assert.rejects(formatter.ensure(pool, 'v', ext4, signal), { code: 'FailedPrecondition' });
-    assert.deepEqual(story, ['probe']);
+    assert.deepEqual(steps, ['probe']);
   }
 });
 

@@ -4,7 +4,7 @@ import { MoorageError, messageOf } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
 import { VolumeNotFound } from '../engine/errors.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { adoptedTag, createdTag, filesystemTag, formattedAs, rawTag, tellsOfUse } from '../engine/tags.ts';
+import { adoptedTag, createdTag, filesystemTag, formattedAs, rawTag, showsUse } from '../engine/tags.ts';
 import type { Filesystem, Superblock } from './filesystem.ts';
 import type { Probe, ProbeDevice, ReadSuperblock } from './probe.ts';
 
@@ -20,7 +20,7 @@ export function decideFormat(
 ): 'format' | 'format again' | 'mount' {
   if (probe.kind === 'unknown') throw new DeviceUnreadable(volume.id, probe.reason);
   if (probe.kind === 'found') {
-    const isTagged = volume.tags.some(tellsOfUse);
+    const isTagged = volume.tags.some(showsUse);
     const isOurs = probe.uuid === filesystemUuid(volume.id);
     // We have not formatted this volume yet, so an earlier volume left this at the same place on the disk.
     if (volume.tags.includes(createdTag) && !isTagged && !isOurs) {
@@ -76,8 +76,8 @@ export class Formatter {
     if (!volume) throw new VolumeNotFound(pool.name, id);
     if (await this.#isStillThere(volume, wanted, signal)) return volume;
     const probe = await this.#probe(volume.devicePath, signal);
-    const mayBeHalfMade = probe.kind === 'found' && !volume.tags.some(tellsOfUse);
-    const superblock = mayBeHalfMade ? await this.#superblockOf(volume, wanted, signal) : undefined;
+    const mayBeHalfCreated = probe.kind === 'found' && !volume.tags.some(showsUse);
+    const superblock = mayBeHalfCreated ? await this.#superblockOf(volume, wanted, signal) : undefined;
     if (superblock === 'busy') throw new SuperblockBusy(id);
     const decision = decideFormat(volume, probe, wanted, superblock);
     if (decision !== 'mount') {
@@ -89,7 +89,7 @@ export class Formatter {
         again: decision === 'format again',
       });
       await this.#run(command, { timeoutMs }).catch((error: unknown) => {
-        throw error instanceof CommandFailed ? new FilesystemNotMade(id, wanted.name, mkfsOptions, error) : error;
+        throw error instanceof CommandFailed ? new FilesystemNotCreated(id, wanted.name, mkfsOptions, error) : error;
       });
     }
     return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted.name)], signal);
@@ -112,7 +112,7 @@ export class Formatter {
   }
 }
 
-export class FilesystemNotMade extends MoorageError {
+export class FilesystemNotCreated extends MoorageError {
   readonly code = 'Internal';
 
   constructor(id: VolumeId, wanted: string, options: readonly string[], failure: CommandFailed) {

@@ -112,7 +112,7 @@ export class Mounts {
 }
 
 /** Creates the mount point of a filesystem, if it does not exist. */
-export async function makeMountDirectory(path: string): Promise<void> {
+export async function createMountDirectory(path: string): Promise<void> {
   try {
     await mkdir(path, { recursive: true });
   } catch (error) {
@@ -122,8 +122,8 @@ export async function makeMountDirectory(path: string): Promise<void> {
 }
 
 /** Creates the mount point of a device, if it does not exist. */
-export async function makeMountFile(path: string): Promise<void> {
-  await makeMountDirectory(dirname(path));
+export async function createMountFile(path: string): Promise<void> {
+  await createMountDirectory(dirname(path));
   try {
     await writeFile(path, '', { flag: 'ax' });
   } catch (error) {

@@ -95,12 +95,12 @@ const superblockBytes = 1024;
  * decided by a probe, which knows all signatures.
  */
 export function superblockReader(read: ReadBlock = readBlock): ReadSuperblock {
-  const underWay = new Set<string>();
+  const inProgress = new Set<string>();
   return async (devicePath, { superblock }, signal) => {
-    const beside = [...underWay].filter((path) => dirname(path) === dirname(devicePath));
+    const beside = [...inProgress].filter((path) => dirname(path) === dirname(devicePath));
     if (beside.includes(devicePath) || beside.length >= readsAtOnce) return 'busy';
-    underWay.add(devicePath);
-    const reading = read(devicePath, superblock.offsetBytes).finally(() => underWay.delete(devicePath));
+    inProgress.add(devicePath);
+    const reading = read(devicePath, superblock.offsetBytes).finally(() => inProgress.delete(devicePath));
     const bytes = await abortable(reading, signal);
     return bytes && superblock.parse(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   };

@@ -97,5 +97,5 @@ test('a volume that was removed since the last update is not reported as created
 test('a foreign volume with the requested name is not returned', async () => {
   const pool = start([{ ...whole, tags: [], attr: '-wi-a-----' }]);
   await pool.refresh(signal);
-  await assert.rejects(pool.create({ id: 's', sizeBytes: 1024n, tags: ['mine'] }, signal), { name: 'NotMadeHere' });
+  await assert.rejects(pool.create({ id: 's', sizeBytes: 1024n, tags: ['mine'] }, signal), { name: 'NotCreatedHere' });
 });

@@ -3,7 +3,7 @@ import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
 import { mustNotBeBound } from '../engine/device-use.ts';
-import { NotMadeHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
+import { NotCreatedHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
 import type {
   Capacity,
   Erasure,
@@ -15,7 +15,7 @@ import type {
   Volume,
   VolumeId,
 } from '../engine/pool.ts';
-import { createdTag, isMadeHere } from '../engine/tags.ts';
+import { createdTag, isCreatedHere } from '../engine/tags.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineService, Pool as ReportedPool } from '../rpc/gen/moorage/v1/engine_pb.ts';
@@ -193,7 +193,7 @@ export class RemotePool implements Pool {
 
   /** A foreign volume with the same name, such as an administrator's, is not the requested one. */
   #ours(existing: Volume, wantedTags: readonly string[], wantedBytes: bigint): Volume {
-    if (!isMadeHere(existing.tags, wantedTags)) throw new NotMadeHere(this.name, existing.id);
+    if (!isCreatedHere(existing.tags, wantedTags)) throw new NotCreatedHere(this.name, existing.id);
     return this.#fitting(existing, wantedBytes);
   }
 

@@ -8,7 +8,7 @@ import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import type { Filesystem } from '../filesystem/filesystem.ts';
 import { FilesystemMismatch, type Formatter } from '../filesystem/format.ts';
 import type { FilesystemGrower } from '../filesystem/growth.ts';
-import { type Mounts, makeMountDirectory } from '../filesystem/mounts.ts';
+import { createMountDirectory, type Mounts } from '../filesystem/mounts.ts';
 import { handOverRoot } from '../filesystem/root.ts';
 
 interface Collaborators {
@@ -50,7 +50,7 @@ export class PreparedFilesystems {
     const options = present?.options ?? mountOptions(filesystem, mountFlags, volume);
     if (!present) {
       await this.#formatter.ensure(pool, id, filesystem, signal, settings.mkfsOptions);
-      await makeMountDirectory(path);
+      await createMountDirectory(path);
       await this.#mounts
         .mount({ source: volume.devicePath, target: path, filesystem: filesystem.name, options }, signal)
         .catch((error: unknown) => {

@@ -18,8 +18,8 @@ test('an inline ephemeral volume exists from publishing to unpublishing', async 
   const { volumes, publication, targetPath, mounts, pool } = await node(t);
   const sizeBytes = 2n * 1024n ** 3n;
   for (let i = 0; i < 2; i++) await volumes.publish(inlineOf(publication, sizeBytes), never);
-  const { sizeBytes: made, tags } = pool.get('csi-1') ?? {};
-  assert.deepEqual({ made, tags }, { made: sizeBytes, tags: ['ephemeral', 'moorage.dev/pod=p'] });
+  const { sizeBytes: created, tags } = pool.get('csi-1') ?? {};
+  assert.deepEqual({ created, tags }, { created: sizeBytes, tags: ['ephemeral', 'moorage.dev/pod=p'] });
   assert.ok(mounts.table.has(targetPath));
 
   for (let i = 0; i < 2; i++) await volumes.unpublish('csi-1', targetPath, never);

@@ -11,7 +11,7 @@ import { rawTag } from '../engine/tags.ts';
 import { filesystemNamed } from '../filesystem/filesystem.ts';
 import { Formatter } from '../filesystem/format.ts';
 import { FilesystemGrower } from '../filesystem/growth.ts';
-import { Mounts, makeMountDirectory, makeMountFile, removeMountPoint } from '../filesystem/mounts.ts';
+import { createMountDirectory, createMountFile, Mounts, removeMountPoint } from '../filesystem/mounts.ts';
 import { blkid, superblockReader } from '../filesystem/probe.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { mustHold, poolHolding } from './pool-holding.ts';
@@ -165,7 +165,7 @@ export class PublishedVolumes implements NodeVolumes {
     await using _ = await this.#hold(volume);
     if (use.kind === 'block') {
       if (!volume.tags.includes(rawTag)) await pool.addTags(volumeId, [rawTag], signal);
-      await makeMountFile(target);
+      await createMountFile(target);
       await this.#mounts.bind({ source: volume.devicePath, target, readOnly }, signal);
     } else if (stagingPath === undefined) {
       await this.#filesystems.mountAt(target, pool, volumeId, use, signal);
@@ -174,7 +174,7 @@ export class PublishedVolumes implements NodeVolumes {
       const isStaged = await this.#filesystems.isAt(stagingPath, volume, use);
       const mount = () => this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
       if (!isStaged) await this.#preparing(volumeId, mount);
-      await makeMountDirectory(target);
+      await createMountDirectory(target);
       await this.#mounts.bind({ source: stagingPath, target, readOnly }, signal);
     }
   }

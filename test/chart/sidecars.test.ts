@@ -10,7 +10,7 @@ const current: readonly Value[] = [
   'image.csi.csiProvisioner=registry.example.org:5000/csi-provisioner:v6.1.0',
   'image.csi.csiResizer=registry.example.org:5000/csi-resizer:v2.0.0@sha256:0123',
 ];
-const untold: readonly Value[] = [
+const unspecified: readonly Value[] = [
   'image.csi.csiProvisioner=registry.example.org:5000/csi-provisioner@sha256:0123',
   'image.csi.csiResizer=registry.example.org/csi-resizer:latest',
 ];
@@ -59,8 +59,8 @@ test('current sidecars need no feature gate', async () => {
 });
 
 test('sidecars of an unknown version get no feature gate, and the rights of current ones', async () => {
-  assert.deepEqual(await gates(untold, ...beta), ['Topology=true', '']);
-  assert.deepEqual(await snapshotRights(untold), await snapshotRights(current));
+  assert.deepEqual(await gates(unspecified, ...beta), ['Topology=true', '']);
+  assert.deepEqual(await snapshotRights(unspecified), await snapshotRights(current));
 });
 
 test('only a csi-provisioner that protects snapshots may change them', async () => {
@@ -87,8 +87,8 @@ test('the notes after an installation say which sidecars IO limits need', async 
   const needed = /csi-provisioner 6 and csi-resizer 2 or newer/;
   assert.match(await notes([]), /IO limits are off/);
   assert.match(await notes([]), needed);
-  assert.match(await notes(untold), /IO limits may be off/);
-  assert.match(await notes(untold), needed);
+  assert.match(await notes(unspecified), /IO limits may be off/);
+  assert.match(await notes(unspecified), needed);
   assert.doesNotMatch(await notes(current), /IO limits/);
   assert.match(await notes(current.slice(1)), /IO limits are off/, 'both sidecars are needed');
 });

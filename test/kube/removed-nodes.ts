@@ -36,7 +36,7 @@ export interface VolumeOfTest {
 /** Creates a claim, its volume on a node and a pod that uses it, as provisioner, scheduler and kubelet would leave them. */
 export async function createVolume(client: KubeClient, name: string, its: VolumeOfTest): Promise<void> {
   const { node, namespace, reclaimPolicy = 'Delete', annotation, classPolicy, finalizers = [] } = its;
-  const made = await createLogicalVolume(client, name, node);
+  const created = await createLogicalVolume(client, name, node);
   const resources = { requests: { storage: '1Gi' } };
   const annotations = annotation === undefined ? {} : { [onNodeRemoval.annotation]: annotation };
   const claim = await client.create(persistentVolumeClaims, {
@@ -44,7 +44,7 @@ export async function createVolume(client: KubeClient, name: string, its: Volume
     spec: { accessModes: ['ReadWriteOnce'], storageClassName: 'local', volumeName: name, resources },
   });
   const volumeAttributes = classPolicy === undefined ? {} : { [onNodeRemoval.annotation]: classPolicy };
-  await createPersistentVolume(client, claim, { name, node, handle: made, reclaimPolicy, volumeAttributes });
+  await createPersistentVolume(client, claim, { name, node, handle: created, reclaimPolicy, volumeAttributes });
   await client.create(pods, {
     metadata: { name, namespace },
     spec: {

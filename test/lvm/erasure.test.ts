@@ -180,7 +180,7 @@ test('an erasure applies to the volume that was marked, whatever gets its name',
   await command('lvcreate', '--yes', '--name', 'data', '--size', '20m', volumeGroup);
   await writeSecret(devicePath, [0, 10]);
   discards.goOn();
-  await assert.rejects(removal, { name: 'ErasureCalledOff', code: 'Aborted' });
+  await assert.rejects(removal, { name: 'ErasureCancelled', code: 'Aborted' });
   for (const at of [0, 10]) {
     const found = await command('sh', '-c', `dd if=${devicePath} bs=1M skip=${at} count=1 status=none | head -c 14`);
     assert.equal(found, secret);

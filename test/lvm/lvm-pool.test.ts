@@ -81,7 +81,7 @@ test("an administrator's volume is not returned as a new volume of the same name
   const { pool, vg } = await onNewGroup(t);
   await command('lvcreate', '-y', '-L', '16m', '-n', 'data', vg);
   await assert.rejects(pool.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: ['claim=mine'] }, signal), {
-    name: 'NotMadeHere',
+    name: 'NotCreatedHere',
     code: 'AlreadyExists',
   });
 });

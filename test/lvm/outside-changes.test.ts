@@ -190,7 +190,7 @@ test('a volume group created later is noticed', async (t) => {
   await command('lvcreate', '-y', '-n', 'first', '-L', '4m', vg);
   await seen(pool, () => pool.get('first') !== undefined); // LVM's locks are watched by now
   const reported = Promise.withResolvers<string>();
-  engine.groups.onStranger(reported.resolve);
+  engine.groups.onUnknownGroup(reported.resolve);
   const late = await volumeGroup(t, { disks: disks().slice(2, 3) });
   assert.equal(await reported.promise, late);
 });

@@ -23,7 +23,7 @@ test(
     const { stage, unstage } = await staging(t);
     await assert.rejects(
       stage(mounted(ext4, { mkfsOptions: ['-i', '1'] })),
-      /^FilesystemNotMade: cannot create ext4 on volume data-.*invalid inode ratio.*; correct moorage.dev\/mkfs-options \(-i 1\), or /,
+      /^FilesystemNotCreated: cannot create ext4 on volume data-.*invalid inode ratio.*; correct moorage.dev\/mkfs-options \(-i 1\), or /,
     );
     await stage(mounted(ext4, { mkfsOptions: ['-i', '8192'] }));
     await unstage();

@@ -124,7 +124,7 @@ test('mkfs itself rejects a device with contents that the probe would find', nat
   await sh(`mkfs.ext4 -q ${volume.devicePath}`);
   const blind = new Formatter({ run, probe: async () => ({ kind: 'empty' }), superblock: superblockReader() });
   for (const filesystem of [xfs, btrfs]) {
-    await assert.rejects(blind.ensure(pool, 'data', filesystem, signal), { name: 'FilesystemNotMade' });
+    await assert.rejects(blind.ensure(pool, 'data', filesystem, signal), { name: 'FilesystemNotCreated' });
   }
 });
 

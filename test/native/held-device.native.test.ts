@@ -56,10 +56,10 @@ test('a loop device that no longer belongs to the volume is not used', native, a
   const volumes = PublishedVolumes.create({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
   const stagingPath = join(directory, 'staging');
   const staging = { volumeId: 'staged', stagingPath, use: mounted(ext4) };
-  await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceTakenAway', code: 'Unavailable' });
+  await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceGone', code: 'Unavailable' });
   const publication = { ...staging, targetPath: join(directory, 'target'), readOnly: false, exclusive: false };
   await assert.rejects(volumes.publish({ ...publication, use: { kind: 'block' }, ephemeral: undefined }, signal), {
-    name: 'DeviceTakenAway',
+    name: 'DeviceGone',
   });
   assert.equal(await sh(`head -c 65536 ${devicePath} | tr -d '\\0' | wc -c`), '0');
 });

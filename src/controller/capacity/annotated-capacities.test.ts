@@ -34,8 +34,8 @@ test('a node that is being deleted has no room for new volumes', () => {
     finalizers: ['topolvm.cybozu.com/node'],
   };
   const roomOf = (deletionTimestamp?: string) => {
-    const its = annotatedNode({ metadata: { ...metadata, deletionTimestamp } } as unknown as Stored<Node>);
-    const capacities = new AnnotatedCapacities({ list: () => [its] });
+    const node = annotatedNode({ metadata: { ...metadata, deletionTimestamp } } as unknown as Stored<Node>);
+    const capacities = new AnnotatedCapacities({ list: () => [node] });
     return [[...capacities.freeBytes('ssd')], [...capacities.leaving()]];
   };
   assert.deepEqual(roomOf(), [[['a', 100n]], []]);

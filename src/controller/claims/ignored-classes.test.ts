@@ -64,7 +64,7 @@ function leader(t: TestContext) {
   };
 }
 
-const told = (className: string) =>
+const reported = (className: string) =>
   `uid-1 ClassIgnored: VolumeAttributesClass ${className} is not applied, because csi-resizer does not act on it; ` +
   'IO limits need csi-provisioner 6 and csi-resizer 2 or newer on Kubernetes 1.34 or newer, ' +
   'or an API server that serves storage.k8s.io/v1beta1 with older ones; see docs/controller.md#io-limits';
@@ -73,11 +73,11 @@ test('a class on which csi-resizer does not act within 30 s is reported, once fo
   const { put, after } = leader(t);
   put(bound('bronze'));
   assert.deepEqual(await after(29_999), []);
-  assert.deepEqual(await after(1), [told('bronze')]);
+  assert.deepEqual(await after(1), [reported('bronze')]);
   put(bound('bronze', { capacity: { storage: '2Gi' } }));
-  assert.deepEqual(await after(60_000), [told('bronze')], 'another change of the claim');
+  assert.deepEqual(await after(60_000), [reported('bronze')], 'another change of the claim');
   put(bound('silver', { currentVolumeAttributesClassName: 'gold' }));
-  assert.deepEqual(await after(30_000), [told('bronze'), told('silver')]);
+  assert.deepEqual(await after(30_000), [reported('bronze'), reported('silver')]);
 });
 
 test('a class that csi-resizer applies in time is not reported', async (t) => {

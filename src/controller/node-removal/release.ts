@@ -37,13 +37,13 @@ export interface RemovedNode {
  */
 export class Release {
   readonly #client: ReleaseCollaborators['client'];
-  readonly #its: ReleaseCollaborators;
+  readonly #collaborators: ReleaseCollaborators;
   readonly #node: RemovedNode;
   readonly #signal: AbortSignal;
 
   constructor(collaborators: ReleaseCollaborators, node: RemovedNode, signal: AbortSignal) {
     this.#client = collaborators.client;
-    this.#its = collaborators;
+    this.#collaborators = collaborators;
     this.#node = node;
     this.#signal = signal;
   }
@@ -89,7 +89,10 @@ export class Release {
       // A claim that has changed is read and decided about again: its owner may have set another policy.
       const preconditions = { uid, resourceVersion };
       await this.#client.delete(persistentVolumeClaims, name, { namespace, preconditions, signal: this.#signal });
-      this.#its.log.info({ namespace, name, node: this.#node.name }, 'deleted a claim because its node was removed');
+      this.#collaborators.log.info(
+        { namespace, name, node: this.#node.name },
+        'deleted a claim because its node was removed',
+      );
     }
   }
 
@@ -148,7 +151,10 @@ export class Release {
     try {
       await this.#client.delete(resource, name, { namespace, preconditions: { uid }, signal: this.#signal });
       const kind = resource.kind;
-      this.#its.log.info({ kind, namespace, name, node: this.#node.name }, 'deleted because its node was removed');
+      this.#collaborators.log.info(
+        { kind, namespace, name, node: this.#node.name },
+        'deleted because its node was removed',
+      );
     } catch (error) {
       if (!isConflict(error)) throw error; // another object has the name now, so this one is gone
     }
@@ -163,7 +169,7 @@ export class Release {
 
   /** An Event that cannot be written, such as in a namespace that is being deleted, does not stop the work. */
   async #report(about: About, event: EventContent): Promise<void> {
-    const { reporter, clock, log } = this.#its;
+    const { reporter, clock, log } = this.#collaborators;
     try {
       await writeEvent(this.#client, reporter, about, event, clock.now(), this.#signal);
     } catch (error) {

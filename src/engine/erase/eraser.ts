@@ -12,7 +12,7 @@ export interface ErasureTarget {
   readonly kind: 'thick' | 'thin' | 'file';
   readonly path: string;
   readonly sizeBytes: bigint;
-  /** Throws ErasureCalledOff unless the path still leads to the volume that was marked, and it is still marked. */
+  /** Throws ErasureCancelled unless the path still leads to the volume that was marked, and it is still marked. */
   readonly mustBeSame: (signal: AbortSignal) => Promise<void>;
 }
 

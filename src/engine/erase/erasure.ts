@@ -10,7 +10,7 @@ export interface ErasureRecord {
 }
 
 /** Somebody removed the volume or its mark, or created another volume with its name, which must not be erased. */
-export class ErasureCalledOff extends MoorageError {
+export class ErasureCancelled extends MoorageError {
   readonly code = 'Aborted';
 
   constructor(id: string) {

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
 import type { Eraser, OnClean } from './eraser.ts';
-import { ErasureCalledOff } from './erasure.ts';
+import { ErasureCancelled } from './erasure.ts';
 import { Erasures, type ErasureWork } from './erasures.ts';
 
 const signal = new AbortController().signal;
@@ -110,8 +110,8 @@ test('an erasure that is called off is reported to the waiting caller and not re
   erasures.add(work('a'));
   await setImmediate();
   const joined = erasures.join('a', signal);
-  call(0).end.reject(new ErasureCalledOff('a'));
-  await assert.rejects(joined, { name: 'ErasureCalledOff', code: 'Aborted' });
+  call(0).end.reject(new ErasureCancelled('a'));
+  await assert.rejects(joined, { name: 'ErasureCancelled', code: 'Aborted' });
   clock.advance(600_000);
   await setImmediate();
   assert.deepEqual([calls.length, events, erasures.list()], [1, [], []]);

@@ -4,7 +4,7 @@ import { KeyedQueue, Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
 import type { Erasure, VolumeId } from '../pool.ts';
 import type { Eraser, ErasureTarget } from './eraser.ts';
-import { ErasureCalledOff, type ErasureRecord } from './erasure.ts';
+import { ErasureCancelled, type ErasureRecord } from './erasure.ts';
 
 /** A volume that is marked for erasure, with the operations of its pool. */
 export interface ErasureWork extends ErasureRecord {
@@ -99,7 +99,7 @@ export class Erasures {
       await this.#eraser.erase(work.target, work.policy, entry.cleanBytes, onClean, signal);
       await work.release();
     } catch (error) {
-      if (error instanceof ErasureCalledOff) return this.#callOff(entry, error);
+      if (error instanceof ErasureCancelled) return this.#cancel(entry, error);
       entry.attempt = newAttempt();
       attempt.reject(error);
       throw error; // the queue retries
@@ -110,7 +110,7 @@ export class Erasures {
   }
 
   /** If the volume is marked again, its pool adds it again. */
-  #callOff({ work, attempt }: Entry, reason: ErasureCalledOff): Requeue {
+  #cancel({ work, attempt }: Entry, reason: ErasureCancelled): Requeue {
     this.#log.warn({ volume: work.id }, reason.message);
     this.#entries.delete(work.id);
     attempt.reject(reason);

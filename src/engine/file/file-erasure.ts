@@ -1,6 +1,6 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import { ErasureCalledOff, erasureIn, markedTags, progressedTags } from '../erase/erasure.ts';
+import { ErasureCancelled, erasureIn, markedTags, progressedTags } from '../erase/erasure.ts';
 import type { Erasures } from '../erase/erasures.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
@@ -97,6 +97,6 @@ export class FileErasure {
   async #markedLabel(id: VolumeId): Promise<Label> {
     const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
     if (label && erasureIn(label.tags)) return label;
-    throw new ErasureCalledOff(id);
+    throw new ErasureCancelled(id);
   }
 }

@@ -2,7 +2,7 @@ import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { VolumeInactive } from '../errors.ts';
-import { createdTag, tellsOfUse, unfinishedTag } from '../tags.ts';
+import { createdTag, showsUse, unfinishedTag } from '../tags.ts';
 import { askLvm, type Place } from './group-memory.ts';
 import type { LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
@@ -76,7 +76,7 @@ export class Activation {
     } catch (error) {
       const isUnknown = pool !== undefined && error instanceof CommandFailed && /No data available/.test(error.stderr);
       if (!isUnknown) throw new VolumeInactive(name, messageOf(error), { cause: error });
-      if (tags.some(tellsOfUse) && !tags.includes(unfinishedTag)) {
+      if (tags.some(showsUse) && !tags.includes(unfinishedTag)) {
         const reason = 'its thin pool does not know it, but its tags show that it was used';
         throw new VolumeInactive(name, reason, { cause: error });
       }

@@ -3,9 +3,16 @@ import type { Log } from '../../base/log.ts';
 import { isHeld } from '../device-use.ts';
 import { erasureIn } from '../erase/erasure.ts';
 import type { Erasures } from '../erase/erasures.ts';
-import { NameTaken, NameTakenByOther, NotMadeHere, VolumeBeingErased, VolumeInUse, VolumeNotFound } from '../errors.ts';
+import {
+  NameTaken,
+  NameTakenByOther,
+  NotCreatedHere,
+  VolumeBeingErased,
+  VolumeInUse,
+  VolumeNotFound,
+} from '../errors.ts';
 import type { NewSnapshot, NewVolume, VolumeId } from '../pool.ts';
-import { copiedTag, isMadeHere, sourceIn, tellsOfUse, unfinishedTag, unusedTag } from '../tags.ts';
+import { copiedTag, isCreatedHere, showsUse, sourceIn, unfinishedTag, unusedTag } from '../tags.ts';
 import { Activation } from './activation.ts';
 import { askLvm, type Place } from './group-memory.ts';
 import type { LogicalVolume } from './report.ts';
@@ -129,7 +136,7 @@ export class ClassVolumes {
 
   /** Never hands out a volume that merely has the same name, such as an administrator's. */
   #mustBeOurs({ name, tags }: LogicalVolume, wantedTags: readonly string[]): void {
-    if (!isMadeHere(tags, wantedTags)) throw new NotMadeHere(this.#deviceClass, name);
+    if (!isCreatedHere(tags, wantedTags)) throw new NotCreatedHere(this.#deviceClass, name);
   }
 
   /**
@@ -147,7 +154,7 @@ export class ClassVolumes {
   /** A copy inherits the usage tags of its source; they do not mean that the copy was used. */
   async #mustBeUnused({ name, path, tags }: LogicalVolume, source: VolumeId | undefined): Promise<void> {
     const inherited = source === undefined ? [] : (this.#group.memory.get(source)?.tags ?? []);
-    if (tags.some((tag) => tellsOfUse(tag) && !inherited.includes(tag))) {
+    if (tags.some((tag) => showsUse(tag) && !inherited.includes(tag))) {
       throw new NameTaken(this.#deviceClass, name, source);
     }
     this.#group.memory.mustHaveNoSnapshots(name);

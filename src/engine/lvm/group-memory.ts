@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { ErasureCalledOff, erasureIn } from '../erase/erasure.ts';
+import { ErasureCancelled, erasureIn } from '../erase/erasure.ts';
 import { VolumeHasSnapshots } from '../errors.ts';
 import type { GroupReport, LogicalVolume } from './report.ts';
 
@@ -76,7 +76,7 @@ export class GroupMemory {
   mustBeMarked(name: string, uuid: string): LogicalVolume {
     const volume = this.get(name);
     if (volume && volume.uuid === uuid && erasureIn(volume.tags)) return volume;
-    throw new ErasureCalledOff(name);
+    throw new ErasureCancelled(name);
   }
 
   /** Adds or updates the volume, which took these extents from the free ones. */

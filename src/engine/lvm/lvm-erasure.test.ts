@@ -30,7 +30,7 @@ test('progress is not recorded on a volume that lost its mark', async () => {
     await onClean(sizeBytes / 2n);
   });
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
-  await assert.rejects(pool.remove('a', signal), { name: 'ErasureCalledOff', code: 'Aborted' });
+  await assert.rejects(pool.remove('a', signal), { name: 'ErasureCancelled', code: 'Aborted' });
   assert.ok(!lvm.volumes.get('a')?.tags.some((tag) => tag.startsWith('moorage.dev/erased=')));
 });
 
@@ -54,7 +54,7 @@ test('a volume that replaces one being erased is not erased, and its name cannot
   lvm.addForeign('a', 1);
   lvm.volumes.get('a')?.tags.push(erasingTag); // as if it had been copied with all its tags
   goOn.resolve();
-  await assert.rejects(removal, { name: 'ErasureCalledOff' });
+  await assert.rejects(removal, { name: 'ErasureCancelled' });
   assert.deepEqual([destroyed, [...lvm.volumes.keys()], pool.erasures()], [[], ['a'], []]);
 });
 
@@ -65,7 +65,7 @@ test('a name is free again after somebody removed the volume being erased', asyn
     await target.mustBeSame(signal);
   });
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
-  await assert.rejects(pool.remove('a', signal), { name: 'ErasureCalledOff' });
+  await assert.rejects(pool.remove('a', signal), { name: 'ErasureCancelled' });
   await pool.remove('a', signal);
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
   assert.equal(pool.get('a')?.id, 'a');

@@ -6,8 +6,8 @@ import { extent, openThick, signal, volume } from './testing/simulated-pools.ts'
 
 test('creation and removal take one command each, and memory follows', async () => {
   const { pool, lvm } = await openThick();
-  const made = await pool.create({ id: 'a', sizeBytes: extent + 1n, tags: ['claim=x'] }, signal);
-  assert.deepEqual(made, {
+  const created = await pool.create({ id: 'a', sizeBytes: extent + 1n, tags: ['claim=x'] }, signal);
+  assert.deepEqual(created, {
     id: 'a',
     sizeBytes: 2n * extent,
     devicePath: '/dev/vg/a',
@@ -15,7 +15,7 @@ test('creation and removal take one command each, and memory follows', async () 
     readOnly: false,
     attr: '-wi-a-----',
   });
-  assert.deepEqual(pool.list(), [made]);
+  assert.deepEqual(pool.list(), [created]);
   assert.deepEqual(pool.capacity(), { sizeBytes: 100n * extent, freeBytes: 98n * extent });
 
   await pool.remove('a', signal);
@@ -26,8 +26,8 @@ test('creation and removal take one command each, and memory follows', async () 
 
 test('a repeated creation returns the volume and runs no command', async () => {
   const { pool, lvm } = await openThick();
-  const made = await pool.create(volume('a', 5n), signal);
-  assert.deepEqual(await pool.create(volume('a', 3n), signal), made);
+  const created = await pool.create(volume('a', 5n), signal);
+  assert.deepEqual(await pool.create(volume('a', 3n), signal), created);
   await assert.rejects(pool.create(volume('a', 6n), signal), { name: 'VolumeExists', code: 'AlreadyExists' });
   assert.deepEqual(lvm.commands, ['lvcreate']);
 });
@@ -55,12 +55,12 @@ test('a pool describes where it allocates and what is used, and a problem until 
   };
   assert.deepEqual(pool.details(), details);
 
-  let heard = 0;
-  pool.onChange(() => heard++);
+  let changes = 0;
+  pool.onChange(() => changes++);
   lvm.fails = () => 'before';
   await assert.rejects(pool.refresh(signal));
   assert.match(pool.details().problem ?? '', /lvm fullreport/);
-  assert.equal(heard, 1);
+  assert.equal(changes, 1);
   lvm.fails = () => undefined;
   await pool.refresh(signal);
   assert.deepEqual(pool.details(), details);
@@ -162,8 +162,8 @@ test('removals that wait share one command, and a caller that leaves is left out
 
 test('an option class replaces the options of the device class', async () => {
   const { pool, lvm } = await openThick({ stripes: 3 });
-  const made = await pool.create({ ...volume('a', 4n), optionClass: 'mirrored' }, signal);
-  assert.equal(made.sizeBytes, 4n * extent);
+  const created = await pool.create({ ...volume('a', 4n), optionClass: 'mirrored' }, signal);
+  assert.equal(created.sizeBytes, 4n * extent);
   assert.deepEqual(lvm.commands, ['lvcreate', 'fullreport']);
   await assert.rejects(pool.create({ ...volume('b'), optionClass: 'none' }, signal), { code: 'Internal' });
 });
@@ -221,7 +221,7 @@ test('a volume that somebody else created is not handed out, unless it has all r
   await pool.create(volume('source', 5n), signal);
   lvm.addForeign('copy', 5);
   Object.assign(lvm.volumes.get('copy') ?? {}, { origin: 'source' });
-  const refusal = { name: 'NotMadeHere', code: 'AlreadyExists' };
+  const refusal = { name: 'NotCreatedHere', code: 'AlreadyExists' };
   await assert.rejects(pool.create(volume('data'), signal), refusal);
   await assert.rejects(pool.create({ ...volume('data'), tags: ['claim=mine'] }, signal), refusal);
   await assert.rejects(pool.snapshot('source', { id: 'copy', tags: [], access: 'rw' }, signal), refusal);

@@ -16,7 +16,7 @@ import type {
   Volume,
   VolumeId,
 } from '../pool.ts';
-import { createdTag, replacedTags, tellsOfUse, unusedTag } from '../tags.ts';
+import { createdTag, replacedTags, showsUse, unusedTag } from '../tags.ts';
 import type { CopyDevice } from '../volume-copies.ts';
 import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { ClassVolumes } from './class-volumes.ts';
@@ -171,7 +171,7 @@ export class LvmPool implements ServedPool {
       const missing = tags.filter((tag) => !volume.tags.includes(tag));
       if (missing.length > 0) {
         const replaced = new Set(replacedTags(volume.tags, missing));
-        if (missing.some(tellsOfUse)) replaced.add(unusedTag);
+        if (missing.some(showsUse)) replaced.add(unusedTag);
         const kept = volume.tags.filter((tag) => !replaced.has(tag));
         await this.#group.setTags(volume, [...kept, ...missing]);
       }
@@ -233,7 +233,15 @@ function toVolume(volume: LogicalVolume): Volume {
   if (known) return known;
   const { name, sizeBytes, path, tags, attr, origin } = volume;
   const readOnly = isReadOnly(volume);
-  const made = { id: name, sizeBytes, devicePath: path, tags, readOnly, attr, ...(origin !== undefined && { origin }) };
-  asVolumes.set(volume, made);
-  return made;
+  const created = {
+    id: name,
+    sizeBytes,
+    devicePath: path,
+    tags,
+    readOnly,
+    attr,
+    ...(origin !== undefined && { origin }),
+  };
+  asVolumes.set(volume, created);
+  return created;
 }

@@ -12,11 +12,11 @@ test('a repeated snapshot is completed, and one of another source is refused', a
   lvm.fails = (subcommand) => (subcommand === 'lvextend' ? 'before' : undefined);
   await assert.rejects(pool.snapshot('a', wanted, signal), CommandFailed);
   lvm.fails = () => undefined;
-  const made = await pool.snapshot('a', wanted, signal);
-  assert.equal(made.sizeBytes, 4n * extent);
-  assert.equal(made.origin, 'a');
-  assert.ok(made.readOnly);
-  assert.deepEqual(await pool.snapshot('a', wanted, signal), made);
+  const created = await pool.snapshot('a', wanted, signal);
+  assert.equal(created.sizeBytes, 4n * extent);
+  assert.equal(created.origin, 'a');
+  assert.ok(created.readOnly);
+  assert.deepEqual(await pool.snapshot('a', wanted, signal), created);
   await pool.create(volume('b'), signal);
   await assert.rejects(pool.snapshot('b', wanted, signal), { name: 'NameTaken', code: 'AlreadyExists' });
   await assert.rejects(pool.create(volume('s'), signal), { name: 'NameTaken' });
@@ -92,14 +92,14 @@ test('a snapshot is copied into a volume of its own, and callers may leave and c
 });
 
 test('only a few copies run at once, and a failed one makes room for the next', async () => {
-  let underWay = 0;
+  let inProgress = 0;
   let most = 0;
   const { pool } = await openThick({
     snapshots: 'copy-on-write',
     copyDevice: async (_, to) => {
-      most = Math.max(most, ++underWay);
+      most = Math.max(most, ++inProgress);
       await setImmediate();
-      underWay -= 1;
+      inProgress -= 1;
       if (to.endsWith('r1')) throw new Error('the disk is broken');
     },
   });
@@ -156,9 +156,9 @@ test('an unfinished volume is not copied', async () => {
   const thin = await openThin();
   lvm.volumes.set('half', half);
   thin.lvm.volumes.set('half', { ...half, tags: [...half.tags, unfinishedTag], pool: 'pool' });
-  for (const its of [{ pool, lvm }, thin]) {
-    its.lvm.sequenceNumber++;
-    await assert.rejects(its.pool.snapshot('half', { id: 's', tags: [], access: 'ro' }, signal), { code: 'NotFound' });
-    assert.ok(!its.lvm.volumes.has('s'));
+  for (const each of [{ pool, lvm }, thin]) {
+    each.lvm.sequenceNumber++;
+    await assert.rejects(each.pool.snapshot('half', { id: 's', tags: [], access: 'ro' }, signal), { code: 'NotFound' });
+    assert.ok(!each.lvm.volumes.has('s'));
   }
 });

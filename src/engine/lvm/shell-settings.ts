@@ -101,9 +101,9 @@ export async function writeShellSettings(
  * device, but typical metadata needs 1 MiB. And to notify D-Bus, LVM loads a client library even if there is no bus.
  * Other values, set by an administrator, stay.
  */
-function lean(configuration: string, its: { readonly hasBus: boolean; readonly isSmall: boolean }): string {
-  const quiet = its.hasBus ? configuration : configuration.replace(/^(\s*notify_dbus)=1$/m, '$1=0');
-  return its.isSmall ? quiet.replace(/^(\s*io_memory_size)=8192$/m, '$1=4096') : quiet;
+function lean(configuration: string, options: { readonly hasBus: boolean; readonly isSmall: boolean }): string {
+  const quiet = options.hasBus ? configuration : configuration.replace(/^(\s*notify_dbus)=1$/m, '$1=0');
+  return options.isSmall ? quiet.replace(/^(\s*io_memory_size)=8192$/m, '$1=4096') : quiet;
 }
 
 /**

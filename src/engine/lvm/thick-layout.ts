@@ -109,12 +109,12 @@ export class ThickLayout implements Layout {
   }
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<LogicalVolume> {
-    const { copy, made } = await this.#group.change(signal, async () => {
+    const { copy, created } = await this.#group.change(signal, async () => {
       const isBegun = this.#copies.get(wanted.id) ?? (await this.#volumes.earlier(wanted, source));
-      if (!isBegun) await this.#makeSnapshot(source, wanted);
-      return { copy: this.#copies.get(wanted.id), made: this.#volumes.mustHave(wanted.id) };
+      if (!isBegun) await this.#createSnapshot(source, wanted);
+      return { copy: this.#copies.get(wanted.id), created: this.#volumes.mustHave(wanted.id) };
     });
-    if (!copy) return made;
+    if (!copy) return created;
     await this.#copies.join(copy, signal);
     return this.#group.change(signal, async () => {
       await this.#volumes.earlier(wanted, source); // the copy that we waited for may be one of another source
@@ -159,7 +159,7 @@ export class ThickLayout implements Layout {
   }
 
   /** The snapshot gets as much space as its origin, so it can never overflow and become invalid. */
-  async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
+  async #createSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
     const origin = this.#volumes.mustHaveWhole(source);
     if (this.#class.snapshots === 'none') {
       throw new SnapshotUnsupported(

@@ -8,7 +8,7 @@ import type { Lvm } from './lvm.ts';
 const sectorBytes = 512n;
 
 /** A thin device is not in the expected state. */
-export class ThinDeviceOdd extends MoorageError {
+export class ThinDeviceUnexpected extends MoorageError {
   readonly code = 'Internal';
 }
 
@@ -42,7 +42,7 @@ export async function growThinDevice(
 export function grownTable(table: string, sectors: bigint): string | undefined {
   const match = /^0 (\d+) (thin \d+:\d+ \d+(?: \d+:\d+)?)$/.exec(table.trim());
   if (!match)
-    throw new ThinDeviceOdd(
+    throw new ThinDeviceUnexpected(
       `cannot grow a thin volume with the table ${JSON.stringify(table)}; run lvchange --refresh`,
     );
   const [, present = '', target] = match;
@@ -69,7 +69,7 @@ export function parseThinPoolStatus(status: string): ThinUsage {
   const [, usedMetadata, metadata, usedData, data] =
     /^\d+ \d+ thin-pool \d+ (\d+)\/(\d+) (\d+)\/(\d+) /.exec(status.trim()) ?? [];
   if (!Number(metadata) || !Number(data)) {
-    throw new ThinDeviceOdd(
+    throw new ThinDeviceUnexpected(
       `unexpected thin pool status ${JSON.stringify(status.trim())}; if the pool failed, run lvconvert --repair`,
     );
   }

@@ -40,8 +40,8 @@ test('a thin pool over a limit allocates nothing, by its current usage', async (
 
 test('a thin pool is measured every 25 s only while it is half-way to one of its limits', async () => {
   const { pool, lvm, clock } = await openThin();
-  let heard = 0;
-  pool.onChange(() => heard++);
+  let changes = 0;
+  pool.onChange(() => changes++);
   const passes = async (ms: number) => {
     clock.advance(ms);
     await setImmediate();
@@ -55,12 +55,12 @@ test('a thin pool is measured every 25 s only while it is half-way to one of its
   lvm.usage = { dataPercent: 44, metadataPercent: 43 };
   await pool.refresh(signal);
   lvm.commands.length = 0;
-  heard = 0;
+  changes = 0;
   await passes(25_000);
-  assert.deepEqual([lvm.commands, heard], [['dmsetup'], 0], 'nothing changed');
+  assert.deepEqual([lvm.commands, changes], [['dmsetup'], 0], 'nothing changed');
   lvm.usage = { dataPercent: 91, metadataPercent: 43 };
   await passes(25_000);
-  assert.equal(heard, 1);
+  assert.equal(changes, 1);
   assert.deepEqual([pool.capacity().freeBytes, pool.capacity().thin?.dataPercent], [0n, 91]);
 
   lvm.fails = () => 'before';

@@ -10,7 +10,7 @@ import type { ClassVolumes } from './class-volumes.ts';
 import { askLvm, type Effect } from './group-memory.ts';
 import { type Layout, snapshotArguments } from './layout.ts';
 import { extentsFor, isReadOnly, type LogicalVolume } from './report.ts';
-import { deviceSizeBytes, growThinDevice, removedThinOrphan, ThinDeviceOdd } from './thin-device.ts';
+import { deviceSizeBytes, growThinDevice, removedThinOrphan, ThinDeviceUnexpected } from './thin-device.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 export interface ThinLayoutOptions {
@@ -114,7 +114,7 @@ export class ThinLayout implements Layout {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<LogicalVolume> {
     mustAllowThinSnapshots(this.#class.name, this.#class.erase);
     return this.#group.changeSurely(signal, async () => {
-      if (!(await this.#volumes.earlier(wanted, source))) await this.#makeSnapshot(source, wanted);
+      if (!(await this.#volumes.earlier(wanted, source))) await this.#createSnapshot(source, wanted);
       const snapshot = this.#volumes.mustHave(wanted.id);
       await this.grow(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // an earlier call may have used another size
       await this.#finish(this.#volumes.mustHave(wanted.id));
@@ -216,7 +216,7 @@ export class ThinLayout implements Layout {
     if (sizeBytes > thin.overprovisionBytes) throw new PoolFull(this.#class.name, sizeBytes, thin.overprovisionBytes);
   }
 
-  async #makeSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
+  async #createSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
     const origin = this.#volumes.mustHaveWhole(source);
     // A snapshot may request the size that was requested for its source: both are rounded up alike.
     const wantedBytes = this.#rounded(wanted.sizeBytes ?? origin.sizeBytes);
@@ -253,7 +253,7 @@ export class ThinLayout implements Layout {
       await this.#group.lvm.execute(['lvchange', '--yes', '--refresh', this.#group.fullName(name)]);
     }
     if (await this.#isTooSmall(volume)) {
-      throw new ThinDeviceOdd(`the device of volume ${name} did not grow; run lvchange --refresh, then retry`);
+      throw new ThinDeviceUnexpected(`the device of volume ${name} did not grow; run lvchange --refresh, then retry`);
     }
   }
 

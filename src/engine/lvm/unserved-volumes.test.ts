@@ -48,8 +48,8 @@ function start(deviceClasses: readonly DeviceClass[], stdout = '') {
     return { stdout, stderr: '' };
   };
   const log = createLog('test', 'warn', (line) => logged.push(JSON.parse(line).msg));
-  const its = { command: ['lvm'] as const, run, env: {}, clock, log };
-  return { clock, commands, logged, unserved: new UnservedVolumes({ ...its, deviceClasses: () => deviceClasses }) };
+  const options = { command: ['lvm'] as const, run, env: {}, clock, log };
+  return { clock, commands, logged, unserved: new UnservedVolumes({ ...options, deviceClasses: () => deviceClasses }) };
 }
 
 test('volumes without a class are logged once, a minute after the last change of the configuration', async () => {

@@ -250,7 +250,7 @@ export class VolumeGroup {
   async #compareLater(): Promise<void> {
     await this.#confirmation.compare();
     if (!this.#confirmation.inDoubt) return;
-    this.lookAgain(neverAborted).catch((error: unknown) => this.#tellUnread(error));
+    this.lookAgain(neverAborted).catch((error: unknown) => this.#logUnread(error));
   }
 
   /** Reads the group even if the caller leaves; if that fails, it is read before the next change. */
@@ -259,11 +259,11 @@ export class VolumeGroup {
     try {
       await this.#survey(neverAborted);
     } catch (error) {
-      this.#tellUnread(error);
+      this.#logUnread(error);
     }
   }
 
-  #tellUnread(error: unknown): void {
+  #logUnread(error: unknown): void {
     this.#log.warn(
       { err: error },
       `cannot read the volume group; retrying before its next change: ${messageOf(error)}`,

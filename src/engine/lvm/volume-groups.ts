@@ -30,7 +30,7 @@ export class VolumeGroups {
   readonly #groups = new Map<string, VolumeGroup>();
   readonly #opening = new Map<string, Promise<VolumeGroup>>();
   readonly #pending = new Map<string, Timer>();
-  readonly #strangers = new Set<(name: string) => void>();
+  readonly #unknownGroups = new Set<(name: string) => void>();
   readonly #stopped = new AbortController();
   readonly #locks: LvmLocks;
 
@@ -51,9 +51,9 @@ export class VolumeGroups {
   }
 
   /** Calls back when LVM worked on a group that is not open: it may just have been created. */
-  onStranger(listener: (name: string) => void): () => void {
-    this.#strangers.add(listener);
-    return () => void this.#strangers.delete(listener);
+  onUnknownGroup(listener: (name: string) => void): () => void {
+    this.#unknownGroups.add(listener);
+    return () => void this.#unknownGroups.delete(listener);
   }
 
   async stop(): Promise<void> {
@@ -99,7 +99,7 @@ export class VolumeGroups {
     await Promise.allSettled([this.#opening.get(name)]); // its report may be older than the change
     const group = this.#groups.get(name);
     if (!group) {
-      for (const listener of this.#strangers) listener(name);
+      for (const listener of this.#unknownGroups) listener(name);
       return;
     }
     try {

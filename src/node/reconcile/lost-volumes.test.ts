@@ -16,7 +16,7 @@ import { never, settled } from '../testing/reconciling-node.ts';
 import { lostVolumes, type Sighting, sighting } from './lost-volumes.ts';
 
 const removed = { 'moorage.dev/node-removed': 'old' };
-const made: LogicalVolumeStatus = { volumeID: 'v', currentSize: '1Ki' };
+const created: LogicalVolumeStatus = { volumeID: 'v', currentSize: '1Ki' };
 
 function volume(status: LogicalVolumeStatus, metadata: object = {}, deviceClass = 'ssd') {
   return {
@@ -34,23 +34,23 @@ const unavailable = new Pools();
 unavailable.become({ pools: [without], defaultClass: 'ssd', unavailable: new Map([['hdd', new Error('no disk')]]) });
 
 const rows: readonly [string, ReturnType<typeof volume>, Pools, string | undefined, Sighting][] = [
-  ['is here', volume(made), here, 'new', 'nothing'],
-  ['is not here', volume(made), elsewhere, 'new', 'lost'],
-  ['is not here, in the default class', volume(made, {}, ''), elsewhere, 'new', 'lost'],
-  ['is not here, as reported', volume({ ...made, missingFrom: 'new' }), elsewhere, 'new', 'nothing'],
-  ['is not here either, as the machine before', volume({ ...made, missingFrom: 'old' }), elsewhere, 'new', 'lost'],
-  ['is here again', volume({ ...made, missingFrom: 'old' }), here, 'new', 'found'],
-  ['is here again after its Node was deleted', volume(made, { annotations: removed }), here, 'new', 'found'],
-  ['is here while its Node is being removed', volume(made, { annotations: removed }), here, 'old', 'nothing'],
-  ['is not here, and a class cannot be served', volume(made), unavailable, 'new', 'nothing'],
-  ['is not here, and its class is not configured', volume(made, {}, 'nvme'), elsewhere, 'new', 'nothing'],
-  ['is not here, and no class is', volume(made, {}, ''), new Pools(), 'new', 'nothing'],
-  ['is not here, and the Node does not exist', volume(made), elsewhere, undefined, 'nothing'],
+  ['is here', volume(created), here, 'new', 'nothing'],
+  ['is not here', volume(created), elsewhere, 'new', 'lost'],
+  ['is not here, in the default class', volume(created, {}, ''), elsewhere, 'new', 'lost'],
+  ['is not here, as reported', volume({ ...created, missingFrom: 'new' }), elsewhere, 'new', 'nothing'],
+  ['is not here either, as the machine before', volume({ ...created, missingFrom: 'old' }), elsewhere, 'new', 'lost'],
+  ['is here again', volume({ ...created, missingFrom: 'old' }), here, 'new', 'found'],
+  ['is here again after its Node was deleted', volume(created, { annotations: removed }), here, 'new', 'found'],
+  ['is here while its Node is being removed', volume(created, { annotations: removed }), here, 'old', 'nothing'],
+  ['is not here, and a class cannot be served', volume(created), unavailable, 'new', 'nothing'],
+  ['is not here, and its class is not configured', volume(created, {}, 'nvme'), elsewhere, 'new', 'nothing'],
+  ['is not here, and no class is', volume(created, {}, ''), new Pools(), 'new', 'nothing'],
+  ['is not here, and the Node does not exist', volume(created), elsewhere, undefined, 'nothing'],
   ['was not created yet', volume({}), elsewhere, 'new', 'nothing'],
-  ['is being deleted', volume(made, { deletionTimestamp: 'now' }), elsewhere, 'new', 'nothing'],
+  ['is being deleted', volume(created, { deletionTimestamp: 'now' }), elsewhere, 'new', 'nothing'],
   [
     'was given up',
-    volume(made, { annotations: { 'topolvm.io/pendingdeletion': 'true' } }),
+    volume(created, { annotations: { 'topolvm.io/pendingdeletion': 'true' } }),
     elsewhere,
     'new',
     'nothing',
@@ -64,9 +64,9 @@ async function machine(t: TestContext, pools: Pools) {
   const api = new InMemoryApi<LogicalVolume>();
   const nodeApi = new InMemoryApi<Node>();
   const clock = new ManualClock();
-  const its = { clock: systemClock, log: silentLog };
-  const volumes = new Informer({ ...its, client: api.client, resource: logicalVolumes });
-  const node = new Informer({ ...its, client: nodeApi.client, resource: nodes, project: nodeFactsOf });
+  const common = { clock: systemClock, log: silentLog };
+  const volumes = new Informer({ ...common, client: api.client, resource: logicalVolumes });
+  const node = new Informer({ ...common, client: nodeApi.client, resource: nodes, project: nodeFactsOf });
   const work = lostVolumes({ nodeName: 'a', client: api.client, volumes, node, pools, log: silentLog });
   const workers = new Workers([work], { clock, log: silentLog, random: () => 0 });
   workers.start();
@@ -88,8 +88,8 @@ async function machine(t: TestContext, pools: Pools) {
 test('a new machine under the old name reports the volumes that it does not have, and creates none', async (t) => {
   const pool = new InMemoryPool('ssd', 4096n);
   const { api, volumes, settle } = await machine(t, new Pools([pool], 'ssd'));
-  const { metadata, spec } = volume(made, { annotations: removed });
-  await api.create(logicalVolumes, { metadata, spec, status: made });
+  const { metadata, spec } = volume(created, { annotations: removed });
+  await api.create(logicalVolumes, { metadata, spec, status: created });
   await settle();
 
   const reported = await volumes.until('pvc-1', (found) => Boolean(found?.status?.missingFrom), never);
@@ -105,10 +105,10 @@ test('a new machine under the old name reports the volumes that it does not have
   await settle();
   const found = await volumes.until(
     'pvc-1',
-    (its) => its?.metadata.annotations?.['moorage.dev/node-removed'] === undefined,
+    (common) => common?.metadata.annotations?.['moorage.dev/node-removed'] === undefined,
     never,
   );
-  assert.deepEqual(found?.status, { ...made, message: '' });
+  assert.deepEqual(found?.status, { ...created, message: '' });
 });
 
 test('a volume group that is being read again causes no report', async (t) => {
@@ -116,8 +116,8 @@ test('a volume group that is being read again causes no report', async (t) => {
   await pool.create({ id: 'v', sizeBytes: 1024n, tags: [] });
   const pools = new Pools([pool], 'ssd');
   const { api, settle } = await machine(t, pools);
-  const { metadata, spec } = volume(made);
-  await api.create(logicalVolumes, { metadata, spec, status: made });
+  const { metadata, spec } = volume(created);
+  await api.create(logicalVolumes, { metadata, spec, status: created });
   await settle();
   pools.become({ pools: [new InMemoryPool('ssd', 4096n)], defaultClass: 'ssd', unavailable: new Map() });
   await settled();
