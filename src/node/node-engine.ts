@@ -2,8 +2,9 @@ import { capacityAnnotationPrefix, defaultCapacityAnnotation } from '../api/name
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
+import type { DeviceClass } from '../engine/config/device-classes.ts';
 import type { Pools } from '../engine/pools.ts';
-import { StorageEngine } from '../engine/storage-engine.ts';
+import { type LvmAbilities, StorageEngine } from '../engine/storage-engine.ts';
 import { engineProblems } from '../lvmd/engine-health.ts';
 import { mustBeOnlyLvmd, serveLvmd } from '../lvmd/lvmd-server.ts';
 import { RemotePools } from '../lvmd/remote-pools.ts';
@@ -31,6 +32,10 @@ export interface NodeEngine {
   readonly pools: Pools;
   /** The current values of the Node's capacity annotations. */
   annotations(): ReadonlyMap<string, string>;
+  /** As configured; empty if another process has the configuration. */
+  readonly deviceClasses: () => readonly DeviceClass[];
+  /** Undefined if no class uses LVM, or another process uses it. */
+  readonly lvmAbilities: (signal: AbortSignal) => Promise<LvmAbilities | undefined>;
   readonly metrics: readonly Metric[];
   /** Its current problems, one sentence each. */
   readonly problems: () => readonly string[];
@@ -58,6 +63,8 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
       // An unavailable class has no free space.
       return capacityAnnotations(engine.deviceClasses(), (name) => free.get(name) ?? 0n);
     },
+    deviceClasses: () => engine.deviceClasses(),
+    lvmAbilities: (signal) => engine.lvmAbilities(signal),
     metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmCounts), operations.metric],
     problems: () => engineProblems(engine),
     stopServing: (graceMs) => server.stop(graceMs),
@@ -79,6 +86,8 @@ export async function remoteEngine(options: NodeEngineOptions, signal: AbortSign
           return [key, String(pool.capacity().freeBytes)];
         }),
       ),
+    deviceClasses: () => [],
+    lvmAbilities: async () => undefined,
     metrics: [],
     problems: () => (remote.isAway ? [`no lvmd answers on ${lvmdSocket}; using its last known state`] : []),
     stopServing: async () => undefined,

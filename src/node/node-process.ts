@@ -34,6 +34,8 @@ import { volumeLimits } from './io-limits/volume-limits.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { nodeFactsOf, nodePublisher } from './node-object/node-publisher.ts';
+import { inspectMachine } from './node-storage/machine.ts';
+import { nodeStorageWork } from './node-storage/node-storage-work.ts';
 import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
 import { volumeWork } from './reconcile/volume-work.ts';
@@ -147,14 +149,19 @@ export async function runNode(
 
   const published = new Listeners<VolumeId>();
   const prepared = new Listeners<Preparation>();
-  const abilities = (await canLimitIo(cgroupRoot)) ? ([[ioLimitsAnnotation, 'true']] as const) : [];
+  const ioLimits = await canLimitIo(cgroupRoot);
+  const abilities = ioLimits ? ([[ioLimitsAnnotation, 'true']] as const) : [];
   const wanted = () => new Map([...engine.annotations(), ...abilities]);
+  const { deviceClasses, lvmAbilities } = engine;
+  const inspect = (signal: AbortSignal) =>
+    inspectMachine({ version: options.version, ioLimits, lvmAbilities, run }, signal);
   const workers = new Workers(
     [
       volumeWork({ client, volumes, pools, log }),
       lostVolumes({ nodeName, client, volumes, node, pools, log }),
       filesystemErrors({ client, volumes, prepared }),
       nodePublisher({ nodeName, client, node, pools, wanted, log }),
+      nodeStorageWork({ nodeName, client, node, volumes, pools, deviceClasses, inspect, clock, log }),
       volumeLimits({ volumes, pools, published, kubeletDir, cgroupRoot, log }),
     ],
     { clock, log, random: Math.random },

@@ -82,6 +82,7 @@ test('the API server compiles every rule of the policies', async () => {
     'moorage-controller-volumes',
     'moorage-webhook',
     'moorage-node',
+    'moorage-node-storage',
     'moorage-logicalvolume',
   ]) {
     const status = await eventually('the API server has checked them', async () => {

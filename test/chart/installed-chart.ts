@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after } from 'node:test';
 import { stringify } from 'yaml';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { nodeStorages } from '../../src/api/node-storage.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
@@ -30,7 +31,12 @@ export class InstalledChart {
     await kubectl('create', 'namespace', namespace);
     await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=privileged');
     await installed.apply('chart', await renderText(values, '--no-hooks'));
-    await kubectl('wait', '--for=condition=Established', 'crd/logicalvolumes.topolvm.io');
+    await kubectl(
+      'wait',
+      '--for=condition=Established',
+      'crd/logicalvolumes.topolvm.io',
+      'crd/nodestorages.moorage.dev',
+    );
     return installed;
   }
 
@@ -80,7 +86,11 @@ export class InstalledChart {
     await eventually('the policy for Nodes is in effect', () =>
       isRefused(agent.patch(nodes, elsewhere, empty), /only its own Node/),
     );
+    await eventually('the policy for NodeStorages is in effect', () =>
+      isRefused(agent.create(nodeStorages, { metadata: { name: elsewhere } }), /only the NodeStorage of its own node/),
+    );
     await admin.delete(logicalVolumes, elsewhere);
     await admin.delete(nodes, elsewhere);
+    await admin.delete(nodeStorages, elsewhere);
   }
 }

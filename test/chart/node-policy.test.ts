@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stringify } from 'yaml';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { type NodeStorageStatus, nodeStorages } from '../../src/api/node-storage.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
@@ -135,7 +136,44 @@ test('a stolen token cannot access claims, secrets or pods', async () => {
     'logicalvolumes.topolvm.io/status: patch',
     'logicalvolumes.topolvm.io: list watch patch',
     'nodes: list watch patch',
+    'nodestorages.moorage.dev: create patch',
   ]);
+});
+
+test('an agent can write the NodeStorage of its own node, and no other; it cannot delete it or set its metadata', async () => {
+  const status: NodeStorageStatus = {
+    nodeUID: 'u',
+    updatedAt: '2026-01-01T00:00:00Z',
+    pools: [],
+    erasures: { total: 0, volumes: [] },
+    orphans: { total: 0, volumes: [] },
+    versions: {},
+    features: {},
+  };
+  const apply = (client: KubeClient, name: string, body: object = { status }) =>
+    client.patch(nodeStorages, name, { type: 'apply', body, fieldManager: 'moorage-node', force: true });
+  const ownerReferences = [{ apiVersion: 'v1', kind: 'Node', name: own, uid: 'u' }];
+  for (const metadata of [{ ownerReferences }, { finalizers: ['a/b'] }, { labels: { a: 'b' } }]) {
+    await assertRefused(apply(thief, own, { metadata, status }), /may not set or change the metadata/);
+  }
+  await apply(thief, own);
+  await apply(thief, own, { status: { ...status, nodeUID: 'v' } });
+  assert.equal((await api.admin.get(nodeStorages, own))?.status?.nodeUID, 'v');
+  for (const metadata of [{ ownerReferences }, { finalizers: ['a/b'] }, { annotations: { a: 'b' } }]) {
+    await assertRefused(apply(thief, own, { metadata, status }), /may not set or change the metadata/);
+  }
+  await api.admin.patch(nodeStorages, own, { type: 'merge', body: { metadata: { labels: { rack: '1' } } } });
+  await apply(thief, own);
+  assert.deepEqual((await api.admin.get(nodeStorages, own))?.metadata.labels, { rack: '1' }, 'labels of others stay');
+  const withoutLabels = { type: 'merge', body: { metadata: { labels: null } } } as const;
+  await assertRefused(thief.patch(nodeStorages, own, withoutLabels), /may not set or change the metadata/);
+  await assertRefused(thief.delete(nodeStorages, own), /forbidden/);
+
+  await assertRefused(apply(thief, other), /only the NodeStorage of its own node/);
+  assert.equal(await api.admin.get(nodeStorages, other), undefined);
+  await apply(api.admin, other);
+  await assertRefused(apply(thief, other, { status: { ...status, nodeUID: 'w' } }), /of its own node/);
+  await assertRefused(apply(await chart.clientOf('moorage-node'), own), /not bound to a node/);
 });
 
 test('a token that is not bound to a node can change nothing', async () => {

@@ -251,9 +251,11 @@ test('each additional configuration has a DaemonSet of its own', async () => {
   assert.match(data['lvmd.yaml'] ?? '', /vg-hdd/);
 });
 
-test('uninstalling keeps the LogicalVolume CRD', () => {
-  const crd = find(everything, 'CustomResourceDefinition', 'logicalvolumes.topolvm.io');
-  assert.equal(crd.metadata.annotations?.['helm.sh/resource-policy'], 'keep');
+test('uninstalling keeps the CRDs, and with them their objects', () => {
+  for (const name of ['logicalvolumes.topolvm.io', 'nodestorages.moorage.dev']) {
+    const crd = find(everything, 'CustomResourceDefinition', name);
+    assert.equal(crd.metadata.annotations?.['helm.sh/resource-policy'], 'keep');
+  }
 });
 
 test('alerts use metrics that exist', () => {

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName, logicalVolume, nodeFinalizer, topologyKey } from '../../src/api/names.ts';
+import { nodeStorages } from '../../src/api/node-storage.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { NodeRemoval } from '../../src/controller/node-removal/node-removal.ts';
@@ -46,6 +47,12 @@ await admin.create(logicalVolumes, {
   metadata: { name: 'pvc-not-made', finalizers },
   spec: { name: 'pvc-not-made', nodeName: own, size: '1Gi' },
 });
+const empty = { total: 0, volumes: [] };
+const report = { pools: [], erasures: empty, orphans: empty, versions: {}, features: {} };
+for (const name of [own, other]) {
+  const status = { nodeUID: name, updatedAt: '2026-01-01T00:00:00Z', ...report };
+  await admin.create(nodeStorages, { metadata: { name, finalizers: [theirFinalizer] }, status });
+}
 const thief = await chart.agentOf(own);
 
 /** A claim with its volume, as provisioner, scheduler and agent leave them; returns the volume ID. */
@@ -84,11 +91,11 @@ async function volume(name: string, nodeName: string): Promise<string> {
   return volumeID;
 }
 
-const targets = ([nodes, logicalVolumes] as readonly Resource<KubeObject>[]).flatMap((resource) =>
+const targets = ([nodes, logicalVolumes, nodeStorages] as readonly Resource<KubeObject>[]).flatMap((resource) =>
   ([undefined, 'status'] as const).map((subresource) => ({ resource, subresource })),
 );
 
-/** Tries a change with every kind of write, on every Node and LogicalVolume. */
+/** Tries a change with every kind of write, on every Node, LogicalVolume and NodeStorage. */
 async function attempt(by: KubeClient, change: object): Promise<void> {
   for (const { resource, subresource } of targets) {
     const { items } = await admin.list(resource);
@@ -121,7 +128,7 @@ async function world(): Promise<Readonly<Record<string, unknown>>> {
     fields: (object: Stored<T>) => unknown,
   ) => {
     for (const object of items) {
-      const { managedFields: _, resourceVersion: __, annotations, ...metadata } = object.metadata;
+      const { managedFields: _, resourceVersion: __, generation: ___, annotations, ...metadata } = object.metadata;
       const theirs = Object.entries(annotations ?? {}).filter(
         ([key]) => !/^((pv|node\.alpha)\.kubernetes\.io|moorage\.dev)\//.test(key) || kind === 'LogicalVolume',
       );
@@ -137,6 +144,12 @@ async function world(): Promise<Readonly<Record<string, unknown>>> {
     allocatable: status?.allocatable,
     addresses: status?.addresses,
   }));
+  // What a node reports about itself is its own affair.
+  note(
+    'NodeStorage',
+    (await admin.list(nodeStorages)).items,
+    ({ metadata, status }) => metadata.name !== own && status,
+  );
   note('Claim', (await admin.list(persistentVolumeClaims)).items, ({ spec }) => spec);
   note('PersistentVolume', (await admin.list(persistentVolumes)).items, ({ spec }) => spec);
   return all;
@@ -194,6 +207,10 @@ const goals: Readonly<Record<string, readonly object[]>> = {
     { status: { addresses: [{ type: 'InternalIP', address: '10.0.0.1' }] } },
     annotated({ 'cluster-autoscaler.kubernetes.io/scale-down-disabled': 'true' }),
   ],
+  "make another node's storage look different, or its report disappear": [
+    { status: { nodeUID: 'another' } },
+    { status: { pools: [{ deviceClass: 'ssd', health: 'Healthy', free: '1Ti' }] } },
+  ],
   'get more space, or less for others': [{ spec: { size: '2Gi' } }, { spec: { deviceClass: 'other' } }],
 };
 
@@ -205,6 +222,8 @@ test('the attempts of this file cover every write that RBAC allows the token', a
     'patch logicalvolumes.topolvm.io',
     'patch logicalvolumes/status.topolvm.io',
     'patch nodes',
+    'create nodestorages.moorage.dev',
+    'patch nodestorages.moorage.dev',
     ...questions, // these only ask a question, and change nothing
   ]);
 });

@@ -32,12 +32,13 @@ export function rightsOf(role: Rendered): readonly Right[] {
  * Whether the right allows the request. A watch that starts with the current state uses the right to list, too: on a server
  * that cannot do that, its program lists instead.
  */
-export function uses({ verb, requestURI, objectRef }: AuditEntry, right: Right): boolean {
+export function uses({ verb, requestURI, objectRef, responseStatus }: AuditEntry, right: Right): boolean {
   if (!objectRef) return false;
   const { apiGroup = '', resource = '', subresource, name } = objectRef;
   const lists = right.verb === 'list' && verb === 'watch' && requestURI.includes('sendInitialEvents=true');
+  const applied = right.verb === 'create' && verb === 'patch' && responseStatus?.code === 201; // created by server-side apply
   return (
-    (verb === right.verb || lists) &&
+    (verb === right.verb || lists || applied) &&
     apiGroup === right.group &&
     (subresource ? `${resource}/${subresource}` : resource) === right.resource &&
     (right.name === undefined || right.name === name)

@@ -54,8 +54,8 @@ export class InMemoryApi<T extends KubeObject> {
   ): Promise<Stored<T>> {
     this.calls.push(`patch ${name}${subresource ? `/${subresource}` : ''}`);
     const current = this.#objects.get(name);
+    if (patch.type === 'apply') return this.#apply(name, patch.body);
     if (!current) throw refusal(`patch ${name}`, 404, 'NotFound');
-    if (patch.type === 'apply') throw new Error('apply is not supported here');
     const patched =
       patch.type === 'merge' ? merged(current, patch.body, name) : stepped(structuredClone(current), patch.body, name);
     const { deletionTimestamp, finalizers = [], generation = 1 } = patched.metadata;
@@ -104,6 +104,14 @@ export class InMemoryApi<T extends KubeObject> {
     } finally {
       this.#watchers.delete(watcher);
     }
+  }
+
+  /** Replaces whole fields, as for fields that are atomic, by one manager; the same values change nothing. */
+  async #apply(name: string, fields: object): Promise<Stored<T>> {
+    const current = this.#objects.get(name);
+    if (!current) return this.create(undefined as unknown as Resource<T>, { metadata: { name }, ...fields } as T);
+    const applied = { ...current, ...fields };
+    return isDeepStrictEqual(applied, current) ? current : this.#put(applied, 'MODIFIED');
   }
 
   #put(object: Stored<T>, type: 'ADDED' | 'MODIFIED'): Stored<T> {

@@ -1,0 +1,100 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { LogicalVolume } from '../../api/logical-volume.ts';
+import { nodeStorages } from '../../api/node-storage.ts';
+import type { Clock } from '../../base/clock.ts';
+import { Requeue } from '../../base/keyed-queue.ts';
+import type { Log } from '../../base/log.ts';
+import type { Work, WorkQueue } from '../../base/work.ts';
+import type { DeviceClass } from '../../engine/config/device-classes.ts';
+import type { Pools } from '../../engine/pools.ts';
+import { isNotFound } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { Informer } from '../../kube/informer.ts';
+import type { Node } from '../../kube/resource.ts';
+import type { NodeFacts } from '../node-object/node-publisher.ts';
+import type { Machine } from './machine.ts';
+import { Orphans } from './orphans.ts';
+import { type Content, contentOf } from './status.ts';
+
+interface Collaborators {
+  readonly nodeName: string;
+  readonly client: Pick<KubeClient, 'patch'>;
+  /** This node's own Node object. */
+  readonly node: Pick<Informer<Node, NodeFacts>, 'get' | 'onChange'>;
+  /** Only the LogicalVolumes of this node. */
+  readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'>;
+  readonly pools: Pick<Pools, 'all' | 'unavailable' | 'onChange'>;
+  readonly deviceClasses: () => readonly DeviceClass[];
+  readonly inspect: (signal: AbortSignal) => Promise<Machine>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** A burst of changes causes one write. */
+const burstMs = 1000;
+/** The shortest time between two writes, and how long a volume must be without an object to count as an orphan. */
+const everyMs = 30_000;
+/** When something happens after this time, the object is written even if it is the same: somebody may have deleted it. */
+const confirmMs = 10 * 60_000;
+/** How often an API server without the CRD is tried again. */
+const absentMs = 60_000;
+
+/**
+ * Keeps this node's NodeStorage up to date, for people and tools. It is written when something changes, at most every 30 s,
+ * and only while the Node exists, whose uid says which machine this is. Nothing else depends on it.
+ */
+export function nodeStorageWork(collaborators: Collaborators): Work {
+  const { nodeName, client, node, volumes, pools, deviceClasses, inspect, clock, log } = collaborators;
+  const orphans = new Orphans(everyMs);
+  let machine: Machine | undefined;
+  let written: { readonly content: Content; readonly updatedAt: string } | undefined;
+  let lastMs = Number.NEGATIVE_INFINITY;
+  let isAbsent = false;
+  const waitMs = () => Math.max(0, lastMs + everyMs - clock.now());
+
+  const watch = (queue: WorkQueue) => {
+    const look = () => queue.addAfter(nodeName, Math.max(burstMs, waitMs()));
+    volumes.whenSynced().then(look, () => undefined); // rejected if the process stops first
+    return [node.onChange(look), volumes.onChange(look), pools.onChange(look)];
+  };
+
+  const write = async (content: Content, updatedAt: string, signal: AbortSignal): Promise<void> => {
+    const body = { status: { ...content, updatedAt } };
+    try {
+      await client.patch(nodeStorages, nodeName, { type: 'apply', body, fieldManager, force: true }, { signal });
+      written = { content, updatedAt };
+      isAbsent = false;
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      if (!isAbsent)
+        log.warn(`the API server has no CRD ${crdName}, so this node does not report its storage; apply it`);
+      isAbsent = true;
+    }
+    lastMs = clock.now();
+  };
+
+  const reconcile = async (_: string, signal: AbortSignal): Promise<Requeue> => {
+    const nodeUID = node.get(nodeName)?.uid;
+    if (nodeUID === undefined || !volumes.synced) return Requeue.never; // their arrival triggers the next run
+    machine ??= await inspect(signal);
+    const found = orphans.find(pools.all(), volumes.list(), clock.now());
+    const content = contentOf({ nodeUID, ...machine, pools, deviceClasses: deviceClasses(), orphans: found.orphans });
+    const isNew = !isDeepStrictEqual(content, written?.content);
+    if (isNew && waitMs() > 0) return Requeue.after(waitMs());
+    const isOld = clock.now() - lastMs >= confirmMs;
+    if (isNew || isOld) {
+      const updatedAt = !isNew && written ? written.updatedAt : timeOf(clock.now());
+      await write(content, updatedAt, signal);
+    }
+    if (isAbsent) return Requeue.after(absentMs);
+    return found.nextInMs === undefined ? Requeue.never : Requeue.after(found.nextInMs);
+  };
+  return { name: 'node-storage', watch, reconcile, concurrency: 1 };
+}
+
+const fieldManager = 'moorage-node';
+const crdName = `${nodeStorages.plural}.${nodeStorages.group}`;
+
+function timeOf(atMs: number): string {
+  return new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z');
+}
