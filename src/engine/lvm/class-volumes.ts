@@ -83,18 +83,18 @@ export class ClassVolumes {
   }
 
   /** Within `change`: the volume with a device; undefined for a ghost, which has no data and is removed. */
-  async activated(volume: LogicalVolume): Promise<LogicalVolume | undefined> {
+  async activate(volume: LogicalVolume): Promise<LogicalVolume | undefined> {
     const { name, active } = volume;
     if (active || (await this.#activation.activate(volume)) === 'active') return this.find(name);
     await this.#group.execute(['lvremove', '--yes', this.#group.fullName(name)], askLvm);
     return this.#activation.forget(name);
   }
 
-  wasCreated(id: VolumeId): void {
+  rememberWiped(id: VolumeId): void {
     this.#wiped.add(id);
   }
 
-  isToBeRemoved(id: VolumeId): void {
+  forgetWiped(id: VolumeId): void {
     this.#wiped.delete(id);
   }
 
@@ -110,7 +110,7 @@ export class ClassVolumes {
    * Within `change`: what an earlier call for the same volume, or the same copy of `source`, created. What an interrupted
    * one left behind is removed; what may hold data is not.
    */
-  async earlier(
+  async createdEarlier(
     { id, tags }: NewVolume | NewSnapshot,
     source: VolumeId | undefined,
   ): Promise<LogicalVolume | undefined> {

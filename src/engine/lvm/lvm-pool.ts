@@ -138,13 +138,13 @@ export class LvmPool implements ServedPool {
   async create(wanted: NewVolume, signal: AbortSignal): Promise<Volume> {
     checkNewVolume(wanted);
     return this.#group.change(signal, async () => {
-      if (!(await this.#volumes.earlier(wanted, undefined))) {
+      if (!(await this.#volumes.createdEarlier(wanted, undefined))) {
         const tags = [...wanted.tags, createdTag];
         await this.#layout
           .create(wanted, tags, this.#optionsFor(wanted))
           .catch((error) => this.#volumes.mustBeThere(wanted, error));
       }
-      this.#volumes.wasCreated(wanted.id);
+      this.#volumes.rememberWiped(wanted.id);
       const volume = this.#volumes.mustHave(wanted.id);
       if (volume.sizeBytes >= wanted.sizeBytes) return toVolume(volume);
       throw new VolumeExists(this.name, wanted.id, volume.sizeBytes, wanted.sizeBytes);
@@ -182,7 +182,7 @@ export class LvmPool implements ServedPool {
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     checkVolumeId(id); // the ID becomes part of the removed path
     this.#layout.mustNotBeBeingCopied(id);
-    this.#volumes.isToBeRemoved(id);
+    this.#volumes.forgetWiped(id);
     const promised = this.#erase;
     let policy = promised;
     if (policy.kind === 'none' && !this.#isBeingErased(id)) {
@@ -193,7 +193,7 @@ export class LvmPool implements ServedPool {
     const removal = await this.#group.change(signal, async (): Promise<Removal> => {
       await this.#group.ask(); // memory does not know whether the volume is open, and may lack its UUID
       const volume = this.#volumes.find(id);
-      const present = volume && (await this.#volumes.activated(volume));
+      const present = volume && (await this.#volumes.activate(volume));
       if (!present) return this.#erasures.has(id) ? 'erased' : volume ? 'removed' : 'absent';
       await markForErasure(this.#group, present, policy);
       return policy === promised ? 'erased' : 'removed'; // LVM's own discards promise nothing

@@ -110,14 +110,14 @@ export class ThickLayout implements Layout {
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<LogicalVolume> {
     const { copy, created } = await this.#group.change(signal, async () => {
-      const isBegun = this.#copies.get(wanted.id) ?? (await this.#volumes.earlier(wanted, source));
+      const isBegun = this.#copies.get(wanted.id) ?? (await this.#volumes.createdEarlier(wanted, source));
       if (!isBegun) await this.#createSnapshot(source, wanted);
       return { copy: this.#copies.get(wanted.id), created: this.#volumes.mustHave(wanted.id) };
     });
     if (!copy) return created;
     await this.#copies.join(copy, signal);
     return this.#group.change(signal, async () => {
-      await this.#volumes.earlier(wanted, source); // the copy that we waited for may be one of another source
+      await this.#volumes.createdEarlier(wanted, source); // the copy that we waited for may be one of another source
       return this.#volumes.mustHave(wanted.id);
     });
   }

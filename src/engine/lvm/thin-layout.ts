@@ -114,7 +114,7 @@ export class ThinLayout implements Layout {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<LogicalVolume> {
     mustAllowThinSnapshots(this.#class.name, this.#class.erase);
     return this.#group.changeSurely(signal, async () => {
-      if (!(await this.#volumes.earlier(wanted, source))) await this.#createSnapshot(source, wanted);
+      if (!(await this.#volumes.createdEarlier(wanted, source))) await this.#createSnapshot(source, wanted);
       const snapshot = this.#volumes.mustHave(wanted.id);
       await this.grow(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // an earlier call may have used another size
       await this.#finish(this.#volumes.mustHave(wanted.id));
