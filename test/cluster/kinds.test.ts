@@ -26,6 +26,7 @@ describe('every kind of volume', () => {
 
   const classes: Record<string, Partial<StorageClass>> = {
     now: { volumeBindingMode: 'Immediate' },
+    unmountable: { mountOptions: ['nonsense'] },
     absent: { parameters: { 'topolvm.io/device-class': 'nvme' }, volumeBindingMode: 'Immediate' },
     private: {
       mountOptions: ['noatime'],
@@ -86,6 +87,17 @@ describe('every kind of volume', () => {
       assert.equal(await ns.sh('first', 'stat -c "%a %u:%g" /data'), '750 1000:2000');
       assert.match(await ns.sh('first', 'grep " /data " /proc/mounts'), /,noatime/);
       assert.ok(Number(await ns.sh('first', 'stat -f -c %c /data')) < 200, 'about as many inodes as requested');
+      await ns.empty();
+    });
+
+    test('a claim whose filesystem cannot be mounted gets an event that says why', async () => {
+      const ns = await TestNamespace.create(cluster, 'unmountable');
+      await ns.claim('data', { storageClass: 'unmountable' });
+      await ns.pod('first', { claims: { '/data': 'data' } });
+      await ns.event(
+        'PersistentVolumeClaim/data',
+        /node-\w cannot use the filesystem of the volume: .* cannot be mounted: .*; correct mountOptions \(nonsense\)/,
+      );
       await ns.empty();
     });
 
