@@ -55,10 +55,10 @@ export class Formatter {
   readonly #probe: ProbeDevice;
   readonly #superblock: ReadSuperblock;
 
-  constructor(its: { readonly run: Run; readonly probe: ProbeDevice; readonly superblock: ReadSuperblock }) {
-    this.#run = its.run;
-    this.#probe = its.probe;
-    this.#superblock = its.superblock;
+  constructor(options: { readonly run: Run; readonly probe: ProbeDevice; readonly superblock: ReadSuperblock }) {
+    this.#run = options.run;
+    this.#probe = options.probe;
+    this.#superblock = options.superblock;
   }
 
   /**

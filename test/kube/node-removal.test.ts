@@ -31,7 +31,7 @@ await admin.create(storageClasses, { metadata: { name: 'local' }, provisioner: d
 
 const theirs = 'example.com/theirs';
 const all = ['claim', 'pod', 'volume', 'logicalVolume'];
-const volume = (name: string, its: VolumeOfTest) => createVolume(admin, name, its);
+const volume = (name: string, options: VolumeOfTest) => createVolume(admin, name, options);
 const leftOf = (name: string, namespace: string) => left(admin, name, namespace);
 const node = (name: string) =>
   admin.create(nodes, { metadata: { name, finalizers: [otherNodeFinalizer, nodeFinalizer, theirs] } });

@@ -34,8 +34,8 @@ export interface VolumeOfTest {
 }
 
 /** Creates a claim, its volume on a node and a pod that uses it, as provisioner, scheduler and kubelet would leave them. */
-export async function createVolume(client: KubeClient, name: string, its: VolumeOfTest): Promise<void> {
-  const { node, namespace, reclaimPolicy = 'Delete', annotation, classPolicy, finalizers = [] } = its;
+export async function createVolume(client: KubeClient, name: string, volume: VolumeOfTest): Promise<void> {
+  const { node, namespace, reclaimPolicy = 'Delete', annotation, classPolicy, finalizers = [] } = volume;
   const created = await createLogicalVolume(client, name, node);
   const resources = { requests: { storage: '1Gi' } };
   const annotations = annotation === undefined ? {} : { [onNodeRemoval.annotation]: annotation };
@@ -140,12 +140,12 @@ export function lead(t: TestContext, ...work: readonly Work[]): () => Promise<vo
 
 /** The controller's work for removed nodes, with watches of its own, until the test ends or until it is ended. */
 export function leadRemovals(t: TestContext, client: KubeClient): () => Promise<void> {
-  const its = { client, clock: systemClock, log: silentLog };
+  const common = { client, clock: systemClock, log: silentLog };
   const watches = {
-    volumes: new Informer({ ...its, resource: logicalVolumes }),
-    nodes: new Informer({ ...its, resource: nodes, project: annotatedNode }),
-    claims: new Informer({ ...its, resource: persistentVolumeClaims, project: watchedClaim }),
-    pods: new Informer({ ...its, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
+    volumes: new Informer({ ...common, resource: logicalVolumes }),
+    nodes: new Informer({ ...common, resource: nodes, project: annotatedNode }),
+    claims: new Informer({ ...common, resource: persistentVolumeClaims, project: watchedClaim }),
+    pods: new Informer({ ...common, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
   };
   for (const watch of Object.values(watches)) watch.start();
   const collaborators = { ...reporting(client), ...watches };

@@ -35,14 +35,14 @@ export function isLeaving({ metadata }: Stored<Node>): boolean {
  * taint out-of-service, which proves that its pods are stopped but not that it will never return.
  */
 export class NodeRemoval {
-  readonly #its: Collaborators;
+  readonly #collaborators: Collaborators;
 
   constructor(collaborators: Collaborators) {
-    this.#its = collaborators;
+    this.#collaborators = collaborators;
   }
 
   async reconcile(nodeName: string, signal: AbortSignal): Promise<Requeue> {
-    const { client, log, keepObjects } = this.#its;
+    const { client, log, keepObjects } = this.#collaborators;
     const node = await client.get(nodes, nodeName, { signal });
     if (!node || !isLeaving(node)) return Requeue.never;
     const { uid } = node.metadata;
@@ -65,7 +65,7 @@ export class NodeRemoval {
    */
   async #release(name: string, uid: string, signal: AbortSignal): Promise<boolean> {
     const { released, waiting, dropped, kept } = planRemoval(name, await this.#objects(name, signal));
-    const release = new Release(this.#its, { name, uid }, signal);
+    const release = new Release(this.#collaborators, { name, uid }, signal);
     await release.retain(released);
     await release.record(kept);
     await release.askForDecision(waiting);
@@ -73,11 +73,13 @@ export class NodeRemoval {
     await release.deletePodsOf(released.map(({ claim }) => claim));
     await release.dropVolumes(dropped);
     const isHeld = (volume: StoredLogicalVolume) => volume.metadata.finalizers?.includes(logicalVolume.finalizer);
-    return released.some(({ claim }) => !claim.isDeleting) || dropped.some((its) => !deleting(its) || isHeld(its));
+    return (
+      released.some(({ claim }) => !claim.isDeleting) || dropped.some((volume) => !deleting(volume) || isHeld(volume))
+    );
   }
 
   async #objects(nodeName: string, signal: AbortSignal): Promise<NodeObjects> {
-    const { client } = this.#its;
+    const { client } = this.#collaborators;
     const fieldSelector = `spec.nodeName=${nodeName}`;
     const [volumes, persistent, claims, classes, snapshots] = await Promise.all([
       client.list(logicalVolumes, { fieldSelector, signal }),
@@ -91,7 +93,7 @@ export class NodeRemoval {
       logicalVolumes: volumes.items,
       persistentVolumes: persistent.items.filter((volume) => volume !== undefined),
       claims: claims.items,
-      ourStorageClasses: new Map(ours.map((its) => [its.metadata.name, its.parameters?.[parameters.onNodeRemoval]])),
+      ourStorageClasses: new Map(ours.map((each) => [each.metadata.name, each.parameters?.[parameters.onNodeRemoval]])),
       retainedSnapshots: snapshots,
     };
   }

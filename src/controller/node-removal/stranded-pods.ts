@@ -122,6 +122,6 @@ export function createsOurClaim(
   const isDefault = ({ metadata }: StorageClass) =>
     metadata?.annotations?.['storageclass.kubernetes.io/is-default-class'] === 'true';
   const wanted = template.spec?.storageClassName;
-  const its = classes.filter((one) => (wanted === undefined ? isDefault(one) : one.metadata?.name === wanted));
-  return its.length > 0 && its.every(({ provisioner }) => provisioner === driverName);
+  const chosen = classes.filter((one) => (wanted === undefined ? isDefault(one) : one.metadata?.name === wanted));
+  return chosen.length > 0 && chosen.every(({ provisioner }) => provisioner === driverName);
 }
