@@ -174,7 +174,8 @@ export function scheduledClass({ metadata, provisioner, volumeBindingMode, param
 }
 
 export function registeredNode({ metadata, spec }: Stored<CsiNode>): RegisteredNode {
-  return { name: metadata.name, hasDriver: spec.drivers.some(({ name }) => name === driverName) };
+  const drivers: typeof spec.drivers | null = spec.drivers; // null on a node that has just joined
+  return { name: metadata.name, hasDriver: drivers?.some(({ name }) => name === driverName) ?? false };
 }
 
 export function trackingDriver({ metadata, spec }: Stored<CsiDriver>): TrackingDriver {
