@@ -44,7 +44,7 @@ async function reportingNode(t: TestContext) {
     deviceClasses: () => [],
     inspect: async () => ({ versions: { moorage: '1' }, features: {} }),
     clock,
-    log: { ...silentLog, warn: (message: string) => void warnings.push(message) } as unknown as typeof silentLog,
+    log: { ...silentLog, warn: (message: string) => void warnings.push(message) },
   });
   const workers = new Workers([work], { clock, log: silentLog, random: () => 0 });
   workers.start();
