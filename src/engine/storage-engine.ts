@@ -134,12 +134,18 @@ export class StorageEngine {
     return this.#groups.counts;
   }
 
-  /** LVM's version and the segment types that it supports, by two commands; undefined if no class uses LVM. */
+  /**
+   * LVM's version and the segment types that it supports, without the variants of RAID levels, such as raid5_ls. Runs two
+   * commands. Undefined if no class uses LVM.
+   */
   async lvmAbilities(signal: AbortSignal): Promise<LvmAbilities | undefined> {
     if (this.deviceClasses().every(({ type }) => type === 'file')) return undefined; // this node may not have LVM
     const [versions, segmentTypes] = [await this.#askLvm('version', signal), await this.#askLvm('segtypes', signal)];
     const version = /^\s*LVM version:\s*(\S+)/m.exec(versions)?.[1];
-    return { ...(version && { version }), segmentTypes: segmentTypes.split(/\s+/).filter(Boolean) };
+    return {
+      ...(version && { version }),
+      segmentTypes: segmentTypes.split(/\s+/).filter((type) => /^[^_]+$/.test(type)),
+    };
   }
 
   /** Why the current configuration file is not used; undefined while it is. */

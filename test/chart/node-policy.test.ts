@@ -144,6 +144,7 @@ test('an agent can write the NodeStorage of its own node, and no other; it canno
   const status: NodeStorageStatus = {
     nodeUID: 'u',
     updatedAt: '2026-01-01T00:00:00Z',
+    health: 'Healthy',
     pools: [],
     erasures: { total: 0, volumes: [] },
     orphans: { total: 0, volumes: [] },

@@ -48,7 +48,7 @@ await admin.create(logicalVolumes, {
   spec: { name: 'pvc-not-made', nodeName: own, size: '1Gi' },
 });
 const empty = { total: 0, volumes: [] };
-const report = { pools: [], erasures: empty, orphans: empty, versions: {}, features: {} };
+const report = { health: 'Healthy', pools: [], erasures: empty, orphans: empty, versions: {}, features: {} } as const;
 for (const name of [own, other]) {
   const status = { nodeUID: name, updatedAt: '2026-01-01T00:00:00Z', ...report };
   await admin.create(nodeStorages, { metadata: { name, finalizers: [theirFinalizer] }, status });

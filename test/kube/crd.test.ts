@@ -186,6 +186,7 @@ test('a NodeStorage is written with one request and loses no field', async () =>
   const status: NodeStorageStatus = {
     nodeUID: 'u',
     updatedAt: '2026-01-01T00:00:00Z',
+    health: 'Unavailable',
     pools: [
       {
         deviceClass: 'thin',

@@ -70,7 +70,7 @@ test('an agent reports its storage, again after its object was lost, and its rep
   assert.deepEqual(status?.orphans.volumes, [
     { name: 'lost', deviceClass: 'ssd', size: '24', tags: ['moorage.dev/claim=shop/db'] },
   ]);
-  assert.match(await kubectl('get', 'nodestorages'), /^a +ssd +1000 +Healthy +1 /m);
+  assert.match(await kubectl('get', 'nodestorages'), /^a +Healthy +1 +0 +test /m);
 
   await kubectl('delete', 'crd', 'nodestorages.moorage.dev');
   await pool.remove('lost');

@@ -2,6 +2,12 @@ import { nodeStorage } from '../names.ts';
 import { listLimit } from '../node-storage.ts';
 import { type CrdSpec, quantity, type Schema } from './crd.ts';
 
+const health = {
+  description: 'Degraded: it is served, with a restriction. Unavailable: it is not served.',
+  type: 'string',
+  enum: ['Healthy', 'Degraded', 'Unavailable'],
+} as const satisfies Schema;
+
 const pool = {
   type: 'object',
   required: ['deviceClass', 'health'],
@@ -16,11 +22,7 @@ const pool = {
     },
     thinPool: { description: 'The thin pool in the volume group.', type: 'string' },
     directory: { description: 'The directory of a file pool.', type: 'string' },
-    health: {
-      description: 'Degraded: it is served, with a restriction. Unavailable: it is not served.',
-      type: 'string',
-      enum: ['Healthy', 'Degraded', 'Unavailable'],
-    },
+    health,
     reason: { description: 'Why it is not healthy, and what to do.', type: 'string' },
     size: {
       description: 'The size of the volume group, the thin pool, or the filesystem of the directory.',
@@ -120,7 +122,7 @@ const features = {
   properties: {
     ioLimits: { description: 'Whether IO limits of volumes can be enforced.', type: 'boolean' },
     segmentTypes: {
-      description: 'The kinds of volume that LVM supports, such as thin, snapshot or raid1.',
+      description: 'The segment types of LVM, such as thin, snapshot or raid1; variants of RAID levels are left out.',
       type: 'array',
       items: { type: 'string' },
     },
@@ -146,12 +148,12 @@ export const nodeStorageCrd = {
       served: true,
       storage: true,
       additionalPrinterColumns: [
-        { name: 'Classes', type: 'string', jsonPath: '.status.pools[*].deviceClass' },
-        { name: 'Free', type: 'string', jsonPath: '.status.pools[*].free' },
-        { name: 'Health', type: 'string', jsonPath: '.status.pools[*].health' },
+        { name: 'Health', type: 'string', jsonPath: '.status.health' },
         { name: 'Orphans', type: 'integer', jsonPath: '.status.orphans.total' },
-        { name: 'Erasing', type: 'integer', jsonPath: '.status.erasures.total', priority: 1 },
-        { name: 'Version', type: 'string', jsonPath: '.status.versions.moorage', priority: 1 },
+        { name: 'Erasing', type: 'integer', jsonPath: '.status.erasures.total' },
+        { name: 'Version', type: 'string', jsonPath: '.status.versions.moorage' },
+        { name: 'LVM', type: 'string', jsonPath: '.status.versions.lvm', priority: 1 },
+        { name: 'Kernel', type: 'string', jsonPath: '.status.versions.kernel', priority: 1 },
         { name: 'Updated', type: 'date', jsonPath: '.status.updatedAt' },
       ],
       schema: {
@@ -177,6 +179,7 @@ export const nodeStorageCrd = {
                   type: 'string',
                   format: 'date-time',
                 },
+                health: { ...health, description: 'That of the worst pool.' },
                 pools: { description: 'One per device class.', type: 'array', items: pool },
                 erasures,
                 orphans,

@@ -59,7 +59,11 @@ test('the usage of a thin pool is rounded up to whole percents, so that it seldo
     freeBytes: 0n,
     thin: { dataPercent: 90.01, metadataPercent: 3, sizeBytes: 100n * gibi, overprovisionBytes: gibi },
   });
-  const [reported] = content({ pools: [pool] }).pools;
+  const {
+    health: worst,
+    pools: [reported],
+  } = content({ pools: [new InMemoryPool('zzz', 1n), pool] });
+  assert.equal(worst, 'Degraded');
   assert.deepEqual(reported?.thin, { dataPercent: 91, metadataPercent: 3 });
   const { used, thinPool, health, reason } = reported ?? {};
   assert.deepEqual([used, thinPool, health, reason], ['91Gi', 'pool0', 'Degraded', 'nearly full']);
@@ -85,7 +89,9 @@ test('a class that cannot be served is unavailable with the reason, and where it
     ['files', new Error('/data is not mounted')],
     ['elsewhere', new Error('unknown')],
   ]);
-  assert.deepEqual(content({ unavailable, pools: [new InMemoryPool('zzz', 1n)] }, { deviceClasses: [files] }).pools, [
+  const { health, pools } = content({ unavailable, pools: [new InMemoryPool('zzz', 1n)] }, { deviceClasses: [files] });
+  assert.equal(health, 'Unavailable');
+  assert.deepEqual(pools, [
     { deviceClass: 'elsewhere', health: 'Unavailable', reason: 'unknown' },
     {
       deviceClass: 'files',

@@ -17,6 +17,8 @@ export interface Facts extends Pick<Content, 'nodeUID' | 'versions' | 'features'
   readonly orphans: readonly Orphan[];
 }
 
+const worstFirst = ['Unavailable', 'Degraded', 'Healthy'] as const satisfies readonly PoolStatus['health'][];
+
 /** What the NodeStorage of this node should say. */
 export function contentOf({ nodeUID, versions, features, pools, deviceClasses, orphans }: Facts): Content {
   const named = pools.all().filter(({ name }) => name !== ''); // the default class of an lvmd is also listed by its name
@@ -28,11 +30,11 @@ export function contentOf({ nodeUID, versions, features, pools, deviceClasses, o
     ),
   );
   const erasures = named.flatMap((pool) => pool.erasures().map((erasure) => ({ deviceClass: pool.name, ...erasure })));
+  const statuses = [...named.map(poolStatus), ...unavailable];
   return {
     nodeUID,
-    pools: [...named.map(poolStatus), ...unavailable].toSorted((one, other) =>
-      one.deviceClass < other.deviceClass ? -1 : 1,
-    ),
+    health: worstFirst.find((health) => statuses.some((status) => status.health === health)) ?? 'Healthy',
+    pools: statuses.toSorted((one, other) => (one.deviceClass < other.deviceClass ? -1 : 1)),
     erasures: {
       total: erasures.length,
       volumes: erasures.slice(0, listLimit).map(({ id, deviceClass, doneBytes, totalBytes }) => ({
