@@ -104,6 +104,9 @@ export const pendingDeletionAnnotation = 'topolvm.io/pendingdeletion';
 /** The uid of the Node that was deleted while the volume was on its disks: an annotation of the LogicalVolume. */
 export const nodeRemovedAnnotation = 'moorage.dev/node-removed';
 
+/** Lets others than the controller delete a LogicalVolume, if it is `true`: an annotation of the LogicalVolume. */
+export const allowDeleteAnnotation = 'moorage.dev/allow-delete';
+
 /** The claim of a volume, `<namespace>/<name>`: an annotation of the LogicalVolume, a tag of the volume itself. */
 export const claimName = 'moorage.dev/claim';
 

@@ -140,7 +140,7 @@ interface ExecStatus {
 }
 
 /** What goes wrong is reported by the error of the command. */
-const noLog: Log = {
+export const noLog: Log = {
   debug() {},
   info() {},
   warn() {},

@@ -1,47 +1,16 @@
 import { systemClock } from '../base/clock.ts';
 import { command, type Program } from '../base/command.ts';
 import { InvalidInput, MoorageError } from '../base/errors.ts';
-import { type Flags, type FlagType, flag, oneOf, onOff, path, text } from '../base/flags.ts';
+import { type Flags, type FlagType, flag, onOff, text } from '../base/flags.ts';
 import { withSession } from './connect.ts';
 import { readFacts, readNodes } from './facts.ts';
+import { clusterFlags, namespaceFlag } from './flags.ts';
 import { nodeTable, poolRows } from './nodes.ts';
+import { recoveryCommands } from './recovery/commands.ts';
 import { statusOf, statusScreen } from './status.ts';
 import { forPrograms, type Terminal } from './terminal.ts';
 import { readVolume, volumeDetails, volumeScreen } from './volume.ts';
 import { type Health, healths, volumeRows, volumeTable } from './volumes.ts';
-
-const clusterFlags = {
-  context: flag({
-    name: 'context',
-    type: text,
-    default: '',
-    description: 'Context of the kubeconfig; empty for its current one',
-  }),
-  kubeconfig: flag({
-    name: 'kubeconfig',
-    type: path,
-    default: '',
-    env: 'KUBECONFIG',
-    description: 'Kubeconfig file; empty for ~/.kube/config',
-  }),
-  output: flag({
-    name: 'output',
-    short: 'o',
-    type: oneOf(['table', 'wide', 'json', 'yaml']),
-    default: 'table',
-    description: 'Output format: table or wide for people, json or yaml for programs',
-  }),
-} as const satisfies Flags;
-
-const namespaceFlag = {
-  namespace: flag({
-    name: 'namespace',
-    short: 'n',
-    type: text,
-    default: '',
-    description: 'Namespace of the claim; empty for that of the context',
-  }),
-} as const satisfies Flags;
 
 const healthType: FlagType<Health | undefined> = {
   placeholder: 'health',
@@ -155,6 +124,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
           print(forPrograms(details, flags.output) ?? volumeScreen(details, systemClock.now(), terminal));
         },
       }),
+      ...recoveryCommands,
     },
   };
 }

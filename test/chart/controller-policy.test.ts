@@ -186,6 +186,10 @@ test('only the controller can delete a LogicalVolume, unless the annotation allo
   await refused(admin.delete(logicalVolumes, 'of-a-claim'), named);
   await kubectl('annotate', '--overwrite', 'logicalvolume', 'of-a-claim', 'moorage.dev/allow-delete=true');
   await admin.delete(logicalVolumes, 'of-a-claim');
+  await create('refused');
+  const status = { code: 8, message: 'no space' };
+  await admin.patch(logicalVolumes, 'refused', { type: 'merge', body: { status } }, { subresource: 'status' });
+  await admin.delete(logicalVolumes, 'refused');
   assert.ok((await admin.get(logicalVolumes, 'of-a-claim'))?.metadata.deletionTimestamp);
 });
 

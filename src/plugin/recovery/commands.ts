@@ -1,0 +1,149 @@
+import { readFile } from 'node:fs/promises';
+import { type Command, command } from '../../base/command.ts';
+import { InvalidInput, messageOf } from '../../base/errors.ts';
+import { flag, list, onOff, path, text } from '../../base/flags.ts';
+import { withSession } from '../connect.ts';
+import { clusterFlags, namespaceFlag } from '../flags.ts';
+import { importable, importManifests, readManifests, toYaml } from './import.ts';
+import { foundList } from './import-plan.ts';
+import { loss, purge, purgeable } from './purge.ts';
+import { readPersistentVolume, reattachment } from './reattach.ts';
+import { write } from './writes.ts';
+
+const { output: _, ...cluster } = clusterFlags;
+const dryRun = flag({ name: 'dry-run', type: onOff, default: false, description: 'Print the objects, change nothing' });
+
+/** Commands that bring volumes back, or remove them for good. */
+export const recoveryCommands = {
+  reattach: command({
+    summary: 'give a released or retained volume to one claim, with its data',
+    words: ['pv/NAME'],
+    examples: [
+      'kubectl moorage reattach pv/pvc-6b0f4c1e --dry-run           # to the claim that it belonged to',
+      'kubectl moorage reattach pv/pvc-6b0f4c1e --to prod/data-db-0',
+      'kubectl moorage reattach pv/pvc-6b0f4c1e -n prod --statefulset db',
+    ],
+    flags: {
+      to: flag({
+        name: 'to',
+        type: text,
+        default: '',
+        description:
+          'Claim, as <namespace>/<claim>; empty for the one that it belonged to. Created if it does not exist',
+      }),
+      statefulSet: flag({
+        name: 'statefulset',
+        type: text,
+        default: '',
+        description: 'StatefulSet whose pod gets the volume',
+      }),
+      dryRun,
+      ...namespaceFlag,
+      ...cluster,
+    },
+    async run(flags, { env, print, signal }, [volume = '']) {
+      await withSession(flags, env, async ({ client, namespace: current }) => {
+        const { to, statefulSet } = flags;
+        const request = { volume, to, statefulSet, namespace: flags.namespace || current };
+        const { target, writes } = await reattachment(client, request, signal);
+        if (flags.dryRun) return print(toYaml(writes.map(({ object }) => object)));
+        for (const each of writes) await write(client, each, signal);
+        print(`${volume} belongs to claim ${target.namespace}/${target.name}`);
+      });
+    },
+  }),
+  purge: command({
+    summary: 'remove a retained volume for good, with its data',
+    words: ['pv/NAME'],
+    examples: ['kubectl moorage purge pv/pvc-6b0f4c1e     # says what would be lost, and how to confirm'],
+    flags: {
+      confirm: flag({
+        name: 'confirm',
+        type: text,
+        default: '',
+        description: 'Name of the PersistentVolume again: without it, nothing is removed',
+      }),
+      ...cluster,
+    },
+    async run(flags, { env, print, signal }, [word = '']) {
+      await withSession(flags, env, async ({ client }) => {
+        const volume = await readPersistentVolume(client, word, signal);
+        const found = await purgeable(client, volume, signal);
+        const { name } = volume.metadata;
+        if (flags.confirm === '') {
+          print(`This would remove ${loss(found)}.`);
+          return print(`The data cannot be restored. To confirm: kubectl moorage purge pv/${name} --confirm ${name}`);
+        }
+        if (flags.confirm !== name) throw new InvalidInput(`--confirm ${flags.confirm}: the name is ${name}`);
+        await purge(client, found, signal);
+        print(`removed ${loss(found)}`);
+      });
+    },
+  }),
+  import: command({
+    summary: 'bring volumes on the disks of a node into the cluster, after the cluster or its objects were lost',
+    examples: [
+      'kubectl moorage import --node worker-3 --with-claims > worker-3.yaml   # lists them, and prints objects to review',
+      'kubectl moorage import --node worker-3 --volume old-data               # also one that nobody tagged',
+      'kubectl moorage import -f worker-3.yaml',
+    ],
+    flags: {
+      node: flag({ name: 'node', type: text, default: '', description: 'Node whose disks have the volumes' }),
+      volume: flag({
+        name: 'volume',
+        type: list,
+        default: [],
+        description: 'Volumes that Moorage did not create, by their names on the disks; comma-separated',
+      }),
+      storageClass: flag({
+        name: 'storage-class',
+        type: text,
+        default: '',
+        description: 'StorageClass of the PersistentVolumes; empty for the one of their device class',
+      }),
+      withClaims: flag({
+        name: 'with-claims',
+        type: onOff,
+        default: false,
+        description: 'Print also the claims that the volumes belonged to',
+      }),
+      file: flag({
+        name: 'filename',
+        short: 'f',
+        type: path,
+        default: '',
+        description: 'File with the objects to create',
+      }),
+      ...cluster,
+    },
+    async run(flags, { env, print, screen, signal }) {
+      const { node, file, volume, storageClass, withClaims } = flags;
+      if ((node === '') === (file === '')) throw new InvalidInput('use either --node or -f');
+      const manifests = file ? readManifests(await textOf(file), file) : [];
+      await withSession(flags, env, async ({ client }) => {
+        if (file) {
+          return importManifests(
+            client,
+            manifests,
+            ({ kind, metadata }, outcome) => {
+              print(`${kind} ${metadata.namespace ? `${metadata.namespace}/` : ''}${metadata.name} ${outcome}`);
+            },
+            signal,
+          );
+        }
+        const request = { nodeName: node, named: volume, storageClass, withClaims };
+        const found = await importable(client, request, signal);
+        screen.write(`${foundList(found.volumes, found.total, node)}\n`);
+        if (found.manifests.length > 0) print(toYaml(found.manifests));
+      });
+    },
+  }),
+} satisfies Record<string, Command>;
+
+async function textOf(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    throw new InvalidInput(`-f ${file}: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { found, planImport } from './import-plan.ts';
+
+const tagged = found({
+  name: 'lv-1',
+  deviceClass: 'ssd',
+  size: '1Gi',
+  tags: ['moorage.dev/created', 'moorage.dev/volume=pvc-1', 'moorage.dev/claim=shop/db', 'moorage.dev/filesystem=xfs'],
+});
+const plain = found({ name: 'Old_Data', deviceClass: 'ssd', size: '2Gi', tags: [] });
+const options = { nodeName: 'a', named: [], storageClassFor: (name: string) => `moorage-${name}`, withClaims: true };
+
+test('what tags say becomes a LogicalVolume that adopts, a retained PersistentVolume, and the claim', () => {
+  assert.deepEqual(planImport([tagged, plain], options), [
+    {
+      apiVersion: 'topolvm.io/v1',
+      kind: 'LogicalVolume',
+      metadata: {
+        name: 'pvc-1',
+        labels: { 'app.kubernetes.io/created-by': 'topolvm-controller' },
+        annotations: { 'moorage.dev/adopt': 'lv-1', 'moorage.dev/claim': 'shop/db' },
+        finalizers: ['topolvm.io/logicalvolume'],
+      },
+      spec: { name: 'pvc-1', nodeName: 'a', deviceClass: 'ssd', size: '1Gi' },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'PersistentVolume',
+      metadata: { name: 'pvc-1', annotations: { 'pv.kubernetes.io/provisioned-by': 'topolvm.io' } },
+      spec: {
+        capacity: { storage: '1Gi' },
+        accessModes: ['ReadWriteOnce'],
+        volumeMode: 'Filesystem',
+        persistentVolumeReclaimPolicy: 'Retain',
+        storageClassName: 'moorage-ssd',
+        csi: { driver: 'topolvm.io', volumeHandle: 'lv-1', fsType: 'xfs' },
+        nodeAffinity: {
+          required: {
+            nodeSelectorTerms: [
+              { matchExpressions: [{ key: 'topology.topolvm.io/node', operator: 'In', values: ['a'] }] },
+            ],
+          },
+        },
+        claimRef: { apiVersion: 'v1', kind: 'PersistentVolumeClaim', namespace: 'shop', name: 'db' },
+      },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { name: 'db', namespace: 'shop' },
+      spec: {
+        accessModes: ['ReadWriteOnce'],
+        volumeMode: 'Filesystem',
+        storageClassName: 'moorage-ssd',
+        resources: { requests: { storage: '1Gi' } },
+        volumeName: 'pvc-1',
+      },
+    },
+  ]);
+});
+
+test('a volume that nobody tagged is imported only if it is named', () => {
+  assert.deepEqual(planImport([plain], options), []);
+  const [object, volume, ...others] = planImport([plain], { ...options, named: ['Old_Data'] });
+  assert.equal(object?.metadata.name, 'import-a-old-data');
+  assert.deepEqual(object.metadata.annotations, { 'moorage.dev/adopt': 'Old_Data' });
+  assert.ok(!('claimRef' in (volume?.spec ?? {})));
+  assert.deepEqual(others, [], 'nothing is known about its claim');
+  assert.throws(
+    () => planImport([plain], { ...options, named: ['other'] }),
+    /--volume other: node a reports no volume/,
+  );
+});
+
+test('without claims, the PersistentVolume is still reserved for its former claim', () => {
+  const [, volume, ...others] = planImport([tagged], { ...options, withClaims: false });
+  assert.deepEqual(others, []);
+  assert.ok('claimRef' in (volume?.spec ?? {}));
+});
+
+test('a volume that was used as a raw device stays one', () => {
+  const raw = found({
+    name: 'lv-2',
+    deviceClass: 'ssd',
+    size: '1Gi',
+    tags: ['moorage.dev/volume=v', 'moorage.dev/raw'],
+  });
+  const [, volume] = planImport([raw], options);
+  assert.deepEqual(volume?.spec && 'volumeMode' in volume.spec && volume.spec.volumeMode, 'Block');
+});

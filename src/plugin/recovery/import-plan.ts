@@ -1,0 +1,145 @@
+import { logicalVolumes } from '../../api/logical-volume.ts';
+import {
+  adoptAnnotation,
+  claimName,
+  createdByLabel,
+  driverName,
+  logicalVolume,
+  topologyKey,
+  volumeTag,
+} from '../../api/names.ts';
+import type { NodeStorageStatus } from '../../api/node-storage.ts';
+import { InvalidInput } from '../../base/errors.ts';
+import { apiVersionOf, persistentVolumeClaims, persistentVolumes } from '../../kube/resource.ts';
+import type { ClaimKey, Manifest } from './writes.ts';
+
+type Orphan = NodeStorageStatus['orphans']['volumes'][number];
+
+/** A volume on a node's disks without an object, and what its tags say about its former owner. */
+export interface Found {
+  readonly id: string;
+  readonly deviceClass: string;
+  readonly size: string;
+  /** The PersistentVolume that it belonged to; undefined if Moorage did not create it. */
+  readonly volumeName: string | undefined;
+  readonly claim: ClaimKey | undefined;
+  readonly filesystem: string | undefined;
+  readonly isRaw: boolean;
+}
+
+export function found({ name, deviceClass, size, tags }: Orphan): Found {
+  const valueOf = (key: string) => tags.find((tag) => tag.startsWith(`${key}=`))?.slice(key.length + 1);
+  const [namespace, claim] = valueOf(claimName)?.split('/') ?? [];
+  return {
+    id: name,
+    deviceClass,
+    size: String(size),
+    volumeName: valueOf(volumeTag),
+    claim: namespace && claim ? { namespace, name: claim } : undefined,
+    filesystem: valueOf('moorage.dev/filesystem'),
+    isRaw: tags.includes('moorage.dev/raw'),
+  };
+}
+
+export interface ImportOptions {
+  readonly nodeName: string;
+  /** Volumes that are imported although Moorage did not create them. */
+  readonly named: readonly string[];
+  /** The StorageClass for volumes of a device class. */
+  readonly storageClassFor: (deviceClass: string) => string;
+  /** Also create the claims that the volumes belonged to. */
+  readonly withClaims: boolean;
+}
+
+/** The objects to create, in order: the node adopts a volume before a PersistentVolume refers to it. */
+export function planImport(volumes: readonly Found[], options: ImportOptions): readonly Manifest[] {
+  const { named, withClaims } = options;
+  for (const name of named) {
+    if (volumes.some(({ id }) => id === name)) continue;
+    throw new InvalidInput(`--volume ${name}: node ${options.nodeName} reports no volume ${name} without an object`);
+  }
+  const chosen = volumes.filter(({ id, volumeName }) => volumeName !== undefined || named.includes(id));
+  return chosen.flatMap((volume) => {
+    const name = volume.volumeName ?? nameFor(volume, options.nodeName);
+    return [
+      logicalVolumeOf(volume, name, options),
+      persistentVolumeOf(volume, name, options),
+      ...(withClaims && volume.claim ? [claimOf(volume, volume.claim, name, options)] : []),
+    ];
+  });
+}
+
+/** Unique in the cluster, as the volume's name is unique on its node. */
+function nameFor({ id }: Found, nodeName: string): string {
+  const word = `${nodeName}-${id}`.toLowerCase().replaceAll(/[^a-z0-9.-]+/g, '-');
+  return `import-${word}`.slice(0, 253).replace(/[.-]+$/, '');
+}
+
+function logicalVolumeOf({ id, claim, deviceClass, size }: Found, name: string, { nodeName }: ImportOptions): Manifest {
+  return {
+    apiVersion: apiVersionOf(logicalVolumes),
+    kind: logicalVolumes.kind,
+    metadata: {
+      name,
+      labels: { [createdByLabel.key]: createdByLabel.value },
+      annotations: { [adoptAnnotation]: id, ...(claim && { [claimName]: `${claim.namespace}/${claim.name}` }) },
+      finalizers: [logicalVolume.finalizer],
+    },
+    spec: { name, nodeName, deviceClass, size },
+  };
+}
+
+/** Retain: deleting the claim of recovered data by mistake must not delete the data. */
+function persistentVolumeOf(volume: Found, name: string, { nodeName, storageClassFor }: ImportOptions): Manifest {
+  const { id, claim, filesystem, deviceClass, size } = volume;
+  return {
+    apiVersion: apiVersionOf(persistentVolumes),
+    kind: persistentVolumes.kind,
+    metadata: { name, annotations: { 'pv.kubernetes.io/provisioned-by': driverName } },
+    spec: {
+      capacity: { storage: size },
+      accessModes: ['ReadWriteOnce'],
+      volumeMode: modeOf(volume),
+      persistentVolumeReclaimPolicy: 'Retain',
+      storageClassName: storageClassFor(deviceClass),
+      csi: { driver: driverName, volumeHandle: id, ...(filesystem && { fsType: filesystem }) },
+      nodeAffinity: {
+        required: {
+          nodeSelectorTerms: [{ matchExpressions: [{ key: topologyKey, operator: 'In', values: [nodeName] }] }],
+        },
+      },
+      ...(claim && { claimRef: { apiVersion: 'v1', kind: persistentVolumeClaims.kind, ...claim } }),
+    },
+  };
+}
+
+function claimOf(volume: Found, claim: ClaimKey, volumeName: string, { storageClassFor }: ImportOptions): Manifest {
+  return {
+    apiVersion: apiVersionOf(persistentVolumeClaims),
+    kind: persistentVolumeClaims.kind,
+    metadata: { name: claim.name, namespace: claim.namespace },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      volumeMode: modeOf(volume),
+      storageClassName: storageClassFor(volume.deviceClass),
+      resources: { requests: { storage: volume.size } },
+      volumeName,
+    },
+  };
+}
+
+function modeOf({ isRaw, filesystem }: Found): 'Block' | 'Filesystem' {
+  return isRaw && !filesystem ? 'Block' : 'Filesystem';
+}
+
+/** For people: what is there, and what is imported. */
+export function foundList(volumes: readonly Found[], total: number, nodeName: string): string {
+  if (volumes.length === 0) return `Node ${nodeName} has no volume without an object.`;
+  const more = total > volumes.length ? [`and ${total - volumes.length} more: import these first`] : [];
+  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim }) => {
+    const owner = claim ? `belonged to claim ${claim.namespace}/${claim.name}` : 'its tags name no claim';
+    const outcome = volumeName ? '' : `; not created by Moorage: to import it, add --volume ${id}`;
+    return `${id} (${deviceClass}, ${size}): ${owner}${outcome}`;
+  });
+  return [...lines, ...more].join('\n');
+}

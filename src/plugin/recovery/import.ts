@@ -1,0 +1,129 @@
+import { parseAllDocuments, stringify } from 'yaml';
+import { logicalVolumes } from '../../api/logical-volume.ts';
+import { adoptAnnotation, driverName, parameters } from '../../api/names.ts';
+import { nodeStorages } from '../../api/node-storage.ts';
+import { InvalidInput, MoorageError } from '../../base/errors.ts';
+import { isAlreadyExists } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import {
+  type KubeObject,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  persistentVolumeClaims,
+  persistentVolumes,
+  type Resource,
+  storageClasses,
+} from '../../kube/resource.ts';
+import { type Found, found, planImport } from './import-plan.ts';
+import { adopted, type Manifest, write } from './writes.ts';
+
+export interface ImportRequest {
+  readonly nodeName: string;
+  readonly named: readonly string[];
+  /** Empty: the StorageClass of this cluster for the device class of each volume. */
+  readonly storageClass: string;
+  readonly withClaims: boolean;
+}
+
+/** What is on the disks of the node, and the objects for what is imported. */
+export async function importable(
+  client: KubeClient,
+  { nodeName, named, storageClass, withClaims }: ImportRequest,
+  signal: AbortSignal,
+): Promise<{ readonly volumes: readonly Found[]; readonly total: number; readonly manifests: readonly Manifest[] }> {
+  const storage = await client.get(nodeStorages, nodeName, { signal });
+  const orphans = storage?.status?.orphans;
+  if (!orphans) throw new NotReported(`node ${nodeName} has not reported its storage; see kubectl get nodestorages`);
+  const volumes = orphans.volumes.map(found);
+  const classes = (await client.list(storageClasses, { signal })).items.filter(
+    ({ provisioner }) => provisioner === driverName,
+  );
+  const defaultClass = storage.status?.pools.find((pool) => pool.default)?.deviceClass;
+  const storageClassFor = (deviceClass: string) => {
+    const serves = classes.find(
+      ({ parameters: given }) => (given?.[parameters.deviceClass] ?? defaultClass) === deviceClass,
+    );
+    return storageClass || (serves?.metadata.name ?? '');
+  };
+  const manifests = planImport(volumes, { nodeName, named, withClaims, storageClassFor });
+  return { volumes, total: orphans.total, manifests };
+}
+
+export function toYaml(manifests: readonly Manifest[]): string {
+  return manifests
+    .map((manifest) => stringify(manifest))
+    .join('---\n')
+    .trimEnd();
+}
+
+/** Checks the whole file before anything is created. */
+export function readManifests(text: string, file: string): readonly Manifest[] {
+  const documents = parseAllDocuments(text);
+  return documents.flatMap((document, index) => {
+    const place = `${file}, document ${index + 1}`;
+    const [error] = document.errors;
+    if (error) throw new InvalidInput(`${place}: ${error.message}`);
+    const manifest = document.toJS() as Manifest | null;
+    if (manifest === null) return [];
+    const name = manifest.metadata?.name;
+    if (!name || !resourceOf(manifest)) {
+      throw new InvalidInput(`${place}: use only LogicalVolumes, PersistentVolumes and claims, as import prints them`);
+    }
+    if (manifest.kind === logicalVolumes.kind && !manifest.metadata.annotations?.[adoptAnnotation]) {
+      throw new InvalidInput(
+        `${place}: LogicalVolume ${name} needs the annotation ${adoptAnnotation}; without it, an empty volume would be created`,
+      );
+    }
+    if (manifest.kind === persistentVolumes.kind && (manifest as PersistentVolume).spec?.csi?.driver !== driverName) {
+      throw new InvalidInput(`${place}: spec.csi.driver of PersistentVolume ${name} must be ${driverName}`);
+    }
+    return [manifest];
+  });
+}
+
+function resourceOf({ kind }: KubeObject): Resource<KubeObject> | undefined {
+  return [logicalVolumes, persistentVolumes, persistentVolumeClaims].find((resource) => resource.kind === kind);
+}
+
+/** Creates what is missing. An object that exists must stand for the same volume. */
+export async function importManifests(
+  client: KubeClient,
+  manifests: readonly Manifest[],
+  onDone: (manifest: Manifest, outcome: 'created' | 'unchanged') => void,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const object of manifests) {
+    const resource = resourceOf(object);
+    if (!resource) continue;
+    try {
+      await write(client, { verb: 'create', resource, object }, signal);
+      onDone(object, 'created');
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      const { name, namespace } = object.metadata;
+      const existing = await client.get(resource, name, { namespace, signal });
+      if (volumeOf(existing) !== volumeOf(object)) {
+        const where = namespace ? `${namespace}/${name}` : name;
+        throw new NameInUse(
+          `${resource.kind} ${where} exists and stands for another volume; give it another name in the file`,
+        );
+      }
+      if (resource.kind === logicalVolumes.kind) await adopted(client, name, signal);
+      onDone(object, 'unchanged');
+    }
+  }
+}
+
+/** What an object stands for: a volume on a disk, or for a claim its PersistentVolume. */
+function volumeOf(object: KubeObject | undefined): string | undefined {
+  const { spec } = (object ?? {}) as PersistentVolume & PersistentVolumeClaim;
+  return object?.metadata?.annotations?.[adoptAnnotation] ?? spec?.csi?.volumeHandle ?? spec?.volumeName;
+}
+
+export class NotReported extends MoorageError {
+  readonly code = 'NotFound';
+}
+
+export class NameInUse extends MoorageError {
+  readonly code = 'AlreadyExists';
+}

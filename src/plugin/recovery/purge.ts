@@ -1,0 +1,115 @@
+import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
+import { allowDeleteAnnotation, claimName, driverName, pendingDeletionAnnotation } from '../../api/names.ts';
+import { systemClock } from '../../base/clock.ts';
+import { MoorageError } from '../../base/errors.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { Informer } from '../../kube/informer.ts';
+import {
+  nodes,
+  type PersistentVolume,
+  persistentVolumeClaims,
+  persistentVolumes,
+  type Stored,
+} from '../../kube/resource.ts';
+import { noLog } from '../connect.ts';
+import { nodeOf } from './reattach-plan.ts';
+
+/** A volume that nobody uses, and what is lost with it. */
+export interface Purgeable {
+  readonly volume: Stored<PersistentVolume>;
+  readonly object: Stored<LogicalVolume> | undefined;
+  readonly nodeName: string | undefined;
+  /** Its node is not in the cluster: the disks cannot be reached. */
+  readonly isNodeGone: boolean;
+}
+
+export async function purgeable(
+  client: KubeClient,
+  volume: Stored<PersistentVolume>,
+  signal: AbortSignal,
+): Promise<Purgeable> {
+  const { name } = volume.metadata;
+  const { csi, claimRef } = volume.spec ?? {};
+  if (csi?.driver !== driverName) throw new CannotPurge(`PersistentVolume ${name} is not a volume of Moorage`);
+  if (claimRef?.name) {
+    const { namespace, name: claim } = claimRef;
+    const owner = await client.get(persistentVolumeClaims, claim, { namespace, signal });
+    if (owner?.spec?.volumeName === name) {
+      throw new CannotPurge(`PersistentVolume ${name} is bound to claim ${namespace}/${claim}; delete the claim first`);
+    }
+  }
+  const nodeName = nodeOf(volume.spec);
+  const { items } = await client.list(logicalVolumes, { fieldSelector: `status.volumeID=${csi.volumeHandle}`, signal });
+  const node = nodeName ? await client.get(nodes, nodeName, { signal }) : undefined;
+  return { volume, object: items[0], nodeName, isNodeGone: node === undefined };
+}
+
+/** One sentence about what will be lost. */
+export function loss({ volume, object, nodeName, isNodeGone }: Purgeable): string {
+  const { namespace, name } = volume.spec?.claimRef ?? {};
+  const claim = object?.metadata.annotations?.[claimName] ?? (namespace && name ? `${namespace}/${name}` : undefined);
+  const size = object?.status?.currentSize ?? volume.spec?.capacity?.['storage'] ?? 'unknown size';
+  const owner = claim ? `, last used by claim ${claim}` : '';
+  const where = isNodeGone
+    ? `node ${nodeName ?? 'unknown'}, which is gone: its disks are not erased`
+    : `node ${nodeName}`;
+  return `volume ${volume.metadata.name} (${size}${owner}) on ${where}`;
+}
+
+const provisionerFinalizer = 'external-provisioner.volume.kubernetes.io/finalizer';
+const waitMs = 60_000;
+
+/**
+ * Lets csi-provisioner delete the volume, as for any claim: with the reclaim policy Delete. It deletes a released
+ * PersistentVolume by itself; another one only after it has set its finalizer and the object is deleted.
+ */
+export async function purge(
+  client: KubeClient,
+  { volume, object, isNodeGone }: Purgeable,
+  signal: AbortSignal,
+): Promise<void> {
+  const { name, resourceVersion, uid } = volume.metadata;
+  if (isNodeGone && object) await release(client, object, signal);
+  const body = { metadata: { resourceVersion }, spec: { persistentVolumeReclaimPolicy: 'Delete' } };
+  await client.patch(persistentVolumes, name, { type: 'merge', body }, { signal });
+  const volumes = new Informer<PersistentVolume>({
+    client,
+    resource: persistentVolumes,
+    fieldSelector: `metadata.name=${name}`,
+    clock: systemClock,
+    log: noLog,
+  });
+  volumes.start();
+  const limited = () => AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
+  try {
+    if (volume.status?.phase !== 'Released') {
+      await volumes.until(name, (current) => !current || hasFinalizer(current), limited());
+      await client.delete(persistentVolumes, name, { preconditions: { uid }, signal });
+    }
+    await volumes.until(name, (current) => current === undefined, limited());
+  } catch (error) {
+    if (signal.aborted || error instanceof MoorageError) throw error;
+    throw new CannotPurge(
+      `PersistentVolume ${name} is still there after a minute; it is removed when its node answers: see kubectl describe pv ${name}`,
+    );
+  } finally {
+    await volumes.stop();
+  }
+}
+
+function hasFinalizer({ metadata }: Stored<PersistentVolume>): boolean {
+  return metadata.finalizers?.includes(provisionerFinalizer) ?? false;
+}
+
+/** Its agent is gone and cannot remove the finalizer. What is on the disks stays there. */
+async function release(client: KubeClient, { metadata }: Stored<LogicalVolume>, signal: AbortSignal): Promise<void> {
+  const { name, uid, resourceVersion } = metadata;
+  const annotations = { [pendingDeletionAnnotation]: 'true', [allowDeleteAnnotation]: 'true' };
+  const body = { metadata: { resourceVersion, annotations, finalizers: null } };
+  await client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
+  await client.delete(logicalVolumes, name, { preconditions: { uid }, signal });
+}
+
+export class CannotPurge extends MoorageError {
+  readonly code = 'FailedPrecondition';
+}

@@ -1,0 +1,163 @@
+import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
+import { adoptAnnotation, claimName, createdByLabel, driverName, logicalVolume, topologyKey } from '../../api/names.ts';
+import { MoorageError } from '../../base/errors.ts';
+import {
+  apiVersionOf,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  persistentVolumeClaims,
+  persistentVolumes,
+  type Stored,
+} from '../../kube/resource.ts';
+import type { ClaimKey, Write } from './writes.ts';
+
+export interface Found {
+  readonly volume: Stored<PersistentVolume>;
+  /** The claim to bind it to, if it exists. */
+  readonly claim: Stored<PersistentVolumeClaim> | undefined;
+  /** The claim that `claimRef` names, if it exists; it may be the same. */
+  readonly owner: Stored<PersistentVolumeClaim> | undefined;
+  /** The object of the volume on its node; undefined if it was lost. */
+  readonly logicalVolume: Stored<LogicalVolume> | undefined;
+}
+
+/**
+ * How a volume that was released or retained comes to exactly one claim. `claimRef` names that claim before the claim is
+ * created or changed, so the volume is never open to others; without a uid, so that a new claim of that name is accepted.
+ */
+export function planReattach(
+  target: ClaimKey,
+  { volume, claim, owner, logicalVolume: object }: Found,
+): readonly Write[] {
+  const { name } = volume.metadata;
+  refuseForeign(volume);
+  if (volume.metadata.deletionTimestamp) throw new CannotReattach(name, 'it is being deleted');
+  refuseOwned(name, owner);
+  refuseUnfit(volume, claim);
+  return [
+    ...(object ? [] : [rebuilt(volume, target)]),
+    ...reserve(volume, target),
+    claim ? bind(claim, name) : create(target, volume),
+  ].filter((write) => write !== undefined);
+}
+
+/** The claim that a volume belonged to, which is the default target. */
+export function lastOwner({ metadata, spec }: Stored<PersistentVolume>): ClaimKey {
+  const { namespace, name } = spec?.claimRef ?? {};
+  if (namespace && name) return { namespace, name };
+  throw new CannotReattach(metadata.name, 'it belonged to no claim; name one with --to <namespace>/<claim>');
+}
+
+function refuseForeign({ metadata, spec }: Stored<PersistentVolume>): void {
+  if (spec?.csi?.driver === driverName) return;
+  throw new CannotReattach(metadata.name, `its driver is ${spec?.csi?.driver ?? 'not CSI'}, not ${driverName}`);
+}
+
+/** A volume that is in use stays with its claim. */
+function refuseOwned(volumeName: string, owner: Stored<PersistentVolumeClaim> | undefined): void {
+  if (owner?.spec?.volumeName !== volumeName) return;
+  const { namespace, name, deletionTimestamp } = owner.metadata;
+  const state = deletionTimestamp ? 'which is being deleted; wait until it is gone' : 'which still exists';
+  throw new CannotReattach(volumeName, `it is bound to claim ${namespace}/${name}, ${state}`);
+}
+
+function refuseUnfit(volume: Stored<PersistentVolume>, claim: Stored<PersistentVolumeClaim> | undefined): void {
+  if (!claim) return;
+  const { namespace, name, deletionTimestamp } = claim.metadata;
+  const refuse = (reason: string) => {
+    throw new CannotReattach(volume.metadata.name, `claim ${namespace}/${name} ${reason}`);
+  };
+  if (deletionTimestamp) refuse('is being deleted; wait until it is gone');
+  const bound = claim.spec?.volumeName;
+  if (bound && bound !== volume.metadata.name) {
+    refuse(`already has volume ${bound}; delete the claim first, or choose another one with --to`);
+  }
+  const { storageClassName = '', volumeMode = 'Filesystem', accessModes = [] } = volume.spec ?? {};
+  if ((claim.spec?.storageClassName ?? '') !== storageClassName) {
+    refuse(`has storage class ${claim.spec?.storageClassName ?? '""'}, the volume has ${storageClassName || '""'}`);
+  }
+  if ((claim.spec?.volumeMode ?? 'Filesystem') !== volumeMode) refuse(`must have volumeMode ${volumeMode}`);
+  const missing = claim.spec?.accessModes?.find((mode) => !accessModes.includes(mode));
+  if (missing) refuse(`wants access mode ${missing}, the volume has ${accessModes.join(', ')}`);
+}
+
+/** Names the volume on the disk, so that its node adopts it instead of creating an empty one. */
+function rebuilt({ metadata, spec }: Stored<PersistentVolume>, { namespace, name }: ClaimKey): Write {
+  const nodeName = nodeOf(spec);
+  if (!nodeName) throw new CannotReattach(metadata.name, `it has no node affinity with ${topologyKey}`);
+  const size = spec?.capacity?.['storage'] ?? '';
+  const annotations = { [adoptAnnotation]: spec?.csi?.volumeHandle ?? '', [claimName]: `${namespace}/${name}` };
+  return {
+    verb: 'create',
+    resource: logicalVolumes,
+    object: {
+      apiVersion: apiVersionOf(logicalVolumes),
+      kind: logicalVolumes.kind,
+      metadata: {
+        name: metadata.name,
+        labels: { [createdByLabel.key]: createdByLabel.value },
+        annotations,
+        finalizers: [logicalVolume.finalizer],
+      },
+      spec: { name: metadata.name, nodeName, size },
+    },
+  };
+}
+
+export function nodeOf(spec: PersistentVolume['spec']): string | undefined {
+  return spec?.nodeAffinity?.required?.nodeSelectorTerms
+    ?.flatMap(({ matchExpressions = [] }) => matchExpressions)
+    .find(({ key, operator }) => key === topologyKey && operator === 'In')?.values?.[0];
+}
+
+function reserve(volume: Stored<PersistentVolume>, { namespace, name }: ClaimKey): readonly Write[] {
+  const { metadata, spec } = volume;
+  const before = spec?.claimRef;
+  if (before?.namespace === namespace && before.name === name && !before.uid) return [];
+  const claimRef = { apiVersion: 'v1', kind: persistentVolumeClaims.kind, namespace, name };
+  // A merge patch keeps fields that it does not name.
+  const body = {
+    metadata: { resourceVersion: metadata.resourceVersion },
+    spec: { claimRef: { ...claimRef, uid: null, resourceVersion: null, fieldPath: null } },
+  };
+  return [{ verb: 'patch', resource: persistentVolumes, object: { ...volume, spec: { ...spec, claimRef } }, body }];
+}
+
+function bind(claim: Stored<PersistentVolumeClaim>, volumeName: string): Write | undefined {
+  if (claim.spec?.volumeName === volumeName) return undefined;
+  const { resourceVersion } = claim.metadata;
+  return {
+    verb: 'patch',
+    resource: persistentVolumeClaims,
+    object: { ...claim, spec: { ...claim.spec, volumeName } },
+    body: { metadata: { resourceVersion }, spec: { volumeName } },
+  };
+}
+
+function create({ namespace, name }: ClaimKey, { metadata, spec }: Stored<PersistentVolume>): Write {
+  const { storageClassName = '', accessModes, volumeMode, capacity } = spec ?? {};
+  return {
+    verb: 'create',
+    resource: persistentVolumeClaims,
+    object: {
+      apiVersion: apiVersionOf(persistentVolumeClaims),
+      kind: persistentVolumeClaims.kind,
+      metadata: { name, namespace },
+      spec: {
+        accessModes,
+        storageClassName,
+        ...(volumeMode && { volumeMode }),
+        resources: { requests: { storage: capacity?.['storage'] } },
+        volumeName: metadata.name,
+      },
+    },
+  };
+}
+
+export class CannotReattach extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(volume: string, reason: string) {
+    super(`cannot reattach PersistentVolume ${volume}: ${reason}`);
+  }
+}
