@@ -2,7 +2,7 @@ import { bytesOf, type Quantity } from '../api/logical-volume.ts';
 import type { NodeStorageStatus } from '../api/node-storage.ts';
 import { formatBytes } from '../base/quantity.ts';
 import type { NodeFacts } from './facts.ts';
-import { age, bar, type Cell, type Colour, type Format, type Terminal, table } from './terminal.ts';
+import { age, bar, byName, type Cell, type Colour, type Format, formatted, type Terminal } from './terminal.ts';
 
 type Pool = NodeStorageStatus['pools'][number];
 
@@ -29,7 +29,7 @@ export interface PoolRow {
 export function poolRows(nodes: readonly NodeFacts[]): readonly PoolRow[] {
   return nodes
     .flatMap(({ name, status }) => (status?.pools ?? []).map((pool) => poolRow(name, pool, status?.updatedAt ?? '')))
-    .sort((a, b) => a.node.localeCompare(b.node) || a.deviceClass.localeCompare(b.deviceClass));
+    .sort((a, b) => byName(a.node, b.node) || byName(a.deviceClass, b.deviceClass));
 }
 
 function poolRow(node: string, pool: Pool, updatedAt: string): PoolRow {
@@ -77,13 +77,9 @@ export function nodeTable(rows: readonly PoolRow[], format: Format, nowMs: numbe
     { title: 'METADATA', cell: ({ metadataPercent }: PoolRow) => percent(metadataPercent), wide: true },
     { title: 'PLACE', cell: ({ place }: PoolRow) => place, wide: true, atLeast: 8 },
     { title: 'UPDATED', cell: ({ updatedAt }: PoolRow) => age(updatedAt, nowMs), wide: true },
-    { title: 'REASON', cell: ({ reason = '' }: PoolRow) => reason, wide: true, atLeast: 12 },
+    { title: 'REASON', cell: ({ reason = '' }: PoolRow) => reason, wide: true, atLeast: 12, isSentence: true },
   ];
-  return table(
-    columns.filter(({ wide }) => format === 'wide' || !wide),
-    rows,
-    terminal,
-  );
+  return formatted(columns, rows, format, terminal);
 }
 
 /** From 80 % on it deserves attention, from 95 % on action. */

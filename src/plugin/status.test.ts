@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NodeStorageStatus } from '../api/node-storage.ts';
-import type { Facts, NodeFacts } from './facts.ts';
+import type { Facts, NodeFacts, VolumeFacts } from './facts.ts';
 import { nodeTable, poolRows } from './nodes.ts';
 import { statusOf, statusScreen } from './status.ts';
 
@@ -21,6 +21,26 @@ function node(name: string, pools: NodeStorageStatus['pools'], changes: Partial<
     ...changes,
   };
   return { name, status };
+}
+
+function volume(changes: Partial<VolumeFacts>): VolumeFacts {
+  return {
+    name: 'pvc-1',
+    node: 'a',
+    deviceClass: '',
+    sizeBytes: 1n,
+    createdAt: '',
+    volumeId: 'id',
+    claim: undefined,
+    isSnapshot: false,
+    isDeleting: false,
+    isNodeGone: false,
+    isMissing: false,
+    failure: undefined,
+    growthFailure: undefined,
+    removalFailure: undefined,
+    ...changes,
+  };
 }
 
 const ssd = {
@@ -57,10 +77,10 @@ test('pools are shown by node and class, as bars', () => {
   assert.equal(
     nodeTable(rows, 'table', now, plain),
     [
-      'NODE  CLASS  TYPE   USED               FREE    SIZE     VOLUMES  HEALTH',
-      'a     fast          -                  -       -        0        Unavailable',
-      '      thin   thin   ███████████░  95%  1 GiB   10 GiB   0        Healthy',
-      'b     ssd *  thick  ███░░░░░░░░░  25%  75 GiB  100 GiB  7        Healthy',
+      'NODE  CLASS  TYPE   USED           FREE    SIZE     VOLUMES  HEALTH',
+      'a     fast          -              -       -        0        Unavailable',
+      '      thin   thin   ███████░  95%  1 GiB   10 GiB   0        Healthy',
+      'b     ssd *  thick  ██░░░░░░  25%  75 GiB  100 GiB  7        Healthy',
     ].join('\n'),
   );
   const wide = nodeTable(rows, 'wide', now, { ...plain, columns: undefined });
@@ -79,26 +99,11 @@ test('a cluster without problems is all right', () => {
 test('each problem is named with what to do', () => {
   const orphans = { total: 2, volumes: [] };
   const erasures = { total: 1, volumes: [] };
-  const lost = {
-    name: 'pvc-1',
-    node: 'a',
-    deviceClass: '',
-    sizeBytes: 1n,
-    createdAt: '',
-    volumeId: 'id',
-    claim: 'db/data-0',
-    isSnapshot: false,
-    isDeleting: false,
-    isNodeGone: false,
-    isMissing: true,
-    failure: undefined,
-    growthFailure: undefined,
-    removalFailure: undefined,
-  };
+  const lost = volume({ claim: 'db/data-0', isMissing: true });
   const status = statusOf({ ...noVolumes, volumes: [lost] }, [node('a', [fast, thin], { orphans, erasures })]);
   assert.deepEqual(
     status.problems.map(({ severity, about }) => `${severity}: ${about}`),
-    ['error: volume db/data-0', 'error: class fast on node a', 'warning: class thin on node a', 'warning: node a'],
+    ['error: class fast on node a', 'error: volume db/data-0', 'warning: class thin on node a', 'warning: node a'],
   );
   const screen = statusScreen(status, plain);
   assert.match(screen, /^✘ 4 problems\n/);
@@ -109,6 +114,17 @@ test('each problem is named with what to do', () => {
   assert.match(screen, /^! class thin on node a\n {4}almost full: add a disk/m);
 });
 
+test('many volumes with the same trouble are one problem', () => {
+  const lost = [...Array(5).keys()].map((i) => volume({ name: `pvc-${i}`, claim: `db/data-${i}`, isMissing: true }));
+  const { problems } = statusOf({ ...noVolumes, volumes: lost }, []);
+  assert.equal(problems.length, 1);
+  assert.equal(problems[0]?.about, '5 volumes are Missing');
+  assert.match(
+    problems[0]?.what ?? '',
+    /volumes -A --health Missing -o wide; the first is db\/data-0: not on the disks/,
+  );
+});
+
 test('many problems do not fill more than a screen', () => {
   const status = statusOf(
     noVolumes,
@@ -116,7 +132,7 @@ test('many problems do not fill more than a screen', () => {
   );
   assert.equal(status.problems.length, 50);
   assert.ok(statusScreen(status, plain).split('\n').length < 50);
-  assert.match(statusScreen(status, plain), /and 30 more problems; see kubectl moorage volumes -A -o wide$/);
+  assert.match(statusScreen(status, plain), /and 40 more problems; use -o json to see all$/);
 });
 
 test('a cluster without the kind NodeStorage says so', () => {

@@ -1,7 +1,7 @@
 import type { Facts, NodeFacts } from './facts.ts';
 import { poolRows } from './nodes.ts';
-import { type Colour, paint, type Terminal } from './terminal.ts';
-import { type Health, volumeRows } from './volumes.ts';
+import { type Colour, paint, type Terminal, wrapped } from './terminal.ts';
+import { type Health, type VolumeRow, volumeRows } from './volumes.ts';
 
 /** What is not all right, and what to do. `-o json` shows it so. */
 export interface Problem {
@@ -34,15 +34,6 @@ export function statusOf(facts: Facts, nodes: readonly NodeFacts[] | undefined):
   const orphans = (nodes ?? []).reduce((sum, { status }) => sum + (status?.orphans.total ?? 0), 0);
   const problems: readonly Problem[] = [
     ...(nodes ? [] : [noNodes]),
-    ...rows
-      .filter(({ health }) => errors.has(health))
-      .map(
-        ({ claim, namespace, name, reason = '', health }): Problem => ({
-          severity: 'error',
-          about: claim ? `volume ${namespace}/${claim}` : `volume ${name}`,
-          what: reason || health,
-        }),
-      ),
     ...pools
       .filter(({ health }) => health !== 'Healthy')
       .map(
@@ -74,6 +65,7 @@ export function statusOf(facts: Facts, nodes: readonly NodeFacts[] | undefined):
           ]
         : [],
     ),
+    ...[...errors].flatMap((health) => volumeProblems(health, rows)),
   ];
   return {
     healthy: problems.length === 0,
@@ -83,8 +75,25 @@ export function statusOf(facts: Facts, nodes: readonly NodeFacts[] | undefined):
     volumesByHealth,
     orphans,
     erasing: (nodes ?? []).reduce((sum, { status }) => sum + (status?.erasures.total ?? 0), 0),
-    problems,
+    problems: problems.toSorted((a, b) => a.severity.localeCompare(b.severity)), // errors first
   };
+}
+
+/** Volumes that have the same trouble are one problem, if they are many. */
+function volumeProblems(health: Health, rows: readonly VolumeRow[]): readonly Problem[] {
+  const affected = rows.filter((row) => row.health === health);
+  const nameOf = ({ claim, namespace, name }: VolumeRow) => (claim ? `${namespace}/${claim}` : name);
+  const [first] = affected;
+  if (!first || affected.length <= 3) {
+    return affected.map((row) => ({ severity: 'error', about: `volume ${nameOf(row)}`, what: row.reason ?? health }));
+  }
+  return [
+    {
+      severity: 'error',
+      about: `${affected.length} volumes are ${health}`,
+      what: `see kubectl moorage volumes -A --health ${health} -o wide; the first is ${nameOf(first)}: ${first.reason ?? ''}`,
+    },
+  ];
 }
 
 const noNodes: Problem = {
@@ -93,7 +102,7 @@ const noNodes: Problem = {
   what: 'unknown: the cluster has no kind NodeStorage; upgrade Moorage there',
 };
 
-const mostProblems = 20;
+const mostProblems = 10;
 
 export function statusScreen(status: Status, terminal: Terminal): string {
   const { healthy, problems, volumesByHealth } = status;
@@ -111,13 +120,13 @@ export function statusScreen(status: Status, terminal: Terminal): string {
   ];
   const shown = problems.slice(0, mostProblems).map(({ severity, about, what }) => {
     const mark = paint({ text: severity === 'error' ? '✘' : '!', colour: colourOf(severity) }, terminal);
-    return `${mark} ${about}\n    ${what}`;
+    return `${mark} ${about}\n${wrapped(what, '    ', terminal)}`;
   });
   const more = problems.length - shown.length;
   return [
     ...lines,
     ...(shown.length > 0 ? ['', ...shown] : []),
-    ...(more > 0 ? [`  and ${count(more, 'more problem')}; see kubectl moorage volumes -A -o wide`] : []),
+    ...(more > 0 ? [`  and ${count(more, 'more problem')}; use -o json to see all`] : []),
   ].join('\n');
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { age, bar, cut, forPrograms, paint, table } from './terminal.ts';
+import { age, bar, byName, cut, forPrograms, paint, table, wrapped } from './terminal.ts';
 
 const plain = { columns: undefined, colours: false };
 
@@ -28,7 +28,8 @@ test('only columns that may be cut off give way, the widest first', () => {
   assert.equal(narrow, 'aaaa…a  bbbb…b  fixed');
 });
 
-test('a name that is cut off keeps its end', () => {
+test('a name that is cut off keeps its end, a sentence its beginning', () => {
+  assert.equal(cut('no space is left', 10, true), 'no space …');
   assert.equal(cut('data-postgres-17', 10), 'data-p…-17');
   assert.equal(cut('short', 10), 'short');
 });
@@ -45,4 +46,13 @@ test('programs get bytes as numbers, in JSON or YAML', () => {
   assert.equal(forPrograms({ sizeBytes: 5n }, 'json'), '{\n  "sizeBytes": 5\n}');
   assert.equal(forPrograms({ sizeBytes: 5n, names: ['a'] }, 'yaml'), 'sizeBytes: 5\nnames:\n  - a');
   assert.equal(forPrograms({}, 'table'), undefined);
+});
+
+test('names with numbers are in the order of people', () => {
+  assert.deepEqual(['w-10', 'w-2', 'v-3'].sort(byName), ['v-3', 'w-2', 'w-10']);
+});
+
+test('a sentence is wrapped into the terminal, and not in a file', () => {
+  assert.equal(wrapped('one two three', '  ', { columns: 9, colours: false }), '  one two\n  three');
+  assert.equal(wrapped('one two three', '  ', plain), '  one two three');
 });

@@ -24,12 +24,34 @@ export interface Column<Row> {
   readonly wide?: boolean;
   /** May be cut off to fit the terminal, but not below this width. */
   readonly atLeast?: number;
+  /** What is cut off: the middle of a name, or the end of a sentence. */
+  readonly isSentence?: boolean;
 }
 
 const gap = '  ';
 
 export function paint({ text, colour }: Cell, { colours }: Terminal): string {
   return colours && colour && text ? `\u001B[${codes[colour]}m${text}\u001B[0m` : text;
+}
+
+/** `worker-2` comes before `worker-10`. */
+export const byName = new Intl.Collator('en', { numeric: true }).compare;
+
+/** The columns of a format. `wide` may take more than the terminal has: its lines wrap. */
+export function formatted<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  format: Format,
+  terminal: Terminal,
+): string {
+  if (format === 'wide') {
+    return table(columns, rows, { ...terminal, columns: terminal.columns && Math.max(terminal.columns, 160) });
+  }
+  return table(
+    columns.filter(({ wide }) => !wide),
+    rows,
+    terminal,
+  );
 }
 
 /** Columns as wide as their widest cell; those that may be cut off share what the terminal has. Empty ones are omitted. */
@@ -48,7 +70,7 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
   const line = (cells: readonly Cell[]) =>
     cells
       .map((cell, i) => {
-        const text = cut(cell.text, widths[i] ?? 0);
+        const text = cut(cell.text, widths[i] ?? 0, filled[i]?.isSentence);
         const isLast = i === cells.length - 1;
         return paint({ ...cell, text }, terminal) + (isLast ? '' : ' '.repeat((widths[i] ?? 0) - text.length));
       })
@@ -84,14 +106,25 @@ function fit(
 }
 
 /** The end of a name tells more than its middle: `data-postgres-0` and `data-postgres-1`. */
-export function cut(text: string, width: number): string {
+export function cut(text: string, width: number, isSentence = false): string {
   if (text.length <= width) return text;
-  const tail = Math.floor((width - 1) / 3);
+  const tail = isSentence ? 0 : Math.floor((width - 1) / 3);
   return `${text.slice(0, width - 1 - tail)}…${tail > 0 ? text.slice(-tail) : ''}`;
 }
 
+/** Text in as many lines as the terminal needs, indented. */
+export function wrapped(text: string, indent: string, { columns = Number.POSITIVE_INFINITY }: Terminal): string {
+  const lines: string[] = [];
+  for (const word of text.split(/\s+/)) {
+    const line = lines.at(-1);
+    if (line !== undefined && line.length + 1 + word.length <= columns) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(indent + word);
+  }
+  return lines.join('\n');
+}
+
 /** How full something is; only what is full has a full bar. */
-export function bar(share: number, width = 12): string {
+export function bar(share: number, width = 8): string {
   const filled = Math.floor(Math.min(1, Math.max(0, share)) * width);
   return '█'.repeat(filled) + '░'.repeat(width - filled);
 }

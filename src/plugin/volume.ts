@@ -15,7 +15,7 @@ import {
   type Stored,
 } from '../kube/resource.ts';
 import { claimFacts, persistentVolumeFacts, podFacts, volumeFacts } from './facts.ts';
-import { age, paint, type Terminal, table } from './terminal.ts';
+import { age, paint, type Terminal, table, wrapped } from './terminal.ts';
 import { healthCell, type VolumeRow, volumeRow } from './volumes.ts';
 
 export class NoSuchVolume extends MoorageError {
@@ -178,7 +178,7 @@ export function volumeScreen(details: VolumeDetails, nowMs: number, terminal: Te
         .join(', ') || 'none',
     ],
     ['Health', health ? paint(healthCell(health), terminal) : 'Pending: it has no volume yet'],
-    ['Reason', reason],
+    ['Reason', reason && wrapped(reason, ' '.repeat(18), terminal).trimStart()],
     ['Node', details.node],
     ['Device class', details.deviceClass === '' ? '(default)' : details.deviceClass],
     ['StorageClass', details.storageClass],

@@ -1,6 +1,6 @@
 import { formatBytes } from '../base/quantity.ts';
 import type { Facts, VolumeFacts } from './facts.ts';
-import { age, type Cell, type Colour, type Column, type Format, type Terminal, table } from './terminal.ts';
+import { age, byName, type Cell, type Colour, type Column, type Format, formatted, type Terminal } from './terminal.ts';
 
 export const healths = [
   'Healthy',
@@ -65,7 +65,7 @@ export function volumeRows(facts: Facts, filter: VolumeFilter = {}): readonly Vo
         matches(filter.deviceClass, deviceClass) &&
         matches(filter.health, health),
     )
-    .sort((a, b) => compare(keyOf(a), keyOf(b)));
+    .sort((a, b) => Number(!a.claim) - Number(!b.claim) || byName(keyOf(a), keyOf(b)));
 }
 
 function matches(wanted: string | undefined, actual: string | undefined): boolean {
@@ -73,11 +73,7 @@ function matches(wanted: string | undefined, actual: string | undefined): boolea
 }
 
 function keyOf({ namespace, claim, name }: VolumeRow): string {
-  return claim ? `${namespace}/${claim}` : `\uFFFF${name}`;
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return claim ? `${namespace}/${claim}` : name;
 }
 
 export function volumeRow(volume: VolumeFacts, facts: Facts): VolumeRow {
@@ -143,14 +139,10 @@ export function volumeTable(
     { title: 'HEALTH', cell: ({ health }) => healthCell(health) },
     { title: 'AGE', cell: ({ createdAt }) => age(createdAt, nowMs) },
     { title: 'STORAGECLASS', cell: ({ storageClass }) => storageClass, wide: true, atLeast: 8 },
-    { title: 'VOLUME', cell: ({ name }) => name, wide: true, atLeast: 12 },
-    { title: 'REASON', cell: ({ reason = '' }) => reason, wide: true, atLeast: 12 },
+    { title: 'VOLUME', cell: ({ name }) => name, wide: true },
+    { title: 'REASON', cell: ({ reason = '' }) => reason, wide: true, atLeast: 12, isSentence: true },
   ];
-  return table(
-    columns.filter(({ wide }) => format === 'wide' || !wide),
-    rows,
-    terminal,
-  );
+  return formatted(columns, rows, format, terminal);
 }
 
 export function healthCell(health: Health): Cell {

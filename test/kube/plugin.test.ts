@@ -121,7 +121,7 @@ test('nodes and status show what the agents report, and status fails if somethin
       features: {},
     },
   });
-  assert.match(await printed('nodes'), /node-a +ssd \* +thick +██████░░░░░░ {2}50% +5 GiB +10 GiB +0 +Healthy/);
+  assert.match(await printed('nodes'), /node-a +ssd \* +thick +████░░░░ {2}50% +5 GiB +10 GiB +0 +Healthy/);
   await assert.rejects(printed('status'), { name: 'ProblemsFound' });
 });
 
