@@ -9,6 +9,7 @@ import {
   nodeRemovedAnnotation,
   onNodeRemoval,
   otherNodeFinalizer,
+  pendingDeletionAnnotation,
 } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
@@ -35,6 +36,9 @@ const volume = (name: string, options: VolumeOfTest) => createVolume(admin, name
 const leftOf = (name: string, namespace: string) => left(admin, name, namespace);
 const node = (name: string) =>
   admin.create(nodes, { metadata: { name, finalizers: [otherNodeFinalizer, nodeFinalizer, theirs] } });
+const isMarked = (annotations: Readonly<Record<string, string>> = {}) =>
+  annotations[nodeRemovedAnnotation] !== undefined || annotations[pendingDeletionAnnotation] === 'true';
+
 /** Deletes a Node as Moorage and everybody else are done with it. */
 async function removeNode(name: string): Promise<void> {
   await admin.delete(nodes, name);
@@ -83,6 +87,7 @@ test('the next run recovers from a crash between any two steps', async () => {
   await volume('four', { node: 'c', namespace, classPolicy: 'wait' });
   await admin.delete(nodes, 'c');
   const steps: string[] = [];
+  const unmarked: string[] = [];
   for (let survived = 0; ; survived++) {
     let writes = 0;
     const step = async <T>(what: string, write: () => Promise<T>): Promise<T> => {
@@ -95,7 +100,11 @@ test('the next run recovers from a crash between any two steps', async () => {
       create: (...args) => admin.create(...args),
       list: (...args) => admin.list(...args),
       patch: (resource, ...rest) => step(`patch ${resource.kind}`, () => admin.patch(resource, ...rest)),
-      delete: (resource, ...rest) => step(`delete ${resource.kind}`, () => admin.delete(resource, ...rest)),
+      delete: async (resource, name, ...rest) => {
+        const { metadata } = (await admin.get(logicalVolumes, name)) ?? {};
+        if (resource.kind === 'PersistentVolumeClaim' && !isMarked(metadata?.annotations)) unmarked.push(name);
+        return step(`delete ${resource.kind}`, () => admin.delete(resource, name, ...rest));
+      },
     };
     const removal = new NodeRemoval({ ...reporting(admin), client, keepObjects: false });
     try {

@@ -83,10 +83,12 @@ export function lateDecisions(collaborators: Collaborators): Work {
     }
     const decided = await decisionAbout(volume, signal);
     if (!decided) return Requeue.never;
+    const dropped = decided.policy === 'drop' && !decided.volume?.isRetained ? [volume] : [];
     await release.retain([decided]);
+    await release.mark([], dropped);
     await release.deleteClaims([decided]);
     await release.deletePodsOf([decided.claim]);
-    if (decided.policy === 'drop' && !decided.volume?.isRetained) await release.dropVolumes([volume]);
+    await release.dropVolumes(dropped);
     return Requeue.never;
   };
 

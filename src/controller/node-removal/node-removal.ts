@@ -67,7 +67,7 @@ export class NodeRemoval {
     const { released, waiting, dropped, kept } = planRemoval(name, await this.#objects(name, signal));
     const release = new Release(this.#collaborators, { name, uid }, signal);
     await release.retain(released);
-    await release.record(kept);
+    await release.mark(kept, dropped);
     await release.askForDecision(waiting);
     await release.deleteClaims(released);
     await release.deletePodsOf(released.map(({ claim }) => claim));

@@ -64,18 +64,15 @@ export class Release {
     }
   }
 
-  /** Records on the LogicalVolume that its node was removed on purpose: only then may a person decide later. */
-  async record(kept: readonly StoredLogicalVolume[]): Promise<void> {
-    const { uid: nodeUid } = this.#node;
-    for (const { metadata } of kept) {
-      const { name, uid, annotations } = metadata;
-      if (annotations?.[nodeRemovedAnnotation] === nodeUid) continue;
-      const body = { metadata: { uid, annotations: { [nodeRemovedAnnotation]: nodeUid } } };
-      await this.#client
-        .patch(logicalVolumes, name, { type: 'merge', body }, { signal: this.#signal })
-        .catch(unlessNotFound);
-    }
+  /**
+   * Marks LogicalVolumes before the first claim is deleted. Those that stay record that their node was removed on purpose:
+   * only then may a person decide later. The annotation of the others keeps an agent that still runs from removing the data.
+   */
+  async mark(kept: readonly StoredLogicalVolume[], dropped: readonly StoredLogicalVolume[]): Promise<void> {
     await this.#reportOnNode('VolumesKept', 'keeping LogicalVolumes', namesOf(kept));
+    const removedFrom = { [nodeRemovedAnnotation]: this.#node.uid, [pendingDeletionAnnotation]: null };
+    for (const volume of kept) await this.#annotate(volume, removedFrom);
+    for (const volume of dropped) await this.#annotate(volume, { [pendingDeletionAnnotation]: 'true' });
   }
 
   async deleteClaims(released: readonly ReleasedClaim[]): Promise<void> {
@@ -116,11 +113,15 @@ export class Release {
     }
   }
 
-  /** Their data stays on the disks; the annotation keeps the node's agent, if it still runs, from touching it. */
+  /** Deletes the objects in place of the node; the data stays on its disks. */
   async dropVolumes(dropped: readonly StoredLogicalVolume[]): Promise<void> {
     await this.#reportOnNode('VolumesGivenUp', 'deleting LogicalVolumes', namesOf(dropped));
     for (const { metadata } of dropped) {
-      const { name, uid, resourceVersion, finalizers = [] } = metadata;
+      const { name, uid } = metadata;
+      // Others may have changed it since: csi-provisioner has it deleted once its claim is gone.
+      const volume = await this.#client.get(logicalVolumes, name, { signal: this.#signal });
+      if (volume?.metadata.uid !== uid) continue;
+      const { resourceVersion, finalizers = [] } = volume.metadata;
       const annotations = { [pendingDeletionAnnotation]: 'true' };
       const left = finalizers.filter((finalizer) => finalizer !== logicalVolume.finalizer);
       const body = { metadata: { uid, resourceVersion, annotations, finalizers: left } };
@@ -144,6 +145,15 @@ export class Release {
     }
     const keys = waiting.map(({ claim }) => keyOf(claim));
     await this.#reportOnNode('ClaimsWaiting', 'waiting for a decision about claims', keys);
+  }
+
+  async #annotate({ metadata }: StoredLogicalVolume, wanted: Record<string, string | null>): Promise<void> {
+    const { name, uid, annotations = {} } = metadata;
+    if (Object.entries(wanted).every(([key, value]) => (annotations[key] ?? null) === value)) return;
+    const body = { metadata: { uid, annotations: wanted } };
+    await this.#client
+      .patch(logicalVolumes, name, { type: 'merge', body }, { signal: this.#signal })
+      .catch(unlessNotFound);
   }
 
   async #delete<T extends KubeObject>(resource: Resource<T>, object: Identity): Promise<void> {
