@@ -185,10 +185,10 @@ test('while lvmd is down, reads answer from memory and changes fail; when it is 
   await pool.create(volume('data'), signal);
   assert.equal(remote.isAway, false);
   await first.stop(0);
+  await until(pools, () => remote.isAway);
 
   assert.ok(pool.get('data'));
   await assert.rejects(pool.create(volume('more'), signal), { code: 'Unavailable' });
-  while (!remote.isAway) await setImmediate();
   await there.create(volume('theirs'));
   const second = await serve();
   t.after(() => second.stop(0));

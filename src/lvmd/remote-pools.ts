@@ -86,11 +86,17 @@ export class RemotePools {
       }
     } catch (error) {
       if (signal.aborted) return Requeue.never;
-      this.#isAway = true;
+      this.#lose();
       if (!hasAnswered) throw codeOf(error) === 'Unavailable' ? new LvmdUnreachable(this.#socketPath, error) : error;
       this.#log.warn({ err: error }, 'lvmd does not answer; using its last known state until it is back');
     }
     return Requeue.after(returnsWithinMs);
+  }
+
+  #lose(): void {
+    if (this.#isAway) return;
+    this.#isAway = true;
+    this.pools.become({ pools: this.pools.all(), defaultClass: '', unavailable: this.pools.unavailable() }); // notifies
   }
 
   async #take({ items, freeBytes }: WatchResponse, signal: AbortSignal): Promise<void> {

@@ -36,6 +36,8 @@ export interface NodeEngine {
   readonly deviceClasses: () => readonly DeviceClass[];
   /** Undefined if no class uses LVM, or another process uses it. */
   readonly lvmAbilities: (signal: AbortSignal) => Promise<LvmAbilities | undefined>;
+  /** Why the pools are only in their last known state; undefined if they are current. */
+  readonly outdated: () => string | undefined;
   readonly metrics: readonly Metric[];
   /** Its current problems, one sentence each. */
   readonly problems: () => readonly string[];
@@ -65,6 +67,7 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
     },
     deviceClasses: () => engine.deviceClasses(),
     lvmAbilities: (signal) => engine.lvmAbilities(signal),
+    outdated: () => undefined,
     metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmCounts), operations.metric],
     problems: () => engineProblems(engine),
     stopServing: (graceMs) => server.stop(graceMs),
@@ -77,6 +80,7 @@ export async function remoteEngine(options: NodeEngineOptions, signal: AbortSign
   const { lvmdSocket, clock, log } = options;
   const remote = await RemotePools.connect({ socketPath: lvmdSocket, clock, log, random: Math.random }, signal);
   const { pools } = remote;
+  const outdated = () => (remote.isAway ? `no lvmd answers on ${lvmdSocket}; using its last known state` : undefined);
   return {
     pools,
     annotations: () =>
@@ -88,8 +92,9 @@ export async function remoteEngine(options: NodeEngineOptions, signal: AbortSign
       ),
     deviceClasses: () => [],
     lvmAbilities: async () => undefined,
+    outdated,
     metrics: [],
-    problems: () => (remote.isAway ? [`no lvmd answers on ${lvmdSocket}; using its last known state`] : []),
+    problems: () => [outdated()].filter((problem) => problem !== undefined),
     stopServing: async () => undefined,
     stop: () => remote.stop(),
   };

@@ -152,7 +152,7 @@ export async function runNode(
   const ioLimits = await canLimitIo(cgroupRoot);
   const abilities = ioLimits ? ([[ioLimitsAnnotation, 'true']] as const) : [];
   const wanted = () => new Map([...engine.annotations(), ...abilities]);
-  const { deviceClasses, lvmAbilities } = engine;
+  const { lvmAbilities } = engine;
   const inspect = (signal: AbortSignal) =>
     inspectMachine({ version: options.version, ioLimits, lvmAbilities, run }, signal);
   const workers = new Workers(
@@ -161,7 +161,7 @@ export async function runNode(
       lostVolumes({ nodeName, client, volumes, node, pools, log }),
       filesystemErrors({ client, volumes, prepared }),
       nodePublisher({ nodeName, client, node, pools, wanted, log }),
-      nodeStorageWork({ nodeName, client, node, volumes, pools, deviceClasses, inspect, clock, log }),
+      nodeStorageWork({ nodeName, client, node, volumes, pools, engine, inspect, clock, log }),
       volumeLimits({ volumes, pools, published, kubeletDir, cgroupRoot, log }),
     ],
     { clock, log, random: Math.random },

@@ -38,7 +38,8 @@ async function startAgent() {
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) } as unknown as typeof silentLog;
   const inspect = async () => ({ versions: { moorage: 'test' }, features: { ioLimits: false } });
   const work = nodeStorageWork({
-    ...{ nodeName, client, node: own, volumes, pools: new Pools([pool]), deviceClasses: () => [] },
+    ...{ nodeName, client, node: own, volumes, pools: new Pools([pool]) },
+    engine: { deviceClasses: () => [], outdated: () => undefined },
     ...{ inspect, clock, log },
   });
   const workers = new Workers([work], { clock, log: silentLog, random: Math.random });

@@ -41,7 +41,7 @@ async function reportingNode(t: TestContext) {
     node,
     volumes,
     pools: new Pools([pool]),
-    deviceClasses: () => [],
+    engine: { deviceClasses: () => [], outdated: () => undefined },
     inspect: async () => ({ versions: { moorage: '1' }, features: {} }),
     clock,
     log: { ...silentLog, warn: (message: string) => void warnings.push(message) },

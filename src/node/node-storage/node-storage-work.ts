@@ -5,12 +5,12 @@ import type { Clock } from '../../base/clock.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
-import type { DeviceClass } from '../../engine/config/device-classes.ts';
 import type { Pools } from '../../engine/pools.ts';
 import { isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import type { Node } from '../../kube/resource.ts';
+import type { NodeEngine } from '../node-engine.ts';
 import type { NodeFacts } from '../node-object/node-publisher.ts';
 import type { Machine } from './machine.ts';
 import { Orphans } from './orphans.ts';
@@ -24,7 +24,7 @@ interface Collaborators {
   /** Only the LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'>;
   readonly pools: Pick<Pools, 'all' | 'unavailable' | 'onChange'>;
-  readonly deviceClasses: () => readonly DeviceClass[];
+  readonly engine: Pick<NodeEngine, 'deviceClasses' | 'outdated'>;
   readonly inspect: (signal: AbortSignal) => Promise<Machine>;
   readonly clock: Clock;
   readonly log: Log;
@@ -44,7 +44,7 @@ const absentMs = 60_000;
  * and only while the Node exists, whose uid says which machine this is. Nothing else depends on it.
  */
 export function nodeStorageWork(collaborators: Collaborators): Work {
-  const { nodeName, client, node, volumes, pools, deviceClasses, inspect, clock, log } = collaborators;
+  const { nodeName, client, node, volumes, pools, engine, inspect, clock, log } = collaborators;
   const orphans = new Orphans(everyMs);
   let machine: Machine | undefined;
   let written: { readonly content: Content; readonly updatedAt: string } | undefined;
@@ -78,7 +78,8 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     if (nodeUID === undefined || !volumes.synced) return Requeue.never; // their arrival triggers the next run
     machine ??= await inspect(signal);
     const found = orphans.find(pools.all(), volumes.list(), clock.now());
-    const content = contentOf({ nodeUID, ...machine, pools, deviceClasses: deviceClasses(), orphans: found.orphans });
+    const current = { pools, deviceClasses: engine.deviceClasses(), outdated: engine.outdated() };
+    const content = contentOf({ nodeUID, ...machine, ...current, orphans: found.orphans });
     const isNew = !isDeepStrictEqual(content, written?.content);
     if (isNew && waitMs() > 0) return Requeue.after(waitMs());
     const isOld = clock.now() - lastMs >= confirmMs;

@@ -69,11 +69,13 @@ test('the usage of a thin pool is rounded up to whole percents, so that it seldo
   assert.deepEqual([used, thinPool, health, reason], ['91Gi', 'pool0', 'Degraded', 'nearly full']);
 });
 
-test("what TopoLVM's lvmd does not report is absent, and its default class is listed once", () => {
+test("what TopoLVM's lvmd does not report is absent, its default class is listed once, and its absence is reported", () => {
   const [ssd, unnamed] = [new DescribedPool('ssd', gibi), new DescribedPool('', gibi)];
-  assert.deepEqual(content({ pools: [ssd, unnamed], defaultClass: '' }).pools, [
-    { deviceClass: 'ssd', health: 'Healthy', size: '1Gi', free: '1Gi', volumes: 0 },
-  ]);
+  const described = { deviceClass: 'ssd', size: '1Gi', free: '1Gi', volumes: 0 };
+  const set = { pools: [ssd, unnamed], defaultClass: '' };
+  assert.deepEqual(content(set).pools, [{ ...described, health: 'Healthy' }]);
+  const outdated = 'no lvmd answers';
+  assert.deepEqual(content(set, { outdated }).pools, [{ ...described, health: 'Degraded', reason: outdated }]);
 });
 
 test('a class that cannot be served is unavailable with the reason, and where it should be', () => {

@@ -12,6 +12,8 @@ type PoolStatus = Content['pools'][number];
 
 export interface Facts extends Pick<Content, 'nodeUID' | 'versions' | 'features'> {
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
+  /** Why the pools are only in their last known state. */
+  readonly outdated?: string | undefined;
   /** As configured; empty if another process has the configuration. */
   readonly deviceClasses: readonly DeviceClass[];
   readonly orphans: readonly Orphan[];
@@ -20,7 +22,7 @@ export interface Facts extends Pick<Content, 'nodeUID' | 'versions' | 'features'
 const worstFirst = ['Unavailable', 'Degraded', 'Healthy'] as const satisfies readonly PoolStatus['health'][];
 
 /** What the NodeStorage of this node should say. */
-export function contentOf({ nodeUID, versions, features, pools, deviceClasses, orphans }: Facts): Content {
+export function contentOf({ nodeUID, versions, features, pools, outdated, deviceClasses, orphans }: Facts): Content {
   const named = pools.all().filter(({ name }) => name !== ''); // the default class of an lvmd is also listed by its name
   const unavailable = [...pools.unavailable()].map(([name, error]) =>
     unavailableStatus(
@@ -30,7 +32,7 @@ export function contentOf({ nodeUID, versions, features, pools, deviceClasses, o
     ),
   );
   const erasures = named.flatMap((pool) => pool.erasures().map((erasure) => ({ deviceClass: pool.name, ...erasure })));
-  const statuses = [...named.map(poolStatus), ...unavailable];
+  const statuses = [...named.map((pool) => poolStatus(pool, outdated)), ...unavailable];
   return {
     nodeUID,
     health: worstFirst.find((health) => statuses.some((status) => status.health === health)) ?? 'Healthy',
@@ -58,17 +60,18 @@ export function contentOf({ nodeUID, versions, features, pools, deviceClasses, o
   };
 }
 
-function poolStatus(pool: Pool): PoolStatus {
+function poolStatus(pool: Pool, outdated: string | undefined): PoolStatus {
   const { sizeBytes, freeBytes, thin } = pool.capacity();
   const details = pool.details();
+  const problem = outdated ?? details?.problem;
   // Rounded up to whole percents, because a thin pool in use changes all the time.
   const dataPercent = Math.ceil(thin?.dataPercent ?? 0);
   const usedBytes = thin ? (sizeBytes * BigInt(dataPercent)) / 100n : details?.usedBytes;
   return {
     deviceClass: pool.name,
     ...(details ? whereOf(details) : thin && { type: 'thin' }),
-    health: details?.problem === undefined ? 'Healthy' : 'Degraded',
-    ...(details?.problem !== undefined && { reason: details.problem }),
+    health: problem === undefined ? 'Healthy' : 'Degraded',
+    ...(problem !== undefined && { reason: problem }),
     size: toQuantity(sizeBytes),
     ...(usedBytes !== undefined && { used: toQuantity(usedBytes) }),
     free: toQuantity(freeBytes),
