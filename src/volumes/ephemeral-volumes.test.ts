@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { silentLog } from '../base/testing/silent-log.ts';
-import type { EphemeralVolume } from '../csi/volume-context.ts';
+import type { EphemeralVolume } from '../csi/volume-use.ts';
 import { VolumeInUse } from '../engine/errors.ts';
 import { Pools } from '../engine/pools.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';

@@ -5,7 +5,7 @@ import { MoorageError, messageOf } from '../base/errors.ts';
 import { exists } from '../base/exists.ts';
 import type { Log } from '../base/log.ts';
 import { formatBytes } from '../base/quantity.ts';
-import type { EphemeralVolume } from '../csi/volume-context.ts';
+import type { EphemeralVolume } from '../csi/volume-use.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
 import { poolHolding } from './pool-holding.ts';

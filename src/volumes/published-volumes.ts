@@ -3,7 +3,7 @@ import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { Growth, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node/node-volumes.ts';
-import type { EphemeralVolume } from '../csi/volume-context.ts';
+import type { EphemeralVolume } from '../csi/volume-use.ts';
 import { holdDevice } from '../engine/held-device.ts';
 import type { Volume, VolumeId } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';

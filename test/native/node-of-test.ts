@@ -5,7 +5,7 @@ import type { TestContext } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../src/csi/node/node-volumes.ts';
-import type { FilesystemSettings } from '../../src/csi/volume-context.ts';
+import type { FilesystemSettings } from '../../src/csi/volume-use.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import type { Filesystem } from '../../src/filesystem/filesystem.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';

@@ -1,11 +1,11 @@
 import { claimParameters, parameterPrefixes, parameters } from '../../api/names.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
-import type { CreateVolumeRequest, VolumeContentSource } from '../../rpc/gen/csi/v1/csi_pb.ts';
+import { formatBytes } from '../../base/quantity.ts';
+import type { CapacityRange, CreateVolumeRequest, VolumeContentSource } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { parseIoLimits, sidecarsForLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
 import type { VolumeUse } from '../volume-use.ts';
 import { candidateNodes, chooseNodes } from './placement.ts';
-import { volumeSize } from './volume-size.ts';
 import type {
   Claims,
   ContentSource,
@@ -16,6 +16,13 @@ import type {
   VolumeStore,
   WantedVolume,
 } from './volume-store.ts';
+
+const defaultBytes = 1024n ** 3n;
+
+/** Sizes are whole pages, so that every pool can allocate them. */
+const alignmentBytes = 4096n;
+
+const smallestBlockBytes = 8n * 1024n ** 2n;
 
 interface Ports {
   readonly volumes: Pick<VolumeStore, 'find'>;
@@ -137,6 +144,67 @@ function sourceIn({ type }: VolumeContentSource): ContentSource {
 
 function className(deviceClass: string): string {
   return deviceClass === '' ? 'the default device class' : `device class ${deviceClass}`;
+}
+
+/**
+ * The size of a new volume; the pool may allocate a little more. In a range, zero means unset: a copy then has the size of
+ * its source.
+ */
+export function volumeSize(range: CapacityRange | undefined, use: VolumeUse, unsetBytes = defaultBytes): bigint {
+  const { requiredBytes, limitBytes } = checkedRange(range);
+  if (requiredBytes === 0n && limitBytes > 0n && limitBytes < unsetBytes) {
+    const sizeBytes = roundDown(limitBytes);
+    return sizeBytes >= smallestBytes(use) ? sizeBytes : refuseSize(limitBytes, smallestBytes(use));
+  }
+  return within(limitBytes, roundUp(max(requiredBytes || unsetBytes, smallestBytes(use))));
+}
+
+/** The size that an existing volume grows to. */
+export function grownSize(range: CapacityRange): bigint {
+  const { requiredBytes, limitBytes } = checkedRange(range);
+  if (requiredBytes === 0n) {
+    throw new InvalidInput('capacity_range.required_bytes is missing from the request; request a size above zero');
+  }
+  return within(limitBytes, roundUp(requiredBytes));
+}
+
+function checkedRange(range: CapacityRange | undefined): {
+  readonly requiredBytes: bigint;
+  readonly limitBytes: bigint;
+} {
+  const { requiredBytes, limitBytes } = range ?? { requiredBytes: 0n, limitBytes: 0n };
+  if (requiredBytes < 0n) {
+    throw new InvalidInput('capacity_range.required_bytes is negative; request a size above zero');
+  }
+  if (limitBytes < 0n) throw new InvalidInput('capacity_range.limit_bytes is negative; leave it out or raise it');
+  return { requiredBytes, limitBytes };
+}
+
+function within(limitBytes: bigint, sizeBytes: bigint): bigint {
+  return limitBytes > 0n && sizeBytes > limitBytes ? refuseSize(limitBytes, sizeBytes) : sizeBytes;
+}
+
+function smallestBytes(use: VolumeUse): bigint {
+  return use.kind === 'block' ? smallestBlockBytes : use.filesystem.smallestBytes;
+}
+
+function refuseSize(limitBytes: bigint, neededBytes: bigint): never {
+  throw new InvalidInput(
+    `capacity_range.limit_bytes allows ${formatBytes(limitBytes)}, the volume needs ${formatBytes(neededBytes)}; ` +
+      'raise the limit or request less',
+  );
+}
+
+function roundUp(bytes: bigint): bigint {
+  return roundDown(bytes + alignmentBytes - 1n);
+}
+
+function roundDown(bytes: bigint): bigint {
+  return bytes - (bytes % alignmentBytes);
+}
+
+function max(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
 }
 
 /** CSI's code for "not in this topology": the pod is scheduled again. */

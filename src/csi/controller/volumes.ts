@@ -4,12 +4,10 @@ import type { Controller, ValidateVolumeCapabilitiesRequest } from '../../rpc/ge
 import type { Implementation } from '../../rpc/server.ts';
 import { parseIoLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
-import { contextFor } from '../volume-context.ts';
-import { volumeUse, volumeUses } from '../volume-use.ts';
-import { refuseUnknownParameters, wantedVolume } from './create.ts';
+import { contextFor, volumeUse, volumeUses } from '../volume-use.ts';
+import { grownSize, refuseUnknownParameters, wantedVolume } from './create.ts';
 import { pageOf } from './paging.ts';
 import { nodesLimitingIo, topologyOf } from './placement.ts';
-import { grownSize } from './volume-size.ts';
 import {
   type Claims,
   type ContentSource,

@@ -10,8 +10,16 @@ import {
 import type { Implementation } from '../../rpc/server.ts';
 import { topologyOf } from '../controller/placement.ts';
 import { optionalPath, required, requiredPath } from '../required.ts';
-import { ephemeralVolume, filesystemSettings, type VolumeContext, withoutClassSettings } from '../volume-context.ts';
-import { hasFlag, isExclusive, isForReading, volumeUse } from '../volume-use.ts';
+import {
+  ephemeralVolume,
+  filesystemSettings,
+  hasFlag,
+  isExclusive,
+  isForReading,
+  type VolumeContext,
+  volumeUse,
+  withoutClassSettings,
+} from '../volume-use.ts';
 import type { NodeVolumes, PreparedUse, Usage } from './node-volumes.ts';
 
 const capabilities = [

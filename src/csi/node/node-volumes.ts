@@ -1,6 +1,5 @@
 import type { VolumeHealth } from '../../engine/volume-health.ts';
-import type { EphemeralVolume, FilesystemSettings } from '../volume-context.ts';
-import type { BlockUse, FilesystemUse } from '../volume-use.ts';
+import type { BlockUse, EphemeralVolume, FilesystemSettings, FilesystemUse } from '../volume-use.ts';
 
 /** How a volume is used; a missing filesystem is created with these settings. */
 export type PreparedUse = BlockUse | (FilesystemUse & { readonly settings: FilesystemSettings });

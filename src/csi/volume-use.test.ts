@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ext4 } from '../filesystem/ext4.ts';
 import { xfs } from '../filesystem/xfs.ts';
-import { contextFor, ephemeralVolume, filesystemSettings, withoutClassSettings } from './volume-context.ts';
-import type { VolumeUse } from './volume-use.ts';
+import { contextFor, ephemeralVolume, filesystemSettings, type VolumeUse, withoutClassSettings } from './volume-use.ts';
 
 const gibi = 1024n ** 3n;
 const onExt4: VolumeUse = { kind: 'filesystem', filesystem: ext4, mountFlags: [] };

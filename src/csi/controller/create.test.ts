@@ -7,7 +7,7 @@ import { ext4 } from '../../filesystem/ext4.ts';
 import { xfs } from '../../filesystem/xfs.ts';
 import { CapacityRangeSchema } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { VolumeUse } from '../volume-use.ts';
-import { grownSize, volumeSize } from './volume-size.ts';
+import { grownSize, volumeSize } from './create.ts';
 
 const gibi = 1024n ** 3n;
 const mebi = 1024n ** 2n;
