@@ -1,6 +1,6 @@
 import { Command as Commander, CommanderError, type Help, Option } from 'commander';
 import { InvalidInput, messageOf } from './errors.ts';
-import type { Flag, Flags, FlagValues } from './flags.ts';
+import type { Flag, Flags, FlagValues, Suggest } from './flags.ts';
 
 /** What a command gets from its environment. */
 export interface Surroundings {
@@ -26,6 +26,8 @@ export interface Command<F extends Flags = Flags> {
   readonly alias?: string;
   /** The positional arguments, in order; a last one that ends in `...` may be repeated. */
   readonly words?: readonly string[];
+  /** Values of the arguments for completion. */
+  readonly suggest?: Suggest;
   readonly flags?: F;
   run?(flags: FlagValues<F>, surroundings: Surroundings, words: readonly string[]): Promise<void>;
   /** Command lines, for the help. */
@@ -83,9 +85,9 @@ function completionCommand(program: string): Command {
 }
 
 /** What the script of a shell calls. */
-async function complete(commands: Commands, words: readonly string[], { print }: Surroundings): Promise<void> {
+async function complete(commands: Commands, words: readonly string[], { print, env }: Surroundings): Promise<void> {
   const { completions } = await import('./completion.ts');
-  print(completions(commands, words[0] === '--' ? words.slice(1) : words));
+  print(await completions(commands, words[0] === '--' ? words.slice(1) : words, env));
 }
 
 /** A command of commander, built from ours. */

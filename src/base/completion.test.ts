@@ -3,6 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { moorage } from '../commands.ts';
+import { command } from './command.ts';
+import { flag, text } from './flags.ts';
 import { runCaptured } from './testing/run-captured.ts';
 
 /** The words that a shell would offer, and whether it would offer files. */
@@ -46,6 +48,23 @@ test('a path is completed with files', async () => {
 
 test('a candidate has its description', async () => {
   assert.match(await runCaptured(moorage, ['complete', '--', 'pool', 'l']), /^ls\tlist pools.*\n:4$/);
+});
+
+test('values can be looked up, with the flags that are already typed; a failure offers nothing', async () => {
+  const suggest = async (typed: ReadonlyMap<string, string>, env: NodeJS.ProcessEnv) =>
+    env['FAIL'] ? Promise.reject(new Error('no cluster')) : [`a-${typed.get('context')}`, 'b'];
+  const flags = {
+    context: flag({ name: 'context', short: 'c', type: text, default: '', description: 'Context' }),
+    node: flag({ name: 'node', type: text, default: '', description: 'Node', suggest }),
+  };
+  const show = command({ summary: 'show', words: ['NAME'], flags, suggest, run: async () => undefined });
+  const program = { name: 'program', summary: '', commands: { show } };
+  const offered = (...words: string[]) => runCaptured(program, ['complete', '--', ...words]);
+  assert.equal(await offered('show', '--context', 'x', ''), 'a-x\nb\n:4');
+  assert.equal(await offered('show', '-c', 'x', '--node', 'a'), 'a-x\n:4');
+  assert.equal(await offered('show', '--context=y', '--node=a'), '--node=a-y\n:4');
+  assert.equal(await offered('show', 'name', ''), ':4');
+  assert.equal(await runCaptured(program, ['complete', '--', 'show', ''], { env: { FAIL: 'yes' } }), ':4');
 });
 
 const main = join(import.meta.dirname, '..', 'main.ts');

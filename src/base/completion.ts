@@ -1,6 +1,6 @@
 import type { Command, Commands } from './command.ts';
 import { InvalidInput } from './errors.ts';
-import type { Flag } from './flags.ts';
+import type { Flag, Suggest } from './flags.ts';
 
 /** A word that the shell may offer, and its description. */
 type Candidate = readonly [word: string, description?: string];
@@ -9,10 +9,14 @@ type Candidate = readonly [word: string, description?: string];
  * Answers in the protocol of Cobra, which kubectl uses for its plugins too. The last word is incomplete. Prints one
  * candidate per line, its description after a tab, and at the end `:4`, or `:0` if the shell should offer files.
  */
-export function completions(commands: Commands, words: readonly string[]): string {
+export async function completions(
+  commands: Commands,
+  words: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<string> {
   const typed = words.at(-1) ?? '';
   const place = follow({ summary: '', commands }, words.slice(0, -1));
-  const { candidates, files = false } = offers(place, typed);
+  const { candidates, files = false } = await offers(place, typed, env);
   const matching = candidates.filter(([word]) => word.startsWith(typed));
   return [...matching.map((candidate) => candidate.join('\t')), files ? ':0' : ':4'].join('\n');
 }
@@ -24,17 +28,24 @@ interface Place {
   readonly flag?: Flag<unknown>;
   /** How many positional arguments are given. */
   readonly given: number;
+  /** Values of flags, by name. */
+  readonly values: ReadonlyMap<string, string>;
 }
 
 function follow(root: Command, words: readonly string[]): Place {
-  let place: Place = { command: root, given: 0 };
+  let place: Place = { command: root, given: 0, values: new Map() };
   for (const word of words) {
-    const { command, given } = place;
-    if (place.flag) place = { command, given };
-    else if (word.startsWith('-')) {
-      const flag = flagNamed(command, word);
-      place = flag && flag.type.placeholder !== '' ? { command, given, flag } : { command, given };
-    } else place = { command: childNamed(command, word) ?? command, given: childNamed(command, word) ? 0 : given + 1 };
+    const { command, given, values, flag } = place;
+    const [name = '', value] = word.split('=', 2);
+    const named = word.startsWith('-') && !flag ? flagNamed(command, name) : undefined;
+    const known = (set: Flag<unknown>, text: string) => new Map([...values, [set.name, text]]);
+    if (flag) place = { command, given, values: known(flag, word) };
+    else if (named && value !== undefined) place = { command, given, values: known(named, value) };
+    else if (named && named.type.placeholder !== '') place = { command, given, values, flag: named };
+    else if (!word.startsWith('-')) {
+      const child = childNamed(command, word);
+      place = { command: child ?? command, given: child ? 0 : given + 1, values };
+    }
   }
   return place;
 }
@@ -54,7 +65,14 @@ interface Offers {
   readonly files?: boolean;
 }
 
-function offers({ command, flag, given }: Place, typed: string): Offers {
+async function offers(place: Place, typed: string, env: NodeJS.ProcessEnv): Promise<Offers> {
+  const { command, flag, given, values } = place;
+  const look = async (suggest: Suggest | undefined) => (suggest ? await suggest(values, env).catch(() => []) : []);
+  const valuesOf = async ({ type, suggest }: Flag<unknown>, prefix: string): Promise<Offers> => ({
+    candidates: [...(type.choices ?? []), ...(await look(suggest))].map((value): Candidate => [`${prefix}${value}`]),
+    files: type.placeholder === 'path',
+  });
+
   if (flag) return valuesOf(flag, '');
   const [, prefix, name = ''] = /^((--[^=]+)=)/.exec(typed) ?? [];
   if (prefix) {
@@ -63,15 +81,9 @@ function offers({ command, flag, given }: Place, typed: string): Offers {
   }
   if (typed.startsWith('-')) return { candidates: flagsOf(command) };
   const children = Object.entries(command.commands ?? {}).map(([name, { summary }]): Candidate => [name, summary]);
-  const choices = command.words?.[given]?.split('|') ?? [];
-  return { candidates: [...children, ...(choices.length > 1 ? choices.map((word): Candidate => [word]) : [])] };
-}
-
-function valuesOf({ type }: Flag<unknown>, prefix: string): Offers {
-  return {
-    candidates: (type.choices ?? []).map((choice): Candidate => [`${prefix}${choice}`]),
-    files: type.placeholder === 'path',
-  };
+  const word = command.words?.[given];
+  const choices = word?.includes('|') ? word.split('|') : word ? await look(command.suggest) : [];
+  return { candidates: [...children, ...choices.map((choice): Candidate => [choice])] };
 }
 
 function flagsOf({ flags = {} }: Command): readonly Candidate[] {

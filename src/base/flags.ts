@@ -25,7 +25,12 @@ export interface Flag<T> {
   readonly aliases?: readonly string[];
   /** A one-letter name. */
   readonly short?: string;
+  /** Values for completion that must be looked up. */
+  readonly suggest?: Suggest;
 }
+
+/** Gets the flags that are already typed, by name. A failure means that there are no suggestions. */
+export type Suggest = (typed: ReadonlyMap<string, string>, env: NodeJS.ProcessEnv) => Promise<readonly string[]>;
 
 /** Declares a flag; its default must be of its type. */
 export function flag<T>(declaration: Flag<T>): Flag<T> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stringify } from 'yaml';
-import { contextOf, currentContext } from './kubeconfig.ts';
+import { contextNamesOf, contextOf, currentContext } from './kubeconfig.ts';
 
 const config = (cluster: object = {}, user: object = {}) => ({
   'current-context': 'home',
@@ -59,6 +59,7 @@ test('of several files the first that has a name wins, and a context can be name
   assert.deepEqual([cluster.server, user.exec?.command, namespace], ['https://near:6443', 'login', 'db']);
   assert.deepEqual([clusterFile, userFile], ['b', 'b']);
   assert.equal(contextOf(files, '').namespace, undefined);
+  assert.deepEqual(contextNamesOf(files), ['work', 'away', 'home']);
   assert.throws(() => contextOf(files, 'play'), {
     message: 'a, b has no context named play; there are: work, away, home',
   });

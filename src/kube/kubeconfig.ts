@@ -104,6 +104,10 @@ export function contextOf(files: readonly KubeconfigFile[], wanted: string): Kub
   };
 }
 
+export function contextNamesOf(files: readonly KubeconfigFile[]): readonly string[] {
+  return files.flatMap(({ text, path }) => parse(text, path).contexts.map(({ name }) => name));
+}
+
 function parse(text: string, path: string): Kubeconfig {
   let content: unknown;
   try {

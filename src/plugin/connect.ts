@@ -9,7 +9,7 @@ import { KubeClient } from '../kube/client.ts';
 import type { Connection, Credentials } from '../kube/connection.ts';
 import { CredentialsUnusable, readCredential } from '../kube/credential-files.ts';
 import { connectionInCluster, credentialsOf, serverOf } from '../kube/credentials.ts';
-import { contextOf, type KubeconfigContext, type KubeconfigFile } from '../kube/kubeconfig.ts';
+import { contextNamesOf, contextOf, type KubeconfigContext, type KubeconfigFile } from '../kube/kubeconfig.ts';
 
 /** Which cluster, as the user of kubectl means it. */
 export interface Target {
@@ -40,6 +40,10 @@ export async function withSession<T>(
   } finally {
     await client.close();
   }
+}
+
+export async function contextNames({ kubeconfig }: Target, env: NodeJS.ProcessEnv): Promise<readonly string[]> {
+  return contextNamesOf(await kubeconfigFiles(kubeconfig || env['KUBECONFIG'] || '', env));
 }
 
 async function connectionOf(

@@ -1,4 +1,5 @@
 import { type Flags, flag, oneOf, path, text } from '../base/flags.ts';
+import { suggestContexts, suggestNamespaces } from './suggestions.ts';
 
 /** Which cluster, and how to print. */
 export const clusterFlags = {
@@ -7,6 +8,7 @@ export const clusterFlags = {
     type: text,
     default: '',
     description: 'Context of the kubeconfig; empty for its current one',
+    suggest: suggestContexts,
   }),
   kubeconfig: flag({
     name: 'kubeconfig',
@@ -31,5 +33,6 @@ export const namespaceFlag = {
     type: text,
     default: '',
     description: 'Namespace of the claim; empty for that of the context',
+    suggest: suggestNamespaces,
   }),
 } as const satisfies Flags;

@@ -8,6 +8,7 @@ import { clusterFlags, namespaceFlag } from './flags.ts';
 import { nodeTable, poolRows } from './nodes.ts';
 import { recoveryCommands } from './recovery/commands.ts';
 import { statusOf, statusScreen } from './status.ts';
+import { suggestClaims, suggestNodes } from './suggestions.ts';
 import { forPrograms, type Terminal } from './terminal.ts';
 import { readVolume, volumeDetails, volumeScreen } from './volume.ts';
 import { type Health, healths, volumeRows, volumeTable } from './volumes.ts';
@@ -31,7 +32,13 @@ const volumesFlags = {
     default: false,
     description: 'Volumes of all namespaces, and those without a claim',
   }),
-  node: flag({ name: 'node', type: text, default: '', description: 'Only volumes of this node' }),
+  node: flag({
+    name: 'node',
+    type: text,
+    default: '',
+    description: 'Only volumes of this node',
+    suggest: suggestNodes,
+  }),
   deviceClass: flag({ name: 'class', type: text, default: '', description: 'Only volumes of this device class' }),
   health: flag({
     name: 'health',
@@ -111,6 +118,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
       volume: command({
         summary: 'show everything about one volume, with its events in time order',
         words: ['NAME'],
+        suggest: suggestClaims,
         examples: [
           'kubectl moorage volume data-db-0 -n prod       # by its claim',
           'kubectl moorage volume prod/data-db-0',

@@ -98,6 +98,12 @@ test('volume finds a volume by its claim, its PersistentVolume or its LogicalVol
   });
 });
 
+test('names of the cluster are completed', async () => {
+  assert.equal(await printed('complete', '--', 'volume', '-n', 'db', 'data'), 'data-0\ndata-1\n:4');
+  assert.equal(await printed('complete', '--', 'volumes', '--namespace', 'we'), 'web\n:4');
+  assert.match(await printed('complete', '--', 'volumes', '--context', ''), /^\w+\n:4$/);
+});
+
 test('nodes and status show what the agents report, and status fails if something is not all right', async () => {
   const nothing = { total: 0, volumes: [] };
   const pool = {

@@ -1,0 +1,45 @@
+import type { Suggest } from '../base/flags.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { type KubeObject, nodes, persistentVolumeClaims, type Resource } from '../kube/resource.ts';
+import { contextNames, type Target, withSession } from './connect.ts';
+
+/** Longer, and a person has typed the name. */
+const patienceMs = 3_000;
+
+const namespaces: Resource<KubeObject> = {
+  group: '',
+  version: 'v1',
+  plural: 'namespaces',
+  kind: 'Namespace',
+  namespaced: false,
+};
+
+export const suggestContexts: Suggest = (typed, env) => contextNames(targetOf(typed), env);
+export const suggestNamespaces: Suggest = named((client, signal) => names(client, namespaces, undefined, signal));
+export const suggestNodes: Suggest = named((client, signal) => names(client, nodes, undefined, signal));
+export const suggestClaims: Suggest = named((client, signal, namespace) =>
+  names(client, persistentVolumeClaims, namespace, signal),
+);
+
+type Look = (client: KubeClient, signal: AbortSignal, namespace: string) => Promise<readonly string[]>;
+
+/** Looks in the cluster and namespace of the flags that are already typed. */
+function named(look: Look): Suggest {
+  return (typed, env) =>
+    withSession(targetOf(typed), env, ({ client, namespace }) =>
+      look(client, AbortSignal.timeout(patienceMs), typed.get('namespace') || namespace),
+    );
+}
+
+function targetOf(typed: ReadonlyMap<string, string>): Target {
+  return { kubeconfig: typed.get('kubeconfig') ?? '', context: typed.get('context') ?? '' };
+}
+
+async function names(
+  client: KubeClient,
+  resource: Resource<KubeObject>,
+  namespace: string | undefined,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  return (await client.list(resource, { namespace, project: ({ metadata }) => metadata.name, signal })).items;
+}
