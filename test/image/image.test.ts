@@ -52,9 +52,9 @@ test('each filesystem can be created, and is recognised', () => {
 
 test('Moorage starts under each of its names', () => {
   assert.match(inside('moorage', '--help'), /controller/);
-  assert.match(inside('topolvm-node', '--help'), /^moorage node:/);
-  assert.match(inside('topolvm-controller', '--help'), /^moorage controller:/);
-  assert.match(inside('lvmd', '--help'), /^moorage lvmd:/);
+  assert.match(inside('topolvm-node', '--help'), /^Usage: moorage node /);
+  assert.match(inside('topolvm-controller', '--help'), /^Usage: moorage controller /);
+  assert.match(inside('lvmd', '--help'), /^Usage: moorage lvmd /);
 });
 
 test('the image has no setuid programs and no package manager', () => {
