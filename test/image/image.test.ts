@@ -55,6 +55,7 @@ test('Moorage starts under each of its names', () => {
   assert.match(inside('topolvm-node', '--help'), /^Usage: moorage node /);
   assert.match(inside('topolvm-controller', '--help'), /^Usage: moorage controller /);
   assert.match(inside('lvmd', '--help'), /^Usage: moorage lvmd /);
+  assert.match(inside('node', '/usr/lib/moorage/kubectl-moorage', '--help'), /^Usage: kubectl moorage /);
 });
 
 test('the image has no setuid programs and no package manager', () => {
