@@ -92,6 +92,7 @@ const orphans = {
           name: { description: 'The name on the disks.', type: 'string' },
           deviceClass: { type: 'string' },
           size: quantity,
+          readOnly: { description: 'Set for snapshots.', type: 'boolean' },
           tags: {
             description: 'The tags of the volume on the disks, which name its former owner.',
             type: 'array',

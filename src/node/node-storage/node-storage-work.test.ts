@@ -117,12 +117,24 @@ test('a deleted object is written again with the next news of a pool, unchanged'
   assert.equal(writes(), 2);
 });
 
-test('a volume without an object is reported after 30 s, and no longer once it has one', async (t) => {
+test('the first report waits until it is known which volumes of a lost cluster are there', async (t) => {
+  const { pool, status, passes, writes, register } = await reportingNode(t);
+  await pool.create({ id: 'lost', sizeBytes: 5n, tags: ['moorage.dev/created'] });
+  await register();
+  await passes(1000);
+  assert.equal(writes(), 0);
+  await passes(5000);
+  assert.equal((await status())?.orphans.total, 1);
+  assert.equal(writes(), 1);
+});
+
+test('a volume without an object is reported with the next write, and no longer once it has one', async (t) => {
   const { volumeApi, pool, status, passes, register } = await reportingNode(t);
   await register();
-  await pool.create({ id: 'uid-1', sizeBytes: 5n, tags: ['moorage.dev/created'] });
   await passes(1000);
+  await pool.create({ id: 'uid-1', sizeBytes: 5n, tags: ['moorage.dev/created'] });
   assert.equal((await status())?.orphans.total, 0);
+  await passes(30_000);
   await passes(30_000);
   const orphan = { name: 'uid-1', deviceClass: 'ssd', size: '5', tags: ['moorage.dev/created'] };
   assert.deepEqual((await status())?.orphans, { total: 1, volumes: [orphan] });

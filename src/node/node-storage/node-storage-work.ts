@@ -32,8 +32,10 @@ interface Collaborators {
 
 /** A burst of changes causes one write. */
 const burstMs = 1000;
-/** The shortest time between two writes, and how long a volume must be without an object to count as an orphan. */
+/** The shortest time between two writes. */
 const everyMs = 30_000;
+/** How long a volume must be without an object to count as an orphan. */
+const settleMs = 5000;
 /** When something happens after this time, the object is written even if it is the same: somebody may have deleted it. */
 const confirmMs = 10 * 60_000;
 /** How often an API server without the CRD is tried again. */
@@ -45,7 +47,7 @@ const absentMs = 60_000;
  */
 export function nodeStorageWork(collaborators: Collaborators): Work {
   const { nodeName, client, node, volumes, pools, engine, inspect, clock, log } = collaborators;
-  const orphans = new Orphans(everyMs);
+  const orphans = new Orphans(settleMs);
   let machine: Machine | undefined;
   let written: { readonly content: Content; readonly updatedAt: string } | undefined;
   let lastMs = Number.NEGATIVE_INFINITY;
@@ -78,6 +80,9 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     if (nodeUID === undefined || !volumes.synced) return Requeue.never; // their arrival triggers the next run
     machine ??= await inspect(signal);
     const found = orphans.find(pools.all(), volumes.list(), clock.now());
+    // After the loss of a cluster, the first report must not say that there is nothing to recover.
+    const isTooEarly = !written && found.orphans.length === 0 && found.nextInMs !== undefined;
+    if (isTooEarly) return Requeue.after(found.nextInMs);
     const current = { pools, deviceClasses: engine.deviceClasses(), outdated: engine.outdated() };
     const content = contentOf({ nodeUID, ...machine, ...current, orphans: found.orphans });
     const isNew = !isDeepStrictEqual(content, written?.content);

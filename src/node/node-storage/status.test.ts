@@ -118,4 +118,7 @@ test('long lists are cut, and the total says so', async () => {
   assert.deepEqual([found.orphans.total, found.orphans.volumes.length], [102, 100]);
   const tags = ['moorage.dev/claim=ns/data'];
   assert.deepEqual(found.orphans.volumes[0], { name: 'v', deviceClass: 'ssd', size: '1', tags });
+
+  const snapshot = { deviceClass: 'ssd', volume: { ...volume, readOnly: true } };
+  assert.equal(content({ pools: [pool] }, { orphans: [snapshot] }).orphans.volumes[0]?.readOnly, true);
 });

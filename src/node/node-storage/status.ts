@@ -48,10 +48,11 @@ export function contentOf({ nodeUID, versions, features, pools, outdated, device
     },
     orphans: {
       total: orphans.length,
-      volumes: orphans.slice(0, listLimit).map(({ deviceClass, volume: { id, sizeBytes, tags } }) => ({
+      volumes: orphans.slice(0, listLimit).map(({ deviceClass, volume: { id, sizeBytes, readOnly, tags } }) => ({
         name: id,
         deviceClass,
         size: toQuantity(sizeBytes),
+        ...(readOnly && { readOnly }),
         tags,
       })),
     },
