@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { found, planImport } from './import-plan.ts';
+import { type Found, found, foundList, planImport } from './import-plan.ts';
 
 const tagged = found({
   name: 'lv-1',
@@ -9,7 +9,12 @@ const tagged = found({
   tags: ['moorage.dev/created', 'moorage.dev/volume=pvc-1', 'moorage.dev/claim=shop/db', 'moorage.dev/filesystem=xfs'],
 });
 const plain = found({ name: 'Old_Data', deviceClass: 'ssd', size: '2Gi', tags: [] });
-const options = { nodeName: 'a', named: [], storageClassFor: (name: string) => `moorage-${name}`, withClaims: true };
+const options = {
+  nodeName: 'a',
+  named: [],
+  storageClassFor: ({ deviceClass }: Found) => `moorage-${deviceClass}`,
+  withClaims: true,
+};
 
 test('what tags say becomes a LogicalVolume that adopts, a retained PersistentVolume, and the claim', () => {
   assert.deepEqual(planImport([tagged, plain], options), [
@@ -88,4 +93,12 @@ test('a volume that was used as a raw device stays one', () => {
   });
   const [, volume] = planImport([raw], options);
   assert.deepEqual(volume?.spec && 'volumeMode' in volume.spec && volume.spec.volumeMode, 'Block');
+});
+
+test('a snapshot is listed and not imported, so that it does not stop the import of the volumes', () => {
+  const tags = ['moorage.dev/volume=snapshot-1', 'moorage.dev/filesystem=xfs'];
+  const snapshot = found({ name: 'lv-3', deviceClass: 'ssd', size: '1Gi', readOnly: true, tags });
+  assert.deepEqual(planImport([snapshot], options), []);
+  assert.match(foundList([snapshot], 1, 'a'), /^lv-3 \(ssd, 1Gi\): a snapshot, not imported$/);
+  assert.throws(() => planImport([snapshot], { ...options, named: ['lv-3'] }), /it is a snapshot/);
 });

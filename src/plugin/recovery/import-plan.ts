@@ -25,9 +25,11 @@ export interface Found {
   readonly claim: ClaimKey | undefined;
   readonly filesystem: string | undefined;
   readonly isRaw: boolean;
+  /** Snapshots are not imported: a VolumeSnapshot needs objects that no tag describes. */
+  readonly isSnapshot: boolean;
 }
 
-export function found({ name, deviceClass, size, tags }: Orphan): Found {
+export function found({ name, deviceClass, size, readOnly = false, tags }: Orphan): Found {
   const valueOf = (key: string) => tags.find((tag) => tag.startsWith(`${key}=`))?.slice(key.length + 1);
   const [namespace, claim] = valueOf(claimName)?.split('/') ?? [];
   return {
@@ -38,6 +40,7 @@ export function found({ name, deviceClass, size, tags }: Orphan): Found {
     claim: namespace && claim ? { namespace, name: claim } : undefined,
     filesystem: valueOf('moorage.dev/filesystem'),
     isRaw: tags.includes('moorage.dev/raw'),
+    isSnapshot: readOnly,
   };
 }
 
@@ -45,8 +48,7 @@ export interface ImportOptions {
   readonly nodeName: string;
   /** Volumes that are imported although Moorage did not create them. */
   readonly named: readonly string[];
-  /** The StorageClass for volumes of a device class. */
-  readonly storageClassFor: (deviceClass: string) => string;
+  readonly storageClassFor: (volume: Found) => string;
   /** Also create the claims that the volumes belonged to. */
   readonly withClaims: boolean;
 }
@@ -55,10 +57,14 @@ export interface ImportOptions {
 export function planImport(volumes: readonly Found[], options: ImportOptions): readonly Manifest[] {
   const { named, withClaims } = options;
   for (const name of named) {
-    if (volumes.some(({ id }) => id === name)) continue;
+    const match = volumes.find(({ id }) => id === name);
+    if (match?.isSnapshot) throw new InvalidInput(`--volume ${name}: it is a snapshot; only volumes can be imported`);
+    if (match) continue;
     throw new InvalidInput(`--volume ${name}: node ${options.nodeName} reports no volume ${name} without an object`);
   }
-  const chosen = volumes.filter(({ id, volumeName }) => volumeName !== undefined || named.includes(id));
+  const chosen = volumes.filter(
+    ({ id, volumeName, isSnapshot }) => !isSnapshot && (volumeName !== undefined || named.includes(id)),
+  );
   return chosen.flatMap((volume) => {
     const name = volume.volumeName ?? nameFor(volume, options.nodeName);
     return [
@@ -91,7 +97,7 @@ function logicalVolumeOf({ id, claim, deviceClass, size }: Found, name: string, 
 
 /** Retain: deleting the claim of recovered data by mistake must not delete the data. */
 function persistentVolumeOf(volume: Found, name: string, { nodeName, storageClassFor }: ImportOptions): Manifest {
-  const { id, claim, filesystem, deviceClass, size } = volume;
+  const { id, claim, filesystem, size } = volume;
   return {
     apiVersion: apiVersionOf(persistentVolumes),
     kind: persistentVolumes.kind,
@@ -101,7 +107,7 @@ function persistentVolumeOf(volume: Found, name: string, { nodeName, storageClas
       accessModes: ['ReadWriteOnce'],
       volumeMode: modeOf(volume),
       persistentVolumeReclaimPolicy: 'Retain',
-      storageClassName: storageClassFor(deviceClass),
+      storageClassName: storageClassFor(volume),
       csi: { driver: driverName, volumeHandle: id, ...(filesystem && { fsType: filesystem }) },
       nodeAffinity: {
         required: {
@@ -121,7 +127,7 @@ function claimOf(volume: Found, claim: ClaimKey, volumeName: string, { storageCl
     spec: {
       accessModes: ['ReadWriteOnce'],
       volumeMode: modeOf(volume),
-      storageClassName: storageClassFor(volume.deviceClass),
+      storageClassName: storageClassFor(volume),
       resources: { requests: { storage: volume.size } },
       volumeName,
     },
@@ -136,7 +142,8 @@ function modeOf({ isRaw, filesystem }: Found): 'Block' | 'Filesystem' {
 export function foundList(volumes: readonly Found[], total: number, nodeName: string): string {
   if (volumes.length === 0) return `Node ${nodeName} has no volume without an object.`;
   const more = total > volumes.length ? [`and ${total - volumes.length} more: import these first`] : [];
-  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim }) => {
+  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim, isSnapshot }) => {
+    if (isSnapshot) return `${id} (${deviceClass}, ${size}): a snapshot, not imported`;
     const owner = claim ? `belonged to claim ${claim.namespace}/${claim.name}` : 'its tags name no claim';
     const outcome = volumeName ? '' : `; not created by Moorage: to import it, add --volume ${id}`;
     return `${id} (${deviceClass}, ${size}): ${owner}${outcome}`;

@@ -17,6 +17,9 @@ import {
 import { type Found, found, planImport } from './import-plan.ts';
 import { adopted, type Manifest, write } from './writes.ts';
 
+/** Of csi-provisioner; a class without it has the default filesystem. */
+const filesystemParameter = 'csi.storage.k8s.io/fstype';
+
 export interface ImportRequest {
   readonly nodeName: string;
   readonly named: readonly string[];
@@ -39,11 +42,14 @@ export async function importable(
     ({ provisioner }) => provisioner === driverName,
   );
   const defaultClass = storage.status?.pools.find((pool) => pool.default)?.deviceClass;
-  const storageClassFor = (deviceClass: string) => {
-    const serves = classes.find(
+  const storageClassFor = ({ deviceClass, filesystem }: Found) => {
+    const fits = classes.filter(
       ({ parameters: given }) => (given?.[parameters.deviceClass] ?? defaultClass) === deviceClass,
     );
-    return storageClass || (serves?.metadata.name ?? '');
+    const ofFilesystem = (wanted: string | undefined) =>
+      fits.find(({ parameters: given }) => given?.[filesystemParameter] === wanted);
+    const best = ofFilesystem(filesystem) ?? ofFilesystem(undefined) ?? fits[0];
+    return storageClass || (best?.metadata.name ?? '');
   };
   const manifests = planImport(volumes, { nodeName, named, withClaims, storageClassFor });
   return { volumes, total: orphans.total, manifests };

@@ -74,7 +74,7 @@ test('a claim that waits for a volume is bound to it', () => {
 });
 
 test('a lost LogicalVolume is created first, and names the volume on the disk', () => {
-  const [rebuilt] = planReattach(target, { volume, ...nothing, logicalVolume: undefined });
+  const [rebuilt] = planReattach(target, { volume, ...nothing, logicalVolume: undefined, deviceClass: 'thin' });
   assert.deepEqual(rebuilt?.object, {
     apiVersion: 'topolvm.io/v1',
     kind: 'LogicalVolume',
@@ -84,8 +84,19 @@ test('a lost LogicalVolume is created first, and names the volume on the disk', 
       annotations: { 'moorage.dev/adopt': 'lv-1', 'moorage.dev/claim': 'shop/data-db-1' },
       finalizers: ['topolvm.io/logicalvolume'],
     },
-    spec: { name: 'pvc-1', nodeName: 'a', size: '1Gi' },
+    spec: { name: 'pvc-1', nodeName: 'a', deviceClass: 'thin', size: '1Gi' },
   });
+});
+
+test('for a claim that is still bound, only the lost LogicalVolume is created', () => {
+  const claim = claimOf({ volumeName: 'pvc-1' }, { uid: 'old' });
+  const lost = { volume, claim, owner: claim, logicalVolume: undefined };
+  assert.deepEqual(
+    planReattach(target, lost).map(({ verb, resource }) => `${verb} ${resource.kind}`),
+    ['create LogicalVolume'],
+  );
+  const leaving = claimOf({ volumeName: 'pvc-1' }, { uid: 'old', deletionTimestamp: '2026-01-02T00:00:00Z' });
+  assert.throws(() => planReattach(target, { ...lost, claim: leaving, owner: leaving }), /wait until it is gone/);
 });
 
 test('a repeated command changes only what is left to do', () => {

@@ -19,6 +19,8 @@ export interface Found {
   readonly owner: Stored<PersistentVolumeClaim> | undefined;
   /** The object of the volume on its node; undefined if it was lost. */
   readonly logicalVolume: Stored<LogicalVolume> | undefined;
+  /** Of its StorageClass; undefined for the default class of its node. */
+  readonly deviceClass?: string | undefined;
 }
 
 /**
@@ -27,15 +29,16 @@ export interface Found {
  */
 export function planReattach(
   target: ClaimKey,
-  { volume, claim, owner, logicalVolume: object }: Found,
+  { volume, claim, owner, logicalVolume: object, deviceClass }: Found,
 ): readonly Write[] {
   const { name } = volume.metadata;
   refuseForeign(volume);
   if (volume.metadata.deletionTimestamp) throw new CannotReattach(name, 'it is being deleted');
+  if (!object && claim && isBoundTo(claim, volume)) return [rebuilt(volume, target, deviceClass)];
   refuseOwned(name, owner);
   refuseUnfit(volume, claim);
   return [
-    ...(object ? [] : [rebuilt(volume, target)]),
+    ...(object ? [] : [rebuilt(volume, target, deviceClass)]),
     ...reserve(volume, target),
     claim ? bind(claim, name) : create(target, volume),
   ].filter((write) => write !== undefined);
@@ -51,6 +54,12 @@ export function lastOwner({ metadata, spec }: Stored<PersistentVolume>): ClaimKe
 function refuseForeign({ metadata, spec }: Stored<PersistentVolume>): void {
   if (spec?.csi?.driver === driverName) return;
   throw new CannotReattach(metadata.name, `its driver is ${spec?.csi?.driver ?? 'not CSI'}, not ${driverName}`);
+}
+
+/** Both name each other: if an object was lost, it was only the LogicalVolume. */
+function isBoundTo({ metadata, spec }: Stored<PersistentVolumeClaim>, volume: Stored<PersistentVolume>): boolean {
+  const isNamed = metadata.uid === volume.spec?.claimRef?.uid && spec?.volumeName === volume.metadata.name;
+  return isNamed && !metadata.deletionTimestamp;
 }
 
 /** A volume that is in use stays with its claim. */
@@ -82,7 +91,11 @@ function refuseUnfit(volume: Stored<PersistentVolume>, claim: Stored<PersistentV
 }
 
 /** Names the volume on the disk, so that its node adopts it instead of creating an empty one. */
-function rebuilt({ metadata, spec }: Stored<PersistentVolume>, { namespace, name }: ClaimKey): Write {
+function rebuilt(
+  { metadata, spec }: Stored<PersistentVolume>,
+  { namespace, name }: ClaimKey,
+  deviceClass: string | undefined,
+): Write {
   const nodeName = nodeOf(spec);
   if (!nodeName) throw new CannotReattach(metadata.name, `it has no node affinity with ${topologyKey}`);
   const size = spec?.capacity?.['storage'] ?? '';
@@ -99,7 +112,7 @@ function rebuilt({ metadata, spec }: Stored<PersistentVolume>, { namespace, name
         annotations,
         finalizers: [logicalVolume.finalizer],
       },
-      spec: { name: metadata.name, nodeName, size },
+      spec: { name: metadata.name, nodeName, ...(deviceClass && { deviceClass }), size },
     },
   };
 }

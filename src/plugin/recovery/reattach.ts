@@ -1,4 +1,5 @@
 import { logicalVolumes } from '../../api/logical-volume.ts';
+import { parameters } from '../../api/names.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import {
@@ -7,6 +8,7 @@ import {
   persistentVolumes,
   type Stored,
   statefulSets,
+  storageClasses,
 } from '../../kube/resource.ts';
 import { CannotReattach, lastOwner, planReattach } from './reattach-plan.ts';
 import type { ClaimKey } from './writes.ts';
@@ -36,8 +38,18 @@ export async function reattachment(client: KubeClient, request: ReattachRequest,
     claim: await get(target),
     owner: namespace && name ? await get({ namespace, name }) : undefined,
     logicalVolume: items[0],
+    deviceClass: await deviceClassOf(client, volume, signal),
   });
   return { target, writes };
+}
+
+async function deviceClassOf(
+  client: KubeClient,
+  { spec }: Stored<PersistentVolume>,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const storageClass = spec?.storageClassName && (await client.get(storageClasses, spec.storageClassName, { signal }));
+  return storageClass ? storageClass.parameters?.[parameters.deviceClass] : undefined;
 }
 
 export async function readPersistentVolume(
