@@ -1,6 +1,6 @@
 import { MoorageError, messageOf } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
-import type { Pool } from './pool.ts';
+import type { Pool, VolumeId } from './pool.ts';
 
 /** The classes that this node serves now, and those that it cannot serve. */
 export interface PoolSet {
@@ -56,6 +56,11 @@ export class Pools {
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }
+}
+
+/** The pool that has the volume. Searches all of them, as ids are unique on a node and the class may have been renamed. */
+export function poolHolding(pools: Pick<Pools, 'all'>, id: VolumeId): Pool | undefined {
+  return pools.all().find((pool) => pool.get(id) !== undefined);
 }
 
 export class DeviceClassNotFound extends MoorageError {

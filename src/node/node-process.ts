@@ -37,8 +37,8 @@ import { nodeFactsOf, nodePublisher } from './node-object/node-publisher.ts';
 import { inspectMachine } from './node-storage/machine.ts';
 import { nodeStorageWork } from './node-storage/node-storage-work.ts';
 import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
+import { volumeWork } from './reconcile/logical-volume-reconciler.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
-import { volumeWork } from './reconcile/volume-work.ts';
 import { volumeMetrics } from './volume-metrics.ts';
 
 export interface NodeOptions {

@@ -7,8 +7,7 @@ import type { Log } from '../base/log.ts';
 import { formatBytes } from '../base/quantity.ts';
 import type { EphemeralVolume } from '../csi/volume-use.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import type { Pools } from '../engine/pools.ts';
-import { poolHolding } from './pool-holding.ts';
+import { type Pools, poolHolding } from '../engine/pools.ts';
 
 /**
  * What pods may request inline. Anyone who may create pods can request these volumes: no administrator's StorageClass

@@ -2,12 +2,7 @@ import { type StoredLogicalVolume, volumeIdOf } from '../api/logical-volume.ts';
 import { heldByAnnotation } from '../api/names.ts';
 import { codeOf, type ErrorCode, MoorageError, messageOf } from '../base/errors.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { DeviceClassNotFound, DeviceClassUnavailable, type Pools } from '../engine/pools.ts';
-
-/** The pool that has the volume. Searches all of them, as ids are unique on a node and the class may have been renamed. */
-export function poolHolding(pools: Pick<Pools, 'all'>, id: VolumeId): Pool | undefined {
-  return pools.all().find((pool) => pool.get(id) !== undefined);
-}
+import { DeviceClassNotFound, DeviceClassUnavailable, type Pools, poolHolding } from '../engine/pools.ts';
 
 /** The volume and its pool. A volume that no pool has may be in a class that cannot be served now. */
 export function mustHold(

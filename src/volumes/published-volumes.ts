@@ -6,7 +6,7 @@ import type { Growth, NodeVolumes, Publication, Staging, VolumeStats } from '../
 import type { EphemeralVolume } from '../csi/volume-use.ts';
 import { holdDevice } from '../engine/held-device.ts';
 import type { Volume, VolumeId } from '../engine/pool.ts';
-import type { Pools } from '../engine/pools.ts';
+import { type Pools, poolHolding } from '../engine/pools.ts';
 import { rawTag } from '../engine/tags.ts';
 import { filesystemNamed } from '../filesystem/filesystem.ts';
 import { Formatter } from '../filesystem/format.ts';
@@ -14,7 +14,7 @@ import { FilesystemGrower } from '../filesystem/growth.ts';
 import { createMountDirectory, createMountFile, Mounts, removeMountPoint } from '../filesystem/mounts.ts';
 import { blkid, superblockReader } from '../filesystem/probe.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
-import { mustHold, poolHolding } from './pool-holding.ts';
+import { mustHold } from './pool-holding.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
 import { kindOfPath, NotAtPath, volumeStats } from './volume-stats.ts';
 

@@ -17,7 +17,7 @@ import { Pools } from '../../src/engine/pools.ts';
 import { InMemoryPool } from '../../src/engine/testing/in-memory-pool.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
-import { volumeWork } from '../../src/node/reconcile/volume-work.ts';
+import { volumeWork } from '../../src/node/reconcile/logical-volume-reconciler.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { connect, startApiServer, withToken } from './api-server.ts';
 

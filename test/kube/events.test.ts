@@ -16,7 +16,7 @@ import { Informer } from '../../src/kube/informer.ts';
 import { events, nodes, persistentVolumeClaims } from '../../src/kube/resource.ts';
 import { configMaps } from '../../src/kube/testing/resources.ts';
 import { filesystemErrors, type Preparation } from '../../src/node/reconcile/filesystem-errors.ts';
-import { volumeWork } from '../../src/node/reconcile/volume-work.ts';
+import { volumeWork } from '../../src/node/reconcile/logical-volume-reconciler.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { connect, newNamespace, startApiServer, withToken } from './api-server.ts';
 

@@ -14,7 +14,7 @@ import { Pools } from '../../src/engine/pools.ts';
 import { InMemoryPool } from '../../src/engine/testing/in-memory-pool.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { nodes, persistentVolumeClaims, persistentVolumes, storageClasses } from '../../src/kube/resource.ts';
-import { volumeWork } from '../../src/node/reconcile/volume-work.ts';
+import { volumeWork } from '../../src/node/reconcile/logical-volume-reconciler.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';

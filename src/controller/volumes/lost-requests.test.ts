@@ -11,7 +11,7 @@ import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { ApiUnreachable } from '../../kube/api-error.ts';
 import { Informer } from '../../kube/informer.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
-import { volumeWork } from '../../node/reconcile/volume-work.ts';
+import { volumeWork } from '../../node/reconcile/logical-volume-reconciler.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';

@@ -6,9 +6,8 @@ import type { Log } from '../../base/log.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
 import { type IoLimits, ioLimitsIn } from '../../csi/io-limits.ts';
 import type { VolumeId } from '../../engine/pool.ts';
-import type { Pools } from '../../engine/pools.ts';
+import { type Pools, poolHolding } from '../../engine/pools.ts';
 import type { Informer } from '../../kube/informer.ts';
-import { poolHolding } from '../../volumes/pool-holding.ts';
 import { PodIoLimits } from './io-limits.ts';
 
 interface Collaborators {

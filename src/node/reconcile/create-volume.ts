@@ -8,9 +8,9 @@ import {
 import { claimName, volumeTag } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import type { Volume } from '../../engine/pool.ts';
-import type { Pools } from '../../engine/pools.ts';
+import { type Pools, poolHolding } from '../../engine/pools.ts';
 import type { Informer } from '../../kube/informer.ts';
-import { mustHold, poolHolding } from '../../volumes/pool-holding.ts';
+import { mustHold } from '../../volumes/pool-holding.ts';
 
 interface Collaborators {
   readonly pools: Pick<Pools, 'get' | 'all' | 'unavailable'>;

@@ -3,12 +3,12 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
-import { VolumeInactive } from '../../engine/errors.ts';
+import { VolumeInactive, VolumeInUse } from '../../engine/errors.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { byDefault, InjectedError, never, reconcilingNode, requested } from '../testing/reconciling-node.ts';
-import { LogicalVolumeReconciler } from './logical-volume-reconciler.ts';
+import { volumeWork } from './logical-volume-reconciler.ts';
 
 test('a volume is created with one write, and its tags name its object and its claim', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
@@ -49,13 +49,13 @@ test('a failure never overwrites an answer that the watch has not delivered yet'
   const api = new InMemoryApi<LogicalVolume>();
   const ssd = new InMemoryPool('ssd', 4096n);
   const stale = await api.create(logicalVolumes, requested);
-  const volumes = { get: () => stale, list: () => [stale] };
+  const volumes = { get: () => stale, list: () => [stale], onChange: () => () => undefined };
   const pools = new Pools([ssd], 'ssd');
-  const reconciler = new LogicalVolumeReconciler({ client: api.client, volumes, pools, log: silentLog });
-  await reconciler.reconcile('pvc-1', never, (work) => work); // the answer is stored, but the watch does not deliver it
+  const work = volumeWork({ client: api.client, volumes, pools, log: silentLog });
+  await work.reconcile('pvc-1', never, (operation) => operation); // the answer is stored, but the watch does not deliver it
   ssd.failure = new InjectedError('an odd disk');
   await assert.rejects(
-    reconciler.reconcile('pvc-1', never, (work) => work),
+    work.reconcile('pvc-1', never, (operation) => operation),
     { status: 422 },
   );
   assert.equal((await api.get(logicalVolumes, 'pvc-1'))?.status?.volumeID, 'uid-1');
@@ -167,4 +167,69 @@ test('an unfinished copy after a power loss is reported and not retried forever,
   await gone('copy');
   await api.create(logicalVolumes, copy);
   assert.equal((await answered('copy'))?.status?.code, 0);
+});
+
+test('a refused step is retried soon after a pool changes, but not because of its own attempt', async (t) => {
+  const { api, clock, ssd, hdd, pools, volumes, gone } = reconcilingNode(t);
+  const oneMinute = async () => {
+    for (let passedMs = 0; passedMs < 60_000; passedMs += 250) {
+      clock.advance(250);
+      await setImmediate();
+    }
+  };
+
+  await ssd.create({ id: 'uid-2', sizeBytes: 1024n, tags: [] });
+  const remove = ssd.remove.bind(ssd);
+  let tries = 0;
+  ssd.remove = async (id) => {
+    tries += 1;
+    pools.become({ pools: [ssd, hdd], defaultClass: 'ssd', unavailable: new Map() }); // a pool that reads its disks reports a change
+    throw new VolumeInUse(id, '/dev/ssd/uid-2');
+  };
+  const metadata = { name: 'pvc-1', finalizers: ['topolvm.io/logicalvolume'] };
+  const spec = { name: 'pvc-1', nodeName: 'a', size: '1Ki' };
+  const status = { volumeID: 'uid-2', currentSize: '1Ki' };
+  await api.create(logicalVolumes, { metadata, spec, status });
+  await api.delete(logicalVolumes, 'pvc-1');
+  await volumes.until('pvc-1', (volume) => Boolean(volume?.status?.code), never);
+  await oneMinute();
+  assert.ok(tries < 20, `${tries} tries in a minute`);
+
+  tries = 0;
+  await ssd.create({ id: 'other', sizeBytes: 1024n, tags: [] });
+  clock.advance(500);
+  await setImmediate();
+  assert.equal(tries, 1);
+
+  ssd.remove = remove;
+  await ssd.remove('other');
+  clock.advance(500);
+  await gone();
+});
+
+test('two hundred removals that erase for hours do not delay a creation in another class', async (t) => {
+  const { api, hdd, volumes } = reconcilingNode(t);
+  const erased = Promise.withResolvers<void>();
+  let erasing = 0;
+  hdd.remove = async () => {
+    erasing += 1;
+    await erased.promise;
+    return 'erased';
+  };
+
+  const metadata = (name: string) => ({ name, finalizers: ['topolvm.io/logicalvolume'] });
+  const spec = (name: string, deviceClass: string) => ({ name, nodeName: 'a', size: '1', deviceClass });
+  const names = Array.from({ length: 200 }, (_, i) => `old-${i}`);
+  for (const name of names) {
+    const status = { volumeID: name, currentSize: '1' };
+    await api.create(logicalVolumes, { metadata: metadata(name), spec: spec(name, 'hdd'), status });
+    await api.delete(logicalVolumes, name);
+  }
+  await api.create(logicalVolumes, { metadata: metadata('new'), spec: spec('new', 'ssd') });
+  await volumes.until('new', (volume) => Boolean(volume?.status?.volumeID), never);
+  assert.equal(erasing, 200);
+  assert.equal(volumes.size, 201, 'none is released before its data is destroyed');
+
+  erased.resolve();
+  for (const name of names) await volumes.until(name, (volume) => volume === undefined, never);
 });

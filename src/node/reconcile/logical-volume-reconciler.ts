@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   bytesOf,
   deleting,
@@ -21,6 +22,7 @@ import type { Aside } from '../../base/keyed-queue.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
 import { toQuantity } from '../../base/quantity.ts';
+import type { Work, WorkQueue } from '../../base/work.ts';
 import type { Removal, Volume } from '../../engine/pool.ts';
 import type { Pools } from '../../engine/pools.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -35,13 +37,49 @@ import { LogicalVolumeWriter } from './logical-volume-writer.ts';
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
   /** Only the LogicalVolumes of this node. */
-  readonly volumes: Pick<Informer<LogicalVolume>, 'get' | 'list'>;
-  readonly pools: Pick<Pools, 'get' | 'all' | 'unavailable'>;
+  readonly volumes: Pick<Informer<LogicalVolume>, 'get' | 'list' | 'onChange'>;
+  readonly pools: Pick<Pools, 'get' | 'all' | 'unavailable' | 'onChange'>;
   readonly log: Log;
 }
 
+/** Limits concurrent writes to the API server. Pools order their own operations, which run aside. */
+const volumesAtOnce = 64;
+/** A burst of changes causes one retry. */
+const burstMs = 500;
+
 /** Temporary failures: they are retried and not reported. */
 const passing: ReadonlySet<ErrorCode> = new Set(['Aborted', 'Cancelled', 'DeadlineExceeded', 'Unavailable']);
+
+/** The work for this node's LogicalVolumes: different volumes in parallel, each volume step by step. */
+export function volumeWork(collaborators: Collaborators): Work {
+  const { volumes, pools } = collaborators;
+  const reconciler = new LogicalVolumeReconciler(collaborators);
+  let seen: unknown;
+  const watch = (queue: WorkQueue) => [
+    volumes.onChange((change) => {
+      if (LogicalVolumeReconciler.needsLook(change)) queue.add(change.key);
+    }),
+    pools.onChange(() => {
+      const refused = reconciler.worthAnotherTry();
+      if (refused.length === 0) return;
+      // After a failed attempt the pool reads its disks and reports a change; that must not cause a retry.
+      const now = stateOf(pools);
+      if (!isDeepStrictEqual(now, seen)) for (const name of refused) queue.addAfter(name, burstMs);
+      seen = now;
+    }),
+  ];
+  return {
+    name: 'logicalvolumes',
+    watch,
+    reconcile: (name, signal, aside) => reconciler.reconcile(name, signal, aside),
+    concurrency: volumesAtOnce,
+  };
+}
+
+/** What must change before a failed growth or removal can succeed. */
+function stateOf(pools: Pick<Pools, 'all'>): unknown {
+  return pools.all().map((pool) => [pool.name, pool.capacity().freeBytes, pool.list().length]);
+}
 
 /** The next step of a node for one of its LogicalVolumes. */
 export type Step = 'create' | 'adopt' | 'measure' | 'grow' | 'settle' | 'remove' | 'nothing';
@@ -69,7 +107,7 @@ function ofCreated({ size }: LogicalVolumeSpec, { currentSize, code = 0 }: Logic
  * Creates, grows and removes the volumes of this node's LogicalVolumes: one pool operation and one PATCH each. The volume
  * is named by the object's uid, so a retried step finds what an earlier one did.
  */
-export class LogicalVolumeReconciler {
+class LogicalVolumeReconciler {
   readonly #writer: LogicalVolumeWriter;
   readonly #volumes: Collaborators['volumes'];
   readonly #pools: Collaborators['pools'];

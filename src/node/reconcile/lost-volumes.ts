@@ -3,11 +3,11 @@ import { nodeRemovedAnnotation, pendingDeletionAnnotation } from '../../api/name
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
-import type { Pools } from '../../engine/pools.ts';
+import { type Pools, poolHolding } from '../../engine/pools.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import type { Node } from '../../kube/resource.ts';
-import { classOf, poolHolding } from '../../volumes/pool-holding.ts';
+import { classOf } from '../../volumes/pool-holding.ts';
 import type { NodeFacts } from '../node-object/node-publisher.ts';
 
 interface Collaborators {

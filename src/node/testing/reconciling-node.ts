@@ -9,7 +9,7 @@ import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { Informer } from '../../kube/informer.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
-import { volumeWork } from '../reconcile/volume-work.ts';
+import { volumeWork } from '../reconcile/logical-volume-reconciler.ts';
 
 export const never = new AbortController().signal;
 export const requested: LogicalVolume = {
