@@ -72,8 +72,13 @@ On disk:          id-1
 Created:          2026-01-09T23:00:00Z (60m ago)
 
 Events, oldest first:
-AGE  TYPE     REASON        OBJECT                        MESSAGE
-30m  Warning  GrowthFailed  PersistentVolumeClaim/data-0  no space`,
+AGE  TYPE     REASON        OBJECT
+30m  Warning  GrowthFailed  PersistentVolumeClaim/data-0
+     no space`,
+  );
+  assert.match(
+    volumeScreen(volumeDetails(bound), nowMs, { columns: undefined, colours: false }),
+    /OBJECT +MESSAGE\n30m .*PersistentVolumeClaim\/data-0 {2}no space$/,
   );
 });
 

@@ -15,7 +15,7 @@ import {
   type Stored,
 } from '../kube/resource.ts';
 import { claimFacts, persistentVolumeFacts, podFacts, volumeFacts } from './facts.ts';
-import { age, paint, type Terminal, table, wrapped } from './terminal.ts';
+import { age, type Column, paint, type Terminal, table, wrapped } from './terminal.ts';
 import { healthCell, type VolumeRow, volumeRow } from './volumes.ts';
 
 export class NoSuchVolume extends MoorageError {
@@ -192,18 +192,28 @@ export function volumeScreen(details: VolumeDetails, nowMs: number, terminal: Te
     ['Created', createdAt && `${createdAt} (${age(createdAt, nowMs)} ago)`],
   ];
   const shown = facts.flatMap(([name, value]) => (value ? [`${`${name}:`.padEnd(18)}${value}`] : []));
-  const eventTable = table(
-    [
-      { title: 'AGE', cell: ({ time }) => age(time, nowMs) },
-      { title: 'TYPE', cell: ({ type }) => ({ text: type, colour: type === 'Warning' ? 'yellow' : undefined }) },
-      { title: 'REASON', cell: ({ reason }) => reason },
-      { title: 'OBJECT', cell: ({ object }) => object, atLeast: 10 },
-      { title: 'MESSAGE', cell: ({ message }) => message.replaceAll('\n', ' ') },
-    ],
-    events,
-    { ...terminal, columns: undefined },
-  );
-  return [...shown, '', ...(events.length > 0 ? ['Events, oldest first:', eventTable] : ['No events.'])].join('\n');
+  return [
+    ...shown,
+    '',
+    ...(events.length > 0 ? ['Events, oldest first:', eventTable(events, nowMs, terminal)] : ['No events.']),
+  ].join('\n');
+}
+
+/** Messages are long: on a terminal they have their own lines. */
+function eventTable(events: readonly VolumeEvent[], nowMs: number, terminal: Terminal): string {
+  const columns: readonly Column<VolumeEvent>[] = [
+    { title: 'AGE', cell: ({ time }) => age(time, nowMs) },
+    { title: 'TYPE', cell: ({ type }) => ({ text: type, colour: type === 'Warning' ? 'yellow' : undefined }) },
+    { title: 'REASON', cell: ({ reason }) => reason },
+    { title: 'OBJECT', cell: ({ object }) => object, atLeast: 10 },
+  ];
+  if (terminal.columns === undefined) {
+    const message = ({ message }: VolumeEvent) => message.replaceAll('\n', ' ');
+    return table([...columns, { title: 'MESSAGE', cell: message }], events, terminal);
+  }
+  const [header, ...lines] = table(columns, events, terminal).split('\n');
+  const indented = lines.flatMap((line, i) => [line, wrapped(events[i]?.message ?? '', '     ', terminal)]);
+  return [header, ...indented].join('\n');
 }
 
 function claimLine({ namespace, claim, claimPhase }: VolumeDetails): string {

@@ -86,7 +86,7 @@ test('volume finds a volume by its claim, its PersistentVolume or its LogicalVol
   assert.match(screen, /^Filesystem: +xfs$/m);
   assert.match(
     screen,
-    /^Events, oldest first:\n(.*\n)*.*VolumeCreated +PersistentVolumeClaim\/data-0 +created pvc-data-0/m,
+    /^Events, oldest first:\n(.*\n)*.*VolumeCreated +PersistentVolumeClaim\/data-0\n +created pvc-data-0/m,
   );
   for (const words of [['data-0', '-n', 'db'], ['pvc-data-0']]) {
     const { namespace, claim } = JSON.parse(await printed('volume', ...words, '-ojson'));
