@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
-import { driverName, nodeFinalizer } from '../../src/api/names.ts';
+import { driverName, nodeFinalizer, onNodeRemoval } from '../../src/api/names.ts';
 import { nodes, persistentVolumes, storageClasses } from '../../src/kube/resource.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
-import { volumeGroup } from '../../worlds/cluster/cluster-node.ts';
+import { type ClusterNode, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { nothingLeft } from './nothing-left.ts';
@@ -24,35 +24,44 @@ describe('a node that is removed', () => {
     });
   });
 
-  test('its workloads start again elsewhere, and retained volumes wait for its return', async () => {
-    const [leaving, staying] = cluster.nodes;
-    assert.ok(leaving && staying);
-    await cluster.kubectl('cordon', staying.name);
-    const plain = await StatefulSet.create(cluster, 'plain');
+  test('its workloads start again elsewhere, and what is retained or waits is there when it returns', async () => {
+    const others = cluster.nodes;
+    const leaving = await cluster.addNode();
+    await moorage.joinedBy(leaving);
+    for (const { name } of others) await cluster.kubectl('cordon', name);
     const kept = await StatefulSet.create(cluster, 'kept', { storageClass: 'retained' });
-    const sets = [plain, kept];
-    for (const set of sets) await set.ready();
-    const [written] = await kept.lines();
-    const ids = [await plain.volumeId(), await kept.volumeId()];
-    const keptVolume = await cluster.kubectl('get', 'pvc', 'data-kept-0', '-ojsonpath={.spec.volumeName}');
-    await cluster.kubectl('uncordon', staying.name);
+    const careful = await StatefulSet.create(cluster, 'careful');
+    for (const set of [kept, careful]) await set.ready();
+    await cluster.kubectl('annotate', 'pvc', 'data-careful-0', `${onNodeRemoval.annotation}=wait`);
+    for (const { name } of others) await cluster.kubectl('uncordon', name);
+    const trio = await StatefulSet.create(cluster, 'trio', { replicas: 3, spread: true });
+    const ordinals = [0, 1, 2];
+    for (const ordinal of ordinals) await trio.ready(ordinal);
+    const places = await Promise.all(ordinals.map((ordinal) => trio.nodeOf(ordinal)));
+    const moved = places.indexOf(leaving.name);
+    assert.equal(new Set(places).size, 3, 'one on each node');
+    const before = await Promise.all(ordinals.map((ordinal) => trio.volumeId(ordinal)));
+    const ids = [before[moved] ?? '', await kept.volumeId(), await careful.volumeId()];
+    const [ofKept, ofCareful] = [(await kept.lines())[0], (await careful.lines())[0]];
+    const keptVolume = await volumeOf('kept');
     const finalizers = (await cluster.kube.get(nodes, leaving.name))?.metadata.finalizers ?? [];
     assert.ok(finalizers.includes(nodeFinalizer));
 
-    await cluster.kubectl('delete', 'node', leaving.name, '--timeout=110s');
+    await drainAndDelete(leaving);
 
-    for (const set of sets) {
-      await eventually(`${set.name} is elsewhere`, async () => (await set.nodeOf()) === staying.name, {
-        explain: () => cluster.tails(),
-      });
-      await set.ready();
-      assert.equal((await set.lines()).length, 1, 'on a fresh volume');
+    for (const [set, ordinal] of [[trio, moved] as const, [kept, 0] as const]) {
+      const isElsewhere = async () => ![leaving.name, ''].includes(await set.nodeOf(ordinal));
+      await eventually(`${set.name}-${ordinal} is elsewhere`, isElsewhere, { explain: () => cluster.tails() });
+      await set.ready(ordinal);
+      assert.equal((await set.lines(ordinal)).length, 1, 'on a fresh volume');
     }
+    for (const ordinal of ordinals.filter((each) => each !== moved)) {
+      assert.equal(await trio.volumeId(ordinal), before[ordinal], 'other nodes keep their volumes');
+    }
+    assert.equal(await careful.volumeId(), ids[2], 'its claim waits');
+    assert.match(await cluster.kubectl('describe', 'pvc', 'data-careful-0'), /DecisionNeeded .*bring the machine back/);
     const { items } = await cluster.kube.list(logicalVolumes, { fieldSelector: `spec.nodeName=${leaving.name}` });
-    assert.deepEqual(
-      items.map(({ metadata }) => metadata.name),
-      [keptVolume],
-    );
+    assert.deepEqual(items.map(({ metadata }) => metadata.name).sort(), [keptVolume, await volumeOf('careful')].sort());
     await eventually('the volume with reclaim policy Delete is gone', async () => {
       const { items: left } = await cluster.kube.list(persistentVolumes);
       const handles = new Set(left.map(({ spec }) => spec?.csi?.volumeHandle));
@@ -64,22 +73,57 @@ describe('a node that is removed', () => {
     await leaving.kill();
     await leaving.boot();
     await moorage.whenServing(leaving);
+    await careful.ready();
+    assert.equal((await careful.lines())[0], ofCareful, 'it has waited for its data');
     await kept.delete();
     const release = [{ op: 'remove', path: '/spec/claimRef' }];
     await cluster.kubectl('patch', 'pv', keptVolume, '--type=json', `-p=${JSON.stringify(release)}`);
-    await cluster.kubectl('cordon', staying.name); // so that the new claim binds to the old volume
+    for (const { name } of others) await cluster.kubectl('cordon', name); // so that the new claim binds to the old volume
     const returned = await StatefulSet.create(cluster, 'kept', { storageClass: 'retained' });
     await returned.ready();
-    assert.equal((await returned.lines())[0], written, 'its data is there again');
+    assert.equal((await returned.lines())[0], ofKept, 'its data is there again');
+    for (const { name } of others) await cluster.kubectl('uncordon', name);
+    await returned.delete();
 
-    await cluster.kubectl('uncordon', staying.name);
+    await drainAndDelete(leaving);
+    await leaving.wipe();
+    await leaving.boot(); // a new machine under the old name
+    await moorage.joinedBy(leaving);
+    const lost = `volume ${ids[2]} is not on the disks of`;
+    const isReported = async (object: string, report: string) =>
+      (await cluster.kubectl('describe', object)).replaceAll(/\s+/g, ' ').includes(report);
+    await eventually('the claim reports that its volume is lost', () =>
+      isReported('pvc/data-careful-0', `${lost} node ${leaving.name}`),
+    );
+    await eventually('so does the pod', () => isReported('pod/careful-0', `${lost} this node`));
+    assert.equal(
+      (await leaving.shell(`lvs --noheadings ${volumeGroup}`)).trim(),
+      '',
+      'nothing was created in its place',
+    );
+
+    await cluster.kubectl('annotate', '--overwrite', 'pvc', 'data-careful-0', `${onNodeRemoval.annotation}=drop`);
+    await eventually('its claim is another one', async () => ![ids[2], ''].includes(await careful.volumeId()));
+    await careful.ready();
+    assert.equal((await careful.lines()).length, 1, 'on a fresh volume, as it was told');
+
     const toRemove = { spec: { persistentVolumeReclaimPolicy: 'Delete' } };
     const { items: volumes } = await cluster.kube.list(persistentVolumes);
     for (const { metadata } of volumes) {
       await cluster.kube.patch(persistentVolumes, metadata.name, { type: 'merge', body: toRemove });
     }
-    for (const set of [plain, returned]) await set.delete();
-    await leaving.shell(`lvremove -qy ${volumeGroup}/${ids[0]}`); // nobody owns it since its Node was deleted
+    for (const set of [trio, careful]) await set.delete();
+    await cluster.removeNode(leaving);
     await nothingLeft(cluster, moorage);
   });
+
+  async function volumeOf(set: string): Promise<string> {
+    return cluster.kubectl('get', 'pvc', `data-${set}-0`, '-ojsonpath={.spec.volumeName}');
+  }
+
+  async function drainAndDelete({ name }: ClusterNode): Promise<void> {
+    const flags = ['--ignore-daemonsets', '--delete-emptydir-data', '--force', '--timeout=110s'];
+    await cluster.kubectl('drain', name, ...flags);
+    await cluster.kubectl('delete', 'node', name, '--timeout=110s');
+  }
 });

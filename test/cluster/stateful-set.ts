@@ -11,6 +11,8 @@ export interface StatefulSetOptions {
   readonly replicas?: number;
   readonly storageClass?: string;
   readonly size?: string;
+  /** Puts its pods on as many nodes as possible. */
+  readonly spread?: boolean;
 }
 
 /** A StatefulSet whose pods write one line to their volume at each start. */
@@ -24,7 +26,7 @@ export class StatefulSet {
   }
 
   static async create(cluster: Cluster, name: string, options: StatefulSetOptions = {}): Promise<StatefulSet> {
-    const { replicas = 1, storageClass = 'moorage', size = '100Mi' } = options;
+    const { replicas = 1, storageClass = 'moorage', size = '100Mi', spread = false } = options;
     const labels = { app: name };
     const write =
       'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && { sleep 1000000 & wait $!; }';
@@ -43,6 +45,13 @@ export class StatefulSet {
         resources: { requests: { storage: size } },
       },
     };
+    const evenly = {
+      maxSkew: 1,
+      topologyKey: 'kubernetes.io/hostname',
+      whenUnsatisfiable: 'DoNotSchedule',
+      labelSelector: { matchLabels: labels },
+    };
+    const placement = spread ? { topologySpreadConstraints: [evenly] } : {};
     const object = {
       apiVersion: 'apps/v1',
       kind: 'StatefulSet',
@@ -51,7 +60,7 @@ export class StatefulSet {
         replicas,
         serviceName: name,
         selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { ...lightPod, containers: [container] } },
+        template: { metadata: { labels }, spec: { ...lightPod, ...placement, containers: [container] } },
         volumeClaimTemplates: [claim],
       },
     };

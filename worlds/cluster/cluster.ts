@@ -165,6 +165,13 @@ export class Cluster {
     return node;
   }
 
+  /** Turns a machine off for good and deletes its Node. */
+  async removeNode(node: ClusterNode): Promise<void> {
+    await node.kill();
+    await this.kubectl('delete', 'node', node.name, '--ignore-not-found');
+    this.#nodes.delete(node.name);
+  }
+
   /** Creates Node objects without machines: enough for programs that only read them, and cheap by the thousand. */
   async registerNodes(count: number): Promise<void> {
     const names = Array.from({ length: count }, (_, index) => `registered-${index}`);

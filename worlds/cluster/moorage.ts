@@ -1,5 +1,5 @@
 import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { V1CSINode, V1CSIStorageCapacity } from '@kubernetes/client-node';
 import { stringify } from 'yaml';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
@@ -49,9 +49,11 @@ export class Moorage {
   readonly #cluster: Cluster;
   readonly #valuesFile: string;
   readonly #snapshots: Component;
+  readonly #archive: string;
 
   private constructor(cluster: Cluster, valuesFile: string, snapshots: Component) {
     this.#cluster = cluster;
+    this.#archive = join(dirname(valuesFile), 'moorage.tar');
     this.#valuesFile = valuesFile;
     this.#snapshots = snapshots;
   }
@@ -72,9 +74,8 @@ export class Moorage {
     cluster.components.push(snapshots, moorage);
 
     say('image');
-    const archive = join(dir, 'moorage.tar');
-    await writeMoorageImage(archive);
-    await moorage.load(archive);
+    await writeMoorageImage(moorage.#archive);
+    await moorage.load(moorage.#archive);
 
     say('chart');
     await cluster.kubectl('apply', `-f${namespaceFile}`);
@@ -82,6 +83,12 @@ export class Moorage {
     await moorage.#helm('install', release, chartDir, ...flags);
     for (const node of cluster.nodes) await moorage.whenServing(node);
     return moorage;
+  }
+
+  /** Imports the image into the store of a node that was added later or lost its disks, and waits until it is served. */
+  async joinedBy(node: ClusterNode): Promise<void> {
+    await importCopy(node, this.#archive);
+    await this.whenServing(node);
   }
 
   /** Imports an image of Moorage into the store of every node. */
