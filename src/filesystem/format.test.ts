@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Run } from '../base/exec.ts';
+import { adoptedTag, createdTag, filesystemTag, rawTag } from '../engine/names-and-tags.ts';
 import type { Pool, Volume } from '../engine/pool.ts';
-import { adoptedTag, createdTag, filesystemTag, rawTag } from '../engine/tags.ts';
 import { ext4 } from './ext4.ts';
 import { filesystems } from './filesystem.ts';
 import { decideFormat, Formatter, filesystemUuid } from './format.ts';

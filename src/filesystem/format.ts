@@ -3,8 +3,8 @@ import { parameters } from '../api/names.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
 import { VolumeNotFound } from '../engine/errors.ts';
+import { adoptedTag, createdTag, filesystemTag, formattedAs, rawTag, showsUse } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { adoptedTag, createdTag, filesystemTag, formattedAs, rawTag, showsUse } from '../engine/tags.ts';
 import type { Filesystem, Superblock } from './filesystem.ts';
 import type { Probe, ProbeDevice, ReadSuperblock } from './probe.ts';
 

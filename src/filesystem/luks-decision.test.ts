@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createdTag, encryptedTag, filesystemTag } from '../engine/names-and-tags.ts';
 import type { Volume } from '../engine/pool.ts';
-import { createdTag, encryptedTag, filesystemTag } from '../engine/tags.ts';
 import { filesystemUuid } from './format.ts';
 import { decideEncryption } from './luks.ts';
 import type { Probe } from './probe.ts';

@@ -5,8 +5,8 @@ import { CommandFailed, type Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import { VolumeInUse, VolumeNotFound } from '../engine/errors.ts';
 import { luksDevicePath, mappingName } from '../engine/luks-device.ts';
+import { encryptedTag, formattedAs, isEncrypted } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { encryptedTag, formattedAs, isEncrypted } from '../engine/tags.ts';
 import {
   DeviceUnreadable,
   FilesystemForeign,

@@ -1,8 +1,8 @@
 import { InvalidInput } from '../base/errors.ts';
 import { VolumeNotFound } from '../engine/errors.ts';
+import { checkVolumeId } from '../engine/names-and-tags.ts';
 import type { Pool } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
-import { checkVolumeId } from '../engine/volume-id.ts';
 import type { LVService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
 import {

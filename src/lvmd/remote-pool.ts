@@ -4,6 +4,7 @@ import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
 import { mustNotBeBound } from '../engine/device-use.ts';
 import { NotCreatedHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
+import { createdTag, isCreatedHere } from '../engine/names-and-tags.ts';
 import type {
   Capacity,
   Erasure,
@@ -15,7 +16,6 @@ import type {
   Volume,
   VolumeId,
 } from '../engine/pool.ts';
-import { createdTag, isCreatedHere } from '../engine/tags.ts';
 import type { Methods } from '../rpc/client.ts';
 import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineService, Pool as ReportedPool } from '../rpc/gen/moorage/v1/engine_pb.ts';

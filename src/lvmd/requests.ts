@@ -1,7 +1,6 @@
 import type { Message } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
-import { createdTag } from '../engine/tags.ts';
-import { checkAddedTags, checkNewTags } from '../engine/volume-id.ts';
+import { checkAddedTags, checkNewTags, createdTag } from '../engine/names-and-tags.ts';
 
 /** Large enough that invalid requests arrive and get a clear error. */
 export const maxRequestBytes = 16 * 1024 * 1024;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { checkNewTags, checkVolumeId } from '../engine/volume-id.ts';
+import { checkNewTags, checkVolumeId } from '../engine/names-and-tags.ts';
 import { idFor, isOurId, recordIn, tagsOf, type VolumeRecord } from './volume-record.ts';
 
 const text = fc.string({ unit: 'grapheme', maxLength: 40 });

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { Eraser } from '../../src/engine/erase/eraser.ts';
-import { erasingTag } from '../../src/engine/tags.ts';
+import { erasingTag } from '../../src/engine/names-and-tags.ts';
 import { flushesOf } from '../../worlds/lvm/flushes-of.ts';
 import { command, disks } from '../../worlds/lvm/inside.ts';
 import { type EngineOfTest, engineOfTest } from './engine-of-test.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { constants, open, stat } from 'node:fs/promises';
 import { test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
-import { createdTag, filesystemTag, rawTag, unusedTag } from '../../src/engine/tags.ts';
+import { createdTag, filesystemTag, rawTag, unusedTag } from '../../src/engine/names-and-tags.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { Formatter } from '../../src/filesystem/format.ts';
 import { blkid, superblockReader } from '../../src/filesystem/probe.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { exists } from '../../src/base/exists.ts';
-import { createdTag, sourceTag } from '../../src/engine/tags.ts';
+import { createdTag, sourceTag } from '../../src/engine/names-and-tags.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { faults } from '../../worlds/lvm/faults.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';

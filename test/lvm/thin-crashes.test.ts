@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { CommandFailed } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { deviceMapperName, removedThinOrphan } from '../../src/engine/lvm/thin-device.ts';
-import { filesystemTag, unfinishedTag } from '../../src/engine/tags.ts';
+import { filesystemTag, unfinishedTag } from '../../src/engine/names-and-tags.ts';
 import { command } from '../../worlds/lvm/inside.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
 import { actualState, becomeGhost, byId, newThinPool, read, sizeOf, write } from './thin-pools.ts';

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
-import { createdTag, filesystemTag, sourceTag } from '../../src/engine/tags.ts';
+import { createdTag, filesystemTag, sourceTag } from '../../src/engine/names-and-tags.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { Formatter } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';

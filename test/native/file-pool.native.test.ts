@@ -3,7 +3,7 @@ import { type FileHandle, open, readdir, readFile, stat, writeFile } from 'node:
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
-import { createdTag } from '../../src/engine/tags.ts';
+import { createdTag } from '../../src/engine/names-and-tags.ts';
 import { loopDevicesBelow, openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

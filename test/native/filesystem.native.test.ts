@@ -3,7 +3,7 @@ import { mkdir, open, readFile, stat, symlink, writeFile } from 'node:fs/promise
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
-import { createdTag, filesystemTag } from '../../src/engine/tags.ts';
+import { createdTag, filesystemTag } from '../../src/engine/names-and-tags.ts';
 import { btrfs } from '../../src/filesystem/btrfs.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { type Filesystem, filesystems } from '../../src/filesystem/filesystem.ts';

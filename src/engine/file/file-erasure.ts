@@ -1,7 +1,6 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import { ErasureCancelled, erasureIn, markedTags, progressedTags } from '../erase/erasure.ts';
-import type { Erasures } from '../erase/erasures.ts';
+import { ErasureCancelled, type Erasures, erasureIn, markedTags, progressedTags } from '../erase/erasures.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
 import { type DirectoryChanges, neverAborted } from './directory-changes.ts';

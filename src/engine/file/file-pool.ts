@@ -3,9 +3,16 @@ import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { detailsOf, type FileClass } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import { erasureIn } from '../erase/erasure.ts';
-import type { Erasures } from '../erase/erasures.ts';
+import { type Erasures, erasureIn } from '../erase/erasures.ts';
 import * as errors from '../errors.ts';
+import {
+  checkAddedTags,
+  checkNewTags,
+  checkNewVolume,
+  checkVolumeId,
+  createdTag,
+  replacedTags,
+} from '../names-and-tags.ts';
 import type {
   Capacity,
   Erasure,
@@ -18,8 +25,6 @@ import type {
   Volume,
   VolumeId,
 } from '../pool.ts';
-import { createdTag, replacedTags } from '../tags.ts';
-import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
 import { DirectoryChanges } from './directory-changes.ts';
 import { DirectorySpace } from './directory-space.ts';

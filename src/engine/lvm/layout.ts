@@ -1,6 +1,6 @@
 import type { DeviceClass } from '../config/device-classes.ts';
+import { contentTags, sourceTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, VolumeId } from '../pool.ts';
-import { contentTags, sourceTag } from '../tags.ts';
 import type { LogicalVolume } from './report.ts';
 
 /** What differs between thick and thin volumes. A layout decides and runs commands; it does not know its pool. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Eraser } from '../erase/eraser.ts';
-import { progressedTags } from '../erase/erasure.ts';
-import { erasingTag } from '../tags.ts';
+import { progressedTags } from '../erase/erasures.ts';
+import { erasingTag } from '../names-and-tags.ts';
 import { openThick, signal, extent as sizeBytes } from './testing/simulated-pools.ts';
 
 /** A thick class that erases, on simulated LVM; the test provides the eraser. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { unfinishedTag } from '../tags.ts';
+import { unfinishedTag } from '../names-and-tags.ts';
 import { extent, openThick, openThin, signal } from './testing/simulated-pools.ts';
 
 const id = fc.constantFrom('a', 'b', 'c');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CommandFailed } from '../../base/exec.ts';
-import { createdTag, rawTag, sourceTag, unusedTag } from '../tags.ts';
+import { createdTag, rawTag, sourceTag, unusedTag } from '../names-and-tags.ts';
 import { extent, openThick, signal, volume } from './testing/simulated-pools.ts';
 
 test('creation and removal take one command each, and memory follows', async () => {

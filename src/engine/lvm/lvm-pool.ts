@@ -1,9 +1,18 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
-import { erasureIn } from '../erase/erasure.ts';
-import type { Erasures } from '../erase/erasures.ts';
+import { type Erasures, erasureIn } from '../erase/erasures.ts';
 import { OptionClassNotFound, VolumeExists } from '../errors.ts';
+import {
+  checkAddedTags,
+  checkNewTags,
+  checkNewVolume,
+  checkVolumeId,
+  createdTag,
+  replacedTags,
+  showsUse,
+  unusedTag,
+} from '../names-and-tags.ts';
 import type {
   Capacity,
   Erasure,
@@ -16,13 +25,12 @@ import type {
   Volume,
   VolumeId,
 } from '../pool.ts';
-import { createdTag, replacedTags, showsUse, unusedTag } from '../tags.ts';
 import type { CopyDevice } from '../volume-copies.ts';
-import { checkAddedTags, checkNewTags, checkNewVolume, checkVolumeId } from '../volume-id.ts';
 import { ClassVolumes } from './class-volumes.ts';
+import { isReadOnly } from './group-memory.ts';
 import type { Layout } from './layout.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
-import { isReadOnly, type LogicalVolume } from './report.ts';
+import type { LogicalVolume } from './report.ts';
 import { ThickLayout } from './thick-layout.ts';
 import type { deviceSizeBytes } from './thin-device.ts';
 import { ThinLayout } from './thin-layout.ts';

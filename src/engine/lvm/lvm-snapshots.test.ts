@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { CommandFailed } from '../../base/exec.ts';
-import { createdTag, filesystemTag, sourceTag, unfinishedTag } from '../tags.ts';
+import { createdTag, filesystemTag, sourceTag, unfinishedTag } from '../names-and-tags.ts';
 import { extent, openThick, openThin, signal, volume } from './testing/simulated-pools.ts';
 
 test('a repeated snapshot is completed, and one of another source is refused', async () => {

@@ -2,7 +2,7 @@ import { CommandFailed } from '../../base/exec.ts';
 import { exists } from '../../base/exists.ts';
 import { isHeld, mustNotBeBound } from '../device-use.ts';
 import { canDiscard } from '../erase/eraser.ts';
-import { erasureIn } from '../erase/erasure.ts';
+import { erasureIn } from '../erase/erasures.ts';
 import { VolumeBeingErased, VolumeInUse } from '../errors.ts';
 import { askLvm, type Effect, type GroupMemory, isIn, type Place } from './group-memory.ts';
 import type { Lvm } from './lvm.ts';

@@ -53,10 +53,6 @@ export interface VolumeOwner extends Pick<LogicalVolume, 'name' | 'tags' | 'pool
   readonly group: string;
 }
 
-export function isReadOnly({ attr }: LogicalVolume): boolean {
-  return attr.charAt(1) !== 'w';
-}
-
 /** LVM printed a report that cannot be parsed. */
 export class UnreadableReport extends MoorageError {
   readonly code = 'Internal';
@@ -243,14 +239,4 @@ function numberUnlessEmpty(text: string): number | undefined {
 
 function textUnlessEmpty(text: string): string | undefined {
   return text === '' ? undefined : text;
-}
-
-/** Rounded up to whole extents, and to the same number on each stripe. */
-export function extentsFor(sizeBytes: bigint, extentBytes: bigint, stripes = 1): bigint {
-  const row = BigInt(Math.max(1, stripes));
-  return ceilDivide(ceilDivide(sizeBytes, extentBytes), row) * row;
-}
-
-function ceilDivide(dividend: bigint, divisor: bigint): bigint {
-  return (dividend + divisor - 1n) / divisor;
 }

@@ -2,14 +2,14 @@ import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { type DeviceClass, detailsOf, type ThickClass } from '../config/device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
+import { copiedTag, recordsUse, sourceIn, unusedTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, VolumeId } from '../pool.ts';
-import { copiedTag, recordsUse, sourceIn, unusedTag } from '../tags.ts';
 import { type CopyDevice, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import type { ClassVolumes } from './class-volumes.ts';
-import { askLvm, type Effect } from './group-memory.ts';
+import { extentsFor, noRedundancy, redundancyOf, snapshotExtents, usableExtents } from './extents.ts';
+import { askLvm, type Effect, isReadOnly } from './group-memory.ts';
 import { copyTags, type Layout, snapshotArguments } from './layout.ts';
-import { noRedundancy, redundancyOf, usableExtents } from './redundancy.ts';
-import { extentsFor, isReadOnly, type LogicalVolume, parseRedundancy, redundancyArguments } from './report.ts';
+import { type LogicalVolume, parseRedundancy, redundancyArguments } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 export interface ThickLayoutOptions {
@@ -254,13 +254,4 @@ export class ThickLayout implements Layout {
     };
     return { steps: 1, apply: (memory) => memory.put(volume, extents) };
   }
-}
-
-/** LVM's default: each changed chunk of 4 KiB takes 4 KiB and 16 bytes of metadata, and the header one more chunk. */
-export function snapshotExtents(originBytes: bigint, extentBytes: bigint): bigint {
-  const chunkBytes = 4096n;
-  const chunks = (originBytes + chunkBytes - 1n) / chunkBytes;
-  const perArea = chunkBytes / 16n;
-  const areas = chunks / perArea + 1n;
-  return extentsFor((1n + areas + chunks) * chunkBytes, extentBytes);
 }

@@ -4,12 +4,13 @@ import type { Log } from '../../base/log.ts';
 import { type DeviceClass, detailsOf, type ThinClass } from '../config/device-classes.ts';
 import { mustAllowThinSnapshots } from '../erase/eraser.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
+import { unfinishedTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, ThinCapacity, VolumeId } from '../pool.ts';
-import { unfinishedTag } from '../tags.ts';
 import type { ClassVolumes } from './class-volumes.ts';
-import { askLvm, type Effect } from './group-memory.ts';
+import { extentsFor } from './extents.ts';
+import { askLvm, type Effect, isReadOnly } from './group-memory.ts';
 import { type Layout, snapshotArguments } from './layout.ts';
-import { extentsFor, isReadOnly, type LogicalVolume } from './report.ts';
+import type { LogicalVolume } from './report.ts';
 import { deviceSizeBytes, growThinDevice, removedThinOrphan, ThinDeviceUnexpected } from './thin-device.ts';
 import type { VolumeGroup } from './volume-group.ts';
 

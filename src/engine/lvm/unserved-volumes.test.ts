@@ -5,7 +5,7 @@ import type { Run } from '../../base/exec.ts';
 import { createLog } from '../../base/log.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
 import type { DeviceClass, FileClass, ThickClass, ThinClass } from '../config/device-classes.ts';
-import { createdTag } from '../tags.ts';
+import { createdTag } from '../names-and-tags.ts';
 import { UnservedVolumes, unserved } from './unserved-volumes.ts';
 
 const any = { isDefault: false, spareBytes: 0n, erase: { kind: 'none' as const } };

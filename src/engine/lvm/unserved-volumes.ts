@@ -3,7 +3,7 @@ import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { DeviceClass } from '../config/device-classes.ts';
-import { createdTag } from '../tags.ts';
+import { createdTag } from '../names-and-tags.ts';
 import { ownerArguments, parseOwners, type VolumeOwner } from './report.ts';
 
 /** Nobody waits for this, and a starting node has more urgent work. */

@@ -3,7 +3,7 @@ import { messageOf } from '../../base/errors.ts';
 import type { Command, Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { deviceNamesIn } from './activation-changes.ts';
-import type { SequenceNumberOf } from './confirmation.ts';
+import type { SequenceNumberOf } from './group-memory.ts';
 import { Lvm, type LvmCounts, newLvmCounts } from './lvm.ts';
 import { LvmLocks } from './lvm-locks.ts';
 import { MetadataAreas } from './metadata-area.ts';

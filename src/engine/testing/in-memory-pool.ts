@@ -1,4 +1,5 @@
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
+import { replacedTags } from '../names-and-tags.ts';
 import type {
   Capacity,
   Erasure,
@@ -10,7 +11,6 @@ import type {
   Volume,
   VolumeId,
 } from '../pool.ts';
-import { replacedTags } from '../tags.ts';
 
 /** For tests: a pool without a disk. Its next command fails with `failure`, if set. */
 export class InMemoryPool implements Pool {

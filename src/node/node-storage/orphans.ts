@@ -1,7 +1,7 @@
 import { type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import { ephemeralTag } from '../../api/names.ts';
+import { createdTag } from '../../engine/names-and-tags.ts';
 import type { Pool, Volume } from '../../engine/pool.ts';
-import { createdTag } from '../../engine/tags.ts';
 
 export interface Orphan {
   readonly deviceClass: string;

@@ -9,9 +9,9 @@ import {
 import { adoptAnnotation, ephemeralTag } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/quantity.ts';
+import { adoptedTag, createdTag } from '../../engine/names-and-tags.ts';
 import type { Volume, VolumeId } from '../../engine/pool.ts';
 import type { Pools } from '../../engine/pools.ts';
-import { adoptedTag, createdTag } from '../../engine/tags.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { mustHold } from '../../volumes/pool-holding.ts';
 

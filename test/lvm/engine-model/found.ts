@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { erasingTag } from '../../../src/engine/names-and-tags.ts';
 import type { VolumeId } from '../../../src/engine/pool.ts';
-import { erasingTag } from '../../../src/engine/tags.ts';
 import { command } from '../../../worlds/lvm/inside.ts';
 
 /** The real state of a volume, read without the engine. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { noRedundancy, redundancyOf, usableExtents } from './redundancy.ts';
+import { noRedundancy, redundancyOf, usableExtents } from './extents.ts';
 
 const redundancy = (images: bigint, dataImages: bigint) => ({ images, dataImages });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkAddedTags, checkNewTags, checkNewVolume, checkTags, checkVolumeId } from './volume-id.ts';
+import { checkAddedTags, checkNewTags, checkNewVolume, checkTags, checkVolumeId } from './names-and-tags.ts';
 
 test('ids are names that LVM accepts', () => {
   for (const id of ['5f0c2d1e-8f0b-4d0c-9d1e-000000000001', 'a', 'my_volume.1+2', '.hidden']) checkVolumeId(id);

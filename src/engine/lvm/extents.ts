@@ -1,3 +1,22 @@
+/** Rounded up to whole extents, and to the same number on each stripe. */
+export function extentsFor(sizeBytes: bigint, extentBytes: bigint, stripes = 1): bigint {
+  const row = BigInt(Math.max(1, stripes));
+  return ceilDivide(ceilDivide(sizeBytes, extentBytes), row) * row;
+}
+
+function ceilDivide(dividend: bigint, divisor: bigint): bigint {
+  return (dividend + divisor - 1n) / divisor;
+}
+
+/** LVM's default: each changed chunk of 4 KiB takes 4 KiB and 16 bytes of metadata, and the header one more chunk. */
+export function snapshotExtents(originBytes: bigint, extentBytes: bigint): bigint {
+  const chunkBytes = 4096n;
+  const chunks = ceilDivide(originBytes, chunkBytes);
+  const perArea = chunkBytes / 16n;
+  const areas = chunks / perArea + 1n;
+  return extentsFor((1n + areas + chunks) * chunkBytes, extentBytes);
+}
+
 /** The mirrors and parity of a volume. */
 export interface Redundancy {
   /** Number of images; all take the same number of extents. */
