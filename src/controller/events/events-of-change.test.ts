@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogicalVolumeStatus, StoredLogicalVolume } from '../../api/logical-volume.ts';
 import {
+  adoptAnnotation,
   erasedAnnotation,
   filesystemErrorAnnotation,
   pendingDeletionAnnotation,
@@ -20,6 +21,7 @@ function volume(status: LogicalVolumeStatus, metadata: Partial<StoredLogicalVolu
 
 const wanted = volume({});
 const created = volume({ volumeID: '1', currentSize: '1Gi' });
+const adopted = volume(created.status, { annotations: { [adoptAnnotation]: '1' } });
 const refused = volume({ code: 8, message: 'device class ssd has 12Mi free; free space' });
 const grown = volume({ volumeID: '1', currentSize: '2Gi' });
 const resizing = { annotations: { [resizeRequestedAnnotation]: 'now' } };
@@ -39,6 +41,7 @@ const update = (previous: StoredLogicalVolume, object: StoredLogicalVolume) =>
 test('each change of a volume is reported once, in one sentence', () => {
   const events = [
     update(wanted, created),
+    update(wanted, adopted),
     update(wanted, refused),
     update(created, grown),
     update(created, tooLarge),
@@ -55,6 +58,7 @@ test('each change of a volume is reported once, in one sentence', () => {
     events.flat().map((event) => `${event.type} ${event.reason}: ${event.message}`),
     [
       'Normal VolumeCreated: created a volume of 1Gi on node a, device class ssd',
+      'Normal VolumeAdopted: adopted the existing volume of 1Gi on node a, device class ssd',
       'Warning VolumeRefused: node a cannot create the volume: device class ssd has 12Mi free; free space',
       'Normal VolumeGrown: grew the volume on node a from 1Gi to 2Gi',
       'Warning GrowthRefused: node a cannot grow the volume: no space',

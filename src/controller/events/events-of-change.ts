@@ -5,7 +5,12 @@ import {
   removalFailureOf,
   type StoredLogicalVolume,
 } from '../../api/logical-volume.ts';
-import { erasedAnnotation, filesystemErrorAnnotation, pendingDeletionAnnotation } from '../../api/names.ts';
+import {
+  adoptAnnotation,
+  erasedAnnotation,
+  filesystemErrorAnnotation,
+  pendingDeletionAnnotation,
+} from '../../api/names.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import type { EventContent } from '../../kube/events.ts';
 import type { Change } from '../../kube/object-cache.ts';
@@ -30,7 +35,10 @@ function answered(object: StoredLogicalVolume, previous: StoredLogicalVolume | u
   if (!previous) return undefined;
   const size = toQuantity(currentBytes(object));
   if (object.status?.volumeID && !previous.status?.volumeID) {
-    return normal('VolumeCreated', 'Creating', `created a volume of ${size} on node ${nodeName}${classOf(object)}`);
+    const where = `on node ${nodeName}${classOf(object)}`;
+    const isAdopted = object.metadata.annotations?.[adoptAnnotation] !== undefined;
+    if (isAdopted) return normal('VolumeAdopted', 'Adopting', `adopted the existing volume of ${size} ${where}`);
+    return normal('VolumeCreated', 'Creating', `created a volume of ${size} ${where}`);
   }
   const grew = previous.status?.currentSize && currentBytes(object) > currentBytes(previous);
   if (!grew) return undefined;
