@@ -112,6 +112,10 @@ test('each problem is named with what to do', () => {
   assert.match(screen, /^✘ volume db\/data-0\n {4}not on the disks of node a: return the disks/m);
   assert.match(screen, /^✘ class fast on node a\n {4}volume group vg1 is missing; attach its disk$/m);
   assert.match(screen, /^! class thin on node a\n {4}almost full: add a disk/m);
+  assert.match(
+    screen,
+    /^! node a\n {4}2 volumes on its disks without a LogicalVolume: list them.*\n? +.*import --node a$/m,
+  );
 });
 
 test('many volumes with the same trouble are one problem', () => {

@@ -1,5 +1,5 @@
 import { parseAllDocuments, stringify } from 'yaml';
-import { logicalVolumes } from '../../api/logical-volume.ts';
+import { logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
 import { adoptAnnotation, driverName, parameters } from '../../api/names.ts';
 import { nodeStorages } from '../../api/node-storage.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
@@ -37,7 +37,10 @@ export async function importable(
   const storage = await client.get(nodeStorages, nodeName, { signal });
   const orphans = storage?.status?.orphans;
   if (!orphans) throw new NotReported(`node ${nodeName} has not reported its storage; see kubectl get nodestorages`);
-  const volumes = orphans.volumes.map(found);
+  // The report is up to half a minute old: what was imported since is not listed again.
+  const { items } = await client.list(logicalVolumes, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
+  const known = new Set(items.map(volumeIdOf));
+  const volumes = orphans.volumes.map(found).filter(({ id }) => !known.has(id));
   const classes = (await client.list(storageClasses, { signal })).items.filter(
     ({ provisioner }) => provisioner === driverName,
   );
@@ -52,12 +55,13 @@ export async function importable(
     return storageClass || (best?.metadata.name ?? '');
   };
   const manifests = planImport(volumes, { nodeName, named, withClaims, storageClassFor });
-  return { volumes, total: orphans.total, manifests };
+  return { volumes, total: orphans.total - (orphans.volumes.length - volumes.length), manifests };
 }
 
+/** As kubectl shows them. */
 export function toYaml(manifests: readonly Manifest[]): string {
   return manifests
-    .map((manifest) => stringify(manifest))
+    .map((manifest) => stringify({ ...manifest, metadata: { ...manifest.metadata, managedFields: undefined } }))
     .join('---\n')
     .trimEnd();
 }
