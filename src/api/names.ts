@@ -164,6 +164,7 @@ export const metrics = {
   thinPoolOverprovisionedAvailable: 'topolvm_thinpool_overprovisioned_available',
   volumeSizeBytes: 'moorage_volume_size_bytes',
   volumeUsedBytes: 'moorage_volume_used_bytes',
+  orphans: 'moorage_orphans',
   callSeconds: 'moorage_call_seconds',
   poolOperationSeconds: 'moorage_pool_operation_seconds',
   queueKeys: 'moorage_queue_keys',

@@ -38,6 +38,7 @@ import { volumeEvents } from './events/volume-events.ts';
 import { lateDecisions } from './node-removal/late-decisions.ts';
 import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
 import { strandedPods, unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
+import { OrphanedObjects } from './orphaned-objects.ts';
 import { refusedVolumes } from './refused-volumes.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
@@ -86,11 +87,19 @@ export async function runController(
     parts.defer(() => informer.stop());
     informer.start();
   }
-  const workers = new Workers(controllerWork(options, collaborators, watches), { clock, log, random: Math.random });
+  const orphans = new OrphanedObjects({ client, volumes, nodes, clock });
+  const work = [...controllerWork(options, collaborators, watches), orphans.work];
+  const workers = new Workers(work, { clock, log, random: Math.random });
 
   const calls = callLatency();
   const { queues } = workers;
-  const allMetrics = [...watchMetrics(watches, clock), queueMetric(queues), calls.metric, ...processMetrics()];
+  const allMetrics = [
+    ...watchMetrics(watches, clock),
+    queueMetric(queues),
+    orphans.metric,
+    calls.metric,
+    ...processMetrics(),
+  ];
   const ready = () => volumes.synced && nodes.synced;
   let webhooks: WebhookServer | undefined;
   const unready = () => {

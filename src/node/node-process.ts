@@ -36,6 +36,7 @@ import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { nodeFactsOf, nodePublisher } from './node-object/node-publisher.ts';
 import { inspectMachine } from './node-storage/machine.ts';
 import { nodeStorageWork } from './node-storage/node-storage-work.ts';
+import { Orphans, orphanMetric, podsIn } from './node-storage/orphans.ts';
 import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
 import { volumeWork } from './reconcile/logical-volume-reconciler.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
@@ -155,13 +156,16 @@ export async function runNode(
   const { lvmAbilities } = engine;
   const inspect = (signal: AbortSignal) =>
     inspectMachine({ version: options.version, ioLimits, lvmAbilities, run }, signal);
+  const orphans = new Orphans();
+  const podsDirectory = join(kubeletDir, 'pods');
+  const pods = () => podsIn(podsDirectory);
   const workers = new Workers(
     [
       volumeWork({ client, volumes, pools, log }),
       lostVolumes({ nodeName, client, volumes, node, pools, log }),
       filesystemErrors({ client, volumes, prepared }),
       nodePublisher({ nodeName, client, node, pools, wanted, log }),
-      nodeStorageWork({ nodeName, client, node, volumes, pools, engine, inspect, clock, log }),
+      nodeStorageWork({ nodeName, client, node, volumes, pools, engine, orphans, pods, inspect, clock, log }),
       volumeLimits({ volumes, pools, published, kubeletDir, cgroupRoot, log }),
     ],
     { clock, log, random: Math.random },
@@ -174,6 +178,7 @@ export async function runNode(
   allMetrics.push(
     ...capacityMetrics(nodeName, pools),
     ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
+    orphanMetric({ nodeName, orphans, volumes, pools }),
     ...engine.metrics,
     queueMetric(workers.queues),
   );
@@ -201,7 +206,7 @@ export async function runNode(
   await registration.listen();
   atWork.push(registration);
 
-  atWork.push(ephemeral.removeLeftoversOnceServed(join(kubeletDir, 'pods'), signal));
+  atWork.push(ephemeral.removeLeftoversOnceServed(podsDirectory, signal));
   volumes.start();
   node.start();
   if (!signal.aborted) await once(signal, 'abort');

@@ -1,4 +1,5 @@
 import {
+  bytesOf,
   currentBytes,
   deleting,
   failureOf,
@@ -14,6 +15,7 @@ import { isNotFound } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import {
   keyOf,
+  nodes,
   type PersistentVolume,
   type PersistentVolumeClaim,
   type Pod,
@@ -22,6 +24,7 @@ import {
   pods,
   type Stored,
 } from '../kube/resource.ts';
+import { nodeOf } from './recovery/reattach-plan.ts';
 
 /**
  * What the screens need of the objects in a cluster. Lists are read in pages of 500, and of each object only this is kept:
@@ -64,6 +67,13 @@ export interface PersistentVolumeFacts {
   readonly phase: string;
   readonly storageClass: string;
   readonly claim: string | undefined;
+  /** By its node affinity. */
+  readonly node: string | undefined;
+  readonly sizeBytes: bigint;
+  readonly isRetained: boolean;
+  readonly createdAt: string;
+  /** When it came into its phase; older API servers do not say. */
+  readonly phaseSince: string | undefined;
 }
 
 export interface ClaimFacts {
@@ -116,6 +126,12 @@ export async function readNodes(client: KubeClient, signal: AbortSignal): Promis
   }
 }
 
+/** The names of the Nodes in the cluster. */
+export async function readNodeNames(client: KubeClient, signal: AbortSignal): Promise<ReadonlySet<string>> {
+  const { items } = await client.list(nodes, { project: ({ metadata }) => metadata.name, signal });
+  return new Set(items);
+}
+
 export function volumeFacts(volume: StoredLogicalVolume): VolumeFacts {
   const { metadata, spec, status } = volume;
   const { annotations = {} } = metadata;
@@ -147,6 +163,11 @@ export function persistentVolumeFacts({ metadata, spec, status }: Stored<Persist
     phase: status?.phase ?? '',
     storageClass: spec.storageClassName ?? '',
     claim: name ? `${namespace}/${name}` : undefined,
+    node: nodeOf(spec),
+    sizeBytes: bytesOf(spec.capacity?.['storage'] ?? 0),
+    isRetained: spec.persistentVolumeReclaimPolicy === 'Retain',
+    createdAt: metadata.creationTimestamp,
+    phaseSince: status?.lastPhaseTransitionTime,
   };
   return facts;
 }

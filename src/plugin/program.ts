@@ -3,9 +3,10 @@ import { command, type Program } from '../base/command.ts';
 import { InvalidInput, MoorageError } from '../base/errors.ts';
 import { type Flags, type FlagType, flag, onOff, text } from '../base/flags.ts';
 import { withSession } from './connect.ts';
-import { readFacts, readNodes } from './facts.ts';
+import { readFacts, readNodeNames, readNodes } from './facts.ts';
 import { clusterFlags, namespaceFlag } from './flags.ts';
 import { nodeTable, poolRows } from './nodes.ts';
+import { orphanScreen, orphansOf, unlisted } from './orphans.ts';
 import { recoveryCommands } from './recovery/commands.ts';
 import { statusOf, statusScreen } from './status.ts';
 import { suggestClaims, suggestNodes } from './suggestions.ts';
@@ -130,6 +131,29 @@ export function kubectlMoorage(terminal: Terminal): Program {
             volumeDetails(await readVolume(client, name, flags.namespace || namespace, signal)),
           );
           print(forPrograms(details, flags.output) ?? volumeScreen(details, systemClock.now(), terminal));
+        },
+      }),
+      orphans: command({
+        summary: 'list volumes and objects that nothing refers to any more, and the commands that resolve each',
+        flags: clusterFlags,
+        async run(flags, { env, print, signal }) {
+          const { output } = flags;
+          const nowMs = systemClock.now();
+          const facts = await withSession(flags, env, async ({ client }) => {
+            const [facts, nodes = [], nodeNames] = await Promise.all([
+              readFacts(client, { namespace: undefined, signal }),
+              readNodes(client, signal),
+              readNodeNames(client, signal),
+            ]);
+            return { ...facts, nodes, nodeNames };
+          });
+          const orphans = orphansOf(facts, nowMs);
+          const more = unlisted(facts.nodes);
+          const screen = orphans.length > 0 ? orphanScreen(orphans, output, nowMs, terminal) : 'No orphans.';
+          print(
+            forPrograms({ items: orphans, unlisted: more }, output) ??
+              `${screen}${more > 0 ? `\nand ${more} more on disks: nodes list 100 each` : ''}`,
+          );
         },
       }),
       ...recoveryCommands,

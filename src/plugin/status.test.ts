@@ -114,7 +114,7 @@ test('each problem is named with what to do', () => {
   assert.match(screen, /^! class thin on node a\n {4}almost full: add a disk/m);
   assert.match(
     screen,
-    /^! node a\n {4}2 volumes on its disks without a LogicalVolume: list them.*\n? +.*import --node a$/m,
+    /^! node a\n {4}2 volumes on its disks without a LogicalVolume: see\s+kubectl moorage\s+orphans$/m,
   );
 });
 

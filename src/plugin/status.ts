@@ -60,7 +60,7 @@ export function statusOf(facts: Facts, nodes: readonly NodeFacts[] | undefined):
             {
               severity: 'warning',
               about: `node ${name}`,
-              what: `${count(status.orphans.total, 'volume')} on its disks without a LogicalVolume: list them, and bring them back, with kubectl moorage import --node ${name}`,
+              what: `${count(status.orphans.total, 'volume')} on its disks without a LogicalVolume: see kubectl moorage orphans`,
             },
           ]
         : [],

@@ -27,7 +27,18 @@ function volume(name: string, changes: Partial<VolumeFacts> = {}): VolumeFacts {
 }
 
 function pv(name: string, claim: string, phase = 'Bound'): PersistentVolumeFacts {
-  return { name, handle: `id-${name}`, phase, storageClass: 'fast', claim };
+  return {
+    name,
+    handle: `id-${name}`,
+    phase,
+    storageClass: 'fast',
+    claim,
+    node: 'node-a',
+    sizeBytes: 10n * gibibyte,
+    isRetained: true,
+    createdAt: '2026-01-07T00:00:00Z',
+    phaseSince: undefined,
+  };
 }
 
 function facts(volumes: readonly VolumeFacts[], pvs: readonly PersistentVolumeFacts[] = [], more = {}): Facts {

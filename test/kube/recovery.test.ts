@@ -201,6 +201,37 @@ test('import: a volume that cannot be adopted stops the import with the reason',
   assert.equal(await admin.get(persistentVolumes, 'pvc-wrong'), undefined);
 });
 
+test('orphans: each is listed with the command that resolves it, and is none afterwards', async () => {
+  const name = await released('forgotten');
+  await admin.create(nodes, { metadata: { name: 'node-b' } });
+  const volume = (name: string, tags: readonly string[]) => ({ name, deviceClass: 'ssd', size: '1Gi', tags });
+  await admin.create(nodeStorages, {
+    metadata: { name: 'node-b' },
+    status: {
+      ...{ nodeUID: 'uid', updatedAt: new Date().toISOString(), pools: [], erasures: { total: 0, volumes: [] } },
+      orphans: { total: 2, volumes: [volume('lost-lv', []), volume('csi-1', ['ephemeral', 'moorage.dev/pod=p1'])] },
+      ...{ versions: {}, features: {} },
+    },
+  });
+  const shown = await moorage('orphans');
+  const row = `Released +pvc-forgotten +node-a +1 GiB +\\d+s +shop/forgotten`;
+  const commands = ` +keep: +kubectl moorage reattach pv/${name}\n +remove: kubectl moorage purge pv/${name}`;
+  assert.match(shown, new RegExp(`^${row}\n${commands}$`, 'm'));
+  assert.match(shown, /^DiskOnly +lost-lv +node-b .*\n.* import --node node-b --volume lost-lv > node-b.yaml/m);
+  assert.match(
+    shown,
+    /^InlineLeftover +csi-1 +node-b .* pod p1\n +remove: moorage volume rm csi-1 {3}# on node node-b$/m,
+  );
+  const { items } = JSON.parse(await moorage('orphans', '-o', 'json'));
+  const found = items.find((item: { name: string }) => item.name === name);
+  assert.deepEqual([found.kind, found.sizeBytes, found.lastOwner], ['Released', 2 ** 30, 'shop/forgotten']);
+  assert.doesNotMatch(await moorage('import', '--node', 'node-b', '--volume', 'lost-lv'), /csi-1/);
+
+  await moorage('reattach', `pv/${name}`);
+  await boundTo('forgotten', name);
+  assert.doesNotMatch(await moorage('orphans'), /pvc-forgotten/);
+});
+
 test('purge: says what would be lost, and removes only the volume that is confirmed', async () => {
   const name = await released('trash');
   const policy = async () => (await admin.get(persistentVolumes, name))?.spec?.persistentVolumeReclaimPolicy;

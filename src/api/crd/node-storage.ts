@@ -73,7 +73,7 @@ const erasures = {
 
 const orphans = {
   description:
-    "Volumes in the node's pools that have no LogicalVolume. Moorage never removes them. Volumes of pods (inline volumes) are not counted.",
+    "Volumes in the node's pools that have no LogicalVolume. The inline volume of a pod counts once the pod is gone from the node.",
   type: 'object',
   required: ['total', 'volumes'],
   properties: {
@@ -97,6 +97,11 @@ const orphans = {
             description: 'The tags of the volume on the disks, which name its former owner.',
             type: 'array',
             items: { type: 'string' },
+          },
+          since: {
+            description: 'Since when the agent that runs now has seen it so.',
+            type: 'string',
+            format: 'date-time',
           },
         },
       },

@@ -28,13 +28,14 @@ export class InMemoryApi<T extends KubeObject> {
     return this.#objects.get(name);
   }
 
-  async list(
+  async list<P = Stored<T>>(
     _resource: Resource<T>,
-    { fieldSelector = '' }: Selection = {},
-  ): Promise<{ items: Stored<T>[]; resourceVersion: string }> {
+    { fieldSelector = '', project }: Selection & { readonly project?: (object: Stored<T>) => P } = {},
+  ): Promise<{ items: P[]; resourceVersion: string }> {
     this.calls.push('list');
+    const keep = project ?? ((object: Stored<T>) => object as P);
     const items = [...this.#objects.values()].filter((object) => isSelected(object, fieldSelector));
-    return { items, resourceVersion: String(this.#revision) };
+    return { items: items.map(keep), resourceVersion: String(this.#revision) };
   }
 
   async create(_resource: Resource<T>, object: T): Promise<Stored<T>> {

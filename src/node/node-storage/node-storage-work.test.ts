@@ -15,6 +15,7 @@ import { type Node, nodes } from '../../kube/resource.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { nodeFactsOf } from '../node-object/node-publisher.ts';
 import { nodeStorageWork } from './node-storage-work.ts';
+import { Orphans } from './orphans.ts';
 
 async function reportingNode(t: TestContext) {
   const [nodeApi, volumeApi, api] = [
@@ -23,6 +24,7 @@ async function reportingNode(t: TestContext) {
     new InMemoryApi<NodeStorage>(),
   ];
   const clock = new ManualClock();
+  const pods = new Set<string>();
   const pool = new InMemoryPool('ssd', 1000n);
   const shared = { clock: systemClock, log: silentLog };
   const node = new Informer({ client: nodeApi.client, resource: nodes, project: nodeFactsOf, ...shared });
@@ -42,6 +44,8 @@ async function reportingNode(t: TestContext) {
     volumes,
     pools: new Pools([pool]),
     engine: { deviceClasses: () => [], outdated: () => undefined },
+    orphans: new Orphans(),
+    pods: async () => pods,
     inspect: async () => ({ versions: { moorage: '1' }, features: {} }),
     clock,
     log: { ...silentLog, warn: (message: string) => void warnings.push(message) },
@@ -64,7 +68,7 @@ async function reportingNode(t: TestContext) {
   const writes = () => api.calls.filter((call) => call === 'patch a' || call === 'refused').length;
   const status = async () => (await api.get(nodeStorages, 'a'))?.status;
   const register = () => nodeApi.create(nodes, { metadata: { name: 'a' } });
-  return { nodeApi, volumeApi, api, clock, pool, server, warnings, passes, writes, status, register };
+  return { nodeApi, volumeApi, api, clock, pool, pods, server, warnings, passes, writes, status, register };
 }
 
 test('a node reports its storage once its Node exists, with the uid of the Node', async (t) => {
@@ -128,16 +132,33 @@ test('the first report waits until it is known which volumes of a lost cluster a
   assert.equal(writes(), 1);
 });
 
+test('an inline volume does not delay the first report, and is reported after its pod is gone', async (t) => {
+  const { pool, pods, status, passes, register } = await reportingNode(t);
+  await pool.create({ id: 'inline', sizeBytes: 5n, tags: ['ephemeral', 'moorage.dev/pod=p'] });
+  pods.add('p');
+  await register();
+  await passes(1000);
+  assert.equal((await status())?.orphans.total, 0);
+  pods.delete('p');
+  await passes(600_000);
+  await passes(5000);
+  await passes(30_000);
+  assert.equal((await status())?.orphans.volumes[0]?.name, 'inline');
+});
+
 test('a volume without an object is reported with the next write, and no longer once it has one', async (t) => {
-  const { volumeApi, pool, status, passes, register } = await reportingNode(t);
+  const { volumeApi, clock, pool, status, passes, register } = await reportingNode(t);
   await register();
   await passes(1000);
   await pool.create({ id: 'uid-1', sizeBytes: 5n, tags: ['moorage.dev/created'] });
   assert.equal((await status())?.orphans.total, 0);
   await passes(30_000);
   await passes(30_000);
-  const orphan = { name: 'uid-1', deviceClass: 'ssd', size: '5', tags: ['moorage.dev/created'] };
-  assert.deepEqual((await status())?.orphans, { total: 1, volumes: [orphan] });
+  const found = (await status())?.orphans;
+  const { since = '', ...orphan } = found?.volumes[0] ?? assert.fail();
+  assert.deepEqual(orphan, { name: 'uid-1', deviceClass: 'ssd', size: '5', tags: ['moorage.dev/created'] });
+  assert.equal(clock.now() - Date.parse(since), 30_000);
+  assert.equal(found?.total, 1);
 
   await volumeApi.create(logicalVolumes, { metadata: { name: 'pvc' }, spec: { name: 'pvc', nodeName: 'a', size: 5 } });
   await passes(30_000);

@@ -13,8 +13,8 @@ import type { Node } from '../../kube/resource.ts';
 import type { NodeEngine } from '../node-engine.ts';
 import type { NodeFacts } from '../node-object/node-publisher.ts';
 import type { Machine } from './machine.ts';
-import { Orphans } from './orphans.ts';
-import { type Content, contentOf } from './status.ts';
+import type { Orphans } from './orphans.ts';
+import { type Content, contentOf, timeOf } from './status.ts';
 
 interface Collaborators {
   readonly nodeName: string;
@@ -25,6 +25,9 @@ interface Collaborators {
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'>;
   readonly pools: Pick<Pools, 'all' | 'unavailable' | 'onChange'>;
   readonly engine: Pick<NodeEngine, 'deviceClasses' | 'outdated'>;
+  readonly orphans: Orphans;
+  /** The uids of the pods on this node; undefined if they are unknown. */
+  readonly pods: () => Promise<ReadonlySet<string> | undefined>;
   readonly inspect: (signal: AbortSignal) => Promise<Machine>;
   readonly clock: Clock;
   readonly log: Log;
@@ -34,8 +37,8 @@ interface Collaborators {
 const burstMs = 1000;
 /** The shortest time between two writes. */
 const everyMs = 30_000;
-/** How long a volume must be without an object to count as an orphan. */
-const settleMs = 5000;
+/** Nobody reports that the directory of a pod is gone. */
+const podsAgainMs = 10 * 60_000;
 /** When something happens after this time, the object is written even if it is the same: somebody may have deleted it. */
 const confirmMs = 10 * 60_000;
 /** How often an API server without the CRD is tried again. */
@@ -46,8 +49,7 @@ const absentMs = 60_000;
  * and only while the Node exists, whose uid says which machine this is. Nothing else depends on it.
  */
 export function nodeStorageWork(collaborators: Collaborators): Work {
-  const { nodeName, client, node, volumes, pools, engine, inspect, clock, log } = collaborators;
-  const orphans = new Orphans(settleMs);
+  const { nodeName, client, node, volumes, pools, engine, orphans, pods, inspect, clock, log } = collaborators;
   let machine: Machine | undefined;
   let written: { readonly content: Content; readonly updatedAt: string } | undefined;
   let lastMs = Number.NEGATIVE_INFINITY;
@@ -79,7 +81,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     const nodeUID = node.get(nodeName)?.uid;
     if (nodeUID === undefined || !volumes.synced) return Requeue.never; // their arrival triggers the next run
     machine ??= await inspect(signal);
-    const found = orphans.find(pools.all(), volumes.list(), clock.now());
+    const found = orphans.find(pools.all(), { objects: volumes.list(), pods: await pods() }, clock.now());
     // After the loss of a cluster, the first report must not say that there is nothing to recover.
     const isTooEarly = !written && found.orphans.length === 0 && found.nextInMs !== undefined;
     if (isTooEarly) return Requeue.after(found.nextInMs);
@@ -93,14 +95,11 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
       await write(content, updatedAt, signal);
     }
     if (isAbsent) return Requeue.after(absentMs);
-    return found.nextInMs === undefined ? Requeue.never : Requeue.after(found.nextInMs);
+    const nextInMs = found.nextInMs ?? (found.dependsOnPods ? podsAgainMs : undefined);
+    return nextInMs === undefined ? Requeue.never : Requeue.after(nextInMs);
   };
   return { name: 'node-storage', watch, reconcile, concurrency: 1 };
 }
 
 const fieldManager = 'moorage-node';
 const crdName = `${nodeStorages.plural}.${nodeStorages.group}`;
-
-function timeOf(atMs: number): string {
-  return new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z');
-}

@@ -1,50 +1,100 @@
-import { type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
-import { ephemeralTag } from '../../api/names.ts';
+import { readdir } from 'node:fs/promises';
+import { type LogicalVolume, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
+import { ephemeralTag, metrics, podTag } from '../../api/names.ts';
+import type { NodeOrphanKind } from '../../api/orphans.ts';
 import { createdTag } from '../../engine/names-and-tags.ts';
 import type { Pool, Volume } from '../../engine/pool.ts';
+import { type Pools, poolHolding } from '../../engine/pools.ts';
+import type { Informer } from '../../kube/informer.ts';
+import { gauge, type Metric } from '../../metrics/metric.ts';
+import { classOf } from '../../volumes/pool-holding.ts';
 
 export interface Orphan {
   readonly deviceClass: string;
   readonly volume: Volume;
+  readonly sinceMs: number;
 }
 
 /** The orphans now, and how long until a volume that has no object now may become one. */
 export interface FoundOrphans {
   readonly orphans: readonly Orphan[];
   readonly nextInMs: number | undefined;
+  /** Whether there is an inline volume that becomes an orphan if its pod goes. */
+  readonly dependsOnPods: boolean;
+}
+
+/** What refers to volumes. */
+export interface References {
+  readonly objects: readonly StoredLogicalVolume[];
+  /** The uids of the pods on this node; undefined if they are unknown, which means that none is gone. */
+  readonly pods: ReadonlySet<string> | undefined;
 }
 
 /**
  * Finds volumes that have no LogicalVolume. A volume counts only after a whole interval without one: it may just be created
- * or removed, and the watch of LogicalVolumes is always a little late. The inline volume of a pod needs no LogicalVolume.
+ * or removed, and the watch of LogicalVolumes is always a little late. The inline volume of a pod needs its pod instead.
  */
 export class Orphans {
   readonly #settleMs: number;
   /** When each volume was first seen without an object, by its device. */
   #since: ReadonlyMap<string, number> = new Map();
+  #found: readonly Orphan[] = [];
 
-  constructor(settleMs: number) {
+  constructor(settleMs = 5000) {
     this.#settleMs = settleMs;
   }
 
-  find(pools: readonly Pool[], objects: readonly StoredLogicalVolume[], nowMs: number): FoundOrphans {
+  /** As found last. */
+  get found(): readonly Orphan[] {
+    return this.#found;
+  }
+
+  find(pools: readonly Pool[], { objects, pods }: References, nowMs: number): FoundOrphans {
     const known = new Set(objects.map(volumeIdOf));
     const since = new Map<string, number>();
     const orphans: Orphan[] = [];
     let nextInMs: number | undefined;
+    let dependsOnPods = false;
     for (const pool of pools) {
       for (const volume of pool.list()) {
-        // Classes of one volume group list the same volumes.
-        if (known.has(volume.id) || volume.tags.includes(ephemeralTag) || since.has(volume.devicePath)) continue;
+        if (known.has(volume.id) || since.has(volume.devicePath)) continue; // classes of one volume group list the same volumes
+        if (isInline(volume) && !isPodGone(volume, pods)) {
+          dependsOnPods ||= podOf(volume) !== undefined;
+          continue;
+        }
         const sinceMs = this.#since.get(volume.devicePath) ?? nowMs;
         since.set(volume.devicePath, sinceMs);
         const missingMs = this.#settleMs - (nowMs - sinceMs);
-        if (missingMs <= 0) orphans.push({ deviceClass: pool.name, volume });
+        if (missingMs <= 0) orphans.push({ deviceClass: pool.name, volume, sinceMs });
         else nextInMs = Math.min(nextInMs ?? missingMs, missingMs);
       }
     }
     this.#since = since;
-    return { orphans: orphans.toSorted(oursFirst), nextInMs };
+    this.#found = orphans.toSorted(oursFirst);
+    return { orphans: this.#found, nextInMs, dependsOnPods };
+  }
+}
+
+function isInline({ tags }: Volume): boolean {
+  return tags.includes(ephemeralTag);
+}
+
+function podOf({ tags }: Volume): string | undefined {
+  return tags.find((tag) => tag.startsWith(`${podTag}=`))?.slice(podTag.length + 1);
+}
+
+/** One without the tag, as TopoLVM created them, may be that of any pod. */
+function isPodGone(volume: Volume, pods: ReadonlySet<string> | undefined): boolean {
+  const pod = podOf(volume);
+  return pod !== undefined && pods !== undefined && !pods.has(pod);
+}
+
+/** While a pod has its directory, the kubelet will still unpublish its volumes. Undefined if the directory cannot be read. */
+export async function podsIn(podsDirectory: string): Promise<ReadonlySet<string> | undefined> {
+  try {
+    return new Set(await readdir(podsDirectory));
+  } catch {
+    return undefined;
   }
 }
 
@@ -52,4 +102,38 @@ export class Orphans {
 function oursFirst({ volume: one }: Orphan, { volume: other }: Orphan): number {
   const rank = ({ tags }: Volume) => (tags.includes(createdTag) ? 0 : 1);
   return rank(one) - rank(other) || (one.id < other.id ? -1 : 1);
+}
+
+interface Measured {
+  readonly nodeName: string;
+  readonly orphans: Pick<Orphans, 'found'>;
+  /** Only the LogicalVolumes of this node. */
+  readonly volumes: Pick<Informer<LogicalVolume>, 'list'>;
+  readonly pools: Pick<Pools, 'all' | 'unavailable'>;
+}
+
+export function orphanMetric({ nodeName, orphans, volumes, pools }: Measured): Metric {
+  return gauge({
+    name: metrics.orphans,
+    help: 'Volumes of this node that nothing refers to, or that it cannot serve, by kind.',
+    labelNames: ['node', 'kind'],
+    read: () => {
+      const inline = orphans.found.filter(({ volume }) => isInline(volume)).length;
+      const counts: Readonly<Record<NodeOrphanKind, number>> = {
+        DiskOnly: orphans.found.length - inline,
+        InlineLeftover: inline,
+        ClassGone: volumes.list().filter((volume) => isClassGone(volume, pools)).length,
+      };
+      return Object.entries(counts).map(([kind, value]) => ({ labels: { node: nodeName, kind }, value }));
+    },
+  });
+}
+
+/** Its device class is not configured any more, and no other class has the volume. */
+export function isClassGone(volume: StoredLogicalVolume, pools: Pick<Pools, 'all' | 'unavailable'>): boolean {
+  const { metadata, status } = volume;
+  const deviceClass = classOf(volume);
+  if (!status?.volumeID || !deviceClass || metadata.deletionTimestamp !== undefined) return false;
+  const isConfigured = pools.unavailable().has(deviceClass) || pools.all().some(({ name }) => name === deviceClass);
+  return !isConfigured && !poolHolding(pools, status.volumeID);
 }

@@ -111,14 +111,17 @@ test('long lists are cut, and the total says so', async () => {
   const pool = new InMemoryPool('ssd', 1000n);
   pool.erasing = Array.from({ length: 101 }, (_, i) => ({ id: `e${i}`, doneBytes: 1n, totalBytes: 3n }));
   const volume = await pool.create({ id: 'v', sizeBytes: 1n, tags: ['moorage.dev/claim=ns/data'] });
-  const orphans = Array.from({ length: 102 }, () => ({ deviceClass: 'ssd', volume }));
+  const orphans = Array.from({ length: 102 }, () => ({ deviceClass: 'ssd', volume, sinceMs: 1500 }));
   const found = content({ pools: [pool] }, { orphans });
   assert.deepEqual([found.erasures.total, found.erasures.volumes.length], [101, 100]);
   assert.deepEqual(found.erasures.volumes[0], { name: 'e0', deviceClass: 'ssd', size: '3', donePercent: 33 });
   assert.deepEqual([found.orphans.total, found.orphans.volumes.length], [102, 100]);
   const tags = ['moorage.dev/claim=ns/data'];
-  assert.deepEqual(found.orphans.volumes[0], { name: 'v', deviceClass: 'ssd', size: '1', tags });
+  assert.deepEqual(found.orphans.volumes[0], {
+    ...{ name: 'v', deviceClass: 'ssd', size: '1', tags },
+    since: '1970-01-01T00:00:01Z',
+  });
 
-  const snapshot = { deviceClass: 'ssd', volume: { ...volume, readOnly: true } };
+  const snapshot = { deviceClass: 'ssd', volume: { ...volume, readOnly: true }, sinceMs: 0 };
   assert.equal(content({ pools: [pool] }, { orphans: [snapshot] }).orphans.volumes[0]?.readOnly, true);
 });

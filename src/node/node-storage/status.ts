@@ -48,13 +48,16 @@ export function contentOf({ nodeUID, versions, features, pools, outdated, device
     },
     orphans: {
       total: orphans.length,
-      volumes: orphans.slice(0, listLimit).map(({ deviceClass, volume: { id, sizeBytes, readOnly, tags } }) => ({
-        name: id,
-        deviceClass,
-        size: toQuantity(sizeBytes),
-        ...(readOnly && { readOnly }),
-        tags,
-      })),
+      volumes: orphans
+        .slice(0, listLimit)
+        .map(({ deviceClass, volume: { id, sizeBytes, readOnly, tags }, sinceMs }) => ({
+          name: id,
+          deviceClass,
+          size: toQuantity(sizeBytes),
+          ...(readOnly && { readOnly }),
+          tags,
+          since: timeOf(sinceMs),
+        })),
     },
     versions,
     features,
@@ -101,4 +104,8 @@ function whereOf({ type, isDefault, volumeGroup, thinPool, directory, ...rest }:
     ...(thinPool && { thinPool }),
     ...(directory && { directory }),
   };
+}
+
+export function timeOf(atMs: number): string {
+  return new Date(atMs).toISOString().replace(/\.\d+Z$/, 'Z');
 }

@@ -1,6 +1,6 @@
 import { parseAllDocuments, stringify } from 'yaml';
 import { logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
-import { adoptAnnotation, driverName, parameters } from '../../api/names.ts';
+import { adoptAnnotation, driverName, ephemeralTag, parameters } from '../../api/names.ts';
 import { nodeStorages } from '../../api/node-storage.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import { isAlreadyExists } from '../../kube/api-error.ts';
@@ -37,10 +37,12 @@ export async function importable(
   const storage = await client.get(nodeStorages, nodeName, { signal });
   const orphans = storage?.status?.orphans;
   if (!orphans) throw new NotReported(`node ${nodeName} has not reported its storage; see kubectl get nodestorages`);
-  // The report is up to half a minute old: what was imported since is not listed again.
+  // The report is up to half a minute old: what was imported since is not listed again. Nor are volumes of pods.
   const { items } = await client.list(logicalVolumes, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
   const known = new Set(items.map(volumeIdOf));
-  const volumes = orphans.volumes.map(found).filter(({ id }) => !known.has(id));
+  const volumes = orphans.volumes
+    .filter(({ name, tags }) => !known.has(name) && !tags.includes(ephemeralTag))
+    .map(found);
   const classes = (await client.list(storageClasses, { signal })).items.filter(
     ({ provisioner }) => provisioner === driverName,
   );

@@ -1,0 +1,203 @@
+import { bytesOf } from '../api/logical-volume.ts';
+import { allowDeleteAnnotation, claimName, ephemeralTag, podTag, volumeTag } from '../api/names.ts';
+import type { NodeStorageStatus } from '../api/node-storage.ts';
+import { type OrphanKind, orphanedPersistentVolume, orphanedVolume, type VolumeOrphanKind } from '../api/orphans.ts';
+import { formatBytes } from '../base/quantity.ts';
+import type { Facts, NodeFacts, PersistentVolumeFacts, VolumeFacts } from './facts.ts';
+import { age, byName, type Colour, type Column, type Format, formatted, type Terminal, wrapped } from './terminal.ts';
+
+/** An orphan as `-o json` shows it. Programs depend on these names. */
+export interface Orphan {
+  readonly kind: OrphanKind;
+  /** Of the LogicalVolume or PersistentVolume; without both, of the volume on the disks. */
+  readonly name: string;
+  readonly node: string;
+  readonly sizeBytes: bigint;
+  /** Since when it is one, or if that is unknown, when the object was created. */
+  readonly since?: string;
+  /** The claim, or the pod of an inline volume. */
+  readonly lastOwner?: string;
+  readonly reason: string;
+  /** Puts the data to use again. */
+  readonly keep?: string;
+  /** Gives the data up. */
+  readonly remove?: string;
+}
+
+export interface OrphanFacts extends Facts {
+  /** What agents report; empty if the cluster does not have the kind NodeStorage. */
+  readonly nodes: readonly NodeFacts[];
+  /** The Nodes in the cluster. */
+  readonly nodeNames: ReadonlySet<string>;
+}
+
+/** By kind, node and name. */
+export function orphansOf(facts: OrphanFacts, nowMs: number): readonly Orphan[] {
+  const known = new Set(facts.volumes.map(({ volumeId }) => volumeId));
+  return [
+    ...facts.nodes
+      .filter(({ name }) => facts.nodeNames.has(name))
+      .flatMap(onDisks)
+      .filter(({ name }) => !known.has(name)), // the report is up to half a minute old
+    ...facts.volumes.flatMap((volume) => volumeOrphan(volume, facts, nowMs) ?? []),
+    ...[...facts.persistentVolumes.values()]
+      .filter(({ handle }) => !known.has(handle))
+      .flatMap((pv) => persistentVolumeOrphan(pv, facts, nowMs) ?? []),
+  ].sort((a, b) => byName(a.kind, b.kind) || byName(a.node, b.node) || byName(a.name, b.name));
+}
+
+/** How many there are on the disks that the agents did not list. */
+export function unlisted(nodes: readonly NodeFacts[]): number {
+  return nodes.reduce(
+    (sum, { status }) => sum + (status ? status.orphans.total - status.orphans.volumes.length : 0),
+    0,
+  );
+}
+
+function onDisks({ name: node, status }: NodeFacts): readonly Orphan[] {
+  return (status?.orphans.volumes ?? []).map((volume) => diskOrphan(node, volume));
+}
+
+function diskOrphan(node: string, volume: NodeStorageStatus['orphans']['volumes'][number]): Orphan {
+  const { name, size, tags, since, readOnly } = volume;
+  const valueOf = (key: string) => tags.find((tag) => tag.startsWith(`${key}=`))?.slice(key.length + 1);
+  const claim = valueOf(claimName);
+  const common = { name, node, sizeBytes: bytesOf(size), ...(since && { since }) };
+  const onNode = (command: string) => `${command}   # on node ${node}`;
+  if (tags.includes(ephemeralTag)) {
+    return {
+      kind: 'InlineLeftover',
+      ...common,
+      lastOwner: `pod ${valueOf(podTag) ?? ''}`,
+      reason: 'the pod of this inline volume is gone; a restarted agent removes it too',
+      remove: onNode(`moorage volume rm ${name}`),
+    };
+  }
+  const named = valueOf(volumeTag) ? '' : ` --volume ${name}`;
+  return {
+    kind: 'DiskOnly',
+    ...common,
+    ...(claim && { lastOwner: claim }),
+    reason: `${readOnly ? 'a snapshot ' : ''}on the disks of its node, without a LogicalVolume`,
+    // Snapshots are not imported.
+    ...(!readOnly && {
+      keep: `kubectl moorage import --node ${node}${named} > ${node}.yaml   # then kubectl moorage import -f ${node}.yaml`,
+    }),
+    remove: onNode(`moorage volume rm${claim ? ' --force' : ''} ${name}`),
+  };
+}
+
+function volumeOrphan(volume: VolumeFacts, facts: OrphanFacts, nowMs: number): Orphan | undefined {
+  const { name, node, sizeBytes, createdAt } = volume;
+  const pv = facts.persistentVolumes.get(volume.volumeId ?? '');
+  const isNodeThere = facts.nodeNames.has(node);
+  const kind =
+    orphanedVolume(volume, { persistentVolume: pv, isNodeThere, nowMs }) ??
+    (isClassGone(volume, facts.nodes) ? 'ClassGone' : undefined);
+  if (!kind) return undefined;
+  const lastOwner = pv?.claim ?? volume.claim;
+  return {
+    kind,
+    name,
+    node,
+    sizeBytes,
+    since: (kind === 'Released' && pv?.phaseSince) || createdAt,
+    ...(lastOwner && { lastOwner }),
+    ...resolutionOf(kind, volume, pv, facts),
+  };
+}
+
+type Resolution = Pick<Orphan, 'reason' | 'keep' | 'remove'>;
+
+function resolutionOf(
+  kind: VolumeOrphanKind | 'ClassGone',
+  volume: VolumeFacts,
+  pv: PersistentVolumeFacts | undefined,
+  facts: Facts,
+): Resolution {
+  const { name, node, deviceClass, failure = '', volumeId = '', isSnapshot } = volume;
+  const removal = isSnapshot
+    ? { reason: '; to give it up, delete its VolumeSnapshot' }
+    : { reason: '', remove: pv ? removalOf(pv, facts) : deletionOf(name) };
+  switch (kind) {
+    case 'Missing':
+      return { ...removal, reason: `not on the disks of its node: return the disks${removal.reason}` };
+    case 'NodeGone':
+      return { ...removal, reason: `node ${node} is not in the cluster: return it with its disks${removal.reason}` };
+    case 'Refused':
+      return { reason: `its node refused it: ${failure}`, remove: `kubectl delete logicalvolume ${name}` };
+    case 'Released':
+      return {
+        ...removal,
+        reason: 'its claim was deleted, and its data is retained',
+        ...(pv && { keep: `kubectl moorage reattach pv/${pv.name}` }),
+      };
+    case 'Unclaimed':
+      return {
+        ...removal,
+        reason: `no PersistentVolume has the volume handle ${volumeId}: its claim was deleted while it was created, or somebody deleted the PersistentVolume`,
+      };
+    case 'ClassGone':
+      return {
+        reason: `device class ${deviceClass} is not configured on node ${node}: add it to the configuration again, also to remove the volume`,
+      };
+  }
+}
+
+function persistentVolumeOrphan(pv: PersistentVolumeFacts, facts: OrphanFacts, nowMs: number): Orphan | undefined {
+  const kind = orphanedPersistentVolume(pv, nowMs);
+  if (!kind) return undefined;
+  const { name, node = '', sizeBytes, createdAt, claim } = pv;
+  return {
+    kind,
+    name,
+    node,
+    sizeBytes,
+    since: createdAt,
+    ...(claim && { lastOwner: claim }),
+    reason: 'the PersistentVolume has no LogicalVolume',
+    ...(facts.nodeNames.has(node) && { keep: `kubectl moorage reattach pv/${name}` }),
+    remove: removalOf(pv, facts),
+  };
+}
+
+/** A claim that still exists must be deleted first. */
+function removalOf({ name, claim = '', phase }: PersistentVolumeFacts, { claims }: Facts): string {
+  const [namespace, claimed] = claim.split('/');
+  return phase === 'Bound' && claims.has(claim)
+    ? `kubectl delete pvc -n ${namespace} ${claimed}`
+    : `kubectl moorage purge pv/${name}`;
+}
+
+function deletionOf(name: string): string {
+  return `kubectl annotate logicalvolume ${name} ${allowDeleteAnnotation}=true && kubectl delete logicalvolume ${name}`;
+}
+
+/** As far as its node has reported. A volume in the default class names none. */
+function isClassGone({ node, deviceClass, volumeId, isDeleting }: VolumeFacts, nodes: readonly NodeFacts[]): boolean {
+  if (!volumeId || !deviceClass || isDeleting) return false;
+  const pools = nodes.find(({ name }) => name === node)?.status?.pools;
+  return pools !== undefined && !pools.some((pool) => pool.deviceClass === deviceClass);
+}
+
+const colours: Readonly<Partial<Record<OrphanKind, Colour>>> = { Missing: 'red', NodeGone: 'red', ClassGone: 'red' };
+
+/** Each orphan with its commands, which are never cut off: they are there to be copied. */
+export function orphanScreen(orphans: readonly Orphan[], format: Format, nowMs: number, terminal: Terminal): string {
+  const columns: readonly Column<Orphan>[] = [
+    { title: 'KIND', cell: ({ kind }) => ({ text: kind, colour: colours[kind] ?? 'yellow' }) },
+    { title: 'NAME', cell: ({ name }) => name, atLeast: 12 },
+    { title: 'NODE', cell: ({ node }) => node, atLeast: 8 },
+    { title: 'SIZE', cell: ({ sizeBytes }) => formatBytes(sizeBytes) },
+    { title: 'AGE', cell: ({ since }) => (since ? age(since, nowMs) : '') },
+    { title: 'LAST OWNER', cell: ({ lastOwner = '' }) => lastOwner, atLeast: 10 },
+    { title: 'REASON', cell: ({ reason }) => reason, wide: true, atLeast: 12, isSentence: true },
+  ];
+  const [header = '', ...lines] = formatted(columns, orphans, format, terminal).split('\n');
+  const details = orphans.map(({ reason, keep, remove }) => [
+    ...(keep ? [`    keep:   ${keep}`] : []),
+    ...(remove ? [`    remove: ${remove}`] : []),
+    ...(keep || remove ? [] : [wrapped(reason, '    ', terminal)]),
+  ]);
+  return [header, ...lines.flatMap((line, i) => [line, ...(details[i] ?? [])])].join('\n');
+}
