@@ -172,6 +172,13 @@ export class Cluster {
     this.#nodes.delete(node.name);
   }
 
+  /** All objects are lost; the machines keep their disks and join again under their names. */
+  async rebuild(): Promise<void> {
+    for (const node of this.nodes) await node.powerOff();
+    await this.controlPlane.wipe();
+    await Promise.all(this.nodes.map((node) => node.boot()));
+  }
+
   /** Creates Node objects without machines: enough for programs that only read them, and cheap by the thousand. */
   async registerNodes(count: number): Promise<void> {
     const names = Array.from({ length: count }, (_, index) => `registered-${index}`);

@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { eventually } from '../host/eventually.ts';
@@ -27,16 +27,19 @@ export class ControlPlane {
   readonly scheduler: Component;
   /** An administrator's kubeconfig for programs on the host. */
   readonly kubeconfig: string;
+  readonly #etcdDir: string;
   readonly #forwardedPort: number;
 
   private constructor(
     authority: CertificateAuthority,
     kubeconfig: string,
+    etcdDir: string,
     forwardedPort: number,
     components: Component[],
   ) {
     this.authority = authority;
     this.kubeconfig = kubeconfig;
+    this.#etcdDir = etcdDir;
     this.#forwardedPort = forwardedPort;
     [this.etcd, this.apiServer, this.controllerManager, this.scheduler] = components as [
       Component,
@@ -71,10 +74,11 @@ export class ControlPlane {
       authority.kubeconfig('admin', '/O=system:masters/CN=admin', `https://127.0.0.1:${forwardedPort}`),
     ]);
     const component = (name: string, argv: readonly string[]) => new Component(namespaces, logs, name, argv);
-    const plane = new ControlPlane(authority, kubeconfig, forwardedPort, [
+    const etcdDir = join(dir, 'etcd');
+    const plane = new ControlPlane(authority, kubeconfig, etcdDir, forwardedPort, [
       component('etcd', [
         kubernetes.etcd,
-        `--data-dir=${join(dir, 'etcd')}`,
+        `--data-dir=${etcdDir}`,
         '--unsafe-no-fsync', // a test cluster's etcd need not survive a power loss of the host
         '--log-level=warn',
         `--listen-client-urls=${etcdUrl}`,
@@ -129,13 +133,24 @@ export class ControlPlane {
         '--profiling=false',
       ]),
     ]);
-    plane.etcd.start();
-    plane.apiServer.start();
-    await plane.whenReady();
-    // These two would back off for seconds if they started before the API server.
-    plane.controllerManager.start();
-    plane.scheduler.start();
+    await plane.#start();
     return plane;
+  }
+
+  async #start(): Promise<void> {
+    this.etcd.start();
+    this.apiServer.start();
+    await this.whenReady();
+    // These two would back off for seconds if they started before the API server.
+    this.controllerManager.start();
+    this.scheduler.start();
+  }
+
+  /** Starts again with an empty etcd and the same certificates: every object is lost. */
+  async wipe(): Promise<void> {
+    for (const component of this.components.toReversed()) await component.kill();
+    await rm(this.#etcdDir, { recursive: true });
+    await this.#start();
   }
 
   get components(): readonly Component[] {

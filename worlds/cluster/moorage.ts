@@ -66,10 +66,7 @@ export class Moorage {
     const valuesFile = join(dir, 'values.yaml');
     await writeFile(valuesFile, stringify(values));
 
-    say('snapshot controller');
-    await cluster.kubectl('apply', `-f${cluster.binaries.snapshotManifests}`);
-    const snapshots = snapshotController(cluster, await snapshotControllerConfig(cluster, dir));
-    snapshots.start();
+    const snapshots = snapshotController(cluster, snapshotConfig(dir));
     const moorage = new Moorage(cluster, valuesFile, snapshots);
     cluster.components.push(snapshots, moorage);
 
@@ -77,11 +74,8 @@ export class Moorage {
     await writeMoorageImage(moorage.#archive);
     await moorage.load(moorage.#archive);
 
-    say('chart');
-    await cluster.kubectl('apply', `-f${namespaceFile}`);
-    const flags = [`--values=${valuesFile}`, ...(takeOver ? ['--take-ownership', '--force-conflicts'] : [])];
-    await moorage.#helm('install', release, chartDir, ...flags);
-    for (const node of cluster.nodes) await moorage.whenServing(node);
+    say('chart and snapshot controller');
+    await moorage.#install(takeOver ? ['--take-ownership', '--force-conflicts'] : []);
     return moorage;
   }
 
@@ -89,6 +83,22 @@ export class Moorage {
   async joinedBy(node: ClusterNode): Promise<void> {
     await importCopy(node, this.#archive);
     await this.whenServing(node);
+  }
+
+  /** After it was uninstalled, or the cluster was rebuilt: with the same values, from the images on the nodes. */
+  async reinstall(): Promise<void> {
+    await this.#snapshots.kill('SIGTERM');
+    await this.#install();
+  }
+
+  async #install(flags: readonly string[] = []): Promise<void> {
+    const cluster = this.#cluster;
+    await cluster.kubectl('apply', `-f${cluster.binaries.snapshotManifests}`);
+    await writeSnapshotConfig(cluster, snapshotConfig(dirname(this.#valuesFile)));
+    this.#snapshots.start();
+    await cluster.kubectl('apply', `-f${namespaceFile}`);
+    await this.#helm('install', release, chartDir, `--values=${this.#valuesFile}`, ...flags);
+    for (const node of cluster.nodes) await this.whenServing(node);
   }
 
   /** Imports an image of Moorage into the store of every node. */
@@ -251,9 +261,11 @@ async function importCopy(node: ClusterNode, archive: string): Promise<void> {
   await rm(copy);
 }
 
-/** A kubeconfig that makes a program outside a pod act as the snapshot controller's ServiceAccount. */
-async function snapshotControllerConfig(cluster: Cluster, dir: string): Promise<string> {
-  const account = 'snapshot-controller';
+const account = 'snapshot-controller';
+const snapshotConfig = (dir: string) => join(dir, `${account}.kubeconfig`);
+
+/** Makes a program outside a pod act as the snapshot controller's ServiceAccount. */
+async function writeSnapshotConfig(cluster: Cluster, file: string): Promise<void> {
   const token = await cluster.kubectl('-n', 'kube-system', 'create', 'token', account, '--duration=8760h');
   const { url, authority } = cluster.controlPlane;
   const config = {
@@ -264,7 +276,5 @@ async function snapshotControllerConfig(cluster: Cluster, dir: string): Promise<
     clusters: [{ name: 'moorage', cluster: { server: url, 'certificate-authority': authority.certificate } }],
     users: [{ name: account, user: { token: token.trim() } }],
   };
-  const file = join(dir, `${account}.kubeconfig`);
   await writeFile(file, stringify(config), { mode: 0o600 });
-  return file;
 }
