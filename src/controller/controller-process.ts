@@ -16,6 +16,7 @@ import {
   csiStorageCapacities,
   nodes,
   persistentVolumeClaims,
+  persistentVolumes,
   pods,
   storageClasses,
 } from '../kube/resource.ts';
@@ -38,7 +39,7 @@ import { volumeEvents } from './events/volume-events.ts';
 import { lateDecisions } from './node-removal/late-decisions.ts';
 import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
 import { strandedPods, unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
-import { OrphanedObjects } from './orphaned-objects.ts';
+import { orphanMetric, ourPersistentVolume } from './orphaned-objects.ts';
 import { refusedVolumes } from './refused-volumes.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
@@ -87,16 +88,14 @@ export async function runController(
     parts.defer(() => informer.stop());
     informer.start();
   }
-  const orphans = new OrphanedObjects({ client, volumes, nodes, clock });
-  const work = [...controllerWork(options, collaborators, watches), orphans.work];
-  const workers = new Workers(work, { clock, log, random: Math.random });
+  const workers = new Workers(controllerWork(options, collaborators, watches), { clock, log, random: Math.random });
 
   const calls = callLatency();
   const { queues } = workers;
   const allMetrics = [
     ...watchMetrics(watches, clock),
     queueMetric(queues),
-    orphans.metric,
+    orphanMetric({ volumes, persistentVolumes: watches.persistentvolumes, nodes }, clock),
     calls.metric,
     ...processMetrics(),
   ];
@@ -161,6 +160,11 @@ function controllerWatches(options: ControllerOptions, collaborators: Controller
     logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
     nodes: new Informer({ ...collaborators, resource: nodes, project: annotatedNode }),
     persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: watchedClaim }),
+    persistentvolumes: new Informer({
+      ...collaborators,
+      resource: persistentVolumes,
+      project: ourPersistentVolume,
+    }),
     csinodes: new Informer({ ...collaborators, resource: csiNodes, project: registeredNode }),
     storageclasses: new Informer({ ...collaborators, resource: storageClasses, project: scheduledClass }),
     csidrivers: new Informer({

@@ -15,79 +15,36 @@ import {
   type VolumeState,
 } from '../api/orphans.ts';
 import type { Clock } from '../base/clock.ts';
-import { Requeue } from '../base/keyed-queue.ts';
-import type { Work } from '../base/work.ts';
-import type { KubeClient } from '../kube/client.ts';
 import type { Informer } from '../kube/informer.ts';
-import { type Node, type PersistentVolume, persistentVolumes, type Stored } from '../kube/resource.ts';
+import type { Node, PersistentVolume, Stored } from '../kube/resource.ts';
 import { gauge, type Metric } from '../metrics/metric.ts';
 
-interface Collaborators {
-  readonly client: Pick<KubeClient, 'list'>;
+interface Watched {
   /** The LogicalVolumes of all nodes. */
-  readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'whenSynced'>;
-  readonly nodes: Pick<Informer<Node, object>, 'get' | 'whenSynced'>;
-  readonly clock: Clock;
+  readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'synced'>;
+  readonly persistentVolumes: Pick<Informer<PersistentVolume, OurPersistentVolume>, 'list' | 'synced'>;
+  readonly nodes: Pick<Informer<Node, object>, 'get' | 'synced'>;
 }
 
-export type OrphanCounts = Readonly<Record<ObjectOrphanKind, number>>;
+type OrphanCounts = Readonly<Record<ObjectOrphanKind, number>>;
 
-/** PersistentVolumes are listed this often, because a watch of all of them would cost memory for a metric only. */
-const everyMs = 10 * 60_000;
-/** A new leader has more urgent work. */
-const firstMs = 60_000;
-
-/** Counts orphans among the objects of the cluster, for the metric. It changes nothing. */
-export class OrphanedObjects {
-  readonly #collaborators: Collaborators;
-  /** Undefined where they are not counted: only the leader does. */
-  #counts: OrphanCounts | undefined;
-
-  constructor(collaborators: Collaborators) {
-    this.#collaborators = collaborators;
-  }
-
-  get metric(): Metric {
-    return gauge({
-      name: metrics.orphans,
-      help: 'Objects of the cluster whose volume, node or owner is gone, by kind.',
-      labelNames: ['kind'],
-      read: () => Object.entries(this.#counts ?? {}).map(([kind, value]) => ({ labels: { kind }, value })),
-    });
-  }
-
-  get work(): Work {
-    return {
-      name: 'orphaned-objects',
-      watch: (queue) => {
-        queue.addAfter('all', firstMs);
-        return [
-          () => {
-            this.#counts = undefined;
-          },
-        ];
-      },
-      reconcile: async (_, signal) => {
-        await this.#count(signal);
-        return Requeue.after(everyMs);
-      },
-      concurrency: 1,
-      leaderOnly: true,
-    };
-  }
-
-  async #count(signal: AbortSignal): Promise<void> {
-    const { client, volumes, nodes, clock } = this.#collaborators;
-    await Promise.all([volumes.whenSynced(), nodes.whenSynced()]);
-    const { items } = await client.list(persistentVolumes, { project: ourState, signal });
-    const isNodeThere = (name: string) => nodes.get(name) !== undefined;
-    const ours = new Map(items.filter((item) => item !== undefined));
-    if (!signal.aborted) this.#counts = orphanCounts(volumes.list(), ours, isNodeThere, clock.now());
-  }
+/** Orphans among the objects of the cluster, counted at a scrape. Nothing is reported before all objects are known. */
+export function orphanMetric({ volumes, persistentVolumes, nodes }: Watched, clock: Clock): Metric {
+  const counts = (): OrphanCounts | undefined => {
+    if (!volumes.synced || !persistentVolumes.synced || !nodes.synced) return undefined;
+    const ours = new Map(persistentVolumes.list().flatMap(({ handle, state }) => (state ? [[handle, state]] : [])));
+    return orphanCounts(volumes.list(), ours, (name) => nodes.get(name) !== undefined, clock.now());
+  };
+  return gauge({
+    name: metrics.orphans,
+    help: 'Objects of the cluster whose volume, node or owner is gone, by kind.',
+    labelNames: ['kind'],
+    read: () => Object.entries(counts() ?? {}).map(([kind, value]) => ({ labels: { kind }, value })),
+  });
 }
 
 /** The PersistentVolumes are by their volume handles. */
-export function orphanCounts(
+function orphanCounts(
   volumes: readonly StoredLogicalVolume[],
   ours: ReadonlyMap<string, PersistentVolumeState>,
   isNodeThere: (name: string) => boolean,
@@ -122,17 +79,22 @@ function stateOf(volume: StoredLogicalVolume): VolumeState {
   };
 }
 
-/** Undefined for a volume of another driver. */
-function ourState({
-  metadata,
-  spec,
-  status,
-}: Stored<PersistentVolume>): readonly [string, PersistentVolumeState] | undefined {
-  if (spec?.csi?.driver !== driverName) return undefined;
+/** What the controller keeps of a PersistentVolume. */
+export interface OurPersistentVolume {
+  readonly handle: string;
+  /** Undefined for a volume of another driver. */
+  readonly state?: PersistentVolumeState;
+}
+
+export function ourPersistentVolume({ metadata, spec, status }: Stored<PersistentVolume>): OurPersistentVolume {
+  if (spec?.csi?.driver !== driverName) return otherDriver;
   const state = {
     createdAt: metadata.creationTimestamp,
     phase: status?.phase ?? '',
     isRetained: spec.persistentVolumeReclaimPolicy === 'Retain',
   };
-  return [spec.csi.volumeHandle, state];
+  return { handle: spec.csi.volumeHandle, state };
 }
+
+/** One for all: a cluster may have many volumes of other drivers. */
+const otherDriver: OurPersistentVolume = { handle: '' };
