@@ -1,4 +1,4 @@
-// npm run bench -- engine|provision|install|capacity [--json]: compares Moorage with plain LVM commands and TopoLVM.
+// npm run bench -- engine|provision|install|capacity|plugin [--json]: compares Moorage with what people use today.
 import { parseArgs } from 'node:util';
 import { measureCapacity } from '../bench/capacity/capacity-bench.ts';
 import { capacityTables } from '../bench/capacity/results.ts';
@@ -6,6 +6,7 @@ import { measureEngine } from '../bench/engine/engine-bench.ts';
 import { engineTables } from '../bench/engine/tables.ts';
 import { measureInstallation } from '../bench/install/install-bench.ts';
 import { installTables } from '../bench/install/results.ts';
+import { measurePlugin, pluginTables } from '../bench/plugin/plugin-bench.ts';
 import { measureProvisioning } from '../bench/provision/provision-bench.ts';
 import { provisionTables } from '../bench/provision/results.ts';
 import { messageOf } from '../src/base/errors.ts';
@@ -14,6 +15,7 @@ const usage = `npm run bench -- engine      measure the storage engine
 npm run bench -- provision   measure CSI calls, from the controller to the mounted volume
 npm run bench -- install     measure the memory of the chart's pods, and the restart time of an agent
 npm run bench -- capacity    measure how fast free capacity reaches the scheduler, with 3 and 1,000 nodes
+npm run bench -- plugin      measure kubectl moorage and kubectl get with 20,000 volumes
 --json                       in addition, one JSON object as the last line`;
 
 async function measure(what: string | undefined): Promise<{ readonly tables: string; readonly results: object }> {
@@ -32,6 +34,10 @@ async function measure(what: string | undefined): Promise<{ readonly tables: str
   if (what === 'capacity') {
     const results = await measureCapacity();
     return { tables: capacityTables(results), results };
+  }
+  if (what === 'plugin') {
+    const results = await measurePlugin();
+    return { tables: pluginTables(results), results };
   }
   throw new Error(`missing or unknown benchmark; use one of:\n${usage}`);
 }
