@@ -59,7 +59,7 @@ const { outputFiles, metafile } = await build({
   plugins: [unused],
   sourcemap: 'linked',
 });
-// One file for the desks of people, who have their own Node. CommonJS, because it is installed without the ending.
+// One file for workstations, which have their own Node. CommonJS, because it is installed without an extension.
 const plugin = await build({
   ...options,
   entryPoints: [join(home, 'src', 'plugin', 'main.ts')],

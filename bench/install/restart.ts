@@ -51,7 +51,7 @@ export async function afterUpgrade(cluster: Cluster, moorage: Moorage, node: Clu
 
 /** The log of an agent that the kubelet has registered since then. The node is not queried until that is likely. */
 async function registeredSince(begun: number, moorage: Moorage, node: ClusterNode): Promise<readonly LogLine[]> {
-  return eventually(`an agent of ${node.name} is registered anew`, async () => {
+  return eventually(`an agent of ${node.name} is registered again`, async () => {
     const agent = await moorage.agentOn(node);
     if (!isReady(agent)) return false;
     const said = logLines(await moorage.log(agent));

@@ -102,10 +102,10 @@ export class Side {
       const start = `setsid ${words.map(quote).join(' ')} </dev/null >>${quote(log)} 2>&1 & echo $!`;
       pids.push(Number(await node.shell(`mkdir -p ${quote(dirname(socket))}; ${start}`)));
       const isThere = async () => (await node.machine.sh(`test -S ${quote(socket)}`)).exitCode === 0;
-      await eventually(`${programs.name} has made ${socket}`, isThere, { timeoutMs: startTimeoutMs, explain });
+      await eventually(`${programs.name} has created ${socket}`, isThere, { timeoutMs: startTimeoutMs, explain });
     }
     const side = new Side(programs, node, place, component, pids);
-    await eventually(`${programs.name} makes a volume`, async () => side.delete(await side.create('first')), {
+    await eventually(`${programs.name} creates a volume`, async () => side.delete(await side.create('first')), {
       timeoutMs: startTimeoutMs,
       explain,
     });

@@ -107,7 +107,7 @@ export class TestNamespace {
       },
     };
     // A namespace accepts pods once it has its default ServiceAccount.
-    await eventually(`pod ${name} is made`, () => this.#cluster.kube.create(pods, pod));
+    await eventually(`pod ${name} is created`, () => this.#cluster.kube.create(pods, pod));
   }
 
   async ready(pod: string): Promise<void> {

@@ -105,7 +105,7 @@ function ofCreated({ size }: LogicalVolumeSpec, { currentSize, code = 0 }: Logic
 
 /**
  * Creates, grows and removes the volumes of this node's LogicalVolumes: one pool operation and one PATCH each. The volume
- * is named by the object's uid, so a retried step finds what an earlier one did.
+ * is named by the object's uid, unless it was adopted, so a retried step finds what an earlier one did.
  */
 class LogicalVolumeReconciler {
   readonly #writer: LogicalVolumeWriter;
