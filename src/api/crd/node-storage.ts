@@ -99,7 +99,7 @@ const orphans = {
             items: { type: 'string' },
           },
           since: {
-            description: 'Since when the agent that runs now has seen it so.',
+            description: 'When the running agent first saw it without an object.',
             type: 'string',
             format: 'date-time',
           },

@@ -137,7 +137,7 @@ spec:
             # Volume devices, which appear and disappear at run time.
             - name: devices
               mountPath: /dev
-            # The cgroups of pods, for I/O limits of volumes (io.max).
+            # The cgroups of pods, for IO limits of volumes (io.max).
             - name: cgroups
               mountPath: /sys/fs/cgroup
             # lvmd's socket: that of the node's own lvmd, or one for administrators on the node.
