@@ -106,8 +106,8 @@ function krewManifest(platforms: readonly object[]): object {
       homepage,
       shortDescription: 'See, recover and remove local LVM volumes',
       description:
-        'Shows the local volumes of Moorage and TopoLVM: what there is, how it is, and what to do. ' +
-        'Brings volumes back after a claim, a node or a cluster was lost.',
+        'Shows nodes, volumes and problems of Moorage and TopoLVM, and what to do about them. ' +
+        'Recovers volumes after a claim, a node or a cluster was lost.',
       platforms,
     },
   };

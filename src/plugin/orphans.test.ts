@@ -134,7 +134,7 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     {
       ...{ kind: 'DiskOnly', name: 'lv', lastOwner: 'shop/old', since: justNow, sizeBytes: gibibyte },
       keep: importing,
-      remove: 'moorage volume rm --force lv   # on node a',
+      remove: 'moorage volume rm --force lv   # in the moorage-node pod of a',
     },
   ],
   [
@@ -143,20 +143,20 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     {
       kind: 'DiskOnly',
       keep: 'kubectl moorage import --node a --volume lv > a.yaml   # then kubectl moorage import -f a.yaml',
-      remove: 'moorage volume rm lv   # on node a',
+      remove: 'moorage volume rm lv   # in the moorage-node pod of a',
     },
   ],
   [
     'a snapshot on the disks',
     found([], [], { nodes: [node([{ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags: [], readOnly: true }])] }),
-    { kind: 'DiskOnly', keep: undefined, remove: 'moorage volume rm lv   # on node a' },
+    { kind: 'DiskOnly', keep: undefined, remove: 'moorage volume rm lv   # in the moorage-node pod of a' },
   ],
   [
     'the inline volume of a pod that is gone',
     found([], [], {
       nodes: [node([{ name: 'csi-1', deviceClass: 'ssd', size: '1Gi', tags: ['ephemeral', 'moorage.dev/pod=p1'] }])],
     }),
-    { kind: 'InlineLeftover', lastOwner: 'pod p1', keep: undefined, remove: 'moorage volume rm csi-1   # on node a' },
+    { kind: 'InlineLeftover', lastOwner: 'pod p1', keep: undefined, remove: 'moorage volume rm csi-1   # in the moorage-node pod of a' },
   ],
   [
     'a volume that was imported since its node reported',

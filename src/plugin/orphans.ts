@@ -63,7 +63,7 @@ function diskOrphan(node: string, volume: NodeStorageStatus['orphans']['volumes'
   const valueOf = (key: string) => tags.find((tag) => tag.startsWith(`${key}=`))?.slice(key.length + 1);
   const claim = valueOf(claimName);
   const common = { name, node, sizeBytes: bytesOf(size), ...(since && { since }) };
-  const onNode = (command: string) => `${command}   # on node ${node}`;
+  const onNode = (command: string) => `${command}   # in the moorage-node pod of ${node}`;
   if (tags.includes(ephemeralTag)) {
     return {
       kind: 'InlineLeftover',

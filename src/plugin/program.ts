@@ -59,10 +59,10 @@ export function kubectlMoorage(terminal: Terminal): Program {
   return {
     name: 'kubectl-moorage',
     calledAs: 'kubectl moorage',
-    summary: 'local LVM volumes of a cluster: what there is, and how it is',
+    summary: 'show and recover the local LVM volumes of a cluster',
     commands: {
       status: command({
-        summary: 'show on one screen whether everything is all right, what is not, and what to do',
+        summary: 'show problems, and what to do about them, on one screen',
         flags: clusterFlags,
         async run(flags, { env, print, signal }) {
           const status = await withSession(flags, env, async ({ client }) => {

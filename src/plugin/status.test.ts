@@ -90,10 +90,10 @@ test('pools are shown by node and class, as bars', () => {
   );
 });
 
-test('a cluster without problems is all right', () => {
+test('a cluster without problems is healthy', () => {
   const status = statusOf(noVolumes, [node('a', [ssd])]);
   assert.deepEqual([status.healthy, status.nodes, status.pools, status.problems], [true, 1, 1, []]);
-  assert.match(statusScreen(status, plain), /^✔ Everything is all right\.\n\nNodes {4}1, with 1 pool\nVolumes {2}0$/);
+  assert.match(statusScreen(status, plain), /^✔ No problems\.\n\nNodes {4}1, with 1 pool\nVolumes {2}0$/);
 });
 
 test('each problem is named with what to do', () => {

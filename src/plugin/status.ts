@@ -3,7 +3,7 @@ import { poolRows } from './nodes.ts';
 import { type Colour, paint, type Terminal, wrapped } from './terminal.ts';
 import { type Health, type VolumeRow, volumeRows } from './volumes.ts';
 
-/** What is not all right, and what to do. `-o json` shows it so. */
+/** Problems, and what to do about them. `-o json` shows it so. */
 export interface Problem {
   readonly severity: 'warning' | 'error';
   readonly about: string;
@@ -108,7 +108,7 @@ export function statusScreen(status: Status, terminal: Terminal): string {
   const { healthy, problems, volumesByHealth } = status;
   const others = Object.entries(volumesByHealth).filter(([health]) => health !== 'Healthy');
   const title = healthy
-    ? paint({ text: '✔ Everything is all right.', colour: 'green' }, terminal)
+    ? paint({ text: '✔ No problems.', colour: 'green' }, terminal)
     : paint({ text: `✘ ${count(problems.length, 'problem')}`, colour: worst(problems) }, terminal);
   const lines = [
     title,

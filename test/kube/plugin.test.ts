@@ -104,7 +104,7 @@ test('names of the cluster are completed', async () => {
   assert.match(await printed('complete', '--', 'volumes', '--context', ''), /^\w+\n:4$/);
 });
 
-test('nodes and status show what the agents report, and status fails if something is not all right', async () => {
+test('nodes and status show what the agents report, and status fails if there are problems', async () => {
   const nothing = { total: 0, volumes: [] };
   const pool = {
     deviceClass: 'ssd',

@@ -220,7 +220,7 @@ test('orphans: each is listed with the command that resolves it, and is none aft
   assert.match(shown, /^DiskOnly +lost-lv +node-b .*\n.* import --node node-b --volume lost-lv > node-b.yaml/m);
   assert.match(
     shown,
-    /^InlineLeftover +csi-1 +node-b .* pod p1\n +remove: moorage volume rm csi-1 {3}# on node node-b$/m,
+    /^InlineLeftover +csi-1 +node-b .* pod p1\n +remove: moorage volume rm csi-1 {3}# in the moorage-node pod of node-b$/m,
   );
   const { items } = JSON.parse(await moorage('orphans', '-o', 'json'));
   const found = items.find((item: { name: string }) => item.name === name);

@@ -29,7 +29,7 @@ export const recoveryCommands = {
         type: text,
         default: '',
         description:
-          'Claim, as <namespace>/<claim>; empty for the one that it belonged to. Created if it does not exist',
+          'Claim, as <claim> or <namespace>/<claim>; empty for its last claim; created if it does not exist',
       }),
       statefulSet: flag({
         name: 'statefulset',
@@ -105,7 +105,7 @@ export const recoveryCommands = {
         name: 'with-claims',
         type: onOff,
         default: false,
-        description: 'Print also the claims that the volumes belonged to',
+        description: 'Also print the claims that the volumes belonged to',
       }),
       file: flag({
         name: 'filename',

@@ -121,7 +121,7 @@ test('what cannot be reattached is refused with the reason', () => {
     [{ ...found, claim: claimOf({ volumeName: 'pvc-2' }) }, /already has volume pvc-2; delete the claim first/],
     [{ ...found, claim: claimOf({ storageClassName: 'hdd' }) }, /has storage class hdd, the volume has moorage/],
     [{ ...found, claim: claimOf({ volumeMode: 'Block' }) }, /must have volumeMode Filesystem/],
-    [{ ...found, claim: claimOf({ accessModes: ['ReadWriteMany'] }) }, /wants access mode ReadWriteMany/],
+    [{ ...found, claim: claimOf({ accessModes: ['ReadWriteMany'] }) }, /requests access mode ReadWriteMany/],
   ];
   for (const [objects, reason] of rows) {
     assert.throws(

@@ -87,7 +87,7 @@ function refuseUnfit(volume: Stored<PersistentVolume>, claim: Stored<PersistentV
   }
   if ((claim.spec?.volumeMode ?? 'Filesystem') !== volumeMode) refuse(`must have volumeMode ${volumeMode}`);
   const missing = claim.spec?.accessModes?.find((mode) => !accessModes.includes(mode));
-  if (missing) refuse(`wants access mode ${missing}, the volume has ${accessModes.join(', ')}`);
+  if (missing) refuse(`requests access mode ${missing}, the volume has ${accessModes.join(', ')}`);
 }
 
 /** Names the volume on the disk, so that its node adopts it instead of creating an empty one. */
