@@ -156,7 +156,12 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     found([], [], {
       nodes: [node([{ name: 'csi-1', deviceClass: 'ssd', size: '1Gi', tags: ['ephemeral', 'moorage.dev/pod=p1'] }])],
     }),
-    { kind: 'InlineLeftover', lastOwner: 'pod p1', keep: undefined, remove: 'moorage volume rm csi-1   # in the moorage-node pod of a' },
+    {
+      kind: 'InlineLeftover',
+      lastOwner: 'pod p1',
+      keep: undefined,
+      remove: 'moorage volume rm csi-1   # in the moorage-node pod of a',
+    },
   ],
   [
     'a volume that was imported since its node reported',

@@ -28,8 +28,7 @@ export const recoveryCommands = {
         name: 'to',
         type: text,
         default: '',
-        description:
-          'Claim, as <claim> or <namespace>/<claim>; empty for its last claim; created if it does not exist',
+        description: 'Claim, as <claim> or <namespace>/<claim>; empty for its last claim; created if it does not exist',
       }),
       statefulSet: flag({
         name: 'statefulset',
