@@ -55,9 +55,9 @@ export function orphanedVolume(
   volume: VolumeState,
   { persistentVolume, isNodeThere, nowMs }: Surroundings,
 ): VolumeOrphanKind | undefined {
+  if (!isNodeThere) return 'NodeGone'; // even while it is being deleted: no agent can finish that
   if (volume.isDeleting) return undefined;
   if (volume.isMissing) return 'Missing';
-  if (!isNodeThere) return 'NodeGone';
   if (persistentVolume && isReleased(persistentVolume)) return 'Released';
   if (!isSettled(volume, nowMs)) return undefined;
   if (volume.failure !== undefined) return 'Refused';

@@ -3,16 +3,28 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { runProgram } from '../base/command.ts';
 import { moorage as program } from '../commands.ts';
-import type { Erasure } from '../engine/pool.ts';
+import { createdTag } from '../engine/names-and-tags.ts';
+import type { Erasure, NewSnapshot, NewVolume, Volume } from '../engine/pool.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { servingEngine } from '../lvmd/testing/serving-engine.ts';
 import { exitCodeOf } from './exit-code.ts';
 
 const gibibyte = 1024n ** 3n;
 
+/** Marks what it creates, as pools on disks do. */
+class TaggingPool extends InMemoryPool {
+  override create(wanted: NewVolume): Promise<Volume> {
+    return super.create({ ...wanted, tags: [...wanted.tags, createdTag] });
+  }
+
+  override snapshot(source: string, wanted: NewSnapshot): Promise<Volume> {
+    return super.snapshot(source, { ...wanted, tags: [...wanted.tags, createdTag] });
+  }
+}
+
 async function start(t: TestContext) {
-  const ssd = new InMemoryPool('ssd', 100n * gibibyte);
-  const hdd = new InMemoryPool('hdd', 1000n * gibibyte);
+  const ssd = new TaggingPool('ssd', 100n * gibibyte);
+  const hdd = new TaggingPool('hdd', 1000n * gibibyte);
   const { socketPath, pools } = await servingEngine(t, [ssd, hdd]);
   const abort = new AbortController();
   let screen = '';
@@ -71,7 +83,7 @@ test('programs get JSON, with sizes in bytes', async (t) => {
     device: '/dev/ssd/data',
     access: 'rw',
     claim: 'db/x',
-    tags: ['a', 'moorage.dev/claim=db/x'],
+    tags: ['a', 'moorage.dev/claim=db/x', 'moorage.dev/created'],
     attributes: '-wi-a-----',
   });
   assert.deepEqual(JSON.parse(await moorage('volume', 'ls', '-ojson')), [created]);
@@ -115,6 +127,15 @@ test('a volume of a claim is not removed by mistake', async (t) => {
   });
   assert.equal(ssd.list().length, 1);
   await moorage('volume', 'rm', 'data', '--force');
+  assert.equal(ssd.list().length, 0);
+});
+
+test('a volume that others created is not removed by mistake', async (t) => {
+  const { moorage, ssd } = await start(t);
+  await InMemoryPool.prototype.create.call(ssd, { id: 'vm-disk', sizeBytes: gibibyte, tags: [] });
+  await assert.rejects(moorage('volume', 'rm', 'vm-disk'), { message: /was not created by Moorage; pass --force/ });
+  assert.equal(ssd.list().length, 1);
+  await moorage('volume', 'rm', 'vm-disk', '--force');
   assert.equal(ssd.list().length, 0);
 });
 

@@ -1,5 +1,6 @@
 import type { Surroundings } from '../base/command.ts';
 import { codeOf, MoorageError, messageOf } from '../base/errors.ts';
+import { createdTag } from '../engine/names-and-tags.ts';
 import type { EngineClient } from './engine-client.ts';
 import { Interrupted } from './exit-code.ts';
 import { Progress } from './progress.ts';
@@ -30,8 +31,9 @@ export async function removeVolumes(
 
 async function removable(engine: EngineClient, name: string, force: boolean, signal: AbortSignal): Promise<Named> {
   const deviceClass = await classHolding(engine, name, signal);
-  const claim = (await findVolume(engine, deviceClass, name, signal))?.claim;
-  if (claim && !force) throw new BelongsToClaim(name, claim);
+  const volume = await findVolume(engine, deviceClass, name, signal);
+  if (volume?.claim && !force) throw new BelongsToClaim(name, volume.claim);
+  if (volume && !volume.tags.includes(createdTag) && !force) throw new CreatedByOthers(name);
   return { name, deviceClass };
 }
 
@@ -84,5 +86,14 @@ export class BelongsToClaim extends MoorageError {
 
   constructor(name: string, claim: string) {
     super(`volume ${name} belongs to claim ${claim}; delete the claim instead, or pass --force if its cluster is gone`);
+  }
+}
+
+/** A volume group may also hold volumes of an administrator, or of a TopoLVM cluster. */
+export class CreatedByOthers extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(name: string) {
+    super(`volume ${name} was not created by Moorage; pass --force if its data is really to be deleted`);
   }
 }

@@ -86,6 +86,12 @@ export function isAlreadyExists(error: unknown): boolean {
   return error instanceof ApiError && error.isAlreadyExists;
 }
 
+/** The namespace of the object does not exist, or is being deleted. */
+export function isNamespaceGone(error: unknown): boolean {
+  if (!(error instanceof ApiError)) return false;
+  return error.isNotFound || (error.status === 403 && /being terminated/.test(error.message));
+}
+
 export function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.isGone;
 }

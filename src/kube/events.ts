@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isAlreadyExists } from './api-error.ts';
+import { isAlreadyExists, isNamespaceGone } from './api-error.ts';
 import type { KubeClient } from './client.ts';
 import { apiVersionOf, type Event, events, type KubeObject, microTime, type Resource } from './resource.ts';
 
@@ -46,7 +46,8 @@ export async function writeEvent(
   try {
     await client.create(events, toEvent(reporter, about, event, nowMs), { signal });
   } catch (error) {
-    if (!isAlreadyExists(error)) throw error;
+    // Nobody reads the Events of a namespace that was deleted, with the claims in it.
+    if (!isAlreadyExists(error) && !isNamespaceGone(error)) throw error;
   }
 }
 

@@ -94,6 +94,16 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     },
   ],
   ['a volume on a node that is gone', found([volume({ node: 'gone' })]), { kind: 'NodeGone', remove: deletion }],
+  [
+    'a volume that is being deleted on a node that is gone',
+    found([volume({ node: 'gone', isDeleting: true })]),
+    { kind: 'NodeGone' },
+  ],
+  [
+    'a claimed volume on a node that is gone',
+    found([volume({ node: 'gone' })], [pv({ phase: 'Bound' })]),
+    { kind: 'NodeGone', remove: 'kubectl delete pvc -n shop db && kubectl moorage purge pv/pvc-1' },
+  ],
   ['a volume without a PersistentVolume', found([volume()]), { kind: 'Unclaimed', remove: deletion }],
   [
     'a refused volume that nobody deleted',
@@ -126,7 +136,7 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
         node([
           {
             ...{ name: 'lv', deviceClass: 'ssd', size: '1Gi', since: justNow },
-            tags: ['moorage.dev/volume=pvc-9', 'moorage.dev/claim=shop/old'],
+            tags: ['moorage.dev/created', 'moorage.dev/volume=pvc-9', 'moorage.dev/claim=shop/old'],
           },
         ]),
       ],
@@ -142,13 +152,16 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     found([], [], { nodes: [node([{ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags: [] }])] }),
     {
       kind: 'DiskOnly',
+      reason: 'on the disks of its node, without a LogicalVolume, and not created by Moorage',
       keep: 'kubectl moorage import --node a --volume lv > a.yaml   # then kubectl moorage import -f a.yaml',
-      remove: 'moorage volume rm lv   # in the moorage-node pod of a',
+      remove: undefined,
     },
   ],
   [
     'a snapshot on the disks',
-    found([], [], { nodes: [node([{ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags: [], readOnly: true }])] }),
+    found([], [], {
+      nodes: [node([{ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags: ['moorage.dev/created'], readOnly: true }])],
+    }),
     { kind: 'DiskOnly', keep: undefined, remove: 'moorage volume rm lv   # in the moorage-node pod of a' },
   ],
   [
@@ -210,7 +223,8 @@ test('the screen shows the whole commands below each orphan, or what to do if th
       'KIND       NAME   NODE  SIZE   AGE  LAST OWNER',
       'ClassGone  pvc-2  a     1 GiB  3d   shop/db',
       '    device class hdd is not configured on node a: add it to',
-      '    the configuration again, also to remove the volume',
+      '    the configuration again, also to remove the volume; if',
+      '    it was renamed, the volume is still served',
       'Released   pvc-1  a     1 GiB  10m  shop/db',
       '    keep:   kubectl moorage reattach pv/pvc-1',
       '    remove: kubectl moorage purge pv/pvc-1',

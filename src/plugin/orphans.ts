@@ -3,6 +3,7 @@ import { allowDeleteAnnotation, claimName, ephemeralTag, podTag, volumeTag } fro
 import type { NodeStorageStatus } from '../api/node-storage.ts';
 import { type OrphanKind, orphanedPersistentVolume, orphanedVolume, type VolumeOrphanKind } from '../api/orphans.ts';
 import { formatBytes } from '../base/quantity.ts';
+import { createdTag } from '../engine/names-and-tags.ts';
 import type { Facts, NodeFacts, PersistentVolumeFacts, VolumeFacts } from './facts.ts';
 import { age, byName, type Colour, type Column, type Format, formatted, type Terminal, wrapped } from './terminal.ts';
 
@@ -73,17 +74,18 @@ function diskOrphan(node: string, volume: NodeStorageStatus['orphans']['volumes'
       remove: onNode(`moorage volume rm ${name}`),
     };
   }
+  const isOurs = tags.includes(createdTag);
   const named = valueOf(volumeTag) ? '' : ` --volume ${name}`;
   return {
     kind: 'DiskOnly',
     ...common,
     ...(claim && { lastOwner: claim }),
-    reason: `${readOnly ? 'a snapshot ' : ''}on the disks of its node, without a LogicalVolume`,
+    reason: `${readOnly ? 'a snapshot ' : ''}on the disks of its node, without a LogicalVolume${isOurs ? '' : ', and not created by Moorage'}`,
     // Snapshots are not imported.
     ...(!readOnly && {
       keep: `kubectl moorage import --node ${node}${named} > ${node}.yaml   # then kubectl moorage import -f ${node}.yaml`,
     }),
-    remove: onNode(`moorage volume rm${claim ? ' --force' : ''} ${name}`),
+    ...(isOurs && { remove: onNode(`moorage volume rm${claim ? ' --force' : ''} ${name}`) }),
   };
 }
 
@@ -123,6 +125,9 @@ function resolutionOf(
     case 'Missing':
       return { ...removal, reason: `not on the disks of its node: return the disks${removal.reason}` };
     case 'NodeGone':
+      // Deleting the claim alone leaves objects that wait for the agent of that node.
+      if (removal.remove?.startsWith('kubectl delete pvc') && pv)
+        removal.remove += ` && kubectl moorage purge pv/${pv.name}`;
       return { ...removal, reason: `node ${node} is not in the cluster: return it with its disks${removal.reason}` };
     case 'Refused':
       return { reason: `its node refused it: ${failure}`, remove: `kubectl delete logicalvolume ${name}` };
@@ -139,7 +144,7 @@ function resolutionOf(
       };
     case 'ClassGone':
       return {
-        reason: `device class ${deviceClass} is not configured on node ${node}: add it to the configuration again, also to remove the volume`,
+        reason: `device class ${deviceClass} is not configured on node ${node}: add it to the configuration again, also to remove the volume; if it was renamed, the volume is still served`,
       };
   }
 }
@@ -180,7 +185,7 @@ function isClassGone({ node, deviceClass, volumeId, isDeleting }: VolumeFacts, n
   return pools !== undefined && !pools.some((pool) => pool.deviceClass === deviceClass);
 }
 
-const colours: Readonly<Partial<Record<OrphanKind, Colour>>> = { Missing: 'red', NodeGone: 'red', ClassGone: 'red' };
+const colours: Readonly<Partial<Record<OrphanKind, Colour>>> = { Missing: 'red', NodeGone: 'red' };
 
 /** Each orphan with its commands, which are never cut off: they are there to be copied. */
 export function orphanScreen(orphans: readonly Orphan[], format: Format, nowMs: number, terminal: Terminal): string {

@@ -180,6 +180,10 @@ test('only the controller can delete a LogicalVolume, unless the annotation allo
   const named = /deletes its data.* kubectl annotate logicalvolume of-a-claim moorage.dev\/allow-delete=true/;
   await refused(admin.delete(logicalVolumes, 'of-a-claim'), named);
   await assert.rejects(kubectl('delete', 'logicalvolumes', '--all', '--wait=false'), /deletes its data/);
+  await assert.rejects(
+    kubectl('delete', 'crd', 'logicalvolumes.topolvm.io', '--wait=false'),
+    /deletes the data of all volumes.* kubectl annotate crd logicalvolumes.topolvm.io/,
+  );
   await controller.delete(logicalVolumes, 'of-another');
   await admin.delete(logicalVolumes, 'of-another');
   await kubectl('annotate', 'logicalvolume', 'of-a-claim', 'moorage.dev/allow-delete=false');

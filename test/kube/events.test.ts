@@ -14,7 +14,7 @@ import type { KubeClient } from '../../src/kube/client.ts';
 import { type EventContent, writeEvent } from '../../src/kube/events.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import { events, nodes, persistentVolumeClaims } from '../../src/kube/resource.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
+import { configMaps, namespaces } from '../../src/kube/testing/resources.ts';
 import { filesystemErrors, type Preparation } from '../../src/node/reconcile/filesystem-errors.ts';
 import { volumeWork } from '../../src/node/reconcile/logical-volume-reconciler.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
@@ -47,6 +47,19 @@ test('repeated reports, by any replica, are one Event', async () => {
 
   await writeEvent(admin, reporter, about, { ...full, message: 'something else' }, Date.now(), signal);
   assert.equal((await admin.list(events, { namespace })).items.length, 2);
+});
+
+test('an Event for a namespace that is deleted or being deleted is given up', async () => {
+  const namespace = await newNamespace(api, 'leaving');
+  const metadata = { name: 'x', namespace, finalizers: ['example.com/hold'] };
+  await admin.create(configMaps, { metadata });
+  const about = { resource: configMaps, name: 'x', namespace, uid: undefined };
+  const report = (message: string) => writeEvent(admin, reporter, about, { ...full, message }, Date.now(), signal);
+  await admin.delete(namespaces, namespace);
+  await report('terminating');
+  await admin.patch(configMaps, 'x', { type: 'merge', body: { metadata: { finalizers: null } } }, { namespace });
+  await eventually('it is gone', async () => (await admin.get(namespaces, namespace)) === undefined);
+  await report('gone');
 });
 
 test('an Event about an object without a namespace is shown by kubectl describe', async () => {
