@@ -67,8 +67,9 @@ test('each change of a volume is reported once, in one sentence', () => {
       'Normal VolumeRemoved: removed the volume from node a',
       'Normal VolumeErased: erased the volume and removed it from node a',
       'Warning VolumeGivenUp: gave up the volume because node a was removed; its data is still on that machine',
-      'Warning VolumeLost: volume 1 is not on the disks of node a: the machine or its disks were replaced; ' +
-        'bring the disks back, or delete the claim and restore its data from a backup',
+      'Warning VolumeLost: volume 1 is not on the disks of node a: the machine or its disks were replaced, ' +
+        'or its device class was removed from the configuration; bring the disks or the class back, ' +
+        'or delete the claim and restore its data from a backup',
       'Normal VolumeFound: the volume is on the disks of node a again',
       'Warning VolumeGivenUp: gave up the volume, which was not on the disks of node a',
     ],

@@ -71,8 +71,9 @@ function found(
   }
   if (status.missingFrom === before) return undefined;
   const message =
-    `volume ${status.volumeID} is not on the disks of node ${spec.nodeName}: the machine or its disks were replaced; ` +
-    'bring the disks back, or delete the claim and restore its data from a backup';
+    `volume ${status.volumeID} is not on the disks of node ${spec.nodeName}: the machine or its disks were replaced, ` +
+    'or its device class was removed from the configuration; bring the disks or the class back, ' +
+    'or delete the claim and restore its data from a backup';
   return { type: 'Warning', reason: 'VolumeLost', action: 'Finding', message };
 }
 
