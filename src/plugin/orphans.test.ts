@@ -209,7 +209,8 @@ test('orphans are in the order of kind, node and name, and agents say how many t
     orphans.map(({ name }) => name),
     ['x', 'pvc-2', 'pvc-10'],
   );
-  assert.equal(unlisted([node([], 7), { name: 'silent', status: undefined }]), 7);
+  const reports = [node([], 7), { name: 'silent', status: undefined }, { ...node([], 9), name: 'gone' }];
+  assert.equal(unlisted({ nodes: reports, nodeNames: new Set(['a', 'silent']) }), 7);
 });
 
 test('the screen shows the whole commands below each orphan, or what to do if there is none', () => {

@@ -36,8 +36,7 @@ export interface OrphanFacts extends Facts {
 export function orphansOf(facts: OrphanFacts, nowMs: number): readonly Orphan[] {
   const known = new Set(facts.volumes.map(({ volumeId }) => volumeId));
   return [
-    ...facts.nodes
-      .filter(({ name }) => facts.nodeNames.has(name))
+    ...reports(facts)
       .flatMap(onDisks)
       .filter(({ name }) => !known.has(name)), // the report is up to half a minute old
     ...facts.volumes.flatMap((volume) => volumeOrphan(volume, facts, nowMs) ?? []),
@@ -48,11 +47,16 @@ export function orphansOf(facts: OrphanFacts, nowMs: number): readonly Orphan[] 
 }
 
 /** How many there are on the disks that the agents did not list. */
-export function unlisted(nodes: readonly NodeFacts[]): number {
-  return nodes.reduce(
+export function unlisted(facts: Pick<OrphanFacts, 'nodes' | 'nodeNames'>): number {
+  return reports(facts).reduce(
     (sum, { status }) => sum + (status ? status.orphans.total - status.orphans.volumes.length : 0),
     0,
   );
+}
+
+/** What a node reported before it was removed does not count. */
+function reports({ nodes, nodeNames }: Pick<OrphanFacts, 'nodes' | 'nodeNames'>): readonly NodeFacts[] {
+  return nodes.filter(({ name }) => nodeNames.has(name));
 }
 
 function onDisks({ name: node, status }: NodeFacts): readonly Orphan[] {

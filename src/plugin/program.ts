@@ -66,11 +66,12 @@ export function kubectlMoorage(terminal: Terminal): Program {
         flags: clusterFlags,
         async run(flags, { env, print, signal }) {
           const status = await withSession(flags, env, async ({ client }) => {
-            const [facts, nodes] = await Promise.all([
+            const [facts, nodes, nodeNames] = await Promise.all([
               readFacts(client, { namespace: undefined, signal }),
               readNodes(client, signal),
+              readNodeNames(client, signal),
             ]);
-            return statusOf(facts, nodes);
+            return statusOf(facts, nodes, nodeNames);
           });
           print(forPrograms(status, flags.output) ?? statusScreen(status, terminal));
           if (!status.healthy) throw new ProblemsFound(`${status.problems.length} found`);
@@ -148,7 +149,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
             return { ...facts, nodes, nodeNames };
           });
           const orphans = orphansOf(facts, nowMs);
-          const more = unlisted(facts.nodes);
+          const more = unlisted(facts);
           const screen = orphans.length > 0 ? orphanScreen(orphans, output, nowMs, terminal) : 'No orphans.';
           print(
             forPrograms({ items: orphans, unlisted: more }, output) ??

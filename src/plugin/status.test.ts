@@ -91,7 +91,7 @@ test('pools are shown by node and class, as bars', () => {
 });
 
 test('a cluster without problems is healthy', () => {
-  const status = statusOf(noVolumes, [node('a', [ssd])]);
+  const status = statusOf(noVolumes, [node('a', [ssd])], new Set(['a']));
   assert.deepEqual([status.healthy, status.nodes, status.pools, status.problems], [true, 1, 1, []]);
   assert.match(statusScreen(status, plain), /^✔ No problems\.\n\nNodes {4}1, with 1 pool\nVolumes {2}0$/);
 });
@@ -100,7 +100,8 @@ test('each problem is named with what to do', () => {
   const orphans = { total: 2, volumes: [] };
   const erasures = { total: 1, volumes: [] };
   const lost = volume({ claim: 'db/data-0', isMissing: true });
-  const status = statusOf({ ...noVolumes, volumes: [lost] }, [node('a', [fast, thin], { orphans, erasures })]);
+  const reports = [node('a', [fast, thin], { orphans, erasures })];
+  const status = statusOf({ ...noVolumes, volumes: [lost] }, reports, new Set(['a']));
   assert.deepEqual(
     status.problems.map(({ severity, about }) => `${severity}: ${about}`),
     ['error: class fast on node a', 'error: volume db/data-0', 'warning: class thin on node a', 'warning: node a'],
@@ -118,9 +119,16 @@ test('each problem is named with what to do', () => {
   );
 });
 
+test('what a node reported before it was removed is no problem', () => {
+  const orphans = { total: 2, volumes: [] };
+  const reports = [node('a', [ssd]), node('gone', [fast], { orphans, erasures: orphans })];
+  const { healthy, nodes, pools, orphans: counted, erasing } = statusOf(noVolumes, reports, new Set(['a']));
+  assert.deepEqual([healthy, nodes, pools, counted, erasing], [true, 1, 1, 0, 0]);
+});
+
 test('many volumes with the same trouble are one problem', () => {
   const lost = [...Array(5).keys()].map((i) => volume({ name: `pvc-${i}`, claim: `db/data-${i}`, isMissing: true }));
-  const { problems } = statusOf({ ...noVolumes, volumes: lost }, []);
+  const { problems } = statusOf({ ...noVolumes, volumes: lost }, [], new Set());
   assert.equal(problems.length, 1);
   assert.equal(problems[0]?.about, '5 volumes are Missing');
   assert.match(
@@ -130,16 +138,14 @@ test('many volumes with the same trouble are one problem', () => {
 });
 
 test('many problems do not fill more than a screen', () => {
-  const status = statusOf(
-    noVolumes,
-    [...Array(50).keys()].map((i) => node(`n${i}`, [fast])),
-  );
+  const reports = [...Array(50).keys()].map((i) => node(`n${i}`, [fast]));
+  const status = statusOf(noVolumes, reports, new Set(reports.map(({ name }) => name)));
   assert.equal(status.problems.length, 50);
   assert.ok(statusScreen(status, plain).split('\n').length < 50);
   assert.match(statusScreen(status, plain), /and 40 more problems; use -o json to see all$/);
 });
 
 test('a cluster without the kind NodeStorage says so', () => {
-  const status = statusOf(noVolumes, undefined);
+  const status = statusOf(noVolumes, undefined, new Set(['a']));
   assert.match(status.problems[0]?.what ?? '', /no kind NodeStorage; upgrade Moorage/);
 });

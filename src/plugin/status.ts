@@ -25,8 +25,16 @@ export interface Status {
 const errors: ReadonlySet<Health> = new Set(['Failed', 'NodeGone', 'Missing']);
 const fullAt = 0.95;
 
-/** `nodes` is undefined if the cluster does not have the kind NodeStorage. */
-export function statusOf(facts: Facts, nodes: readonly NodeFacts[] | undefined): Status {
+/**
+ * `reports` is undefined if the cluster does not have the kind NodeStorage. The report of a Node that is not in the cluster
+ * does not count.
+ */
+export function statusOf(
+  facts: Facts,
+  reports: readonly NodeFacts[] | undefined,
+  nodeNames: ReadonlySet<string>,
+): Status {
+  const nodes = reports?.filter(({ name }) => nodeNames.has(name));
   const rows = volumeRows(facts);
   const pools = poolRows(nodes ?? []);
   const volumesByHealth: Partial<Record<Health, number>> = {};
