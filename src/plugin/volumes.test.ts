@@ -86,7 +86,8 @@ test('rows are selected by namespace, node, class and health', () => {
 
 test('health is what matters most, and says why', () => {
   const bound = pv('v', 'db/data');
-  const growing = { claims: new Map([['db/data', { phase: 'Bound', isGrowing: true }]]) };
+  const claimIs = (phase: string, isGrowing = false) => ({ claims: new Map([['db/data', { phase, isGrowing }]]) });
+  const growing = claimIs('Bound', true);
   const cases: [Partial<VolumeFacts>, readonly PersistentVolumeFacts[], object, Health, RegExp][] = [
     [{}, [bound], {}, 'Healthy', /^$/],
     [{ volumeId: undefined, claim: 'db/data' }, [], {}, 'Creating', /^$/],
@@ -97,6 +98,9 @@ test('health is what matters most, and says why', () => {
     [{ isDeleting: true, removalFailure: 'device is open' }, [bound], {}, 'Failed', /^device is open$/],
     [{}, [pv('v', 'db/data', 'Released')], {}, 'Released', /db\/data was deleted/],
     [{}, [], {}, 'Unclaimed', /no PersistentVolume/],
+    [{ claim: 'db/data' }, [], {}, 'Unclaimed', /no PersistentVolume/],
+    [{ claim: 'db/data' }, [], claimIs('Lost'), 'Unclaimed', /no PersistentVolume/],
+    [{ claim: 'db/data' }, [], claimIs('Pending'), 'Creating', /^$/],
     [{ isNodeGone: true, isDeleting: true }, [bound], {}, 'NodeGone', /node node-a was removed/],
     [{ isMissing: true, isNodeGone: true }, [bound], {}, 'Missing', /not on the disks of node node-a/],
   ];

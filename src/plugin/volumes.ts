@@ -119,7 +119,10 @@ export function healthOf(volume: VolumeFacts, facts: Facts): { readonly health: 
   if (pv?.phase === 'Released') {
     return { health: 'Released', reason: `its claim ${claim ?? ''} was deleted, and its policy is to retain the data` };
   }
-  if (!pv && !volume.claim) return { health: 'Unclaimed', reason: 'it has no PersistentVolume' };
+  if (!pv) {
+    const isAwaited = claim !== undefined && facts.claims.get(claim)?.phase === 'Pending';
+    return isAwaited ? { health: 'Creating' } : { health: 'Unclaimed', reason: 'it has no PersistentVolume' };
+  }
   if (claim && facts.claims.get(claim)?.isGrowing) return { health: 'Growing' };
   return { health: 'Healthy' };
 }
