@@ -120,14 +120,12 @@ async function timed(argv: readonly string[], kubeconfig: string): Promise<{ ms:
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, KUBECONFIG: kubeconfig },
   });
-  let running = true;
   const exited = once(child, 'exit').then(([code]) => {
-    running = false;
     if (code !== 0) throw new Error(`${argv.join(' ')} ended with exit code ${code}`);
     return performance.now() - started;
   });
   let peakMiB = 0;
-  while (running) {
+  while (child.exitCode === null && child.signalCode === null) {
     // The kernel keeps the peak, so that the last look before the end is enough.
     const status = await readFile(`/proc/${child.pid}/status`, 'utf8').catch(() => '');
     peakMiB = Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? peakMiB * 1024) / 1024;
