@@ -113,6 +113,9 @@ test('reattach: a claim that waits gets the volume, and a StatefulSet the claim 
   await cluster.kubectl('-n', 'shop', 'create', '-f', await file('set.yaml', statefulSet('queue')));
   assert.match(await moorage('reattach', second, '-n', 'shop', '--statefulset', 'queue'), /claim shop\/data-queue-1/);
   await boundTo('data-queue-1', second);
+  const ofAnother = await released('data-queue-backup-0');
+  const shown = await moorage('reattach', ofAnother, '-n', 'shop', '--statefulset', 'queue', '--dry-run').catch(String);
+  assert.match(shown, /every claim of StatefulSet queue has a volume/);
   await assert.rejects(moorage('reattach', second, '--to', 'a/b', '--statefulset', 'queue'), /not both/);
   await assert.rejects(moorage('reattach', second, '--to', 'a/b/c'), /use <namespace>\/<claim> or <claim>/);
   await assert.rejects(moorage('reattach', 'pv/nothing'), /there is no PersistentVolume nothing; see kubectl get pv/);

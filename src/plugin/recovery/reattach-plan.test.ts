@@ -113,6 +113,21 @@ test('what cannot be reattached is refused with the reason', () => {
   const rows: readonly [Parameters<typeof planReattach>[1], RegExp][] = [
     [{ ...found, volume: elsewhere }, /its driver is ebs.csi.aws.com, not topolvm.io/],
     [{ ...found, volume: { ...volume, metadata: { ...volume.metadata, deletionTimestamp } } }, /it is being deleted/],
+    [
+      { ...found, logicalVolume: { ...logicalVolume, metadata: { ...logicalVolume.metadata, deletionTimestamp } } },
+      /LogicalVolume pvc-1 was deleted, so its node removes the volume/,
+    ],
+    [
+      {
+        ...found,
+        volume: {
+          ...volume,
+          spec: { ...volume.spec, persistentVolumeReclaimPolicy: 'Delete' },
+          status: { phase: 'Released' },
+        },
+      },
+      /its reclaim policy is Delete, .* first run: kubectl patch pv pvc-1 -p/,
+    ],
     [{ ...found, owner: claimOf({ volumeName: 'pvc-1' }) }, /bound to claim shop\/data-db-1, which still exists/],
     [
       { ...found, owner: claimOf({ volumeName: 'pvc-1' }, { deletionTimestamp }) },

@@ -33,7 +33,7 @@ export function planReattach(
 ): readonly Write[] {
   const { name } = volume.metadata;
   refuseForeign(volume);
-  if (volume.metadata.deletionTimestamp) throw new CannotReattach(name, 'it is being deleted');
+  refuseDoomed(volume, object);
   if (!object && claim && isBoundTo(claim, volume)) return [rebuilt(volume, target, deviceClass)];
   refuseOwned(name, owner);
   refuseUnfit(volume, claim);
@@ -54,6 +54,25 @@ export function lastOwner({ metadata, spec }: Stored<PersistentVolume>): ClaimKe
 function refuseForeign({ metadata, spec }: Stored<PersistentVolume>): void {
   if (spec?.csi?.driver === driverName) return;
   throw new CannotReattach(metadata.name, `its driver is ${spec?.csi?.driver ?? 'not CSI'}, not ${driverName}`);
+}
+
+/** A claim must not get a volume whose data goes away later, when its node or csi-provisioner continues. */
+function refuseDoomed(
+  { metadata, spec, status }: Stored<PersistentVolume>,
+  object: Stored<LogicalVolume> | undefined,
+): void {
+  const { name } = metadata;
+  if (metadata.deletionTimestamp) throw new CannotReattach(name, 'it is being deleted');
+  if (object?.metadata.deletionTimestamp) {
+    throw new CannotReattach(name, `LogicalVolume ${object.metadata.name} was deleted, so its node removes the volume`);
+  }
+  if (status?.phase === 'Released' && spec?.persistentVolumeReclaimPolicy === 'Delete') {
+    const policy = `'{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
+    throw new CannotReattach(
+      name,
+      `its reclaim policy is Delete, so csi-provisioner deletes it; to keep it, first run: kubectl patch pv ${name} -p ${policy}`,
+    );
+  }
 }
 
 /** Both name each other: if an object was lost, it was only the LogicalVolume. */

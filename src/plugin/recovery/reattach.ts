@@ -89,7 +89,10 @@ async function claimOfSet(
     throw new NoSuchPersistentVolume(`there is no StatefulSet ${namespace}/${name}; choose its namespace with -n`);
   const templates = set.spec?.volumeClaimTemplates?.flatMap(({ metadata }) => metadata?.name ?? []) ?? [];
   const before = volume.spec?.claimRef?.name ?? '';
-  const isOfSet = (template: string) => before.startsWith(`${template}-${name}-`) && /-\d+$/.test(before);
+  const isOfSet = (template: string) => {
+    const prefix = `${template}-${name}-`;
+    return before.startsWith(prefix) && /^\d+$/.test(before.slice(prefix.length));
+  };
   if (volume.spec?.claimRef?.namespace === namespace && templates.some(isOfSet)) return { namespace, name: before };
   const [template, ...others] = templates;
   if (!template || others.length > 0) {
