@@ -154,3 +154,19 @@ export function apiVersionOf(resource: Resource<KubeObject>): string {
 export function microTime(atMs: number): string {
   return new Date(atMs).toISOString().replace('Z', '000Z');
 }
+
+/** The values that the node affinity of a PersistentVolume allows for a label; undefined if it has none. */
+export function affinityValues({ spec }: PersistentVolume, label: string): readonly string[] | undefined {
+  return spec?.nodeAffinity?.required?.nodeSelectorTerms
+    ?.flatMap(({ matchExpressions = [] }) => matchExpressions)
+    .filter(({ key, operator }) => key === label && operator === 'In')
+    .flatMap(({ values = [] }) => values);
+}
+
+/** The names of the claims that a pod uses. That of a generic ephemeral volume is named after the pod and the volume. */
+export function claimNamesOf({ metadata, spec }: Pod): readonly string[] {
+  return (spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
+    if (persistentVolumeClaim) return [persistentVolumeClaim.claimName];
+    return ephemeral ? [`${metadata?.name}-${name}`] : [];
+  });
+}

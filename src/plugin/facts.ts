@@ -9,11 +9,13 @@ import {
   removalFailureOf,
   type StoredLogicalVolume,
 } from '../api/logical-volume.ts';
-import { claimName, driverName, nodeRemovedAnnotation, pendingDeletionAnnotation } from '../api/names.ts';
+import { claimName, driverName, nodeRemovedAnnotation, pendingDeletionAnnotation, topologyKey } from '../api/names.ts';
 import { type NodeStorageStatus, nodeStorages } from '../api/node-storage.ts';
 import { isNotFound } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import {
+  affinityValues,
+  claimNamesOf,
   keyOf,
   nodes,
   type PersistentVolume,
@@ -24,7 +26,6 @@ import {
   pods,
   type Stored,
 } from '../kube/resource.ts';
-import { nodeOf } from './recovery/reattach-plan.ts';
 
 /**
  * What the screens need of the objects in a cluster. Lists are read in pages of 500, and of each object only this is kept:
@@ -153,6 +154,11 @@ export function volumeFacts(volume: StoredLogicalVolume): VolumeFacts {
   };
 }
 
+/** By its node affinity. */
+export function nodeOf(volume: PersistentVolume): string | undefined {
+  return affinityValues(volume, topologyKey)?.[0];
+}
+
 /** Undefined for a volume of another driver. */
 export function persistentVolumeFacts({ metadata, spec, status }: Stored<PersistentVolume>) {
   if (spec?.csi?.driver !== driverName) return undefined;
@@ -163,7 +169,7 @@ export function persistentVolumeFacts({ metadata, spec, status }: Stored<Persist
     phase: status?.phase ?? '',
     storageClass: spec.storageClassName ?? '',
     claim: name ? `${namespace}/${name}` : undefined,
-    node: nodeOf(spec),
+    node: nodeOf({ spec }),
     sizeBytes: bytesOf(spec.capacity?.['storage'] ?? 0),
     isRetained: spec.persistentVolumeReclaimPolicy === 'Retain',
     createdAt: metadata.creationTimestamp,
@@ -178,11 +184,9 @@ export function claimFacts(claim: Stored<PersistentVolumeClaim>): readonly [stri
   return [keyOf(claim), { phase: claim.status?.phase ?? '', isGrowing }];
 }
 
-export function podFacts({ metadata, spec, status }: Stored<Pod>) {
+export function podFacts(pod: Stored<Pod>) {
+  const { metadata, status } = pod;
   const isOver = status?.phase === 'Succeeded' || status?.phase === 'Failed';
-  const claims = (isOver ? [] : (spec?.volumes ?? [])).flatMap(({ name, persistentVolumeClaim, ephemeral }) => [
-    ...(persistentVolumeClaim ? [`${metadata.namespace}/${persistentVolumeClaim.claimName}`] : []),
-    ...(ephemeral ? [`${metadata.namespace}/${metadata.name}-${name}`] : []),
-  ]);
+  const claims = isOver ? [] : claimNamesOf(pod).map((name) => `${metadata.namespace}/${name}`);
   return { name: metadata.name, claims };
 }

@@ -7,7 +7,7 @@ import {
   selectedNodeAnnotation,
   topologyKey,
 } from '../../api/names.ts';
-import type { PersistentVolume, PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
+import { affinityValues, type PersistentVolume, type PersistentVolumeClaim, type Stored } from '../../kube/resource.ts';
 
 /** The fields that we keep of a PersistentVolume of our driver. */
 export interface OurVolume {
@@ -126,16 +126,12 @@ function snapshotSource(volume: StoredLogicalVolume): string | undefined {
 /** Undefined for a volume of another driver. */
 export function ourVolume({ metadata, spec }: Stored<PersistentVolume>): OurVolume | undefined {
   if (spec?.csi?.driver !== driverName) return undefined;
-  const terms = spec.nodeAffinity?.required?.nodeSelectorTerms;
-  const expressions = terms?.flatMap(({ matchExpressions = [] }) => matchExpressions);
   return {
     name: metadata.name,
     uid: metadata.uid,
     handle: spec.csi.volumeHandle,
     isRetained: spec.persistentVolumeReclaimPolicy === 'Retain',
-    nodeNames: expressions
-      ?.filter(({ key, operator }) => key === topologyKey && operator === 'In')
-      .flatMap(({ values = [] }) => values),
+    nodeNames: affinityValues({ spec }, topologyKey),
     classPolicy: spec.csi.volumeAttributes?.[parameters.onNodeRemoval],
   };
 }

@@ -7,6 +7,7 @@ import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type About, type EventContent, type Reporter, writeEvent } from '../../kube/events.ts';
 import {
+  claimNamesOf,
   type KubeObject,
   nodes,
   type Pod,
@@ -213,14 +214,6 @@ function fateOf(policy: ReleasedClaim['policy'], volume: OurVolume | undefined):
 
 function aboutClaim({ namespace, name, uid }: Claim): About {
   return { resource: persistentVolumeClaims, namespace, name, uid };
-}
-
-/** The claim of a generic ephemeral volume is named after the pod and the volume. */
-export function claimNamesOf({ metadata, spec }: Stored<Pod>): readonly string[] {
-  return (spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
-    if (persistentVolumeClaim) return [persistentVolumeClaim.claimName];
-    return ephemeral ? [`${metadata.name}-${name}`] : [];
-  });
 }
 
 function namesOf(objects: readonly Stored<KubeObject>[]): readonly string[] {

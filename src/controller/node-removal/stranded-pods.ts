@@ -8,6 +8,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { type Reporter, writeEvent } from '../../kube/events.ts';
 import type { Informer } from '../../kube/informer.ts';
 import {
+  claimNamesOf,
   type PersistentVolumeClaim,
   type Pod,
   persistentVolumeClaims,
@@ -18,7 +19,6 @@ import {
   statefulSets,
   storageClasses,
 } from '../../kube/resource.ts';
-import { claimNamesOf } from './release.ts';
 
 /** Selects pods that wait to be scheduled, which are few. */
 export const unscheduled = 'status.phase=Pending,spec.nodeName=';

@@ -12,7 +12,7 @@ import {
   type Stored,
 } from '../../kube/resource.ts';
 import { noLog } from '../connect.ts';
-import { nodeOf } from './reattach-plan.ts';
+import { nodeOf } from '../facts.ts';
 
 /** A volume that nobody uses, and what is lost with it. */
 export interface Purgeable {
@@ -38,7 +38,7 @@ export async function purgeable(
       throw new CannotPurge(`PersistentVolume ${name} is bound to claim ${namespace}/${claim}; delete the claim first`);
     }
   }
-  const nodeName = nodeOf(volume.spec);
+  const nodeName = nodeOf(volume);
   const { items } = await client.list(logicalVolumes, { fieldSelector: `status.volumeID=${csi.volumeHandle}`, signal });
   const node = nodeName ? await client.get(nodes, nodeName, { signal }) : undefined;
   return { volume, object: items[0], nodeName, isNodeGone: node === undefined };

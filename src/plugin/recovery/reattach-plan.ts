@@ -9,6 +9,7 @@ import {
   persistentVolumes,
   type Stored,
 } from '../../kube/resource.ts';
+import { nodeOf } from '../facts.ts';
 import type { ClaimKey, Write } from './writes.ts';
 
 export interface Found {
@@ -111,11 +112,12 @@ function refuseUnfit(volume: Stored<PersistentVolume>, claim: Stored<PersistentV
 
 /** Names the volume on the disk, so that its node adopts it instead of creating an empty one. */
 function rebuilt(
-  { metadata, spec }: Stored<PersistentVolume>,
+  volume: Stored<PersistentVolume>,
   { namespace, name }: ClaimKey,
   deviceClass: string | undefined,
 ): Write {
-  const nodeName = nodeOf(spec);
+  const { metadata, spec } = volume;
+  const nodeName = nodeOf(volume);
   if (!nodeName) throw new CannotReattach(metadata.name, `it has no node affinity with ${topologyKey}`);
   const size = spec?.capacity?.['storage'] ?? '';
   const annotations = { [adoptAnnotation]: spec?.csi?.volumeHandle ?? '', [claimName]: `${namespace}/${name}` };
@@ -134,12 +136,6 @@ function rebuilt(
       spec: { name: metadata.name, nodeName, ...(deviceClass && { deviceClass }), size },
     },
   };
-}
-
-export function nodeOf(spec: PersistentVolume['spec']): string | undefined {
-  return spec?.nodeAffinity?.required?.nodeSelectorTerms
-    ?.flatMap(({ matchExpressions = [] }) => matchExpressions)
-    .find(({ key, operator }) => key === topologyKey && operator === 'In')?.values?.[0];
 }
 
 function reserve(volume: Stored<PersistentVolume>, { namespace, name }: ClaimKey): readonly Write[] {
