@@ -11,6 +11,7 @@ import {
 } from '../api/logical-volume.ts';
 import { claimName, driverName, nodeRemovedAnnotation, pendingDeletionAnnotation, topologyKey } from '../api/names.ts';
 import { type NodeStorageStatus, nodeStorages } from '../api/node-storage.ts';
+import { MoorageError } from '../base/errors.ts';
 import { isNotFound } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import {
@@ -157,6 +158,41 @@ export function volumeFacts(volume: StoredLogicalVolume): VolumeFacts {
 /** By its node affinity. */
 export function nodeOf(volume: PersistentVolume): string | undefined {
   return affinityValues(volume, topologyKey)?.[0];
+}
+
+/** The volume's ID connects both; their names may differ if somebody wrote the PersistentVolume by hand. */
+export async function readLogicalVolumeOf(
+  client: KubeClient,
+  volume: Stored<PersistentVolume>,
+  signal: AbortSignal,
+): Promise<StoredLogicalVolume | undefined> {
+  const handle = volume.spec?.csi?.volumeHandle;
+  if (!handle) return undefined;
+  const { items } = await client.list(logicalVolumes, { fieldSelector: `status.volumeID=${handle}`, signal });
+  return logicalVolumeOf(volume, items);
+}
+
+/** `candidates` have its volume ID, which two nodes may both use. */
+export function logicalVolumeOf(
+  volume: Stored<PersistentVolume>,
+  candidates: readonly StoredLogicalVolume[],
+): StoredLogicalVolume | undefined {
+  const node = nodeOf(volume);
+  const [first, ...others] = candidates.filter(({ spec }) => node === undefined || spec.nodeName === node);
+  if (first && others.length > 0) throw new AmbiguousVolume(volume, [first, ...others]);
+  return first;
+}
+
+export class AmbiguousVolume extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor({ metadata, spec }: Stored<PersistentVolume>, found: readonly StoredLogicalVolume[]) {
+    const names = found.map((each) => `${each.metadata.name} on node ${each.spec.nodeName}`).join(', ');
+    super(
+      `PersistentVolume ${metadata.name} may stand for any of LogicalVolumes ${names}: all have the volume ID ` +
+        `${spec?.csi?.volumeHandle}; give the PersistentVolume a node affinity with ${topologyKey}`,
+    );
+  }
 }
 
 /** Undefined for a volume of another driver. */

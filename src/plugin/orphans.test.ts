@@ -182,6 +182,14 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     undefined,
   ],
   [
+    'a volume on the disks with the name of a volume of another node',
+    found([volume({ node: 'b' })], [pv({ node: 'b' })], {
+      nodes: [node([{ name: 'id-1', deviceClass: 'ssd', size: '1Gi', tags: [] }])],
+      nodeNames: new Set(['a', 'b']),
+    }),
+    { kind: 'DiskOnly', name: 'id-1', node: 'a' },
+  ],
+  [
     'what a node reported before it was removed',
     found([], [], {
       nodes: [node([{ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags: [] }])],

@@ -35,10 +35,11 @@ export interface OrphanFacts extends Facts {
 /** By kind, node and name. */
 export function orphansOf(facts: OrphanFacts, nowMs: number): readonly Orphan[] {
   const known = new Set(facts.volumes.map(({ volumeId }) => volumeId));
+  const onNodes = new Set(facts.volumes.map(({ node, volumeId }) => `${node}/${volumeId}`));
   return [
     ...reports(facts)
       .flatMap(onDisks)
-      .filter(({ name }) => !known.has(name)), // the report is up to half a minute old
+      .filter(({ node, name }) => !onNodes.has(`${node}/${name}`)), // the report is up to half a minute old
     ...facts.volumes.flatMap((volume) => volumeOrphan(volume, facts, nowMs) ?? []),
     ...[...facts.persistentVolumes.values()]
       .filter(({ handle }) => !known.has(handle))

@@ -1,5 +1,5 @@
 import { logicalVolumes, recordedSourceOf, type StoredLogicalVolume } from '../api/logical-volume.ts';
-import { driverName } from '../api/names.ts';
+import { claimName, driverName } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
 import { formatBytes, parseQuantity } from '../base/quantity.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -14,7 +14,7 @@ import {
   pods,
   type Stored,
 } from '../kube/resource.ts';
-import { claimFacts, persistentVolumeFacts, podFacts, volumeFacts } from './facts.ts';
+import { claimFacts, persistentVolumeFacts, podFacts, readLogicalVolumeOf, volumeFacts } from './facts.ts';
 import { age, type Column, paint, type Terminal, table, wrapped } from './terminal.ts';
 import { healthCell, type VolumeRow, volumeRow } from './volumes.ts';
 
@@ -38,19 +38,21 @@ export async function readVolume(
   namespace: string,
   signal: AbortSignal,
 ): Promise<VolumeObjects> {
-  const [place, claimName] = name.includes('/') ? splitKey(name) : [namespace, name];
-  const named = await client.get(persistentVolumeClaims, claimName, { namespace: place, signal });
-  const pv = await client.get(persistentVolumes, named?.spec?.volumeName || name.replace('/', '.'), { signal });
+  const [place, claimed] = name.includes('/') ? splitKey(name) : [namespace, name];
+  const named = await client.get(persistentVolumeClaims, claimed, { namespace: place, signal });
+  const pvName = named ? named.spec?.volumeName : name.includes('/') ? undefined : name;
+  const pv = pvName ? await client.get(persistentVolumes, pvName, { signal }) : undefined;
   const isOurs = pv?.spec?.csi?.driver === driverName;
   if (pv && !isOurs) throw new NoSuchVolume(`${name} is not a volume of Moorage: its driver is ${driverOf(pv)}`);
   const volume = await findVolume(client, pv, named ? undefined : name, signal);
   if (!named && !pv && !volume) {
     throw new NoSuchVolume(
-      `there is no claim ${place}/${claimName}, and no PersistentVolume or LogicalVolume ${name}; ` +
+      `there is no claim ${place}/${claimed}, and no PersistentVolume or LogicalVolume ${name}; ` +
         'see kubectl moorage volumes -A',
     );
   }
-  const { namespace: owner, name: ownerName } = pv?.spec?.claimRef ?? {};
+  const [recordedPlace, recorded] = splitKey(volume?.metadata.annotations?.[claimName] ?? '');
+  const { namespace: owner = recordedPlace, name: ownerName = recorded } = pv?.spec?.claimRef ?? {};
   const claim =
     named ?? (ownerName && (await client.get(persistentVolumeClaims, ownerName, { namespace: owner, signal })));
   const users = claim ? await podsOf(client, claim, signal) : [];
@@ -74,18 +76,14 @@ function driverOf({ spec }: PersistentVolume): string {
   return spec?.csi?.driver ?? 'none';
 }
 
-/** The volume's ID connects both; their names may differ if somebody wrote the PersistentVolume by hand. */
 async function findVolume(
   client: KubeClient,
   pv: Stored<PersistentVolume> | undefined,
   name: string | undefined,
   signal: AbortSignal,
 ): Promise<StoredLogicalVolume | undefined> {
-  const handle = pv?.spec?.csi?.volumeHandle;
-  if (handle) {
-    const { items } = await client.list(logicalVolumes, { fieldSelector: `status.volumeID=${handle}`, signal });
-    if (items[0]) return items[0];
-  }
+  const byId = pv && (await readLogicalVolumeOf(client, pv, signal));
+  if (byId) return byId;
   const known = pv?.metadata.name ?? name;
   return known && !known.includes('/') ? client.get(logicalVolumes, known, { signal }) : undefined;
 }

@@ -212,7 +212,10 @@ test('orphans: each is listed with the command that resolves it, and is none aft
     metadata: { name: 'node-b' },
     status: {
       ...{ nodeUID: 'uid', updatedAt: new Date().toISOString(), pools: [], erasures: { total: 0, volumes: [] } },
-      orphans: { total: 2, volumes: [volume('lost-lv', []), volume('csi-1', ['ephemeral', 'moorage.dev/pod=p1'])] },
+      orphans: {
+        total: 3,
+        volumes: [volume('lost-lv', []), volume('plain', []), volume('csi-1', ['ephemeral', 'moorage.dev/pod=p1'])],
+      },
       ...{ versions: {}, features: {} },
     },
   });
@@ -229,6 +232,16 @@ test('orphans: each is listed with the command that resolves it, and is none aft
   const found = items.find((item: { name: string }) => item.name === name);
   assert.deepEqual([found.kind, found.sizeBytes, found.lastOwner], ['Released', 2 ** 30, 'shop/forgotten']);
   assert.doesNotMatch(await moorage('import', '--node', 'node-b', '--volume', 'lost-lv'), /csi-1/);
+
+  await assert.rejects(
+    moorage('import', '--node', 'node-b', '--volume', 'plain'),
+    /--volume plain: \w+ import-node-a-plain of node node-a has the same volume ID.*lvrename first/,
+  );
+  const printedBefore = await file('before.yaml', imported.replaceAll('node-a', 'node-b'));
+  await assert.rejects(
+    moorage('import', '-f', printedBefore),
+    /^NameInUse: LogicalVolume pvc-old: .* of node node-a has/,
+  );
 
   await moorage('reattach', `pv/${name}`);
   await boundTo('forgotten', name);
@@ -250,11 +263,30 @@ test('purge: says what would be lost, and removes only the volume that is confir
   assert.match(await purged, /removed volume pvc-trash/);
 });
 
+test('purge: a volume on an unknown node is refused', async () => {
+  await admin.create(persistentVolumes, {
+    metadata: { name: 'nowhere' },
+    spec: {
+      ...{ accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' }, storageClassName: 'local' },
+      persistentVolumeReclaimPolicy: 'Retain',
+      csi: { driver: driverName, volumeHandle: 'nothing' },
+    },
+  });
+  await assert.rejects(moorage('purge', 'nowhere', '--confirm', 'nowhere'), /names no node and has no LogicalVolume/);
+});
+
 test('purge: a volume whose node is gone loses its objects, and one that is bound is refused', async () => {
   const name = await released('left');
   await cluster.kubectl('delete', 'node', 'node-a');
   assert.match(await moorage('purge', name), /on node node-a, which is gone: its disks are not erased/);
+  const finalizers = ['topolvm.io/logicalvolume', 'example.com/backup'];
+  await admin.patch(logicalVolumes, name, { type: 'merge', body: { metadata: { finalizers } } });
   const purged = moorage('purge', name, '--confirm', name);
+  await eventually('only the finalizer of somebody else is left', async () => {
+    const { metadata } = (await admin.get(logicalVolumes, name)) ?? {};
+    return metadata?.deletionTimestamp !== undefined && metadata.finalizers?.join() === 'example.com/backup';
+  });
+  await admin.patch(logicalVolumes, name, { type: 'merge', body: { metadata: { finalizers: null } } });
   await eventually('its LogicalVolume is gone', async () => (await admin.get(logicalVolumes, name)) === undefined);
   await admin.delete(persistentVolumes, name);
   await purged;

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Found, found, foundList, planImport } from './import-plan.ts';
+import { type DiskVolume, diskVolumeOf, foundList, planImport } from './import-plan.ts';
 
-const tagged = found({
+const tagged = diskVolumeOf({
   name: 'lv-1',
   deviceClass: 'ssd',
   size: '1Gi',
   tags: ['moorage.dev/created', 'moorage.dev/volume=pvc-1', 'moorage.dev/claim=shop/db', 'moorage.dev/filesystem=xfs'],
 });
-const plain = found({ name: 'Old_Data', deviceClass: 'ssd', size: '2Gi', tags: [] });
+const plain = diskVolumeOf({ name: 'Old_Data', deviceClass: 'ssd', size: '2Gi', tags: [] });
 const options = {
   nodeName: 'a',
   named: [],
-  storageClassFor: ({ deviceClass }: Found) => `moorage-${deviceClass}`,
+  storageClassFor: ({ deviceClass }: DiskVolume) => `moorage-${deviceClass}`,
   withClaims: true,
 };
 
@@ -85,7 +85,7 @@ test('without claims, the PersistentVolume is still reserved for its former clai
 });
 
 test('a volume that was used as a raw device stays one', () => {
-  const raw = found({
+  const raw = diskVolumeOf({
     name: 'lv-2',
     deviceClass: 'ssd',
     size: '1Gi',
@@ -97,8 +97,23 @@ test('a volume that was used as a raw device stays one', () => {
 
 test('a snapshot is listed and not imported, so that it does not stop the import of the volumes', () => {
   const tags = ['moorage.dev/volume=snapshot-1', 'moorage.dev/filesystem=xfs'];
-  const snapshot = found({ name: 'lv-3', deviceClass: 'ssd', size: '1Gi', readOnly: true, tags });
+  const snapshot = diskVolumeOf({ name: 'lv-3', deviceClass: 'ssd', size: '1Gi', readOnly: true, tags });
   assert.deepEqual(planImport([snapshot], options), []);
   assert.match(foundList([snapshot], 1, 'a'), /^lv-3 \(ssd, 1Gi\): a snapshot, not imported$/);
   assert.throws(() => planImport([snapshot], { ...options, named: ['lv-3'] }), /it is a snapshot/);
+});
+
+test('a volume whose ID another node uses is listed and not imported, with what to do', () => {
+  const tags = ['moorage.dev/volume=pvc-1'];
+  const orphan = { name: 'data', deviceClass: 'ssd', size: '1Gi', tags };
+  const used = diskVolumeOf(orphan, 'LogicalVolume pvc-9 of node b');
+  assert.deepEqual(planImport([used], options), []);
+  assert.match(
+    foundList([used], 1, 'a'),
+    /^data \(ssd, 1Gi\): not imported: LogicalVolume pvc-9 of node b has the same volume ID.*lvrename first$/,
+  );
+  assert.throws(
+    () => planImport([used], { ...options, named: ['data'] }),
+    /--volume data: LogicalVolume pvc-9 of node b/,
+  );
 });

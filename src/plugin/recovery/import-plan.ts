@@ -1,22 +1,14 @@
-import { logicalVolumes } from '../../api/logical-volume.ts';
-import {
-  adoptAnnotation,
-  claimName,
-  createdByLabel,
-  driverName,
-  logicalVolume,
-  topologyKey,
-  volumeTag,
-} from '../../api/names.ts';
+import { claimName, driverName, topologyKey, volumeTag } from '../../api/names.ts';
 import type { NodeStorageStatus } from '../../api/node-storage.ts';
 import { InvalidInput } from '../../base/errors.ts';
 import { apiVersionOf, persistentVolumeClaims, persistentVolumes } from '../../kube/resource.ts';
-import type { ClaimKey, Manifest } from './writes.ts';
+import { renameFirst } from './volume-ids.ts';
+import { adoptingLogicalVolume, type ClaimKey, type Manifest } from './writes.ts';
 
 type Orphan = NodeStorageStatus['orphans']['volumes'][number];
 
 /** A volume on a node's disks without an object, and what its tags say about its former owner. */
-export interface Found {
+export interface DiskVolume {
   readonly id: string;
   readonly deviceClass: string;
   readonly size: string;
@@ -27,9 +19,11 @@ export interface Found {
   readonly isRaw: boolean;
   /** Snapshots are not imported: a VolumeSnapshot needs objects that no tag describes. */
   readonly isSnapshot: boolean;
+  /** An object of another node with the same volume ID. */
+  readonly usedBy: string | undefined;
 }
 
-export function found({ name, deviceClass, size, readOnly = false, tags }: Orphan): Found {
+export function diskVolumeOf({ name, deviceClass, size, readOnly = false, tags }: Orphan, usedBy?: string): DiskVolume {
   const valueOf = (key: string) => tags.find((tag) => tag.startsWith(`${key}=`))?.slice(key.length + 1);
   const [namespace, claim] = valueOf(claimName)?.split('/') ?? [];
   return {
@@ -41,6 +35,7 @@ export function found({ name, deviceClass, size, readOnly = false, tags }: Orpha
     filesystem: valueOf('moorage.dev/filesystem'),
     isRaw: tags.includes('moorage.dev/raw'),
     isSnapshot: readOnly,
+    usedBy,
   };
 }
 
@@ -48,27 +43,29 @@ export interface ImportOptions {
   readonly nodeName: string;
   /** Volumes that are imported although Moorage did not create them. */
   readonly named: readonly string[];
-  readonly storageClassFor: (volume: Found) => string;
+  readonly storageClassFor: (volume: DiskVolume) => string;
   /** Also create the claims that the volumes belonged to. */
   readonly withClaims: boolean;
 }
 
 /** The objects to create, in order: the node adopts a volume before a PersistentVolume refers to it. */
-export function planImport(volumes: readonly Found[], options: ImportOptions): readonly Manifest[] {
+export function planImport(volumes: readonly DiskVolume[], options: ImportOptions): readonly Manifest[] {
   const { named, withClaims } = options;
   for (const name of named) {
     const match = volumes.find(({ id }) => id === name);
     if (match?.isSnapshot) throw new InvalidInput(`--volume ${name}: it is a snapshot; only volumes can be imported`);
+    if (match?.usedBy) throw new InvalidInput(`--volume ${name}: ${renameFirst(match.usedBy)}`);
     if (match) continue;
     throw new InvalidInput(`--volume ${name}: node ${options.nodeName} reports no volume ${name} without an object`);
   }
   const chosen = volumes.filter(
-    ({ id, volumeName, isSnapshot }) => !isSnapshot && (volumeName !== undefined || named.includes(id)),
+    ({ id, volumeName, isSnapshot, usedBy }) =>
+      !isSnapshot && !usedBy && (volumeName !== undefined || named.includes(id)),
   );
   return chosen.flatMap((volume) => {
     const name = volume.volumeName ?? nameFor(volume, options.nodeName);
     return [
-      logicalVolumeOf(volume, name, options),
+      adoptingLogicalVolume(name, { ...volume, nodeName: options.nodeName }),
       persistentVolumeOf(volume, name, options),
       ...(withClaims && volume.claim ? [claimOf(volume, volume.claim, name, options)] : []),
     ];
@@ -76,27 +73,13 @@ export function planImport(volumes: readonly Found[], options: ImportOptions): r
 }
 
 /** Unique in the cluster, as the volume's name is unique on its node. */
-function nameFor({ id }: Found, nodeName: string): string {
+function nameFor({ id }: DiskVolume, nodeName: string): string {
   const word = `${nodeName}-${id}`.toLowerCase().replaceAll(/[^a-z0-9.-]+/g, '-');
   return `import-${word}`.slice(0, 253).replace(/[.-]+$/, '');
 }
 
-function logicalVolumeOf({ id, claim, deviceClass, size }: Found, name: string, { nodeName }: ImportOptions): Manifest {
-  return {
-    apiVersion: apiVersionOf(logicalVolumes),
-    kind: logicalVolumes.kind,
-    metadata: {
-      name,
-      labels: { [createdByLabel.key]: createdByLabel.value },
-      annotations: { [adoptAnnotation]: id, ...(claim && { [claimName]: `${claim.namespace}/${claim.name}` }) },
-      finalizers: [logicalVolume.finalizer],
-    },
-    spec: { name, nodeName, deviceClass, size },
-  };
-}
-
 /** Retain: deleting the claim of recovered data by mistake must not delete the data. */
-function persistentVolumeOf(volume: Found, name: string, { nodeName, storageClassFor }: ImportOptions): Manifest {
+function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storageClassFor }: ImportOptions): Manifest {
   const { id, claim, filesystem, size } = volume;
   return {
     apiVersion: apiVersionOf(persistentVolumes),
@@ -119,7 +102,12 @@ function persistentVolumeOf(volume: Found, name: string, { nodeName, storageClas
   };
 }
 
-function claimOf(volume: Found, claim: ClaimKey, volumeName: string, { storageClassFor }: ImportOptions): Manifest {
+function claimOf(
+  volume: DiskVolume,
+  claim: ClaimKey,
+  volumeName: string,
+  { storageClassFor }: ImportOptions,
+): Manifest {
   return {
     apiVersion: apiVersionOf(persistentVolumeClaims),
     kind: persistentVolumeClaims.kind,
@@ -134,16 +122,17 @@ function claimOf(volume: Found, claim: ClaimKey, volumeName: string, { storageCl
   };
 }
 
-function modeOf({ isRaw, filesystem }: Found): 'Block' | 'Filesystem' {
+function modeOf({ isRaw, filesystem }: DiskVolume): 'Block' | 'Filesystem' {
   return isRaw && !filesystem ? 'Block' : 'Filesystem';
 }
 
 /** For people: what is there, and what is imported. */
-export function foundList(volumes: readonly Found[], total: number, nodeName: string): string {
+export function foundList(volumes: readonly DiskVolume[], total: number, nodeName: string): string {
   if (volumes.length === 0) return `Node ${nodeName} has no volume without an object.`;
   const more = total > volumes.length ? [`and ${total - volumes.length} more: import these first`] : [];
-  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim, isSnapshot }) => {
+  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim, isSnapshot, usedBy }) => {
     if (isSnapshot) return `${id} (${deviceClass}, ${size}): a snapshot, not imported`;
+    if (usedBy) return `${id} (${deviceClass}, ${size}): not imported: ${renameFirst(usedBy)}`;
     const owner = claim ? `belonged to claim ${claim.namespace}/${claim.name}` : 'its tags name no claim';
     const outcome = volumeName ? '' : `; not created by Moorage: to import it, add --volume ${id}`;
     return `${id} (${deviceClass}, ${size}): ${owner}${outcome}`;

@@ -14,8 +14,9 @@ import {
   type Resource,
   storageClasses,
 } from '../../kube/resource.ts';
-import { type Found, found, planImport } from './import-plan.ts';
-import { adopted, type Manifest, write } from './writes.ts';
+import { type DiskVolume, diskVolumeOf, planImport } from './import-plan.ts';
+import { readVolumeIds, renameFirst, useOf } from './volume-ids.ts';
+import { type Manifest, untilAdopted, write } from './writes.ts';
 
 /** Of csi-provisioner; a class without it has the default filesystem. */
 const filesystemParameter = 'csi.storage.k8s.io/fstype';
@@ -33,21 +34,26 @@ export async function importable(
   client: KubeClient,
   { nodeName, named, storageClass, withClaims }: ImportRequest,
   signal: AbortSignal,
-): Promise<{ readonly volumes: readonly Found[]; readonly total: number; readonly manifests: readonly Manifest[] }> {
+): Promise<{
+  readonly volumes: readonly DiskVolume[];
+  readonly total: number;
+  readonly manifests: readonly Manifest[];
+}> {
   const storage = await client.get(nodeStorages, nodeName, { signal });
   const orphans = storage?.status?.orphans;
   if (!orphans) throw new NotReported(`node ${nodeName} has not reported its storage; see kubectl get nodestorages`);
   // The report is up to half a minute old: what was imported since is not listed again. Nor are volumes of pods.
   const { items } = await client.list(logicalVolumes, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
   const known = new Set(items.map(volumeIdOf));
+  const ids = await readVolumeIds(client, signal);
   const volumes = orphans.volumes
     .filter(({ name, tags }) => !known.has(name) && !tags.includes(ephemeralTag))
-    .map(found);
+    .map((orphan) => diskVolumeOf(orphan, ids.usedElsewhere(orphan.name, nodeName)));
   const classes = (await client.list(storageClasses, { signal })).items.filter(
     ({ provisioner }) => provisioner === driverName,
   );
   const defaultClass = storage.status?.pools.find((pool) => pool.default)?.deviceClass;
-  const storageClassFor = ({ deviceClass, filesystem }: Found) => {
+  const storageClassFor = ({ deviceClass, filesystem }: DiskVolume) => {
     const fits = classes.filter(
       ({ parameters: given }) => (given?.[parameters.deviceClass] ?? defaultClass) === deviceClass,
     );
@@ -104,6 +110,7 @@ export async function importManifests(
   onDone: (manifest: Manifest, outcome: 'created' | 'unchanged') => void,
   signal: AbortSignal,
 ): Promise<void> {
+  await refuseUsedIds(client, manifests, signal);
   for (const object of manifests) {
     const resource = resourceOf(object);
     if (!resource) continue;
@@ -120,9 +127,20 @@ export async function importManifests(
           `${resource.kind} ${where} exists and stands for another volume; give it another name in the file`,
         );
       }
-      if (resource.kind === logicalVolumes.kind) await adopted(client, name, signal);
+      if (resource.kind === logicalVolumes.kind) await untilAdopted(client, name, signal);
       onDone(object, 'unchanged');
     }
+  }
+}
+
+/** Also for files that were printed before another node's volume of that name was imported, and for two such in one file. */
+async function refuseUsedIds(client: KubeClient, manifests: readonly Manifest[], signal: AbortSignal): Promise<void> {
+  const ids = await readVolumeIds(client, signal);
+  for (const manifest of manifests) {
+    const use = useOf(manifest);
+    const usedBy = use && ids.usedElsewhere(use.id, use.nodeName);
+    if (usedBy) throw new NameInUse(`${use.object}: ${renameFirst(usedBy)}`);
+    ids.add(use);
   }
 }
 

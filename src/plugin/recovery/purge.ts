@@ -1,9 +1,13 @@
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { allowDeleteAnnotation, claimName, driverName, pendingDeletionAnnotation } from '../../api/names.ts';
-import { systemClock } from '../../base/clock.ts';
+import {
+  allowDeleteAnnotation,
+  claimName,
+  driverName,
+  logicalVolume,
+  pendingDeletionAnnotation,
+} from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { Informer } from '../../kube/informer.ts';
 import {
   nodes,
   type PersistentVolume,
@@ -11,14 +15,14 @@ import {
   persistentVolumes,
   type Stored,
 } from '../../kube/resource.ts';
-import { noLog } from '../connect.ts';
-import { nodeOf } from '../facts.ts';
+import { nodeOf, readLogicalVolumeOf } from '../facts.ts';
+import { untilObject } from './writes.ts';
 
 /** A volume that nobody uses, and what is lost with it. */
 export interface Purgeable {
   readonly volume: Stored<PersistentVolume>;
   readonly object: Stored<LogicalVolume> | undefined;
-  readonly nodeName: string | undefined;
+  readonly nodeName: string;
   /** Its node is not in the cluster: the disks cannot be reached. */
   readonly isNodeGone: boolean;
 }
@@ -38,10 +42,15 @@ export async function purgeable(
       throw new CannotPurge(`PersistentVolume ${name} is bound to claim ${namespace}/${claim}; delete the claim first`);
     }
   }
-  const nodeName = nodeOf(volume);
-  const { items } = await client.list(logicalVolumes, { fieldSelector: `status.volumeID=${csi.volumeHandle}`, signal });
-  const node = nodeName ? await client.get(nodes, nodeName, { signal }) : undefined;
-  return { volume, object: items[0], nodeName, isNodeGone: node === undefined };
+  const object = await readLogicalVolumeOf(client, volume, signal);
+  const nodeName = nodeOf(volume) ?? object?.spec.nodeName;
+  if (!nodeName) {
+    throw new CannotPurge(
+      `PersistentVolume ${name} names no node and has no LogicalVolume, so it is unknown where its data is; ` +
+        `to remove only the object: kubectl delete pv ${name}`,
+    );
+  }
+  return { volume, object, nodeName, isNodeGone: (await client.get(nodes, nodeName, { signal })) === undefined };
 }
 
 /** One sentence about what will be lost. */
@@ -50,14 +59,11 @@ export function loss({ volume, object, nodeName, isNodeGone }: Purgeable): strin
   const claim = object?.metadata.annotations?.[claimName] ?? (namespace && name ? `${namespace}/${name}` : undefined);
   const size = object?.status?.currentSize ?? volume.spec?.capacity?.['storage'] ?? 'unknown size';
   const owner = claim ? `, last used by claim ${claim}` : '';
-  const where = isNodeGone
-    ? `node ${nodeName ?? 'unknown'}, which is gone: its disks are not erased`
-    : `node ${nodeName}`;
+  const where = isNodeGone ? `node ${nodeName}, which is gone: its disks are not erased` : `node ${nodeName}`;
   return `volume ${volume.metadata.name} (${size}${owner}) on ${where}`;
 }
 
 const provisionerFinalizer = 'external-provisioner.volume.kubernetes.io/finalizer';
-const waitMs = 60_000;
 
 /**
  * Lets csi-provisioner delete the volume, as for any claim: with the reclaim policy Delete. It deletes a released
@@ -72,40 +78,24 @@ export async function purge(
   if (isNodeGone && object) await release(client, object, signal);
   const body = { metadata: { resourceVersion }, spec: { persistentVolumeReclaimPolicy: 'Delete' } };
   await client.patch(persistentVolumes, name, { type: 'merge', body }, { signal });
-  const volumes = new Informer<PersistentVolume>({
-    client,
-    resource: persistentVolumes,
-    fieldSelector: `metadata.name=${name}`,
-    clock: systemClock,
-    log: noLog,
-  });
-  volumes.start();
-  const limited = () => AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
-  try {
-    if (volume.status?.phase !== 'Released') {
-      await volumes.until(name, (current) => !current || hasFinalizer(current), limited());
-      await client.delete(persistentVolumes, name, { preconditions: { uid }, signal });
-    }
-    await volumes.until(name, (current) => current === undefined, limited());
-  } catch (error) {
-    if (signal.aborted || error instanceof MoorageError) throw error;
-    throw new CannotPurge(
-      `PersistentVolume ${name} is still there after a minute; it is removed when its node answers: see kubectl describe pv ${name}`,
-    );
-  } finally {
-    await volumes.stop();
+  const late = new CannotPurge(
+    `PersistentVolume ${name} is still there after a minute; it is removed when its node answers: see kubectl describe pv ${name}`,
+  );
+  const until = (isWanted: (current: Stored<PersistentVolume> | undefined) => boolean) =>
+    untilObject(client, persistentVolumes, name, { isWanted, late }, signal);
+  if (volume.status?.phase !== 'Released') {
+    await until((current) => !current || (current.metadata.finalizers ?? []).includes(provisionerFinalizer));
+    await client.delete(persistentVolumes, name, { preconditions: { uid }, signal });
   }
-}
-
-function hasFinalizer({ metadata }: Stored<PersistentVolume>): boolean {
-  return metadata.finalizers?.includes(provisionerFinalizer) ?? false;
+  await until((current) => current === undefined);
 }
 
 /** Its agent is gone and cannot remove the finalizer. What is on the disks stays there. */
 async function release(client: KubeClient, { metadata }: Stored<LogicalVolume>, signal: AbortSignal): Promise<void> {
-  const { name, uid, resourceVersion } = metadata;
+  const { name, uid, resourceVersion, finalizers = [] } = metadata;
   const annotations = { [pendingDeletionAnnotation]: 'true', [allowDeleteAnnotation]: 'true' };
-  const body = { metadata: { resourceVersion, annotations, finalizers: null } };
+  const left = finalizers.filter((finalizer) => finalizer !== logicalVolume.finalizer);
+  const body = { metadata: { resourceVersion, annotations, finalizers: left } };
   await client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
   await client.delete(logicalVolumes, name, { preconditions: { uid }, signal });
 }

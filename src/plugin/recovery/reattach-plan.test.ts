@@ -74,8 +74,8 @@ test('a claim that waits for a volume is bound to it', () => {
 });
 
 test('a lost LogicalVolume is created first, and names the volume on the disk', () => {
-  const [rebuilt] = planReattach(target, { volume, ...nothing, logicalVolume: undefined, deviceClass: 'thin' });
-  assert.deepEqual(rebuilt?.object, {
+  const [recreated] = planReattach(target, { volume, ...nothing, logicalVolume: undefined, deviceClass: 'thin' });
+  assert.deepEqual(recreated?.object, {
     apiVersion: 'topolvm.io/v1',
     kind: 'LogicalVolume',
     metadata: {

@@ -1,5 +1,5 @@
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { adoptAnnotation, claimName, createdByLabel, driverName, logicalVolume, topologyKey } from '../../api/names.ts';
+import { driverName, topologyKey } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import {
   apiVersionOf,
@@ -10,9 +10,10 @@ import {
   type Stored,
 } from '../../kube/resource.ts';
 import { nodeOf } from '../facts.ts';
-import type { ClaimKey, Write } from './writes.ts';
+import { adoptingLogicalVolume, type ClaimKey, type Write } from './writes.ts';
 
-export interface Found {
+/** What the cluster has of a volume and its claims. */
+export interface ReattachState {
   readonly volume: Stored<PersistentVolume>;
   /** The claim to bind it to, if it exists. */
   readonly claim: Stored<PersistentVolumeClaim> | undefined;
@@ -30,16 +31,16 @@ export interface Found {
  */
 export function planReattach(
   target: ClaimKey,
-  { volume, claim, owner, logicalVolume: object, deviceClass }: Found,
+  { volume, claim, owner, logicalVolume: object, deviceClass }: ReattachState,
 ): readonly Write[] {
   const { name } = volume.metadata;
   refuseForeign(volume);
   refuseDoomed(volume, object);
-  if (!object && claim && isBoundTo(claim, volume)) return [rebuilt(volume, target, deviceClass)];
+  if (!object && claim && isBoundTo(claim, volume)) return [recreatedLogicalVolume(volume, target, deviceClass)];
   refuseOwned(name, owner);
   refuseUnfit(volume, claim);
   return [
-    ...(object ? [] : [rebuilt(volume, target, deviceClass)]),
+    ...(object ? [] : [recreatedLogicalVolume(volume, target, deviceClass)]),
     ...reserve(volume, target),
     claim ? bind(claim, name) : create(target, volume),
   ].filter((write) => write !== undefined);
@@ -110,32 +111,18 @@ function refuseUnfit(volume: Stored<PersistentVolume>, claim: Stored<PersistentV
   if (missing) refuse(`requests access mode ${missing}, the volume has ${accessModes.join(', ')}`);
 }
 
-/** Names the volume on the disk, so that its node adopts it instead of creating an empty one. */
-function rebuilt(
+function recreatedLogicalVolume(
   volume: Stored<PersistentVolume>,
-  { namespace, name }: ClaimKey,
+  claim: ClaimKey,
   deviceClass: string | undefined,
 ): Write {
   const { metadata, spec } = volume;
   const nodeName = nodeOf(volume);
   if (!nodeName) throw new CannotReattach(metadata.name, `it has no node affinity with ${topologyKey}`);
   const size = spec?.capacity?.['storage'] ?? '';
-  const annotations = { [adoptAnnotation]: spec?.csi?.volumeHandle ?? '', [claimName]: `${namespace}/${name}` };
-  return {
-    verb: 'create',
-    resource: logicalVolumes,
-    object: {
-      apiVersion: apiVersionOf(logicalVolumes),
-      kind: logicalVolumes.kind,
-      metadata: {
-        name: metadata.name,
-        labels: { [createdByLabel.key]: createdByLabel.value },
-        annotations,
-        finalizers: [logicalVolume.finalizer],
-      },
-      spec: { name: metadata.name, nodeName, ...(deviceClass && { deviceClass }), size },
-    },
-  };
+  const id = spec?.csi?.volumeHandle ?? '';
+  const object = adoptingLogicalVolume(metadata.name, { id, nodeName, deviceClass, size, claim });
+  return { verb: 'create', resource: logicalVolumes, object };
 }
 
 function reserve(volume: Stored<PersistentVolume>, { namespace, name }: ClaimKey): readonly Write[] {

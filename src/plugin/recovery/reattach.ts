@@ -1,4 +1,3 @@
-import { logicalVolumes } from '../../api/logical-volume.ts';
 import { parameters } from '../../api/names.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -10,6 +9,7 @@ import {
   statefulSets,
   storageClasses,
 } from '../../kube/resource.ts';
+import { readLogicalVolumeOf } from '../facts.ts';
 import { CannotReattach, lastOwner, planReattach } from './reattach-plan.ts';
 import type { ClaimKey } from './writes.ts';
 
@@ -31,13 +31,11 @@ export async function reattachment(client: KubeClient, request: ReattachRequest,
   const target = await targetOf(client, request, volume, signal);
   const { namespace, name } = volume.spec?.claimRef ?? {};
   const get = (key: ClaimKey) => client.get(persistentVolumeClaims, key.name, { namespace: key.namespace, signal });
-  const handle = volume.spec?.csi?.volumeHandle ?? '';
-  const { items } = await client.list(logicalVolumes, { fieldSelector: `status.volumeID=${handle}`, signal });
   const writes = planReattach(target, {
     volume,
     claim: await get(target),
     owner: namespace && name ? await get({ namespace, name }) : undefined,
-    logicalVolume: items[0],
+    logicalVolume: await readLogicalVolumeOf(client, volume, signal),
     deviceClass: await deviceClassOf(client, volume, signal),
   });
   return { target, writes };
