@@ -9,7 +9,7 @@ import { driverName } from '../../src/api/names.ts';
 import { nodeStorages } from '../../src/api/node-storage.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { writeEvent } from '../../src/kube/events.ts';
-import { persistentVolumeClaims, persistentVolumes, pods } from '../../src/kube/resource.ts';
+import { nodes, persistentVolumeClaims, persistentVolumes, pods } from '../../src/kube/resource.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
@@ -92,6 +92,12 @@ test('volume finds a volume by its claim, its PersistentVolume or its LogicalVol
     const { namespace, claim } = JSON.parse(await printed('volume', ...words, '-ojson'));
     assert.deepEqual([namespace, claim], ['db', 'data-0']);
   }
+  const spec = { accessModes: ['ReadWriteOnce'], storageClassName: 'absent', resources };
+  await admin.create(persistentVolumeClaims, { metadata: { name: 'pvc-data-0', namespace: 'web' }, spec });
+  for (const words of [['web/pvc-data-0'], ['pvc-data-0', '-n', 'web']]) {
+    const waiting = /^Claim: +web\/pvc-data-0 \(Pending\)\nPods: +none\nHealth: +Pending: it has no volume yet\n/;
+    assert.match(await printed('volume', ...words), waiting, 'not the PersistentVolume of that name');
+  }
   await assert.rejects(printed('volume', 'nothing'), {
     message:
       /no claim default\/nothing, and no PersistentVolume or LogicalVolume nothing; see kubectl moorage volumes -A/,
@@ -128,7 +134,15 @@ test('nodes and status show what the agents report, and status fails if there ar
     },
   });
   assert.match(await printed('nodes'), /node-a +ssd \* +thick +████░░░░ {2}50% +5 GiB +10 GiB +0 +Healthy/);
-  await assert.rejects(printed('status'), { name: 'ProblemsFound' });
+  const status = async () => {
+    const lines: string[] = [];
+    const running = runCaptured(plugin, ['status'], { env: { KUBECONFIG: cluster.kubeconfig }, printed: lines });
+    await assert.rejects(running, { name: 'ProblemsFound' });
+    return lines.join('\n');
+  };
+  assert.match(await status(), /^✘ 1 problem\n\nNodes +0, with 0 pools\n[^]*^✘ volume db\/data-1\n/m);
+  await admin.create(nodes, { metadata: { name: 'node-a' } });
+  assert.match(await status(), /^Nodes +1, with 1 pool\nVolumes +3: 1 Missing$/m);
 });
 
 test('the user is who the command of the kubeconfig says', async () => {

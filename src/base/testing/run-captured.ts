@@ -1,12 +1,15 @@
 import { type Program, runProgram } from '../command.ts';
 
-/** What a program prints for these words; throws its error. */
+/** What a program prints for these words; throws its error. `printed` has the output also then. */
 export async function runCaptured(
   program: Program,
   words: readonly string[],
-  { env = {}, calledAs = program.name }: { env?: NodeJS.ProcessEnv; calledAs?: string } = {},
+  {
+    env = {},
+    calledAs = program.name,
+    printed = [],
+  }: { env?: NodeJS.ProcessEnv; calledAs?: string; printed?: string[] } = {},
 ): Promise<string> {
-  const printed: string[] = [];
   await runProgram(program, calledAs, words, {
     env,
     version: '1.2.3',
