@@ -108,7 +108,7 @@ export const nodeRemovedAnnotation = 'moorage.dev/node-removed';
 export const allowDeleteAnnotation = 'moorage.dev/allow-delete';
 
 /** The claim of a volume, `<namespace>/<name>`: an annotation of the LogicalVolume, a tag of the volume itself. */
-export const claimName = 'moorage.dev/claim';
+export const claimKey = 'moorage.dev/claim';
 
 /** The device class of a volume whose LogicalVolume names none or a renamed one: an annotation of the LogicalVolume. */
 export const heldByAnnotation = 'moorage.dev/held-by';

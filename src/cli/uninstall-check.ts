@@ -1,5 +1,5 @@
 import { logicalVolumes, type StoredLogicalVolume } from '../api/logical-volume.ts';
-import { claimName } from '../api/names.ts';
+import { claimKey } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
 
 /** The client methods that the check uses. */
@@ -20,7 +20,7 @@ export class VolumesLeft extends MoorageError {
 
   constructor(volumes: readonly StoredLogicalVolume[]) {
     const names = volumes.slice(0, shown).map(({ metadata, spec }) => {
-      const claim = metadata.annotations?.[claimName];
+      const claim = metadata.annotations?.[claimKey];
       return `${metadata.name} on ${spec.nodeName}${claim ? ` (claim ${claim})` : ''}`;
     });
     const more = volumes.length > shown ? ` and ${volumes.length - shown} more` : '';

@@ -1,5 +1,6 @@
-import { claimName } from '../api/names.ts';
+import { claimKey } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
+import { tagValue } from '../engine/names-and-tags.ts';
 import type { LogicalVolume } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineClient } from './engine-client.ts';
 
@@ -30,7 +31,7 @@ export class NoSuchVolume extends MoorageError {
 const timeoutMs = 30_000;
 
 export function showVolume(volume: LogicalVolume, deviceClass: string): ShownVolume {
-  const claim = volume.tags.find((tag) => tag.startsWith(`${claimName}=`))?.slice(claimName.length + 1);
+  const claim = tagValue(volume.tags, claimKey);
   return {
     name: volume.name,
     deviceClass,

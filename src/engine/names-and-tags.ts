@@ -56,11 +56,16 @@ export function checkNewVolume(wanted: NewVolume): void {
   }
 }
 
+/** The value of a tag `key=value`. */
+export function tagValue(tags: readonly string[], key: string): string | undefined {
+  return tags.find((tag) => tag.startsWith(`${key}=`))?.slice(key.length + 1);
+}
+
 /** Tags are stored on the disk with the volume, so they survive the loss of the cluster. */
 const ownPrefix = 'moorage.dev/';
-const filesystemPrefix = 'moorage.dev/filesystem=';
+const filesystemKey = 'moorage.dev/filesystem';
 const encryptedPrefix = 'moorage.dev/encrypted=';
-const sourcePrefix = 'moorage.dev/source=';
+const sourceKey = 'moorage.dev/source';
 /** Set by the caller to name the owner. Such callers set another tag before a volume is first used. */
 const ownerPrefixes = [
   ...['moorage.dev/claim=', 'moorage.dev/volume=', 'moorage.dev/pod='],
@@ -72,11 +77,11 @@ export const createdTag = 'moorage.dev/created';
 
 /** Set on a snapshot or clone: its source, even after that is gone. */
 export function sourceTag(source: string): string {
-  return `${sourcePrefix}${source}`;
+  return `${sourceKey}=${source}`;
 }
 
 export function sourceIn(tags: readonly string[]): string | undefined {
-  return tags.find((tag) => tag.startsWith(sourcePrefix))?.slice(sourcePrefix.length);
+  return tagValue(tags, sourceKey);
 }
 
 /** On a copy until it is first returned to a caller: a copy that still has it after a crash was never used. */
@@ -96,12 +101,12 @@ export const erasingTag = 'moorage.dev/erasing';
 
 /** Set after mkfs: a volume with this tag is never formatted again. */
 export function filesystemTag(filesystem: string): string {
-  return `${filesystemPrefix}${filesystem}`;
+  return `${filesystemKey}=${filesystem}`;
 }
 
 /** The filesystem that was created on the volume, whatever its device contains today. */
-export function formattedAs(volume: Volume): string | undefined {
-  return volume.tags.find((tag) => tag.startsWith(filesystemPrefix))?.slice(filesystemPrefix.length);
+export function formattedAs({ tags }: Pick<Volume, 'tags'>): string | undefined {
+  return tagValue(tags, filesystemKey);
 }
 
 /** Set before the raw device is first published: such a volume is never formatted. */
@@ -129,7 +134,7 @@ export function isForAnyVolume(tag: string): boolean {
 
 /** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
 export function showsUse(tag: string): boolean {
-  return tag === rawTag || tag.startsWith(filesystemPrefix) || tag.startsWith(encryptedPrefix);
+  return tag === rawTag || tag.startsWith(`${filesystemKey}=`) || tag.startsWith(encryptedPrefix);
 }
 
 /** Whether the caller for whom a volume is created records its first use by a tag. */

@@ -1,7 +1,8 @@
 import { statfs } from 'node:fs/promises';
-import { claimName, metrics } from '../api/names.ts';
+import { claimKey, metrics } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
 import { blockDeviceAt } from '../base/device-number.ts';
+import { tagValue } from '../engine/names-and-tags.ts';
 import type { Volume } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
 import { gauge, type Metric, type Sample } from '../metrics/metric.ts';
@@ -60,8 +61,7 @@ async function targetsByDevice(kubeletDir: string): Promise<ReadonlyMap<string, 
 }
 
 function labelsOf(node: string, deviceClass: string, { id, tags }: Volume): Readonly<Record<Label, string>> {
-  const prefix = `${claimName}=`;
-  const claim = tags.find((tag) => tag.startsWith(prefix))?.slice(prefix.length) ?? '';
+  const claim = tagValue(tags, claimKey) ?? '';
   return { node, device_class: deviceClass, volume: id, claim };
 }
 

@@ -9,7 +9,7 @@ import {
   removalFailureOf,
   type StoredLogicalVolume,
 } from '../api/logical-volume.ts';
-import { claimName, driverName, nodeRemovedAnnotation, pendingDeletionAnnotation, topologyKey } from '../api/names.ts';
+import { claimKey, driverName, nodeRemovedAnnotation, pendingDeletionAnnotation, topologyKey } from '../api/names.ts';
 import { type NodeStorageStatus, nodeStorages } from '../api/node-storage.ts';
 import { MoorageError } from '../base/errors.ts';
 import { isNotFound } from '../kube/api-error.ts';
@@ -144,7 +144,7 @@ export function volumeFacts(volume: StoredLogicalVolume): VolumeFacts {
     sizeBytes: currentBytes(volume),
     createdAt: metadata.creationTimestamp,
     volumeId: status?.volumeID || undefined,
-    claim: annotations[claimName],
+    claim: annotations[claimKey],
     isSnapshot: isSnapshot(volume),
     isDeleting: deleting(volume),
     isNodeGone: nodeRemovedAnnotation in annotations || pendingDeletionAnnotation in annotations,

@@ -1,9 +1,9 @@
 import { bytesOf } from '../api/logical-volume.ts';
-import { allowDeleteAnnotation, claimName, ephemeralTag, podTag, volumeTag } from '../api/names.ts';
+import { allowDeleteAnnotation, claimKey, ephemeralTag, podTag, volumeTag } from '../api/names.ts';
 import type { NodeStorageStatus } from '../api/node-storage.ts';
 import { type OrphanKind, orphanedPersistentVolume, orphanedVolume, type VolumeOrphanKind } from '../api/orphans.ts';
 import { formatBytes } from '../base/quantity.ts';
-import { createdTag } from '../engine/names-and-tags.ts';
+import { createdTag, tagValue } from '../engine/names-and-tags.ts';
 import type { Facts, NodeFacts, PersistentVolumeFacts, VolumeFacts } from './facts.ts';
 import { age, byName, type Colour, type Column, type Format, formatted, type Terminal, wrapped } from './terminal.ts';
 
@@ -66,21 +66,20 @@ function onDisks({ name: node, status }: NodeFacts): readonly Orphan[] {
 
 function diskOrphan(node: string, volume: NodeStorageStatus['orphans']['volumes'][number]): Orphan {
   const { name, size, tags, since, readOnly } = volume;
-  const valueOf = (key: string) => tags.find((tag) => tag.startsWith(`${key}=`))?.slice(key.length + 1);
-  const claim = valueOf(claimName);
+  const claim = tagValue(tags, claimKey);
   const common = { name, node, sizeBytes: bytesOf(size), ...(since && { since }) };
   const onNode = (command: string) => `${command}   # in the moorage-node pod of ${node}`;
   if (tags.includes(ephemeralTag)) {
     return {
       kind: 'InlineLeftover',
       ...common,
-      lastOwner: `pod ${valueOf(podTag) ?? ''}`,
+      lastOwner: `pod ${tagValue(tags, podTag) ?? ''}`,
       reason: 'the pod of this inline volume is gone; a restarted agent removes it too',
       remove: onNode(`moorage volume rm ${name}`),
     };
   }
   const isOurs = tags.includes(createdTag);
-  const named = valueOf(volumeTag) ? '' : ` --volume ${name}`;
+  const named = tagValue(tags, volumeTag) ? '' : ` --volume ${name}`;
   return {
     kind: 'DiskOnly',
     ...common,

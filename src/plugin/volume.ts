@@ -1,5 +1,5 @@
 import { logicalVolumes, recordedSourceOf, type StoredLogicalVolume } from '../api/logical-volume.ts';
-import { claimName, driverName } from '../api/names.ts';
+import { claimKey, driverName } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
 import { formatBytes, parseQuantity } from '../base/quantity.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -51,7 +51,7 @@ export async function readVolume(
         'see kubectl moorage volumes -A',
     );
   }
-  const [recordedPlace, recorded] = splitKey(volume?.metadata.annotations?.[claimName] ?? '');
+  const [recordedPlace, recorded] = splitKey(volume?.metadata.annotations?.[claimKey] ?? '');
   const { namespace: owner = recordedPlace, name: ownerName = recorded } = pv?.spec?.claimRef ?? {};
   const claim =
     named ?? (ownerName && (await client.get(persistentVolumeClaims, ownerName, { namespace: owner, signal })));

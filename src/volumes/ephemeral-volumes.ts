@@ -6,6 +6,7 @@ import { exists } from '../base/exists.ts';
 import type { Log } from '../base/log.ts';
 import { formatBytes } from '../base/quantity.ts';
 import type { EphemeralVolume } from '../csi/volume-use.ts';
+import { tagValue } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import { type Pools, poolHolding } from '../engine/pools.ts';
 
@@ -154,7 +155,7 @@ export class EphemeralVolumes {
   }
 
   async #removeLeftover(pool: Pool, { id, tags }: Volume, podsDirectory: string, signal: AbortSignal): Promise<void> {
-    const podUid = tags.find((tag) => tag.startsWith(`${podTag}=`))?.slice(podTag.length + 1);
+    const podUid = tagValue(tags, podTag);
     if (podUid === undefined) throw new PodUnknown(id);
     if (await exists(join(podsDirectory, podUid))) return;
     await pool.remove(id, signal);

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
-import { allowDeleteAnnotation, claimName, driverName, pendingDeletionAnnotation } from '../../src/api/names.ts';
+import { allowDeleteAnnotation, claimKey, driverName, pendingDeletionAnnotation } from '../../src/api/names.ts';
 import { nodeStorages } from '../../src/api/node-storage.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { storageClasses } from '../../src/kube/resource.ts';
@@ -52,7 +52,7 @@ describe('recovery', () => {
       return status?.orphans.total === 3 && status;
     });
     const tags = new Set(orphans.volumes.flatMap((orphan) => orphan.tags));
-    for (const name of Object.keys(volumes)) assert.ok(tags.has(`${claimName}=shop/${name}-db-0`), name);
+    for (const name of Object.keys(volumes)) assert.ok(tags.has(`${claimKey}=shop/${name}-db-0`), name);
     assert.equal(await onDisk(), disks, 'nothing is done to them before');
 
     await prepare();

@@ -1,4 +1,4 @@
-import { claimName, logicalVolume, resizeRequestedAnnotation } from '../names.ts';
+import { claimKey, logicalVolume, resizeRequestedAnnotation } from '../names.ts';
 import { type CrdSpec, quantity, type Rule, type Schema } from './crd.ts';
 
 /** A missing field and an empty one are the same. */
@@ -114,7 +114,7 @@ export const logicalVolumeCrd = {
         { name: 'Node', type: 'string', jsonPath: '.spec.nodeName' },
         { name: 'Class', type: 'string', jsonPath: '.spec.deviceClass' },
         { name: 'Size', type: 'string', jsonPath: '.status.currentSize' },
-        { name: 'Claim', type: 'string', jsonPath: `.metadata.annotations.${claimName.replace('.', '\\.')}` },
+        { name: 'Claim', type: 'string', jsonPath: `.metadata.annotations.${claimKey.replace('.', '\\.')}` },
         { name: 'Source', type: 'string', jsonPath: '.spec.source', priority: 1 },
         { name: 'Message', type: 'string', jsonPath: '.status.message', priority: 1 },
         { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },

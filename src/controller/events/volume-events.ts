@@ -1,5 +1,5 @@
 import type { LogicalVolume } from '../../api/logical-volume.ts';
-import { claimName } from '../../api/names.ts';
+import { claimKey } from '../../api/names.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import { RateLimit } from '../../base/rate-limit.ts';
@@ -29,7 +29,7 @@ export function volumeEvents({ client, volumes, reporter, clock }: Collaborators
 
   const watch = (queue: WorkQueue) => [
     volumes.onChange((change) => {
-      const claim = change.object.metadata.annotations?.[claimName];
+      const claim = change.object.metadata.annotations?.[claimKey];
       const events = claim ? eventsOfChange(change) : [];
       if (!claim || events.length === 0) return;
       pending.set(claim, [...(pending.get(claim) ?? []), ...events]);

@@ -5,7 +5,7 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { claimName, logicalVolume, nodeRemovedAnnotation } from '../../api/names.ts';
+import { claimKey, logicalVolume, nodeRemovedAnnotation } from '../../api/names.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Work } from '../../base/work.ts';
 import type { Informer } from '../../kube/informer.ts';
@@ -58,7 +58,7 @@ export function lateDecisions(collaborators: Collaborators): Work {
       if (kind === 'deleted' || !object.decided) return;
       const { volumeName } = object.decided;
       const isIts = ({ metadata }: StoredLogicalVolume) =>
-        metadata.name === volumeName || metadata.annotations?.[claimName] === key;
+        metadata.name === volumeName || metadata.annotations?.[claimKey] === key;
       for (const { metadata } of removed().filter(isIts)) queue.add(metadata.name);
     }),
     watchedNodes.onChange(({ kind, object }) => {

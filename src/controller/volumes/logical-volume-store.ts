@@ -7,7 +7,7 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { claimName, createdByLabel, ioLimitNames, logicalVolume, resizeRequestedAnnotation } from '../../api/names.ts';
+import { claimKey, createdByLabel, ioLimitNames, logicalVolume, resizeRequestedAnnotation } from '../../api/names.ts';
 import type { Clock } from '../../base/clock.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import {
@@ -150,7 +150,7 @@ export class LogicalVolumeStore implements VolumeStore {
 function requestFor(wanted: WantedVolume, source: StoredLogicalVolume | undefined): RequestedVolume {
   const { name, nodeNames, sizeBytes, deviceClass, lvcreateOptionClass, claim } = wanted;
   const annotations = {
-    ...(claim && { [claimName]: claim }),
+    ...(claim && { [claimKey]: claim }),
     ...(wanted.source && recordSource(wanted.source)),
     ...(wanted.limits && formatIoLimits(wanted.limits)),
   };

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import { type LogicalVolume, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import { ephemeralTag, metrics, podTag } from '../../api/names.ts';
 import type { NodeOrphanKind } from '../../api/orphans.ts';
-import { createdTag } from '../../engine/names-and-tags.ts';
+import { createdTag, tagValue } from '../../engine/names-and-tags.ts';
 import type { Pool, Volume } from '../../engine/pool.ts';
 import { type Pools, poolHolding } from '../../engine/pools.ts';
 import type { Informer } from '../../kube/informer.ts';
@@ -80,7 +80,7 @@ function isInline({ tags }: Volume): boolean {
 }
 
 function podOf({ tags }: Volume): string | undefined {
-  return tags.find((tag) => tag.startsWith(`${podTag}=`))?.slice(podTag.length + 1);
+  return tagValue(tags, podTag);
 }
 
 /** One without the tag, as TopoLVM created them, may be that of any pod. */

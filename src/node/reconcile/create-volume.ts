@@ -5,7 +5,7 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { claimName, volumeTag } from '../../api/names.ts';
+import { claimKey, volumeTag } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import type { Volume } from '../../engine/pool.ts';
 import { type Pools, poolHolding } from '../../engine/pools.ts';
@@ -38,8 +38,8 @@ export async function createVolume(
 
 /** Name the object and the claim on the disk, so that the owner of the data is known without the cluster. */
 export function ownerTags({ metadata }: StoredLogicalVolume): readonly string[] {
-  const claim = metadata.annotations?.[claimName];
-  return [`${volumeTag}=${metadata.name}`, ...(claim ? [`${claimName}=${claim}`] : [])];
+  const claim = metadata.annotations?.[claimKey];
+  return [`${volumeTag}=${metadata.name}`, ...(claim ? [`${claimKey}=${claim}`] : [])];
 }
 
 /** A copy is in the pool of its source: only that pool can create it without moving data. */

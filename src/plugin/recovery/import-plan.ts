@@ -1,6 +1,7 @@
-import { claimName, driverName, topologyKey, volumeTag } from '../../api/names.ts';
+import { claimKey, driverName, topologyKey, volumeTag } from '../../api/names.ts';
 import type { NodeStorageStatus } from '../../api/node-storage.ts';
 import { InvalidInput } from '../../base/errors.ts';
+import { formattedAs, rawTag, tagValue } from '../../engine/names-and-tags.ts';
 import { apiVersionOf, persistentVolumeClaims, persistentVolumes } from '../../kube/resource.ts';
 import { renameFirst } from './volume-ids.ts';
 import { adoptingLogicalVolume, type ClaimKey, type Manifest } from './writes.ts';
@@ -24,16 +25,15 @@ export interface DiskVolume {
 }
 
 export function diskVolumeOf({ name, deviceClass, size, readOnly = false, tags }: Orphan, usedBy?: string): DiskVolume {
-  const valueOf = (key: string) => tags.find((tag) => tag.startsWith(`${key}=`))?.slice(key.length + 1);
-  const [namespace, claim] = valueOf(claimName)?.split('/') ?? [];
+  const [namespace, claim] = tagValue(tags, claimKey)?.split('/') ?? [];
   return {
     id: name,
     deviceClass,
     size: String(size),
-    volumeName: valueOf(volumeTag),
+    volumeName: tagValue(tags, volumeTag),
     claim: namespace && claim ? { namespace, name: claim } : undefined,
-    filesystem: valueOf('moorage.dev/filesystem'),
-    isRaw: tags.includes('moorage.dev/raw'),
+    filesystem: formattedAs({ tags }),
+    isRaw: tags.includes(rawTag),
     isSnapshot: readOnly,
     usedBy,
   };

@@ -1,7 +1,7 @@
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
 import {
   allowDeleteAnnotation,
-  claimName,
+  claimKey,
   driverName,
   logicalVolume,
   pendingDeletionAnnotation,
@@ -56,7 +56,7 @@ export async function purgeable(
 /** One sentence about what will be lost. */
 export function loss({ volume, object, nodeName, isNodeGone }: Purgeable): string {
   const { namespace, name } = volume.spec?.claimRef ?? {};
-  const claim = object?.metadata.annotations?.[claimName] ?? (namespace && name ? `${namespace}/${name}` : undefined);
+  const claim = object?.metadata.annotations?.[claimKey] ?? (namespace && name ? `${namespace}/${name}` : undefined);
   const size = object?.status?.currentSize ?? volume.spec?.capacity?.['storage'] ?? 'unknown size';
   const owner = claim ? `, last used by claim ${claim}` : '';
   const where = isNodeGone ? `node ${nodeName}, which is gone: its disks are not erased` : `node ${nodeName}`;

@@ -1,5 +1,5 @@
 import { failureOf, type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { adoptAnnotation, claimName, createdByLabel, logicalVolume } from '../../api/names.ts';
+import { adoptAnnotation, claimKey, createdByLabel, logicalVolume } from '../../api/names.ts';
 import { systemClock } from '../../base/clock.ts';
 import { MoorageError } from '../../base/errors.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -49,7 +49,7 @@ export function adoptingLogicalVolume(
     metadata: {
       name,
       labels: { [createdByLabel.key]: createdByLabel.value },
-      annotations: { [adoptAnnotation]: id, ...(claim && { [claimName]: `${claim.namespace}/${claim.name}` }) },
+      annotations: { [adoptAnnotation]: id, ...(claim && { [claimKey]: `${claim.namespace}/${claim.name}` }) },
       finalizers: [logicalVolume.finalizer],
     },
     spec: { name, nodeName, ...(deviceClass && { deviceClass }), size },
