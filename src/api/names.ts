@@ -35,6 +35,14 @@ export function asOnNodeRemoval(word: string): OnNodeRemoval | undefined {
   return onNodeRemoval.policies.find((policy) => policy === word);
 }
 
+/** StorageClass parameters that matter after a volume is created: its PersistentVolume keeps them. */
+export const keptParameters = [
+  parameters.mkfsOptions,
+  parameters.rootMode,
+  parameters.rootOwner,
+  parameters.onNodeRemoval,
+] as const;
+
 /** Prefixes of this driver: an unknown StorageClass parameter with one of them is an error. */
 export const parameterPrefixes = ['topolvm.io/', 'moorage.dev/'] as const;
 

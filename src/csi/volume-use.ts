@@ -1,6 +1,7 @@
 import {
   asOnNodeRemoval,
   ephemeralSizeAttributes,
+  keptParameters,
   onNodeRemoval,
   parameterPrefixes,
   parameters,
@@ -124,12 +125,6 @@ export interface EphemeralVolume {
   readonly forClassesOnly: readonly string[];
 }
 
-const settingNames = [
-  parameters.mkfsOptions,
-  parameters.rootMode,
-  parameters.rootOwner,
-  parameters.onNodeRemoval,
-] as const;
 const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters.rootOwner];
 const gibi = 1024n ** 3n;
 
@@ -140,7 +135,7 @@ const gibi = 1024n ** 3n;
 export function contextFor(given: Readonly<Record<string, string>>, use: VolumeUse): Record<string, string> {
   if (use.kind === 'filesystem') filesystemSettings(given, use.filesystem);
   refuseUnknownPolicy(given[parameters.onNodeRemoval]);
-  return Object.fromEntries(settingNames.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])));
+  return Object.fromEntries(keptParameters.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])));
 }
 
 /** The settings in a volume's context, or in the StorageClass parameters it was created from. */

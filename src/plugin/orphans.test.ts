@@ -104,7 +104,7 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     found([volume({ node: 'gone' })], [pv({ phase: 'Bound' })]),
     { kind: 'NodeGone', remove: 'kubectl delete pvc -n shop db && kubectl moorage purge pv/pvc-1' },
   ],
-  ['a volume without a PersistentVolume', found([volume()]), { kind: 'Unclaimed', remove: deletion }],
+  ['a volume without a PersistentVolume', found([volume()]), { kind: 'Unclaimed', keep: importing, remove: deletion }],
   [
     'a refused volume that nobody deleted',
     found([volume({ volumeId: undefined, failure: 'no space' })]),

@@ -87,10 +87,14 @@ function diskOrphan(node: string, volume: NodeStorageStatus['orphans']['volumes'
     reason: `${readOnly ? 'a snapshot ' : ''}on the disks of its node, without a LogicalVolume${isOurs ? '' : ', and not created by Moorage'}`,
     // Snapshots are not imported.
     ...(!readOnly && {
-      keep: `kubectl moorage import --node ${node}${named} > ${node}.yaml   # then kubectl moorage import -f ${node}.yaml`,
+      keep: importOf(node, named),
     }),
     ...(isOurs && { remove: onNode(`moorage volume rm${claim ? ' --force' : ''} ${name}`) }),
   };
+}
+
+function importOf(node: string, named = ''): string {
+  return `kubectl moorage import --node ${node}${named} > ${node}.yaml   # then kubectl moorage import -f ${node}.yaml`;
 }
 
 function volumeOrphan(volume: VolumeFacts, facts: OrphanFacts, nowMs: number): Orphan | undefined {
@@ -144,6 +148,7 @@ function resolutionOf(
     case 'Unclaimed':
       return {
         ...removal,
+        keep: importOf(node),
         reason: `no PersistentVolume has the volume handle ${volumeId}: its claim was deleted while it was created, or somebody deleted the PersistentVolume`,
       };
     case 'ClassGone':

@@ -92,13 +92,17 @@ describe('recovery', () => {
 
   test('the node is deleted and joins again', async () => {
     const retained = await Promise.all(Object.keys(volumes).map((name) => volumeOf(`${name}-db-0`)));
-    await cluster.kubectl('delete', 'node', node.name, '--timeout=60s');
-    await node.kill();
-    await node.boot();
-    await moorage.whenServing(node);
-    const toSet = ['-n', 'shop', '--statefulset', 'db'];
-    for (const volume of retained) await kubectlMoorageSays('reattach', `pv/${volume}`, ...toSet);
-    await ns.ready('db-0');
+    // With a pod, new claims could get new volumes before the old ones are reattached.
+    await withoutPod(async () => {
+      await cluster.kubectl('delete', 'node', node.name, '--timeout=60s');
+      await node.kill();
+      await node.boot();
+      await moorage.whenServing(node);
+      for (const volume of retained) {
+        await cluster.kubectl('wait', `pv/${volume}`, '--for=jsonpath={.status.phase}=Released', '--timeout=60s');
+        await kubectlMoorageSays('reattach', `pv/${volume}`, '-n', 'shop', '--statefulset', 'db');
+      }
+    });
     await unharmed();
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type DiskVolume, diskVolumeOf, foundList, planImport } from './import-plan.ts';
+import { type DiskVolume, diskVolumeOf, foundList, planImport, volumeWithoutPv } from './import-plan.ts';
 
 const tagged = diskVolumeOf({
   name: 'lv-1',
@@ -12,7 +12,10 @@ const plain = diskVolumeOf({ name: 'Old_Data', deviceClass: 'ssd', size: '2Gi', 
 const options = {
   nodeName: 'a',
   named: [],
-  storageClassFor: ({ deviceClass }: DiskVolume) => `moorage-${deviceClass}`,
+  storageClassFor: ({ deviceClass }: DiskVolume) => ({
+    name: `moorage-${deviceClass}`,
+    attributes: { 'moorage.dev/on-node-removal': 'wait' },
+  }),
   withClaims: true,
 };
 
@@ -39,7 +42,12 @@ test('what tags say becomes a LogicalVolume that adopts, a retained PersistentVo
         volumeMode: 'Filesystem',
         persistentVolumeReclaimPolicy: 'Retain',
         storageClassName: 'moorage-ssd',
-        csi: { driver: 'topolvm.io', volumeHandle: 'lv-1', fsType: 'xfs' },
+        csi: {
+          driver: 'topolvm.io',
+          volumeHandle: 'lv-1',
+          fsType: 'xfs',
+          volumeAttributes: { 'moorage.dev/on-node-removal': 'wait' },
+        },
         nodeAffinity: {
           required: {
             nodeSelectorTerms: [
@@ -116,4 +124,28 @@ test('a volume whose ID another node uses is listed and not imported, with what 
     () => planImport([used], { ...options, named: ['data'] }),
     /--volume data: LogicalVolume pvc-9 of node b/,
   );
+});
+
+test('a volume whose claim has a newer one is imported without a claim', () => {
+  const older = { ...tagged, claimHas: 'pvc-2' };
+  const manifests = planImport([older], options);
+  assert.deepEqual(
+    manifests.map(({ kind }) => kind),
+    ['LogicalVolume', 'PersistentVolume'],
+  );
+  assert.ok(!('claimRef' in (manifests[1]?.spec ?? {})));
+  assert.match(foundList([older], 1, 'a'), /claim shop\/db, which has volume pvc-2 now: imported without a claim/);
+});
+
+test('a volume that lost only its PersistentVolume keeps its LogicalVolume', () => {
+  const metadata = { name: 'pvc-1', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+  const object = {
+    metadata: { ...metadata, annotations: { 'moorage.dev/claim': 'shop/db' } },
+    spec: { name: 'pvc-1', nodeName: 'a', size: '1Gi' },
+    status: { volumeID: 'lv-1', currentSize: '1Gi' },
+  };
+  const volume = volumeWithoutPv(object, 'ssd');
+  const [pv, ...others] = planImport([volume], { ...options, withClaims: false });
+  assert.deepEqual([pv?.kind, pv?.metadata.name, others.length], ['PersistentVolume', 'pvc-1', 0]);
+  assert.match(foundList([volume], 1, 'a'), /it has no PersistentVolume: check fsType and volumeMode/);
 });

@@ -1,4 +1,5 @@
-import { claimKey, driverName, topologyKey, volumeTag } from '../../api/names.ts';
+import { isSnapshot, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
+import { claimKey, driverName, heldByAnnotation, topologyKey, volumeTag } from '../../api/names.ts';
 import type { NodeStorageStatus } from '../../api/node-storage.ts';
 import { InvalidInput } from '../../base/errors.ts';
 import { formattedAs, rawTag, tagValue } from '../../engine/names-and-tags.ts';
@@ -20,6 +21,10 @@ export interface DiskVolume {
   readonly isRaw: boolean;
   /** Snapshots are not imported: a VolumeSnapshot needs objects that no tag describes. */
   readonly isSnapshot: boolean;
+  /** The volume that its claim has now, if that is another one. */
+  readonly claimHas: string | undefined;
+  /** It has a LogicalVolume, and lacks only the PersistentVolume. */
+  readonly hasObject: boolean;
   /** An object of another node with the same volume ID. */
   readonly usedBy: string | undefined;
 }
@@ -35,15 +40,44 @@ export function diskVolumeOf({ name, deviceClass, size, readOnly = false, tags }
     filesystem: formattedAs({ tags }),
     isRaw: tags.includes(rawTag),
     isSnapshot: readOnly,
+    claimHas: undefined,
+    hasObject: false,
     usedBy,
   };
+}
+
+/** A volume whose PersistentVolume was deleted. Its tags, and so its filesystem, are known only to its node. */
+export function volumeWithoutPv(object: StoredLogicalVolume, defaultClass: string): DiskVolume {
+  const { metadata, spec, status } = object;
+  const { [claimKey]: key = '', [heldByAnnotation]: heldBy } = metadata.annotations ?? {};
+  const [namespace, claim] = key.split('/');
+  return {
+    id: volumeIdOf(object),
+    deviceClass: heldBy ?? (spec.deviceClass || defaultClass),
+    size: String(status?.currentSize ?? spec.size),
+    volumeName: metadata.name,
+    claim: namespace && claim ? { namespace, name: claim } : undefined,
+    filesystem: undefined,
+    isRaw: false,
+    isSnapshot: isSnapshot(object),
+    claimHas: undefined,
+    hasObject: true,
+    usedBy: undefined,
+  };
+}
+
+/** The StorageClass of an imported volume. */
+export interface ClassOfVolume {
+  readonly name: string;
+  /** What its PersistentVolumes keep of its parameters. */
+  readonly attributes: Readonly<Record<string, string>>;
 }
 
 export interface ImportOptions {
   readonly nodeName: string;
   /** Volumes that are imported although Moorage did not create them. */
   readonly named: readonly string[];
-  readonly storageClassFor: (volume: DiskVolume) => string;
+  readonly storageClassFor: (volume: DiskVolume) => ClassOfVolume;
   /** Also create the claims that the volumes belonged to. */
   readonly withClaims: boolean;
 }
@@ -62,10 +96,12 @@ export function planImport(volumes: readonly DiskVolume[], options: ImportOption
     ({ id, volumeName, isSnapshot, usedBy }) =>
       !isSnapshot && !usedBy && (volumeName !== undefined || named.includes(id)),
   );
-  return chosen.flatMap((volume) => {
+  return chosen.flatMap((found) => {
+    // A claim with a newer volume must not get the old data when it is re-created one day.
+    const volume = found.claimHas ? { ...found, claim: undefined } : found;
     const name = volume.volumeName ?? nameFor(volume, options.nodeName);
     return [
-      adoptingLogicalVolume(name, { ...volume, nodeName: options.nodeName }),
+      ...(volume.hasObject ? [] : [adoptingLogicalVolume(name, { ...volume, nodeName: options.nodeName })]),
       persistentVolumeOf(volume, name, options),
       ...(withClaims && volume.claim ? [claimOf(volume, volume.claim, name, options)] : []),
     ];
@@ -81,6 +117,8 @@ function nameFor({ id }: DiskVolume, nodeName: string): string {
 /** Retain: deleting the claim of recovered data by mistake must not delete the data. */
 function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storageClassFor }: ImportOptions): Manifest {
   const { id, claim, filesystem, size } = volume;
+  const { name: storageClassName, attributes } = storageClassFor(volume);
+  const volumeAttributes = Object.keys(attributes).length > 0 ? { volumeAttributes: attributes } : {};
   return {
     apiVersion: apiVersionOf(persistentVolumes),
     kind: persistentVolumes.kind,
@@ -90,8 +128,8 @@ function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storag
       accessModes: ['ReadWriteOnce'],
       volumeMode: modeOf(volume),
       persistentVolumeReclaimPolicy: 'Retain',
-      storageClassName: storageClassFor(volume),
-      csi: { driver: driverName, volumeHandle: id, ...(filesystem && { fsType: filesystem }) },
+      storageClassName,
+      csi: { driver: driverName, volumeHandle: id, ...(filesystem && { fsType: filesystem }), ...volumeAttributes },
       nodeAffinity: {
         required: {
           nodeSelectorTerms: [{ matchExpressions: [{ key: topologyKey, operator: 'In', values: [nodeName] }] }],
@@ -115,7 +153,7 @@ function claimOf(
     spec: {
       accessModes: ['ReadWriteOnce'],
       volumeMode: modeOf(volume),
-      storageClassName: storageClassFor(volume),
+      storageClassName: storageClassFor(volume).name,
       resources: { requests: { storage: volume.size } },
       volumeName,
     },
@@ -130,10 +168,13 @@ function modeOf({ isRaw, filesystem }: DiskVolume): 'Block' | 'Filesystem' {
 export function foundList(volumes: readonly DiskVolume[], total: number, nodeName: string): string {
   if (volumes.length === 0) return `Node ${nodeName} has no volume without an object.`;
   const more = total > volumes.length ? [`and ${total - volumes.length} more: import these first`] : [];
-  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim, isSnapshot, usedBy }) => {
+  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim, claimHas, hasObject, isSnapshot, usedBy }) => {
     if (isSnapshot) return `${id} (${deviceClass}, ${size}): a snapshot, not imported`;
     if (usedBy) return `${id} (${deviceClass}, ${size}): not imported: ${renameFirst(usedBy)}`;
-    const owner = claim ? `belonged to claim ${claim.namespace}/${claim.name}` : 'its tags name no claim';
+    const newer = claimHas ? `, which has volume ${claimHas} now: imported without a claim` : '';
+    const owner = claim ? `belonged to claim ${claim.namespace}/${claim.name}${newer}` : 'its tags name no claim';
+    if (hasObject)
+      return `${id} (${deviceClass}, ${size}): ${owner}; it has no PersistentVolume: check fsType and volumeMode`;
     const outcome = volumeName ? '' : `; not created by Moorage: to import it, add --volume ${id}`;
     return `${id} (${deviceClass}, ${size}): ${owner}${outcome}`;
   });

@@ -1,9 +1,8 @@
 import { parseAllDocuments, stringify } from 'yaml';
-import { logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
-import { adoptAnnotation, driverName, ephemeralTag, parameters } from '../../api/names.ts';
+import { deleting, isSnapshot, logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
+import { adoptAnnotation, driverName, ephemeralTag, keptParameters, parameters } from '../../api/names.ts';
 import { nodeStorages } from '../../api/node-storage.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
-import { isAlreadyExists } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import {
   type KubeObject,
@@ -14,7 +13,7 @@ import {
   type Resource,
   storageClasses,
 } from '../../kube/resource.ts';
-import { type DiskVolume, diskVolumeOf, planImport } from './import-plan.ts';
+import { type DiskVolume, diskVolumeOf, planImport, volumeWithoutPv } from './import-plan.ts';
 import { readVolumeIds, renameFirst, useOf } from './volume-ids.ts';
 import { type Manifest, untilAdopted, write } from './writes.ts';
 
@@ -46,24 +45,42 @@ export async function importable(
   const { items } = await client.list(logicalVolumes, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
   const known = new Set(items.map(volumeIdOf));
   const ids = await readVolumeIds(client, signal);
-  const volumes = orphans.volumes
+  const defaultClass = storage.status?.pools.find((pool) => pool.default)?.deviceClass ?? '';
+  const onDisk = orphans.volumes
     .filter(({ name, tags }) => !known.has(name) && !tags.includes(ephemeralTag))
     .map((orphan) => diskVolumeOf(orphan, ids.usedElsewhere(orphan.name, nodeName)));
+  const withoutPv = items
+    .filter((object) => object.status?.volumeID && !deleting(object) && !isSnapshot(object))
+    .filter((object) => !ids.hasPersistentVolume(volumeIdOf(object)))
+    .map((object) => volumeWithoutPv(object, defaultClass));
+  const volumes = await Promise.all([...onDisk, ...withoutPv].map((volume) => withClaimState(client, volume, signal)));
   const classes = (await client.list(storageClasses, { signal })).items.filter(
     ({ provisioner }) => provisioner === driverName,
   );
-  const defaultClass = storage.status?.pools.find((pool) => pool.default)?.deviceClass;
   const storageClassFor = ({ deviceClass, filesystem }: DiskVolume) => {
     const fits = classes.filter(
       ({ parameters: given }) => (given?.[parameters.deviceClass] ?? defaultClass) === deviceClass,
     );
     const ofFilesystem = (wanted: string | undefined) =>
       fits.find(({ parameters: given }) => given?.[filesystemParameter] === wanted);
-    const best = ofFilesystem(filesystem) ?? ofFilesystem(undefined) ?? fits[0];
-    return storageClass || (best?.metadata.name ?? '');
+    const named = classes.find(({ metadata }) => metadata.name === storageClass);
+    const best = named ?? ofFilesystem(filesystem) ?? ofFilesystem(undefined) ?? fits[0];
+    const kept = keptParameters.flatMap((name) => {
+      const value = best?.parameters?.[name];
+      return value === undefined ? [] : [[name, value] as const];
+    });
+    return { name: storageClass || (best?.metadata.name ?? ''), attributes: Object.fromEntries(kept) };
   };
   const manifests = planImport(volumes, { nodeName, named, withClaims, storageClassFor });
-  return { volumes, total: orphans.total - (orphans.volumes.length - volumes.length), manifests };
+  return { volumes, total: orphans.total - orphans.volumes.length + volumes.length, manifests };
+}
+
+async function withClaimState(client: KubeClient, volume: DiskVolume, signal: AbortSignal): Promise<DiskVolume> {
+  if (!volume.claim) return volume;
+  const { namespace, name } = volume.claim;
+  const claim = await client.get(persistentVolumeClaims, name, { namespace, signal });
+  const has = claim?.spec?.volumeName;
+  return has && has !== volume.volumeName ? { ...volume, claimHas: has } : volume;
 }
 
 /** As kubectl shows them. */
@@ -84,7 +101,7 @@ export function readManifests(text: string, file: string): readonly Manifest[] {
     const manifest = document.toJS() as Manifest | null;
     if (manifest === null) return [];
     const name = manifest.metadata?.name;
-    if (!name || !resourceOf(manifest)) {
+    if (!name || !importedKinds.some(({ kind }) => kind === manifest.kind)) {
       throw new InvalidInput(`${place}: use only LogicalVolumes, PersistentVolumes and claims, as import prints them`);
     }
     if (manifest.kind === logicalVolumes.kind && !manifest.metadata.annotations?.[adoptAnnotation]) {
@@ -99,11 +116,16 @@ export function readManifests(text: string, file: string): readonly Manifest[] {
   });
 }
 
-function resourceOf({ kind }: KubeObject): Resource<KubeObject> | undefined {
-  return [logicalVolumes, persistentVolumes, persistentVolumeClaims].find((resource) => resource.kind === kind);
+const importedKinds: readonly Resource<KubeObject>[] = [logicalVolumes, persistentVolumes, persistentVolumeClaims];
+
+/** Of an object that was read by `readManifests`. */
+function resourceOf({ kind }: KubeObject): Resource<KubeObject> {
+  const resource = importedKinds.find((each) => each.kind === kind);
+  if (!resource) throw new InvalidInput(`cannot import an object of kind ${kind}`);
+  return resource;
 }
 
-/** Creates what is missing. An object that exists must stand for the same volume. */
+/** Creates what is missing. An object that exists must stand for the same volume; all are checked before the first write. */
 export async function importManifests(
   client: KubeClient,
   manifests: readonly Manifest[],
@@ -111,25 +133,23 @@ export async function importManifests(
   signal: AbortSignal,
 ): Promise<void> {
   await refuseUsedIds(client, manifests, signal);
+  const missing = new Set<Manifest>();
+  for (const object of manifests) {
+    const { name, namespace } = object.metadata;
+    const existing = await client.get(resourceOf(object), name, { namespace, signal });
+    if (!existing) missing.add(object);
+    else if (!standForTheSame(existing, object)) {
+      const where = namespace ? `${namespace}/${name}` : name;
+      throw new NameInUse(
+        `${object.kind} ${where} exists and stands for another volume; give it another name in the file`,
+      );
+    }
+  }
   for (const object of manifests) {
     const resource = resourceOf(object);
-    if (!resource) continue;
-    try {
-      await write(client, { verb: 'create', resource, object }, signal);
-      onDone(object, 'created');
-    } catch (error) {
-      if (!isAlreadyExists(error)) throw error;
-      const { name, namespace } = object.metadata;
-      const existing = await client.get(resource, name, { namespace, signal });
-      if (volumeOf(existing) !== volumeOf(object)) {
-        const where = namespace ? `${namespace}/${name}` : name;
-        throw new NameInUse(
-          `${resource.kind} ${where} exists and stands for another volume; give it another name in the file`,
-        );
-      }
-      if (resource.kind === logicalVolumes.kind) await untilAdopted(client, name, signal);
-      onDone(object, 'unchanged');
-    }
+    if (missing.has(object)) await write(client, { verb: 'create', resource, object }, signal);
+    else if (resource.kind === logicalVolumes.kind) await untilAdopted(client, object.metadata.name, signal);
+    onDone(object, missing.has(object) ? 'created' : 'unchanged');
   }
 }
 
@@ -144,10 +164,19 @@ async function refuseUsedIds(client: KubeClient, manifests: readonly Manifest[],
   }
 }
 
-/** What an object stands for: a volume on a disk, or for a claim its PersistentVolume. */
-function volumeOf(object: KubeObject | undefined): string | undefined {
-  const { spec } = (object ?? {}) as PersistentVolume & PersistentVolumeClaim;
-  return object?.metadata?.annotations?.[adoptAnnotation] ?? spec?.csi?.volumeHandle ?? spec?.volumeName;
+/** A claim that waits gets the PersistentVolume that names it. */
+function standForTheSame(existing: KubeObject, wanted: KubeObject): boolean {
+  const isWaiting =
+    existing.kind === persistentVolumeClaims.kind && !(existing as PersistentVolumeClaim).spec?.volumeName;
+  return isWaiting || volumeOf(existing) === volumeOf(wanted);
+}
+
+/** A volume on a disk, and for whom it is reserved; for a claim its PersistentVolume. */
+function volumeOf(object: KubeObject): string | undefined {
+  const { spec } = object as PersistentVolume & PersistentVolumeClaim;
+  const { namespace, name } = spec?.claimRef ?? {};
+  const handle = spec?.csi && `${spec.csi.volumeHandle} for ${namespace}/${name}`;
+  return object.metadata?.annotations?.[adoptAnnotation] ?? handle ?? spec?.volumeName;
 }
 
 export class NotReported extends MoorageError {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
 import {
   allowDeleteAnnotation,
@@ -63,31 +64,31 @@ export function loss({ volume, object, nodeName, isNodeGone }: Purgeable): strin
   return `volume ${volume.metadata.name} (${size}${owner}) on ${where}`;
 }
 
-const provisionerFinalizer = 'external-provisioner.volume.kubernetes.io/finalizer';
-
 /**
- * Lets csi-provisioner delete the volume, as for any claim: with the reclaim policy Delete. It deletes a released
- * PersistentVolume by itself; another one only after it has set its finalizer and the object is deleted.
+ * Lets csi-provisioner delete the volume, as for any claim: it does so for a PersistentVolume that is Released and has the
+ * policy Delete. One that is still available becomes Released because it names a claim that cannot exist.
  */
 export async function purge(
   client: KubeClient,
   { volume, object, isNodeGone }: Purgeable,
   signal: AbortSignal,
 ): Promise<void> {
-  const { name, resourceVersion, uid } = volume.metadata;
+  const { name, resourceVersion } = volume.metadata;
   if (isNodeGone && object) await release(client, object, signal);
-  const body = { metadata: { resourceVersion }, spec: { persistentVolumeReclaimPolicy: 'Delete' } };
+  const { namespace = 'default', name: claim = name } = volume.spec?.claimRef ?? {};
+  const claimRef = { apiVersion: 'v1', kind: persistentVolumeClaims.kind, namespace, name: claim, uid: randomUUID() };
+  const spec = {
+    persistentVolumeReclaimPolicy: 'Delete',
+    ...(volume.status?.phase !== 'Released' && { claimRef }),
+  };
+  const body = { metadata: { resourceVersion }, spec };
   await client.patch(persistentVolumes, name, { type: 'merge', body }, { signal });
   const late = new CannotPurge(
-    `PersistentVolume ${name} is still there after a minute; it is removed when its node answers: see kubectl describe pv ${name}`,
+    `PersistentVolume ${name} has the policy Delete, and csi-provisioner has not removed it within a minute; ` +
+      `see kubectl describe pv ${name}`,
   );
-  const until = (isWanted: (current: Stored<PersistentVolume> | undefined) => boolean) =>
-    untilObject(client, persistentVolumes, name, { isWanted, late }, signal);
-  if (volume.status?.phase !== 'Released') {
-    await until((current) => !current || (current.metadata.finalizers ?? []).includes(provisionerFinalizer));
-    await client.delete(persistentVolumes, name, { preconditions: { uid }, signal });
-  }
-  await until((current) => current === undefined);
+  const isWanted = (current: Stored<PersistentVolume> | undefined) => current === undefined;
+  await untilObject(client, persistentVolumes, name, { isWanted, late }, signal);
 }
 
 /** Its agent is gone and cannot remove the finalizer. What is on the disks stays there. */

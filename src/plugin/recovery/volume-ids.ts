@@ -22,6 +22,10 @@ export class VolumeIds {
     if (use) this.#uses.set(use.id, [...(this.#uses.get(use.id) ?? []), use]);
   }
 
+  hasPersistentVolume(id: string): boolean {
+    return this.#uses.get(id)?.some(({ object }) => object.startsWith(`${persistentVolumes.kind} `)) ?? false;
+  }
+
   /** What uses the ID for a volume of another node. */
   usedElsewhere(id: string, nodeName: string): string | undefined {
     const use = this.#uses.get(id)?.find((each) => each.nodeName !== nodeName);
