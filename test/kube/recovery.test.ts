@@ -196,7 +196,10 @@ test('import: what must not be created is refused before anything is written', a
 });
 
 test('import: a volume that cannot be adopted stops the import with the reason', async () => {
-  const path = await file('wrong.yaml', imported.replaceAll('pvc-old', 'pvc-wrong').replaceAll('lv-old', 'lv-wrong'));
+  const path = await file(
+    'wrong.yaml',
+    imported.replaceAll('pvc-old', 'pvc-wrong').replaceAll('lv-old', 'lv-wrong').replaceAll('name: old', 'name: wrong'),
+  );
   await assert.rejects(
     moorage('import', '-f', path),
     /volume lv-wrong is not on the disks of this node.*delete LogicalVolume pvc-wrong before you try again/,
@@ -273,6 +276,27 @@ test('purge: a volume on an unknown node is refused', async () => {
     },
   });
   await assert.rejects(moorage('purge', 'nowhere', '--confirm', 'nowhere'), /names no node and has no LogicalVolume/);
+});
+
+test('purge: a volume that was never bound becomes Released, so that csi-provisioner deletes it', async () => {
+  await phase('import-node-a-plain', 'Available');
+  const purged = moorage('purge', 'import-node-a-plain', '--confirm', 'import-node-a-plain');
+  await phase('import-node-a-plain', 'Released');
+  const { spec } = (await admin.get(persistentVolumes, 'import-node-a-plain')) ?? {};
+  assert.equal(spec?.persistentVolumeReclaimPolicy, 'Delete');
+  await admin.delete(persistentVolumes, 'import-node-a-plain');
+  await purged;
+});
+
+test('import: a volume that lost only its PersistentVolume gets it back', async () => {
+  const name = await released('lost-pv');
+  await admin.delete(persistentVolumes, name);
+  await eventually('it is gone', async () => (await admin.get(persistentVolumes, name)) === undefined);
+  const path = await file('pv.yaml', await moorage('import', '--node', 'node-a', '--with-claims'));
+  const said = await moorage('import', '-f', path);
+  assert.match(said, /^PersistentVolume pvc-lost-pv created$/m);
+  assert.doesNotMatch(said, /LogicalVolume pvc-lost-pv/);
+  await boundTo('lost-pv', name);
 });
 
 test('purge: a volume whose node is gone loses its objects, and one that is bound is refused', async () => {
