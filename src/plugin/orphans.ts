@@ -133,10 +133,12 @@ function resolutionOf(
     case 'Missing':
       return { ...removal, reason: `not on the disks of its node: return the disks${removal.reason}` };
     case 'NodeGone':
-      // Deleting the claim alone leaves objects that wait for the agent of that node.
-      if (removal.remove?.startsWith('kubectl delete pvc') && pv)
-        removal.remove += ` && kubectl moorage purge pv/${pv.name}`;
-      return { ...removal, reason: `node ${node} is not in the cluster: return it with its disks${removal.reason}` };
+      return {
+        ...removal,
+        // Deleting the claim alone leaves objects that wait for the agent of that node.
+        ...(pv && isClaimed(pv, facts) && { remove: `${removalOf(pv, facts)} && ${purgeOf(pv)}` }),
+        reason: `node ${node} is not in the cluster: return it with its disks${removal.reason}`,
+      };
     case 'Refused':
       return { reason: `its node refused it: ${failure}`, remove: `kubectl delete logicalvolume ${name}` };
     case 'Released':
@@ -176,11 +178,17 @@ function persistentVolumeOrphan(pv: PersistentVolumeFacts, facts: OrphanFacts, n
 }
 
 /** A claim that still exists must be deleted first. */
-function removalOf({ name, claim = '', phase }: PersistentVolumeFacts, { claims }: Facts): string {
-  const [namespace, claimed] = claim.split('/');
-  return phase === 'Bound' && claims.has(claim)
-    ? `kubectl delete pvc -n ${namespace} ${claimed}`
-    : `kubectl moorage purge pv/${name}`;
+function removalOf(pv: PersistentVolumeFacts, facts: Facts): string {
+  const [namespace, claim] = (pv.claim ?? '').split('/');
+  return isClaimed(pv, facts) ? `kubectl delete pvc -n ${namespace} ${claim}` : purgeOf(pv);
+}
+
+function isClaimed({ claim = '', phase }: PersistentVolumeFacts, { claims }: Facts): boolean {
+  return phase === 'Bound' && claims.has(claim);
+}
+
+function purgeOf({ name }: PersistentVolumeFacts): string {
+  return `kubectl moorage purge pv/${name}`;
 }
 
 function deletionOf(name: string): string {
