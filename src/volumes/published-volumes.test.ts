@@ -229,8 +229,16 @@ test('concurrent stats of a hung disk share one call, and each caller may leave'
   };
   const pools = new Pools([others.pool], 'ssd');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
-  const { mounts } = others;
-  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, look });
+  const { mounts, encrypted } = others;
+  const volumes = new PublishedVolumes({
+    pools,
+    filesystems: mounts,
+    grower: mounts,
+    mounts,
+    ephemeral,
+    encrypted,
+    look,
+  });
   const impatient = new AbortController();
   const [left, patient] = [volumes.stats('v', '/v', impatient.signal), volumes.stats('v', '/v', never)];
   impatient.abort();

@@ -5,6 +5,7 @@ import { MoorageError } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { SnapshotUnsupported } from '../errors.ts';
+import { luksHeaderBytes } from '../luks-device.ts';
 
 /** The bytes to destroy. A target that is mounted or has another device on top is refused. */
 export interface ErasureTarget {
@@ -12,6 +13,8 @@ export interface ErasureTarget {
   readonly kind: 'thick' | 'thin' | 'file';
   readonly path: string;
   readonly sizeBytes: bigint;
+  /** Whether it starts with a LUKS header in blocks of its own. Without the keys in there, nobody can read the rest. */
+  readonly hasHeader?: () => boolean;
   /** Throws ErasureCancelled unless the path still leads to the volume that was marked, and it is still marked. */
   readonly mustBeSame: (signal: AbortSignal) => Promise<void>;
 }
@@ -117,7 +120,14 @@ export class Eraser {
     await named.mustBeSame(signal); // before open, which would fail with ENOENT for a removed volume
     await using kept = await open(named.path, 'r');
     const target = { ...named, path: `/proc/${process.pid}/fd/${kept.fd}`, flush: () => kept.sync() };
+    if (target.hasHeader?.() && !overwritesIn(policy)) await this.#destroyKeys(target, signal);
     await this.#destroy(target, policy, fromBytes, onClean, signal);
+  }
+
+  async #destroyKeys(target: OpenTarget, signal: AbortSignal): Promise<void> {
+    await target.mustBeSame(signal);
+    const length = target.sizeBytes < luksHeaderBytes ? target.sizeBytes : luksHeaderBytes;
+    await overwriteRange(target, 0, { at: 0n, length }, newBuffers(), signal);
   }
 
   async #destroy(
@@ -158,25 +168,10 @@ export class Eraser {
     onClean: OnClean,
     signal: AbortSignal,
   ): Promise<void> {
-    const piece = new Uint8Array(pieceBytes);
-    const zeros = new Uint8Array(pieceBytes);
-    const isSparse = target.kind !== 'thick';
+    const buffers = newBuffers();
     await ranges(target, fromBytes, overwrittenAtOnce, onClean, signal, async (at, length) => {
-      const pieces = piecesOf(at, length);
-      {
-        await using file = await open(target.path, constants.O_RDWR | constants.O_EXCL);
-        const written = isSparse ? await holdingData(file, pieces, { piece, zeros }, signal) : pieces;
-        if (written.length === 0) return;
-        for (let pass = 0; pass <= randomPasses; pass++) {
-          for (const { at, bytes } of written) {
-            signal.throwIfAborted();
-            const content = pass < randomPasses ? await filledRandomly(piece) : zeros;
-            await writeAll(file, content.subarray(0, bytes), at);
-          }
-          await file.datasync(); // otherwise the next pass would only replace this one in memory
-        }
-      } // closed, as blkdiscard opens it exclusively too
-      if (isSparse) await this.#giveBack(target, at, length, signal);
+      const wasWritten = await overwriteRange(target, randomPasses, { at, length }, buffers, signal);
+      if (wasWritten && target.kind !== 'thick') await this.#giveBack(target, at, length, signal);
     });
   }
 
@@ -217,6 +212,39 @@ async function ranges(
   }
 }
 
+interface Buffers {
+  readonly piece: Uint8Array;
+  readonly zeros: Uint8Array;
+}
+
+function newBuffers(): Buffers {
+  return { piece: new Uint8Array(pieceBytes), zeros: new Uint8Array(pieceBytes) };
+}
+
+/** Returns whether there was anything to overwrite. The target is closed again, as blkdiscard opens it exclusively too. */
+async function overwriteRange(
+  target: OpenTarget,
+  randomPasses: number,
+  { at, length }: { readonly at: bigint; readonly length: bigint },
+  { piece, zeros }: Buffers,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const pieces = piecesOf(at, length);
+  await using file = await open(target.path, constants.O_RDWR | constants.O_EXCL);
+  const isSparse = target.kind !== 'thick';
+  const written = isSparse ? await holdingData(file, pieces, { piece, zeros }, signal) : pieces;
+  if (written.length === 0) return false;
+  for (let pass = 0; pass <= randomPasses; pass++) {
+    for (const { at, bytes } of written) {
+      signal.throwIfAborted();
+      const content = pass < randomPasses ? await filledRandomly(piece) : zeros;
+      await writeAll(file, content.subarray(0, bytes), at);
+    }
+    await file.datasync(); // otherwise the next pass would only replace this one in memory
+  }
+  return true;
+}
+
 interface Piece {
   readonly at: number;
   readonly bytes: number;
@@ -235,7 +263,7 @@ function piecesOf(at: bigint, length: bigint): Piece[] {
 async function holdingData(
   file: FileHandle,
   pieces: readonly Piece[],
-  { piece: buffer, zeros }: { readonly piece: Uint8Array; readonly zeros: Uint8Array },
+  { piece: buffer, zeros }: Buffers,
   signal: AbortSignal,
 ): Promise<Piece[]> {
   const found: Piece[] = [];

@@ -1,6 +1,7 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
 import { ErasureCancelled, type Erasures, erasureIn, markedTags, progressedTags } from '../erase/erasures.ts';
+import { isEncrypted } from '../names-and-tags.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
 import { type DirectoryChanges, neverAborted } from './directory-changes.ts';
@@ -8,7 +9,7 @@ import type { Label, VolumeFiles } from './volume-files.ts';
 
 interface Collaborators {
   readonly files: VolumeFiles;
-  readonly volumes: Pick<AttachedVolumes, 'forget'>;
+  readonly volumes: Pick<AttachedVolumes, 'forget' | 'list'>;
   readonly erasures: Erasures;
   readonly changes: DirectoryChanges;
   readonly policy: ErasePolicy;
@@ -33,10 +34,12 @@ export class FileErasure {
 
   /** Within a change: removes the files of the volume at once, or when they are clean; returns whether they are erased. */
   async remove(id: VolumeId): Promise<boolean> {
-    if (this.policy.kind === 'none') await this.#files.remove(id);
-    else if (await this.#files.has(id)) {
-      await this.#begin(id);
-      return true;
+    const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
+    const promisesErasure = this.policy.kind !== 'none';
+    if (!promisesErasure && !(label && this.#hasOwnHeader(id, label))) await this.#files.remove(id);
+    else if (label) {
+      await this.#begin(id, label);
+      return promisesErasure;
     }
     return false;
   }
@@ -70,6 +73,7 @@ export class FileErasure {
         kind: 'file',
         path: this.#files.imagePath(id),
         sizeBytes: (await this.#files.room(id)).sizeBytes,
+        hasHeader: () => this.#hasOwnHeader(id, label),
         mustBeSame: async () => void (await this.#markedLabel(id)),
       },
       record: (cleanBytes) => this.#recordProgress(id, cleanBytes),
@@ -78,13 +82,18 @@ export class FileErasure {
   }
 
   /** Marks the volume durably: from here on it cannot be used. */
-  async #begin(id: VolumeId): Promise<void> {
-    const label = await this.#files.label(id);
+  async #begin(id: VolumeId, label: Label): Promise<void> {
     if (erasureIn(label.tags)) return; // by an earlier call
     await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, this.policy);
     const marked = { ...label, tags: markedTags(label.tags, this.policy) };
     await this.#files.writeLabel(id, marked);
     await this.resume(id, marked);
+  }
+
+  /** If copies share its blocks, overwriting them would only create new ones. */
+  #hasOwnHeader(id: VolumeId, { tags, family }: Label): boolean {
+    const isShared = this.#volumes.list().some((other) => other.family === family && other.id !== id);
+    return isEncrypted({ tags }) && !isShared;
   }
 
   async #recordProgress(id: VolumeId, cleanBytes: bigint): Promise<void> {

@@ -41,6 +41,7 @@ export function resumeErasures(group: VolumeGroup, volumes: readonly LogicalVolu
       id,
       target: {
         ...{ kind: kindOf(volume), path, sizeBytes },
+        hasHeader: () => group.memory.hasOwnHeader(volume),
         mustBeSame: (signal) => knowing(signal, async () => undefined),
       },
       record: (cleanBytes) =>

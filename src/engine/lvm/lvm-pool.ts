@@ -1,15 +1,18 @@
 import type { Clock } from '../../base/clock.ts';
 import type { deviceSizeBytes } from '../../base/device-number.ts';
+import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
 import { type Erasures, erasureIn } from '../erase/erasures.ts';
 import { OptionClassNotFound, VolumeExists } from '../errors.ts';
+import { closeLeftover, flushMapping } from '../luks-device.ts';
 import {
   checkAddedTags,
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
   createdTag,
+  isEncrypted,
   replacedTags,
   showsUse,
   unusedTag,
@@ -41,6 +44,8 @@ export interface LvmPoolOptions {
   readonly optionClasses: readonly OptionClass[];
   readonly group: VolumeGroup;
   readonly erasures: Erasures;
+  /** Runs commands other than LVM's. */
+  readonly run: Run;
   readonly clock: Clock;
   readonly log: Log;
   /** Copies the data of a thick volume. */
@@ -55,6 +60,7 @@ interface Parts {
   readonly volumes: ClassVolumes;
   readonly group: VolumeGroup;
   readonly erasures: Erasures;
+  readonly run: Run;
 }
 
 /** Volumes of one device class in a volume group: listed from memory, and changed under the lock of the group. */
@@ -64,10 +70,11 @@ export class LvmPool implements ServedPool {
   readonly #volumes: ClassVolumes;
   readonly #group: VolumeGroup;
   readonly #erasures: Erasures;
+  readonly #run: Run;
   #erase: ErasePolicy;
   #optionClasses: readonly OptionClass[];
 
-  private constructor({ settings, layout, volumes, group, erasures }: Parts) {
+  private constructor({ settings, layout, volumes, group, erasures, run }: Parts) {
     this.name = settings.deviceClass.name;
     this.#erase = settings.deviceClass.erase;
     this.#optionClasses = settings.optionClasses;
@@ -75,11 +82,12 @@ export class LvmPool implements ServedPool {
     this.#volumes = volumes;
     this.#group = group;
     this.#erasures = erasures;
+    this.#run = run;
   }
 
   /** Activates what a reboot left inactive, and resumes erasures that a crash interrupted. */
   static async open(options: LvmPoolOptions, signal: AbortSignal): Promise<LvmPool> {
-    const { deviceClass, group, erasures, clock, copyDevice, deviceSize } = options;
+    const { deviceClass, group, erasures, run, clock, copyDevice, deviceSize } = options;
     const log = options.log.child({ deviceClass: deviceClass.name });
     const place = deviceClass.type === 'thin' ? deviceClass.thinPool.name : undefined;
     const volumes = new ClassVolumes({ deviceClass: deviceClass.name, group, place, erasures, log });
@@ -87,7 +95,7 @@ export class LvmPool implements ServedPool {
       deviceClass.type === 'thin'
         ? new ThinLayout({ deviceClass, volumes, group, clock, log, ...(deviceSize && { deviceSize }) })
         : new ThickLayout({ deviceClass, volumes, group, log, ...(copyDevice && { copyDevice }) });
-    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures });
+    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures, run });
     await group.change(signal, () => volumes.resume(signal));
     pool.#resumeErasures();
     await layout.start(signal);
@@ -169,6 +177,8 @@ export class LvmPool implements ServedPool {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
+    const original = this.get(source);
+    if (original && isEncrypted(original)) await flushMapping(this.#run, original);
     return toVolume(await this.#layout.snapshot(source, wanted, signal));
   }
 
@@ -191,12 +201,14 @@ export class LvmPool implements ServedPool {
     checkVolumeId(id); // the ID becomes part of the removed path
     this.#layout.mustNotBeBeingCopied(id);
     this.#volumes.forgetWiped(id);
+    const known = this.get(id);
+    if (known && isEncrypted(known)) await closeLeftover(this.#run, known);
     const promised = this.#erase;
     let policy = promised;
     if (policy.kind === 'none' && !this.#isBeingErased(id)) {
       const outcome = await this.#group.remove({ name: id, place: this.#volumes.place }, signal);
-      if (outcome !== 'to be discarded') return outcome;
-      policy = { kind: 'discard' };
+      if (outcome === 'removed' || outcome === 'absent') return outcome;
+      if (outcome === 'to be discarded') policy = { kind: 'discard' };
     }
     const removal = await this.#group.change(signal, async (): Promise<Removal> => {
       await this.#group.ask(); // memory does not know whether the volume is open, and may lack its UUID
@@ -204,7 +216,9 @@ export class LvmPool implements ServedPool {
       const present = volume && (await this.#volumes.activate(volume));
       if (!present) return this.#erasures.has(id) ? 'erased' : volume ? 'removed' : 'absent';
       await markForErasure(this.#group, present, policy);
-      return policy === promised ? 'erased' : 'removed'; // LVM's own discards promise nothing
+      const { kind } = erasureIn(present.tags)?.policy ?? policy;
+      // LVM's own discards promise nothing, and without its key, data may still be read with that of a copy.
+      return policy === promised && kind !== 'none' ? 'erased' : 'removed';
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);

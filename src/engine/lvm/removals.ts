@@ -13,9 +13,9 @@ export type RemovalRequest = { readonly name: string } & ({ readonly place: Plac
 
 /**
  * Absent: there was no such volume. To be discarded: LVM is configured to discard freed space and the disks support it;
- * that has to be done before the removal.
+ * that has to be done before the removal. To be erased: the volume has a LUKS header, whose keys have to be destroyed first.
  */
-export type RemovalOutcome = 'removed' | 'absent' | 'to be discarded';
+export type RemovalOutcome = 'removed' | 'absent' | 'to be discarded' | 'to be erased';
 
 /** A removal whose caller waits. */
 interface Waiting {
@@ -126,6 +126,7 @@ export class Removals {
       if (!isIn(removal.place, volume)) return 'absent';
       if (erasureIn(volume.tags)) throw new VolumeBeingErased(name); // it may have started in the meantime
       if (await this.#mustDiscard(volume)) return 'to be discarded';
+      if (this.#memory.hasOwnHeader(volume)) return 'to be erased';
     }
     this.#memory.mustHaveNoSnapshots(name); // LVM would remove them too, which nobody requested
     // LVM would retry for seconds while all others wait.
