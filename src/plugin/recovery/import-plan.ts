@@ -1,8 +1,23 @@
-import { isSnapshot, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
-import { claimKey, driverName, heldByAnnotation, topologyKey, volumeTag } from '../../api/names.ts';
+import {
+  isEncrypted as isEncryptedObject,
+  isSnapshot,
+  type StoredLogicalVolume,
+  volumeIdOf,
+} from '../../api/logical-volume.ts';
+import {
+  claimKey,
+  driverName,
+  heldByAnnotation,
+  keptParameters,
+  luks2,
+  parameters,
+  secretParameters,
+  topologyKey,
+  volumeTag,
+} from '../../api/names.ts';
 import type { NodeStorageStatus } from '../../api/node-storage.ts';
 import { InvalidInput } from '../../base/errors.ts';
-import { formattedAs, rawTag, tagValue } from '../../engine/names-and-tags.ts';
+import { formattedAs, isEncrypted, rawTag, tagValue } from '../../engine/names-and-tags.ts';
 import { apiVersionOf, persistentVolumeClaims, persistentVolumes } from '../../kube/resource.ts';
 import { renameFirst } from './volume-ids.ts';
 import { adoptingLogicalVolume, type ClaimKey, type Manifest } from './writes.ts';
@@ -19,6 +34,7 @@ export interface DiskVolume {
   readonly claim: ClaimKey | undefined;
   readonly filesystem: string | undefined;
   readonly isRaw: boolean;
+  readonly isEncrypted: boolean;
   /** Snapshots are not imported: a VolumeSnapshot needs objects that no tag describes. */
   readonly isSnapshot: boolean;
   /** The volume that its claim has now, if that is another one. */
@@ -39,6 +55,7 @@ export function diskVolumeOf({ name, deviceClass, size, readOnly = false, tags }
     claim: namespace && claim ? { namespace, name: claim } : undefined,
     filesystem: formattedAs({ tags }),
     isRaw: tags.includes(rawTag),
+    isEncrypted: isEncrypted({ tags }),
     isSnapshot: readOnly,
     claimHas: undefined,
     hasObject: false,
@@ -59,6 +76,7 @@ export function volumeWithoutPv(object: StoredLogicalVolume, defaultClass: strin
     claim: namespace && claim ? { namespace, name: claim } : undefined,
     filesystem: undefined,
     isRaw: false,
+    isEncrypted: isEncryptedObject(object),
     isSnapshot: isSnapshot(object),
     claimHas: undefined,
     hasObject: true,
@@ -69,8 +87,7 @@ export function volumeWithoutPv(object: StoredLogicalVolume, defaultClass: strin
 /** The StorageClass of an imported volume. */
 export interface ClassOfVolume {
   readonly name: string;
-  /** What its PersistentVolumes keep of its parameters. */
-  readonly attributes: Readonly<Record<string, string>>;
+  readonly parameters: Readonly<Record<string, string>>;
 }
 
 export interface ImportOptions {
@@ -89,12 +106,16 @@ export function planImport(volumes: readonly DiskVolume[], options: ImportOption
     const match = volumes.find(({ id }) => id === name);
     if (match?.isSnapshot) throw new InvalidInput(`--volume ${name}: it is a snapshot; only volumes can be imported`);
     if (match?.usedBy) throw new InvalidInput(`--volume ${name}: ${renameFirst(match.usedBy)}`);
+    if (match && lacksSecret(match, options)) throw new InvalidInput(`--volume ${name}: ${nameClass}`);
     if (match) continue;
     throw new InvalidInput(`--volume ${name}: node ${options.nodeName} reports no volume ${name} without an object`);
   }
   const chosen = volumes.filter(
-    ({ id, volumeName, isSnapshot, usedBy }) =>
-      !isSnapshot && !usedBy && (volumeName !== undefined || named.includes(id)),
+    (volume) =>
+      !volume.isSnapshot &&
+      !volume.usedBy &&
+      !lacksSecret(volume, options) &&
+      (volume.volumeName !== undefined || named.includes(volume.id)),
   );
   return chosen.flatMap((found) => {
     // A claim with a newer volume must not get the old data when it is re-created one day.
@@ -117,8 +138,10 @@ function nameFor({ id }: DiskVolume, nodeName: string): string {
 /** Retain: deleting the claim of recovered data by mistake must not delete the data. */
 function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storageClassFor }: ImportOptions): Manifest {
   const { id, claim, filesystem, size } = volume;
-  const { name: storageClassName, attributes } = storageClassFor(volume);
+  const storageClass = storageClassFor(volume);
+  const attributes = attributesOf(volume, storageClass);
   const volumeAttributes = Object.keys(attributes).length > 0 ? { volumeAttributes: attributes } : {};
+  const secrets = volume.isEncrypted ? secretsFor(volume, name, storageClass) : {};
   return {
     apiVersion: apiVersionOf(persistentVolumes),
     kind: persistentVolumes.kind,
@@ -128,8 +151,13 @@ function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storag
       accessModes: ['ReadWriteOnce'],
       volumeMode: modeOf(volume),
       persistentVolumeReclaimPolicy: 'Retain',
-      storageClassName,
-      csi: { driver: driverName, volumeHandle: id, ...(filesystem && { fsType: filesystem }), ...volumeAttributes },
+      storageClassName: storageClass.name,
+      csi: {
+        ...{ driver: driverName, volumeHandle: id },
+        ...(filesystem && { fsType: filesystem }),
+        ...volumeAttributes,
+        ...secrets,
+      },
       nodeAffinity: {
         required: {
           nodeSelectorTerms: [{ matchExpressions: [{ key: topologyKey, operator: 'In', values: [nodeName] }] }],
@@ -138,6 +166,46 @@ function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storag
       ...(claim && { claimRef: { apiVersion: 'v1', kind: persistentVolumeClaims.kind, ...claim } }),
     },
   };
+}
+
+/** What a PersistentVolume keeps of its class. Whether it is encrypted depends on the volume alone. */
+function attributesOf({ isEncrypted }: DiskVolume, { parameters: given }: ClassOfVolume): Record<string, string> {
+  const kept = keptParameters.flatMap((name) => {
+    const value = name === parameters.encryption ? (isEncrypted ? luks2 : undefined) : given[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return Object.fromEntries(kept);
+}
+
+const nameClass = 'it is encrypted; pass the --storage-class that names the Secret with its key';
+
+/** Without the Secret, no pod could use the PersistentVolume, and it could not be added later. */
+function lacksSecret(volume: DiskVolume, { storageClassFor }: Pick<ImportOptions, 'storageClassFor'>): boolean {
+  if (!volume.isEncrypted) return false;
+  const { nodeStageSecretRef } = secretsFor(volume, volume.volumeName ?? volume.id, storageClassFor(volume));
+  return nodeStageSecretRef === undefined;
+}
+
+interface SecretReferences {
+  readonly nodeStageSecretRef?: ClaimKey;
+  readonly nodeExpandSecretRef?: ClaimKey;
+}
+
+/** As csi-provisioner fills them in; annotations of a claim that is gone are not known. */
+function secretsFor({ claim }: DiskVolume, volumeName: string, { parameters: given }: ClassOfVolume): SecretReferences {
+  const values: Readonly<Record<string, string | undefined>> = {
+    'pv.name': volumeName,
+    'pvc.name': claim?.name,
+    'pvc.namespace': claim?.namespace,
+  };
+  const filledIn = (text: string) => text.replaceAll(/\$\{([\w.]+)\}/g, (whole, name: string) => values[name] ?? whole);
+  const reference = (parameter: string): ClaimKey | undefined => {
+    const name = filledIn(given[parameter] ?? '');
+    const namespace = filledIn(given[parameter.replace(/-name$/, '-namespace')] ?? '');
+    return name && namespace && !`${name}${namespace}`.includes('$') ? { namespace, name } : undefined;
+  };
+  const [stage, expand] = [reference(secretParameters.stage), reference(secretParameters.expand)];
+  return { ...(stage && { nodeStageSecretRef: stage }), ...(expand && { nodeExpandSecretRef: expand }) };
 }
 
 function claimOf(
@@ -165,12 +233,18 @@ function modeOf({ isRaw, filesystem }: DiskVolume): 'Block' | 'Filesystem' {
 }
 
 /** For people: what is there, and what is imported. */
-export function foundList(volumes: readonly DiskVolume[], total: number, nodeName: string): string {
+export function foundList(
+  volumes: readonly DiskVolume[],
+  total: number,
+  { nodeName, storageClassFor }: Pick<ImportOptions, 'nodeName' | 'storageClassFor'>,
+): string {
   if (volumes.length === 0) return `Node ${nodeName} has no volume without an object.`;
   const more = total > volumes.length ? [`and ${total - volumes.length} more: import these first`] : [];
-  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim, claimHas, hasObject, isSnapshot, usedBy }) => {
+  const lines = volumes.map((volume) => {
+    const { id, deviceClass, size, volumeName, claim, claimHas, hasObject, isSnapshot, usedBy } = volume;
     if (isSnapshot) return `${id} (${deviceClass}, ${size}): a snapshot, not imported`;
     if (usedBy) return `${id} (${deviceClass}, ${size}): not imported: ${renameFirst(usedBy)}`;
+    if (lacksSecret(volume, { storageClassFor })) return `${id} (${deviceClass}, ${size}): not imported: ${nameClass}`;
     const newer = claimHas ? `, which has volume ${claimHas} now: imported without a claim` : '';
     const owner = claim ? `belonged to claim ${claim.namespace}/${claim.name}${newer}` : 'its tags name no claim';
     if (hasObject)
