@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkAddedTags, checkNewTags, checkNewVolume, checkTags, checkVolumeId } from './names-and-tags.ts';
+import {
+  checkAddedTags,
+  checkNewTags,
+  checkNewVolume,
+  checkTags,
+  checkVolumeId,
+  withAddedTags,
+} from './names-and-tags.ts';
 
 test('ids are names that LVM accepts', () => {
   for (const id of ['5f0c2d1e-8f0b-4d0c-9d1e-000000000001', 'a', 'my_volume.1+2', '.hidden']) checkVolumeId(id);
@@ -23,6 +30,16 @@ test('ids are names that LVM accepts', () => {
   for (const id of refused) assert.throws(() => checkVolumeId(id), { name: 'InvalidInput' }, id);
 });
 
+test('an added owner replaces all tags of an owner of another kind, and of the same kind those with the same key', () => {
+  const claim = ['moorage.dev/claim=shop/db', 'moorage.dev/volume=pvc-1'];
+  const local = ['moorage.dev/local-pv=pv-1', 'moorage.dev/local-pv-uid=1'];
+  assert.deepEqual(withAddedTags(['other', ...claim], local), ['other', ...local]);
+  assert.deepEqual(withAddedTags([...local, 'moorage.dev/created'], claim), ['moorage.dev/created', ...claim]);
+  const next = 'moorage.dev/local-pv-uid=2';
+  assert.deepEqual(withAddedTags(local, [local[0] ?? '', next]), [local[0], next]);
+  assert.deepEqual(withAddedTags(claim, ['other']), [...claim, 'other']);
+});
+
 test('tags are strings that LVM accepts', () => {
   checkTags(['moorage.dev/filesystem=ext4', 'ephemeral', 'a:b#c&d!e']);
   for (const tag of ['', '-a', 'a b', 'a,b', 'a@b', '"'])
@@ -31,6 +48,7 @@ test('tags are strings that LVM accepts', () => {
 
 test('a caller cannot set the tags that pools act on', () => {
   checkNewTags(['a', 'moorage.dev/claim=ns/a', 'moorage.dev/volume=pvc-1', 'moorage.dev/created']);
+  checkNewTags(['moorage.dev/local-pv=pv-1', 'moorage.dev/local-pv-uid=7a1c']);
   checkAddedTags(['a', 'moorage.dev/filesystem=ext4', 'moorage.dev/encrypted=luks2']);
   for (const name of ['source=x', 'erasing', 'erase=zero', 'erased=1', 'anything']) {
     assert.throws(() => checkNewTags(['a', `moorage.dev/${name}`]), { name: 'InvalidInput' }, name);

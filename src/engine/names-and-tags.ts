@@ -66,10 +66,12 @@ const ownPrefix = 'moorage.dev/';
 const filesystemKey = 'moorage.dev/filesystem';
 const encryptedPrefix = 'moorage.dev/encrypted=';
 const sourceKey = 'moorage.dev/source';
-/** Set by the caller to name the owner. Such callers set another tag before a volume is first used. */
-const ownerPrefixes = [
-  ...['moorage.dev/claim=', 'moorage.dev/volume=', 'moorage.dev/pod='],
-  'standalone.moorage.dev/volume=',
+/** Set by the caller to name the owner: the keys for each kind of owner. Such callers set another tag before the first use. */
+const owners = [
+  ['moorage.dev/claim', 'moorage.dev/volume'],
+  ['moorage.dev/pod'],
+  ['moorage.dev/local-pv', 'moorage.dev/local-pv-uid'],
+  ['standalone.moorage.dev/volume'],
 ];
 
 /** Set by the pool that created the volume, so that data found on it is known to be ours or foreign. */
@@ -124,7 +126,7 @@ export function isEncrypted(volume: Volume): boolean {
 
 /** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
 export function isForNewVolume(tag: string): boolean {
-  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerPrefixes.some((prefix) => tag.startsWith(prefix));
+  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerKindOf(tag) !== undefined;
 }
 
 /** Whether a caller may add it to a volume: also tags that record its first use or its adoption. */
@@ -139,13 +141,30 @@ export function showsUse(tag: string): boolean {
 
 /** Whether the caller for whom a volume is created records its first use by a tag. */
 export function recordsUse(tags: readonly string[]): boolean {
-  return tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
+  return tags.some((tag) => ownerKindOf(tag));
 }
 
-/** A volume has one owner: the tags that the added ones replace, such as those of a claim in a cluster that was lost. */
-export function replacedTags(tags: readonly string[], added: readonly string[]): readonly string[] {
-  const keys = ownerPrefixes.filter((prefix) => added.some((tag) => tag.startsWith(prefix)));
-  return tags.filter((tag) => !added.includes(tag) && keys.some((prefix) => tag.startsWith(prefix)));
+/** The tags of a volume after some were added, which replace those that they contradict. */
+export function withAddedTags(tags: readonly string[], added: readonly string[]): readonly string[] {
+  const kept = tags.filter((tag) => added.includes(tag) || !added.some((other) => replaces(other, tag)));
+  return [...new Set([...kept, ...added])];
+}
+
+/** A volume has one owner; the earlier one may be a claim in a cluster that was lost. */
+function replaces(added: string, tag: string): boolean {
+  if (tag === unusedTag) return showsUse(added);
+  const [kind, earlierKind] = [ownerKindOf(added), ownerKindOf(tag)];
+  if (!kind || !earlierKind) return false;
+  return kind !== earlierKind || keyOf(added) === keyOf(tag);
+}
+
+/** Undefined for a tag that names no owner. */
+function ownerKindOf(tag: string): readonly string[] | undefined {
+  return tag.includes('=') ? owners.find((keys) => keys.includes(keyOf(tag))) : undefined;
+}
+
+function keyOf(tag: string): string {
+  return tag.split('=', 1)[0] ?? '';
 }
 
 /** The tags that a copy inherits: those that describe the contents of the device. */

@@ -94,7 +94,7 @@ export interface Pool {
 
   create(wanted: NewVolume, signal: AbortSignal): Promise<Volume>;
   grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume>;
-  /** A tag that names the owner replaces the earlier one of its kind. */
+  /** A tag that names the owner replaces those of another owner. */
   addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume>;
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
 

@@ -11,7 +11,7 @@ import {
   checkNewVolume,
   checkVolumeId,
   createdTag,
-  replacedTags,
+  withAddedTags,
 } from '../names-and-tags.ts';
 import type {
   Capacity,
@@ -214,11 +214,7 @@ export class FilePool implements ServedPool {
     return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
       const before = await this.#files.label(id);
-      const replaced = replacedTags(before.tags, tags);
-      const label = {
-        ...before,
-        tags: [...new Set([...before.tags, ...tags])].filter((tag) => !replaced.includes(tag)),
-      };
+      const label = { ...before, tags: withAddedTags(before.tags, tags) };
       await this.#files.writeLabel(id, label);
       return this.#volumes.add(id, label, volume.devicePath, signal);
     });

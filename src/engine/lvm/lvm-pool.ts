@@ -9,9 +9,7 @@ import {
   checkNewVolume,
   checkVolumeId,
   createdTag,
-  replacedTags,
-  showsUse,
-  unusedTag,
+  withAddedTags,
 } from '../names-and-tags.ts';
 import type {
   Capacity,
@@ -176,13 +174,7 @@ export class LvmPool implements ServedPool {
     checkAddedTags(tags);
     return this.#group.changeSurely(signal, async () => {
       const volume = this.#volumes.mustHave(id);
-      const missing = tags.filter((tag) => !volume.tags.includes(tag));
-      if (missing.length > 0) {
-        const replaced = new Set(replacedTags(volume.tags, missing));
-        if (missing.some(showsUse)) replaced.add(unusedTag);
-        const kept = volume.tags.filter((tag) => !replaced.has(tag));
-        await this.#group.setTags(volume, [...kept, ...missing]);
-      }
+      await this.#group.setTags(volume, withAddedTags(volume.tags, tags));
       return toVolume(this.#volumes.mustHave(id));
     });
   }
