@@ -5,6 +5,7 @@ import {
   checkNewTags,
   checkNewVolume,
   checkTags,
+  checkVolumeGroup,
   checkVolumeId,
   withAddedTags,
 } from './names-and-tags.ts';
@@ -28,6 +29,13 @@ test('ids are names that LVM accepts', () => {
     'x'.repeat(101),
   ];
   for (const id of refused) assert.throws(() => checkVolumeId(id), { name: 'InvalidInput' }, id);
+});
+
+test('names of volume groups are those that LVM accepts', () => {
+  for (const name of ['vg0', 'storage_bulk', '.a', 'x'.repeat(127)]) checkVolumeGroup(name);
+  for (const name of ['', '-a', '.', '..', 'a/b', 'a b', '@tag', 'x'.repeat(128)]) {
+    assert.throws(() => checkVolumeGroup(name), { name: 'InvalidInput' }, name);
+  }
 });
 
 test('an added owner replaces all tags of an owner of another kind, and of the same kind those with the same key', () => {

@@ -21,6 +21,17 @@ export function checkVolumeId(id: VolumeId): void {
   }
 }
 
+/** What LVM accepts as the name of a volume group or thin pool. */
+export const lvmNames = /^(?!\.{1,2}$)[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$/;
+
+export function checkVolumeGroup(name: string): void {
+  if (lvmNames.test(name)) return;
+  throw new InvalidInput(
+    `volume group name ${JSON.stringify(name.slice(0, 128))} is not allowed; use at most 127 letters, digits and "_+.-", ` +
+      'not beginning with "-"',
+  );
+}
+
 /** What LVM accepts as a tag. */
 export function checkTags(tags: readonly string[]): void {
   for (const tag of tags) {

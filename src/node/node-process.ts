@@ -50,6 +50,7 @@ export interface NodeOptions {
   /** The socket of lvmd, served by this process or another one. */
   readonly lvmdSocket: string;
   readonly kubeletDir: string;
+  /** Empty for no device classes. */
   readonly configFile: string;
   readonly inlineLimits: InlineLimits;
   readonly stateDirectory: string;
@@ -127,7 +128,8 @@ export async function runNode(
   });
   standsBy = !turn.isFirst;
   // A standby that cannot start must not become ready, because an upgrade then stops the earlier agent.
-  if (standsBy && options.embedLvmd) parseStorageConfig(await readFile(options.configFile, 'utf8'));
+  if (standsBy && options.embedLvmd && options.configFile)
+    parseStorageConfig(await readFile(options.configFile, 'utf8'));
   await metrics.listen();
   if (standsBy) {
     volumes.start();
@@ -176,8 +178,8 @@ export async function runNode(
   queues = waitAside;
 
   allMetrics.push(
-    ...capacityMetrics(nodeName, pools),
-    ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
+    ...capacityMetrics(nodeName, engine.allPools),
+    ...volumeMetrics({ nodeName, pools: engine.allPools, kubeletDir, clock }),
     orphanMetric({ nodeName, orphans, volumes, pools }),
     ...engine.metrics,
     queueMetric(workers.queues),

@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { type Document, parseDocument } from 'yaml';
 import { MoorageError, messageOf } from '../../base/errors.ts';
+import { lvmNames } from '../names-and-tags.ts';
 import type { DeviceClass, ErasePolicy, StorageConfig } from './device-classes.ts';
 
 /** lvmd.yaml is invalid; none of it is used. */
@@ -56,7 +57,19 @@ const maxPasses = 100;
 const defaultPasses = 3;
 const defaultSocketPath = '/run/topolvm/lvmd.sock';
 /** The node's own LVM, from inside a container. */
-const defaultLvmCommand = ['/usr/bin/nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1', '/sbin/lvm'];
+const defaultLvmCommand: [string, ...string[]] = [
+  '/usr/bin/nsenter',
+  ...['-m', '-u', '-i', '-n', '-p', '-t', '1'],
+  '/sbin/lvm',
+];
+
+/** For a node without lvmd.yaml. */
+export const noDeviceClasses: StorageConfig = {
+  socketPath: defaultSocketPath,
+  lvmCommand: defaultLvmCommand,
+  deviceClasses: [],
+  optionClasses: [],
+};
 
 const text = v.pipe(
   v.string('must be text'),
@@ -101,11 +114,7 @@ const className = v.pipe(
 );
 const lvmName = v.pipe(
   v.string('must be text'),
-  v.regex(
-    /^(?!\.{1,2}$)[A-Za-z0-9_+.][A-Za-z0-9_+.-]*$/,
-    'must be a name that LVM allows: letters, digits and "_+.-", not beginning with "-"',
-  ),
-  v.maxLength(127, 'must have at most 127 characters'),
+  v.regex(lvmNames, 'must be a name that LVM allows: at most 127 letters, digits and "_+.-", not beginning with "-"'),
 );
 
 /** A known field that does not apply to this type of class. */

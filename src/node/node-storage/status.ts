@@ -14,7 +14,7 @@ export interface Facts extends Pick<Content, 'nodeUID' | 'versions' | 'features'
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   /** Why the pools are only in their last known state. */
   readonly outdated?: string | undefined;
-  /** As configured; empty if another process has the configuration. */
+  /** Those of the pools, available or not; empty if another process has the configuration. */
   readonly deviceClasses: readonly DeviceClass[];
   readonly orphans: readonly Orphan[];
 }
