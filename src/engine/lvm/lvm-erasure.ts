@@ -4,8 +4,8 @@ import { mustBeErasable } from '../erase/eraser.ts';
 import { type Erasures, erasureIn, markedTags, progressedTags } from '../erase/erasures.ts';
 import { VolumeInUse } from '../errors.ts';
 import { sourceIn } from '../names-and-tags.ts';
-import { askLvm, isReadOnly } from './group-memory.ts';
-import type { LogicalVolume } from './report.ts';
+import { askLvm } from './group-memory.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 /** An erasure continues when its caller leaves; the timeout of each LVM command bounds it. */
