@@ -23,7 +23,7 @@ interface Collaborators {
   readonly node: Pick<Informer<Node, NodeFacts>, 'get' | 'onChange'>;
   /** Only the LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'>;
-  readonly pools: Pick<Pools, 'all' | 'unavailable' | 'onChange'>;
+  readonly pools: Pick<Pools, 'all' | 'unavailable' | 'unserved' | 'onChange'>;
   readonly engine: Pick<NodeEngine, 'deviceClasses' | 'outdated'>;
   readonly orphans: Orphans;
   /** The uids of the pods on this node; undefined if they are unknown. */
@@ -81,7 +81,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     const nodeUID = node.get(nodeName)?.uid;
     if (nodeUID === undefined || !volumes.synced) return Requeue.never; // their arrival triggers the next run
     machine ??= await inspect(signal);
-    const found = orphans.find(pools.all(), { objects: volumes.list(), pods: await pods() }, clock.now());
+    const found = orphans.find(pools, { objects: volumes.list(), pods: await pods() }, clock.now());
     // After the loss of a cluster, the first report must not say that there is nothing to recover.
     const isTooEarly = !written && found.orphans.length === 0 && found.nextInMs !== undefined;
     if (isTooEarly) return Requeue.after(found.nextInMs);
