@@ -200,6 +200,12 @@ export function contentTags(tags: readonly string[]): readonly string[] {
   return tags.filter((tag) => tag === createdTag || tag === adoptedTag || showsUse(tag));
 }
 
+/** Whether Moorage created or adopted the volume, or TopoLVM created it inline for a pod. Other volumes are none of our business. */
+export function isMarked({ id, tags }: Pick<Volume, 'id' | 'tags'>): boolean {
+  const isInlineOfTopolvm = tags.includes('ephemeral') && /^csi-[0-9a-f]{64}$/.test(id); // the kubelet chooses this name
+  return isInlineOfTopolvm || tags.some((tag) => tag.startsWith(ownPrefix));
+}
+
 /** Whether an existing volume with the requested name is ours: by our tag, or by having all requested tags. */
 export function isCreatedHere(tags: readonly string[], wantedTags: readonly string[]): boolean {
   const isWanted = wantedTags.length > 0 && wantedTags.every((tag) => tags.includes(tag));

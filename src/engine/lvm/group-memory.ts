@@ -21,10 +21,6 @@ export function isIn(place: Place, { path, pool }: LogicalVolume): boolean {
   return place === undefined ? path !== '' && pool === undefined : pool === place;
 }
 
-export function isReadOnly({ attr }: LogicalVolume): boolean {
-  return attr.charAt(1) !== 'w';
-}
-
 /** A volume group as LVM last reported it, and as our own commands have changed it since. */
 export class GroupMemory {
   readonly #volumes = new Map<string, LogicalVolume>();

@@ -5,8 +5,8 @@ import { erasureIn, markedTags, progressedTags } from '../erase/erasure-tags.ts'
 import type { Erasures } from '../erase/erasures.ts';
 import { VolumeInUse } from '../errors.ts';
 import { sourceIn } from '../names-and-tags.ts';
-import { askLvm, isReadOnly } from './group-memory.ts';
-import type { LogicalVolume } from './report.ts';
+import { askLvm } from './group-memory.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 /** An erasure continues when its caller leaves; the timeout of each LVM command bounds it. */

@@ -27,10 +27,9 @@ import type {
 } from '../pool.ts';
 import type { CopyDevice } from '../volume-copies.ts';
 import { ClassVolumes } from './class-volumes.ts';
-import { isReadOnly } from './group-memory.ts';
 import type { Layout } from './layout.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
-import type { LogicalVolume } from './report.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import { ThickLayout } from './thick-layout.ts';
 import { ThinLayout } from './thin-layout.ts';
 import type { VolumeGroup } from './volume-group.ts';

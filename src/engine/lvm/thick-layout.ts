@@ -7,9 +7,9 @@ import type { Capacity, NewSnapshot, NewVolume, PoolDetails, VolumeId } from '..
 import { type CopyDevice, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import type { ClassVolumes } from './class-volumes.ts';
 import { extentsFor, noRedundancy, redundancyOf, snapshotExtents, usableExtents } from './extents.ts';
-import { askLvm, type Effect, isReadOnly } from './group-memory.ts';
+import { askLvm, type Effect } from './group-memory.ts';
 import { copyTags, type Layout, snapshotArguments } from './layout.ts';
-import { type LogicalVolume, parseRedundancy, redundancyArguments } from './report.ts';
+import { isReadOnly, type LogicalVolume, parseRedundancy, redundancyArguments } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 export interface ThickLayoutOptions {

@@ -24,7 +24,7 @@ interface Collaborators {
   /** Only the LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'>;
   /** The device classes, in which every volume needs an object. */
-  readonly pools: Pick<Pools, 'all'>;
+  readonly pools: Pick<Pools, 'all' | 'unavailable' | 'unserved' | 'onChange'>;
   readonly engine: Pick<NodeEngine, 'allPools' | 'deviceClasses' | 'outdated'>;
   readonly orphans: Orphans;
   /** The uids of the pods on this node; undefined if they are unknown. */
@@ -60,7 +60,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
   const watch = (queue: WorkQueue) => {
     const look = () => queue.addAfter(nodeName, Math.max(burstMs, waitMs()));
     volumes.whenSynced().then(look, () => undefined); // rejected if the process stops first
-    return [node.onChange(look), volumes.onChange(look), engine.allPools.onChange(look)];
+    return [node, volumes, pools, engine.allPools].map((each) => each.onChange(look));
   };
 
   const write = async (content: Content, updatedAt: string, signal: AbortSignal): Promise<void> => {
@@ -82,7 +82,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     const nodeUID = node.get(nodeName)?.uid;
     if (nodeUID === undefined || !volumes.synced) return Requeue.never; // their arrival triggers the next run
     machine ??= await inspect(signal);
-    const found = orphans.find(pools.all(), { objects: volumes.list(), pods: await pods() }, clock.now());
+    const found = orphans.find(pools, { objects: volumes.list(), pods: await pods() }, clock.now());
     // After the loss of a cluster, the first report must not say that there is nothing to recover.
     const isTooEarly = !written && found.orphans.length === 0 && found.nextInMs !== undefined;
     if (isTooEarly) return Requeue.after(found.nextInMs);
