@@ -1,6 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkAddedTags, checkNewTags, checkNewVolume, checkTags, checkVolumeId } from './names-and-tags.ts';
+import {
+  checkAddedTags,
+  checkNewTags,
+  checkNewVolume,
+  checkTags,
+  checkVolumeId,
+  createdTag,
+  newVolumeTags,
+  retiredTag,
+  tagsAfterAdding,
+  unusedTag,
+} from './names-and-tags.ts';
 
 test('ids are names that LVM accepts', () => {
   for (const id of ['5f0c2d1e-8f0b-4d0c-9d1e-000000000001', 'a', 'my_volume.1+2', '.hidden']) checkVolumeId(id);
@@ -37,6 +48,20 @@ test('a caller cannot set the tags that pools act on', () => {
     assert.throws(() => checkAddedTags(['a', `moorage.dev/${name}`]), { name: 'InvalidInput' }, name);
   }
   assert.throws(() => checkNewTags(['moorage.dev/filesystem=ext4']), { name: 'InvalidInput' });
+});
+
+const owner = 'moorage.dev/volume=pvc-1';
+const formatted = 'moorage.dev/filesystem=ext4';
+
+test('a new volume is tagged as unused if its first use will be recorded, and not after that', () => {
+  assert.deepEqual(newVolumeTags({ tags: ['a'] }), ['a', createdTag]);
+  assert.deepEqual(newVolumeTags({ tags: [owner, createdTag] }), [owner, createdTag, unusedTag]);
+  assert.deepEqual(tagsAfterAdding([owner, unusedTag], ['a', owner]), [owner, unusedTag, 'a']);
+  assert.deepEqual(tagsAfterAdding([owner, unusedTag], [retiredTag]), [owner, unusedTag, retiredTag]);
+  for (const tag of [formatted, 'moorage.dev/raw', 'moorage.dev/encrypted=luks2']) {
+    assert.deepEqual(tagsAfterAdding([owner, unusedTag], [tag]), [owner, tag]);
+  }
+  assert.deepEqual(tagsAfterAdding([owner, 'a'], ['moorage.dev/volume=pvc-2']), ['a', 'moorage.dev/volume=pvc-2']);
 });
 
 test('a volume of size zero is refused', () => {

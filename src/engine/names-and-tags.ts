@@ -93,6 +93,12 @@ export const unfinishedTag = 'moorage.dev/unfinished';
  */
 export const unusedTag = 'moorage.dev/unused';
 
+/**
+ * Set on a volume that was never used and is about to be removed, because the claim that it was created for is gone: it is
+ * not used any more.
+ */
+export const retiredTag = 'moorage.dev/retired';
+
 /** Set on an independent copy once all of its source has been copied. */
 export const copiedTag = 'moorage.dev/copied';
 
@@ -127,9 +133,9 @@ export function isForNewVolume(tag: string): boolean {
   return !tag.startsWith(ownPrefix) || tag === createdTag || ownerPrefixes.some((prefix) => tag.startsWith(prefix));
 }
 
-/** Whether a caller may add it to a volume: also tags that record its first use or its adoption. */
+/** Whether a caller may add it to a volume: also tags that record its first use, its adoption or its end. */
 export function isForAnyVolume(tag: string): boolean {
-  return isForNewVolume(tag) || tag === adoptedTag || showsUse(tag);
+  return isForNewVolume(tag) || tag === adoptedTag || tag === retiredTag || showsUse(tag);
 }
 
 /** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
@@ -137,15 +143,29 @@ export function showsUse(tag: string): boolean {
   return tag === rawTag || tag.startsWith(`${filesystemKey}=`) || tag.startsWith(encryptedPrefix);
 }
 
-/** Whether the caller for whom a volume is created records its first use by a tag. */
-export function recordsUse(tags: readonly string[]): boolean {
-  return tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
+/** The tags of a new, empty volume. */
+export function newVolumeTags({ tags }: Pick<NewVolume, 'tags'>): readonly string[] {
+  const recordsUse = tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
+  return [...new Set([...tags, createdTag, ...(recordsUse ? [unusedTag] : [])])];
 }
 
-/** A volume has one owner: the tags that the added ones replace, such as those of a claim in a cluster that was lost. */
-export function replacedTags(tags: readonly string[], added: readonly string[]): readonly string[] {
-  const keys = ownerPrefixes.filter((prefix) => added.some((tag) => tag.startsWith(prefix)));
-  return tags.filter((tag) => !added.includes(tag) && keys.some((prefix) => tag.startsWith(prefix)));
+/**
+ * The tags of a volume after some are added. A volume has one owner: a tag replaces the one of an earlier owner, such as a
+ * claim in a cluster that was lost.
+ */
+export function tagsAfterAdding(tags: readonly string[], added: readonly string[]): readonly string[] {
+  const missing = added.filter((tag) => !tags.includes(tag));
+  const owners = ownerPrefixes.filter((prefix) => missing.some((tag) => tag.startsWith(prefix)));
+  const isReplaced = (tag: string) =>
+    owners.some((prefix) => tag.startsWith(prefix)) || (tag === unusedTag && missing.some(showsUse));
+  return [...tags.filter((tag) => !isReplaced(tag)), ...missing];
+}
+
+/** Whether the tags prove that the volume was never used: Moorage created it empty, and would have recorded its first use. */
+export function isProvenUnused({ tags, readOnly, origin }: Volume): boolean {
+  const mayHaveData = (tag: string) => showsUse(tag) || tag === adoptedTag || tag.startsWith(`${sourceKey}=`);
+  const isNew = tags.includes(createdTag) && tags.includes(unusedTag);
+  return isNew && !tags.some(mayHaveData) && !readOnly && origin === undefined;
 }
 
 /** The tags that a copy inherits: those that describe the contents of the device. */

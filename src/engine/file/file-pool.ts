@@ -10,8 +10,8 @@ import {
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
-  replacedTags,
+  newVolumeTags,
+  tagsAfterAdding,
 } from '../names-and-tags.ts';
 import type {
   Capacity,
@@ -189,7 +189,7 @@ export class FilePool implements ServedPool {
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
-        const label = { tags: [...wanted.tags, createdTag], readOnly: false, family: wanted.id };
+        const label = { tags: newVolumeTags(wanted), readOnly: false, family: wanted.id };
         await this.#files.create(wanted.id, sizeBytes, label, signal);
       }
       return this.#mustBe(wanted.id, wanted.sizeBytes, undefined, signal);
@@ -214,11 +214,7 @@ export class FilePool implements ServedPool {
     return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
       const before = await this.#files.label(id);
-      const replaced = replacedTags(before.tags, tags);
-      const label = {
-        ...before,
-        tags: [...new Set([...before.tags, ...tags])].filter((tag) => !replaced.includes(tag)),
-      };
+      const label = { ...before, tags: tagsAfterAdding(before.tags, tags) };
       await this.#files.writeLabel(id, label);
       return this.#volumes.add(id, label, volume.devicePath, signal);
     });

@@ -8,10 +8,8 @@ import {
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
-  replacedTags,
-  showsUse,
-  unusedTag,
+  newVolumeTags,
+  tagsAfterAdding,
 } from '../names-and-tags.ts';
 import type {
   Capacity,
@@ -146,9 +144,8 @@ export class LvmPool implements ServedPool {
     checkNewVolume(wanted);
     return this.#group.change(signal, async () => {
       if (!(await this.#volumes.createdEarlier(wanted, undefined))) {
-        const tags = [...wanted.tags, createdTag];
         await this.#layout
-          .create(wanted, tags, this.#optionsFor(wanted))
+          .create(wanted, newVolumeTags(wanted), this.#optionsFor(wanted))
           .catch((error) => this.#volumes.mustBeThere(wanted, error));
       }
       this.#volumes.rememberWiped(wanted.id);
@@ -175,13 +172,7 @@ export class LvmPool implements ServedPool {
     checkAddedTags(tags);
     return this.#group.changeSurely(signal, async () => {
       const volume = this.#volumes.mustHave(id);
-      const missing = tags.filter((tag) => !volume.tags.includes(tag));
-      if (missing.length > 0) {
-        const replaced = new Set(replacedTags(volume.tags, missing));
-        if (missing.some(showsUse)) replaced.add(unusedTag);
-        const kept = volume.tags.filter((tag) => !replaced.has(tag));
-        await this.#group.setTags(volume, [...kept, ...missing]);
-      }
+      await this.#group.setTags(volume, tagsAfterAdding(volume.tags, tags));
       return toVolume(this.#volumes.mustHave(id));
     });
   }

@@ -1,5 +1,5 @@
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
-import { replacedTags } from '../names-and-tags.ts';
+import { tagsAfterAdding } from '../names-and-tags.ts';
 import type {
   Capacity,
   Erasure,
@@ -80,8 +80,7 @@ export class InMemoryPool implements Pool {
 
   async addTags(id: VolumeId, tags: readonly string[]): Promise<Volume> {
     const volume = this.#must(id);
-    const replaced = replacedTags(volume.tags, tags);
-    return this.#put({ ...volume, tags: [...volume.tags.filter((tag) => !replaced.includes(tag)), ...tags] });
+    return this.#put({ ...volume, tags: tagsAfterAdding(volume.tags, tags) });
   }
 
   async snapshot(source: VolumeId, { id, sizeBytes, tags, access }: NewSnapshot): Promise<Volume> {
