@@ -145,6 +145,15 @@ export const filesystemErrorAnnotation = 'moorage.dev/filesystem-error';
  */
 export const adoptAnnotation = 'moorage.dev/adopt';
 
+/**
+ * Since when a volume has had neither a PersistentVolume nor the claim that it was created for. It is an annotation of the
+ * LogicalVolume, by which the controller asks the node whether the volume was ever used.
+ */
+export const unclaimedAnnotation = 'moorage.dev/unclaimed';
+
+/** The node's answer, always `true`: the volume was never used, and its node will not let it be used: an annotation of the LogicalVolume. */
+export const neverUsedAnnotation = 'moorage.dev/never-used';
+
 /** The source of a copy, `volume/<id>` or `snapshot/<id>`, even after its removal: an annotation of the LogicalVolume. */
 export const contentSourceAnnotation = 'moorage.dev/content-source';
 

@@ -40,6 +40,7 @@ import { Orphans, orphanMetric, podsIn } from './node-storage/orphans.ts';
 import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
 import { volumeWork } from './reconcile/logical-volume-reconciler.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
+import { unclaimedVolumes } from './reconcile/unclaimed-volumes.ts';
 import { volumeMetrics } from './volume-metrics.ts';
 
 export interface NodeOptions {
@@ -161,9 +162,14 @@ export async function runNode(
   const orphans = new Orphans();
   const podsDirectory = join(kubeletDir, 'pods');
   const pods = () => podsIn(podsDirectory);
+  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
+  const onPublished = (id: VolumeId) => published.notify(id);
+  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
+  const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared });
   const workers = new Workers(
     [
       volumeWork({ client, volumes, pools, log }),
+      unclaimedVolumes({ client, volumes, published: publishedVolumes, log }),
       lostVolumes({ nodeName, client, volumes, node, pools, log }),
       filesystemErrors({ client, volumes, prepared }),
       nodePublisher({ nodeName, client, node, pools, wanted, log }),
@@ -185,19 +191,13 @@ export async function runNode(
     queueMetric(workers.queues),
   );
 
-  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
-  const onPublished = (id: VolumeId) => published.notify(id);
-  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
   const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))
     .add(
       Health,
       healthService(() => true),
     )
-    .add(
-      Node,
-      nodeService({ nodeName, volumes: PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared }) }),
-    );
+    .add(Node, nodeService({ nodeName, volumes: publishedVolumes }));
   await csi.listen();
   atWork.push(csi);
 

@@ -114,7 +114,7 @@ function resolutionOf(
       return {
         ...removal,
         keep: importOf(node),
-        reason: `no PersistentVolume has the volume handle ${volumeId}: its claim was deleted while it was created, or somebody deleted the PersistentVolume`,
+        reason: `no PersistentVolume has the volume handle ${volumeId}: its claim was deleted while it was created, or somebody deleted the PersistentVolume; if it was never used, it is removed within hours`,
       };
     case 'ClassGone':
       return {

@@ -11,7 +11,7 @@ import {
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
+  newVolumeTags,
   withAddedTags,
 } from '../names-and-tags.ts';
 import type {
@@ -190,7 +190,7 @@ export class FilePool implements ServedPool {
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
-        const label = { tags: [...wanted.tags, createdTag], readOnly: false, family: wanted.id };
+        const label = { tags: newVolumeTags(wanted), readOnly: false, family: wanted.id };
         await this.#files.create(wanted.id, sizeBytes, label, signal);
       }
       return this.#mustBe(wanted.id, wanted.sizeBytes, undefined, signal);

@@ -10,7 +10,7 @@ import {
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
+  newVolumeTags,
   withAddedTags,
 } from '../names-and-tags.ts';
 import type {
@@ -145,9 +145,8 @@ export class LvmPool implements ServedPool {
     checkNewVolume(wanted);
     return this.#group.change(signal, async () => {
       if (!(await this.#volumes.createdEarlier(wanted, undefined))) {
-        const tags = [...wanted.tags, createdTag];
         await this.#layout
-          .create(wanted, tags, this.#optionsFor(wanted))
+          .create(wanted, newVolumeTags(wanted), this.#optionsFor(wanted))
           .catch((error) => this.#volumes.mustBeThere(wanted, error));
       }
       this.#volumes.rememberWiped(wanted.id);

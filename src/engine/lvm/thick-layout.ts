@@ -2,7 +2,7 @@ import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { type DeviceClass, detailsOf, type ThickClass } from '../config/device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
-import { copiedTag, recordsUse, sourceIn, unusedTag } from '../names-and-tags.ts';
+import { copiedTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, VolumeId } from '../pool.ts';
 import { type CopyDevice, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import type { ClassVolumes } from './class-volumes.ts';
@@ -61,13 +61,7 @@ export class ThickLayout implements Layout {
     return { ...detailsOf(this.#class), usedBytes: sizeBytes - freeBytes };
   }
 
-  async create(
-    wanted: NewVolume,
-    requested: readonly string[],
-    ownOptions: readonly string[] | undefined,
-  ): Promise<void> {
-    const isNew = sourceIn(requested) === undefined && recordsUse(requested);
-    const tags = isNew ? [...requested, unusedTag] : requested;
+  async create(wanted: NewVolume, tags: readonly string[], ownOptions: readonly string[] | undefined): Promise<void> {
     const { stripes, lvcreateOptions } = this.#class;
     const options = ownOptions ?? this.#options();
     const extents = extentsFor(wanted.sizeBytes, this.#group.memory.extentBytes, ownOptions ? 1 : stripes);

@@ -130,6 +130,23 @@ test('a volume without a device class is listed and not imported, with the class
   );
 });
 
+test('a volume that was never used and is about to be removed is not imported', () => {
+  const metadata = { name: 'pvc-1', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+  const object = {
+    metadata: { ...metadata, annotations: { 'moorage.dev/never-used': 'true' } },
+    spec: { name: 'pvc-1', nodeName: 'a', size: '1Gi' },
+    status: { volumeID: 'u' },
+  };
+  const tags = ['moorage.dev/volume=pvc-2', 'moorage.dev/unused', 'moorage.dev/retired'];
+  const onDisk = diskVolumeOf({ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags });
+  const volumes = [volumeWithoutPv(object, 'ssd'), onDisk];
+  assert.deepEqual(planImport(volumes, options), []);
+  assert.match(
+    foundList(volumes, 2, 'a'),
+    /^u \(ssd, 1Gi\): not imported: it was never used.*\nlv .*: not imported: it was/,
+  );
+});
+
 test('a volume whose claim has a newer one is imported without a claim', () => {
   const older = { ...tagged, claimHas: 'pvc-2' };
   const manifests = planImport([older], options);

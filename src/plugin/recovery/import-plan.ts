@@ -1,8 +1,15 @@
 import { type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
-import { claimKey, driverName, heldByAnnotation, topologyKey, volumeTag } from '../../api/names.ts';
+import {
+  claimKey,
+  driverName,
+  heldByAnnotation,
+  neverUsedAnnotation,
+  topologyKey,
+  volumeTag,
+} from '../../api/names.ts';
 import type { NodeStorageStatus } from '../../api/node-storage.ts';
 import { InvalidInput } from '../../base/errors.ts';
-import { formattedAs, rawTag, tagValue } from '../../engine/names-and-tags.ts';
+import { formattedAs, rawTag, retiredTag, tagValue } from '../../engine/names-and-tags.ts';
 import { apiVersionOf, persistentVolumeClaims, persistentVolumes } from '../../kube/resource.ts';
 import { classEntryFor, isWithoutClass } from '../disk-orphans.ts';
 import { adoptingLogicalVolume, type ClaimKey, type Manifest } from './writes.ts';
@@ -46,6 +53,7 @@ export function diskVolumeOf(orphan: Orphan, clash?: string): DiskVolume {
 }
 
 function obstacleOf(orphan: Orphan): string | undefined {
+  if (orphan.tags.includes(retiredTag)) return 'it was never used, and its node does not let it be used any more';
   // A VolumeSnapshot needs objects that no tag describes.
   if (orphan.readOnly) return 'it is a snapshot; only volumes can be imported';
   if (!isWithoutClass(orphan)) return undefined;
@@ -67,7 +75,8 @@ export function volumeWithoutPv(object: StoredLogicalVolume, defaultClass: strin
     isRaw: false,
     claimHas: undefined,
     hasObject: true,
-    obstacle: undefined,
+    obstacle:
+      neverUsedAnnotation in (metadata.annotations ?? {}) ? 'it was never used, and is about to be removed' : undefined,
   };
 }
 
