@@ -54,7 +54,7 @@ const nodeFlags = {
     env: 'NODE_NAME',
     description: 'Name of the Node object of this machine',
   },
-  config: configFlag,
+  config: { ...configFlag, description: 'File with the device classes of this node; empty for none' },
   csiSocket,
   lvmdSocket: {
     name: 'lvmd-socket',

@@ -43,6 +43,15 @@ export const keptParameters = [
   parameters.onNodeRemoval,
 ] as const;
 
+/** Entries of the Secret with the key of an encrypted volume. The previous one is there only while a key is replaced. */
+export const secretEntries = { passphrase: 'passphrase', previous: 'previous-passphrase' } as const;
+
+/** StorageClass parameters of Kubernetes: each names, with `-namespace`, the Secret that a CSI call gets. */
+export const secretParameters = {
+  stage: 'csi.storage.k8s.io/node-stage-secret-name',
+  expand: 'csi.storage.k8s.io/node-expand-secret-name',
+} as const;
+
 /** Prefixes of this driver: an unknown StorageClass parameter with one of them is an error. */
 export const parameterPrefixes = ['topolvm.io/', 'moorage.dev/'] as const;
 
@@ -135,6 +144,15 @@ export const filesystemErrorAnnotation = 'moorage.dev/filesystem-error';
  * of the LogicalVolume, set when it is created.
  */
 export const adoptAnnotation = 'moorage.dev/adopt';
+
+/**
+ * Since when a volume has had neither a PersistentVolume nor the claim that it was created for. It is an annotation of the
+ * LogicalVolume, by which the controller asks the node whether the volume was ever used.
+ */
+export const unclaimedAnnotation = 'moorage.dev/unclaimed';
+
+/** The node's answer, always `true`: the volume was never used, and its node will not let it be used: an annotation of the LogicalVolume. */
+export const neverUsedAnnotation = 'moorage.dev/never-used';
 
 /** The source of a copy, `volume/<id>` or `snapshot/<id>`, even after its removal: an annotation of the LogicalVolume. */
 export const contentSourceAnnotation = 'moorage.dev/content-source';

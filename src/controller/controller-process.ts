@@ -33,6 +33,7 @@ import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
 import { strandedPods } from './node-removal/stranded-pods.ts';
 import { orphanMetric } from './orphaned-objects.ts';
 import { refusedVolumes } from './refused-volumes.ts';
+import { unclaimedVolumes } from './unclaimed/unclaimed-volumes.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './volumes/logical-volume-store.ts';
@@ -186,6 +187,7 @@ function csiWork(
     ...(localPv && !keepObjects ? [lateStaticDecisions({ ...reporting, staticVolumes, claims, nodes })] : []),
     ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims, staticVolumes })] : []),
     refusedVolumes({ client, volumes, clock, log }),
+    unclaimedVolumes({ client, volumes, persistentVolumes: watches.persistentvolumes, clock, log }),
     heldClaims({ client, claims, log }),
     volumeEvents({ ...reporting, volumes }),
     ignoredClasses({ ...reporting, claims, volumes }),

@@ -17,6 +17,12 @@ export interface Volume {
   readonly attr: string;
 }
 
+/** A logical volume and where it is, whether or not a device class has it. */
+export interface PlacedVolume extends Pick<Volume, 'id' | 'sizeBytes' | 'tags' | 'readOnly'> {
+  readonly volumeGroup: string;
+  readonly thinPool?: string;
+}
+
 export interface NewVolume {
   readonly id: VolumeId;
   /** The minimum; the pool rounds up to what it can allocate. */
@@ -94,7 +100,7 @@ export interface Pool {
 
   create(wanted: NewVolume, signal: AbortSignal): Promise<Volume>;
   grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume>;
-  /** A tag that names the owner replaces the earlier one of its kind. */
+  /** A tag that names the owner replaces those of another owner. */
   addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume>;
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
 

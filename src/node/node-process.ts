@@ -40,6 +40,7 @@ import { Orphans, orphanMetric, podsIn } from './node-storage/orphans.ts';
 import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
 import { volumeWork } from './reconcile/logical-volume-reconciler.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
+import { unclaimedVolumes } from './reconcile/unclaimed-volumes.ts';
 import { volumeMetrics } from './volume-metrics.ts';
 
 export interface NodeOptions {
@@ -50,6 +51,7 @@ export interface NodeOptions {
   /** The socket of lvmd, served by this process or another one. */
   readonly lvmdSocket: string;
   readonly kubeletDir: string;
+  /** Empty for no device classes. */
   readonly configFile: string;
   readonly inlineLimits: InlineLimits;
   readonly stateDirectory: string;
@@ -127,7 +129,8 @@ export async function runNode(
   });
   standsBy = !turn.isFirst;
   // A standby that cannot start must not become ready, because an upgrade then stops the earlier agent.
-  if (standsBy && options.embedLvmd) parseStorageConfig(await readFile(options.configFile, 'utf8'));
+  if (standsBy && options.embedLvmd && options.configFile)
+    parseStorageConfig(await readFile(options.configFile, 'utf8'));
   await metrics.listen();
   if (standsBy) {
     volumes.start();
@@ -159,9 +162,14 @@ export async function runNode(
   const orphans = new Orphans();
   const podsDirectory = join(kubeletDir, 'pods');
   const pods = () => podsIn(podsDirectory);
+  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
+  const onPublished = (id: VolumeId) => published.notify(id);
+  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
+  const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared });
   const workers = new Workers(
     [
       volumeWork({ client, volumes, pools, log }),
+      unclaimedVolumes({ client, volumes, published: publishedVolumes, log }),
       lostVolumes({ nodeName, client, volumes, node, pools, log }),
       filesystemErrors({ client, volumes, prepared }),
       nodePublisher({ nodeName, client, node, pools, wanted, log }),
@@ -176,26 +184,20 @@ export async function runNode(
   queues = waitAside;
 
   allMetrics.push(
-    ...capacityMetrics(nodeName, pools),
-    ...volumeMetrics({ nodeName, pools, kubeletDir, clock }),
+    ...capacityMetrics(nodeName, engine.allPools),
+    ...volumeMetrics({ nodeName, pools: engine.allPools, kubeletDir, clock }),
     orphanMetric({ nodeName, orphans, volumes, pools }),
     ...engine.metrics,
     queueMetric(workers.queues),
   );
 
-  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
-  const onPublished = (id: VolumeId) => published.notify(id);
-  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
   const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))
     .add(
       Health,
       healthService(() => true),
     )
-    .add(
-      Node,
-      nodeService({ nodeName, volumes: PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared }) }),
-    );
+    .add(Node, nodeService({ nodeName, volumes: publishedVolumes }));
   await csi.listen();
   atWork.push(csi);
 

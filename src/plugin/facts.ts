@@ -40,6 +40,8 @@ export interface Facts {
   readonly claims: ReadonlyMap<string, ClaimFacts>;
   /** The pods that use a claim, by `namespace/name` of the claim. */
   readonly users: ReadonlyMap<string, readonly string[]>;
+  /** The pods of agents, as `namespace/name`, by node. Empty if only one namespace was read. */
+  readonly agents: ReadonlyMap<string, string>;
 }
 
 /** Of a LogicalVolume. */
@@ -111,6 +113,7 @@ export async function readFacts(client: KubeClient, { namespace, signal }: Scope
     persistentVolumes: new Map(ours.map((pv) => [pv.handle, pv])),
     claims: new Map(claims.items),
     users,
+    agents: new Map(podList.items.flatMap(({ agent }) => (agent ? [agent] : []))),
   };
 }
 
@@ -221,8 +224,14 @@ export function claimFacts(claim: Stored<PersistentVolumeClaim>): readonly [stri
 }
 
 export function podFacts(pod: Stored<Pod>) {
-  const { metadata, status } = pod;
+  const { metadata, spec, status } = pod;
+  const { name, namespace, labels = {} } = metadata;
   const isOver = status?.phase === 'Succeeded' || status?.phase === 'Failed';
-  const claims = isOver ? [] : claimNamesOf(pod).map((name) => `${metadata.namespace}/${name}`);
-  return { name: metadata.name, claims };
+  const claims = isOver ? [] : claimNamesOf(pod).map((claim) => `${namespace}/${claim}`);
+  const isAgent = Object.entries(agentLabels).every(([key, value]) => labels[key] === value);
+  const agent = isAgent && spec?.nodeName ? ([spec.nodeName, `${namespace}/${name}`] as const) : undefined;
+  return { name, claims, agent };
 }
+
+/** As the chart sets them. */
+const agentLabels = { 'app.kubernetes.io/name': 'moorage', 'app.kubernetes.io/component': 'node' };

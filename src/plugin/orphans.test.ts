@@ -46,7 +46,10 @@ function found(
   const persistentVolumes = new Map(pvs.map((each) => [each.handle, each]));
   const claims = new Map([['shop/db', { phase: 'Bound', isGrowing: false }]]);
   const nodes = { nodes: [node()], nodeNames: new Set(['a']) };
-  return orphansOf({ volumes, persistentVolumes, claims, users: new Map(), ...nodes, ...more }, nowMs);
+  return orphansOf(
+    { volumes, persistentVolumes, claims, users: new Map(), agents: new Map(), ...nodes, ...more },
+    nowMs,
+  );
 }
 
 const deletion =
@@ -174,6 +177,57 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
       lastOwner: 'pod p1',
       keep: undefined,
       remove: 'moorage volume rm csi-1   # in the moorage-node pod of a',
+    },
+  ],
+  [
+    'a volume on the disks whose device class is not configured',
+    found([], [], {
+      nodes: [
+        node([
+          {
+            ...{ name: 'lv', volumeGroup: 'old', size: '1Gi', since: justNow },
+            tags: ['moorage.dev/created', 'moorage.dev/volume=pvc-9', 'moorage.dev/claim=shop/old'],
+          },
+        ]),
+      ],
+      agents: new Map([['a', 'moorage-system/moorage-node-x7zqd']]),
+    }),
+    {
+      ...{ kind: 'ClassGone', name: 'lv', lastOwner: 'shop/old', since: justNow, sizeBytes: gibibyte },
+      reason: 'in volume group old, without a LogicalVolume, and its device class was removed from the configuration',
+      first: 'add {name: old, volume-group: old} to the device classes of node a',
+      keep: importing,
+      remove: 'kubectl exec -n moorage-system moorage-node-x7zqd -- moorage volume rm --force lv',
+    },
+  ],
+  [
+    'a thin inline volume of a pod that is gone, whose device class is not configured',
+    found([], [], {
+      nodes: [
+        node([
+          { name: 'csi-1', volumeGroup: 'old', thinPool: 'tp', size: '1Gi', tags: ['ephemeral', 'moorage.dev/pod=p1'] },
+        ]),
+      ],
+    }),
+    {
+      ...{ kind: 'ClassGone', lastOwner: 'pod p1', keep: undefined },
+      first:
+        'add {name: tp, volume-group: old, type: thin, thin-pool: {name: tp, overprovision-ratio: 1}} to the device classes of node a',
+      remove: 'moorage volume rm csi-1   # in the moorage-node pod of a',
+    },
+  ],
+  [
+    'a removed volume whose erasure was interrupted because its device class is not configured',
+    found([], [], {
+      nodes: [
+        node([{ name: 'lv', volumeGroup: 'old', size: '1Gi', tags: ['moorage.dev/created', 'moorage.dev/erasing'] }]),
+      ],
+    }),
+    {
+      kind: 'ClassGone',
+      reason: 'it was removed, and its data is being erased; that continues when volume group old has a device class',
+      keep: undefined,
+      remove: undefined,
     },
   ],
   [

@@ -1,9 +1,7 @@
-import { bytesOf } from '../api/logical-volume.ts';
-import { allowDeleteAnnotation, claimKey, ephemeralTag, podTag, volumeTag } from '../api/names.ts';
-import type { NodeStorageStatus } from '../api/node-storage.ts';
+import { allowDeleteAnnotation } from '../api/names.ts';
 import { type OrphanKind, orphanedPersistentVolume, orphanedVolume, type VolumeOrphanKind } from '../api/orphans.ts';
 import { formatBytes } from '../base/quantity.ts';
-import { createdTag, tagValue } from '../engine/names-and-tags.ts';
+import { diskOrphans, importOf } from './disk-orphans.ts';
 import type { Facts, NodeFacts, PersistentVolumeFacts, VolumeFacts } from './facts.ts';
 import { age, byName, type Colour, type Column, type Format, formatted, type Terminal, wrapped } from './terminal.ts';
 
@@ -19,6 +17,8 @@ export interface Orphan {
   /** The claim, or the pod of an inline volume. */
   readonly lastOwner?: string;
   readonly reason: string;
+  /** What must be done before the others. */
+  readonly first?: string;
   /** Puts the data to use again. */
   readonly keep?: string;
   /** Gives the data up. */
@@ -38,7 +38,7 @@ export function orphansOf(facts: OrphanFacts, nowMs: number): readonly Orphan[] 
   const onNodes = new Set(facts.volumes.map(({ node, volumeId }) => `${node}/${volumeId}`));
   return [
     ...reports(facts)
-      .flatMap(onDisks)
+      .flatMap((node) => diskOrphans(node, facts.agents))
       .filter(({ node, name }) => !onNodes.has(`${node}/${name}`)), // the report is up to half a minute old
     ...facts.volumes.flatMap((volume) => volumeOrphan(volume, facts, nowMs) ?? []),
     ...[...facts.persistentVolumes.values()]
@@ -58,43 +58,6 @@ export function unlisted(facts: Pick<OrphanFacts, 'nodes' | 'nodeNames'>): numbe
 /** What a node reported before it was removed does not count. */
 function reports({ nodes, nodeNames }: Pick<OrphanFacts, 'nodes' | 'nodeNames'>): readonly NodeFacts[] {
   return nodes.filter(({ name }) => nodeNames.has(name));
-}
-
-function onDisks({ name: node, status }: NodeFacts): readonly Orphan[] {
-  return (status?.orphans.volumes ?? []).map((volume) => diskOrphan(node, volume));
-}
-
-function diskOrphan(node: string, volume: NodeStorageStatus['orphans']['volumes'][number]): Orphan {
-  const { name, size, tags, since, readOnly } = volume;
-  const claim = tagValue(tags, claimKey);
-  const common = { name, node, sizeBytes: bytesOf(size), ...(since && { since }) };
-  const onNode = (command: string) => `${command}   # in the moorage-node pod of ${node}`;
-  if (tags.includes(ephemeralTag)) {
-    return {
-      kind: 'InlineLeftover',
-      ...common,
-      lastOwner: `pod ${tagValue(tags, podTag) ?? ''}`,
-      reason: 'the pod of this inline volume is gone; a restarted agent removes it too',
-      remove: onNode(`moorage volume rm ${name}`),
-    };
-  }
-  const isOurs = tags.includes(createdTag);
-  const named = tagValue(tags, volumeTag) ? '' : ` --volume ${name}`;
-  return {
-    kind: 'DiskOnly',
-    ...common,
-    ...(claim && { lastOwner: claim }),
-    reason: `${readOnly ? 'a snapshot ' : ''}on the disks of its node, without a LogicalVolume${isOurs ? '' : ', and not created by Moorage'}`,
-    // Snapshots are not imported.
-    ...(!readOnly && {
-      keep: importOf(node, named),
-    }),
-    ...(isOurs && { remove: onNode(`moorage volume rm${claim ? ' --force' : ''} ${name}`) }),
-  };
-}
-
-function importOf(node: string, named = ''): string {
-  return `kubectl moorage import --node ${node}${named} > ${node}.yaml   # then kubectl moorage import -f ${node}.yaml`;
 }
 
 function volumeOrphan(volume: VolumeFacts, facts: OrphanFacts, nowMs: number): Orphan | undefined {
@@ -151,7 +114,7 @@ function resolutionOf(
       return {
         ...removal,
         keep: importOf(node),
-        reason: `no PersistentVolume has the volume handle ${volumeId}: its claim was deleted while it was created, or somebody deleted the PersistentVolume`,
+        reason: `no PersistentVolume has the volume handle ${volumeId}: its claim was deleted while it was created, or somebody deleted the PersistentVolume; if it was never used, it is removed within hours`,
       };
     case 'ClassGone':
       return {
@@ -191,7 +154,7 @@ function purgeOf({ name }: PersistentVolumeFacts): string {
   return `kubectl moorage purge pv/${name}`;
 }
 
-function deletionOf(name: string): string {
+export function deletionOf(name: string): string {
   return `kubectl annotate logicalvolume ${name} ${allowDeleteAnnotation}=true && kubectl delete logicalvolume ${name}`;
 }
 
@@ -216,7 +179,8 @@ export function orphanScreen(orphans: readonly Orphan[], format: Format, nowMs: 
     { title: 'REASON', cell: ({ reason }) => reason, wide: true, atLeast: 12, isSentence: true },
   ];
   const [header = '', ...lines] = formatted(columns, orphans, format, terminal).split('\n');
-  const details = orphans.map(({ reason, keep, remove }) => [
+  const details = orphans.map(({ reason, first, keep, remove }) => [
+    ...(first ? [`    first:  ${first}`] : []),
     ...(keep ? [`    keep:   ${keep}`] : []),
     ...(remove ? [`    remove: ${remove}`] : []),
     ...(keep || remove ? [] : [wrapped(reason, '    ', terminal)]),

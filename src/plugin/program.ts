@@ -71,7 +71,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
               readNodes(client, signal),
               readNodeNames(client, signal),
             ]);
-            return statusOf(facts, nodes, nodeNames);
+            return statusOf(facts, nodes, nodeNames, systemClock.now());
           });
           print(forPrograms(status, flags.output) ?? statusScreen(status, terminal));
           if (!status.healthy) throw new ProblemsFound(`${status.problems.length} found`);

@@ -136,6 +136,7 @@ export function volumeDetails({ volume, persistentVolume: pv, claim, ...rest }: 
       volumes: [],
       persistentVolumes: new Map(facts ? [[facts.handle, facts]] : []),
       claims: new Map(claim ? [claimFacts(claim)] : []),
+      agents: new Map(),
       users: new Map(
         rest.pods.flatMap((pod) => podFacts(pod).claims.map((key) => [key, [pod.metadata.name]] as const)),
       ),

@@ -213,6 +213,8 @@ const goals: Readonly<Record<string, readonly object[]>> = {
     { status: null },
     { status: { volumeID: 'another' } },
     annotated({ 'topolvm.io/pendingdeletion': 'true' }),
+    annotated({ 'moorage.dev/never-used': 'true' }),
+    annotated({ 'moorage.dev/never-used': 'true', 'moorage.dev/unclaimed': '2026-01-01T00:00:00Z' }),
     annotated({ 'topolvm.io/resize-requested-at': 'now' }),
   ],
   'get objects deleted or kept by controllers that follow labels, annotations and finalizers': [

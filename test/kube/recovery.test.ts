@@ -216,8 +216,13 @@ test('orphans: each is listed with the command that resolves it, and is none aft
     status: {
       ...{ nodeUID: 'uid', updatedAt: new Date().toISOString(), pools: [], erasures: { total: 0, volumes: [] } },
       orphans: {
-        total: 3,
-        volumes: [volume('lost-lv', []), volume('plain', []), volume('csi-1', ['ephemeral', 'moorage.dev/pod=p1'])],
+        total: 4,
+        volumes: [
+          volume('lost-lv', []),
+          volume('plain', []),
+          volume('csi-1', ['ephemeral', 'moorage.dev/pod=p1']),
+          { name: 'unserved', volumeGroup: 'old-vg', size: '1Gi', tags: ['moorage.dev/created'] },
+        ],
       },
       ...{ versions: {}, features: {} },
     },
@@ -231,6 +236,7 @@ test('orphans: each is listed with the command that resolves it, and is none aft
     shown,
     /^InlineLeftover +csi-1 +node-b .* pod p1\n +remove: moorage volume rm csi-1 {3}# in the moorage-node pod of node-b$/m,
   );
+  assert.match(shown, /^ClassGone +unserved +node-b .*\n +first: +add {name: old-vg, volume-group: old-vg} to the/m);
   const { items } = JSON.parse(await moorage('orphans', '-o', 'json'));
   const found = items.find((item: { name: string }) => item.name === name);
   assert.deepEqual([found.kind, found.sizeBytes, found.lastOwner], ['Released', 2 ** 30, 'shop/forgotten']);

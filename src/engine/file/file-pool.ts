@@ -3,15 +3,16 @@ import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { detailsOf, type FileClass } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import { type Erasures, erasureIn } from '../erase/erasures.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
 import * as errors from '../errors.ts';
 import {
   checkAddedTags,
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
-  replacedTags,
+  newVolumeTags,
+  withAddedTags,
 } from '../names-and-tags.ts';
 import type {
   Capacity,
@@ -189,7 +190,7 @@ export class FilePool implements ServedPool {
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
-        const label = { tags: [...wanted.tags, createdTag], readOnly: false, family: wanted.id };
+        const label = { tags: newVolumeTags(wanted), readOnly: false, family: wanted.id };
         await this.#files.create(wanted.id, sizeBytes, label, signal);
       }
       return this.#mustBe(wanted.id, wanted.sizeBytes, undefined, signal);
@@ -214,11 +215,7 @@ export class FilePool implements ServedPool {
     return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
       const before = await this.#files.label(id);
-      const replaced = replacedTags(before.tags, tags);
-      const label = {
-        ...before,
-        tags: [...new Set([...before.tags, ...tags])].filter((tag) => !replaced.includes(tag)),
-      };
+      const label = { ...before, tags: withAddedTags(before.tags, tags) };
       await this.#files.writeLabel(id, label);
       return this.#volumes.add(id, label, volume.devicePath, signal);
     });

@@ -1,17 +1,17 @@
 import type { Clock } from '../../base/clock.ts';
+import type { deviceSizeBytes } from '../../base/device-number.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
-import { type Erasures, erasureIn } from '../erase/erasures.ts';
+import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
 import { OptionClassNotFound, VolumeExists } from '../errors.ts';
 import {
   checkAddedTags,
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
-  replacedTags,
-  showsUse,
-  unusedTag,
+  newVolumeTags,
+  withAddedTags,
 } from '../names-and-tags.ts';
 import type {
   Capacity,
@@ -27,12 +27,10 @@ import type {
 } from '../pool.ts';
 import type { CopyDevice } from '../volume-copies.ts';
 import { ClassVolumes } from './class-volumes.ts';
-import { isReadOnly } from './group-memory.ts';
 import type { Layout } from './layout.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
-import type { LogicalVolume } from './report.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import { ThickLayout } from './thick-layout.ts';
-import type { deviceSizeBytes } from './thin-device.ts';
 import { ThinLayout } from './thin-layout.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
@@ -147,9 +145,8 @@ export class LvmPool implements ServedPool {
     checkNewVolume(wanted);
     return this.#group.change(signal, async () => {
       if (!(await this.#volumes.createdEarlier(wanted, undefined))) {
-        const tags = [...wanted.tags, createdTag];
         await this.#layout
-          .create(wanted, tags, this.#optionsFor(wanted))
+          .create(wanted, newVolumeTags(wanted), this.#optionsFor(wanted))
           .catch((error) => this.#volumes.mustBeThere(wanted, error));
       }
       this.#volumes.rememberWiped(wanted.id);
@@ -176,13 +173,7 @@ export class LvmPool implements ServedPool {
     checkAddedTags(tags);
     return this.#group.changeSurely(signal, async () => {
       const volume = this.#volumes.mustHave(id);
-      const missing = tags.filter((tag) => !volume.tags.includes(tag));
-      if (missing.length > 0) {
-        const replaced = new Set(replacedTags(volume.tags, missing));
-        if (missing.some(showsUse)) replaced.add(unusedTag);
-        const kept = volume.tags.filter((tag) => !replaced.has(tag));
-        await this.#group.setTags(volume, [...kept, ...missing]);
-      }
+      await this.#group.setTags(volume, withAddedTags(volume.tags, tags));
       return toVolume(this.#volumes.mustHave(id));
     });
   }
@@ -191,20 +182,21 @@ export class LvmPool implements ServedPool {
     checkVolumeId(id); // the ID becomes part of the removed path
     this.#layout.mustNotBeBeingCopied(id);
     this.#volumes.forgetWiped(id);
-    const promised = this.#erase;
-    let policy = promised;
-    if (policy.kind === 'none' && !this.#isBeingErased(id)) {
-      const outcome = await this.#group.remove({ name: id, place: this.#volumes.place }, signal);
-      if (outcome !== 'to be discarded') return outcome;
-      policy = { kind: 'discard' };
+    let unpromised: ErasePolicy = { kind: 'none' };
+    if (!this.#isToBeErased(id)) {
+      const { place } = this.#volumes;
+      const outcome = await this.#group.remove({ name: id, place, classPolicy: this.#erase }, signal);
+      if (outcome === 'removed' || outcome === 'absent') return outcome;
+      if (outcome === 'to be discarded') unpromised = { kind: 'discard' }; // by LVM's own configuration
     }
     const removal = await this.#group.change(signal, async (): Promise<Removal> => {
       await this.#group.ask(); // memory does not know whether the volume is open, and may lack its UUID
       const volume = this.#volumes.find(id);
       const present = volume && (await this.#volumes.activate(volume));
       if (!present) return this.#erasures.has(id) ? 'erased' : volume ? 'removed' : 'absent';
-      await markForErasure(this.#group, present, policy);
-      return policy === promised ? 'erased' : 'removed'; // LVM's own discards promise nothing
+      const promised = erasureIn(present.tags)?.policy ?? policyOnRemoval(present.tags, this.#erase);
+      await markForErasure(this.#group, present, promised.kind === 'none' ? unpromised : promised);
+      return promised.kind === 'none' ? 'removed' : 'erased';
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
@@ -212,9 +204,9 @@ export class LvmPool implements ServedPool {
   }
 
   /** An erasure that has begun is completed, even if the class no longer erases. */
-  #isBeingErased(id: VolumeId): boolean {
-    const volume = this.#volumes.find(id);
-    return volume !== undefined && erasureIn(volume.tags) !== undefined;
+  #isToBeErased(id: VolumeId): boolean {
+    const tags = this.#volumes.find(id)?.tags ?? [];
+    return erasureIn(tags) !== undefined || policyOnRemoval(tags, this.#erase).kind !== 'none';
   }
 
   #resumeErasures(): void {

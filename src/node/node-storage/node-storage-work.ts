@@ -23,8 +23,9 @@ interface Collaborators {
   readonly node: Pick<Informer<Node, NodeFacts>, 'get' | 'onChange'>;
   /** Only the LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'>;
-  readonly pools: Pick<Pools, 'all' | 'unavailable' | 'onChange'>;
-  readonly engine: Pick<NodeEngine, 'deviceClasses' | 'outdated'>;
+  /** The device classes, in which every volume needs an object. */
+  readonly pools: Pick<Pools, 'all' | 'unavailable' | 'unserved' | 'onChange'>;
+  readonly engine: Pick<NodeEngine, 'allPools' | 'deviceClasses' | 'outdated'>;
   readonly orphans: Orphans;
   /** The uids of the pods on this node; undefined if they are unknown. */
   readonly pods: () => Promise<ReadonlySet<string> | undefined>;
@@ -59,7 +60,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
   const watch = (queue: WorkQueue) => {
     const look = () => queue.addAfter(nodeName, Math.max(burstMs, waitMs()));
     volumes.whenSynced().then(look, () => undefined); // rejected if the process stops first
-    return [node.onChange(look), volumes.onChange(look), pools.onChange(look)];
+    return [node, volumes, pools, engine.allPools].map((each) => each.onChange(look));
   };
 
   const write = async (content: Content, updatedAt: string, signal: AbortSignal): Promise<void> => {
@@ -81,11 +82,11 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     const nodeUID = node.get(nodeName)?.uid;
     if (nodeUID === undefined || !volumes.synced) return Requeue.never; // their arrival triggers the next run
     machine ??= await inspect(signal);
-    const found = orphans.find(pools.all(), { objects: volumes.list(), pods: await pods() }, clock.now());
+    const found = orphans.find(pools, { objects: volumes.list(), pods: await pods() }, clock.now());
     // After the loss of a cluster, the first report must not say that there is nothing to recover.
     const isTooEarly = !written && found.orphans.length === 0 && found.nextInMs !== undefined;
     if (isTooEarly) return Requeue.after(found.nextInMs);
-    const current = { pools, deviceClasses: engine.deviceClasses(), outdated: engine.outdated() };
+    const current = { pools: engine.allPools, deviceClasses: engine.deviceClasses(), outdated: engine.outdated() };
     const content = contentOf({ nodeUID, ...machine, ...current, orphans: found.orphans });
     const isNew = !isDeepStrictEqual(content, written?.content);
     if (isNew && waitMs() > 0) return Requeue.after(waitMs());

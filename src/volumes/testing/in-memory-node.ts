@@ -12,6 +12,7 @@ import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { ext4 } from '../../filesystem/ext4.ts';
 import type { Filesystem } from '../../filesystem/filesystem.ts';
 import type { BindRequest } from '../../filesystem/mounts.ts';
+import type { Probe } from '../../filesystem/probe.ts';
 import { EphemeralVolumes } from '../ephemeral-volumes.ts';
 import type { PreparedFilesystems } from '../prepared-filesystems.ts';
 import { PublishedVolumes } from '../published-volumes.ts';
@@ -24,8 +25,7 @@ class RememberedMounts {
   readonly table = new Map<string, Mount>();
   readonly steps: string[] = [];
 
-  mountAt: PreparedFilesystems['mountAt'] = async (path, pool, id, use) => {
-    const { devicePath = '' } = pool.get(id) ?? {};
+  mountAt: PreparedFilesystems['mountAt'] = async (path, _, { devicePath }, use) => {
     this.steps.push(`mount ${path}`);
     this.#put(path, devicePath, use.filesystem.name, use.mountFlags);
   };
@@ -67,10 +67,9 @@ class RememberedMounts {
 }
 
 /** A node with one volume and the parts that publish volumes. */
-export async function node(t: TestContext) {
+export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1024n ** 3n)) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-node-'));
   t.after(() => rm(directory, { recursive: true }));
-  const pool = new InMemoryPool('ssd', 8n * 1024n ** 3n);
   await pool.create({ id: 'v', sizeBytes: 4096n, tags: [] });
   const pools = new Pools([pool], 'ssd');
   const mounts = new RememberedMounts();
@@ -90,15 +89,17 @@ export async function node(t: TestContext) {
   const prepared: string[] = [];
   const onPrepared = (id: string, error?: unknown) =>
     prepared.push(error === undefined ? id : `${id}: ${messageOf(error)}`);
+  const content: { found: Probe } = { found: { kind: 'empty' } };
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
     grower: mounts,
     mounts,
     ephemeral,
+    probe: async () => content.found,
     onPublished,
     onPrepared,
     hold: async () => new AsyncDisposableStack(),
   });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, reported, prepared };
+  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, content, reported, prepared };
 }
