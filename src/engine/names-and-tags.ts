@@ -156,8 +156,8 @@ export const adoptedTag = 'moorage.dev/adopted';
 /** Set once the volume has been encrypted: its device is readable only with a key. */
 export const encryptedTag = `${encryptedPrefix}luks2`;
 
-export function isEncrypted(volume: Volume): boolean {
-  return volume.tags.includes(encryptedTag);
+export function isEncrypted({ tags }: Pick<Volume, 'tags'>): boolean {
+  return tags.includes(encryptedTag);
 }
 
 /** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */

@@ -72,7 +72,7 @@ export class FilePool implements ServedPool {
     const marker = new PoolMarker(path, stateDirectory);
     const files = new VolumeFiles(path, run);
     const loops = new LoopDevices(run);
-    const volumes = new AttachedVolumes(files, loops);
+    const volumes = new AttachedVolumes(files, loops, run);
     const space = new DirectorySpace(files);
     const changes = new DirectoryChanges({ deviceClass: name, marker, volumes, space });
     const erasure = new FileErasure({ files, volumes, erasures, changes, policy });

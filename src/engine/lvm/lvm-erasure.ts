@@ -50,6 +50,7 @@ export function resumeErasures(group: VolumeGroup, volumes: ClassVolumes, erasur
       id,
       target: {
         ...{ kind: kindOf(volume), path, sizeBytes, isKept: record.isKept },
+        hasHeader: () => group.memory.hasOwnHeader(volume),
         mustBeSame: (signal) => knowing(signal, async () => undefined),
       },
       record: (cleanBytes) =>
