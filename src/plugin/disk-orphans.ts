@@ -21,10 +21,9 @@ export function diskOrphans({ name: node, status }: NodeFacts, agents: ReadonlyM
     const { name, size, since, tags } = volume;
     const [claim, pod] = [tagValue(tags, claimKey), tagValue(tags, podTag)];
     const lastOwner = claim ?? (pod && `pod ${pod}`);
-    return {
-      ...{ name, node, sizeBytes: bytesOf(size), ...(since && { since }), ...(lastOwner && { lastOwner }) },
-      ...(isWithoutClass(volume) ? withoutClass(volume, node, onNode) : withClass(volume, node, onNode)),
-    };
+    const { kind, ...resolution } = (isWithoutClass(volume) ? withoutClass : withClass)(volume, node, onNode);
+    const known = { ...(since && { since }), ...(lastOwner && { lastOwner }) };
+    return { kind, name, node, sizeBytes: bytesOf(size), ...known, ...resolution };
   });
 }
 
@@ -79,5 +78,5 @@ function removalOf({ name, tags }: DiskVolume): string {
 }
 
 export function importOf(node: string, named = ''): string {
-  return `kubectl moorage import --node ${node}${named} > ${node}.yaml   # then kubectl moorage import -f ${node}.yaml`;
+  return `kubectl moorage import --node ${node}${named} > ${node}.yaml\nkubectl moorage import -f ${node}.yaml   # after a review`;
 }

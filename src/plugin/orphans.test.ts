@@ -54,7 +54,7 @@ function found(
 
 const deletion =
   'kubectl annotate logicalvolume pvc-1 moorage.dev/allow-delete=true && kubectl delete logicalvolume pvc-1';
-const importing = 'kubectl moorage import --node a > a.yaml   # then kubectl moorage import -f a.yaml';
+const importing = 'kubectl moorage import --node a > a.yaml\nkubectl moorage import -f a.yaml   # after a review';
 const released = pv({ phase: 'Released', phaseSince: justNow });
 
 type Expected = { readonly [Key in keyof Orphan]?: Orphan[Key] | undefined };
@@ -156,7 +156,7 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     {
       kind: 'DiskOnly',
       reason: 'on the disks of its node, without a LogicalVolume, and not created by Moorage',
-      keep: 'kubectl moorage import --node a --volume lv > a.yaml   # then kubectl moorage import -f a.yaml',
+      keep: 'kubectl moorage import --node a --volume lv > a.yaml\nkubectl moorage import -f a.yaml   # after a review',
       remove: undefined,
     },
   ],
@@ -273,6 +273,28 @@ test('orphans are in the order of kind, node and name, and agents say how many t
   );
   const reports = [node([], 7), { name: 'silent', status: undefined }, { ...node([], 9), name: 'gone' }];
   assert.equal(unlisted({ nodes: reports, nodeNames: new Set(['a', 'silent']) }), 7);
+});
+
+test('the screen wraps sentences and never commands, and says what to do first', () => {
+  const unserved = {
+    name: 'lv',
+    volumeGroup: 'old',
+    size: '1Gi',
+    tags: ['moorage.dev/volume=pvc-9', 'moorage.dev/created'],
+  };
+  const orphans = found([], [], { nodes: [node([unserved])] });
+  assert.equal(
+    orphanScreen(orphans, 'table', nowMs, { columns: 60, colours: false }),
+    [
+      'KIND       NAME  NODE  SIZE',
+      'ClassGone  lv    a     1 GiB',
+      '    first:  add {name: old, volume-group: old} to the device',
+      '            classes of node a',
+      '    keep:   kubectl moorage import --node a > a.yaml',
+      '            kubectl moorage import -f a.yaml   # after a review',
+      '    remove: moorage volume rm lv   # in the moorage-node pod of a',
+    ].join('\n'),
+  );
 });
 
 test('the screen shows the whole commands below each orphan, or what to do if there is none', () => {

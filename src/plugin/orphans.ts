@@ -19,7 +19,7 @@ export interface Orphan {
   readonly reason: string;
   /** What must be done before the others. */
   readonly first?: string;
-  /** Puts the data to use again. */
+  /** Puts the data to use again. Several commands are on several lines. */
   readonly keep?: string;
   /** Gives the data up. */
   readonly remove?: string;
@@ -179,11 +179,21 @@ export function orphanScreen(orphans: readonly Orphan[], format: Format, nowMs: 
     { title: 'REASON', cell: ({ reason }) => reason, wide: true, atLeast: 12, isSentence: true },
   ];
   const [header = '', ...lines] = formatted(columns, orphans, format, terminal).split('\n');
-  const details = orphans.map(({ reason, first, keep, remove }) => [
-    ...(first ? [`    first:  ${first}`] : []),
-    ...(keep ? [`    keep:   ${keep}`] : []),
-    ...(remove ? [`    remove: ${remove}`] : []),
-    ...(keep || remove ? [] : [wrapped(reason, '    ', terminal)]),
-  ]);
+  const details = orphans.map(({ reason, first, keep, remove }) => {
+    const labelled = [
+      ...(first ? labelledAs('first:', wrapped(first, '', beside(terminal, 12))) : []),
+      ...(keep ? labelledAs('keep:', keep) : []),
+      ...(remove ? labelledAs('remove:', remove) : []),
+    ];
+    return keep || remove ? labelled : [wrapped(reason, '    ', terminal), ...labelled];
+  });
   return [header, ...lines.flatMap((line, i) => [line, ...(details[i] ?? [])])].join('\n');
+}
+
+function beside({ columns, ...terminal }: Terminal, taken: number): Terminal {
+  return { ...terminal, columns: columns && Math.max(columns - taken, 20) };
+}
+
+function labelledAs(label: string, text: string): readonly string[] {
+  return text.split('\n').map((line, i) => `    ${(i === 0 ? label : '').padEnd(8)}${line}`);
 }

@@ -147,6 +147,9 @@ test('orphans are counted as the other command lists them; those without a devic
     ['3 volumes on its disks without a LogicalVolume, 1 of them without a device class: see kubectl moorage orphans'],
   );
   assert.match(statusScreen(status, plain), /^Orphans {2}4: see kubectl moorage orphans$/m);
+  const one = { total: 1, volumes: orphans.volumes.slice(1) };
+  const [problem] = statusOf(noVolumes, [node('a', [ssd], { orphans: one })], new Set(['a']), nowMs).problems;
+  assert.match(problem?.what ?? '', /^1 volume on its disks without a LogicalVolume or a device class: see/);
 });
 
 test('what a node reported before it was removed is no problem', () => {

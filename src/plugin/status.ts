@@ -86,7 +86,8 @@ function diskProblems({ name, status }: NodeFacts): readonly Problem[] {
   const { total = 0, volumes = [] } = status?.orphans ?? {};
   if (total === 0) return [];
   const withoutClass = volumes.filter(isWithoutClass).length;
-  const details = withoutClass > 0 ? `, ${withoutClass} of them without a device class` : '';
+  const some = withoutClass > 0 ? `, ${withoutClass} of them without a device class` : '';
+  const details = withoutClass === total ? ' or a device class' : some;
   const what = `${count(total, 'volume')} on its disks without a LogicalVolume${details}: see kubectl moorage orphans`;
   return [{ severity: 'warning', about: `node ${name}`, what }];
 }

@@ -31,15 +31,23 @@ export interface VolumeObjects {
   readonly events: readonly Stored<Event>[];
 }
 
-/** By `namespace/claim`, by a claim in the namespace, or by the name of the PersistentVolume or LogicalVolume. */
+const claimPrefix = /^(pvc|persistentvolumeclaims?)\//;
+const volumePrefix = /^(pv|persistentvolumes?|logicalvolumes?)\//;
+
+/**
+ * By `namespace/claim`, by a claim in the namespace, or by the name of the PersistentVolume or LogicalVolume. As in kubectl, a
+ * name can say what it is: `pvc/claim`, `pv/name`.
+ */
 export async function readVolume(
   client: KubeClient,
-  name: string,
+  word: string,
   namespace: string,
   signal: AbortSignal,
 ): Promise<VolumeObjects> {
+  const isVolume = volumePrefix.test(word);
+  const name = word.replace(isVolume ? volumePrefix : claimPrefix, '');
   const [place, claimed] = name.includes('/') ? splitKey(name) : [namespace, name];
-  const named = await client.get(persistentVolumeClaims, claimed, { namespace: place, signal });
+  const named = isVolume ? undefined : await client.get(persistentVolumeClaims, claimed, { namespace: place, signal });
   const pvName = named ? named.spec?.volumeName : name.includes('/') ? undefined : name;
   const pv = pvName ? await client.get(persistentVolumes, pvName, { signal }) : undefined;
   const isOurs = pv?.spec?.csi?.driver === driverName;

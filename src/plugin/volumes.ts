@@ -112,7 +112,7 @@ export function healthOf(volume: VolumeFacts, facts: Facts): { readonly health: 
       reason: `node ${volume.node} was removed: return it with its disks, or delete the claim to give the data up`,
     };
   }
-  const failure = volume.removalFailure ?? volume.growthFailure ?? volume.failure;
+  const failure = failureOf(volume);
   if (failure) return { health: 'Failed', reason: failure };
   if (volume.isDeleting) return { health: 'Deleting' };
   if (!volume.volumeId) return { health: 'Creating' };
@@ -125,6 +125,12 @@ export function healthOf(volume: VolumeFacts, facts: Facts): { readonly health: 
   }
   if (claim && facts.claims.get(claim)?.isGrowing) return { health: 'Growing' };
   return { health: 'Healthy' };
+}
+
+function failureOf({ removalFailure, growthFailure, failure }: VolumeFacts): string | undefined {
+  if (removalFailure) return `cannot be removed: ${removalFailure}`;
+  if (growthFailure) return `cannot be grown: ${growthFailure}`;
+  return failure && `cannot be created: ${failure}`;
 }
 
 export function volumeTable(
