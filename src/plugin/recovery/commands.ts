@@ -141,7 +141,7 @@ export const recoveryCommands = {
         }
         const request = { nodeName: node, named: volume, storageClass, withClaims };
         const found = await importable(client, request, signal);
-        screen.write(`${foundList(found.volumes, found.total, node)}\n`);
+        screen.write(`${foundList(found.volumes, found.total, { ...found, nodeName: node })}\n`);
         if (found.manifests.length > 0) print(toYaml(found.manifests));
       });
     },

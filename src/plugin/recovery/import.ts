@@ -1,6 +1,6 @@
 import { parseAllDocuments, stringify } from 'yaml';
 import { deleting, isSnapshot, logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
-import { adoptAnnotation, driverName, ephemeralTag, keptParameters, parameters, volumeTag } from '../../api/names.ts';
+import { adoptAnnotation, driverName, ephemeralTag, parameters, volumeTag } from '../../api/names.ts';
 import { nodeStorages } from '../../api/node-storage.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import { tagValue } from '../../engine/names-and-tags.ts';
@@ -14,7 +14,7 @@ import {
   type Resource,
   storageClasses,
 } from '../../kube/resource.ts';
-import { type DiskVolume, diskVolumeOf, planImport, volumeWithoutPv } from './import-plan.ts';
+import { type DiskVolume, diskVolumeOf, type ImportOptions, planImport, volumeWithoutPv } from './import-plan.ts';
 import { readVolumeIds, sameId, type Use, useOf } from './volume-ids.ts';
 import { type Manifest, untilAdopted, write } from './writes.ts';
 
@@ -38,6 +38,7 @@ export async function importable(
   readonly volumes: readonly DiskVolume[];
   readonly total: number;
   readonly manifests: readonly Manifest[];
+  readonly storageClassFor: ImportOptions['storageClassFor'];
 }> {
   const storage = await client.get(nodeStorages, nodeName, { signal });
   const orphans = storage?.status?.orphans;
@@ -58,22 +59,21 @@ export async function importable(
   const classes = (await client.list(storageClasses, { signal })).items.filter(
     ({ provisioner }) => provisioner === driverName,
   );
-  const storageClassFor = ({ deviceClass, filesystem }: DiskVolume) => {
+  const storageClassFor = ({ deviceClass, filesystem, isEncrypted }: DiskVolume) => {
     const fits = classes.filter(
-      ({ parameters: given }) => (given?.[parameters.deviceClass] ?? defaultClass) === deviceClass,
+      ({ parameters: given }) =>
+        (given?.[parameters.deviceClass] ?? defaultClass) === deviceClass &&
+        (given?.[parameters.encryption] !== undefined) === isEncrypted,
     );
     const ofFilesystem = (wanted: string | undefined) =>
       fits.find(({ parameters: given }) => given?.[filesystemParameter] === wanted);
     const named = classes.find(({ metadata }) => metadata.name === storageClass);
     const best = named ?? ofFilesystem(filesystem) ?? ofFilesystem(undefined) ?? fits[0];
-    const kept = keptParameters.flatMap((name) => {
-      const value = best?.parameters?.[name];
-      return value === undefined ? [] : [[name, value] as const];
-    });
-    return { name: storageClass || (best?.metadata.name ?? ''), attributes: Object.fromEntries(kept) };
+    return { name: storageClass || (best?.metadata.name ?? ''), parameters: best?.parameters ?? {} };
   };
   const manifests = planImport(volumes, { nodeName, named, withClaims, storageClassFor });
-  return { volumes, total: orphans.total - orphans.volumes.length + volumes.length, manifests };
+  const total = orphans.total - orphans.volumes.length + volumes.length;
+  return { volumes, total, manifests, storageClassFor };
 }
 
 function clashOf({ tags }: { readonly tags: readonly string[] }, other: Use | undefined): string | undefined {

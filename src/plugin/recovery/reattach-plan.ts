@@ -1,5 +1,5 @@
 import { bytesOf, type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { driverName, topologyKey } from '../../api/names.ts';
+import { driverName, luks2, parameters, topologyKey } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import {
   apiVersionOf,
@@ -125,7 +125,8 @@ function recreatedLogicalVolume(
   if (!nodeName) throw new CannotReattach(metadata.name, `it has no node affinity with ${topologyKey}`);
   const size = spec?.capacity?.['storage'] ?? '';
   const id = spec?.csi?.volumeHandle ?? '';
-  const object = adoptingLogicalVolume(metadata.name, { id, nodeName, deviceClass, size, claim });
+  const isEncrypted = spec?.csi?.volumeAttributes?.[parameters.encryption] === luks2;
+  const object = adoptingLogicalVolume(metadata.name, { id, nodeName, deviceClass, size, claim, isEncrypted });
   return { verb: 'create', resource: logicalVolumes, object };
 }
 
