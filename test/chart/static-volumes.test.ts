@@ -195,7 +195,7 @@ test('local-volumes: several volumes of a node are numbered, and each is on its 
   const all = await volumes('volumesPerNode=2', 'nodeLabel=kubernetes.io/hostname', 'deviceClass=thin');
   const nodeOf = ({ spec }: PersistentVolume) => {
     const [term] = spec?.nodeAffinity?.required?.nodeSelectorTerms ?? [];
-    return term?.matchExpressions?.map(({ key, values }) => `${key} ${values}`).join();
+    return term?.matchExpressions?.map(({ key, values = [] }) => `${key} ${values.join()}`).join();
   };
   assert.deepEqual(
     all.map((volume) => [volume.metadata.name, volume.spec?.local?.path, nodeOf(volume)]),
