@@ -20,9 +20,9 @@ export const programs: Readonly<Record<string, readonly string[]>> = {
   // Encrypted volumes.
   'cryptsetup-bin': ['cryptsetup'],
 
-  // Mounts, loop devices, probing, erasing, freezing, locking, and nsenter for the node's own LVM.
+  // Mounts, loop devices, probing, erasing, flushing, freezing, locking, and nsenter for the node's own LVM.
   mount: ['losetup', 'mount', 'umount'],
-  'util-linux': ['blkdiscard', 'blkid', 'fallocate', 'flock', 'fsfreeze', 'nsenter', 'wipefs'],
+  'util-linux': ['blkdiscard', 'blkid', 'blockdev', 'fallocate', 'flock', 'fsfreeze', 'nsenter', 'wipefs'],
 };
 
 /** Packages with the libraries of Node, which is not a Debian package; base-files tells scanners the release. */

@@ -17,7 +17,12 @@ export const parameters = {
   rootMode: 'moorage.dev/root-mode',
   rootOwner: 'moorage.dev/root-owner',
   onNodeRemoval: 'moorage.dev/on-node-removal',
+  /** Also an annotation of the LogicalVolume. */
+  encryption: 'moorage.dev/encryption',
 } as const;
+
+/** The only value of the parameter for encryption. */
+export const luks2 = 'luks2';
 
 /**
  * What happens to a claim whose node is removed: an annotation of the claim, or else the StorageClass parameter. `drop`
@@ -41,6 +46,7 @@ export const keptParameters = [
   parameters.rootMode,
   parameters.rootOwner,
   parameters.onNodeRemoval,
+  parameters.encryption,
 ] as const;
 
 /** Entries of the Secret with the key of an encrypted volume. The previous one is there only while a key is replaced. */

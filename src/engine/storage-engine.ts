@@ -224,6 +224,6 @@ export function poolOpener({ groups, stateDirectory, run, clock, log }: PoolColl
     const erasures = new Erasures({ eraser: new Eraser(run), clock, log });
     if (deviceClass.type === 'file') return FilePool.open({ deviceClass, erasures, stateDirectory, run, log }, signal);
     const group = await groups.open(deviceClass.volumeGroup, signal);
-    return LvmPool.open({ deviceClass, optionClasses, group, erasures, clock, log }, signal);
+    return LvmPool.open({ deviceClass, optionClasses, group, erasures, run, clock, log }, signal);
   };
 }

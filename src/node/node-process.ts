@@ -25,6 +25,7 @@ import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
+import { EncryptedVolumes } from '../volumes/encrypted-volumes.ts';
 import { EphemeralVolumes, type InlineLimits } from '../volumes/ephemeral-volumes.ts';
 import { PublishedVolumes } from '../volumes/published-volumes.ts';
 import { capacityMetrics } from './capacity-metrics.ts';
@@ -165,7 +166,8 @@ export async function runNode(
   const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
   const onPublished = (id: VolumeId) => published.notify(id);
   const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
-  const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared });
+  const encrypted = EncryptedVolumes.create({ run, log });
+  const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, encrypted, run, onPublished, onPrepared });
   const workers = new Workers(
     [
       volumeWork({ client, volumes, pools, log }),

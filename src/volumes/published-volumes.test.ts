@@ -97,13 +97,14 @@ test('a volume of another node is refused', async (t) => {
 const unused = [createdTag, unusedTag, 'moorage.dev/volume=pvc-1'];
 
 test('a volume that was proven to be unused is never used again, also after a restart', async (t) => {
-  const { pool, pools, volumes, publication, stagingPath, mounts } = await node(t);
+  const { pool, pools, volumes, publication, stagingPath, mounts, encrypted } = await node(t);
   await pool.create({ id: 'new', sizeBytes: 1n, tags: unused });
   assert.equal(await volumes.retireIfUnused('new', never), true);
   assert.equal(await volumes.retireIfUnused('new', never), true, 'the answer may have been lost');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
   const probe = async () => ({ kind: 'empty' }) as const;
-  const restarted = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, probe });
+  const parts = { pools, filesystems: mounts, grower: mounts, mounts, ephemeral, encrypted, probe };
+  const restarted = new PublishedVolumes(parts);
   for (const each of [volumes, restarted]) {
     const why = { code: 'FailedPrecondition', message: /^volume new is about to be removed: .* create a new one/ };
     for (const use of [onExt4, block]) {
@@ -130,7 +131,7 @@ test('a volume that may contain data is never retired', async (t) => {
   await pool.snapshot('v', { id: 'clone', tags: unused, access: 'rw' });
   for (const id of [...Object.keys(tags), 'snapshot', 'clone']) {
     assert.equal(await volumes.retireIfUnused(id, never), false, id);
-    await volumes.stage({ volumeId: id, stagingPath, use: onExt4 }, never);
+    if (id !== 'encrypted') await volumes.stage({ volumeId: id, stagingPath, use: onExt4 }, never);
   }
 
   await pool.create({ id: 'new', sizeBytes: 1n, tags: unused });
@@ -280,9 +281,18 @@ test('concurrent stats of a hung disk share one call, and each caller may leave'
   };
   const pools = new Pools([others.pool], 'ssd');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
-  const { mounts } = others;
+  const { mounts, encrypted } = others;
   const probe = async () => others.content.found;
-  const volumes = new PublishedVolumes({ pools, filesystems: mounts, grower: mounts, mounts, ephemeral, probe, look });
+  const volumes = new PublishedVolumes({
+    pools,
+    filesystems: mounts,
+    grower: mounts,
+    mounts,
+    ephemeral,
+    encrypted,
+    probe,
+    look,
+  });
   const impatient = new AbortController();
   const [left, patient] = [volumes.stats('v', '/v', impatient.signal), volumes.stats('v', '/v', never)];
   impatient.abort();

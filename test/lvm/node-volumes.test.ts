@@ -11,6 +11,7 @@ import { Pools } from '../../src/engine/pools.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { type Filesystem, filesystems } from '../../src/filesystem/filesystem.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
+import { EncryptedVolumes } from '../../src/volumes/encrypted-volumes.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
 import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
 import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
@@ -39,7 +40,8 @@ async function node(t: TestContext, erase: ErasePolicy = { kind: 'none' }) {
   };
   const pools = new Pools([thick, thin], 'ssd');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
-  const volumes = PublishedVolumes.create({ pools, ephemeral, run: counted });
+  const encrypted = EncryptedVolumes.create({ run: counted, log: silentLog });
+  const volumes = PublishedVolumes.create({ pools, ephemeral, encrypted, run: counted });
   const directory = `/tmp/${deviceName('node')}`;
   await mkdir(directory, { recursive: true });
   undoAfter(t, async () => {

@@ -1,15 +1,20 @@
 import type { Clock } from '../../base/clock.ts';
 import type { deviceSizeBytes } from '../../base/device-number.ts';
+import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
+import { mustDestroyData } from '../erase/erase-policy.ts';
 import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
 import type { Erasures } from '../erase/erasures.ts';
-import { OptionClassNotFound, VolumeExists } from '../errors.ts';
+import { OptionClassNotFound, VolumeBeingErased, VolumeExists } from '../errors.ts';
+import { closeLeftover, flushMapping } from '../luks-device.ts';
 import {
   checkAddedTags,
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
+  emptyingTag,
+  isEncrypted,
   newVolumeTags,
   withAddedTags,
 } from '../names-and-tags.ts';
@@ -39,6 +44,8 @@ export interface LvmPoolOptions {
   readonly optionClasses: readonly OptionClass[];
   readonly group: VolumeGroup;
   readonly erasures: Erasures;
+  /** Runs commands other than LVM's. */
+  readonly run: Run;
   readonly clock: Clock;
   readonly log: Log;
   /** Copies the data of a thick volume. */
@@ -53,6 +60,7 @@ interface Parts {
   readonly volumes: ClassVolumes;
   readonly group: VolumeGroup;
   readonly erasures: Erasures;
+  readonly run: Run;
 }
 
 /** Volumes of one device class in a volume group: listed from memory, and changed under the lock of the group. */
@@ -62,10 +70,11 @@ export class LvmPool implements ServedPool {
   readonly #volumes: ClassVolumes;
   readonly #group: VolumeGroup;
   readonly #erasures: Erasures;
+  readonly #run: Run;
   #erase: ErasePolicy;
   #optionClasses: readonly OptionClass[];
 
-  private constructor({ settings, layout, volumes, group, erasures }: Parts) {
+  private constructor({ settings, layout, volumes, group, erasures, run }: Parts) {
     this.name = settings.deviceClass.name;
     this.#erase = settings.deviceClass.erase;
     this.#optionClasses = settings.optionClasses;
@@ -73,11 +82,12 @@ export class LvmPool implements ServedPool {
     this.#volumes = volumes;
     this.#group = group;
     this.#erasures = erasures;
+    this.#run = run;
   }
 
   /** Activates what a reboot left inactive, and resumes erasures that a crash interrupted. */
   static async open(options: LvmPoolOptions, signal: AbortSignal): Promise<LvmPool> {
-    const { deviceClass, group, erasures, clock, copyDevice, deviceSize } = options;
+    const { deviceClass, group, erasures, run, clock, copyDevice, deviceSize } = options;
     const log = options.log.child({ deviceClass: deviceClass.name });
     const place = deviceClass.type === 'thin' ? deviceClass.thinPool.name : undefined;
     const volumes = new ClassVolumes({ deviceClass: deviceClass.name, group, place, erasures, log });
@@ -85,7 +95,7 @@ export class LvmPool implements ServedPool {
       deviceClass.type === 'thin'
         ? new ThinLayout({ deviceClass, volumes, group, clock, log, ...(deviceSize && { deviceSize }) })
         : new ThickLayout({ deviceClass, volumes, group, log, ...(copyDevice && { copyDevice }) });
-    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures });
+    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures, run });
     await group.change(signal, () => volumes.resume(signal));
     pool.#resumeErasures();
     await layout.start(signal);
@@ -166,6 +176,8 @@ export class LvmPool implements ServedPool {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
+    const encrypted = this.#encrypted(source);
+    if (encrypted) await flushMapping(this.#run, encrypted);
     return toVolume(await this.#layout.snapshot(source, wanted, signal));
   }
 
@@ -181,7 +193,10 @@ export class LvmPool implements ServedPool {
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     checkVolumeId(id); // the ID becomes part of the removed path
     this.#layout.mustNotBeBeingCopied(id);
+    if (this.#erasures.isEmptying(id)) await this.#erasures.join(id, signal);
     this.#volumes.forgetWiped(id);
+    const encrypted = this.#encrypted(id);
+    if (encrypted) await closeLeftover(this.#run, encrypted);
     let unpromised: ErasePolicy = { kind: 'none' };
     if (!this.#isToBeErased(id)) {
       const { place } = this.#volumes;
@@ -194,13 +209,34 @@ export class LvmPool implements ServedPool {
       const volume = this.#volumes.find(id);
       const present = volume && (await this.#volumes.activate(volume));
       if (!present) return this.#erasures.has(id) ? 'erased' : volume ? 'removed' : 'absent';
+      if (erasureIn(present.tags)?.isKept) throw new VolumeBeingErased(id); // it may have started in the meantime
       const promised = erasureIn(present.tags)?.policy ?? policyOnRemoval(present.tags, this.#erase);
       await markForErasure(this.#group, present, promised.kind === 'none' ? unpromised : promised);
+      // LVM's own discards promise nothing, and without its key, data may still be read with that of a copy.
       return promised.kind === 'none' ? 'removed' : 'erased';
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
     return removal;
+  }
+
+  async empty(id: VolumeId, policy: ErasePolicy, signal: AbortSignal): Promise<Volume> {
+    mustDestroyData(policy);
+    this.#layout.mustNotBeBeingCopied(id);
+    const encrypted = this.#encrypted(id);
+    if (encrypted) await closeLeftover(this.#run, encrypted);
+    await this.#group.change(signal, async () => {
+      await this.#group.ask(); // as for a removal
+      await markForErasure(this.#group, await this.#volumes.mustBeEmptiable(id), policy, emptyingTag);
+    });
+    this.#resumeErasures();
+    await this.#erasures.join(id, signal);
+    return toVolume(this.#volumes.mustHave(id));
+  }
+
+  #encrypted(id: VolumeId): Volume | undefined {
+    const volume = this.get(id);
+    return volume && isEncrypted(volume) ? volume : undefined;
   }
 
   /** An erasure that has begun is completed, even if the class no longer erases. */
@@ -210,7 +246,7 @@ export class LvmPool implements ServedPool {
   }
 
   #resumeErasures(): void {
-    resumeErasures(this.#group, this.#volumes.all(), this.#erasures);
+    resumeErasures(this.#group, this.#volumes, this.#erasures);
   }
 
   /** The lvcreate options of the option class that the volume requests; undefined for those of the device class. */

@@ -6,6 +6,7 @@ import { messageOf } from '../../base/errors.ts';
 import type { Mount } from '../../base/mountinfo.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../csi/node/node-volumes.ts';
+import { encryptedTag } from '../../engine/names-and-tags.ts';
 import type { Volume } from '../../engine/pool.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
@@ -13,6 +14,7 @@ import { ext4 } from '../../filesystem/ext4.ts';
 import type { Filesystem } from '../../filesystem/filesystem.ts';
 import type { BindRequest } from '../../filesystem/mounts.ts';
 import type { Probe } from '../../filesystem/probe.ts';
+import { type EncryptedVolumes, KeyMissing } from '../encrypted-volumes.ts';
 import { EphemeralVolumes } from '../ephemeral-volumes.ts';
 import type { PreparedFilesystems } from '../prepared-filesystems.ts';
 import { PublishedVolumes } from '../published-volumes.ts';
@@ -66,6 +68,39 @@ class RememberedMounts {
   }
 }
 
+/** Encryption that only records what was done: the decrypted device of `v` is `/dev/decrypted/v`. */
+class RememberedEncryption {
+  readonly #steps: string[];
+  #isOpen = false;
+
+  constructor(steps: string[]) {
+    this.#steps = steps;
+  }
+
+  open: EncryptedVolumes['open'] = async (pool, id, keys, signal) => {
+    if (!keys && !this.#isOpen) throw new KeyMissing(id);
+    if (!this.#isOpen) this.#steps.push(`open ${id} with ${keys ? Buffer.from(keys.current).toString() : 'nothing'}`);
+    this.#isOpen = true;
+    return decrypted(await pool.addTags(id, [encryptedTag], signal));
+  };
+
+  grow: EncryptedVolumes['grow'] = async (volume, keys) => {
+    this.#steps.push(`grow ${volume.id} with ${keys ? Buffer.from(keys.current).toString() : 'nothing'}`);
+    return decrypted(volume);
+  };
+
+  async close(id: string): Promise<void> {
+    if (this.#isOpen) this.#steps.push(`close ${id}`);
+    this.#isOpen = false;
+  }
+
+  async mustBePlain(): Promise<void> {}
+}
+
+function decrypted(volume: Volume): Volume {
+  return { ...volume, devicePath: `/dev/decrypted/${volume.id}` };
+}
+
 /** A node with one volume and the parts that publish volumes. */
 export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1024n ** 3n)) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-node-'));
@@ -74,6 +109,7 @@ export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1
   const pools = new Pools([pool], 'ssd');
   const mounts = new RememberedMounts();
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const encrypted = new RememberedEncryption(mounts.steps);
   const [stagingPath, targetPath] = [join(directory, 'staged'), join(directory, 'pod', 'mount')];
   const publication: Publication = {
     volumeId: 'v',
@@ -96,10 +132,24 @@ export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1
     grower: mounts,
     mounts,
     ephemeral,
+    encrypted,
     probe: async () => content.found,
     onPublished,
     onPrepared,
     hold: async () => new AsyncDisposableStack(),
   });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, content, reported, prepared };
+  return {
+    volumes,
+    publication,
+    directory,
+    stagingPath,
+    targetPath,
+    mounts,
+    encrypted,
+    pools,
+    pool,
+    content,
+    reported,
+    prepared,
+  };
 }
