@@ -28,6 +28,8 @@ import {
   type Stored,
 } from '../kube/resource.ts';
 
+import { type StaticVolumeFacts, staticVolumeFacts } from './static-volumes.ts';
+
 /**
  * What the screens need of the objects in a cluster. Lists are read in pages of 500, and of each object only this is kept:
  * there may be tens of thousands.
@@ -36,6 +38,7 @@ export interface Facts {
   readonly volumes: readonly VolumeFacts[];
   /** By the ID of the volume. */
   readonly persistentVolumes: ReadonlyMap<string, PersistentVolumeFacts>;
+  readonly staticVolumes: readonly StaticVolumeFacts[];
   /** By `namespace/name`. */
   readonly claims: ReadonlyMap<string, ClaimFacts>;
   /** The pods that use a claim, by `namespace/name` of the claim. */
@@ -98,23 +101,38 @@ export interface Scope {
 
 export async function readFacts(client: KubeClient, { namespace, signal }: Scope): Promise<Facts> {
   const [volumes, pvs, claims, podList] = await Promise.all([
-    client.list(logicalVolumes, { project: volumeFacts, signal }),
-    client.list(persistentVolumes, { project: persistentVolumeFacts, signal }),
+    readVolumes(client, signal),
+    client.list(persistentVolumes, { project: eitherFacts, signal }),
     client.list(persistentVolumeClaims, { project: claimFacts, namespace, signal }),
     client.list(pods, { project: podFacts, namespace, signal }),
   ]);
-  const ours = pvs.items.filter((pv) => pv !== undefined);
   const users = new Map<string, string[]>();
   for (const { name, claims } of podList.items) {
     for (const claim of claims) users.set(claim, [...(users.get(claim) ?? []), name]);
   }
   return {
-    volumes: volumes.items,
-    persistentVolumes: new Map(ours.map((pv) => [pv.handle, pv])),
+    volumes,
+    persistentVolumes: new Map(pvs.items.flatMap(({ provisioned: pv }) => (pv ? [[pv.handle, pv]] : []))),
+    staticVolumes: pvs.items.flatMap(({ written }) => written ?? []),
     claims: new Map(claims.items),
     users,
     agents: new Map(podList.items.flatMap(({ agent }) => (agent ? [agent] : []))),
   };
+}
+
+/** A cluster with static volumes only does not have the kind. */
+async function readVolumes(client: KubeClient, signal: AbortSignal): Promise<readonly VolumeFacts[]> {
+  try {
+    return (await client.list(logicalVolumes, { project: volumeFacts, signal })).items;
+  } catch (error) {
+    if (isNotFound(error)) return [];
+    throw error;
+  }
+}
+
+/** A PersistentVolume that Moorage has provisioned, or one that an administrator wrote; or neither. */
+function eitherFacts(volume: Stored<PersistentVolume>) {
+  return { provisioned: persistentVolumeFacts(volume), written: staticVolumeFacts(volume) };
 }
 
 /** Undefined if the cluster has no such kind, because Moorage is older there. */

@@ -46,10 +46,8 @@ function found(
   const persistentVolumes = new Map(pvs.map((each) => [each.handle, each]));
   const claims = new Map([['shop/db', { phase: 'Bound', isGrowing: false }]]);
   const nodes = { nodes: [node()], nodeNames: new Set(['a']) };
-  return orphansOf(
-    { volumes, persistentVolumes, claims, users: new Map(), agents: new Map(), ...nodes, ...more },
-    nowMs,
-  );
+  const others = { staticVolumes: [], users: new Map(), agents: new Map() };
+  return orphansOf({ volumes, persistentVolumes, claims, ...others, ...nodes, ...more }, nowMs);
 }
 
 const deletion =

@@ -3,6 +3,7 @@ import { type OrphanKind, orphanedPersistentVolume, orphanedVolume, type VolumeO
 import { formatBytes } from '../base/quantity.ts';
 import { diskOrphans, importOf } from './disk-orphans.ts';
 import type { Facts, NodeFacts, PersistentVolumeFacts, VolumeFacts } from './facts.ts';
+import { staticVolumeOrphan } from './static-volumes.ts';
 import { age, byName, type Colour, type Column, type Format, formatted, type Terminal, wrapped } from './terminal.ts';
 
 /** An orphan as `-o json` shows it. Programs depend on these names. */
@@ -44,6 +45,7 @@ export function orphansOf(facts: OrphanFacts, nowMs: number): readonly Orphan[] 
     ...[...facts.persistentVolumes.values()]
       .filter(({ handle }) => !known.has(handle))
       .flatMap((pv) => persistentVolumeOrphan(pv, facts, nowMs) ?? []),
+    ...facts.staticVolumes.flatMap((volume) => staticVolumeOrphan(volume, facts.claims, facts.nodeNames) ?? []),
   ].sort((a, b) => byName(a.kind, b.kind) || byName(a.node, b.node) || byName(a.name, b.name));
 }
 

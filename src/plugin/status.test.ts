@@ -13,6 +13,7 @@ const noVolumes: Facts = {
   claims: new Map(),
   users: new Map(),
   agents: new Map(),
+  staticVolumes: [],
 };
 
 function node(name: string, pools: NodeStorageStatus['pools'], changes: Partial<NodeStorageStatus> = {}): NodeFacts {

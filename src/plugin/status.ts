@@ -45,7 +45,7 @@ export function statusOf(
   const orphanFacts = { ...facts, nodes: reports ?? [], nodeNames };
   const orphans = orphansOf(orphanFacts, nowMs).length + unlisted(orphanFacts);
   const problems: readonly Problem[] = [
-    ...(nodes ? [] : [noNodes]),
+    ...(nodes || isStaticOnly(facts) ? [] : [noNodes]),
     ...pools
       .filter(({ health }) => health !== 'Healthy')
       .map(
@@ -79,6 +79,11 @@ export function statusOf(
     erasing: (nodes ?? []).reduce((sum, { status }) => sum + (status?.erasures.total ?? 0), 0),
     problems: problems.toSorted((a, b) => a.severity.localeCompare(b.severity)), // errors first
   };
+}
+
+/** Without CSI, Moorage does not need the kind NodeStorage. */
+function isStaticOnly({ volumes, staticVolumes }: Facts): boolean {
+  return volumes.length === 0 && staticVolumes.length > 0;
 }
 
 /** Orphans among the objects are no problem: a retained volume is often kept on purpose. */

@@ -43,7 +43,8 @@ function pv(name: string, claim: string, phase = 'Bound'): PersistentVolumeFacts
 
 function facts(volumes: readonly VolumeFacts[], pvs: readonly PersistentVolumeFacts[] = [], more = {}): Facts {
   const persistentVolumes = new Map(pvs.map((each) => [each.handle, each]));
-  return { volumes, persistentVolumes, claims: new Map(), users: new Map(), agents: new Map(), ...more };
+  const others = { staticVolumes: [], claims: new Map(), users: new Map(), agents: new Map() };
+  return { volumes, persistentVolumes, ...others, ...more };
 }
 
 test('a row joins a LogicalVolume with its PersistentVolume, claim and pods', () => {
