@@ -144,8 +144,9 @@ export class StorageEngine {
    */
   async serveGroups(volumeGroups: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     for (const name of volumeGroups) checkVolumeGroup(name); // it becomes part of commands and of a path
-    const serving = this.#configured.serveGroups(new Set(volumeGroups), this.#abort.signal);
-    this.#unserved.lookLater();
+    const serving = this.#configured.serveGroups(new Set(volumeGroups), this.#abort.signal).then((isNew) => {
+      if (isNew) this.#unserved.lookLater();
+    });
     await abortable(serving, signal); // goes on if the caller leaves
   }
 
