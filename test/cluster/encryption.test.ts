@@ -12,6 +12,7 @@ import { TestNamespace } from './test-namespace.ts';
 const [oldKey, newKey] = ['correct-horse-battery', 'staple-of-the-cluster'];
 /** Replaced by csi-provisioner. */
 const namespaceOfClaim = '${pvc.namespace}';
+const base64 = (text: string) => Buffer.from(text).toString('base64');
 const pod = { claims: { '/data': 'data' } };
 
 describe('encrypted claims', () => {
@@ -67,7 +68,8 @@ describe('encrypted claims', () => {
       await ns.pod('refused', pod);
       await ns.event('PersistentVolumeClaim/data', /the key does not open volume .*; use the passphrase that it was/);
       await ns.deletePod('refused');
-      await setKey(ns, { passphrase: newKey, 'previous-passphrase': oldKey });
+      const data = { passphrase: base64(newKey), 'previous-passphrase': base64(oldKey) };
+      await ns.kubectl('patch', 'secret', 'disk-key', '--type=merge', `--patch=${JSON.stringify({ data })}`);
       await ns.pod('rekeyed', pod);
       await ns.ready('rekeyed');
       assert.equal(await ns.sh('rekeyed', 'grep -c moorage-plaintext /data/file'), '55555');

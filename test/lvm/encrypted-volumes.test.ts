@@ -21,7 +21,7 @@ import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
 import { foundOnDevice } from '../../worlds/lvm/found-on-device.ts';
 import { command, deviceName, disks } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
-import { cheapDerivation } from './cheap-derivation.ts';
+import { cheapDerivation } from './cheap-encryption.ts';
 import { engineOfTest } from './engine-of-test.ts';
 import { mebibyte, signal } from './lvm-pools.ts';
 import { onNewGroup } from './thick-pools.ts';

@@ -11,7 +11,7 @@ import { Luks } from '../../src/filesystem/luks.ts';
 import { blkid } from '../../src/filesystem/probe.ts';
 import { command } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
-import { cheapDerivation } from './cheap-derivation.ts';
+import { cheapDerivation } from './cheap-encryption.ts';
 import { engineOfTest } from './engine-of-test.ts';
 
 const signal = new AbortController().signal;
