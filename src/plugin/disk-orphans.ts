@@ -1,7 +1,7 @@
 import { bytesOf } from '../api/logical-volume.ts';
 import { claimKey, ephemeralTag, podTag, volumeTag } from '../api/names.ts';
 import type { NodeStorageStatus } from '../api/node-storage.ts';
-import { createdTag, erasingTag, tagValue } from '../engine/names-and-tags.ts';
+import { createdTag, erasingTag, retiredTag, tagValue } from '../engine/names-and-tags.ts';
 import type { NodeFacts } from './facts.ts';
 import type { Orphan } from './orphans.ts';
 
@@ -38,10 +38,11 @@ function withClass(volume: DiskVolume, node: string, onNode: (command: string) =
   }
   const isOurs = tags.includes(createdTag);
   const named = tagValue(tags, volumeTag) ? '' : ` --volume ${name}`;
+  const isImported = !readOnly && !tags.includes(retiredTag);
   return {
     kind: 'DiskOnly',
     reason: `${readOnly ? 'a snapshot ' : ''}on the disks of its node, without a LogicalVolume${isOurs ? '' : ', and not created by Moorage'}`,
-    ...(!readOnly && { keep: importOf(node, named) }), // snapshots are not imported
+    ...(isImported && { keep: importOf(node, named) }),
     ...(isOurs && { remove: onNode(removalOf(volume)) }),
   };
 }

@@ -166,6 +166,15 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     { kind: 'DiskOnly', keep: undefined, remove: 'moorage volume rm lv   # in the moorage-node pod of a' },
   ],
   [
+    'a volume on the disks that was never used and cannot be used any more',
+    found([], [], {
+      nodes: [
+        node([{ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags: ['moorage.dev/created', 'moorage.dev/retired'] }]),
+      ],
+    }),
+    { kind: 'DiskOnly', keep: undefined, remove: 'moorage volume rm lv   # in the moorage-node pod of a' },
+  ],
+  [
     'the inline volume of a pod that is gone',
     found([], [], {
       nodes: [node([{ name: 'csi-1', deviceClass: 'ssd', size: '1Gi', tags: ['ephemeral', 'moorage.dev/pod=p1'] }])],
