@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { stringify } from 'yaml';
 import { localPvAnnotations, localPvFinalizer, localPvOptions } from '../../src/api/local-pv.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes, persistentVolumeClaims, persistentVolumes } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace } from '../kube/api-server.ts';
-import { namespace } from './chart.ts';
+import { find, namespace, objectsIn, textOf } from './chart.ts';
 import { InstalledChart } from './installed-chart.ts';
 
 const chart = await InstalledChart.of('local-pv', 'localPv.cryptSecrets={key-of-search,key-of-db}');
@@ -200,4 +201,23 @@ test('agents and controller can do what they need, and nothing else', async () =
     'nodes: get list watch',
     'persistentvolumes: list watch patch',
   ]);
+});
+
+test('only the agents need a namespace that allows privileged pods', async () => {
+  const restricted = await newNamespace(chart.api, 'restricted');
+  await cluster.kubectl('label', 'namespace', restricted, 'pod-security.kubernetes.io/enforce=restricted');
+  const objects = objectsIn(await textOf('local-pv', []));
+  const asPod = (kind: string, name: string) => {
+    const { template } = find(objects, kind, name)['spec'] as { template: { spec: object } };
+    const { serviceAccountName: _, priorityClassName: __, ...spec } = template.spec as Record<string, unknown>;
+    return stringify({ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: restricted }, spec });
+  };
+  for (const [kind, name] of [
+    ['Deployment', 'moorage-controller'],
+    ['Job', 'moorage-uninstall-check'],
+  ] as const) {
+    await chart.apply(name, asPod(kind, name), '--dry-run=server');
+  }
+  const agents = chart.apply('agents', asPod('DaemonSet', 'moorage-node'), '--dry-run=server');
+  await assert.rejects(agents, /violates PodSecurity/);
 });
