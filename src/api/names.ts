@@ -43,6 +43,15 @@ export const keptParameters = [
   parameters.onNodeRemoval,
 ] as const;
 
+/** Entries of the Secret with the key of an encrypted volume. The previous one is there only while a key is replaced. */
+export const secretEntries = { passphrase: 'passphrase', previous: 'previous-passphrase' } as const;
+
+/** StorageClass parameters of Kubernetes: each names, with `-namespace`, the Secret that a CSI call gets. */
+export const secretParameters = {
+  stage: 'csi.storage.k8s.io/node-stage-secret-name',
+  expand: 'csi.storage.k8s.io/node-expand-secret-name',
+} as const;
+
 /** Prefixes of this driver: an unknown StorageClass parameter with one of them is an error. */
 export const parameterPrefixes = ['topolvm.io/', 'moorage.dev/'] as const;
 

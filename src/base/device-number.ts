@@ -1,4 +1,7 @@
-import { stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
+
+/** The kernel's unit of device sizes, whatever the device's own is. */
+const sectorBytes = 512n;
 
 /** The kernel's numbers of a device. */
 export interface DeviceNumber {
@@ -25,6 +28,17 @@ export async function blockDeviceAt(path: string): Promise<string | undefined> {
   try {
     const found = await stat(path, { bigint: true });
     return found.isBlockDevice() ? deviceNumber(found.rdev) : undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** The current size of a block device in the kernel; undefined if it does not exist. */
+export async function deviceSizeBytes(path: string): Promise<bigint | undefined> {
+  try {
+    const { rdev } = await stat(path, { bigint: true });
+    return BigInt((await readFile(`/sys/dev/block/${deviceNumber(rdev)}/size`, 'utf8')).trim()) * sectorBytes;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { parameters } from '../api/names.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
-import { VolumeNotFound } from '../engine/errors.ts';
 import { adoptedTag, createdTag, filesystemTag, formattedAs, rawTag, showsUse } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import type { Filesystem, Superblock } from './filesystem.ts';
@@ -63,17 +62,17 @@ export class Formatter {
 
   /**
    * Afterwards the volume can be mounted as `wanted`. The tag is set after mkfs: a crash between the two leaves a
-   * filesystem without a tag, which the next call recognises by its UUID and tags.
+   * filesystem without a tag, which the next call recognises by its UUID and tags. The device and the tags are those of
+   * `volume`, which may be the decrypted view of the pool's.
    */
   async ensure(
-    pool: Pool,
-    id: VolumeId,
+    pool: Pick<Pool, 'addTags'>,
+    volume: Volume,
     wanted: Filesystem,
     signal: AbortSignal,
     mkfsOptions: readonly string[] = [],
   ): Promise<Volume> {
-    const volume = pool.get(id);
-    if (!volume) throw new VolumeNotFound(pool.name, id);
+    const { id } = volume;
     if (await this.#isStillThere(volume, wanted, signal)) return volume;
     const probe = await this.#probe(volume.devicePath, signal);
     const mayBeHalfCreated = probe.kind === 'found' && !volume.tags.some(showsUse);
@@ -92,7 +91,10 @@ export class Formatter {
         throw error instanceof CommandFailed ? new FilesystemNotCreated(id, wanted.name, mkfsOptions, error) : error;
       });
     }
-    return formattedAs(volume) ? volume : pool.addTags(id, [filesystemTag(wanted.name)], signal);
+    if (formattedAs(volume)) return volume;
+    const tag = filesystemTag(wanted.name);
+    await pool.addTags(id, [tag], signal);
+    return { ...volume, tags: [...volume.tags, tag] };
   }
 
   /** Recognises a filesystem that we created. Everything else, and every decision to format, needs the probe. */

@@ -29,7 +29,9 @@ test('type and UUID are found in any order and among any other fields', () => {
     fc.property(word, word, fc.array(fact), fc.nat(10), (filesystem, uuid, facts, at) => {
       const lines = facts.map(([key, value]) => `${key}=${value}`);
       lines.splice(at % (lines.length + 1), 0, `TYPE=${filesystem}`, `UUID=${uuid}`);
-      assert.deepEqual(parseBlkid(`${lines.join('\n')}\n`), { kind: 'found', filesystem, uuid });
+      const label = facts.findLast(([key]) => key === 'LABEL')?.[1];
+      const found = { kind: 'found', filesystem, uuid, ...(label !== undefined && { label }) };
+      assert.deepEqual(parseBlkid(`${lines.join('\n')}\n`), found);
     }),
   );
 });

@@ -8,7 +8,7 @@ import type { Filesystem, Superblock } from './filesystem.ts';
 /** What the device contains. "Unknown" is never "empty". */
 export type Probe =
   | { readonly kind: 'empty' }
-  | { readonly kind: 'found'; readonly filesystem: string; readonly uuid: string }
+  | { readonly kind: 'found'; readonly filesystem: string; readonly uuid: string; readonly label?: string }
   | { readonly kind: 'unknown'; readonly reason: string };
 
 export type ProbeDevice = (devicePath: string, signal: AbortSignal) => Promise<Probe>;
@@ -18,15 +18,18 @@ const nothingFound = 2;
 /** New volumes are zeroed here, and most raw users start writing here. */
 const headBytes = 4096;
 
+/** More than blkid reads: at most 4.1 MiB at the head and 1.6 MiB at the end. */
+export const probedMebibytes = { head: 8, tail: 2 } as const;
+
 /**
  * If a read fails, for example of a RAID signature at the end of the device, blkid exits silently as if it had found
- * nothing. So everything that it may read is read first: at most 4.1 MiB at the head and 1.6 MiB at the end. The device
- * stays open until blkid is done, so that the data stays cached and blkid reads the same.
+ * nothing. So everything that it may read is read first. The device stays open until blkid is done, so that the data
+ * stays cached and blkid reads the same.
  */
 const readThenProbe = [
   'exec 3<"$1"',
-  'head --bytes=8M "$1" >/dev/null',
-  'tail --bytes=2M "$1" >/dev/null',
+  `head --bytes=${probedMebibytes.head}M "$1" >/dev/null`,
+  `tail --bytes=${probedMebibytes.tail}M "$1" >/dev/null`,
   'exec blkid --probe --output export "$1"',
 ].join(' && ');
 
@@ -54,7 +57,9 @@ export function parseBlkid(output: string): Probe {
   );
   const found = facts.get('TYPE') ?? facts.get('PTTYPE');
   if (!found) return { kind: 'unknown', reason: `blkid found signatures but no type: ${output.trim()}` };
-  return { kind: 'found', filesystem: found, uuid: facts.get('UUID') ?? facts.get('PTUUID') ?? '' };
+  const label = facts.get('LABEL');
+  const uuid = facts.get('UUID') ?? facts.get('PTUUID') ?? '';
+  return { kind: 'found', filesystem: found, uuid, ...(label !== undefined && { label }) };
 }
 
 /** Empty only if it can be read and holds only zeros. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Mount } from '../base/mountinfo.ts';
-import type { Pool, Volume } from '../engine/pool.ts';
+import type { Volume } from '../engine/pool.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { btrfs } from '../filesystem/btrfs.ts';
 import { ext4 } from '../filesystem/ext4.ts';
@@ -28,13 +28,14 @@ async function node(t: TestContext, { present, readOnly = false }: { present?: M
   t.after(() => rm(directory, { recursive: true }));
   const pool = new InMemoryPool('ssd', 4096n);
   await pool.create({ id: 'v', sizeBytes: 1n, tags: [] });
-  const source = readOnly ? await pool.snapshot('v', { id: 'w', tags: [], access: 'ro' }) : pool.get('v');
+  const copied = readOnly ? await pool.snapshot('v', { id: 'w', tags: [], access: 'ro' }) : undefined;
+  const source = copied ?? pool.get('v') ?? assert.fail();
   const steps: unknown[] = [];
   const filesystems = new PreparedFilesystems({
     formatter: {
-      async ensure(_: Pool, id: string, filesystem: Filesystem, _signal, mkfsOptions) {
+      async ensure(_, volume: Volume, filesystem: Filesystem, _signal, mkfsOptions) {
         steps.push(['ensure', filesystem.name, mkfsOptions]);
-        return pool.get(id) as Volume;
+        return volume;
       },
     },
     grower: { grow: async (_, filesystem) => void steps.push(['grow', filesystem.name]) },
@@ -44,7 +45,7 @@ async function node(t: TestContext, { present, readOnly = false }: { present?: M
     },
   });
   const path = join(directory, 'some', 'where');
-  const mountAt = (use: ReturnType<typeof used>) => filesystems.mountAt(path, pool, source?.id ?? '', use, never);
+  const mountAt = (use: ReturnType<typeof used>) => filesystems.mountAt(path, pool, source, use, never);
   return { filesystems, pool, path, steps, mountAt };
 }
 

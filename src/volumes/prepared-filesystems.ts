@@ -3,7 +3,6 @@ import { CommandFailed } from '../base/exec.ts';
 import type { Mount } from '../base/mountinfo.ts';
 import type { PreparedUse } from '../csi/node/node-volumes.ts';
 import { type FilesystemUse, hasFlag } from '../csi/volume-use.ts';
-import { VolumeNotFound } from '../engine/errors.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import type { Filesystem } from '../filesystem/filesystem.ts';
 import { FilesystemMismatch, type Formatter } from '../filesystem/format.ts';
@@ -39,22 +38,20 @@ export class PreparedFilesystems {
   /** For a filesystem that is already mounted there, only finishes what a crash may have interrupted. */
   async mountAt(
     path: string,
-    pool: Pool,
-    id: VolumeId,
+    pool: Pick<Pool, 'addTags'>,
+    volume: Volume,
     { filesystem, mountFlags, settings }: PreparedFilesystem,
     signal: AbortSignal,
   ): Promise<void> {
-    const volume = pool.get(id);
-    if (!volume) throw new VolumeNotFound(pool.name, id);
     const present = await this.#presentAt(path, volume, filesystem);
     const options = present?.options ?? mountOptions(filesystem, mountFlags, volume);
     if (!present) {
-      await this.#formatter.ensure(pool, id, filesystem, signal, settings.mkfsOptions);
+      await this.#formatter.ensure(pool, volume, filesystem, signal, settings.mkfsOptions);
       await createMountDirectory(path);
       await this.#mounts
         .mount({ source: volume.devicePath, target: path, filesystem: filesystem.name, options }, signal)
         .catch((error: unknown) => {
-          throw error instanceof CommandFailed ? new NotMountable(id, filesystem, mountFlags, error) : error;
+          throw error instanceof CommandFailed ? new NotMountable(volume.id, filesystem, mountFlags, error) : error;
         });
     }
     if (hasFlag(options, 'ro')) return;

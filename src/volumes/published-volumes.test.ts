@@ -160,9 +160,9 @@ test('a slow volume delays neither its own stats nor other volumes', async (t) =
   await pool.create({ id: 'w', sizeBytes: 1n, tags: [] });
   const slow = Promise.withResolvers<void>();
   const { mountAt } = mounts;
-  mounts.mountAt = async (path, within, id, use, signal) => {
-    if (id === 'v') await slow.promise;
-    return mountAt(path, within, id, use, signal);
+  mounts.mountAt = async (path, within, volume, use, signal) => {
+    if (volume.id === 'v') await slow.promise;
+    return mountAt(path, within, volume, use, signal);
   };
   const publishing = volumes.publish(publication, never);
   const waiting = volumes.unstage('v', stagingPath, never);

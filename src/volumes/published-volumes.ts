@@ -84,7 +84,7 @@ export class PublishedVolumes implements NodeVolumes {
       await using _ = await this.#hold(volume);
       // A raw device is bound for each pod directly; staging only checks that it exists.
       if (use.kind === 'block') return;
-      await this.#preparing(volumeId, () => this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal));
+      await this.#preparing(volumeId, () => this.#filesystems.mountAt(stagingPath, pool, volume, use, signal));
     });
   }
 
@@ -168,11 +168,11 @@ export class PublishedVolumes implements NodeVolumes {
       await createMountFile(target);
       await this.#mounts.bind({ source: volume.devicePath, target, readOnly }, signal);
     } else if (stagingPath === undefined) {
-      await this.#filesystems.mountAt(target, pool, volumeId, use, signal);
+      await this.#filesystems.mountAt(target, pool, volume, use, signal);
       if (readOnly) await this.#mounts.protect(target, signal);
     } else {
       const isStaged = await this.#filesystems.isAt(stagingPath, volume, use);
-      const mount = () => this.#filesystems.mountAt(stagingPath, pool, volumeId, use, signal);
+      const mount = () => this.#filesystems.mountAt(stagingPath, pool, volume, use, signal);
       if (!isStaged) await this.#preparing(volumeId, mount);
       await createMountDirectory(target);
       await this.#mounts.bind({ source: stagingPath, target, readOnly }, signal);

@@ -3,6 +3,7 @@ import { constants, open, stat } from 'node:fs/promises';
 import { test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import { createdTag, filesystemTag, rawTag, unusedTag } from '../../src/engine/names-and-tags.ts';
+import { volumeOf } from '../../src/engine/testing/volume-of.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { Formatter } from '../../src/filesystem/format.ts';
 import { blkid, superblockReader } from '../../src/filesystem/probe.ts';
@@ -90,7 +91,7 @@ test('data of an earlier volume is not visible in a new one', async (t) => {
   const { pool } = await onNewGroup(t);
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   const old = await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
-  await formatter.ensure(pool, 'old', ext4, signal);
+  await formatter.ensure(pool, volumeOf(pool, 'old'), ext4, signal);
   assert.equal((await blkid(run)(old.devicePath, signal)).kind, 'found');
   await pool.remove('old', signal);
   const { devicePath } = await pool.create({ id: 'new', sizeBytes: 32n * mebibyte, tags: [] }, signal);
@@ -126,7 +127,7 @@ test('a caller that aborts at any moment leaves no volume that is not wiped', as
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   for (let i = 0; i < 5; i++) {
     await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
-    await formatter.ensure(pool, 'old', ext4, signal);
+    await formatter.ensure(pool, volumeOf(pool, 'old'), ext4, signal);
     await pool.remove('old', signal);
 
     const abort = new AbortController();
@@ -144,11 +145,11 @@ test('a creation killed before wiping is detected: the old filesystem is not tak
   const { pool, vg } = await onNewGroup(t);
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   await pool.create({ id: 'old', sizeBytes: 32n * mebibyte, tags: [] }, signal);
-  await formatter.ensure(pool, 'old', ext4, signal);
+  await formatter.ensure(pool, volumeOf(pool, 'old'), ext4, signal);
   await pool.remove('old', signal);
   await command('lvcreate', '-y', '-n', 'new', '-L', '32m', '-W', 'n', '-Z', 'n', '--addtag', createdTag, vg);
   await pool.refresh(signal);
-  await assert.rejects(formatter.ensure(pool, 'new', ext4, signal), { name: 'FilesystemForeign' });
+  await assert.rejects(formatter.ensure(pool, volumeOf(pool, 'new'), ext4, signal), { name: 'FilesystemForeign' });
 });
 
 test('a creation killed before wiping is repeated if nobody can have used the volume', async (t) => {
@@ -211,5 +212,5 @@ test('a device on a broken disk is unknown, never empty, and is not formatted', 
   await command('blockdev', '--flushbufs', devicePath).catch(() => undefined); // reads must not come from the cache
   assert.equal((await blkid(run)(devicePath, signal)).kind, 'unknown');
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
-  await assert.rejects(formatter.ensure(pool, 'data', ext4, signal), { name: 'DeviceUnreadable' });
+  await assert.rejects(formatter.ensure(pool, volumeOf(pool, 'data'), ext4, signal), { name: 'DeviceUnreadable' });
 });

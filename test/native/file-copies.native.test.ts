@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { createdTag, filesystemTag, sourceTag } from '../../src/engine/names-and-tags.ts';
+import { volumeOf } from '../../src/engine/testing/volume-of.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { Formatter } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
@@ -24,7 +25,7 @@ for (const filesystem of ['xfs', 'btrfs']) {
       const path = await scratchFilesystem(t, filesystem);
       const pool = await openFilePool(path);
       const { devicePath } = await pool.create({ id: 'data', sizeBytes: 64n * mebibyte, tags: ['claim=a'] }, signal);
-      await formatter.ensure(pool, 'data', ext4, signal);
+      await formatter.ensure(pool, volumeOf(pool, 'data'), ext4, signal);
       const [at, copyAt] = [join(path, 'at'), join(path, 'copy-at')];
       await mkdir(at);
       await mkdir(copyAt);
@@ -37,7 +38,7 @@ for (const filesystem of ['xfs', 'btrfs']) {
       assert.equal(copy.sizeBytes, 64n * mebibyte);
       assert.equal(copy.origin, 'data');
       assert.deepEqual([...copy.tags].sort(), ['claim=b', createdTag, filesystemTag('ext4'), sourceTag('data')].sort());
-      await formatter.ensure(pool, 'copy', ext4, signal); // succeeds, and formats nothing
+      await formatter.ensure(pool, volumeOf(pool, 'copy'), ext4, signal); // succeeds, and formats nothing
       await mounts.mount({ source: copy.devicePath, target: copyAt, filesystem: 'ext4', options: [] }, signal);
       assert.equal(await readFile(join(copyAt, 'file'), 'utf8'), 'before');
       assert.equal(await readFile(join(at, 'file'), 'utf8'), 'after');
@@ -125,7 +126,7 @@ test('a filesystem is thawed even if the copy fails', native, async (t) => {
   const target = join(await scratchDirectory(t), 'mounted');
   await mkdir(target);
   const { devicePath } = await pool.create({ id: 'data', sizeBytes: 32n * mebibyte, tags: [] }, signal);
-  await formatter.ensure(pool, 'data', ext4, signal);
+  await formatter.ensure(pool, volumeOf(pool, 'data'), ext4, signal);
   await mounts.mount({ source: devicePath, target, filesystem: 'ext4', options: [] }, signal);
   await assert.rejects(pool.snapshot('data', { id: 'copy', tags: [], access: 'rw' }, signal), {
     name: 'CopyNeedsRest',

@@ -7,6 +7,7 @@ import { run } from '../../src/base/exec.ts';
 import { createLog } from '../../src/base/log.ts';
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
 import type { Removal } from '../../src/engine/pool.ts';
+import { volumeOf } from '../../src/engine/testing/volume-of.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { Formatter } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
@@ -65,7 +66,7 @@ test(
     const place = await scratchDirectory(t);
     const refusal = { name: 'CopyNeedsRest', code: 'FailedPrecondition', message: /while it is in use.*xfs or btrfs/ };
     await pool.create({ id: 'mounted', sizeBytes, tags: [] }, signal);
-    const volume = await formatter.ensure(pool, 'mounted', ext4, signal);
+    const volume = await formatter.ensure(pool, volumeOf(pool, 'mounted'), ext4, signal);
     const [target, node] = [join(place, 'mounted'), join(place, 'raw')];
     await mkdir(target);
     await writeFile(node, '');

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
+import type { deviceSizeBytes } from '../../base/device-number.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
 import { type Erasures, erasureIn } from '../erase/erasures.ts';
@@ -30,7 +31,6 @@ import type { Layout } from './layout.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
 import type { LogicalVolume } from './report.ts';
 import { ThickLayout } from './thick-layout.ts';
-import type { deviceSizeBytes } from './thin-device.ts';
 import { ThinLayout } from './thin-layout.ts';
 import type { VolumeGroup } from './volume-group.ts';
 

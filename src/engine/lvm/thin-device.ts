@@ -1,5 +1,3 @@
-import { readFile, stat } from 'node:fs/promises';
-import { deviceNumber } from '../../base/device-number.ts';
 import { MoorageError } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
@@ -121,15 +119,4 @@ async function thinIdsIn({ lvm, name }: Group, pool: string): Promise<ReadonlySe
   const words = ['lvs', '--all', '--reportformat', 'basic', '--noheadings', '-o', 'thin_id'];
   const printed = await lvm.tool('lvm', [...words, '--select', `pool_lv=${pool}`, name]);
   return new Set(printed.split(/\s+/));
-}
-
-/** The current size of a block device in the kernel; undefined if it does not exist. */
-export async function deviceSizeBytes(path: string): Promise<bigint | undefined> {
-  try {
-    const { rdev } = await stat(path, { bigint: true });
-    return BigInt((await readFile(`/sys/dev/block/${deviceNumber(rdev)}/size`, 'utf8')).trim()) * sectorBytes;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }

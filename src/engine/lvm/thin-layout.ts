@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../base/clock.ts';
+import { deviceSizeBytes } from '../../base/device-number.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { type DeviceClass, detailsOf, type ThinClass } from '../config/device-classes.ts';
@@ -11,7 +12,7 @@ import { extentsFor } from './extents.ts';
 import { askLvm, type Effect, isReadOnly } from './group-memory.ts';
 import { type Layout, snapshotArguments } from './layout.ts';
 import type { LogicalVolume } from './report.ts';
-import { deviceSizeBytes, growThinDevice, removedThinOrphan, ThinDeviceUnexpected } from './thin-device.ts';
+import { growThinDevice, removedThinOrphan, ThinDeviceUnexpected } from './thin-device.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 export interface ThinLayoutOptions {

@@ -24,8 +24,7 @@ class RememberedMounts {
   readonly table = new Map<string, Mount>();
   readonly steps: string[] = [];
 
-  mountAt: PreparedFilesystems['mountAt'] = async (path, pool, id, use) => {
-    const { devicePath = '' } = pool.get(id) ?? {};
+  mountAt: PreparedFilesystems['mountAt'] = async (path, _, { devicePath }, use) => {
     this.steps.push(`mount ${path}`);
     this.#put(path, devicePath, use.filesystem.name, use.mountFlags);
   };
