@@ -48,6 +48,18 @@ test('an added owner replaces all tags of an owner of another kind, and of the s
   assert.deepEqual(withAddedTags(claim, ['other']), [...claim, 'other']);
 });
 
+test('the policy for the removal of a volume can be set, replaced and reset, but only to a known one', () => {
+  const tag = (policy: string) => `moorage.dev/on-removal=${policy}`;
+  for (const policy of ['none', 'discard', 'zero', 'shred', 'shred:7', 'default']) {
+    checkNewTags([tag(policy)]);
+    checkAddedTags([tag(policy)]);
+    assert.deepEqual(withAddedTags(['a', tag('zero')], [tag(policy)]), ['a', tag(policy)]);
+  }
+  for (const policy of ['', 'burn', 'zero:1', 'shred:x']) {
+    assert.throws(() => checkNewTags([tag(policy)]), { name: 'InvalidInput' }, policy);
+  }
+});
+
 test('tags are strings that LVM accepts', () => {
   checkTags(['moorage.dev/filesystem=ext4', 'ephemeral', 'a:b#c&d!e']);
   for (const tag of ['', '-a', 'a b', 'a,b', 'a@b', '"'])

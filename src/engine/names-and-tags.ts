@@ -1,4 +1,5 @@
 import { InvalidInput } from '../base/errors.ts';
+import { parsePolicy } from './erase/erase-policy.ts';
 import type { NewVolume, Volume, VolumeId } from './pool.ts';
 
 const reservedPrefixes = ['snapshot', 'pvmove'];
@@ -77,6 +78,7 @@ const ownPrefix = 'moorage.dev/';
 const filesystemKey = 'moorage.dev/filesystem';
 const encryptedPrefix = 'moorage.dev/encrypted=';
 const sourceKey = 'moorage.dev/source';
+const onRemovalKey = 'moorage.dev/on-removal';
 /** Set by the caller to name the owner: the keys for each kind of owner. Such callers set another tag before the first use. */
 const owners = [
   ['moorage.dev/claim', 'moorage.dev/volume'],
@@ -112,6 +114,20 @@ export const copiedTag = 'moorage.dev/copied';
 /** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */
 export const erasingTag = 'moorage.dev/erasing';
 
+/**
+ * What the caller wants to happen to the data of the volume when it is removed, instead of what its class says: `none`,
+ * `discard`, `zero`, `shred`, or `default` for what its class says.
+ */
+export function onRemovalIn(tags: readonly string[]): string | undefined {
+  const policy = tagValue(tags, onRemovalKey);
+  return policy === 'default' ? undefined : policy;
+}
+
+function isOnRemoval(tag: string): boolean {
+  const policy = onRemovalIn([tag]);
+  return tag === `${onRemovalKey}=default` || (policy !== undefined && parsePolicy(policy) !== undefined);
+}
+
 /** Set after mkfs: a volume with this tag is never formatted again. */
 export function filesystemTag(filesystem: string): string {
   return `${filesystemKey}=${filesystem}`;
@@ -137,7 +153,7 @@ export function isEncrypted(volume: Volume): boolean {
 
 /** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
 export function isForNewVolume(tag: string): boolean {
-  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerKindOf(tag) !== undefined;
+  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerKindOf(tag) !== undefined || isOnRemoval(tag);
 }
 
 /** Whether a caller may add it to a volume: also tags that record its first use or its adoption. */
@@ -164,6 +180,7 @@ export function withAddedTags(tags: readonly string[], added: readonly string[])
 /** A volume has one owner; the earlier one may be a claim in a cluster that was lost. */
 function replaces(added: string, tag: string): boolean {
   if (tag === unusedTag) return showsUse(added);
+  if (keyOf(tag) === onRemovalKey) return keyOf(added) === onRemovalKey;
   const [kind, earlierKind] = [ownerKindOf(added), ownerKindOf(tag)];
   if (!kind || !earlierKind) return false;
   return kind !== earlierKind || keyOf(added) === keyOf(tag);

@@ -3,6 +3,7 @@ import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
 import { mustNotBeBound } from '../engine/device-use.ts';
+import { policyOnRemoval } from '../engine/erase/erasure-tags.ts';
 import { NotCreatedHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
 import { createdTag, isCreatedHere } from '../engine/names-and-tags.ts';
 import type {
@@ -115,6 +116,7 @@ export class RemotePool implements Pool {
     if (this.get(id)) await this.refresh(signal); // memory may be stale
     const existing = this.get(id);
     if (existing) return this.#ours(existing, tags, sizeBytes);
+    if (!this.#details) mustNotPromiseErasure(tags);
     const request = {
       name: id,
       sizeBytes,
@@ -164,6 +166,7 @@ export class RemotePool implements Pool {
       await this.#lvmd.engine.addTags(request, { timeoutMs, signal });
     } catch (error) {
       if (codeOf(error) !== 'Unimplemented') throw error;
+      mustNotPromiseErasure(tags);
       this.#log.warn(
         { volume: id, tags },
         "TopoLVM's lvmd cannot add tags to a volume, so they are not recorded on disk; use moorage lvmd",
@@ -175,6 +178,7 @@ export class RemotePool implements Pool {
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     const known = this.get(id);
     if (known) await mustNotBeBound(id, known.devicePath); // lvmd may not see the mounts that we see
+    if (known && !this.#details) mustNotPromiseErasure(known.tags);
     const removal = await this.#removal(id, signal);
     await this.refresh(signal);
     return removal;
@@ -248,6 +252,20 @@ class SnapshotUnfinished extends MoorageError {
       `snapshot ${id} exists in device class ${pool} but is not active and ${access} (lv_attr ${attr}); ` +
         'if nothing uses it, remove it and create it again',
     );
+  }
+}
+
+/** TopoLVM's lvmd knows neither our tags nor erasure. */
+function mustNotPromiseErasure(tags: readonly string[]): void {
+  const { kind } = policyOnRemoval(tags, { kind: 'none' });
+  if (kind !== 'none') throw new OnlyByMoorage(`erase a volume (${kind})`);
+}
+
+class OnlyByMoorage extends MoorageError {
+  readonly code = 'Unimplemented';
+
+  constructor(what: string) {
+    super(`the lvmd on this machine cannot ${what}; use a current moorage lvmd`);
   }
 }
 

@@ -137,6 +137,25 @@ test("moorage lvmd stores tags that are added later; with TopoLVM's they are mis
   assert.ok(!(await throughTheirs.addTags('data', ['later'], signal)).tags.includes('later'));
 });
 
+test("moorage lvmd erases a volume that has its own policy; TopoLVM's cannot, and is not asked to", async (t) => {
+  const tags = ['moorage.dev/on-removal=zero'];
+  const ours = (await connect(t, await serveOurs(t, new Pools([new InMemoryPool('ssd', 100n)])))).get('ssd');
+  await ours.create(volume('data'), signal);
+  await ours.addTags('data', tags, signal);
+  assert.equal(await ours.remove('data', signal), 'erased');
+
+  const there = new InMemoryPool('ssd', 100n);
+  const theirs = (await connect(t, await serveLikeTopolvm(t, new Pools([there])))).get('ssd');
+  const refusal = { code: 'Unimplemented', message: /cannot erase a volume \(zero\); use a current moorage lvmd/ };
+  await theirs.create(volume('data'), signal);
+  await assert.rejects(theirs.addTags('data', tags, signal), refusal);
+  await assert.rejects(theirs.create({ ...volume('more'), tags }, signal), refusal);
+  await there.addTags('data', tags); // earlier, through moorage lvmd
+  await theirs.refresh(signal);
+  await assert.rejects(theirs.remove('data', signal), refusal);
+  assert.ok(there.get('data'));
+});
+
 test("moorage lvmd describes its pools and their erasures; TopoLVM's cannot", async (t) => {
   const there = new InMemoryPool('ssd', 100n);
   const ours = await connect(t, await serveOurs(t, new Pools([there], 'ssd')));

@@ -50,6 +50,18 @@ test('zero leaves no data of a thick or thin volume on the disk, and rejects a v
   }
 });
 
+test("a volume's own policy comes before that of its class", async (t) => {
+  const { engine } = await engineOfTest(t, 'erase: none');
+  for (const kind of ['thick', 'thin']) {
+    const pool = engine.pools.get(kind);
+    const { devicePath } = await pool.create({ id: kind, sizeBytes: 20n * mebibyte, tags: [] }, signal);
+    await writeSecret(devicePath, [0, 19]);
+    await pool.addTags(kind, ['moorage.dev/on-removal=zero'], signal);
+    assert.equal(await pool.remove(kind, signal), 'erased');
+    assert.equal(await onDisk(), false);
+  }
+});
+
 test('shred leaves no data on the disk, and a thin volume of any size takes no more space meanwhile', async (t) => {
   const opened = await engineOfTest(t, 'erase: shred, erase-passes: 2');
   await leavesNothing(opened);

@@ -52,6 +52,14 @@ test('none leaves the data on the disk, so the test above can detect it', native
   assert.equal(await onDisk(path), true);
 });
 
+test("a volume's own policy comes before that of its class", native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4', 320);
+  const pool = await volumeWithSecret(path, { kind: 'none' });
+  await pool.addTags('data', ['moorage.dev/on-removal=zero'], signal);
+  assert.equal(await pool.remove('data', signal), 'erased');
+  assert.equal(await onDisk(path), false);
+});
+
 test('a range of a file counts as clean only after its disk was flushed', native, async (t) => {
   const directory = await scratchFilesystem(t, 'xfs', 320);
   const disk = await sh(`findmnt --noheadings --output SOURCE --target ${directory}`);

@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { type Document, parseDocument } from 'yaml';
 import { MoorageError, messageOf } from '../../base/errors.ts';
+import { policyNamed } from '../erase/erase-policy.ts';
 import { lvmNames } from '../names-and-tags.ts';
 import type { DeviceClass, ErasePolicy, StorageConfig } from './device-classes.ts';
 
@@ -54,7 +55,6 @@ const bytesPerSpareGb = 1024n ** 3n;
 const maxSpareGb = 2 ** 33; // the limit of 64 bits
 const maxStripes = 128; // LVM's own limit
 const maxPasses = 100;
-const defaultPasses = 3;
 const defaultSocketPath = '/run/topolvm/lvmd.sock';
 /** The node's own LVM, from inside a container. */
 const defaultLvmCommand: [string, ...string[]] = [
@@ -299,6 +299,6 @@ function toDeviceClass(entry: ClassEntry): DeviceClass {
 }
 
 function toErasePolicy(entry: ClassEntry): ErasePolicy {
-  if (entry.erase !== 'shred') return { kind: entry.erase };
-  return { kind: 'shred', passes: entry['erase-passes'] ?? defaultPasses };
+  const { erase, 'erase-passes': passes } = entry;
+  return erase === 'shred' && passes ? { kind: erase, passes } : policyNamed(erase);
 }

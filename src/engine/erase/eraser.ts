@@ -45,40 +45,40 @@ function overwritesIn({ kind }: ErasePolicy): boolean {
 
 /**
  * A thin pool writes blocks that two volumes ever shared to a new place, even when only one volume is left, so they
- * cannot be overwritten. A class that promises to overwrite therefore allows no sharing at all.
+ * cannot be overwritten. A class or volume with such a policy therefore allows no sharing at all.
  */
-export function mustAllowThinSnapshots(deviceClass: string, policy: ErasePolicy): void {
+export function mustAllowThinSnapshots(what: string, policy: ErasePolicy): void {
   if (!overwritesIn(policy)) return;
   throw new SnapshotUnsupported(
-    `device class ${deviceClass} has no snapshots or clones, as erase: ${policy.kind} could not overwrite the blocks ` +
-      `that they share; use a class with erase: discard or none`,
+    `${what} has no snapshots or clones, as erase: ${policy.kind} could not overwrite the blocks that they share; ` +
+      'use erase: discard or none',
   );
 }
 
 /** To be checked before a volume is marked: a mark cannot be taken back. */
 export async function mustBeErasable(
-  { kind, path, isCopy = false }: Pick<ErasureTarget, 'kind' | 'path'> & { readonly isCopy?: boolean },
+  { kind, path, sharesBlocks = false }: Pick<ErasureTarget, 'kind' | 'path'> & { readonly sharesBlocks?: boolean },
   policy: ErasePolicy,
 ): Promise<void> {
   const overwrites = overwritesIn(policy);
-  if (overwrites && kind === 'thin' && isCopy) {
+  if (overwrites && kind === 'thin' && sharesBlocks) {
     throw new EraseUnsupported(
-      `erase: ${policy.kind} is not possible for ${path}: a thin pool never overwrites shared blocks in place; ` +
-        'use erase: discard or none for its device class to remove it',
+      `erase: ${policy.kind} is not possible for ${path}: a thin pool never overwrites blocks in place that it shares with ` +
+        'a snapshot or clone; use discard or none',
     );
   }
   if (kind === 'file') {
     if (!overwrites || (await statfs(path, { bigint: true })).type !== btrfs) return;
     throw new EraseUnsupported(
       `erase: ${policy.kind} is not possible for ${path}: btrfs never overwrites data in place; ` +
-        'use erase: discard or none, or a directory on ext4 or xfs',
+        'use discard or none, or a directory on ext4 or xfs',
     );
   }
   const discards = policy.kind === 'discard' || (kind === 'thin' && overwrites);
   if (!discards || (await canDiscard(path))) return;
   throw new EraseUnsupported(
     `erase: ${policy.kind} is not possible for ${path}: it does not support discards; ` +
-      (kind === 'thin' ? 'allow discards for its thin pool' : 'use erase: zero or shred for its device class'),
+      (kind === 'thin' ? 'allow discards for its thin pool' : 'use zero or shred'),
   );
 }
 

@@ -1,5 +1,5 @@
 import { mustNotBeBound } from '../device-use.ts';
-import { erasureIn } from '../erase/erasures.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
 import * as errors from '../errors.ts';
 import type { Volume, VolumeId } from '../pool.ts';
 import type { LoopDevices } from './loop-devices.ts';

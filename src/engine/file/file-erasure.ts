@@ -1,10 +1,11 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import { ErasureCancelled, type Erasures, erasureIn, markedTags, progressedTags } from '../erase/erasures.ts';
+import { erasureIn, markedTags, policyOnRemoval, progressedTags } from '../erase/erasure-tags.ts';
+import { ErasureCancelled, type Erasures } from '../erase/erasures.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
 import { type DirectoryChanges, neverAborted } from './directory-changes.ts';
-import type { Label, VolumeFiles } from './volume-files.ts';
+import { type Label, LabelUnreadable, type VolumeFiles } from './volume-files.ts';
 
 interface Collaborators {
   readonly files: VolumeFiles;
@@ -33,12 +34,24 @@ export class FileErasure {
 
   /** Within a change: removes the files of the volume at once, or when they are clean; returns whether they are erased. */
   async remove(id: VolumeId): Promise<boolean> {
-    if (this.policy.kind === 'none') await this.#files.remove(id);
+    const policy = await this.#policyOf(id);
+    if (policy.kind === 'none') await this.#files.remove(id);
     else if (await this.#files.has(id)) {
-      await this.#begin(id);
+      await this.#begin(id, policy);
       return true;
     }
     return false;
+  }
+
+  /** A volume without a readable label can still be removed, as its class says. */
+  async #policyOf(id: VolumeId): Promise<ErasePolicy> {
+    if (!(await this.#files.has(id))) return this.policy;
+    try {
+      return policyOnRemoval((await this.#files.label(id)).tags, this.policy);
+    } catch (error) {
+      if (error instanceof LabelUnreadable) return this.policy;
+      throw error;
+    }
   }
 
   /** Called at the start: a crash may have left unfinished copies, whose data must be erased if the class erases. */
@@ -78,11 +91,11 @@ export class FileErasure {
   }
 
   /** Marks the volume durably: from here on it cannot be used. */
-  async #begin(id: VolumeId): Promise<void> {
+  async #begin(id: VolumeId, policy: ErasePolicy): Promise<void> {
     const label = await this.#files.label(id);
     if (erasureIn(label.tags)) return; // by an earlier call
-    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, this.policy);
-    const marked = { ...label, tags: markedTags(label.tags, this.policy) };
+    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, policy);
+    const marked = { ...label, tags: markedTags(label.tags, policy) };
     await this.#files.writeLabel(id, marked);
     await this.resume(id, marked);
   }

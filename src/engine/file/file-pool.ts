@@ -3,7 +3,8 @@ import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { detailsOf, type FileClass } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import { type Erasures, erasureIn } from '../erase/erasures.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
 import * as errors from '../errors.ts';
 import {
   checkAddedTags,

@@ -2,7 +2,8 @@ import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { isHeld } from '../device-use.ts';
-import { type Erasures, erasureIn } from '../erase/erasures.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
 import {
   NameTaken,
   NameTakenByOther,
@@ -155,8 +156,7 @@ export class ClassVolumes {
     if (pool !== undefined || sourceIn(tags) !== undefined || this.#wiped.has(name) || !tags.includes(unusedTag)) {
       return false;
     }
-    const hasSnapshots = this.#group.memory.volumes().some(({ origin }) => origin === name);
-    return !hasSnapshots && !(await isHeld(path));
+    return !this.#group.memory.hasSnapshots(name) && !(await isHeld(path));
   }
 
   /** A copy inherits the usage tags of its source; they do not mean that the copy was used. */

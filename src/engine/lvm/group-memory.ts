@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../base/clock.ts';
-import { ErasureCancelled, erasureIn } from '../erase/erasures.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
+import { ErasureCancelled } from '../erase/erasures.ts';
 import { VolumeHasSnapshots } from '../errors.ts';
 import type { Disk, GroupReport, LogicalVolume } from './report.ts';
 
@@ -63,6 +64,10 @@ export class GroupMemory {
   getIn(place: Place, name: string): LogicalVolume | undefined {
     const volume = this.get(name);
     return volume && isIn(place, volume) ? volume : undefined;
+  }
+
+  hasSnapshots(name: string): boolean {
+    return this.volumes().some(({ origin }) => origin === name);
   }
 
   /** Thin snapshots in the pool of their origin are independent. LVM would remove all others with the origin. */

@@ -1,7 +1,8 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { mustNotBeBound } from '../device-use.ts';
 import { mustBeErasable } from '../erase/eraser.ts';
-import { type Erasures, erasureIn, markedTags, progressedTags } from '../erase/erasures.ts';
+import { erasureIn, markedTags, progressedTags } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
 import { VolumeInUse } from '../errors.ts';
 import { sourceIn } from '../names-and-tags.ts';
 import { askLvm, isReadOnly } from './group-memory.ts';
@@ -14,10 +15,8 @@ const neverAborted = new AbortController().signal;
 /** Within `change`, on a fresh report: from here on the volume is unusable, and can only be erased. */
 export async function markForErasure(group: VolumeGroup, volume: LogicalVolume, policy: ErasePolicy): Promise<void> {
   if (!erasureIn(volume.tags)) {
-    await mustBeErasable(
-      { kind: kindOf(volume), path: volume.path, isCopy: sourceIn(volume.tags) !== undefined },
-      policy,
-    );
+    const sharesBlocks = sourceIn(volume.tags) !== undefined || group.memory.hasSnapshots(volume.name);
+    await mustBeErasable({ kind: kindOf(volume), path: volume.path, sharesBlocks }, policy);
     group.memory.mustHaveNoSnapshots(volume.name);
     if (volume.attr.charAt(5) === 'o') throw new VolumeInUse(volume.name, volume.path);
     await mustNotBeBound(volume.name, volume.path);

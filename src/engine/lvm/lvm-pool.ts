@@ -2,7 +2,8 @@ import type { Clock } from '../../base/clock.ts';
 import type { deviceSizeBytes } from '../../base/device-number.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
-import { type Erasures, erasureIn } from '../erase/erasures.ts';
+import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
 import { OptionClassNotFound, VolumeExists } from '../errors.ts';
 import {
   checkAddedTags,
@@ -183,20 +184,21 @@ export class LvmPool implements ServedPool {
     checkVolumeId(id); // the ID becomes part of the removed path
     this.#layout.mustNotBeBeingCopied(id);
     this.#volumes.forgetWiped(id);
-    const promised = this.#erase;
-    let policy = promised;
-    if (policy.kind === 'none' && !this.#isBeingErased(id)) {
-      const outcome = await this.#group.remove({ name: id, place: this.#volumes.place }, signal);
-      if (outcome !== 'to be discarded') return outcome;
-      policy = { kind: 'discard' };
+    let unpromised: ErasePolicy = { kind: 'none' };
+    if (!this.#isToBeErased(id)) {
+      const { place } = this.#volumes;
+      const outcome = await this.#group.remove({ name: id, place, classPolicy: this.#erase }, signal);
+      if (outcome === 'removed' || outcome === 'absent') return outcome;
+      if (outcome === 'to be discarded') unpromised = { kind: 'discard' }; // by LVM's own configuration
     }
     const removal = await this.#group.change(signal, async (): Promise<Removal> => {
       await this.#group.ask(); // memory does not know whether the volume is open, and may lack its UUID
       const volume = this.#volumes.find(id);
       const present = volume && (await this.#volumes.activate(volume));
       if (!present) return this.#erasures.has(id) ? 'erased' : volume ? 'removed' : 'absent';
-      await markForErasure(this.#group, present, policy);
-      return policy === promised ? 'erased' : 'removed'; // LVM's own discards promise nothing
+      const promised = erasureIn(present.tags)?.policy ?? policyOnRemoval(present.tags, this.#erase);
+      await markForErasure(this.#group, present, promised.kind === 'none' ? unpromised : promised);
+      return promised.kind === 'none' ? 'removed' : 'erased';
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
@@ -204,9 +206,9 @@ export class LvmPool implements ServedPool {
   }
 
   /** An erasure that has begun is completed, even if the class no longer erases. */
-  #isBeingErased(id: VolumeId): boolean {
-    const volume = this.#volumes.find(id);
-    return volume !== undefined && erasureIn(volume.tags) !== undefined;
+  #isToBeErased(id: VolumeId): boolean {
+    const tags = this.#volumes.find(id)?.tags ?? [];
+    return erasureIn(tags) !== undefined || policyOnRemoval(tags, this.#erase).kind !== 'none';
   }
 
   #resumeErasures(): void {

@@ -1,3 +1,4 @@
+import { policyOnRemoval } from '../erase/erasure-tags.ts';
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
 import { withAddedTags } from '../names-and-tags.ts';
 import type {
@@ -95,9 +96,10 @@ export class InMemoryPool implements Pool {
 
   async remove(id: VolumeId): Promise<Removal> {
     this.#failIfAsked();
+    const { tags = [] } = this.#volumes.get(id) ?? {};
     if (!this.#volumes.delete(id)) return 'absent';
     this.#changed();
-    return this.erases ? 'erased' : 'removed';
+    return policyOnRemoval(tags, { kind: this.erases ? 'zero' : 'none' }).kind === 'none' ? 'removed' : 'erased';
   }
 
   async refresh(): Promise<void> {}
