@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { defaultMountBase } from './api/local-pv.ts';
 import { systemClock } from './base/clock.ts';
 import { type Commands, command, type Program } from './base/command.ts';
 import { duration, type Flags, list, oneOf, onOff, path, quantity, text } from './base/flags.ts';
@@ -101,7 +102,31 @@ const nodeFlags = {
 const lvmdFlags = { config: configFlag, stateDirectory, metricsAddress, logLevel } as const satisfies Flags;
 
 const controllerFlags = {
+  csi: {
+    name: 'csi',
+    type: onOff,
+    default: true,
+    description: 'CSI, and the reconcilers that it needs; false for static volumes only',
+  },
   csiSocket,
+  localPv: {
+    name: 'local-pv',
+    type: onOff,
+    default: false,
+    description: 'Static volumes: PersistentVolumes with a local path, whose nodes the controller finds',
+  },
+  localPvMountBase: {
+    name: 'local-pv-mount-base',
+    type: path,
+    default: defaultMountBase,
+    description: 'Directory on the nodes that the paths of static volumes are in',
+  },
+  localPvDefaults: {
+    name: 'local-pv-defaults',
+    type: text,
+    default: '',
+    description: 'ConfigMap with defaults for static volumes, in the namespace of the leader-election Lease',
+  },
   enableWebhooks: {
     name: 'enable-webhooks',
     type: onOff,
@@ -150,7 +175,8 @@ const controllerFlags = {
     type: text,
     default: 'moorage-system',
     env: 'POD_NAMESPACE',
-    description: 'Namespace of the leader-election Lease and of the CSIStorageCapacity objects',
+    description:
+      'Namespace of the leader-election Lease, of the CSIStorageCapacity objects and of the defaults for static volumes',
   },
   leaseDurationMs: {
     name: 'leader-election-lease-duration',
@@ -246,7 +272,7 @@ const commands: Commands = {
     commands: { health: healthCommand },
   }),
   controller: command({
-    summary: 'serve CSI to the sidecars, for the whole cluster',
+    summary: 'serve CSI to the sidecars, and static volumes, for the whole cluster',
     alias: 'topolvm-controller',
     flags: controllerFlags,
     async run(flags, { env, version, signal }) {

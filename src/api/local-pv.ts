@@ -28,6 +28,11 @@ export const localPvAnnotations = {
   /** The name of the Node that the controller found by the node affinity. Only its agent may change the annotations. */
   node: 'local-pv.k8s.portavita.net/node',
   status: 'local-pv.k8s.portavita.net/status',
+  /**
+   * Set by the agent to `true` with the first status `Processed`, and kept when a later fault changes the status: a volume
+   * that is missing since is lost, and nothing may be created in its place.
+   */
+  processed: 'moorage.dev/processed',
   /** Why the last attempt failed, and what to do, in one sentence. */
   message: 'moorage.dev/message',
   /** `true`: an existing logical volume with the name of the PersistentVolume is used with its data. */

@@ -72,6 +72,15 @@ export function orphanedPersistentVolume(
   return isSettled(persistentVolume, nowMs) ? 'NoLogicalVolume' : undefined;
 }
 
+/** For a static volume, which has no LogicalVolume. One that is released automatically is on its way. */
+export function orphanedStaticVolume(
+  { phase, isAutoReleased }: { readonly phase: string; readonly isAutoReleased: boolean },
+  isNodeThere: boolean,
+): 'NodeGone' | 'Released' | undefined {
+  if (!isNodeThere) return 'NodeGone';
+  return phase === 'Released' && !isAutoReleased ? 'Released' : undefined;
+}
+
 /** One that is not retained is being deleted. */
 function isReleased({ phase, isRetained }: PersistentVolumeState): boolean {
   return phase === 'Released' && isRetained;

@@ -13,7 +13,7 @@ import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/testing/silent-log.ts';
 import { KubeClient } from './client.ts';
 import { Informer, InformerStopped } from './informer.ts';
-import { configMaps } from './testing/resources.ts';
+import { configMaps } from './resource.ts';
 
 const soon = () => AbortSignal.timeout(10_000);
 const added = (name: string, resourceVersion: number) => ({ type: 'ADDED', object: configMap(name, resourceVersion) });

@@ -1,5 +1,6 @@
 import type {
   EventsV1Event,
+  V1ConfigMap,
   V1CSIDriver,
   V1CSINode,
   V1CSIStorageCapacity,
@@ -18,6 +19,7 @@ import type { KubeObject, Resource, Wire } from '../api/object.ts';
 
 export type { KubeObject, ObjectMeta, Resource, Stored, Wire } from '../api/object.ts';
 
+export type ConfigMap = Wire<V1ConfigMap>;
 export type CsiDriver = Wire<V1CSIDriver>;
 export type CsiNode = Wire<V1CSINode>;
 export type CsiStorageCapacity = Wire<V1CSIStorageCapacity>;
@@ -59,6 +61,13 @@ export const pods: Resource<Pod> = {
   version: 'v1',
   plural: 'pods',
   kind: 'Pod',
+  namespaced: true,
+};
+export const configMaps: Resource<ConfigMap> = {
+  group: '',
+  version: 'v1',
+  plural: 'configmaps',
+  kind: 'ConfigMap',
   namespaced: true,
 };
 export const statefulSets: Resource<StatefulSet> = {

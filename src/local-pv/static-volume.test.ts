@@ -51,6 +51,7 @@ test('an existing volume is adopted if the annotation says so, or k8s-local-pv h
   assert.equal(adopts({ 'moorage.dev/adopt': 'true' }), true);
   assert.equal(adopts({ [`${prefix}status`]: 'Processed' }), true);
   assert.equal(adopts({ [`${prefix}status`]: 'Not-Processed-Errors' }), false);
+  assert.equal(adopts({ [`${prefix}status`]: 'Not-Processed-Errors', 'moorage.dev/processed': 'true' }), true);
 });
 
 test('annotations come before the defaults of the storage class', () => {

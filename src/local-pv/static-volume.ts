@@ -18,6 +18,8 @@ export interface StaticVolume extends Options {
   readonly uid: string;
   readonly path: string;
   readonly sizeBytes: bigint;
+  /** The volume was created or adopted once, and may hold data. */
+  readonly isProcessed: boolean;
   /** An existing logical volume of that name is used with its data. */
   readonly adopt: boolean;
 }
@@ -59,20 +61,27 @@ export function staticVolume(
       `${localPvAnnotations.mountPoint} is ${mountPoint}, but spec.local.path is ${path}; remove it`,
     );
   }
-  const isProcessed = annotations[localPvAnnotations.status] === localPvStatus.processed;
+  const isProcessed = wasProcessed(annotations);
   return {
     ...parseOptions([optionsIn(annotations), ...defaultsFor(defaults, storageClassName)]),
     name,
     uid,
     path,
     sizeBytes: sizeOf(capacity?.['storage'], annotations[localPvAnnotations.size], isProcessed),
+    isProcessed,
     adopt: isProcessed || annotations[localPvAnnotations.adopt] === 'true',
   };
 }
 
+/** Also a volume of k8s-local-pv, which only knows the status. */
+export function wasProcessed(annotations: Readonly<Record<string, string>> = {}): boolean {
+  const { status, processed } = localPvAnnotations;
+  return annotations[status] === localPvStatus.processed || annotations[processed] === 'true';
+}
+
 /** The annotations that record what a processed volume got. They also keep its options when the defaults change. */
 export function effectiveOptions(
-  volume: Omit<StaticVolume, 'adopt'>,
+  volume: StaticVolume,
   sizeBytes: bigint,
   volumeGroup: string | undefined,
 ): Record<string, string> {

@@ -12,6 +12,7 @@ import { ApiError } from '../../src/kube/api-error.ts';
 import type { KubeClient, Patch } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import {
+  configMaps,
   type KubeObject,
   nodes,
   persistentVolumeClaims,
@@ -19,7 +20,6 @@ import {
   type Resource,
   type Stored,
 } from '../../src/kube/resource.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { formatRight, rightsOf } from '../cluster/rights.ts';
 import { newNamespace } from '../kube/api-server.ts';
