@@ -114,6 +114,9 @@ export const copiedTag = 'moorage.dev/copied';
 /** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */
 export const erasingTag = 'moorage.dev/erasing';
 
+/** The same for a volume that is to be emptied: it must not be used until it is clean. */
+export const emptyingTag = 'moorage.dev/emptying';
+
 /**
  * What the caller wants to happen to the data of the volume when it is removed, instead of what its class says: `none`,
  * `discard`, `zero`, `shred`, or `default` for what its class says.

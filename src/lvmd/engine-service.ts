@@ -7,7 +7,7 @@ import type { Erasure, Pool } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
 import type { EngineService, ErasureSchema, PoolSchema } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import { addedTags, checkDeviceClass, refuseUnknownFields } from './requests.ts';
+import { addedTags, checkDeviceClass, refuseUnknownFields, requestedPolicy } from './requests.ts';
 
 /** Often enough for a person who watches the progress. */
 const progressEveryMs = 500;
@@ -37,6 +37,14 @@ export function engineService(
       refuseUnknownFields(request);
       checkVolumeId(request.name);
       await poolOf(request.deviceClass).addTags(request.name, addedTags(request.tags), signal);
+      return {};
+    },
+
+    async emptyVolume(request, { signal, log }) {
+      refuseUnknownFields(request);
+      checkVolumeId(request.name);
+      await poolOf(request.deviceClass).empty(request.name, requestedPolicy(request.policy), signal);
+      log.info({ volume: request.name }, 'volume emptied');
       return {};
     },
 

@@ -156,6 +156,20 @@ test("moorage lvmd erases a volume that has its own policy; TopoLVM's cannot, an
   assert.ok(there.get('data'));
 });
 
+test("moorage lvmd empties a volume; TopoLVM's cannot", async (t) => {
+  const there = new InMemoryPool('ssd', 100n);
+  const ours = (await connect(t, await serveOurs(t, new Pools([there])))).get('ssd');
+  await ours.create(volume('data'), signal);
+  await ours.addTags('data', ['moorage.dev/filesystem=ext4'], signal);
+  assert.deepEqual((await ours.empty('data', { kind: 'shred', passes: 2 }, signal)).tags, ['a', createdTag]);
+  assert.deepEqual(there.emptied, [{ id: 'data', policy: { kind: 'shred', passes: 2 } }]);
+  await assert.rejects(ours.empty('gone', { kind: 'zero' }, signal), { code: 'NotFound' });
+
+  const theirs = (await connect(t, await serveLikeTopolvm(t, new Pools([there])))).get('ssd');
+  const refusal = { code: 'Unimplemented', message: /cannot empty a volume; use a current moorage lvmd/ };
+  await assert.rejects(theirs.empty('data', { kind: 'zero' }, signal), refusal);
+});
+
 test("moorage lvmd describes its pools and their erasures; TopoLVM's cannot", async (t) => {
   const there = new InMemoryPool('ssd', 100n);
   const ours = await connect(t, await serveOurs(t, new Pools([there], 'ssd')));

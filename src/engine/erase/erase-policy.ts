@@ -1,3 +1,4 @@
+import { InvalidInput } from '../../base/errors.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
 
 const defaultPasses = 3;
@@ -17,4 +18,9 @@ export function parsePolicy(text: string): ErasePolicy | undefined {
   if (text === 'none' || text === 'discard' || text === 'zero' || text === 'shred') return policyNamed(text);
   const passes = /^shred:(\d{1,3})$/.exec(text)?.[1];
   return passes === undefined ? undefined : { kind: 'shred', passes: Number(passes) };
+}
+
+export function mustDestroyData({ kind }: ErasePolicy): void {
+  if (kind === 'none')
+    throw new InvalidInput('a volume cannot be emptied with policy none; use zero, shred or discard');
 }

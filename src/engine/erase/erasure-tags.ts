@@ -1,5 +1,14 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
-import { erasingTag, onRemovalIn } from '../names-and-tags.ts';
+import {
+  adoptedTag,
+  createdTag,
+  emptyingTag,
+  erasingTag,
+  onRemovalIn,
+  recordsUse,
+  showsUse,
+  unusedTag,
+} from '../names-and-tags.ts';
 import { parsePolicy, policyNamed, policyText } from './erase-policy.ts';
 
 /** The progress of a volume's erasure, as its tags record it. */
@@ -7,6 +16,8 @@ export interface ErasureRecord {
   readonly policy: ErasePolicy;
   /** The volume is clean up to this offset. */
   readonly cleanBytes: bigint;
+  /** The volume is to be emptied, not removed. */
+  readonly isKept: boolean;
 }
 
 const policyPrefix = 'moorage.dev/erase=';
@@ -17,12 +28,24 @@ const progressPrefix = 'moorage.dev/erased=';
  * in force at the removal applies even if the configuration changes meanwhile. A tag left by an erasure that was called
  * off would make this one skip what was written since, so those are replaced.
  */
-export function markedTags(tags: readonly string[], policy: ErasePolicy): readonly string[] {
-  return [...unmarkedTags(tags), erasingTag, `${policyPrefix}${policyText(policy)}`];
+export function markedTags(
+  tags: readonly string[],
+  policy: ErasePolicy,
+  mark: typeof erasingTag | typeof emptyingTag = erasingTag,
+): readonly string[] {
+  return [...unmarkedTags(tags), mark, `${policyPrefix}${policyText(policy)}`];
 }
 
 function unmarkedTags(tags: readonly string[]): readonly string[] {
-  return tags.filter((tag) => tag !== erasingTag && !tag.startsWith(policyPrefix) && !isProgressTag(tag));
+  const isMark = (tag: string) => tag === erasingTag || tag === emptyingTag || tag.startsWith(policyPrefix);
+  return tags.filter((tag) => !isMark(tag) && !isProgressTag(tag));
+}
+
+/** The tags of a volume once it is empty, all at once: those of a new volume of the same owner. */
+export function emptiedTags(tags: readonly string[]): readonly string[] {
+  const isOfContents = (tag: string) => tag === createdTag || tag === adoptedTag || tag === unusedTag || showsUse(tag);
+  const kept = unmarkedTags(tags).filter((tag) => !isOfContents(tag));
+  return [...kept, createdTag, ...(recordsUse(kept) ? [unusedTag] : [])];
 }
 
 /** The tags of a marked volume that is clean up to this offset. */
@@ -34,14 +57,16 @@ function isProgressTag(tag: string): boolean {
   return tag.startsWith(progressPrefix);
 }
 
-/** Undefined for a volume that was not removed. An unreadable policy means the default of `shred`. */
+/** Undefined for a volume that is not to be erased. An unreadable policy means the default of `shred`. */
 export function erasureIn(tags: readonly string[]): ErasureRecord | undefined {
-  if (!tags.includes(erasingTag)) return undefined;
+  const isRemoved = tags.includes(erasingTag);
+  if (!isRemoved && !tags.includes(emptyingTag)) return undefined;
   const after = (prefix: string) => tags.find((tag) => tag.startsWith(prefix))?.slice(prefix.length) ?? '';
   const progress = after(progressPrefix);
   return {
     policy: parsePolicy(after(policyPrefix)) ?? policyNamed('shred'),
     cleanBytes: /^\d{1,19}$/.test(progress) ? BigInt(progress) : 0n,
+    isKept: !isRemoved,
   };
 }
 

@@ -26,6 +26,7 @@ function setUp() {
     id,
     policy: { kind: 'shred', passes: 2 },
     cleanBytes: 0n,
+    isKept: false,
     target: { kind: 'thick', path: id, sizeBytes: 1000n, mustBeSame: async () => undefined },
     record: async (bytes) => void events.push(`record ${id} ${bytes}`),
     release: async () => void events.push(`release ${id}`),

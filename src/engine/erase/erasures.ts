@@ -25,7 +25,7 @@ export interface ErasureWork extends ErasureRecord {
   readonly target: ErasureTarget;
   /** Records durably that the volume is clean up to this offset, where a restart continues; see `mustBeSame`. */
   record(cleanBytes: bigint): Promise<void>;
-  /** Frees the space of the clean volume. Retried if it fails. */
+  /** Frees the space of the clean volume, or makes it usable again if it is kept. Retried if it fails. */
   release(): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ const recordedPerVolume = 20n;
 
 /**
  * The volumes of one pool whose data is being erased. The work goes on when callers leave, and is retried when it fails,
- * until the volume is clean and removed, or is no longer the one that was marked. All state is in the volume's own tags,
+ * until the volume is clean and released, or is no longer the one that was marked. All state is in the volume's own tags,
  * so after a crash the pool adds every marked volume again.
  */
 export class Erasures {
@@ -82,6 +82,11 @@ export class Erasures {
     return this.#entries.has(id);
   }
 
+  /** Whether the volume is being erased and is kept afterwards. */
+  isEmptying(id: VolumeId): boolean {
+    return this.#entries.get(id)?.work.isKept ?? false;
+  }
+
   /** Does nothing for a volume that is already being erased. */
   add(work: ErasureWork): void {
     if (this.#entries.has(work.id)) return;
@@ -90,7 +95,7 @@ export class Erasures {
     this.#queue.add(id);
   }
 
-  /** Resolves when the volume is clean and removed, at once if it is unknown; rejects if the current attempt fails. */
+  /** Resolves when the volume is clean and released, at once if it is unknown; rejects if the current attempt fails. */
   async join(id: VolumeId, signal: AbortSignal): Promise<void> {
     const entry = this.#entries.get(id);
     if (!entry) return;

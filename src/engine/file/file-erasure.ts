@@ -1,7 +1,8 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
-import { mustBeErasable } from '../erase/eraser.ts';
-import { erasureIn, markedTags, policyOnRemoval, progressedTags } from '../erase/erasure-tags.ts';
+import { mustBeErasable } from '../erase/erasable.ts';
+import { emptiedTags, erasureIn, markedTags, policyOnRemoval, progressedTags } from '../erase/erasure-tags.ts';
 import { ErasureCancelled, type Erasures } from '../erase/erasures.ts';
+import { emptyingTag } from '../names-and-tags.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
 import { type DirectoryChanges, neverAborted } from './directory-changes.ts';
@@ -9,13 +10,13 @@ import { type Label, LabelUnreadable, type VolumeFiles } from './volume-files.ts
 
 interface Collaborators {
   readonly files: VolumeFiles;
-  readonly volumes: Pick<AttachedVolumes, 'forget'>;
+  readonly volumes: Pick<AttachedVolumes, 'forget' | 'find'>;
   readonly erasures: Erasures;
   readonly changes: DirectoryChanges;
   readonly policy: ErasePolicy;
 }
 
-/** Erases the data of removed volumes. Their files stay until they are clean, and their labels record the erasure. */
+/** Erases the data of volumes, to remove or to empty them. Their labels record the erasure. */
 export class FileErasure {
   readonly #files: VolumeFiles;
   readonly #volumes: Collaborators['volumes'];
@@ -41,6 +42,11 @@ export class FileErasure {
       return true;
     }
     return false;
+  }
+
+  /** Within a change: destroys the data of a detached volume, which is attached again when it is clean. */
+  async empty(id: VolumeId, policy: ErasePolicy): Promise<void> {
+    await this.#begin(id, policy, emptyingTag);
   }
 
   /** A volume without a readable label can still be removed, as its class says. */
@@ -83,21 +89,29 @@ export class FileErasure {
         kind: 'file',
         path: this.#files.imagePath(id),
         sizeBytes: (await this.#files.room(id)).sizeBytes,
+        isKept: record.isKept,
         mustBeSame: async () => void (await this.#markedLabel(id)),
       },
       record: (cleanBytes) => this.#recordProgress(id, cleanBytes),
-      release: () => this.#changes.run(neverAborted, () => this.#files.remove(id)),
+      release: () => this.#changes.run(neverAborted, () => (record.isKept ? this.#keep(id) : this.#files.remove(id))),
     });
   }
 
   /** Marks the volume durably: from here on it cannot be used. */
-  async #begin(id: VolumeId, policy: ErasePolicy): Promise<void> {
+  async #begin(id: VolumeId, policy: ErasePolicy, mark?: typeof emptyingTag): Promise<void> {
     const label = await this.#files.label(id);
     if (erasureIn(label.tags)) return; // by an earlier call
     await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, policy);
-    const marked = { ...label, tags: markedTags(label.tags, policy) };
+    const marked = { ...label, tags: markedTags(label.tags, policy, mark) };
     await this.#files.writeLabel(id, marked);
     await this.resume(id, marked);
+  }
+
+  /** Can be retried when only the attachment failed. */
+  async #keep(id: VolumeId): Promise<void> {
+    const label = await this.#presentLabel(id);
+    if (erasureIn(label.tags)) await this.#files.writeLabel(id, { ...label, tags: emptiedTags(label.tags) });
+    await this.#volumes.find(id, neverAborted);
   }
 
   async #recordProgress(id: VolumeId, cleanBytes: bigint): Promise<void> {
@@ -107,8 +121,13 @@ export class FileErasure {
 
   /** No other volume gets the name while its erasure is listed. */
   async #markedLabel(id: VolumeId): Promise<Label> {
-    const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
-    if (label && erasureIn(label.tags)) return label;
+    const label = await this.#presentLabel(id);
+    if (erasureIn(label.tags)) return label;
+    throw new ErasureCancelled(id);
+  }
+
+  async #presentLabel(id: VolumeId): Promise<Label> {
+    if (await this.#files.has(id)) return this.#files.label(id);
     throw new ErasureCancelled(id);
   }
 }

@@ -2,15 +2,17 @@ import type { Clock } from '../../base/clock.ts';
 import type { deviceSizeBytes } from '../../base/device-number.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
+import { mustDestroyData } from '../erase/erase-policy.ts';
 import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
 import type { Erasures } from '../erase/erasures.ts';
-import { OptionClassNotFound, VolumeExists } from '../errors.ts';
+import { OptionClassNotFound, VolumeBeingErased, VolumeExists } from '../errors.ts';
 import {
   checkAddedTags,
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
   createdTag,
+  emptyingTag,
   withAddedTags,
 } from '../names-and-tags.ts';
 import type {
@@ -183,6 +185,7 @@ export class LvmPool implements ServedPool {
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     checkVolumeId(id); // the ID becomes part of the removed path
     this.#layout.mustNotBeBeingCopied(id);
+    if (this.#erasures.isEmptying(id)) await this.#erasures.join(id, signal);
     this.#volumes.forgetWiped(id);
     let unpromised: ErasePolicy = { kind: 'none' };
     if (!this.#isToBeErased(id)) {
@@ -196,6 +199,7 @@ export class LvmPool implements ServedPool {
       const volume = this.#volumes.find(id);
       const present = volume && (await this.#volumes.activate(volume));
       if (!present) return this.#erasures.has(id) ? 'erased' : volume ? 'removed' : 'absent';
+      if (erasureIn(present.tags)?.isKept) throw new VolumeBeingErased(id); // it may have started in the meantime
       const promised = erasureIn(present.tags)?.policy ?? policyOnRemoval(present.tags, this.#erase);
       await markForErasure(this.#group, present, promised.kind === 'none' ? unpromised : promised);
       return promised.kind === 'none' ? 'removed' : 'erased';
@@ -205,6 +209,18 @@ export class LvmPool implements ServedPool {
     return removal;
   }
 
+  async empty(id: VolumeId, policy: ErasePolicy, signal: AbortSignal): Promise<Volume> {
+    mustDestroyData(policy);
+    this.#layout.mustNotBeBeingCopied(id);
+    await this.#group.change(signal, async () => {
+      await this.#group.ask(); // as for a removal
+      await markForErasure(this.#group, await this.#volumes.mustBeEmptiable(id), policy, emptyingTag);
+    });
+    this.#resumeErasures();
+    await this.#erasures.join(id, signal);
+    return toVolume(this.#volumes.mustHave(id));
+  }
+
   /** An erasure that has begun is completed, even if the class no longer erases. */
   #isToBeErased(id: VolumeId): boolean {
     const tags = this.#volumes.find(id)?.tags ?? [];
@@ -212,7 +228,7 @@ export class LvmPool implements ServedPool {
   }
 
   #resumeErasures(): void {
-    resumeErasures(this.#group, this.#volumes.all(), this.#erasures);
+    resumeErasures(this.#group, this.#volumes, this.#erasures);
   }
 
   /** The lvcreate options of the option class that the volume requests; undefined for those of the device class. */

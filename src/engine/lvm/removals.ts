@@ -2,7 +2,7 @@ import { CommandFailed } from '../../base/exec.ts';
 import { exists } from '../../base/exists.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { isHeld, mustNotBeBound } from '../device-use.ts';
-import { canDiscard } from '../erase/eraser.ts';
+import { canDiscard } from '../erase/erasable.ts';
 import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
 import { VolumeBeingErased, VolumeInUse } from '../errors.ts';
 import { askLvm, type Effect, type GroupMemory, isIn, type Place } from './group-memory.ts';

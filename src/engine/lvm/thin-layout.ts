@@ -3,7 +3,7 @@ import { deviceSizeBytes } from '../../base/device-number.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { type DeviceClass, detailsOf, type ThinClass } from '../config/device-classes.ts';
-import { mustAllowThinSnapshots } from '../erase/eraser.ts';
+import { mustAllowThinSnapshots } from '../erase/erasable.ts';
 import { policyOnRemoval } from '../erase/erasure-tags.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
 import { unfinishedTag } from '../names-and-tags.ts';

@@ -1,4 +1,5 @@
-import { policyOnRemoval } from '../erase/erasure-tags.ts';
+import type { ErasePolicy } from '../config/device-classes.ts';
+import { emptiedTags, policyOnRemoval } from '../erase/erasure-tags.ts';
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
 import { withAddedTags } from '../names-and-tags.ts';
 import type {
@@ -22,6 +23,8 @@ export class InMemoryPool implements Pool {
   failure: Error | undefined;
   /** The result of `erasures`. */
   erasing: readonly Erasure[] = [];
+  /** The calls of `empty`. */
+  readonly emptied: { readonly id: VolumeId; readonly policy: ErasePolicy }[] = [];
   /** Whether a removal reports that it erased. */
   erases = false;
 
@@ -100,6 +103,13 @@ export class InMemoryPool implements Pool {
     if (!this.#volumes.delete(id)) return 'absent';
     this.#changed();
     return policyOnRemoval(tags, { kind: this.erases ? 'zero' : 'none' }).kind === 'none' ? 'removed' : 'erased';
+  }
+
+  async empty(id: VolumeId, policy: ErasePolicy): Promise<Volume> {
+    this.#failIfAsked();
+    const volume = this.#must(id);
+    this.emptied.push({ id, policy });
+    return this.#put({ ...volume, tags: emptiedTags(volume.tags) });
   }
 
   async refresh(): Promise<void> {}
