@@ -6,6 +6,8 @@ export const programs: Readonly<Record<string, readonly string[]>> = {
   // For Moorage's start script, and for the shells that Moorage starts.
   dash: ['sh'],
   coreutils: ['basename', 'cp', 'dirname', 'head', 'readlink', 'tail'],
+  // To prove that a device holds no data.
+  diffutils: ['cmp'],
 
   // Used unless the node's own LVM is (lvm-command-prefix). LVM calls thin_check when it activates a thin pool.
   lvm2: ['lvm'],
@@ -20,9 +22,9 @@ export const programs: Readonly<Record<string, readonly string[]>> = {
   // Encrypted volumes.
   'cryptsetup-bin': ['cryptsetup'],
 
-  // Mounts, loop devices, probing, erasing, freezing, locking, and nsenter for the node's own LVM.
+  // Mounts, loop devices, probing, erasing, flushing, freezing, locking, and nsenter for the node's own LVM.
   mount: ['losetup', 'mount', 'umount'],
-  'util-linux': ['blkdiscard', 'blkid', 'fallocate', 'flock', 'fsfreeze', 'nsenter', 'wipefs'],
+  'util-linux': ['blkdiscard', 'blkid', 'blockdev', 'fallocate', 'flock', 'fsfreeze', 'nsenter', 'wipefs'],
 };
 
 /** Packages with the libraries of Node, which is not a Debian package; base-files tells scanners the release. */

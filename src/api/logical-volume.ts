@@ -1,7 +1,7 @@
 import { parseQuantity } from '../base/quantity.ts';
 import type { ObjectOf } from './crd/crd.ts';
 import type { logicalVolumeCrd } from './crd/logical-volume.ts';
-import { contentSourceAnnotation, logicalVolume, resizeRequestedAnnotation } from './names.ts';
+import { contentSourceAnnotation, logicalVolume, luks2, parameters, resizeRequestedAnnotation } from './names.ts';
 import type { Resource, Stored } from './object.ts';
 
 /** Kubernetes writes strings such as `1Gi`; a person may write a plain number. */
@@ -46,6 +46,11 @@ export function currentBytes({ spec, status }: LogicalVolume): bigint {
 /** A snapshot can only be read and copied. Every other LogicalVolume is a volume. */
 export function isSnapshot({ spec }: LogicalVolume): boolean {
   return Boolean(spec.source) && spec.accessType === 'ro';
+}
+
+/** Whether its StorageClass, or that of its source, requested encryption. */
+export function isEncrypted({ metadata }: LogicalVolume): boolean {
+  return metadata?.annotations?.[parameters.encryption] === luks2;
 }
 
 /** The failure that the node reported. */

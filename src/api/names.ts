@@ -17,7 +17,12 @@ export const parameters = {
   rootMode: 'moorage.dev/root-mode',
   rootOwner: 'moorage.dev/root-owner',
   onNodeRemoval: 'moorage.dev/on-node-removal',
+  /** Also an annotation of the LogicalVolume. */
+  encryption: 'moorage.dev/encryption',
 } as const;
+
+/** The only value of the parameter for encryption. */
+export const luks2 = 'luks2';
 
 /**
  * What happens to a claim whose node is removed: an annotation of the claim, or else the StorageClass parameter. `drop`
@@ -41,6 +46,7 @@ export const keptParameters = [
   parameters.rootMode,
   parameters.rootOwner,
   parameters.onNodeRemoval,
+  parameters.encryption,
 ] as const;
 
 /** Entries of the Secret with the key of an encrypted volume. The previous one is there only while a key is replaced. */
@@ -144,6 +150,15 @@ export const filesystemErrorAnnotation = 'moorage.dev/filesystem-error';
  * of the LogicalVolume, set when it is created.
  */
 export const adoptAnnotation = 'moorage.dev/adopt';
+
+/**
+ * Since when a volume has had neither a PersistentVolume nor the claim that it was created for. It is an annotation of the
+ * LogicalVolume, by which the controller asks the node whether the volume was ever used.
+ */
+export const unclaimedAnnotation = 'moorage.dev/unclaimed';
+
+/** The node's answer, always `true`: the volume was never used, and its node will not let it be used: an annotation of the LogicalVolume. */
+export const neverUsedAnnotation = 'moorage.dev/never-used';
 
 /** The source of a copy, `volume/<id>` or `snapshot/<id>`, even after its removal: an annotation of the LogicalVolume. */
 export const contentSourceAnnotation = 'moorage.dev/content-source';

@@ -33,6 +33,7 @@ import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
 import { strandedPods } from './node-removal/stranded-pods.ts';
 import { orphanMetric } from './orphaned-objects.ts';
 import { refusedVolumes } from './refused-volumes.ts';
+import { unclaimedVolumes } from './unclaimed/unclaimed-volumes.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './volumes/logical-volume-store.ts';
@@ -178,14 +179,20 @@ function csiWork(
   watches: CsiWatches,
 ): readonly Work[] {
   const { client, clock, log } = collaborators;
-  const { logicalvolumes: volumes, nodes, persistentvolumeclaims: claims, persistentvolumes: staticVolumes } = watches;
+  const {
+    logicalvolumes: volumes,
+    nodes,
+    persistentvolumeclaims: claims,
+    persistentvolumes: persistentVolumes,
+  } = watches;
   const reporting = reportingOf(collaborators);
   return [
     nodeRemovals({ nodes, removal: new NodeRemoval({ ...reporting, keepObjects }) }),
     ...(keepObjects ? [] : [lateDecisions({ ...reporting, volumes, claims, nodes })]),
-    ...(localPv && !keepObjects ? [lateStaticDecisions({ ...reporting, staticVolumes, claims, nodes })] : []),
-    ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims, staticVolumes })] : []),
+    ...(localPv && !keepObjects ? [lateStaticDecisions({ ...reporting, persistentVolumes, claims, nodes })] : []),
+    ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims, persistentVolumes })] : []),
     refusedVolumes({ client, volumes, clock, log }),
+    unclaimedVolumes({ client, volumes, persistentVolumes, clock, log }),
     heldClaims({ client, claims, log }),
     volumeEvents({ ...reporting, volumes }),
     ignoredClasses({ ...reporting, claims, volumes }),

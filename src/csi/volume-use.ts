@@ -2,6 +2,7 @@ import {
   asOnNodeRemoval,
   ephemeralSizeAttributes,
   keptParameters,
+  luks2,
   onNodeRemoval,
   parameterPrefixes,
   parameters,
@@ -125,7 +126,7 @@ export interface EphemeralVolume {
   readonly forClassesOnly: readonly string[];
 }
 
-const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters.rootOwner];
+const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters.rootOwner, parameters.encryption];
 const gibi = 1024n ** 3n;
 
 /**
@@ -135,7 +136,14 @@ const gibi = 1024n ** 3n;
 export function contextFor(given: Readonly<Record<string, string>>, use: VolumeUse): Record<string, string> {
   if (use.kind === 'filesystem') filesystemSettings(given, use.filesystem);
   refuseUnknownPolicy(given[parameters.onNodeRemoval]);
+  isEncryptionRequested(given);
   return Object.fromEntries(keptParameters.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])));
+}
+
+/** Whether a volume's context, or the StorageClass parameters it was created from, requests encryption. */
+export function isEncryptionRequested({ [parameters.encryption]: word }: VolumeContext): boolean {
+  if (word === undefined || word === luks2) return word === luks2;
+  throw new InvalidInput(`${parameters.encryption} is ${JSON.stringify(word)}; use ${luks2}, or leave it out`);
 }
 
 /** The settings in a volume's context, or in the StorageClass parameters it was created from. */

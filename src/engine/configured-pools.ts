@@ -89,12 +89,13 @@ export class ConfiguredPools {
     await this.#applyLatest(signal);
   }
 
-  /** Like `apply`: serves these volume groups as well, and no longer those of the call before, with or without a class. */
-  async serveGroups(groups: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+  /** Like `apply`, for the volume groups to serve with or without a class. Returns whether they changed. */
+  async serveGroups(groups: ReadonlySet<string>, signal: AbortSignal): Promise<boolean> {
     const isNew = !isDeepStrictEqual(groups, this.#groups);
     this.#groups = groups;
     if (isNew) await this.#applyLatest(signal);
     else await this.#applying.run('configuration', signal, async () => undefined); // an earlier call may not be done
+    return isNew;
   }
 
   /** One at a time. Each applies what was requested last, so it does not matter which of them runs last. */

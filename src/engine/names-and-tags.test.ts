@@ -7,6 +7,10 @@ import {
   checkTags,
   checkVolumeGroup,
   checkVolumeId,
+  createdTag,
+  newVolumeTags,
+  retiredTag,
+  unusedTag,
   withAddedTags,
 } from './names-and-tags.ts';
 
@@ -75,6 +79,20 @@ test('a caller cannot set the tags that pools act on', () => {
     assert.throws(() => checkAddedTags(['a', `moorage.dev/${name}`]), { name: 'InvalidInput' }, name);
   }
   assert.throws(() => checkNewTags(['moorage.dev/filesystem=ext4']), { name: 'InvalidInput' });
+});
+
+const owner = 'moorage.dev/volume=pvc-1';
+const formatted = 'moorage.dev/filesystem=ext4';
+
+test('a new volume is tagged as unused if its first use will be recorded, and not after that', () => {
+  assert.deepEqual(newVolumeTags({ tags: ['a'] }), ['a', createdTag]);
+  assert.deepEqual(newVolumeTags({ tags: [owner, createdTag] }), [owner, createdTag, unusedTag]);
+  assert.deepEqual(withAddedTags([owner, unusedTag], ['a', owner]), [owner, unusedTag, 'a']);
+  assert.deepEqual(withAddedTags([owner, unusedTag], [retiredTag]), [owner, unusedTag, retiredTag]);
+  for (const tag of [formatted, 'moorage.dev/raw', 'moorage.dev/encrypted=luks2']) {
+    assert.deepEqual(withAddedTags([owner, unusedTag], [tag]), [owner, tag]);
+  }
+  assert.deepEqual(withAddedTags([owner, 'a'], ['moorage.dev/volume=pvc-2']), ['a', 'moorage.dev/volume=pvc-2']);
 });
 
 test('a volume of size zero is refused', () => {

@@ -108,6 +108,12 @@ export const unfinishedTag = 'moorage.dev/unfinished';
  */
 export const unusedTag = 'moorage.dev/unused';
 
+/**
+ * Set on a volume that was never used and is about to be removed, because the claim that it was created for is gone: it is
+ * not used any more.
+ */
+export const retiredTag = 'moorage.dev/retired';
+
 /** Set on an independent copy once all of its source has been copied. */
 export const copiedTag = 'moorage.dev/copied';
 
@@ -150,8 +156,8 @@ export const adoptedTag = 'moorage.dev/adopted';
 /** Set once the volume has been encrypted: its device is readable only with a key. */
 export const encryptedTag = `${encryptedPrefix}luks2`;
 
-export function isEncrypted(volume: Volume): boolean {
-  return volume.tags.includes(encryptedTag);
+export function isEncrypted({ tags }: Pick<Volume, 'tags'>): boolean {
+  return tags.includes(encryptedTag);
 }
 
 /** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
@@ -159,9 +165,9 @@ export function isForNewVolume(tag: string): boolean {
   return !tag.startsWith(ownPrefix) || tag === createdTag || ownerKindOf(tag) !== undefined || isOnRemoval(tag);
 }
 
-/** Whether a caller may add it to a volume: also tags that record its first use or its adoption. */
+/** Whether a caller may add it to a volume: also tags that record its first use, its adoption or its end. */
 export function isForAnyVolume(tag: string): boolean {
-  return isForNewVolume(tag) || tag === adoptedTag || showsUse(tag);
+  return isForNewVolume(tag) || tag === adoptedTag || tag === retiredTag || showsUse(tag);
 }
 
 /** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
@@ -169,9 +175,10 @@ export function showsUse(tag: string): boolean {
   return tag === rawTag || tag.startsWith(`${filesystemKey}=`) || tag.startsWith(encryptedPrefix);
 }
 
-/** Whether the caller for whom a volume is created records its first use by a tag. */
-export function recordsUse(tags: readonly string[]): boolean {
-  return tags.some((tag) => ownerKindOf(tag));
+/** The tags of a new, empty volume. */
+export function newVolumeTags({ tags }: Pick<NewVolume, 'tags'>): readonly string[] {
+  const recordsUse = tags.some((tag) => ownerKindOf(tag) !== undefined);
+  return [...new Set([...tags, createdTag, ...(recordsUse ? [unusedTag] : [])])];
 }
 
 /** The tags of a volume after some were added, which replace those that they contradict. */
@@ -198,9 +205,22 @@ function keyOf(tag: string): string {
   return tag.split('=', 1)[0] ?? '';
 }
 
+/** Whether the tags prove that the volume was never used: Moorage created it empty, and would have recorded its first use. */
+export function isProvenUnused({ tags, readOnly, origin }: Volume): boolean {
+  const mayHaveData = (tag: string) => showsUse(tag) || tag === adoptedTag || tag.startsWith(`${sourceKey}=`);
+  const isNew = tags.includes(createdTag) && tags.includes(unusedTag);
+  return isNew && !tags.some(mayHaveData) && !readOnly && origin === undefined;
+}
+
 /** The tags that a copy inherits: those that describe the contents of the device. */
 export function contentTags(tags: readonly string[]): readonly string[] {
   return tags.filter((tag) => tag === createdTag || tag === adoptedTag || showsUse(tag));
+}
+
+/** Whether Moorage created or adopted the volume, or TopoLVM created it inline for a pod. Other volumes are none of our business. */
+export function isMarked({ id, tags }: Pick<Volume, 'id' | 'tags'>): boolean {
+  const isInlineOfTopolvm = tags.includes('ephemeral') && /^csi-[0-9a-f]{64}$/.test(id); // the kubelet chooses this name
+  return isInlineOfTopolvm || tags.some((tag) => tag.startsWith(ownPrefix));
 }
 
 /** Whether an existing volume with the requested name is ours: by our tag, or by having all requested tags. */

@@ -17,6 +17,12 @@ export interface Volume {
   readonly attr: string;
 }
 
+/** A logical volume and where it is, whether or not a device class has it. */
+export interface PlacedVolume extends Pick<Volume, 'id' | 'sizeBytes' | 'tags' | 'readOnly'> {
+  readonly volumeGroup: string;
+  readonly thinPool?: string;
+}
+
 export interface NewVolume {
   readonly id: VolumeId;
   /** The minimum; the pool rounds up to what it can allocate. */

@@ -14,17 +14,20 @@ import { Erasures } from './erase/erasures.ts';
 import { FilePool } from './file/file-pool.ts';
 import type { LvmCounts } from './lvm/lvm.ts';
 import { LvmPool } from './lvm/lvm-pool.ts';
+import { allVolumesArguments, parseAllVolumes } from './lvm/report.ts';
 import { rootOf } from './lvm/shell-settings.ts';
-import { UnservedVolumes } from './lvm/unserved-volumes.ts';
 import { VolumeGroups } from './lvm/volume-groups.ts';
 import { checkVolumeGroup } from './names-and-tags.ts';
 import { type OnDone, observed } from './observed-pool.ts';
 import type { OpenPool } from './pool.ts';
 import type { Pools } from './pools.ts';
+import { UnservedVolumes } from './unserved-volumes.ts';
 
 /** Returns the output of a command that reads no disks. */
 type AskLvm = (subcommand: string, signal: AbortSignal) => Promise<string>;
 const quickMs = 10_000;
+/** For a command that reads all disks. */
+const patientMs = 60_000;
 
 export interface StorageEngineOptions extends StorageEngineCollaborators {
   /** Empty for no device classes: then only volume groups are served. */
@@ -105,10 +108,14 @@ export class StorageEngine {
     });
     groups.onUnknownGroup(() => configured.lookAgain()); // a volume group may just have been created
     const deviceClasses = () => configured.deviceClasses();
-    const unserved = new UnservedVolumes({ ...collaborators, command: config.lvmCommand, deviceClasses });
     const { run, env } = collaborators;
-    const askLvm: AskLvm = async (subcommand, signal) =>
-      (await run([...config.lvmCommand, subcommand], { timeoutMs: quickMs, env, signal })).stdout;
+    const lvm = async (words: readonly string[], timeoutMs: number, signal: AbortSignal) =>
+      (await run([...config.lvmCommand, ...words], { timeoutMs, env, signal })).stdout;
+    const askLvm: AskLvm = (subcommand, signal) => lvm([subcommand], quickMs, signal);
+    const allVolumes = async (signal: AbortSignal) =>
+      usesLvm(deviceClasses()) ? parseAllVolumes(await lvm(allVolumesArguments, patientMs, signal)) : [];
+    const { pools } = configured;
+    const unserved = new UnservedVolumes({ ...collaborators, allVolumes, deviceClasses, pools });
     const engine = new StorageEngine({ file, configured, groups, unserved, askLvm });
     try {
       await configured.apply(config, signal);
@@ -137,8 +144,9 @@ export class StorageEngine {
    */
   async serveGroups(volumeGroups: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     for (const name of volumeGroups) checkVolumeGroup(name); // it becomes part of commands and of a path
-    const serving = this.#configured.serveGroups(new Set(volumeGroups), this.#abort.signal);
-    this.#unserved.lookLater();
+    const serving = this.#configured.serveGroups(new Set(volumeGroups), this.#abort.signal).then((isNew) => {
+      if (isNew) this.#unserved.lookLater();
+    });
     await abortable(serving, signal); // goes on if the caller leaves
   }
 
@@ -162,7 +170,7 @@ export class StorageEngine {
    * commands. Undefined if no class uses LVM.
    */
   async lvmAbilities(signal: AbortSignal): Promise<LvmAbilities | undefined> {
-    if (this.deviceClasses().every(({ type }) => type === 'file')) return undefined; // this node may not have LVM
+    if (!usesLvm(this.deviceClasses())) return undefined;
     const [versions, segmentTypes] = [await this.#askLvm('version', signal), await this.#askLvm('segtypes', signal)];
     const version = /^\s*LVM version:\s*(\S+)/m.exec(versions)?.[1];
     return {
@@ -198,6 +206,11 @@ export class StorageEngine {
   }
 }
 
+/** A node whose classes are all files may not have LVM. */
+function usesLvm(deviceClasses: readonly DeviceClass[]): boolean {
+  return deviceClasses.some(({ type }) => type !== 'file');
+}
+
 export interface PoolCollaborators {
   readonly groups: VolumeGroups;
   readonly stateDirectory: string;
@@ -212,6 +225,6 @@ export function poolOpener({ groups, stateDirectory, run, clock, log }: PoolColl
     const erasures = new Erasures({ eraser: new Eraser(run), clock, log });
     if (deviceClass.type === 'file') return FilePool.open({ deviceClass, erasures, stateDirectory, run, log }, signal);
     const group = await groups.open(deviceClass.volumeGroup, signal);
-    return LvmPool.open({ deviceClass, optionClasses, group, erasures, clock, log }, signal);
+    return LvmPool.open({ deviceClass, optionClasses, group, erasures, run, clock, log }, signal);
   };
 }

@@ -2,7 +2,7 @@ import { MoorageError } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import { VolumeInUse } from '../engine/errors.ts';
-import { luksDevicePath, mappingName } from '../engine/luks-device.ts';
+import { luksDevicePath } from '../engine/luks-device.ts';
 import type { VolumeId } from '../engine/pool.ts';
 
 /** The cost of trying a key; each open costs the same. */
@@ -19,19 +19,11 @@ export interface KeyDerivation {
  */
 export const defaultDerivation: KeyDerivation = { memoryBytes: 64 * 1024 ** 2, iterations: 4, threads: 1 };
 
-/** An open volume. */
-export interface Mapping {
-  /** The device below it. */
-  readonly device: string;
-  /** Where on that device the decrypted one ends; zero if unknown. */
-  readonly endBytes: bigint;
-}
-
 /** How many keys are derived at once: each takes the memory of its derivation. */
 const derivationsAtOnce = 4;
 const timeoutMs = 120_000;
 /** Exit codes of cryptsetup. */
-const [keyRefused, notThere, busy] = [2, 4, 5];
+const [keyRefused, busy] = [2, 5];
 
 /**
  * Runs cryptsetup. A key reaches it through a pipe: it is never an argument, in the environment, in a file, or in an error. A
@@ -62,26 +54,6 @@ export class Cryptsetup {
       throw translated(id, error);
     }
   }
-
-  /** Undefined if the volume is not open. */
-  async mapping(id: VolumeId): Promise<Mapping | undefined> {
-    try {
-      const { stdout } = await this.#run(['cryptsetup', 'status', mappingName(id)], { timeoutMs });
-      return parseStatus(stdout);
-    } catch (error) {
-      if (error instanceof CommandFailed && error.exitCode === notThere) return undefined;
-      throw error;
-    }
-  }
-}
-
-/** Sizes are in units of 512 bytes, whatever the sectors of the device are. */
-function parseStatus(output: string): Mapping | undefined {
-  const value = (name: string) => new RegExp(`^\\s*${name}:\\s*(\\S+)`, 'm').exec(output)?.[1];
-  const [device, offset, size] = [value('device'), value('offset'), value('size')];
-  if (device === undefined) return undefined;
-  const isKnown = /^\d+$/.test(offset ?? '') && /^\d+$/.test(size ?? '');
-  return { device, endBytes: isKnown ? (BigInt(offset ?? 0) + BigInt(size ?? 0)) * 512n : 0n };
 }
 
 export function derivationArguments({ memoryBytes, iterations, threads }: KeyDerivation): string[] {

@@ -158,10 +158,10 @@ export class FilesystemMismatch extends MoorageError {
 export class FilesystemForeign extends MoorageError {
   readonly code = 'FailedPrecondition';
 
-  constructor(id: VolumeId, found: string) {
+  constructor(id: VolumeId, found: string, tag = filesystemTag(found)) {
     super(
       `volume ${id} is new but holds ${found} that Moorage did not create, so it is not changed: delete the volume and ` +
-        `create a new one, or if the data is yours, tag the volume ${filesystemTag(found)}`,
+        `create a new one, or if the data is yours, tag the volume ${tag}`,
     );
   }
 }

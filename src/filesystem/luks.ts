@@ -1,21 +1,13 @@
-import { stat } from 'node:fs/promises';
 import { secretParameters } from '../api/names.ts';
 import { deviceSizeBytes } from '../base/device-number.ts';
 import { MoorageError } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import { VolumeNotFound } from '../engine/errors.ts';
-import { luksDevicePath, mappingName } from '../engine/luks-device.ts';
+import { closeMapping, luksDevicePath, type MaybeOpen, mappingName, mappingOf } from '../engine/luks-device.ts';
 import { adoptedTag, createdTag, encryptedTag, formattedAs, isEncrypted, rawTag } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import {
-  Cryptsetup,
-  defaultDerivation,
-  derivationArguments,
-  type KeyDerivation,
-  type Mapping,
-  WrongKey,
-} from './cryptsetup.ts';
+import { Cryptsetup, defaultDerivation, derivationArguments, type KeyDerivation, WrongKey } from './cryptsetup.ts';
 import {
   AdoptedWithoutFilesystem,
   DeviceUnreadable,
@@ -33,16 +25,25 @@ const mebibyte = 1024n ** 2n;
 /** The label of a header until the volume can be used: whatever the device contains, it is not data. */
 const unfinishedLabel = 'moorage-unfinished';
 
+interface LuksOptions {
+  readonly run: Run;
+  readonly probe: ProbeDevice;
+  /** Of new keys. */
+  readonly derivation?: KeyDerivation;
+}
+
 /** LUKS2 on volumes, each with its own keys, which the caller passes with each call. Every method can be retried. */
 export class Luks {
   readonly #run: Run;
   readonly #probe: ProbeDevice;
+  readonly #derivation: KeyDerivation;
   readonly #cryptsetup: Cryptsetup;
   readonly #lock = new KeyedLock();
 
-  constructor({ run, probe }: { readonly run: Run; readonly probe: ProbeDevice }) {
+  constructor({ run, probe, derivation = defaultDerivation }: LuksOptions) {
     this.#run = run;
     this.#probe = probe;
+    this.#derivation = derivation;
     this.#cryptsetup = new Cryptsetup(run);
   }
 
@@ -52,14 +53,13 @@ export class Luks {
     id: VolumeId,
     key: Uint8Array,
     signal: AbortSignal,
-    derivation: KeyDerivation = defaultDerivation,
   ): Promise<Volume> {
     return this.#lock.run(id, signal, async () => {
       const volume = pool.get(id);
       if (!volume) throw new VolumeNotFound(pool.name, id);
       if (decideEncryption(volume, await this.#probe(volume.devicePath, signal)) === 'format') {
-        await this.#close(volume); // an interrupted call may have left it open
-        await this.#cryptsetup.withKey(id, formatArguments(volume, derivation), key, signal);
+        await closeMapping(this.#run, volume); // an interrupted call may have left it open
+        await this.#cryptsetup.withKey(id, formatArguments(volume, this.#derivation), key, signal);
         await this.#open(volume, key, signal);
         await this.#zeroEnds(luksDevicePath(id));
         await this.#cryptsetup.withoutKey(id, ['config', '--label', '', volume.devicePath]);
@@ -75,12 +75,9 @@ export class Luks {
     return this.#lock.run(volume.id, signal, () => this.#open(volume, key, signal));
   }
 
-  /**
-   * Does nothing if the volume is not open. A volume with the same name in another class is not touched. Without a device, the
-   * volume is no longer on the disks.
-   */
-  async close(volume: Closing, signal: AbortSignal): Promise<void> {
-    await this.#lock.run(volume.id, signal, () => this.#close(volume));
+  /** A volume with the same name in another class is not touched. */
+  async close(volume: MaybeOpen, signal: AbortSignal): Promise<void> {
+    await this.#lock.run(volume.id, signal, () => closeMapping(this.#run, volume));
   }
 
   /**
@@ -90,7 +87,7 @@ export class Luks {
   async resize(volume: Volume, key: Uint8Array | undefined, signal: AbortSignal): Promise<void> {
     const { id } = volume;
     await this.#lock.run(id, signal, async () => {
-      const mapping = await this.#mappingOf(volume);
+      const mapping = await mappingOf(this.#run, volume);
       const wantedBytes = await deviceSizeBytes(volume.devicePath);
       if (!mapping || wantedBytes === undefined) return; // it gets its device's size when it is opened
       if (mapping.endBytes >= wantedBytes) return;
@@ -109,14 +106,13 @@ export class Luks {
     oldKey: Uint8Array,
     newKey: Uint8Array,
     signal: AbortSignal,
-    derivation: KeyDerivation = defaultDerivation,
   ): Promise<'changed' | 'unchanged'> {
     if (Buffer.compare(oldKey, newKey) === 0) return 'unchanged';
     const { id, devicePath } = volume;
     return this.#lock.run(id, signal, async () => {
       if (!(await this.#opens(volume, newKey, signal))) {
         const sizes = ['--keyfile-size', String(oldKey.length), '--new-keyfile-size', String(newKey.length)];
-        const costs = derivationArguments(derivation);
+        const costs = derivationArguments(this.#derivation);
         const words = ['luksChangeKey', '--batch-mode', '--key-file=-', ...sizes, ...costs, devicePath, '-'];
         const both = Buffer.concat([oldKey, newKey]);
         await this.#cryptsetup.withKey(id, words, both, signal).finally(() => both.fill(0));
@@ -129,35 +125,17 @@ export class Luks {
   }
 
   async isOpen(volume: Volume): Promise<boolean> {
-    return this.#isOpenOn(volume);
+    return (await mappingOf(this.#run, volume)) !== undefined;
   }
 
   async #open(volume: Volume, key: Uint8Array, signal: AbortSignal): Promise<string> {
     const { id, devicePath, readOnly } = volume;
-    if (!(await this.#isOpenOn(volume))) {
+    if (!(await this.isOpen(volume))) {
       const access = readOnly ? ['--readonly'] : [];
       const words = ['open', '--type', 'luks2', '--key-file=-', ...access, devicePath, mappingName(id)];
       await this.#cryptsetup.withKey(id, words, key, signal);
     }
     return luksDevicePath(id);
-  }
-
-  async #close(volume: Closing): Promise<void> {
-    const { id } = volume;
-    if (await this.#isOpenOn(volume)) await this.#cryptsetup.withoutKey(id, ['close', mappingName(id)]);
-  }
-
-  async #isOpenOn(volume: Closing): Promise<boolean> {
-    return (await this.#mappingOf(volume)) !== undefined;
-  }
-
-  async #mappingOf({ id, devicePath }: Closing): Promise<Mapping | undefined> {
-    const mapping = await this.#cryptsetup.mapping(id);
-    if (mapping && devicePath !== undefined) {
-      const [open, wanted] = await Promise.all([stat(mapping.device), stat(devicePath)]);
-      if (open.rdev !== wanted.rdev) throw new MappingForeign(id, luksDevicePath(id), mapping.device);
-    }
-    return mapping;
   }
 
   async #opens({ id, devicePath }: Volume, key: Uint8Array, signal: AbortSignal): Promise<boolean> {
@@ -185,8 +163,6 @@ export class Luks {
   }
 }
 
-type Closing = Pick<Volume, 'id'> & Partial<Pick<Volume, 'devicePath'>>;
-
 function formatArguments({ id, devicePath }: Volume, derivation: KeyDerivation): string[] {
   return [
     ...['luksFormat', '--type', 'luks2', '--batch-mode', '--key-file=-', '--label', unfinishedLabel],
@@ -208,7 +184,7 @@ export function decideEncryption(volume: Volume, probe: Probe): 'format' | 'keep
     if (isEncrypted(volume)) return 'keep';
     if (probe.uuid === filesystemUuid(volume.id)) return probe.label === unfinishedLabel ? 'format' : 'keep';
     if (!volume.tags.includes(createdTag)) return 'keep'; // that of the people who created the volume
-    throw new FilesystemForeign(volume.id, luks);
+    throw new FilesystemForeign(volume.id, luks, encryptedTag);
   }
   const before = isEncrypted(volume) ? luks : formattedAs(volume);
   if (before) throw new FilesystemVanished(volume.id, before);
@@ -234,17 +210,6 @@ export class KeyNeededToGrow extends MoorageError {
       `encrypted volume ${id} cannot grow while it is in use, as its key is missing from the request; restart its pods, and name ` +
         `the Secret in the StorageClass for claims to come: ${secretParameters.expand} and -namespace`,
       options,
-    );
-  }
-}
-
-/** Another device is open under the name of this volume. */
-export class MappingForeign extends MoorageError {
-  readonly code = 'FailedPrecondition';
-
-  constructor(id: VolumeId, mapping: string, backing: string) {
-    super(
-      `${mapping} is open on ${backing}, which is not volume ${id}; if nobody uses it, close it with cryptsetup close`,
     );
   }
 }

@@ -7,7 +7,13 @@ import {
   onRemovalPolicies,
 } from '../api/local-pv.ts';
 import { InvalidInput } from '../base/errors.ts';
-import { type Filesystem, filesystemNamed, filesystems, parseMkfsOptions } from '../filesystem/filesystem.ts';
+import {
+  defaultFilesystem,
+  type Filesystem,
+  filesystemNamed,
+  filesystems,
+  parseMkfsOptions,
+} from '../filesystem/filesystem.ts';
 
 /** Options as words, from the annotations of a PersistentVolume or from one section of the defaults. */
 export type OptionWords = Readonly<Partial<Record<LocalPvOption, string>>>;
@@ -30,7 +36,7 @@ export interface Options {
 }
 
 /** Those of k8s-local-pv. */
-const builtIn: OptionWords = { fsType: 'ext4', mountOpts: 'noexec', vg: 'storage_bulk' };
+const builtIn: OptionWords = { fsType: defaultFilesystem.name, mountOpts: 'noexec', vg: 'storage_bulk' };
 
 /** Combines sources of options; earlier ones win. `nameOf` names an option in errors. */
 export function parseOptions(sources: readonly OptionWords[], nameOf = annotationOf): Options {

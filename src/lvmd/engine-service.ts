@@ -14,7 +14,7 @@ const progressEveryMs = 500;
 
 /** What TopoLVM's protocol lacks. */
 export function engineService(
-  pools: Pick<Pools, 'get' | 'all' | 'default' | 'unavailable'>,
+  pools: Pick<Pools, 'get' | 'all' | 'default' | 'unavailable' | 'unserved'>,
   clock: Clock,
 ): Implementation<typeof EngineService> {
   const poolOf = (deviceClass: string): Pool => {
@@ -30,7 +30,8 @@ export function engineService(
         deviceClass,
         unavailable: messageOf(reason),
       }));
-      return { pools: [...serving, ...missing] };
+      const unserved = pools.unserved().map(({ id, tags, ...rest }) => ({ ...rest, name: id, tags: [...tags] }));
+      return { pools: [...serving, ...missing], unserved };
     },
 
     async addTags(request, { signal }) {

@@ -191,6 +191,18 @@ test('moorage lvmd reports that a removal erased', async (t) => {
   assert.equal(await pool.remove('data', signal), 'erased');
 });
 
+test('volumes that no class of moorage lvmd has are known, also those found later', async (t) => {
+  const served = new Pools([new InMemoryPool('ssd', 10n)], 'ssd');
+  const thick = { id: 'a', sizeBytes: 5n, tags: [createdTag], readOnly: false, volumeGroup: 'old' };
+  served.foundUnserved([thick]);
+  const pools = await connect(t, await serveOurs(t, served));
+  assert.deepEqual(pools.unserved(), [thick]);
+  const thin = { ...thick, id: 'b', readOnly: true, thinPool: 'pool' };
+  served.foundUnserved([thick, thin]);
+  await until(pools, () => pools.unserved().length === 2);
+  assert.deepEqual(pools.unserved(), [thick, thin]);
+});
+
 test('a class that lvmd cannot serve yet is unavailable, not unknown', async (t) => {
   const served = new Pools();
   const become = (...names: string[]) => {

@@ -16,6 +16,7 @@ import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { Registration } from '../rpc/gen/pluginregistration/v1/registration_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { type AnsweredCall, RpcServer } from '../rpc/server.ts';
+import { EncryptedVolumes } from '../volumes/encrypted-volumes.ts';
 import { EphemeralVolumes, type InlineLimits } from '../volumes/ephemeral-volumes.ts';
 import { PublishedVolumes } from '../volumes/published-volumes.ts';
 import { canLimitIo, cgroupRoot } from './io-limits/pod-cgroup.ts';
@@ -31,6 +32,7 @@ import { Orphans, orphanMetric, podsIn } from './node-storage/orphans.ts';
 import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
 import { volumeWork } from './reconcile/logical-volume-reconciler.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
+import { unclaimedVolumes } from './reconcile/unclaimed-volumes.ts';
 
 interface Options {
   readonly nodeName: string;
@@ -84,7 +86,8 @@ export function csiJob(options: Options, collaborators: Collaborators): NodeJob 
     const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
     const onPublished = (id: VolumeId) => published.notify(id);
     const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
-    const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared });
+    const encrypted = EncryptedVolumes.create({ run, log });
+    const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, encrypted, run, onPublished, onPrepared });
 
     const serve = async (onStarted: (part: Stoppable) => void, signal: AbortSignal) => {
       const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered, clock, log })
@@ -108,6 +111,7 @@ export function csiJob(options: Options, collaborators: Collaborators): NodeJob 
     return {
       work: [
         volumeWork({ client, volumes, pools, log }),
+        unclaimedVolumes({ client, volumes, published: publishedVolumes, log }),
         lostVolumes({ nodeName, client, volumes, node, pools, log }),
         filesystemErrors({ client, volumes, prepared }),
         nodePublisher({ nodeName, client, node, pools, wanted, log }),

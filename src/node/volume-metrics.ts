@@ -2,6 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { claimKey, metrics } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
 import { blockDeviceAt } from '../base/device-number.ts';
+import { deviceInUse } from '../engine/luks-device.ts';
 import { tagValue } from '../engine/names-and-tags.ts';
 import type { Volume } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
@@ -46,7 +47,7 @@ export function volumeMetrics({ nodeName, pools, directories, clock }: Collabora
         const targets = await targetsByDevice(directories);
         const used: Sample<Label>[] = [];
         for (const { volume, labels } of volumes()) {
-          const target = targets.get((await blockDeviceAt(volume.devicePath)) ?? '');
+          const target = targets.get((await blockDeviceAt(deviceInUse(volume))) ?? '');
           const value = target === undefined ? undefined : await usage.usedBytes(target);
           if (value !== undefined) used.push({ labels, value });
         }

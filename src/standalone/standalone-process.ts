@@ -11,6 +11,7 @@ import { Controller, Identity, Node } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
+import { EncryptedVolumes } from '../volumes/encrypted-volumes.ts';
 import { EphemeralVolumes } from '../volumes/ephemeral-volumes.ts';
 import { PublishedVolumes } from '../volumes/published-volumes.ts';
 import { RecordedVolumes } from './recorded-volumes.ts';
@@ -72,7 +73,12 @@ export async function runStandalone(
       Node,
       nodeService({
         nodeName,
-        volumes: PublishedVolumes.create({ pools, ephemeral: new EphemeralVolumes({ pools, log }), run }),
+        volumes: PublishedVolumes.create({
+          pools,
+          ephemeral: new EphemeralVolumes({ pools, log }),
+          encrypted: EncryptedVolumes.create({ run, log }),
+          run,
+        }),
       }),
     );
   await csi.listen();

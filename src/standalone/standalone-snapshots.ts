@@ -66,6 +66,7 @@ export class StandaloneSnapshots implements SnapshotStore {
       sourceId: record.source?.id ?? '',
       nodeName: this.#nodeName,
       deviceClass: record.deviceClass,
+      isEncrypted: record.isEncrypted,
       sizeBytes: volume.sizeBytes,
       createdAt: record.createdAt,
       isReady: true,

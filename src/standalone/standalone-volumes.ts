@@ -1,3 +1,4 @@
+import { luks2 } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
 import type { ContentSource, StoredVolume, VolumeStore, WantedVolume } from '../csi/controller/volume-store.ts';
 import type { IoLimits } from '../csi/io-limits.ts';
@@ -65,12 +66,13 @@ export class StandaloneVolumes implements VolumeStore {
   }
 
   async #createVolume(id: string, wanted: WantedVolume, signal: AbortSignal): Promise<RecordedVolume> {
-    const { name, deviceClass, lvcreateOptionClass, sizeBytes, source } = wanted;
+    const { name, deviceClass, lvcreateOptionClass, isEncrypted, sizeBytes, source } = wanted;
     const record: VolumeRecord = {
       kind: 'volume',
       name,
       deviceClass,
       lvcreateOptionClass,
+      isEncrypted,
       sizeBytes,
       ...(source && { source }),
       createdAt: new Date(this.#clock.now()),
@@ -101,7 +103,7 @@ export class StandaloneVolumes implements VolumeStore {
   }
 
   #stored({ volume, record }: RecordedVolume): StoredVolume {
-    const { name, deviceClass, lvcreateOptionClass, source } = record;
+    const { name, deviceClass, lvcreateOptionClass, isEncrypted, source } = record;
     const { id, sizeBytes } = volume;
     return {
       id,
@@ -109,6 +111,7 @@ export class StandaloneVolumes implements VolumeStore {
       nodeName: this.#nodeName,
       deviceClass,
       lvcreateOptionClass,
+      isEncrypted,
       sizeBytes,
       ...(source && { source }),
     };
@@ -122,6 +125,7 @@ function refuseIfDifferent({ record, volume }: RecordedVolume, wanted: WantedVol
     record.deviceClass !== wanted.deviceClass && `device class ${record.deviceClass || 'by default'}`,
     record.lvcreateOptionClass !== wanted.lvcreateOptionClass &&
       `lvcreate option class ${record.lvcreateOptionClass || 'none'}`,
+    record.isEncrypted !== wanted.isEncrypted && `encryption ${record.isEncrypted ? luks2 : 'none'}`,
     sourceOf(record.source) !== sourceOf(wanted.source) && `source ${sourceOf(record.source) ?? 'none'}`,
   ].filter((difference) => difference !== false);
   if (differences.length > 0) throw new NameTakenByVolume(wanted.name, volume.id, differences);

@@ -16,6 +16,7 @@ const requested: WantedVolume = {
   nodeNames: ['here'],
   deviceClass: '',
   lvcreateOptionClass: '',
+  isEncrypted: false,
   sizeBytes: gibi,
 };
 

@@ -11,12 +11,13 @@ const records: fc.Arbitrary<VolumeRecord> = fc.record(
     name: fc.string({ unit: 'grapheme', minLength: 1, maxLength: 100 }),
     deviceClass: text,
     lvcreateOptionClass: text,
+    isEncrypted: fc.boolean(),
     sizeBytes: fc.bigInt({ min: 1n, max: 2n ** 60n }),
     source: fc.record({ kind: fc.constantFrom('volume' as const, 'snapshot' as const), id: fc.uuid() }),
     createdAt: fc.date({ min: new Date(0), max: new Date('9999-12-31'), noInvalidDate: true }),
   },
   {
-    requiredKeys: ['kind', 'name', 'deviceClass', 'lvcreateOptionClass', 'sizeBytes', 'createdAt'],
+    requiredKeys: ['kind', 'name', 'deviceClass', 'lvcreateOptionClass', 'isEncrypted', 'sizeBytes', 'createdAt'],
     noNullPrototype: true,
   },
 );

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { recordTagPrefix } from '../api/names.ts';
+import { luks2, recordTagPrefix } from '../api/names.ts';
 import type { ContentSource } from '../csi/controller/volume-store.ts';
 
 /**
@@ -12,6 +12,7 @@ export interface VolumeRecord {
   /** As requested: a repeated request must be the same. */
   readonly deviceClass: string;
   readonly lvcreateOptionClass: string;
+  readonly isEncrypted: boolean;
   readonly sizeBytes: bigint;
   readonly source?: ContentSource;
   readonly createdAt: Date;
@@ -31,11 +32,12 @@ export function isOurId(id: string): boolean {
 }
 
 export function tagsOf(record: VolumeRecord): readonly string[] {
-  const { kind, name, deviceClass, lvcreateOptionClass, sizeBytes, source, createdAt } = record;
+  const { kind, name, deviceClass, lvcreateOptionClass, isEncrypted, sizeBytes, source, createdAt } = record;
   const facts = {
     [kind]: name,
     class: deviceClass,
     'option-class': lvcreateOptionClass,
+    encryption: isEncrypted ? luks2 : '',
     size: String(sizeBytes),
     source: source && `${source.kind}/${source.id}`,
     'created-at': createdAt.toISOString(),
@@ -56,6 +58,7 @@ export function recordIn(tags: readonly string[]): VolumeRecord | undefined {
     name,
     deviceClass: facts.get('class') ?? '',
     lvcreateOptionClass: facts.get('option-class') ?? '',
+    isEncrypted: facts.get('encryption') === luks2,
     sizeBytes: BigInt(facts.get('size') ?? 0),
     ...(source && { source }),
     createdAt: new Date(facts.get('created-at') ?? 0),

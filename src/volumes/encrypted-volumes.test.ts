@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '../base/testing/silent-log.ts';
-import { encryptedTag, filesystemTag } from '../engine/names-and-tags.ts';
+import { adoptedTag, createdTag, encryptedTag, filesystemTag, rawTag } from '../engine/names-and-tags.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
+import { volumeOf } from '../engine/testing/volume-of.ts';
+import type { Probe } from '../filesystem/probe.ts';
 import { VolumeKeys } from '../filesystem/volume-keys.ts';
 import { EncryptedVolumes } from './encrypted-volumes.ts';
 
@@ -11,7 +13,15 @@ const keys = (current: string, previous?: string) =>
   new VolumeKeys(Buffer.from(current), previous === undefined ? undefined : Buffer.from(previous));
 
 /** One volume in memory, and a record of what is done with it. */
-async function volumes({ isOpen = false, tags = [] as readonly string[] } = {}) {
+async function volumes({
+  isOpen = false,
+  tags = [],
+  probe = { kind: 'empty' },
+}: {
+  isOpen?: boolean;
+  tags?: readonly string[];
+  probe?: Probe;
+} = {}) {
   const pool = new InMemoryPool('ssd', 1024n ** 3n);
   await pool.create({ id: 'v', sizeBytes: 4096n, tags: [] });
   if (tags.length > 0) await pool.addTags('v', tags);
@@ -35,6 +45,7 @@ async function volumes({ isOpen = false, tags = [] as readonly string[] } = {}) 
       },
       isOpen: async () => isOpen,
     },
+    probe: async () => probe,
     log: silentLog,
     deviceSize: async () => 4000n,
   });
@@ -85,18 +96,27 @@ test('without a key nothing is encrypted or opened, and the error names the Secr
   }
 });
 
+test('a header without a tag keeps a volume that we created from being published raw for the first time', async () => {
+  const probe: Probe = { kind: 'found', filesystem: 'crypto_LUKS', uuid: 'u' };
+  for (const [tags, isRefused] of [
+    [[createdTag], true],
+    [[createdTag, rawTag], false],
+    [[adoptedTag], false],
+  ] as const) {
+    const { pool, encrypted } = await volumes({ tags, probe });
+    const checked = encrypted.mustBePlain(volumeOf(pool, 'v'), signal);
+    await (isRefused ? assert.rejects(checked, { name: 'FilesystemForeign' }) : checked);
+  }
+  const { pool, encrypted } = await volumes({ tags: [createdTag] });
+  await encrypted.mustBePlain(volumeOf(pool, 'v'), signal);
+});
+
 test('growth passes on the key that it has, and replaces a previous one', async () => {
   const { pool, encrypted, steps } = await volumes({ isOpen: true, tags: [encryptedTag] });
-  const volume = pool.get('v') ?? assert.fail();
+  const volume = volumeOf(pool, 'v');
   assert.equal((await encrypted.grow(volume, undefined, signal)).sizeBytes, 4000n);
   await encrypted.grow(volume, keys('new', 'old'), signal);
   assert.deepEqual(steps, ['resize with nothing', 'change old to new', 'resize with new']);
-});
-
-test('a volume without a decrypted device is not closed', async () => {
-  const { pool, encrypted, steps } = await volumes();
-  await encrypted.close('v', pool.get('v'), signal);
-  assert.deepEqual(steps, []);
 });
 
 test('keys are the bytes of a Secret, as they are, and are overwritten', () => {

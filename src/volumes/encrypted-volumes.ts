@@ -2,19 +2,19 @@ import { secretEntries, secretParameters } from '../api/names.ts';
 import { deviceSizeBytes } from '../base/device-number.ts';
 import { MoorageError } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
-import { exists } from '../base/exists.ts';
 import type { Log } from '../base/log.ts';
-import { mustNotBeBound } from '../engine/device-use.ts';
 import { VolumeInactive, VolumeNotFound } from '../engine/errors.ts';
 import { luksDevicePath } from '../engine/luks-device.ts';
-import { encryptedTag, isEncrypted } from '../engine/names-and-tags.ts';
+import { createdTag, encryptedTag, isEncrypted, showsUse } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { Luks } from '../filesystem/luks.ts';
-import { blkid } from '../filesystem/probe.ts';
+import { FilesystemForeign } from '../filesystem/format.ts';
+import { Luks, luks } from '../filesystem/luks.ts';
+import { blkid, type ProbeDevice } from '../filesystem/probe.ts';
 import type { VolumeKeys } from '../filesystem/volume-keys.ts';
 
 interface Collaborators {
   readonly luks: Pick<Luks, 'format' | 'open' | 'close' | 'resize' | 'changeKey' | 'isOpen'>;
+  readonly probe: ProbeDevice;
   readonly log: Log;
   /** Reads the size of a decrypted device from the kernel. */
   readonly deviceSize?: typeof deviceSizeBytes;
@@ -28,18 +28,21 @@ interface Collaborators {
  */
 export class EncryptedVolumes {
   readonly #luks: Collaborators['luks'];
+  readonly #probe: ProbeDevice;
   readonly #log: Log;
   readonly #deviceSize: typeof deviceSizeBytes;
 
-  constructor({ luks, log, deviceSize }: Collaborators) {
+  constructor({ luks, probe, log, deviceSize }: Collaborators) {
     this.#luks = luks;
+    this.#probe = probe;
     this.#log = log;
     this.#deviceSize = deviceSize ?? deviceSizeBytes;
   }
 
   /** Encrypts with the commands of this machine. */
   static create({ run, log }: { readonly run: Run; readonly log: Log }): EncryptedVolumes {
-    return new EncryptedVolumes({ luks: new Luks({ run, probe: blkid(run) }), log });
+    const probe = blkid(run);
+    return new EncryptedVolumes({ luks: new Luks({ run, probe }), probe, log });
   }
 
   /**
@@ -65,15 +68,20 @@ export class EncryptedVolumes {
     return this.#decrypted(volume);
   }
 
-  /**
-   * Does nothing if the volume is not open, and runs no command if it is not encrypted; refused while it is mounted or published.
-   * `volume` is undefined if no pool has it.
-   */
+  /** Refused while it is mounted or published. Does nothing if it is not open. `volume` is undefined if no pool has it. */
   async close(id: VolumeId, volume: Volume | undefined, signal: AbortSignal): Promise<void> {
-    const path = luksDevicePath(id);
-    if (!(await exists(path))) return;
-    await mustNotBeBound(id, path);
     await this.#luks.close(volume ?? { id }, signal);
+  }
+
+  /**
+   * For a volume whose tags and request do not say that it is encrypted, before it is first published raw: somebody may have
+   * removed the tag, and a pod could overwrite what it cannot read. Pods and adopted volumes may have headers of their own.
+   */
+  async mustBePlain(volume: Volume, signal: AbortSignal): Promise<void> {
+    const { id, tags, devicePath } = volume;
+    if (!tags.includes(createdTag) || tags.some(showsUse)) return;
+    const probe = await this.#probe(devicePath, signal);
+    if (probe.kind === 'found' && probe.filesystem === luks) throw new FilesystemForeign(id, luks, encryptedTag);
   }
 
   /** A crash at any point leaves a volume that one of the two keys opens, and the next call continues. */

@@ -80,6 +80,10 @@ export class NotMountable extends MoorageError {
   }
 }
 
-function mountOptions(filesystem: Filesystem, flags: readonly string[], { readOnly }: Volume): readonly string[] {
+export function mountOptions(
+  filesystem: Filesystem,
+  flags: readonly string[],
+  { readOnly }: Volume,
+): readonly string[] {
   return [...flags, ...filesystem.mountOptions, ...(readOnly ? ['ro', filesystem.withoutRecovery] : [])];
 }

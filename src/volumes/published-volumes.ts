@@ -2,17 +2,20 @@ import { abortable } from '../base/abortable.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
-import type { Growth, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node/node-volumes.ts';
+import type { Encryption, Growth, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node/node-volumes.ts';
 import type { EphemeralVolume } from '../csi/volume-use.ts';
+import { isHeld } from '../engine/device-use.ts';
+import { VolumeInUse } from '../engine/errors.ts';
 import { holdDevice } from '../engine/held-device.ts';
-import { rawTag } from '../engine/names-and-tags.ts';
-import type { Volume, VolumeId } from '../engine/pool.ts';
+import { isEncrypted, isProvenUnused, rawTag, retiredTag } from '../engine/names-and-tags.ts';
+import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import { type Pools, poolHolding } from '../engine/pools.ts';
 import { filesystemNamed } from '../filesystem/filesystem.ts';
 import { Formatter } from '../filesystem/format.ts';
 import { FilesystemGrower } from '../filesystem/growth.ts';
 import { createMountDirectory, createMountFile, Mounts, removeMountPoint } from '../filesystem/mounts.ts';
-import { blkid, superblockReader } from '../filesystem/probe.ts';
+import { blkid, type ProbeDevice, superblockReader } from '../filesystem/probe.ts';
+import type { EncryptedVolumes } from './encrypted-volumes.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { mustHold } from './pool-holding.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
@@ -24,9 +27,11 @@ interface Collaborators {
   readonly grower: Pick<FilesystemGrower, 'grow'>;
   readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
   readonly ephemeral: Pick<EphemeralVolumes, 'create' | 'removeIfEphemeral'>;
+  readonly encrypted: Pick<EncryptedVolumes, 'open' | 'grow' | 'close' | 'mustBePlain'>;
+  readonly probe: ProbeDevice;
   /** Called each time a volume was published to a pod. */
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
-  /** Called after each attempt to create, mount or grow the filesystem of a volume that is staged; with the error, if any. */
+  /** Called after each attempt to decrypt a volume that is staged, or to create, mount or grow its filesystem; with the error, if any. */
   readonly onPrepared?: ((id: VolumeId, error?: unknown) => void) | undefined;
   /** Measures a volume's usage. */
   readonly look?: typeof volumeStats;
@@ -43,6 +48,8 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #grower: Collaborators['grower'];
   readonly #mounts: Collaborators['mounts'];
   readonly #ephemeral: Collaborators['ephemeral'];
+  readonly #encrypted: Collaborators['encrypted'];
+  readonly #probe: ProbeDevice;
   readonly #onPublished: Collaborators['onPublished'];
   readonly #onPrepared: Collaborators['onPrepared'];
   readonly #look: typeof volumeStats;
@@ -53,12 +60,14 @@ export class PublishedVolumes implements NodeVolumes {
   /** Running measurements, by volume and path. */
   readonly #looks = new Map<string, Promise<VolumeStats>>();
 
-  constructor({ pools, filesystems, grower, mounts, ephemeral, ...given }: Collaborators) {
+  constructor({ pools, filesystems, grower, mounts, ephemeral, encrypted, probe, ...given }: Collaborators) {
     this.#pools = pools;
     this.#filesystems = filesystems;
     this.#grower = grower;
     this.#mounts = mounts;
     this.#ephemeral = ephemeral;
+    this.#encrypted = encrypted;
+    this.#probe = probe;
     this.#onPublished = given.onPublished;
     this.#onPrepared = given.onPrepared;
     this.#look = given.look ?? volumeStats;
@@ -69,28 +78,41 @@ export class PublishedVolumes implements NodeVolumes {
   static create({
     run,
     ...given
-  }: Omit<Collaborators, 'filesystems' | 'grower' | 'mounts'> & { readonly run: Run }): PublishedVolumes {
+  }: Omit<Collaborators, 'filesystems' | 'grower' | 'mounts' | 'probe'> & { readonly run: Run }): PublishedVolumes {
     const superblock = superblockReader();
+    const probe = blkid(run);
     const mounts = new Mounts({ run });
     const grower = new FilesystemGrower({ run, superblock });
-    const formatter = new Formatter({ run, probe: blkid(run), superblock });
+    const formatter = new Formatter({ run, probe, superblock });
     const filesystems = new PreparedFilesystems({ formatter, grower, mounts });
-    return new PublishedVolumes({ ...given, filesystems, grower, mounts });
+    return new PublishedVolumes({ ...given, filesystems, grower, mounts, probe });
   }
 
-  async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {
+  async stage({ volumeId, stagingPath, use, encryption }: Staging, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, async () => {
-      const { pool, volume } = mustHold(this.#pools, volumeId);
+      const { pool, volume } = this.#usable(volumeId);
       await using _ = await this.#hold(volume);
       // A raw device is bound for each pod directly; staging only checks that it exists.
-      if (use.kind === 'block') return;
-      await this.#preparing(volumeId, () => this.#filesystems.mountAt(stagingPath, pool, volume, use, signal));
+      if (use.kind === 'block' && !isDecrypted(volume, encryption)) return;
+      await this.#preparing(volumeId, async () => {
+        const readable = await this.#readable(pool, volume, encryption, signal);
+        if (use.kind === 'block') return;
+        try {
+          await this.#filesystems.mountAt(stagingPath, pool, readable, use, signal);
+        } catch (error) {
+          if (readable !== volume && !signal.aborted) await this.#closeUnused(volume, signal);
+          throw error;
+        }
+      });
     });
   }
 
   /** The caller created the directory, so it stays. */
   async unstage(volumeId: string, stagingPath: string, signal: AbortSignal): Promise<void> {
-    await this.#lock.run(volumeId, signal, () => this.#mounts.unmount(stagingPath, signal));
+    await this.#lock.run(volumeId, signal, async () => {
+      await this.#mounts.unmount(stagingPath, signal);
+      await this.#encrypted.close(volumeId, poolHolding(this.#pools, volumeId)?.get(volumeId), signal);
+    });
   }
 
   async publish(publication: Publication, signal: AbortSignal): Promise<void> {
@@ -123,12 +145,61 @@ export class PublishedVolumes implements NodeVolumes {
   }
 
   async grow(growth: Growth, signal: AbortSignal): Promise<bigint> {
-    const { volumeId, isBlock } = growth;
+    const { volumeId, isBlock, keys } = growth;
     return this.#lock.run(volumeId, signal, async () => {
       const { volume } = mustHold(this.#pools, volumeId);
-      if (!isBlock) await this.#growFilesystem(volume, growth, signal);
+      let readable = volume;
+      if (isEncrypted(volume)) {
+        await this.#preparing(volumeId, async () => {
+          readable = await this.#encrypted.grow(volume, keys, signal);
+        });
+      }
+      if (!isBlock) await this.#growFilesystem(readable, growth, signal);
       return volume.sizeBytes;
     });
+  }
+
+  /** The volume as its user sees it. Nothing is encrypted, or decrypted, unless the request or the volume's tags say so. */
+  async #readable(
+    pool: Pool,
+    volume: Volume,
+    encryption: Encryption | undefined,
+    signal: AbortSignal,
+  ): Promise<Volume> {
+    if (!isDecrypted(volume, encryption)) return volume;
+    return this.#encrypted.open(pool, volume.id, encryption?.keys, signal);
+  }
+
+  /** After a final error the kubelet never unstages. */
+  async #closeUnused(volume: Volume, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#encrypted.close(volume.id, volume, signal);
+    } catch (error) {
+      if (!(error instanceof VolumeInUse)) throw error; // another pod has it
+    }
+  }
+
+  /**
+   * Whether it is proven that the volume was never used. If so, it can never be used from then on: a tag on the disk says
+   * so, and no call that could use the volume runs meanwhile.
+   */
+  async retireIfUnused(volumeId: VolumeId, signal: AbortSignal): Promise<boolean> {
+    return this.#lock.run(volumeId, signal, async () => {
+      await mustHold(this.#pools, volumeId).pool.refresh(signal); // others may have changed the tags
+      const { pool, volume } = mustHold(this.#pools, volumeId);
+      if (!isProvenUnused(volume)) return false;
+      if (volume.tags.includes(retiredTag)) return true;
+      // Our tags say nothing about programs other than Moorage, such as TopoLVM or an administrator's.
+      if (await isHeld(volume.devicePath)) return false;
+      if ((await this.#probe(volume.devicePath, signal)).kind !== 'empty') return false;
+      return isProvenUnused(await pool.addTags(volumeId, [retiredTag], signal));
+    });
+  }
+
+  #usable(volumeId: VolumeId): ReturnType<typeof mustHold> {
+    const held = mustHold(this.#pools, volumeId);
+    if (held.volume.tags.includes(retiredTag)) throw new VolumeRetired(volumeId);
+    return held;
   }
 
   /**
@@ -160,10 +231,12 @@ export class PublishedVolumes implements NodeVolumes {
 
   /** Stages first if the volume is not staged or was unmounted since, which the caller may not know. */
   async #show(publication: Publication, signal: AbortSignal): Promise<void> {
-    const { volumeId, targetPath: target, stagingPath, readOnly, use } = publication;
-    const { pool, volume } = mustHold(this.#pools, volumeId);
-    await using _ = await this.#hold(volume);
+    const { volumeId, targetPath: target, stagingPath, readOnly, use, encryption } = publication;
+    const { pool, volume: held } = this.#usable(volumeId);
+    await using _ = await this.#hold(held);
+    const volume = await this.#readable(pool, held, encryption, signal);
     if (use.kind === 'block') {
+      if (volume === held) await this.#encrypted.mustBePlain(held, signal);
       if (!volume.tags.includes(rawTag)) await pool.addTags(volumeId, [rawTag], signal);
       await createMountFile(target);
       await this.#mounts.bind({ source: volume.devicePath, target, readOnly }, signal);
@@ -216,6 +289,10 @@ export class PublishedVolumes implements NodeVolumes {
   }
 }
 
+function isDecrypted(volume: Volume, encryption?: Encryption): boolean {
+  return encryption?.isRequested === true || isEncrypted(volume);
+}
+
 export class CannotGrowReadOnly extends MoorageError {
   readonly code = 'FailedPrecondition';
 
@@ -230,6 +307,17 @@ export class EphemeralVolumeLeft extends MoorageError {
 
   constructor(id: VolumeId, error: unknown, failure: unknown) {
     super(`${messageOf(error)}; and cannot remove ephemeral volume ${id} yet: ${messageOf(failure)}`);
+  }
+}
+
+export class VolumeRetired extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId) {
+    super(
+      `volume ${id} is about to be removed: the claim that it was created for is gone, and it was never used; ` +
+        'delete the claim and create a new one, which gets a new volume',
+    );
   }
 }
 

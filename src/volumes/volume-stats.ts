@@ -1,7 +1,9 @@
 import { stat, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { deviceSizeBytes } from '../base/device-number.ts';
 import { MoorageError } from '../base/errors.ts';
 import type { Usage, VolumeStats } from '../csi/node/node-volumes.ts';
+import { isEncrypted } from '../engine/names-and-tags.ts';
 import type { Pool, VolumeId } from '../engine/pool.ts';
 import { healthOf, type VolumeHealth } from '../engine/volume-health.ts';
 
@@ -9,7 +11,9 @@ import { healthOf, type VolumeHealth } from '../engine/volume-health.ts';
 export async function volumeStats(id: VolumeId, path: string, pool: Pool | undefined): Promise<VolumeStats> {
   const condition = conditionOf(id, pool);
   if ((await kindOfPath(id, path)) === 'device') {
-    const sizeBytes = pool?.get(id)?.sizeBytes;
+    const volume = pool?.get(id);
+    // The decrypted device is smaller than its volume.
+    const sizeBytes = volume && isEncrypted(volume) ? await deviceSizeBytes(path) : volume?.sizeBytes;
     return { usage: sizeBytes === undefined ? [] : [{ unit: 'bytes', total: sizeBytes }], condition };
   }
   return { usage: await usageOf(path), condition };

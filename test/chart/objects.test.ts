@@ -318,3 +318,21 @@ test('the policy that protects LogicalVolumes can be switched off', async () => 
   assert.equal((await policies()).length, 2);
   assert.deepEqual(await policies('logicalVolumes.protected=false'), []);
 });
+
+test('an encrypted StorageClass names its Secret for staging and for growth', async () => {
+  const encryption = 'storageClasses[0].storageClass.encryption';
+  const [secretName, secretNamespace] = ['disk-key', 'moorage-system'];
+  const objects = await render(
+    'storageClasses[0].name=secret',
+    `${encryption}.secretName=${secretName}`,
+    `${encryption}.secretNamespace=${secretNamespace}`,
+  );
+  assert.deepEqual(find(objects, 'StorageClass', 'secret')['parameters'], {
+    'csi.storage.k8s.io/fstype': 'ext4',
+    'moorage.dev/encryption': 'luks2',
+    'csi.storage.k8s.io/node-stage-secret-name': secretName,
+    'csi.storage.k8s.io/node-stage-secret-namespace': secretNamespace,
+    'csi.storage.k8s.io/node-expand-secret-name': secretName,
+    'csi.storage.k8s.io/node-expand-secret-namespace': secretNamespace,
+  });
+});

@@ -91,6 +91,10 @@ const bad: Record<string, { readonly values: readonly Value[]; readonly says: Re
     values: ['storageClasses[0].name=a', 'storageClasses[0].storageClass.reclaimPolicy=Recycle'],
     says: /reclaimPolicy/,
   },
+  'an encryption without a Secret': {
+    values: ['storageClasses[0].name=a', 'storageClasses[0].storageClass.encryption.secretName=key'],
+    says: /missing property 'secretNamespace'/,
+  },
   'no replica': { values: ['controller.replicaCount=0'], says: /replicaCount/ },
   'an upgrade that could never make progress': {
     values: ['node.maxSurge=0%'],

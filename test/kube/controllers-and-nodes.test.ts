@@ -77,6 +77,7 @@ const wanted = (name: string, sizeBytes: bigint, nodeName = 'a'): WantedVolume =
   nodeNames: [nodeName],
   deviceClass: '',
   lvcreateOptionClass: '',
+  isEncrypted: false,
   sizeBytes,
 });
 

@@ -4,6 +4,7 @@ import { after, test } from 'node:test';
 import { localPvAnnotations, localPvFinalizer, localPvStatus } from '../../src/api/local-pv.ts';
 import { nodeFinalizer, nodeRemovedAnnotation } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { runController } from '../../src/controller/controller-process.ts';
 import {
@@ -14,6 +15,7 @@ import {
   persistentVolumes,
   type Stored,
 } from '../../src/kube/resource.ts';
+import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 import { eventsOf, leadRemovals } from './removed-nodes.ts';
@@ -153,6 +155,25 @@ test('each wrong PersistentVolume of the examples gets a status and a message, a
   await hasEvent('allannotations', /^UnknownAnnotation: local-pv.k8s.portavita.net\/dummyField has no effect/);
   const nfs = await admin.get(persistentVolumes, 'nfs');
   assert.equal(nfs?.metadata.annotations, undefined);
+});
+
+test('kubectl moorage shows static volumes, also in a cluster without CSI', async () => {
+  const plugin = kubectlMoorage({ columns: 120, colours: false });
+  const printed: string[] = [];
+  const shown = (...words: string[]) =>
+    runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig }, printed });
+  await shown('volumes', '-A');
+  await assert.rejects(shown('status'), /1 found/);
+  await shown('volume', 'unknown-fs');
+  await shown('orphans');
+  const [volumes = '', status = '', one = '', orphans] = printed;
+  assert.match(volumes, /^\(unknown-fs\) .* Failed /m);
+  assert.match(volumes, /^\(noannotations\) +- +a .* Creating /m);
+  assert.doesNotMatch(volumes, /nfs/);
+  assert.match(status, /6 volumes are Failed/);
+  assert.match(one, /Reason: .*fsType is "ntfs"; use one of ext4, xfs, btrfs/s);
+  assert.match(one, /NotProcessed +PersistentVolume\/unknown-fs/);
+  assert.equal(orphans, 'No orphans.');
 });
 
 test('a node is found by any label, once it has it, and labels that change later never move a volume', async () => {

@@ -155,7 +155,7 @@ export function leadRemovals(t: TestContext, client: KubeClient): () => Promise<
     nodes: new Informer({ ...common, resource: nodes, project: annotatedNode }),
     claims: new Informer({ ...common, resource: persistentVolumeClaims, project: watchedClaim }),
     pods: new Informer({ ...common, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
-    staticVolumes: new Informer({ ...common, resource: persistentVolumes, project: watchedStatic }),
+    persistentVolumes: new Informer({ ...common, resource: persistentVolumes, project: watchedStatic }),
   };
   for (const watch of Object.values(watches)) watch.start();
   const collaborators = { ...reporting(client), ...watches };

@@ -9,11 +9,14 @@ import { Listeners } from '../../src/base/listeners.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { type Work, Workers } from '../../src/base/work.ts';
 import type { IoLimits } from '../../src/csi/io-limits.ts';
+import { deviceInUse } from '../../src/engine/luks-device.ts';
+import { encryptedTag, isEncrypted } from '../../src/engine/names-and-tags.ts';
 import { PodIoLimits } from '../../src/node/io-limits/io-limits.ts';
 import { canLimitIo, findPodCgroup } from '../../src/node/io-limits/pod-cgroup.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
+import { openEncrypted } from './cheap-encryption.ts';
 
 const podUid = 'cafe0000-0000-4000-8000-000000000001';
 
@@ -55,14 +58,21 @@ async function givenToPod(t: TestContext, kubeletDir: string, device: string, fi
   undoAfter(t, () => command('umount', target));
 }
 
-for (const filesystem of ['ext4', 'btrfs', undefined]) {
-  test(`a pod with ${filesystem ?? 'a raw device'} gets its limits, then new ones, then none`, async (t) => {
+for (const [what, filesystem, tags] of [
+  ['ext4', 'ext4', []],
+  ['btrfs', 'btrfs', []],
+  ['a raw device', undefined, []],
+  ['an encrypted volume', 'ext4', [encryptedTag]],
+] as const) {
+  test(`a pod with ${what} gets its limits, then new ones, then none`, async (t) => {
     const root = await cgroups(t);
     assert.ok(await canLimitIo(root));
     const [disk = ''] = disks();
     const group = await volumeGroup(t, { disks: [disk] });
     await command('lvcreate', '-y', '-n', 'v1', '-L', '200m', group);
-    const device = `/dev/${group}/v1`;
+    const volume = { id: 'v1', devicePath: `/dev/${group}/v1`, sizeBytes: 1n, tags, readOnly: false, attr: '' };
+    if (isEncrypted(volume)) await openEncrypted(t, volume);
+    const device = deviceInUse(volume);
     const kubeletDir = await mkdtemp(join(tmpdir(), 'kubelet-'));
     undoAfter(t, () => rm(kubeletDir, { recursive: true }));
     await givenToPod(t, kubeletDir, device, filesystem);

@@ -255,7 +255,7 @@ test('a hung disk fails one request at its deadline; when it answers again, ever
   });
   const erasures = new Erasures({ eraser: new Eraser(run), ...common });
   const pool = await LvmPool.open(
-    { deviceClass: thickClass(vg), optionClasses: [], group, erasures, ...common },
+    { deviceClass: thickClass(vg), optionClasses: [], group, erasures, run, ...common },
     signal,
   );
   await pool.create(newVolume('before'), signal);

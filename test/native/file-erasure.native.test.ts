@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
 import { Eraser } from '../../src/engine/erase/eraser.ts';
-import { emptyingTag } from '../../src/engine/names-and-tags.ts';
+import { emptyingTag, encryptedTag } from '../../src/engine/names-and-tags.ts';
 import { flushesOf } from '../../worlds/lvm/flushes-of.ts';
 import { foundOnDevice } from '../../worlds/lvm/found-on-device.ts';
 import { openFilePool, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
@@ -16,11 +16,11 @@ const mebibyte = 1024n ** 2n;
 const secret = 'moorage-secret';
 const shred: ErasePolicy = { kind: 'shred', passes: 2 };
 
-/** Whether the secret can still be found on the disk below a mounted filesystem. */
-async function onDisk(path: string): Promise<boolean> {
+/** Whether the text can still be found on the disk below a mounted filesystem. */
+async function onDisk(path: string, text = secret): Promise<boolean> {
   const disk = await sh(`sync; findmnt --noheadings --output SOURCE --target ${path}`);
   await sh(`blockdev --flushbufs ${disk}`);
-  return foundOnDevice(disk, secret);
+  return foundOnDevice(disk, text);
 }
 
 async function volumeWithSecret(path: string, erase: ErasePolicy, runs: Run = run) {
@@ -59,6 +59,24 @@ test("a volume's own policy comes before that of its class", native, async (t) =
   await pool.addTags('data', ['moorage.dev/on-removal=zero'], signal);
   assert.equal(await pool.remove('data', signal), 'erased');
   assert.equal(await onDisk(path), false);
+});
+
+test('the header of an encrypted volume is overwritten even with none', native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4', 320);
+  const pool = await openFilePool(path, { erase: { kind: 'none' } });
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 32n * mebibyte, tags: [] }, signal);
+  await pool.addTags('data', [encryptedTag], signal);
+  const written = { first: 0, last: 15, data: 16 };
+  for (const [where, at] of Object.entries(written)) {
+    await sh(`printf moorage-${where} | dd of=${devicePath} bs=1M seek=${at} conv=fsync status=none`);
+  }
+  const left = async () => {
+    const found = await Promise.all(Object.keys(written).map((where) => onDisk(path, `moorage-${where}`)));
+    return Object.keys(written).filter((_, index) => found[index]);
+  };
+  assert.deepEqual(await left(), ['first', 'last', 'data']);
+  assert.equal(await pool.remove('data', signal), 'removed');
+  assert.deepEqual(await left(), ['data'], 'which could be read only with the keys');
 });
 
 test('a range of a file counts as clean only after its disk was flushed', native, async (t) => {

@@ -6,6 +6,7 @@ import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
+import { EncryptedVolumes } from '../../src/volumes/encrypted-volumes.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
 import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
 import { mebibyte, mounted, mounts, signal } from './node-of-test.ts';
@@ -13,6 +14,7 @@ import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };
 const sizeBytes = 32n * mebibyte;
+const encrypted = EncryptedVolumes.create({ run, log: silentLog });
 
 test(
   'a volume cannot be removed while it is being staged, so no other volume gets its loop device',
@@ -34,7 +36,7 @@ test(
     const pools = new Pools([pool], 'files');
     const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
     const stagingPath = join(directory, 'staging');
-    await PublishedVolumes.create({ pools, ephemeral, run: meanwhile }).stage(
+    await PublishedVolumes.create({ pools, ephemeral, encrypted, run: meanwhile }).stage(
       { volumeId: 'staged', stagingPath, use: mounted(ext4) },
       signal,
     );
@@ -53,7 +55,8 @@ test('a loop device that no longer belongs to the volume is not used', native, a
   const { devicePath } = await pool.create({ id: 'other', sizeBytes, tags: [] }, signal);
   t.mock.method(pool, 'get', () => ({ ...volume, devicePath })); // an outdated answer
   const pools = new Pools([pool], 'files');
-  const volumes = PublishedVolumes.create({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const volumes = PublishedVolumes.create({ pools, ephemeral, encrypted, run });
   const stagingPath = join(directory, 'staging');
   const staging = { volumeId: 'staged', stagingPath, use: mounted(ext4) };
   await assert.rejects(volumes.stage(staging, signal), { name: 'DeviceGone', code: 'Unavailable' });
@@ -70,7 +73,8 @@ test('the error of a volume without a device names it and says what to check', n
   const volume = await pool.create({ id: 'staged', sizeBytes, tags: [] }, signal);
   t.mock.method(pool, 'get', () => ({ ...volume, devicePath: join(directory, 'gone') }));
   const pools = new Pools([pool], 'files');
-  const volumes = PublishedVolumes.create({ pools, ephemeral: new EphemeralVolumes({ pools, log: silentLog }), run });
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const volumes = PublishedVolumes.create({ pools, ephemeral, encrypted, run });
   const staging = { volumeId: 'staged', stagingPath: join(directory, 'staging'), use: mounted(ext4) };
   await assert.rejects(volumes.stage(staging, signal), {
     name: 'VolumeInactive',

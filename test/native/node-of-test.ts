@@ -9,6 +9,7 @@ import type { FilesystemSettings } from '../../src/csi/volume-use.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import type { Filesystem } from '../../src/filesystem/filesystem.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
+import { EncryptedVolumes } from '../../src/volumes/encrypted-volumes.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
 import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
 import { openFilePool, scratchDirectory } from './scratch.ts';
@@ -46,8 +47,9 @@ export async function node(t: TestContext, { directory: given, before }: NodeOfT
   };
   const pools = new Pools([pool], 'files');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const encrypted = EncryptedVolumes.create({ run: counted, log: silentLog });
   /** Like a restart: only the state of the kernel and the disk is left. */
-  const start = () => PublishedVolumes.create({ pools, ephemeral, run: counted });
+  const start = () => PublishedVolumes.create({ pools, ephemeral, encrypted, run: counted });
   const stagingPath = join(directory, 'staged here');
   const targetPath = join(directory, 'pods', 'a pod', 'mount');
   const publication = (use: PreparedUse): Publication => ({

@@ -18,7 +18,7 @@ import { claimOf, decisionIn, ourVolume } from './plan.ts';
 import { Release, type ReleaseCollaborators } from './release.ts';
 
 interface Collaborators extends ReleaseCollaborators {
-  readonly staticVolumes: Pick<Informer<PersistentVolume, MaybeStatic>, 'get' | 'list' | 'onChange'>;
+  readonly persistentVolumes: Pick<Informer<PersistentVolume, MaybeStatic>, 'get' | 'list' | 'onChange'>;
   /** The claims of all namespaces. */
   readonly claims: Pick<Informer<PersistentVolumeClaim, { readonly decided: DecidedClaim | undefined }>, 'onChange'>;
   readonly nodes: Pick<Informer<Node, { readonly name: string }>, 'onChange'>;
@@ -29,13 +29,13 @@ interface Collaborators extends ReleaseCollaborators {
  * others. The record of the removal is on the PersistentVolume, and is withdrawn when a Node of that name is back.
  */
 export function lateStaticDecisions(collaborators: Collaborators): Work {
-  const { client, staticVolumes, claims, nodes: watchedNodes } = collaborators;
+  const { client, persistentVolumes: watched, claims, nodes: watchedNodes } = collaborators;
   const removedFrom = (name: string) => {
-    const volume = staticVolumes.get(name)?.asStatic;
+    const volume = watched.get(name)?.asStatic;
     return volume && removedNode(volume);
   };
   const watch: Work['watch'] = (queue) => [
-    staticVolumes.onChange(({ kind, key }) => {
+    watched.onChange(({ kind, key }) => {
       if (kind !== 'deleted' && removedFrom(key)) queue.add(key);
     }),
     claims.onChange(({ kind, object: { decided } }) => {
@@ -43,7 +43,7 @@ export function lateStaticDecisions(collaborators: Collaborators): Work {
     }),
     watchedNodes.onChange(({ kind, object }) => {
       if (kind !== 'deleted') return;
-      const names = staticVolumes.list().flatMap(({ asStatic }) => asStatic?.metadata.name ?? []);
+      const names = watched.list().flatMap(({ asStatic }) => asStatic?.metadata.name ?? []);
       for (const name of names) if (removedFrom(name)?.name === object.name) queue.add(name);
     }),
   ];

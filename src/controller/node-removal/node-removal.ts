@@ -56,6 +56,7 @@ export class NodeRemoval {
     const body = { metadata: { resourceVersion, finalizers: left } };
     await client.patch(nodes, nodeName, { type: 'merge', body }, { signal });
     log.info({ node: nodeName }, 'removed the finalizer from the node');
+    await new Release(this.#collaborators, { name: nodeName, uid }, signal).reportEnd(keepObjects);
     return Requeue.never;
   }
 

@@ -53,10 +53,13 @@ export class Release {
   /** Before their claims are deleted. Each is read again, because its data depends on it. */
   async retain(released: readonly ReleasedClaim[]): Promise<void> {
     const signal = this.#signal;
-    for (const { claim, policy, volume } of released) {
-      if (policy !== 'keep' || !volume || volume.isRetained) continue;
-      const { name, uid } = volume;
-      const isStatic = volume.handle === undefined;
+    const retained = released.flatMap(({ claim, policy, volume }) =>
+      policy === 'keep' && volume && !volume.isRetained ? [{ claim, ...volume }] : [],
+    );
+    const names = retained.map(({ name }) => name);
+    await this.#reportOnNode('VolumesRetained', 'retaining PersistentVolumes', names);
+    for (const { claim, name, uid, handle } of retained) {
+      const isStatic = handle === undefined;
       const body = isStatic
         ? { metadata: { uid, annotations: { [localPvOptions.autoRelease]: 'false' } } }
         : { metadata: { uid }, spec: { persistentVolumeReclaimPolicy: 'Retain' } };
@@ -162,6 +165,16 @@ export class Release {
     }
     const keys = waiting.map(({ claim }) => keyOf(claim));
     await this.#reportOnNode('ClaimsWaiting', 'waiting for a decision about claims', keys);
+  }
+
+  /** The Node is free to go: our finalizer was the last step. */
+  async reportEnd(keepObjects: boolean): Promise<void> {
+    const fate = keepObjects
+      ? 'claims, pods and LogicalVolumes of this node are left as they are'
+      : 'it has nothing left to do for this node';
+    const message = `Moorage has removed its finalizer: ${fate}`;
+    const about = { resource: nodes, ...this.#node };
+    await this.#report(about, { type: 'Normal', reason: 'NodeReleased', action: 'Releasing', message });
   }
 
   async #annotate({ metadata }: StoredLogicalVolume, wanted: Record<string, string | null>): Promise<void> {

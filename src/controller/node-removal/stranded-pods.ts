@@ -52,7 +52,7 @@ interface Collaborators {
   readonly pods: Pick<Informer<Pod, WaitingPod | undefined>, 'get' | 'list' | 'onChange'>;
   /** The claims of all namespaces. */
   readonly claims: Pick<Informer<PersistentVolumeClaim, object>, 'get' | 'onChange'>;
-  readonly staticVolumes: Pick<Informer<PersistentVolume, MaybeStatic>, 'list'>;
+  readonly persistentVolumes: Pick<Informer<PersistentVolume, MaybeStatic>, 'list'>;
   readonly reporter: Reporter;
   readonly clock: Clock;
   readonly log: Log;
@@ -65,7 +65,7 @@ interface Collaborators {
  * StorageClass of ours, or of static volumes of ours.
  */
 export function strandedPods(collaborators: Collaborators): Work {
-  const { client, pods: waiting, claims, staticVolumes, reporter, clock, log } = collaborators;
+  const { client, pods: waiting, claims, persistentVolumes, reporter, clock, log } = collaborators;
   const watch: Work['watch'] = (queue) => [
     waiting.onChange(({ kind, key, object }) => {
       if (kind !== 'deleted' && object) queue.add(key);
@@ -113,7 +113,7 @@ export function strandedPods(collaborators: Collaborators): Work {
   };
 
   const namesOfStaticClasses = () =>
-    new Set(staticVolumes.list().flatMap(({ asStatic }) => asStatic?.spec?.storageClassName ?? []));
+    new Set(persistentVolumes.list().flatMap(({ asStatic }) => asStatic?.spec?.storageClassName ?? []));
 
   return { name: 'stranded-pods', watch, reconcile, concurrency: 1, leaderOnly: true };
 }

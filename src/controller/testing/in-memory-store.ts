@@ -10,6 +10,7 @@ export const wanted: WantedVolume = {
   nodeNames: ['a', 'b'],
   deviceClass: 'ssd',
   lvcreateOptionClass: '',
+  isEncrypted: false,
   sizeBytes: gibi,
   claim: 'shop/db',
 };

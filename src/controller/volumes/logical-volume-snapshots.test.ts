@@ -13,6 +13,7 @@ const wanted: WantedVolume = {
   nodeNames: ['a'],
   deviceClass: 'thin',
   lvcreateOptionClass: 'mirrored',
+  isEncrypted: false,
   sizeBytes: gibi,
 };
 const never = new AbortController().signal;
@@ -39,6 +40,7 @@ test('a snapshot is one POST: a read-only copy on the node of its source', async
     sourceId,
     nodeName: 'a',
     deviceClass: 'thin',
+    isEncrypted: false,
     sizeBytes: gibi,
     createdAt: new Date('2026-01-01T00:00:00Z'),
     isReady: true,
@@ -49,6 +51,17 @@ test('a snapshot is one POST: a read-only copy on the node of its source', async
   assert.deepEqual(metadata?.annotations, { 'moorage.dev/content-source': `volume/${sourceId}` });
   assert.deepEqual(await snapshots.list(never), [snapshot]);
   assert.deepEqual(await snapshots.find(id, never), snapshot);
+});
+
+test('a snapshot of an encrypted volume is known to be encrypted', async (t) => {
+  const { cluster, api, volumes, snapshots } = await volumeIn(t);
+  cluster.nodesAnswer();
+  const source = await volumes.create({ ...wanted, isEncrypted: true }, never);
+  assert.equal(source.isEncrypted, true);
+  const snapshot = await snapshots.create({ name: 's', sourceId: source.id }, never);
+  assert.equal(snapshot.isEncrypted, true);
+  const { metadata } = (await api.get(logicalVolumes, 's')) ?? {};
+  assert.equal(metadata?.annotations?.['moorage.dev/encryption'], 'luks2');
 });
 
 test('a repeated call finds the first snapshot, even if the source has grown since', async (t) => {

@@ -1,11 +1,12 @@
 import {
   currentBytes,
+  isEncrypted,
   isSnapshot,
   recordSource,
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { createdByLabel, logicalVolume } from '../../api/names.ts';
+import { createdByLabel, logicalVolume, luks2, parameters } from '../../api/names.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import {
   NoSuchVolume,
@@ -69,6 +70,7 @@ export class LogicalVolumeSnapshots implements SnapshotStore {
       sourceId: this.#sourceIdOf(snapshot),
       nodeName: spec.nodeName,
       deviceClass: spec.deviceClass ?? '',
+      isEncrypted: isEncrypted(snapshot),
       sizeBytes: currentBytes(snapshot),
       createdAt: new Date(metadata.creationTimestamp),
       isReady: Boolean(status?.volumeID),
@@ -88,7 +90,10 @@ function requestFor(name: string, source: StoredLogicalVolume): RequestedVolume 
       name: objectName(name),
       finalizers: [logicalVolume.finalizer],
       labels: { [createdByLabel.key]: createdByLabel.value },
-      annotations: recordSource({ kind: 'volume', id: volumeIdOf(source) }),
+      annotations: {
+        ...recordSource({ kind: 'volume', id: volumeIdOf(source) }),
+        ...(isEncrypted(source) && { [parameters.encryption]: luks2 }),
+      },
     },
     spec: {
       name,

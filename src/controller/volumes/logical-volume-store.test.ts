@@ -18,6 +18,7 @@ test('a volume is one POST that carries everything the node needs', async (t) =>
     nodeName: 'a',
     deviceClass: 'ssd',
     lvcreateOptionClass: 'mirrored',
+    isEncrypted: false,
     sizeBytes: 1028n * 1024n ** 2n,
   });
   assert.deepEqual(api.calls, ['create pvc-a', 'patch pvc-a/status'], 'two writes in all');
@@ -65,6 +66,7 @@ test('a request that differs from the first one is refused, with the difference'
   for (const [different, message] of [
     [{ ...wanted, sizeBytes: 2n * gibi }, /already exists with size 1Gi;/],
     [{ ...wanted, deviceClass: '' }, /already exists with device class ssd;/],
+    [{ ...wanted, isEncrypted: true }, /already exists with encryption none;/],
     [{ ...wanted, nodeNames: ['c'] as const }, /already exists with node a;/],
     [{ ...wanted, name: 'PVC-a' }, /already exists with name pvc-A;/],
     [{ ...wanted, source: { kind: 'volume', id: other.id } }, /already exists with source none;/],

@@ -2,12 +2,21 @@ import {
   bytesOf,
   currentBytes,
   growthFailureOf,
+  isEncrypted,
   isSnapshot,
   recordSource,
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { claimKey, createdByLabel, ioLimitNames, logicalVolume, resizeRequestedAnnotation } from '../../api/names.ts';
+import {
+  claimKey,
+  createdByLabel,
+  ioLimitNames,
+  logicalVolume,
+  luks2,
+  parameters,
+  resizeRequestedAnnotation,
+} from '../../api/names.ts';
 import type { Clock } from '../../base/clock.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import {
@@ -125,6 +134,7 @@ export class LogicalVolumeStore implements VolumeStore {
       (spec.deviceClass ?? '') !== wanted.deviceClass && `device class ${spec.deviceClass || '(default)'}`,
       (spec.lvcreateOptionClass ?? '') !== wanted.lvcreateOptionClass &&
         `lvcreate option class ${spec.lvcreateOptionClass || 'none'}`,
+      isEncrypted(existing) !== wanted.isEncrypted && `encryption ${isEncrypted(existing) ? luks2 : 'none'}`,
       source?.id !== wanted.source?.id && `source ${source?.id ?? 'none'}`,
       !wanted.nodeNames.includes(spec.nodeName) && `node ${spec.nodeName}`,
     ].filter((difference) => difference !== false);
@@ -140,6 +150,7 @@ export class LogicalVolumeStore implements VolumeStore {
       nodeName,
       deviceClass,
       lvcreateOptionClass,
+      isEncrypted: isEncrypted(volume),
       sizeBytes: currentBytes(volume),
       ...(source && { source }),
     };
@@ -153,6 +164,7 @@ function requestFor(wanted: WantedVolume, source: StoredLogicalVolume | undefine
     ...(claim && { [claimKey]: claim }),
     ...(wanted.source && recordSource(wanted.source)),
     ...(wanted.limits && formatIoLimits(wanted.limits)),
+    ...(wanted.isEncrypted && { [parameters.encryption]: luks2 }),
   };
   return {
     metadata: {

@@ -184,7 +184,7 @@ test('lost requests and answers neither lose an acknowledged volume nor leave on
 });
 
 function wanted(name: string): WantedVolume {
-  return { name, nodeNames: ['a'], deviceClass: '', lvcreateOptionClass: '', sizeBytes: 4096n };
+  return { name, nodeNames: ['a'], deviceClass: '', lvcreateOptionClass: '', isEncrypted: false, sizeBytes: 4096n };
 }
 
 function oneIn(count: number): boolean {

@@ -1,10 +1,11 @@
-import { claimParameters, parameterPrefixes, parameters } from '../../api/names.ts';
+import { claimParameters, luks2, parameterPrefixes, parameters } from '../../api/names.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/quantity.ts';
+import { luksHeaderBytes } from '../../engine/luks-device.ts';
 import type { CapacityRange, CreateVolumeRequest, VolumeContentSource } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { parseIoLimits, sidecarsForLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
-import type { VolumeUse } from '../volume-use.ts';
+import { isEncryptionRequested, type VolumeUse } from '../volume-use.ts';
 import { candidateNodes, chooseNodes } from './placement.ts';
 import type {
   Claims,
@@ -43,12 +44,14 @@ export async function wantedVolume(
   const deviceClass = request.parameters[parameters.deviceClass] ?? '';
   const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
   const isLimited = Object.keys(limits).length > 0;
+  const isEncrypted = isEncryptionRequested(request.parameters);
   const accessible = candidateNodes(request.accessibilityRequirements);
   const found = await findSource(request.volumeContentSource, ports, signal);
   const claim = claimOf(request);
   if (claim && !isLimited) await refuseIgnoredClass(claim, ports.claims, signal);
   if (found) {
     refuseOtherClass(found, deviceClass);
+    refuseOtherEncryption(found, isEncrypted);
     const { nodeName } = found.stored;
     if (accessible && !accessible.includes(nodeName)) {
       if (claim) await ports.claims?.chooseNode(claim, nodeName, signal);
@@ -57,12 +60,13 @@ export async function wantedVolume(
   }
 
   const candidates = found ? [found.stored.nodeName] : accessible;
-  const sizeBytes = volumeSize(request.capacityRange, use, found?.stored.sizeBytes);
+  const sizeBytes = volumeSize(request.capacityRange, { ...use, isEncrypted }, found?.stored.sizeBytes);
   return {
     name,
     nodeNames: chooseNodes({ candidates, deviceClass, sizeBytes, isLimited }, ports.capacities),
     deviceClass,
     lvcreateOptionClass: request.parameters[parameters.lvcreateOptionClass] ?? '',
+    isEncrypted,
     sizeBytes,
     ...(claim && { claim }),
     ...(found && { source: found.source }),
@@ -131,6 +135,18 @@ function refuseOtherClass({ source, stored }: FoundSource, deviceClass: string):
   );
 }
 
+/** A copy has the header and the keys of its source, or none. */
+function refuseOtherEncryption({ source, stored }: FoundSource, isEncrypted: boolean): void {
+  if (stored.isEncrypted === isEncrypted) return;
+  const [is, remedy] = stored.isEncrypted
+    ? [
+        'is encrypted, so its copy is too',
+        `use a StorageClass with ${parameters.encryption}: ${luks2} and the same Secret`,
+      ]
+    : ['is not encrypted, so its copy cannot be', `use a StorageClass without ${parameters.encryption}`];
+  throw new InvalidInput(`${source.kind} ${source.id} ${is}; ${remedy}`);
+}
+
 function sourceIn({ type }: VolumeContentSource): ContentSource {
   switch (type.case) {
     case 'volume':
@@ -150,7 +166,7 @@ function className(deviceClass: string): string {
  * The size of a new volume; the pool may allocate a little more. In a range, zero means unset: a copy then has the size of
  * its source.
  */
-export function volumeSize(range: CapacityRange | undefined, use: VolumeUse, unsetBytes = defaultBytes): bigint {
+export function volumeSize(range: CapacityRange | undefined, use: SizedUse, unsetBytes = defaultBytes): bigint {
   const { requiredBytes, limitBytes } = checkedRange(range);
   if (requiredBytes === 0n && limitBytes > 0n && limitBytes < unsetBytes) {
     const sizeBytes = roundDown(limitBytes);
@@ -184,8 +200,11 @@ function within(limitBytes: bigint, sizeBytes: bigint): bigint {
   return limitBytes > 0n && sizeBytes > limitBytes ? refuseSize(limitBytes, sizeBytes) : sizeBytes;
 }
 
-function smallestBytes(use: VolumeUse): bigint {
-  return use.kind === 'block' ? smallestBlockBytes : use.filesystem.smallestBytes;
+type SizedUse = VolumeUse & { readonly isEncrypted?: boolean };
+
+function smallestBytes(use: SizedUse): bigint {
+  const contents = use.kind === 'block' ? smallestBlockBytes : use.filesystem.smallestBytes;
+  return use.isEncrypted ? contents + luksHeaderBytes : contents;
 }
 
 function refuseSize(limitBytes: bigint, neededBytes: bigint): never {

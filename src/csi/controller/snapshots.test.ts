@@ -64,7 +64,14 @@ test('GetSnapshot finds a snapshot by its id', async (t) => {
 
 test('DeleteSnapshot requires an id and never deletes a volume', async (t) => {
   const { volumes, snapshots, calls } = await servedController(t);
-  await volumes.create({ name: 'v', nodeNames: ['a'], deviceClass: '', lvcreateOptionClass: '', sizeBytes: 1n });
+  await volumes.create({
+    name: 'v',
+    nodeNames: ['a'],
+    deviceClass: '',
+    lvcreateOptionClass: '',
+    isEncrypted: false,
+    sizeBytes: 1n,
+  });
   await calls.createSnapshot({ name: 's', sourceVolumeId: 'uid-1' }, { timeoutMs });
   await calls.deleteSnapshot({ snapshotId: 'uid-1' }, { timeoutMs });
   await calls.deleteSnapshot({ snapshotId: 'snap-1' }, { timeoutMs });

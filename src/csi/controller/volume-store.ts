@@ -16,6 +16,7 @@ export interface StoredVolume {
   readonly deviceClass: string;
   /** As requested: empty for none. */
   readonly lvcreateOptionClass: string;
+  readonly isEncrypted: boolean;
   /** The actual size, which may exceed the requested one. */
   readonly sizeBytes: bigint;
   readonly source?: ContentSource;
@@ -30,6 +31,7 @@ export interface WantedVolume {
   readonly deviceClass: string;
   /** Empty for none. */
   readonly lvcreateOptionClass: string;
+  readonly isEncrypted: boolean;
   readonly sizeBytes: bigint;
   /** `<namespace>/<name>` of its claim, if the caller says so. */
   readonly claim?: string;
@@ -61,6 +63,8 @@ export interface StoredSnapshot {
   readonly sourceId: string;
   readonly nodeName: string;
   readonly deviceClass: string;
+  /** As its source is. */
+  readonly isEncrypted: boolean;
   readonly sizeBytes: bigint;
   readonly createdAt: Date;
   readonly isReady: boolean;

@@ -55,6 +55,7 @@ test('a volume is created on the node where its pod was scheduled', async (t) =>
       nodeNames: ['a', 'b'],
       deviceClass: 'fast',
       lvcreateOptionClass: 'mirrored',
+      isEncrypted: false,
       sizeBytes: gibi,
       claim: 'shop/db',
     },
@@ -123,6 +124,11 @@ const refused: readonly [string, CreateRequest, RegExp][] = [
     /^unknown name "topolvm.io\/device-clas" in parameters/,
   ],
   ['with an invalid root mode', { parameters: { 'moorage.dev/root-mode': 'rwx' } }, /^moorage.dev\/root-mode is "rwx"/],
+  [
+    'with an unknown encryption',
+    { parameters: { 'moorage.dev/encryption': 'rot13' } },
+    /^moorage.dev\/encryption is "rot13"; use luks2, or leave it out$/,
+  ],
   ['with an unknown limit', { mutableParameters: { speed: '1' } }, /^unknown name "speed" in mutable_parameters/],
   [
     'with a foreign topology',
@@ -196,6 +202,44 @@ test('an impossible copy is refused with the reason', async (t) => {
     await assert.rejects(calls.createVolume(request(changes), { timeoutMs }), { code, message });
   }
   assert.equal(volumes.wanted.length, 1);
+});
+
+test('an encrypted volume has room for its header, and its node is told', async (t) => {
+  const { volumes, calls } = await servedController(t);
+  const parameters = { 'moorage.dev/encryption': 'luks2' };
+  const capacityRange = { requiredBytes: 1n };
+  const { volume } = await calls.createVolume(request({ parameters, capacityRange }), { timeoutMs });
+  assert.deepEqual(volume?.volumeContext, parameters);
+  assert.deepEqual([volumes.wanted[0]?.isEncrypted, volumes.wanted[0]?.sizeBytes], [true, (32n + 16n) * 1024n ** 2n]);
+  const growth = { volumeId: 'uid-1', capacityRange: { requiredBytes: gibi }, volumeCapability: block };
+  assert.equal((await calls.controllerExpandVolume(growth, { timeoutMs })).nodeExpansionRequired, true);
+});
+
+test('a copy is encrypted exactly if its source is', async (t) => {
+  const { volumes, snapshots, calls } = await servedController(t);
+  const encrypted = { parameters: { 'moorage.dev/encryption': 'luks2' } };
+  await calls.createVolume(request({ name: 'plain' }), { timeoutMs });
+  await calls.createVolume(request({ name: 'encrypted', ...encrypted }), { timeoutMs });
+  const snapshot = await snapshots.create({ name: 's', sourceId: 'uid-2' });
+  snapshots.stored.set(snapshot.id, { ...snapshot, isEncrypted: true });
+
+  for (const [changes, message] of [
+    [
+      { volumeContentSource: copyOf('uid-1'), ...encrypted },
+      /^volume uid-1 is not encrypted, so its copy cannot be; use a StorageClass without moorage.dev\/encryption$/,
+    ],
+    [
+      { volumeContentSource: copyOf('uid-2') },
+      /^volume uid-2 is encrypted, so its copy is too; use a StorageClass with moorage.dev\/encryption: luks2 and the same Secret$/,
+    ],
+    [{ volumeContentSource: restored(snapshot.id) }, /^snapshot snap-1 is encrypted, so its copy is too;/],
+  ] as const) {
+    await assert.rejects(calls.createVolume(request(changes), { timeoutMs }), { code: 'InvalidArgument', message });
+  }
+  for (const volumeContentSource of [copyOf('uid-2'), restored(snapshot.id)]) {
+    await calls.createVolume(request({ volumeContentSource, ...encrypted }), { timeoutMs });
+    assert.equal(volumes.wanted.at(-1)?.isEncrypted, true);
+  }
 });
 
 test('a claim whose copy was requested on another node is sent to the node of the source', async (t) => {
@@ -283,6 +327,10 @@ test('ValidateVolumeCapabilities confirms only what the volume supports', async 
   for (const [changes, reason] of [
     [{ volumeCapabilities: [mounted, manyNodes] }, /^volume_capabilities\[1\]\.access_mode MULTI_NODE_MULTI_WRITER/],
     [{ parameters: { 'topolvm.io/device-class': 'slow' } }, /was created with topolvm.io\/device-class fast, not slow/],
+    [
+      { parameters: { 'moorage.dev/encryption': 'luks2' } },
+      /was created with moorage.dev\/encryption unset, not luks2/,
+    ],
     [{ parameters: { 'moorage.dev/colour': 'red' } }, /^unknown name "moorage.dev\/colour" in parameters/],
     [{ volumeContext: { 'moorage.dev/root-mode': '9' } }, /^moorage.dev\/root-mode is "9"/],
     [{ mutableParameters: { speed: '1' } }, /^unknown name "speed" in mutable_parameters/],

@@ -1,4 +1,4 @@
-import { parameters } from '../../api/names.ts';
+import { luks2, parameters } from '../../api/names.ts';
 import { codeOf, InvalidInput, messageOf } from '../../base/errors.ts';
 import type { Controller, ValidateVolumeCapabilitiesRequest } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { Implementation } from '../../rpc/server.ts';
@@ -58,10 +58,11 @@ export function volumeCalls(ports: ControllerPorts) {
       const wantedBytes = grownSize(required(request.capacityRange, 'capacity_range'));
       const { volumeCapability } = request;
       const use = volumeCapability && volumeUse(volumeCapability, 'volume_capability');
-      const { sizeBytes } = await volumes.grow(id, wantedBytes, signal);
+      const { sizeBytes, isEncrypted } = await volumes.grow(id, wantedBytes, signal);
       log.info({ volume: id, sizeBytes: String(sizeBytes) }, 'volume grown');
-      // Without a capability in the request, the node determines whether there is a filesystem to grow.
-      return { capacityBytes: sizeBytes, nodeExpansionRequired: use?.kind !== 'block' };
+      // Without a capability in the request, the node determines whether there is a filesystem to grow. It also has to grow the
+      // decrypted device of an encrypted volume.
+      return { capacityBytes: sizeBytes, nodeExpansionRequired: use?.kind !== 'block' || isEncrypted };
     },
 
     async controllerModifyVolume(request, { signal, log }) {
@@ -138,6 +139,7 @@ function refuseOtherParameters(volume: StoredVolume, given: Readonly<Record<stri
   for (const [name, created] of [
     [parameters.deviceClass, volume.deviceClass],
     [parameters.lvcreateOptionClass, volume.lvcreateOptionClass],
+    [parameters.encryption, volume.isEncrypted ? luks2 : ''],
   ] as const) {
     const wanted = given[name];
     if (wanted === undefined || wanted === created) continue;

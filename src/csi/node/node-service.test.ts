@@ -3,6 +3,7 @@ import { type TestContext, test } from 'node:test';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { healthy } from '../../engine/volume-health.ts';
 import { ext4 } from '../../filesystem/ext4.ts';
+import type { VolumeKeys } from '../../filesystem/volume-keys.ts';
 import {
   VolumeCapability_AccessMode_Mode as Mode,
   Node,
@@ -69,6 +70,7 @@ const request: MessageInitShape<typeof NodePublishVolumeRequestSchema> = {
   stagingTargetPath: '/staged',
   volumeCapability,
 };
+const plain = { isRequested: false, keys: undefined };
 const publication: Publication = {
   volumeId: 'v',
   targetPath: '/pods/1/mount',
@@ -76,6 +78,7 @@ const publication: Publication = {
   readOnly: false,
   exclusive: false,
   use: { kind: 'filesystem', filesystem: ext4, mountFlags: ['noatime'], settings },
+  encryption: plain,
   ephemeral: undefined,
 };
 
@@ -90,7 +93,7 @@ test('a volume is staged with ext4 unless another filesystem is named, and forma
   await calls.nodeStageVolume(staging, { timeoutMs });
   const created = { mkfsOptions: ['-i', '8192'], rootMode: 0o750, rootOwner: { uid: 1000, gid: 2000 } };
   assert.deepEqual(volumes.staged, [
-    { volumeId: 'v', stagingPath: '/staged', use: { ...publication.use, settings: created } },
+    { volumeId: 'v', stagingPath: '/staged', use: { ...publication.use, settings: created }, encryption: plain },
   ]);
   await calls.nodeUnstageVolume({ volumeId: 'v', stagingTargetPath: '/staged' }, { timeoutMs });
   assert.deepEqual(volumes.unstaged, [['v', '/staged']]);
@@ -142,6 +145,7 @@ test('a pod chooses neither the mkfs options nor the owner of its inline volume'
     'moorage.dev/mkfs-options': '-N 4000000000',
     'moorage.dev/root-mode': '1777',
     'moorage.dev/root-owner': '1000:1000',
+    'moorage.dev/encryption': 'luks2',
   };
   const volumeContext = { 'csi.storage.k8s.io/ephemeral': 'true', ...settings };
   await calls.nodePublishVolume({ ...request, volumeContext }, { timeoutMs });
@@ -149,12 +153,44 @@ test('a pod chooses neither the mkfs options nor the owner of its inline volume'
   const [inline, claim] = volumes.published;
   const settingsOf = ({ use }: Publication) => (use.kind === 'filesystem' ? use.settings : undefined);
   assert.deepEqual(inline && settingsOf(inline), { mkfsOptions: [], rootMode: 0o1777, rootOwner: { uid: 0, gid: 0 } });
-  assert.deepEqual(inline?.ephemeral?.forClassesOnly, ['moorage.dev/mkfs-options', 'moorage.dev/root-owner']);
+  const forClassesOnly = ['moorage.dev/mkfs-options', 'moorage.dev/root-owner', 'moorage.dev/encryption'];
+  assert.deepEqual(inline?.ephemeral?.forClassesOnly, forClassesOnly);
+  assert.deepEqual([inline?.encryption?.isRequested, claim?.encryption?.isRequested], [false, true]);
   assert.deepEqual(claim && settingsOf(claim), {
     mkfsOptions: ['-N', '4000000000'],
     rootMode: 0o1777,
     rootOwner: { uid: 1000, gid: 1000 },
   });
+});
+
+test('the keys in the secrets of a call are there during the call, and overwritten afterwards', async (t) => {
+  const { volumes, calls } = await node(t);
+  const secrets = { passphrase: 'new', 'previous-passphrase': 'old' };
+  const during: string[] = [];
+  const given: VolumeKeys[] = [];
+  const look = (keys: VolumeKeys | undefined) => {
+    if (!keys) return;
+    given.push(keys);
+    during.push(Buffer.from(keys.current).toString(), Buffer.from(keys.previous ?? []).toString());
+  };
+  volumes.stage = async ({ encryption }) => {
+    assert.equal(encryption?.isRequested, true);
+    look(encryption.keys);
+  };
+  volumes.publish = async ({ encryption }) => look(encryption?.keys);
+  volumes.grow = async ({ keys }) => {
+    look(keys);
+    throw new Error('failed');
+  };
+  const volumeContext = { 'moorage.dev/encryption': 'luks2' };
+  const staging = { volumeId: 'v', stagingTargetPath: '/staged', volumeCapability, volumeContext, secrets };
+  await calls.nodeStageVolume(staging, { timeoutMs });
+  await calls.nodePublishVolume({ ...request, volumeContext, secrets }, { timeoutMs });
+  await assert.rejects(calls.nodeExpandVolume({ volumeId: 'v', volumePath: '/p', secrets }, { timeoutMs }));
+  assert.deepEqual(during, ['new', 'old', 'new', 'old', 'new', 'old']);
+  for (const { current, previous } of given) {
+    assert.deepEqual([Buffer.from(current), Buffer.from(previous ?? [])], [Buffer.alloc(3), Buffer.alloc(3)]);
+  }
 });
 
 test('a request without a mandatory field is refused with the name of the field', async (t) => {
@@ -248,9 +284,9 @@ test('NodeExpandVolume answers the size of the volume', async (t) => {
   await calls.nodeExpandVolume({ ...staged, volumeCapability: block }, { timeoutMs });
   await calls.nodeExpandVolume({ ...staged, volumeCapability }, { timeoutMs });
   assert.deepEqual(volumes.grown, [
-    { ...growth, stagingPath: undefined, isBlock: undefined },
-    { ...growth, stagingPath: '/staged', isBlock: true },
-    { ...growth, stagingPath: '/staged', isBlock: false },
+    { ...growth, stagingPath: undefined, isBlock: undefined, keys: undefined },
+    { ...growth, stagingPath: '/staged', isBlock: true, keys: undefined },
+    { ...growth, stagingPath: '/staged', isBlock: false, keys: undefined },
   ]);
 });
 

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { InvalidInput } from '../../base/errors.ts';
+import { VolumeKeys } from '../../filesystem/volume-keys.ts';
 import {
   type Node,
   NodeServiceCapability_RPC_Type as RpcType,
@@ -14,6 +15,7 @@ import {
   ephemeralVolume,
   filesystemSettings,
   hasFlag,
+  isEncryptionRequested,
   isExclusive,
   isForReading,
   type VolumeContext,
@@ -42,7 +44,9 @@ export function nodeService({
       const volumeId = required(request.volumeId, 'volume_id');
       const stagingPath = requiredPath(request.stagingTargetPath, 'staging_target_path');
       const use = preparedUse(required(request.volumeCapability, 'volume_capability'), request.volumeContext);
-      await volumes.stage({ volumeId, stagingPath, use }, signal);
+      using keys = VolumeKeys.in(request.secrets, 'utf8');
+      const encryption = { isRequested: isEncryptionRequested(request.volumeContext), keys };
+      await volumes.stage({ volumeId, stagingPath, use, encryption }, signal);
       log.info({ volume: volumeId, path: stagingPath }, 'volume staged');
       return {};
     },
@@ -61,13 +65,15 @@ export function nodeService({
       const targetPath = requiredPath(request.targetPath, 'target_path');
       const capability = required(request.volumeCapability, 'volume_capability');
       const ephemeral = ephemeralVolume(volumeContext);
-      const use = preparedUse(capability, ephemeral ? withoutClassSettings(volumeContext) : volumeContext);
+      const context = ephemeral ? withoutClassSettings(volumeContext) : volumeContext;
+      const use = preparedUse(capability, context);
       const readOnly = request.readonly || isForReading(capability);
       if (readOnly && use.kind === 'filesystem' && hasFlag(use.mountFlags, 'rw')) {
         throw new InvalidInput(
           'volume_capability.mount.mount_flags contain rw, but the request is read-only; remove one of them',
         );
       }
+      using keys = VolumeKeys.in(request.secrets, 'utf8');
       await volumes.publish(
         {
           volumeId,
@@ -76,6 +82,7 @@ export function nodeService({
           readOnly,
           exclusive: isExclusive(capability),
           use,
+          encryption: { isRequested: isEncryptionRequested(context), keys },
           ephemeral,
         },
         signal,
@@ -104,12 +111,14 @@ export function nodeService({
       const volumeId = required(request.volumeId, 'volume_id');
       const volumePath = required(request.volumePath, 'volume_path');
       const accessType = request.volumeCapability?.accessType.case;
+      using keys = VolumeKeys.in(request.secrets, 'utf8');
       const capacityBytes = await volumes.grow(
         {
           volumeId,
           volumePath,
           stagingPath: optionalPath(request.stagingTargetPath, 'staging_target_path'),
           isBlock: accessType && accessType === 'block',
+          keys,
         },
         signal,
       );

@@ -25,10 +25,10 @@ export class InMemoryVolumes implements VolumeStore {
 
   async create(wanted: WantedVolume): Promise<StoredVolume> {
     this.wanted.push(wanted);
-    const { name, nodeNames, deviceClass, lvcreateOptionClass, sizeBytes, source, limits } = wanted;
+    const { name, nodeNames, deviceClass, lvcreateOptionClass, isEncrypted, sizeBytes, source, limits } = wanted;
     const id = `uid-${this.stored.size + 1}`;
-    const kept = { id, name, nodeName: nodeNames[0], deviceClass, lvcreateOptionClass, sizeBytes: sizeBytes + 1n };
-    const volume = { ...kept, ...(source && { source }) };
+    const kept = { id, name, nodeName: nodeNames[0], deviceClass, lvcreateOptionClass, isEncrypted };
+    const volume = { ...kept, sizeBytes: sizeBytes + 1n, ...(source && { source }) };
     this.stored.set(id, volume);
     if (limits) this.limits.set(id, limits);
     return volume;
@@ -70,6 +70,7 @@ export class InMemorySnapshots implements SnapshotStore {
       sourceId,
       nodeName: 'a',
       deviceClass: '',
+      isEncrypted: false,
       sizeBytes: gibi,
       createdAt: new Date('2026-01-02T03:04:05Z'),
       isReady: true,

@@ -4,6 +4,7 @@ import { MoorageError } from '../../base/errors.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { NotToBeEmptied, SnapshotUnsupported } from '../errors.ts';
 import type { VolumeId } from '../pool.ts';
+import { overwritesIn } from './erase-policy.ts';
 import type { ErasureTarget } from './eraser.ts';
 
 /** The volume's disk or filesystem cannot do what the class promises. */
@@ -12,10 +13,6 @@ export class EraseUnsupported extends MoorageError {
 }
 
 const btrfs = 0x9123683en;
-
-function overwritesIn({ kind }: ErasePolicy): boolean {
-  return kind === 'zero' || kind === 'shred';
-}
 
 /**
  * A thin pool writes blocks that two volumes ever shared to a new place, even when only one volume is left, so they

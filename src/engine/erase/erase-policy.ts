@@ -20,6 +20,10 @@ export function parsePolicy(text: string): ErasePolicy | undefined {
   return passes === undefined ? undefined : { kind: 'shred', passes: Number(passes) };
 }
 
+export function overwritesIn({ kind }: ErasePolicy): boolean {
+  return kind === 'zero' || kind === 'shred';
+}
+
 export function mustDestroyData({ kind }: ErasePolicy): void {
   if (kind === 'none')
     throw new InvalidInput('a volume cannot be emptied with policy none; use zero, shred or discard');

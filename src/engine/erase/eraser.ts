@@ -2,6 +2,8 @@ import { randomFill } from 'node:crypto';
 import { constants, type FileHandle, open } from 'node:fs/promises';
 import type { Run } from '../../base/exec.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
+import { luksHeaderBytes } from '../luks-device.ts';
+import { overwritesIn } from './erase-policy.ts';
 
 /** The bytes to destroy. A target that is mounted or has another device on top is refused. */
 export interface ErasureTarget {
@@ -11,6 +13,8 @@ export interface ErasureTarget {
   readonly sizeBytes: bigint;
   /** The target is used again afterwards: it must read as zeros, and a file keeps its space. */
   readonly isKept?: boolean;
+  /** Whether it starts with a LUKS header in blocks of its own. Without the keys in there, nobody can read the rest. */
+  readonly hasHeader?: () => boolean;
   /** Throws ErasureCancelled unless the path still leads to the volume that was marked, and it is still marked. */
   readonly mustBeSame: (signal: AbortSignal) => Promise<void>;
 }
@@ -59,9 +63,16 @@ export class Eraser {
     await named.mustBeSame(signal); // before open, which would fail with ENOENT for a removed volume
     await using opened = await open(named.path, 'r');
     const target = { ...named, path: `/proc/${process.pid}/fd/${opened.fd}`, flush: () => opened.sync() };
+    if (target.hasHeader?.() && !overwritesIn(policy)) await this.#destroyKeys(target, signal);
     const keepsSpace = target.kind === 'file' && target.isKept;
     const whenClean = keepsSpace ? this.#allocating(target, fromBytes, onClean, signal) : onClean;
     await this.#destroy(target, policy, fromBytes, whenClean, signal);
+  }
+
+  async #destroyKeys(target: OpenTarget, signal: AbortSignal): Promise<void> {
+    await target.mustBeSame(signal);
+    const length = target.sizeBytes < luksHeaderBytes ? target.sizeBytes : luksHeaderBytes;
+    await overwrite(target, { at: 0n, length, randomPasses: 0, isSparse: target.kind !== 'thick' }, signal);
   }
 
   async #destroy(
@@ -188,6 +199,11 @@ async function ranges(
   }
 }
 
+interface Buffers {
+  readonly piece: Uint8Array;
+  readonly zeros: Uint8Array;
+}
+
 interface Piece {
   readonly at: number;
   readonly bytes: number;
@@ -206,7 +222,7 @@ function piecesOf(at: bigint, length: bigint): Piece[] {
 async function holdingData(
   file: FileHandle,
   pieces: readonly Piece[],
-  { piece: buffer, zeros }: { readonly piece: Uint8Array; readonly zeros: Uint8Array },
+  { piece: buffer, zeros }: Buffers,
   signal: AbortSignal,
 ): Promise<Piece[]> {
   const found: Piece[] = [];

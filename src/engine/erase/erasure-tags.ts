@@ -1,14 +1,5 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
-import {
-  adoptedTag,
-  createdTag,
-  emptyingTag,
-  erasingTag,
-  onRemovalIn,
-  recordsUse,
-  showsUse,
-  unusedTag,
-} from '../names-and-tags.ts';
+import { contentTags, emptyingTag, erasingTag, newVolumeTags, onRemovalIn, unusedTag } from '../names-and-tags.ts';
 import { parsePolicy, policyNamed, policyText } from './erase-policy.ts';
 
 /** The progress of a volume's erasure, as its tags record it. */
@@ -43,9 +34,8 @@ function unmarkedTags(tags: readonly string[]): readonly string[] {
 
 /** The tags of a volume once it is empty, all at once: those of a new volume of the same owner. */
 export function emptiedTags(tags: readonly string[]): readonly string[] {
-  const isOfContents = (tag: string) => tag === createdTag || tag === adoptedTag || tag === unusedTag || showsUse(tag);
-  const kept = unmarkedTags(tags).filter((tag) => !isOfContents(tag));
-  return [...kept, createdTag, ...(recordsUse(kept) ? [unusedTag] : [])];
+  const ofContents = new Set([...contentTags(tags), unusedTag]);
+  return newVolumeTags({ tags: unmarkedTags(tags).filter((tag) => !ofContents.has(tag)) });
 }
 
 /** The tags of a marked volume that is clean up to this offset. */

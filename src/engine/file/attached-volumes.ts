@@ -1,6 +1,8 @@
+import type { Run } from '../../base/exec.ts';
 import { mustNotBeBound } from '../device-use.ts';
 import { erasureIn } from '../erase/erasure-tags.ts';
 import * as errors from '../errors.ts';
+import { closeLeftover } from '../luks-device.ts';
 import type { Volume, VolumeId } from '../pool.ts';
 import type { LoopDevices } from './loop-devices.ts';
 import type { Label, VolumeFiles } from './volume-files.ts';
@@ -17,11 +19,13 @@ export interface FileVolume extends Volume {
 export class AttachedVolumes {
   readonly #files: VolumeFiles;
   readonly #loops: LoopDevices;
+  readonly #run: Run;
   readonly #volumes = new Map<VolumeId, FileVolume>();
 
-  constructor(files: VolumeFiles, loops: LoopDevices) {
+  constructor(files: VolumeFiles, loops: LoopDevices, run: Run) {
     this.#files = files;
     this.#loops = loops;
+    this.#run = run;
   }
 
   list(): readonly FileVolume[] {
@@ -64,6 +68,7 @@ export class AttachedVolumes {
   async detach(id: VolumeId, signal: AbortSignal): Promise<void> {
     const device = await this.#deviceOf(id, signal);
     if (!device) return;
+    await closeLeftover(this.#run, { id, devicePath: device });
     if (await this.#loops.isHeld(device)) throw new errors.VolumeInUse(id, device);
     await mustNotBeBound(id, device);
     await this.#loops.detach(device, signal);

@@ -2,7 +2,7 @@ import type { ErasePolicy } from '../config/device-classes.ts';
 import { mustBeErasable } from '../erase/erasable.ts';
 import { emptiedTags, erasureIn, markedTags, policyOnRemoval, progressedTags } from '../erase/erasure-tags.ts';
 import { ErasureCancelled, type Erasures } from '../erase/erasures.ts';
-import { emptyingTag } from '../names-and-tags.ts';
+import { emptyingTag, isEncrypted } from '../names-and-tags.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
 import { type DirectoryChanges, neverAborted } from './directory-changes.ts';
@@ -10,7 +10,7 @@ import { type Label, LabelUnreadable, type VolumeFiles } from './volume-files.ts
 
 interface Collaborators {
   readonly files: VolumeFiles;
-  readonly volumes: Pick<AttachedVolumes, 'forget' | 'find'>;
+  readonly volumes: Pick<AttachedVolumes, 'forget' | 'find' | 'list'>;
   readonly erasures: Erasures;
   readonly changes: DirectoryChanges;
   readonly policy: ErasePolicy;
@@ -35,11 +35,13 @@ export class FileErasure {
 
   /** Within a change: removes the files of the volume at once, or when they are clean; returns whether they are erased. */
   async remove(id: VolumeId): Promise<boolean> {
-    const policy = await this.#policyOf(id);
-    if (policy.kind === 'none') await this.#files.remove(id);
+    const label = await this.#readableLabel(id);
+    const policy = policyOnRemoval(label?.tags ?? [], this.policy);
+    const promisesErasure = policy.kind !== 'none';
+    if (!promisesErasure && !(label && this.#hasOwnHeader(id, label))) await this.#files.remove(id);
     else if (await this.#files.has(id)) {
       await this.#begin(id, policy);
-      return true;
+      return promisesErasure;
     }
     return false;
   }
@@ -49,13 +51,13 @@ export class FileErasure {
     await this.#begin(id, policy, emptyingTag);
   }
 
-  /** A volume without a readable label can still be removed, as its class says. */
-  async #policyOf(id: VolumeId): Promise<ErasePolicy> {
-    if (!(await this.#files.has(id))) return this.policy;
+  /** Undefined if there is none: such a volume can still be removed, as its class says. */
+  async #readableLabel(id: VolumeId): Promise<Label | undefined> {
+    if (!(await this.#files.has(id))) return undefined;
     try {
-      return policyOnRemoval((await this.#files.label(id)).tags, this.policy);
+      return await this.#files.label(id);
     } catch (error) {
-      if (error instanceof LabelUnreadable) return this.policy;
+      if (error instanceof LabelUnreadable) return undefined;
       throw error;
     }
   }
@@ -90,6 +92,7 @@ export class FileErasure {
         path: this.#files.imagePath(id),
         sizeBytes: (await this.#files.room(id)).sizeBytes,
         isKept: record.isKept,
+        hasHeader: () => this.#hasOwnHeader(id, label),
         mustBeSame: async () => void (await this.#markedLabel(id)),
       },
       record: (cleanBytes) => this.#recordProgress(id, cleanBytes),
@@ -112,6 +115,12 @@ export class FileErasure {
     const label = await this.#presentLabel(id);
     if (erasureIn(label.tags)) await this.#files.writeLabel(id, { ...label, tags: emptiedTags(label.tags) });
     await this.#volumes.find(id, neverAborted);
+  }
+
+  /** If copies share its blocks, overwriting them would only create new ones. */
+  #hasOwnHeader(id: VolumeId, { tags, family }: Label): boolean {
+    const isShared = this.#volumes.list().some((other) => other.family === family && other.id !== id);
+    return isEncrypted({ tags }) && !isShared;
   }
 
   async #recordProgress(id: VolumeId, cleanBytes: bigint): Promise<void> {

@@ -12,7 +12,7 @@ import {
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
+  newVolumeTags,
   sourceIn,
   withAddedTags,
 } from '../names-and-tags.ts';
@@ -72,7 +72,7 @@ export class FilePool implements ServedPool {
     const marker = new PoolMarker(path, stateDirectory);
     const files = new VolumeFiles(path, run);
     const loops = new LoopDevices(run);
-    const volumes = new AttachedVolumes(files, loops);
+    const volumes = new AttachedVolumes(files, loops, run);
     const space = new DirectorySpace(files);
     const changes = new DirectoryChanges({ deviceClass: name, marker, volumes, space });
     const erasure = new FileErasure({ files, volumes, erasures, changes, policy });
@@ -192,7 +192,7 @@ export class FilePool implements ServedPool {
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
-        const label = { tags: [...wanted.tags, createdTag], readOnly: false, family: wanted.id };
+        const label = { tags: newVolumeTags(wanted), readOnly: false, family: wanted.id };
         await this.#files.create(wanted.id, sizeBytes, label, signal);
       }
       return this.#mustBe(wanted.id, wanted.sizeBytes, undefined, signal);

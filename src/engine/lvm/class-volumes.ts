@@ -24,8 +24,8 @@ import {
   unusedTag,
 } from '../names-and-tags.ts';
 import type { NewSnapshot, NewVolume, VolumeId } from '../pool.ts';
-import { askLvm, isReadOnly, type Place } from './group-memory.ts';
-import type { LogicalVolume } from './report.ts';
+import { askLvm, type Place } from './group-memory.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 export interface ClassVolumesOptions {

@@ -3,6 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import { erasureIn } from '../erase/erasure-tags.ts';
 import { ErasureCancelled } from '../erase/erasures.ts';
 import { VolumeHasSnapshots } from '../errors.ts';
+import { isEncrypted, sourceIn } from '../names-and-tags.ts';
 import type { Disk, GroupReport, LogicalVolume } from './report.ts';
 
 /** How a command changes a volume group: the increments of its sequence number, and the update of memory. */
@@ -14,15 +15,14 @@ export interface Effect {
 /** For commands whose effect only LVM knows, such as the space that mirrors and snapshots take. */
 export const askLvm = 'ask LVM';
 
+/** Of the data of a thin pool. */
+const nearlyFullPercent = 95;
+
 /** Which volumes of a group belong together: those in the thin pool of this name, or for undefined the thick ones. */
 export type Place = string | undefined;
 
 export function isIn(place: Place, { path, pool }: LogicalVolume): boolean {
   return place === undefined ? path !== '' && pool === undefined : pool === place;
-}
-
-export function isReadOnly({ attr }: LogicalVolume): boolean {
-  return attr.charAt(1) !== 'w';
 }
 
 /** A volume group as LVM last reported it, and as our own commands have changed it since. */
@@ -68,6 +68,17 @@ export class GroupMemory {
 
   hasSnapshots(name: string): boolean {
     return this.volumes().some(({ origin }) => origin === name);
+  }
+
+  /**
+   * Whether it has a LUKS header that can be overwritten in place. A thin pool writes blocks that two volumes ever shared to a
+   * new place, which helps nobody, and must not happen in a pool that is nearly full: it can only be emptied.
+   */
+  hasOwnHeader({ name, origin, pool, tags }: LogicalVolume): boolean {
+    if (!isEncrypted({ tags }) || origin !== undefined) return false;
+    if (pool === undefined) return true;
+    const isCopied = sourceIn(tags) !== undefined || this.hasSnapshots(name);
+    return !isCopied && (this.get(pool)?.dataPercent ?? 100) < nearlyFullPercent;
   }
 
   /** Thin snapshots in the pool of their origin are independent. LVM would remove all others with the origin. */

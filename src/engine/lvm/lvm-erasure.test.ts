@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import type { ErasePolicy } from '../config/device-classes.ts';
 import type { Eraser } from '../erase/eraser.ts';
 import { progressedTags } from '../erase/erasure-tags.ts';
-import { erasingTag } from '../names-and-tags.ts';
-import { openThick, signal, extent as sizeBytes } from './testing/simulated-pools.ts';
+import { encryptedTag, erasingTag } from '../names-and-tags.ts';
+import { openThick, openThin, signal, extent as sizeBytes, volume } from './testing/simulated-pools.ts';
 
 /** A thick class that erases, on simulated LVM; the test provides the eraser. */
 function open(erase: Eraser['erase']) {
@@ -93,4 +93,33 @@ test('a name is free again after somebody removed the volume being erased', asyn
   await pool.remove('a', signal);
   await pool.create({ id: 'a', sizeBytes, tags: [] }, signal);
   assert.equal(pool.get('a')?.id, 'a');
+});
+
+test('the keys of an encrypted volume are destroyed even if its class erases nothing', async () => {
+  const seen: string[] = [];
+  const erase: Eraser['erase'] = async ({ hasHeader }, { kind }) => void seen.push(`${kind}, header ${hasHeader?.()}`);
+  const { pool, lvm } = await openThick({ eraser: { erase } });
+  for (const id of ['plain', 'encrypted']) await pool.create(volume(id), signal);
+  await pool.addTags('encrypted', [encryptedTag], signal);
+  for (const id of ['plain', 'encrypted']) assert.equal(await pool.remove(id, signal), 'removed');
+  assert.deepEqual(seen, ['none, header true']);
+  assert.deepEqual([...lvm.volumes.keys()], []);
+});
+
+test('a thin volume whose header is in shared blocks, or whose pool is nearly full, is removed without a write', async () => {
+  for (const [dataPercent, copies, isErased] of [
+    [10, [], true],
+    [10, ['copy'], false],
+    [96, [], false],
+  ] as const) {
+    const erased: string[] = [];
+    const { pool, lvm } = await openThin({ eraser: { erase: async ({ path }) => void erased.push(path) } });
+    await pool.create(volume('a'), signal);
+    await pool.addTags('a', [encryptedTag], signal);
+    for (const id of copies) await pool.snapshot('a', { id, tags: [], access: 'rw' }, signal);
+    lvm.usage = { dataPercent, metadataPercent: 0 };
+    await pool.refresh(signal);
+    for (const id of ['a', ...copies]) assert.equal(await pool.remove(id, signal), 'removed');
+    assert.equal(erased.length > 0, isErased, `${dataPercent} % and ${copies.length} copies`);
+  }
 });

@@ -6,8 +6,8 @@ import type { Erasures } from '../erase/erasures.ts';
 import { VolumeInUse } from '../errors.ts';
 import { type emptyingTag, sourceIn } from '../names-and-tags.ts';
 import type { ClassVolumes } from './class-volumes.ts';
-import { askLvm, isReadOnly } from './group-memory.ts';
-import type { LogicalVolume } from './report.ts';
+import { askLvm } from './group-memory.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 /** An erasure continues when its caller leaves; the timeout of each LVM command bounds it. */
@@ -50,6 +50,7 @@ export function resumeErasures(group: VolumeGroup, volumes: ClassVolumes, erasur
       id,
       target: {
         ...{ kind: kindOf(volume), path, sizeBytes, isKept: record.isKept },
+        hasHeader: () => group.memory.hasOwnHeader(volume),
         mustBeSame: (signal) => knowing(signal, async () => undefined),
       },
       record: (cleanBytes) =>

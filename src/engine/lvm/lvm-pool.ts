@@ -1,18 +1,21 @@
 import type { Clock } from '../../base/clock.ts';
 import type { deviceSizeBytes } from '../../base/device-number.ts';
+import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
 import { mustDestroyData } from '../erase/erase-policy.ts';
 import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
 import type { Erasures } from '../erase/erasures.ts';
 import { OptionClassNotFound, VolumeBeingErased, VolumeExists } from '../errors.ts';
+import { closeLeftover, flushMapping } from '../luks-device.ts';
 import {
   checkAddedTags,
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
   emptyingTag,
+  isEncrypted,
+  newVolumeTags,
   withAddedTags,
 } from '../names-and-tags.ts';
 import type {
@@ -29,10 +32,9 @@ import type {
 } from '../pool.ts';
 import type { CopyDevice } from '../volume-copies.ts';
 import { ClassVolumes } from './class-volumes.ts';
-import { isReadOnly } from './group-memory.ts';
 import type { Layout } from './layout.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
-import type { LogicalVolume } from './report.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import { ThickLayout } from './thick-layout.ts';
 import { ThinLayout } from './thin-layout.ts';
 import type { VolumeGroup } from './volume-group.ts';
@@ -42,6 +44,8 @@ export interface LvmPoolOptions {
   readonly optionClasses: readonly OptionClass[];
   readonly group: VolumeGroup;
   readonly erasures: Erasures;
+  /** Runs commands other than LVM's. */
+  readonly run: Run;
   readonly clock: Clock;
   readonly log: Log;
   /** Copies the data of a thick volume. */
@@ -56,6 +60,7 @@ interface Parts {
   readonly volumes: ClassVolumes;
   readonly group: VolumeGroup;
   readonly erasures: Erasures;
+  readonly run: Run;
 }
 
 /** Volumes of one device class in a volume group: listed from memory, and changed under the lock of the group. */
@@ -65,10 +70,11 @@ export class LvmPool implements ServedPool {
   readonly #volumes: ClassVolumes;
   readonly #group: VolumeGroup;
   readonly #erasures: Erasures;
+  readonly #run: Run;
   #erase: ErasePolicy;
   #optionClasses: readonly OptionClass[];
 
-  private constructor({ settings, layout, volumes, group, erasures }: Parts) {
+  private constructor({ settings, layout, volumes, group, erasures, run }: Parts) {
     this.name = settings.deviceClass.name;
     this.#erase = settings.deviceClass.erase;
     this.#optionClasses = settings.optionClasses;
@@ -76,11 +82,12 @@ export class LvmPool implements ServedPool {
     this.#volumes = volumes;
     this.#group = group;
     this.#erasures = erasures;
+    this.#run = run;
   }
 
   /** Activates what a reboot left inactive, and resumes erasures that a crash interrupted. */
   static async open(options: LvmPoolOptions, signal: AbortSignal): Promise<LvmPool> {
-    const { deviceClass, group, erasures, clock, copyDevice, deviceSize } = options;
+    const { deviceClass, group, erasures, run, clock, copyDevice, deviceSize } = options;
     const log = options.log.child({ deviceClass: deviceClass.name });
     const place = deviceClass.type === 'thin' ? deviceClass.thinPool.name : undefined;
     const volumes = new ClassVolumes({ deviceClass: deviceClass.name, group, place, erasures, log });
@@ -88,7 +95,7 @@ export class LvmPool implements ServedPool {
       deviceClass.type === 'thin'
         ? new ThinLayout({ deviceClass, volumes, group, clock, log, ...(deviceSize && { deviceSize }) })
         : new ThickLayout({ deviceClass, volumes, group, log, ...(copyDevice && { copyDevice }) });
-    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures });
+    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures, run });
     await group.change(signal, () => volumes.resume(signal));
     pool.#resumeErasures();
     await layout.start(signal);
@@ -148,9 +155,8 @@ export class LvmPool implements ServedPool {
     checkNewVolume(wanted);
     return this.#group.change(signal, async () => {
       if (!(await this.#volumes.createdEarlier(wanted, undefined))) {
-        const tags = [...wanted.tags, createdTag];
         await this.#layout
-          .create(wanted, tags, this.#optionsFor(wanted))
+          .create(wanted, newVolumeTags(wanted), this.#optionsFor(wanted))
           .catch((error) => this.#volumes.mustBeThere(wanted, error));
       }
       this.#volumes.rememberWiped(wanted.id);
@@ -170,6 +176,8 @@ export class LvmPool implements ServedPool {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
+    const encrypted = this.#encrypted(source);
+    if (encrypted) await flushMapping(this.#run, encrypted);
     return toVolume(await this.#layout.snapshot(source, wanted, signal));
   }
 
@@ -187,6 +195,8 @@ export class LvmPool implements ServedPool {
     this.#layout.mustNotBeBeingCopied(id);
     if (this.#erasures.isEmptying(id)) await this.#erasures.join(id, signal);
     this.#volumes.forgetWiped(id);
+    const encrypted = this.#encrypted(id);
+    if (encrypted) await closeLeftover(this.#run, encrypted);
     let unpromised: ErasePolicy = { kind: 'none' };
     if (!this.#isToBeErased(id)) {
       const { place } = this.#volumes;
@@ -202,6 +212,7 @@ export class LvmPool implements ServedPool {
       if (erasureIn(present.tags)?.isKept) throw new VolumeBeingErased(id); // it may have started in the meantime
       const promised = erasureIn(present.tags)?.policy ?? policyOnRemoval(present.tags, this.#erase);
       await markForErasure(this.#group, present, promised.kind === 'none' ? unpromised : promised);
+      // LVM's own discards promise nothing, and without its key, data may still be read with that of a copy.
       return promised.kind === 'none' ? 'removed' : 'erased';
     });
     this.#resumeErasures();
@@ -212,6 +223,8 @@ export class LvmPool implements ServedPool {
   async empty(id: VolumeId, policy: ErasePolicy, signal: AbortSignal): Promise<Volume> {
     mustDestroyData(policy);
     this.#layout.mustNotBeBeingCopied(id);
+    const encrypted = this.#encrypted(id);
+    if (encrypted) await closeLeftover(this.#run, encrypted);
     await this.#group.change(signal, async () => {
       await this.#group.ask(); // as for a removal
       await markForErasure(this.#group, await this.#volumes.mustBeEmptiable(id), policy, emptyingTag);
@@ -219,6 +232,11 @@ export class LvmPool implements ServedPool {
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
     return toVolume(this.#volumes.mustHave(id));
+  }
+
+  #encrypted(id: VolumeId): Volume | undefined {
+    const volume = this.get(id);
+    return volume && isEncrypted(volume) ? volume : undefined;
   }
 
   /** An erasure that has begun is completed, even if the class no longer erases. */

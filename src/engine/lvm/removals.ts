@@ -17,7 +17,8 @@ export type RemovalRequest = { readonly name: string } & (
 
 /**
  * Absent: there was no such volume. To be discarded: LVM is configured to discard freed space and the disks support it;
- * that has to be done before the removal, just like an erasure.
+ * that has to be done before the removal. To be erased: its policy says so, or it has a LUKS header, whose keys have to be
+ * destroyed first.
  */
 export type RemovalOutcome = 'removed' | 'absent' | 'to be discarded' | 'to be erased';
 
@@ -131,6 +132,7 @@ export class Removals {
       if (erasureIn(volume.tags)) throw new VolumeBeingErased(name); // it may have started in the meantime
       if (policyOnRemoval(volume.tags, removal.classPolicy).kind !== 'none') return 'to be erased';
       if (await this.#mustDiscard(volume)) return 'to be discarded';
+      if (this.#memory.hasOwnHeader(volume)) return 'to be erased';
     }
     this.#memory.mustHaveNoSnapshots(name); // LVM would remove them too, which nobody requested
     // LVM would retry for seconds while all others wait.

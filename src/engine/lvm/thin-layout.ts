@@ -10,9 +10,9 @@ import { unfinishedTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, ThinCapacity, VolumeId } from '../pool.ts';
 import type { ClassVolumes } from './class-volumes.ts';
 import { extentsFor } from './extents.ts';
-import { askLvm, type Effect, isReadOnly } from './group-memory.ts';
+import { askLvm, type Effect } from './group-memory.ts';
 import { type Layout, snapshotArguments } from './layout.ts';
-import type { LogicalVolume } from './report.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import { growThinDevice, removedThinOrphan, ThinDeviceUnexpected } from './thin-device.ts';
 import type { VolumeGroup } from './volume-group.ts';
 

@@ -10,7 +10,7 @@ import { findPodCgroup, ioMaxOf, setIoMax } from './pod-cgroup.ts';
 interface Collaborators {
   /** The limits of a volume; they may change between two calls. */
   readonly limitsOf: (volumeId: string) => IoLimits;
-  /** The path of its device; undefined if this node has no such volume. */
+  /** The path of the device that pods have; undefined if this node has no such volume. */
   readonly deviceOf: (volumeId: string) => string | undefined;
   readonly kubeletDir: string;
   /** The root of the control groups. */

@@ -5,6 +5,7 @@ import type { Listeners } from '../../base/listeners.ts';
 import type { Log } from '../../base/log.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
 import { type IoLimits, ioLimitsIn } from '../../csi/io-limits.ts';
+import { deviceInUse } from '../../engine/luks-device.ts';
 import type { VolumeId } from '../../engine/pool.ts';
 import { type Pools, poolHolding } from '../../engine/pools.ts';
 import type { Informer } from '../../kube/informer.ts';
@@ -26,7 +27,10 @@ export function volumeLimits({ volumes, pools, published, ...rest }: Collaborato
   const limits = new PodIoLimits({
     ...rest,
     limitsOf: (volumeId) => limitsOf(volumes.list().find((volume) => volumeIdOf(volume) === volumeId)),
-    deviceOf: (volumeId) => poolHolding(pools, volumeId)?.get(volumeId)?.devicePath,
+    deviceOf: (volumeId) => {
+      const volume = poolHolding(pools, volumeId)?.get(volumeId);
+      return volume && deviceInUse(volume);
+    },
   });
   const watch = (queue: WorkQueue) => [
     published.add((volumeId) => queue.add(volumeId)),

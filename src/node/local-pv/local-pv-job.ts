@@ -3,17 +3,15 @@ import { metrics } from '../../api/names.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
-import { Formatter } from '../../filesystem/format.ts';
-import { FilesystemGrower } from '../../filesystem/growth.ts';
+import { allZero } from '../../filesystem/all-zero.ts';
 import { Mounts } from '../../filesystem/mounts.ts';
-import { blkid, superblockReader } from '../../filesystem/probe.ts';
+import { blkid } from '../../filesystem/probe.ts';
 import { VolumeKeys } from '../../filesystem/volume-keys.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { Informer, withoutManagedFields } from '../../kube/informer.ts';
 import { type PersistentVolume, persistentVolumes, secrets } from '../../kube/resource.ts';
 import { gauge, type Metric } from '../../metrics/metric.ts';
 import { EncryptedVolumes } from '../../volumes/encrypted-volumes.ts';
-import { PreparedFilesystems } from '../../volumes/prepared-filesystems.ts';
 import type { JobAtWork, NodeJob } from '../node-job.ts';
 import { defaultsIn } from './defaults-source.ts';
 import type { StaticVolumePools } from './find-volume.ts';
@@ -22,6 +20,7 @@ import { type ReadKeys, ShownVolumes } from './shown-volumes.ts';
 import { StaticVolumeReconciler } from './static-volume-reconciler.ts';
 import { staticVolumeWork } from './static-volume-work.ts';
 import type { StoredPersistentVolume } from './static-volume-writer.ts';
+import { agentMounts, systemdMounts } from './volume-mounts.ts';
 import { VolumeSteps } from './volume-steps.ts';
 
 export interface LocalPvOptions {
@@ -88,23 +87,20 @@ function isOf(nodeName: string, { metadata }: StoredPersistentVolume): boolean {
   return metadata.annotations?.[localPvAnnotations.node] === nodeName;
 }
 
-/** Formats, encrypts, mounts and grows as volumes of claims are. */
-function volumeSteps({ namespace }: LocalPvOptions, { client, run, log }: Collaborators): VolumeSteps {
-  const probe = blkid(run);
-  const superblock = superblockReader();
-  const mounts = new Mounts({ run });
-  const filesystems = new PreparedFilesystems({
-    formatter: new Formatter({ run, probe, superblock }),
-    grower: new FilesystemGrower({ run, superblock }),
-    mounts,
-  });
+function volumeSteps({ mounts, namespace }: LocalPvOptions, { client, run, log }: Collaborators): VolumeSteps {
+  const byAgent = agentMounts(run);
   const readKeys: ReadKeys = async (name, signal) => {
     const secret = await client.get(secrets, name, { namespace, signal });
     return VolumeKeys.in(secret?.data ?? {}, 'base64');
   };
-  const encrypted = EncryptedVolumes.create({ run, log });
-  const shown = new ShownVolumes({ filesystems, encrypted, mounts, readKeys });
-  return new VolumeSteps({ shown, probe, isAllZero: async () => false, log });
+  const shown = new ShownVolumes({
+    plain: mounts === 'systemd' ? systemdMounts(run) : byAgent,
+    encrypted: byAgent,
+    table: new Mounts({ run }),
+    luks: EncryptedVolumes.create({ run, log }),
+    readKeys,
+  });
+  return new VolumeSteps({ shown, probe: blkid(run), allZero: allZero(run), log });
 }
 
 function statusMetric(nodeName: string, volumes: Pick<StaticVolumeWatch, 'list'>): Metric {

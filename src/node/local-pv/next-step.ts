@@ -3,7 +3,7 @@ import { ephemeralTag, volumeTag } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import { isGroupClass } from '../../engine/config/group-classes.ts';
 import { VolumeBeingErased } from '../../engine/errors.ts';
-import { adoptedTag, createdTag, tagValue, unusedTag } from '../../engine/names-and-tags.ts';
+import { adoptedTag, createdTag, isProvenUnused, tagValue } from '../../engine/names-and-tags.ts';
 import type { Pool, Volume } from '../../engine/pool.ts';
 import type { Place } from '../../local-pv/options.ts';
 import type { StaticVolume } from '../../local-pv/static-volume.ts';
@@ -84,7 +84,7 @@ export function nextStep(wanted: StaticVolume, orders: Orders, found: Found): St
     case 'own':
       mustBeInPlace(found, wanted.place);
       // Its creation may be unfinished, and it has no data yet.
-      if (found.volume.tags.includes(unusedTag)) return { kind: 'create', pool: found.pool, unfinished: found.volume };
+      if (isProvenUnused(found.volume)) return { kind: 'create', pool: found.pool, unfinished: found.volume };
       return how === undefined ? { ...found, kind: 'use' } : { ...found, kind: 'release', how };
   }
 }

@@ -4,38 +4,44 @@ import { MoorageError } from '../../base/errors.ts';
 import type { PreparedUse } from '../../csi/node/node-volumes.ts';
 import { holdDevice } from '../../engine/held-device.ts';
 import { luksDevicePath } from '../../engine/luks-device.ts';
-import type { Volume, VolumeId } from '../../engine/pool.ts';
+import type { Pool, Volume, VolumeId } from '../../engine/pool.ts';
 import type { Mounts } from '../../filesystem/mounts.ts';
 import { untouchedRoot } from '../../filesystem/root.ts';
 import type { VolumeKeys } from '../../filesystem/volume-keys.ts';
 import type { StaticVolume } from '../../local-pv/static-volume.ts';
 import { type EncryptedVolumes, KeyMissing } from '../../volumes/encrypted-volumes.ts';
 import { mountedDevices } from '../../volumes/mounted-devices.ts';
-import type { PreparedFilesystems } from '../../volumes/prepared-filesystems.ts';
+import { mountOptions } from '../../volumes/prepared-filesystems.ts';
 import type { Held } from './next-step.ts';
+import type { VolumeMounts } from './volume-mounts.ts';
 import { hideFrom, mountPointOf, removeBareDirectory, showAt } from './volume-path.ts';
 
 /** Reads the keys in a Secret; undefined if it or its passphrase is missing. */
 export type ReadKeys = (secretName: string, signal: AbortSignal) => Promise<VolumeKeys | undefined>;
 
 interface Collaborators {
-  readonly filesystems: Pick<PreparedFilesystems, 'mountAt'>;
-  readonly encrypted: Pick<EncryptedVolumes, 'open' | 'grow' | 'close'>;
-  readonly mounts: Pick<Mounts, 'at' | 'holding' | 'unmount'>;
+  /** For volumes that can be mounted without a key. */
+  readonly plain: VolumeMounts;
+  /** For encrypted volumes, which nobody but the agent can open. */
+  readonly encrypted: VolumeMounts;
+  readonly table: Pick<Mounts, 'at' | 'holding'>;
+  readonly luks: Pick<EncryptedVolumes, 'open' | 'grow' | 'close'>;
   readonly readKeys: ReadKeys;
 }
 
 /** Shows static volumes to pods at their paths. Every method can be retried after a crash between any two steps. */
 export class ShownVolumes {
-  readonly #filesystems: Collaborators['filesystems'];
-  readonly #encrypted: Collaborators['encrypted'];
-  readonly #mounts: Collaborators['mounts'];
+  readonly #plain: VolumeMounts;
+  readonly #encrypted: VolumeMounts;
+  readonly #table: Collaborators['table'];
+  readonly #luks: Collaborators['luks'];
   readonly #readKeys: ReadKeys;
 
-  constructor({ filesystems, encrypted, mounts, readKeys }: Collaborators) {
-    this.#filesystems = filesystems;
+  constructor({ plain, encrypted, table, luks, readKeys }: Collaborators) {
+    this.#plain = plain;
     this.#encrypted = encrypted;
-    this.#mounts = mounts;
+    this.#table = table;
+    this.#luks = luks;
     this.#readKeys = readKeys;
   }
 
@@ -44,33 +50,47 @@ export class ShownVolumes {
     const { name, path } = wanted;
     await using _ = await holdDevice(held.volume);
     const volume = await this.#decrypted(wanted, held, signal);
-    const mountAt = (target: string) => this.#filesystems.mountAt(target, held.pool, volume, useOf(wanted), signal);
     // A volume of k8s-local-pv stays where that has mounted it.
-    if (await this.#mounts.holding(path, volume.devicePath)) return mountAt(path);
+    if (await this.#table.holding(path, volume.devicePath)) return this.#mount(path, wanted, held.pool, volume, signal);
     const mountPoint = mountPointOf(name);
     // A pod must never start on the bare mount point, so the link is removed before that exists.
-    if (!(await this.#mounts.at(mountPoint))) await hideFrom(path, mountPoint);
+    if (!(await this.#table.at(mountPoint))) await hideFrom(path, mountPoint);
     try {
-      await mountAt(mountPoint);
+      await this.#mount(mountPoint, wanted, held.pool, volume, signal);
     } finally {
-      if (!(await this.#mounts.at(mountPoint))) await removeBareDirectory(mountPoint);
+      if (!(await this.#table.at(mountPoint))) await removeBareDirectory(mountPoint);
     }
     await showAt(path, mountPoint);
   }
 
   /** Afterwards the volume is not mounted, and no pod can start on it. Fails if a pod uses it. */
-  async hide({ name, path }: StaticVolume, volume: Volume | undefined, signal: AbortSignal): Promise<void> {
+  async hide(wanted: StaticVolume, volume: Volume | undefined, signal: AbortSignal): Promise<void> {
+    const { name, path } = wanted;
     const mountPoint = mountPointOf(name);
-    const devices = [volume?.devicePath ?? [], luksDevicePath(name)].flat();
-    await this.#mustNotBeUsed(name, devices, [mountPoint, path]);
+    const mounts = this.#mountsOf(wanted);
+    await this.#mustNotBeUsed(name, [volume?.devicePath ?? [], luksDevicePath(name)].flat(), [mountPoint, path]);
     await hideFrom(path, mountPoint);
-    await this.#mounts.unmount(mountPoint, signal);
+    await mounts.unmount(mountPoint, signal);
     await removeBareDirectory(mountPoint);
-    if (volume && (await this.#mounts.holding(path, volume.devicePath))) {
-      await this.#mounts.unmount(path, signal);
+    if (volume && (await this.#table.holding(path, volume.devicePath))) {
+      await mounts.unmount(path, signal);
       await removeBareDirectory(path);
     }
-    await this.#encrypted.close(name, volume, signal);
+    await this.#luks.close(name, volume, signal);
+  }
+
+  #mountsOf({ cryptSecret }: StaticVolume): VolumeMounts {
+    return cryptSecret === undefined ? this.#plain : this.#encrypted;
+  }
+
+  async #mount(target: string, wanted: StaticVolume, pool: Pool, volume: Volume, signal: AbortSignal): Promise<void> {
+    const { filesystem, mountOptions: flags } = wanted;
+    const mounts = this.#mountsOf(wanted);
+    const isMounted = (await this.#table.at(target)) !== undefined;
+    await mounts.filesystems.mountAt(target, pool, volume, useOf(wanted), signal);
+    const options = mountOptions(filesystem, flags, volume);
+    const request = { source: volume.devicePath, target, filesystem: filesystem.name, options };
+    if (isMounted) await mounts.keep(request, signal);
   }
 
   /** The volume with the device that holds the filesystem. */
@@ -78,16 +98,16 @@ export class ShownVolumes {
     if (cryptSecret === undefined) return volume;
     using keys = await this.#readKeys(cryptSecret, signal);
     try {
-      await this.#encrypted.open(pool, name, keys, signal);
+      await this.#luks.open(pool, name, keys, signal);
     } catch (error) {
       throw error instanceof KeyMissing ? new SecretMissing(name, cryptSecret) : error;
     }
-    return await this.#encrypted.grow(volume, keys, signal); // before the keys are disposed of
+    return await this.#luks.grow(volume, keys, signal); // before the keys are disposed of
   }
 
   async #mustNotBeUsed(id: VolumeId, devices: readonly string[], own: readonly string[]): Promise<void> {
     const numbers = await Promise.all(devices.map(blockDeviceAt));
-    const ownTargets = await Promise.all(own.map(async (path) => (await this.#mounts.at(path))?.target));
+    const ownTargets = await Promise.all(own.map(async (path) => (await this.#table.at(path))?.target));
     const other = (await mountedDevices('/')).find(
       ({ device, target }) => numbers.includes(device) && !ownTargets.includes(target),
     );

@@ -133,7 +133,7 @@ test('nothing is created in place of a volume that is lost, whatever its status 
 test('an existing volume is used if it is all zero, or adopted with its filesystem, and otherwise not touched', async (t) => {
   const { create, failed, processed, change, pool, disk } = staticNode(t);
   await pool.create({ id: 'db', sizeBytes: 64n * mebibyte, tags: [] });
-  disk.isAllZero = false;
+  disk.zeros = { kind: 'data' };
   await create();
   assert.match((await failed()) ?? '', /^the existing volume db is not used: it is not empty; set moorage.dev\/adopt/);
   disk.probe = { kind: 'found', filesystem: 'xfs', uuid: '' };
@@ -180,7 +180,7 @@ test('a deleted PersistentVolume waits for its claim and for pods; then its volu
 test('a foreign volume survives the deletion of a PersistentVolume that never used it', async (t) => {
   const { create, failed, delete: remove, until, pool, disk } = staticNode(t);
   await pool.create({ id: 'db', sizeBytes: 64n * mebibyte, tags: [] });
-  disk.isAllZero = false;
+  disk.zeros = { kind: 'data' };
   await create();
   await failed();
   await remove();

@@ -9,8 +9,8 @@ import type { Informer } from '../../kube/informer.ts';
 import { type PersistentVolume, persistentVolumes } from '../../kube/resource.ts';
 import { isPassing } from '../reconcile/logical-volume-reconciler.ts';
 import type { StaticVolumePools } from './find-volume.ts';
-import { nextStep } from './next-step.ts';
-import { groupsOf, observe, unansweredRelease } from './observe.ts';
+import { nextStep, type ProvidingStep } from './next-step.ts';
+import { groupsOf, type Observation, observe, unansweredRelease } from './observe.ts';
 import type { DefaultsSource } from './static-volume-work.ts';
 import { StaticVolumeWriter, type StoredPersistentVolume } from './static-volume-writer.ts';
 import type { VolumeSteps } from './volume-steps.ts';
@@ -76,27 +76,39 @@ export class StaticVolumeReconciler {
       await this.#writer.gone(pv, signal);
       return Requeue.never;
     }
-    const { wanted, orders, found } = observed;
-    const step = nextStep(wanted, orders, found);
+    const step = nextStep(observed.wanted, observed.orders, observed.found);
     switch (step.kind) {
       case 'nothing':
         return Requeue.never;
       case 'remove':
       case 'adopt and remove':
       case 'confirm':
-        await aside(this.#steps.end(wanted, step, signal));
+        await aside(this.#steps.end(observed.wanted, step, signal));
         await this.#writer.gone(pv, signal);
         return Requeue.never;
-      default: {
-        const isReleased = () => this.#mustStillBeReleased(pv, signal);
-        const held = await aside(this.#steps.provide(wanted, step, isReleased, signal));
-        await this.#steps.show(wanted, held, signal);
-        // What was adopted has the data of the released claim, which the next step empties.
-        const releasedBy = step.kind === 'adopt' ? undefined : orders.releasedBy;
-        await this.#writer.ready(pv, wanted, held, releasedBy, signal);
-        return releasedBy === orders.releasedBy ? Requeue.never : Requeue.after(0);
-      }
+      case 'create':
+      case 'adopt':
+      case 'take if empty':
+      case 'release':
+      case 'use':
+        return this.#provide(pv, observed, step, signal, aside);
     }
+  }
+
+  async #provide(
+    pv: StoredPersistentVolume,
+    { wanted, orders }: Observation,
+    step: ProvidingStep,
+    signal: AbortSignal,
+    aside: Aside,
+  ): Promise<Requeue> {
+    const mustStillBeReleased = () => this.#mustStillBeReleased(pv, signal);
+    const held = await aside(this.#steps.provide(wanted, step, mustStillBeReleased, signal));
+    await this.#steps.show(wanted, held, signal);
+    // What was adopted has the data of the released claim, which the next step empties.
+    const releasedBy = step.kind === 'adopt' ? undefined : orders.releasedBy;
+    await this.#writer.ready(pv, wanted, held, releasedBy, signal);
+    return releasedBy === orders.releasedBy ? Requeue.never : Requeue.after(0);
   }
 
   /** Called once no pod can start on the volume: what the API server says now cannot be overtaken by a new claim's data. */

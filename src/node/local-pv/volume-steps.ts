@@ -1,9 +1,11 @@
 import { localPvOptions, localPvTag, localPvUidTag } from '../../api/local-pv.ts';
 import type { Log } from '../../base/log.ts';
 import { policyNamed } from '../../engine/erase/erase-policy.ts';
+import { holdDevice } from '../../engine/held-device.ts';
 import { adoptedTag, createdTag, encryptedTag, filesystemTag } from '../../engine/names-and-tags.ts';
 import type { Pool, Volume } from '../../engine/pool.ts';
-import { decideFormat } from '../../filesystem/format.ts';
+import type { ReadWholeDevice } from '../../filesystem/all-zero.ts';
+import { DeviceUnreadable, decideFormat } from '../../filesystem/format.ts';
 import { decideEncryption } from '../../filesystem/luks.ts';
 import type { ProbeDevice } from '../../filesystem/probe.ts';
 import type { StaticVolume } from '../../local-pv/static-volume.ts';
@@ -14,8 +16,9 @@ import type { ShownVolumes } from './shown-volumes.ts';
 interface Collaborators {
   readonly shown: Pick<ShownVolumes, 'show' | 'hide'>;
   readonly probe: ProbeDevice;
-  /** Whether every byte of the device is zero. */
-  readonly isAllZero: (devicePath: string, signal: AbortSignal) => Promise<boolean>;
+  readonly allZero: ReadWholeDevice;
+  /** Holds a volume's device open while it is read. */
+  readonly hold?: (volume: Volume) => Promise<AsyncDisposable>;
   readonly log: Log;
 }
 
@@ -23,13 +26,15 @@ interface Collaborators {
 export class VolumeSteps {
   readonly #shown: Collaborators['shown'];
   readonly #probe: ProbeDevice;
-  readonly #isAllZero: Collaborators['isAllZero'];
+  readonly #allZero: ReadWholeDevice;
+  readonly #hold: (volume: Volume) => Promise<AsyncDisposable>;
   readonly #log: Log;
 
-  constructor({ shown, probe, isAllZero, log }: Collaborators) {
+  constructor({ shown, probe, allZero, hold = holdDevice, log }: Collaborators) {
     this.#shown = shown;
     this.#probe = probe;
-    this.#isAllZero = isAllZero;
+    this.#allZero = allZero;
+    this.#hold = hold;
     this.#log = log;
   }
 
@@ -110,11 +115,12 @@ export class VolumeSteps {
 
   async #takeIfEmpty(wanted: StaticVolume, { pool, volume }: Held, signal: AbortSignal): Promise<Held> {
     const { name } = wanted;
+    await using _ = await this.#hold(volume);
     const probe = await this.#probe(volume.devicePath, signal);
     if (probe.kind === 'found') throw new ExistingVolumeRefused(name, `it holds ${probe.filesystem}`, true);
-    if (!(await this.#isAllZero(volume.devicePath, signal))) {
-      throw new ExistingVolumeRefused(name, 'it is not empty', true);
-    }
+    const zeros = await this.#allZero(volume.devicePath, signal);
+    if (zeros.kind === 'unknown') throw new DeviceUnreadable(name, zeros.reason);
+    if (zeros.kind === 'data') throw new ExistingVolumeRefused(name, 'it is not empty', true);
     const taken = await pool.addTags(name, ownerTags(wanted), signal);
     this.#log.info({ volume: name }, 'empty existing volume taken for a static volume');
     return { pool, volume: taken };

@@ -26,7 +26,7 @@ interface Collaborators {
   /** Only the static PersistentVolumes of this node; undefined if this agent does not know them. */
   readonly staticVolumes: Pick<Informer<PersistentVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'> | undefined;
   /** The device classes, in which every volume needs an object. */
-  readonly pools: Pick<Pools, 'all'>;
+  readonly pools: Pick<Pools, 'all' | 'unavailable' | 'unserved' | 'onChange'>;
   readonly engine: Pick<NodeEngine, 'allPools' | 'deviceClasses' | 'outdated'>;
   readonly orphans: Orphans;
   /** The uids of the pods on this node; undefined if they are unknown. */
@@ -64,7 +64,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     const look = () => queue.addAfter(nodeName, Math.max(burstMs, waitMs()));
     const objects = staticVolumes ? [volumes, staticVolumes] : [volumes];
     for (const each of objects) each.whenSynced().then(look, () => undefined); // rejected if the process stops first
-    return [node.onChange(look), ...objects.map((each) => each.onChange(look)), engine.allPools.onChange(look)];
+    return [node, ...objects, pools, engine.allPools].map((each) => each.onChange(look));
   };
 
   const write = async (content: Content, updatedAt: string, signal: AbortSignal): Promise<void> => {
@@ -89,7 +89,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     machine ??= await inspect(signal);
     const staticUids = staticVolumes && new Set(staticVolumes.list().map(({ metadata }) => metadata.uid));
     const references = { objects: volumes.list(), staticUids, pods: await pods() };
-    const found = orphans.find(pools.all(), references, clock.now());
+    const found = orphans.find(pools, references, clock.now());
     // After the loss of a cluster, the first report must not say that there is nothing to recover.
     const isTooEarly = !written && found.orphans.length === 0 && found.nextInMs !== undefined;
     if (isTooEarly) return Requeue.after(found.nextInMs);

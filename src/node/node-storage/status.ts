@@ -48,16 +48,14 @@ export function contentOf({ nodeUID, versions, features, pools, outdated, device
     },
     orphans: {
       total: orphans.length,
-      volumes: orphans
-        .slice(0, listLimit)
-        .map(({ deviceClass, volume: { id, sizeBytes, readOnly, tags }, sinceMs }) => ({
-          name: id,
-          deviceClass,
-          size: toQuantity(sizeBytes),
-          ...(readOnly && { readOnly }),
-          tags,
-          since: timeOf(sinceMs),
-        })),
+      volumes: orphans.slice(0, listLimit).map(({ volume: { id, sizeBytes, readOnly, tags }, place, sinceMs }) => ({
+        name: id,
+        ...place,
+        size: toQuantity(sizeBytes),
+        ...(readOnly && { readOnly }),
+        tags,
+        since: timeOf(sinceMs),
+      })),
     },
     versions,
     features,

@@ -14,7 +14,7 @@ const options = {
   named: [],
   storageClassFor: ({ deviceClass }: DiskVolume) => ({
     name: `moorage-${deviceClass}`,
-    attributes: { 'moorage.dev/on-node-removal': 'wait' },
+    parameters: { 'moorage.dev/on-node-removal': 'wait', 'topolvm.io/device-class': deviceClass },
   }),
   withClaims: true,
 };
@@ -107,22 +107,46 @@ test('a snapshot is listed and not imported, so that it does not stop the import
   const tags = ['moorage.dev/volume=snapshot-1', 'moorage.dev/filesystem=xfs'];
   const snapshot = diskVolumeOf({ name: 'lv-3', deviceClass: 'ssd', size: '1Gi', readOnly: true, tags });
   assert.deepEqual(planImport([snapshot], options), []);
-  assert.match(foundList([snapshot], 1, 'a'), /^lv-3 \(ssd, 1Gi\): a snapshot, not imported$/);
+  assert.match(foundList([snapshot], 1, options), /^lv-3 \(ssd, 1Gi\): not imported: it is a snapshot/);
   assert.throws(() => planImport([snapshot], { ...options, named: ['lv-3'] }), /it is a snapshot/);
 });
 
 test('a volume whose ID another node uses is listed and not imported, with what to do', () => {
   const tags = ['moorage.dev/volume=pvc-1'];
   const orphan = { name: 'data', deviceClass: 'ssd', size: '1Gi', tags };
-  const used = diskVolumeOf(orphan, 'LogicalVolume pvc-9 of node b');
+  const used = diskVolumeOf(orphan, 'LogicalVolume pvc-9 has the same volume ID; rename one');
   assert.deepEqual(planImport([used], options), []);
   assert.match(
-    foundList([used], 1, 'a'),
-    /^data \(ssd, 1Gi\): not imported: LogicalVolume pvc-9 of node b has the same volume ID.*lvrename first$/,
+    foundList([used], 1, options),
+    /^data \(ssd, 1Gi\): not imported: LogicalVolume pvc-9 has .*; rename one$/,
   );
-  assert.throws(
-    () => planImport([used], { ...options, named: ['data'] }),
-    /--volume data: LogicalVolume pvc-9 of node b/,
+  assert.throws(() => planImport([used], { ...options, named: ['data'] }), /--volume data: LogicalVolume pvc-9 has/);
+});
+
+test('a volume without a device class is listed and not imported, with the class that it needs', () => {
+  const tags = ['moorage.dev/created', 'moorage.dev/volume=pvc-1'];
+  const volume = diskVolumeOf({ name: 'data', volumeGroup: 'old', size: '1Gi', tags });
+  assert.deepEqual(planImport([volume], options), []);
+  assert.match(
+    foundList([volume], 1, options),
+    /^data \(1Gi\): not imported: its device class was removed .* add {name: old, volume-group: old} to the/,
+  );
+});
+
+test('a volume that was never used and is about to be removed is not imported', () => {
+  const metadata = { name: 'pvc-1', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+  const object = {
+    metadata: { ...metadata, annotations: { 'moorage.dev/never-used': 'true' } },
+    spec: { name: 'pvc-1', nodeName: 'a', size: '1Gi' },
+    status: { volumeID: 'u' },
+  };
+  const tags = ['moorage.dev/volume=pvc-2', 'moorage.dev/unused', 'moorage.dev/retired'];
+  const onDisk = diskVolumeOf({ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags });
+  const volumes = [volumeWithoutPv(object, 'ssd'), onDisk];
+  assert.deepEqual(planImport(volumes, options), []);
+  assert.match(
+    foundList(volumes, 2, options),
+    /^u \(ssd, 1Gi\): not imported: it was never used.*\nlv .*: not imported: it was/,
   );
 });
 
@@ -134,7 +158,7 @@ test('a volume whose claim has a newer one is imported without a claim', () => {
     ['LogicalVolume', 'PersistentVolume'],
   );
   assert.ok(!('claimRef' in (manifests[1]?.spec ?? {})));
-  assert.match(foundList([older], 1, 'a'), /claim shop\/db, which has volume pvc-2 now: imported without a claim/);
+  assert.match(foundList([older], 1, options), /claim shop\/db, which has volume pvc-2 now: imported without a claim/);
 });
 
 test('a volume that lost only its PersistentVolume keeps its LogicalVolume', () => {
@@ -147,5 +171,47 @@ test('a volume that lost only its PersistentVolume keeps its LogicalVolume', () 
   const volume = volumeWithoutPv(object, 'ssd');
   const [pv, ...others] = planImport([volume], { ...options, withClaims: false });
   assert.deepEqual([pv?.kind, pv?.metadata.name, others.length], ['PersistentVolume', 'pvc-1', 0]);
-  assert.match(foundList([volume], 1, 'a'), /it has no PersistentVolume: check fsType and volumeMode/);
+  assert.match(foundList([volume], 1, options), /it has no PersistentVolume: check fsType and volumeMode/);
+});
+
+test('an encrypted volume gets the Secret of its class, and is not imported without one', () => {
+  const encrypted = diskVolumeOf({
+    name: 'lv-1',
+    deviceClass: 'ssd',
+    size: '1Gi',
+    tags: ['moorage.dev/volume=pvc-1', 'moorage.dev/claim=shop/db', 'moorage.dev/encrypted=luks2'],
+  });
+  const named = (name: string, namespace: string) => ({
+    ...options,
+    withClaims: false,
+    storageClassFor: () => ({
+      name: 'secret',
+      parameters: {
+        'csi.storage.k8s.io/node-stage-secret-name': name,
+        'csi.storage.k8s.io/node-stage-secret-namespace': namespace,
+      },
+    }),
+  });
+  const filled = named('${pvc.name}-${pv.name}', '${pvc.namespace}');
+  const [object, volume] = planImport([encrypted], filled);
+  assert.equal(object?.metadata.annotations?.['moorage.dev/encryption'], 'luks2');
+  const { csi } = (volume?.spec ?? {}) as { csi?: object };
+  assert.deepEqual(csi, {
+    driver: 'topolvm.io',
+    volumeHandle: 'lv-1',
+    volumeAttributes: { 'moorage.dev/encryption': 'luks2' },
+    nodeStageSecretRef: { namespace: 'shop', name: 'db-pvc-1' },
+  });
+  for (const unknown of [options, named("${pvc.annotations['team/key']}", 'shop'), named('key', '')]) {
+    assert.deepEqual(planImport([encrypted], unknown), []);
+    assert.match(foundList([encrypted], 1, unknown), /not imported: it is encrypted; pass the --storage-class/);
+    assert.throws(() => planImport([encrypted], { ...unknown, named: ['lv-1'] }), /--volume lv-1: it is encrypted/);
+  }
+});
+
+test('a volume that is not encrypted does not become so by its class', () => {
+  const parameters = { 'moorage.dev/encryption': 'luks2' };
+  const [, volume] = planImport([tagged], { ...options, storageClassFor: () => ({ name: 'secret', parameters }) });
+  const { csi } = (volume?.spec ?? {}) as { csi?: object };
+  assert.deepEqual(csi, { driver: 'topolvm.io', volumeHandle: 'lv-1', fsType: 'xfs' });
 });

@@ -1,10 +1,21 @@
-import { isSnapshot, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
-import { claimKey, driverName, heldByAnnotation, topologyKey, volumeTag } from '../../api/names.ts';
+import { isEncrypted as isEncryptedObject, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
+import {
+  claimKey,
+  driverName,
+  heldByAnnotation,
+  keptParameters,
+  luks2,
+  neverUsedAnnotation,
+  parameters,
+  secretParameters,
+  topologyKey,
+  volumeTag,
+} from '../../api/names.ts';
 import type { NodeStorageStatus } from '../../api/node-storage.ts';
 import { InvalidInput } from '../../base/errors.ts';
-import { formattedAs, rawTag, tagValue } from '../../engine/names-and-tags.ts';
+import { formattedAs, isEncrypted, rawTag, retiredTag, tagValue } from '../../engine/names-and-tags.ts';
 import { apiVersionOf, persistentVolumeClaims, persistentVolumes } from '../../kube/resource.ts';
-import { renameFirst } from './volume-ids.ts';
+import { classEntryFor, isWithoutClass } from '../disk-orphans.ts';
 import { adoptingLogicalVolume, type ClaimKey, type Manifest } from './writes.ts';
 
 type Orphan = NodeStorageStatus['orphans']['volumes'][number];
@@ -19,17 +30,18 @@ export interface DiskVolume {
   readonly claim: ClaimKey | undefined;
   readonly filesystem: string | undefined;
   readonly isRaw: boolean;
-  /** Snapshots are not imported: a VolumeSnapshot needs objects that no tag describes. */
-  readonly isSnapshot: boolean;
+  readonly isEncrypted: boolean;
   /** The volume that its claim has now, if that is another one. */
   readonly claimHas: string | undefined;
   /** It has a LogicalVolume, and lacks only the PersistentVolume. */
   readonly hasObject: boolean;
-  /** An object of another node with the same volume ID. */
-  readonly usedBy: string | undefined;
+  /** Why it is not imported, and what to do. */
+  readonly obstacle: string | undefined;
 }
 
-export function diskVolumeOf({ name, deviceClass, size, readOnly = false, tags }: Orphan, usedBy?: string): DiskVolume {
+/** `clash` says what is wrong if an object of another node has its ID. */
+export function diskVolumeOf(orphan: Orphan, clash?: string): DiskVolume {
+  const { name, deviceClass = '', size, tags } = orphan;
   const [namespace, claim] = tagValue(tags, claimKey)?.split('/') ?? [];
   return {
     id: name,
@@ -39,11 +51,19 @@ export function diskVolumeOf({ name, deviceClass, size, readOnly = false, tags }
     claim: namespace && claim ? { namespace, name: claim } : undefined,
     filesystem: formattedAs({ tags }),
     isRaw: tags.includes(rawTag),
-    isSnapshot: readOnly,
+    isEncrypted: isEncrypted({ tags }),
     claimHas: undefined,
     hasObject: false,
-    usedBy,
+    obstacle: obstacleOf(orphan) ?? clash,
   };
+}
+
+function obstacleOf(orphan: Orphan): string | undefined {
+  if (orphan.tags.includes(retiredTag)) return 'it was never used, and its node does not let it be used any more';
+  // A VolumeSnapshot needs objects that no tag describes.
+  if (orphan.readOnly) return 'it is a snapshot; only volumes can be imported';
+  if (!isWithoutClass(orphan)) return undefined;
+  return `its device class was removed from the configuration; add ${classEntryFor(orphan)} to the device classes first`;
 }
 
 /** A volume whose PersistentVolume was deleted. Its tags, and so its filesystem, are known only to its node. */
@@ -59,18 +79,18 @@ export function volumeWithoutPv(object: StoredLogicalVolume, defaultClass: strin
     claim: namespace && claim ? { namespace, name: claim } : undefined,
     filesystem: undefined,
     isRaw: false,
-    isSnapshot: isSnapshot(object),
+    isEncrypted: isEncryptedObject(object),
     claimHas: undefined,
     hasObject: true,
-    usedBy: undefined,
+    obstacle:
+      neverUsedAnnotation in (metadata.annotations ?? {}) ? 'it was never used, and is about to be removed' : undefined,
   };
 }
 
 /** The StorageClass of an imported volume. */
 export interface ClassOfVolume {
   readonly name: string;
-  /** What its PersistentVolumes keep of its parameters. */
-  readonly attributes: Readonly<Record<string, string>>;
+  readonly parameters: Readonly<Record<string, string>>;
 }
 
 export interface ImportOptions {
@@ -87,14 +107,13 @@ export function planImport(volumes: readonly DiskVolume[], options: ImportOption
   const { named, withClaims } = options;
   for (const name of named) {
     const match = volumes.find(({ id }) => id === name);
-    if (match?.isSnapshot) throw new InvalidInput(`--volume ${name}: it is a snapshot; only volumes can be imported`);
-    if (match?.usedBy) throw new InvalidInput(`--volume ${name}: ${renameFirst(match.usedBy)}`);
+    const obstacle = match && obstacleTo(match, options);
+    if (obstacle) throw new InvalidInput(`--volume ${name}: ${obstacle}`);
     if (match) continue;
     throw new InvalidInput(`--volume ${name}: node ${options.nodeName} reports no volume ${name} without an object`);
   }
   const chosen = volumes.filter(
-    ({ id, volumeName, isSnapshot, usedBy }) =>
-      !isSnapshot && !usedBy && (volumeName !== undefined || named.includes(id)),
+    (volume) => !obstacleTo(volume, options) && (volume.volumeName !== undefined || named.includes(volume.id)),
   );
   return chosen.flatMap((found) => {
     // A claim with a newer volume must not get the old data when it is re-created one day.
@@ -117,8 +136,10 @@ function nameFor({ id }: DiskVolume, nodeName: string): string {
 /** Retain: deleting the claim of recovered data by mistake must not delete the data. */
 function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storageClassFor }: ImportOptions): Manifest {
   const { id, claim, filesystem, size } = volume;
-  const { name: storageClassName, attributes } = storageClassFor(volume);
+  const storageClass = storageClassFor(volume);
+  const attributes = attributesOf(volume, storageClass);
   const volumeAttributes = Object.keys(attributes).length > 0 ? { volumeAttributes: attributes } : {};
+  const secrets = volume.isEncrypted ? secretsFor(volume, name, storageClass) : {};
   return {
     apiVersion: apiVersionOf(persistentVolumes),
     kind: persistentVolumes.kind,
@@ -128,8 +149,13 @@ function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storag
       accessModes: ['ReadWriteOnce'],
       volumeMode: modeOf(volume),
       persistentVolumeReclaimPolicy: 'Retain',
-      storageClassName,
-      csi: { driver: driverName, volumeHandle: id, ...(filesystem && { fsType: filesystem }), ...volumeAttributes },
+      storageClassName: storageClass.name,
+      csi: {
+        ...{ driver: driverName, volumeHandle: id },
+        ...(filesystem && { fsType: filesystem }),
+        ...volumeAttributes,
+        ...secrets,
+      },
       nodeAffinity: {
         required: {
           nodeSelectorTerms: [{ matchExpressions: [{ key: topologyKey, operator: 'In', values: [nodeName] }] }],
@@ -138,6 +164,51 @@ function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storag
       ...(claim && { claimRef: { apiVersion: 'v1', kind: persistentVolumeClaims.kind, ...claim } }),
     },
   };
+}
+
+/** What a PersistentVolume keeps of its class. Whether it is encrypted depends on the volume alone. */
+function attributesOf({ isEncrypted }: DiskVolume, { parameters: given }: ClassOfVolume): Record<string, string> {
+  const kept = keptParameters.flatMap((name) => {
+    const value = name === parameters.encryption ? (isEncrypted ? luks2 : undefined) : given[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return Object.fromEntries(kept);
+}
+
+const nameClass = 'it is encrypted; pass the --storage-class that names the Secret with its key';
+
+/** Why the volume is not imported; undefined if it is. */
+function obstacleTo(volume: DiskVolume, options: Pick<ImportOptions, 'storageClassFor'>): string | undefined {
+  return volume.obstacle ?? (lacksSecret(volume, options) ? nameClass : undefined);
+}
+
+/** Without the Secret, no pod could use the PersistentVolume, and it could not be added later. */
+function lacksSecret(volume: DiskVolume, { storageClassFor }: Pick<ImportOptions, 'storageClassFor'>): boolean {
+  if (!volume.isEncrypted) return false;
+  const { nodeStageSecretRef } = secretsFor(volume, volume.volumeName ?? volume.id, storageClassFor(volume));
+  return nodeStageSecretRef === undefined;
+}
+
+interface SecretReferences {
+  readonly nodeStageSecretRef?: ClaimKey;
+  readonly nodeExpandSecretRef?: ClaimKey;
+}
+
+/** As csi-provisioner fills them in; annotations of a claim that is gone are not known. */
+function secretsFor({ claim }: DiskVolume, volumeName: string, { parameters: given }: ClassOfVolume): SecretReferences {
+  const values: Readonly<Record<string, string | undefined>> = {
+    'pv.name': volumeName,
+    'pvc.name': claim?.name,
+    'pvc.namespace': claim?.namespace,
+  };
+  const filledIn = (text: string) => text.replaceAll(/\$\{([\w.]+)\}/g, (whole, name: string) => values[name] ?? whole);
+  const reference = (parameter: string): ClaimKey | undefined => {
+    const name = filledIn(given[parameter] ?? '');
+    const namespace = filledIn(given[parameter.replace(/-name$/, '-namespace')] ?? '');
+    return name && namespace && !`${name}${namespace}`.includes('$') ? { namespace, name } : undefined;
+  };
+  const [stage, expand] = [reference(secretParameters.stage), reference(secretParameters.expand)];
+  return { ...(stage && { nodeStageSecretRef: stage }), ...(expand && { nodeExpandSecretRef: expand }) };
 }
 
 function claimOf(
@@ -165,18 +236,23 @@ function modeOf({ isRaw, filesystem }: DiskVolume): 'Block' | 'Filesystem' {
 }
 
 /** For people: what is there, and what is imported. */
-export function foundList(volumes: readonly DiskVolume[], total: number, nodeName: string): string {
+export function foundList(
+  volumes: readonly DiskVolume[],
+  total: number,
+  { nodeName, storageClassFor }: Pick<ImportOptions, 'nodeName' | 'storageClassFor'>,
+): string {
   if (volumes.length === 0) return `Node ${nodeName} has no volume without an object.`;
   const more = total > volumes.length ? [`and ${total - volumes.length} more: import these first`] : [];
-  const lines = volumes.map(({ id, deviceClass, size, volumeName, claim, claimHas, hasObject, isSnapshot, usedBy }) => {
-    if (isSnapshot) return `${id} (${deviceClass}, ${size}): a snapshot, not imported`;
-    if (usedBy) return `${id} (${deviceClass}, ${size}): not imported: ${renameFirst(usedBy)}`;
+  const lines = volumes.map((volume) => {
+    const { id, deviceClass, size, volumeName, claim, claimHas, hasObject } = volume;
+    const what = `${id} (${[deviceClass, size].filter(Boolean).join(', ')})`;
+    const obstacle = obstacleTo(volume, { storageClassFor });
+    if (obstacle) return `${what}: not imported: ${obstacle}`;
     const newer = claimHas ? `, which has volume ${claimHas} now: imported without a claim` : '';
     const owner = claim ? `belonged to claim ${claim.namespace}/${claim.name}${newer}` : 'its tags name no claim';
-    if (hasObject)
-      return `${id} (${deviceClass}, ${size}): ${owner}; it has no PersistentVolume: check fsType and volumeMode`;
+    if (hasObject) return `${what}: ${owner}; it has no PersistentVolume: check fsType and volumeMode`;
     const outcome = volumeName ? '' : `; not created by Moorage: to import it, add --volume ${id}`;
-    return `${id} (${deviceClass}, ${size}): ${owner}${outcome}`;
+    return `${what}: ${owner}${outcome}`;
   });
   return [...lines, ...more].join('\n');
 }

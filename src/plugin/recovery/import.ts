@@ -1,8 +1,9 @@
 import { parseAllDocuments, stringify } from 'yaml';
 import { deleting, isSnapshot, logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
-import { adoptAnnotation, driverName, ephemeralTag, keptParameters, parameters } from '../../api/names.ts';
+import { adoptAnnotation, driverName, ephemeralTag, parameters, volumeTag } from '../../api/names.ts';
 import { nodeStorages } from '../../api/node-storage.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
+import { tagValue } from '../../engine/names-and-tags.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import {
   type KubeObject,
@@ -13,8 +14,8 @@ import {
   type Resource,
   storageClasses,
 } from '../../kube/resource.ts';
-import { type DiskVolume, diskVolumeOf, planImport, volumeWithoutPv } from './import-plan.ts';
-import { readVolumeIds, renameFirst, useOf } from './volume-ids.ts';
+import { type DiskVolume, diskVolumeOf, type ImportOptions, planImport, volumeWithoutPv } from './import-plan.ts';
+import { readVolumeIds, sameId, type Use, useOf } from './volume-ids.ts';
 import { type Manifest, untilAdopted, write } from './writes.ts';
 
 /** Of csi-provisioner; a class without it has the default filesystem. */
@@ -37,6 +38,7 @@ export async function importable(
   readonly volumes: readonly DiskVolume[];
   readonly total: number;
   readonly manifests: readonly Manifest[];
+  readonly storageClassFor: ImportOptions['storageClassFor'];
 }> {
   const storage = await client.get(nodeStorages, nodeName, { signal });
   const orphans = storage?.status?.orphans;
@@ -48,7 +50,7 @@ export async function importable(
   const defaultClass = storage.status?.pools.find((pool) => pool.default)?.deviceClass ?? '';
   const onDisk = orphans.volumes
     .filter(({ name, tags }) => !known.has(name) && !tags.includes(ephemeralTag))
-    .map((orphan) => diskVolumeOf(orphan, ids.usedElsewhere(orphan.name, nodeName)));
+    .map((orphan) => diskVolumeOf(orphan, clashOf(orphan, ids.usedElsewhere(orphan.name, nodeName))));
   const withoutPv = items
     .filter((object) => object.status?.volumeID && !deleting(object) && !isSnapshot(object))
     .filter((object) => !ids.hasPersistentVolume(volumeIdOf(object)))
@@ -57,22 +59,25 @@ export async function importable(
   const classes = (await client.list(storageClasses, { signal })).items.filter(
     ({ provisioner }) => provisioner === driverName,
   );
-  const storageClassFor = ({ deviceClass, filesystem }: DiskVolume) => {
+  const storageClassFor = ({ deviceClass, filesystem, isEncrypted }: DiskVolume) => {
     const fits = classes.filter(
-      ({ parameters: given }) => (given?.[parameters.deviceClass] ?? defaultClass) === deviceClass,
+      ({ parameters: given }) =>
+        (given?.[parameters.deviceClass] ?? defaultClass) === deviceClass &&
+        (given?.[parameters.encryption] !== undefined) === isEncrypted,
     );
     const ofFilesystem = (wanted: string | undefined) =>
       fits.find(({ parameters: given }) => given?.[filesystemParameter] === wanted);
     const named = classes.find(({ metadata }) => metadata.name === storageClass);
     const best = named ?? ofFilesystem(filesystem) ?? ofFilesystem(undefined) ?? fits[0];
-    const kept = keptParameters.flatMap((name) => {
-      const value = best?.parameters?.[name];
-      return value === undefined ? [] : [[name, value] as const];
-    });
-    return { name: storageClass || (best?.metadata.name ?? ''), attributes: Object.fromEntries(kept) };
+    return { name: storageClass || (best?.metadata.name ?? ''), parameters: best?.parameters ?? {} };
   };
   const manifests = planImport(volumes, { nodeName, named, withClaims, storageClassFor });
-  return { volumes, total: orphans.total - orphans.volumes.length + volumes.length, manifests };
+  const total = orphans.total - orphans.volumes.length + volumes.length;
+  return { volumes, total, manifests, storageClassFor };
+}
+
+function clashOf({ tags }: { readonly tags: readonly string[] }, other: Use | undefined): string | undefined {
+  return other && sameId(other, tagValue(tags, volumeTag));
 }
 
 async function withClaimState(client: KubeClient, volume: DiskVolume, signal: AbortSignal): Promise<DiskVolume> {
@@ -158,8 +163,8 @@ async function refuseUsedIds(client: KubeClient, manifests: readonly Manifest[],
   const ids = await readVolumeIds(client, signal);
   for (const manifest of manifests) {
     const use = useOf(manifest);
-    const usedBy = use && ids.usedElsewhere(use.id, use.nodeName);
-    if (usedBy) throw new NameInUse(`${use.object}: ${renameFirst(usedBy)}`);
+    const other = use && ids.usedElsewhere(use.id, use.nodeName);
+    if (other) throw new NameInUse(`${use.kind} ${use.name}: ${sameId(other, use.name)}`);
     ids.add(use);
   }
 }

@@ -1,5 +1,5 @@
-import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { driverName, topologyKey } from '../../api/names.ts';
+import { bytesOf, type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
+import { driverName, luks2, parameters, topologyKey } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import {
   apiVersionOf,
@@ -107,6 +107,10 @@ function refuseUnfit(volume: Stored<PersistentVolume>, claim: Stored<PersistentV
     refuse(`has storage class ${claim.spec?.storageClassName ?? '""'}, the volume has ${storageClassName || '""'}`);
   }
   if ((claim.spec?.volumeMode ?? 'Filesystem') !== volumeMode) refuse(`must have volumeMode ${volumeMode}`);
+  const [requested, size] = [claim.spec?.resources?.requests?.['storage'], volume.spec?.capacity?.['storage']];
+  if (requested && size && bytesOf(requested) > bytesOf(size)) {
+    refuse(`requests ${requested}, the volume has ${size}; request at most that, and grow the claim later`);
+  }
   const missing = claim.spec?.accessModes?.find((mode) => !accessModes.includes(mode));
   if (missing) refuse(`requests access mode ${missing}, the volume has ${accessModes.join(', ')}`);
 }
@@ -121,7 +125,8 @@ function recreatedLogicalVolume(
   if (!nodeName) throw new CannotReattach(metadata.name, `it has no node affinity with ${topologyKey}`);
   const size = spec?.capacity?.['storage'] ?? '';
   const id = spec?.csi?.volumeHandle ?? '';
-  const object = adoptingLogicalVolume(metadata.name, { id, nodeName, deviceClass, size, claim });
+  const isEncrypted = spec?.csi?.volumeAttributes?.[parameters.encryption] === luks2;
+  const object = adoptingLogicalVolume(metadata.name, { id, nodeName, deviceClass, size, claim, isEncrypted });
   return { verb: 'create', resource: logicalVolumes, object };
 }
 

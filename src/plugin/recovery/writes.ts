@@ -1,5 +1,5 @@
 import { failureOf, type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { adoptAnnotation, claimKey, createdByLabel, logicalVolume } from '../../api/names.ts';
+import { adoptAnnotation, claimKey, createdByLabel, logicalVolume, luks2, parameters } from '../../api/names.ts';
 import { systemClock } from '../../base/clock.ts';
 import { MoorageError } from '../../base/errors.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -36,12 +36,13 @@ export interface ExistingVolume {
   readonly deviceClass: string | undefined;
   readonly size: string;
   readonly claim: ClaimKey | undefined;
+  readonly isEncrypted: boolean;
 }
 
 /** Names the volume on the disks, so that its node adopts it instead of creating an empty one. */
 export function adoptingLogicalVolume(
   name: string,
-  { id, nodeName, deviceClass, size, claim }: ExistingVolume,
+  { id, nodeName, deviceClass, size, claim, isEncrypted }: ExistingVolume,
 ): Manifest {
   return {
     apiVersion: apiVersionOf(logicalVolumes),
@@ -49,7 +50,11 @@ export function adoptingLogicalVolume(
     metadata: {
       name,
       labels: { [createdByLabel.key]: createdByLabel.value },
-      annotations: { [adoptAnnotation]: id, ...(claim && { [claimKey]: `${claim.namespace}/${claim.name}` }) },
+      annotations: {
+        [adoptAnnotation]: id,
+        ...(claim && { [claimKey]: `${claim.namespace}/${claim.name}` }),
+        ...(isEncrypted && { [parameters.encryption]: luks2 }),
+      },
       finalizers: [logicalVolume.finalizer],
     },
     spec: { name, nodeName, ...(deviceClass && { deviceClass }), size },

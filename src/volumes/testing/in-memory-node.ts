@@ -6,12 +6,15 @@ import { messageOf } from '../../base/errors.ts';
 import type { Mount } from '../../base/mountinfo.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../csi/node/node-volumes.ts';
+import { encryptedTag } from '../../engine/names-and-tags.ts';
 import type { Volume } from '../../engine/pool.ts';
 import { Pools } from '../../engine/pools.ts';
 import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { ext4 } from '../../filesystem/ext4.ts';
 import type { Filesystem } from '../../filesystem/filesystem.ts';
 import type { BindRequest } from '../../filesystem/mounts.ts';
+import type { Probe } from '../../filesystem/probe.ts';
+import { type EncryptedVolumes, KeyMissing } from '../encrypted-volumes.ts';
 import { EphemeralVolumes } from '../ephemeral-volumes.ts';
 import type { PreparedFilesystems } from '../prepared-filesystems.ts';
 import { PublishedVolumes } from '../published-volumes.ts';
@@ -65,15 +68,48 @@ class RememberedMounts {
   }
 }
 
+/** Encryption that only records what was done: the decrypted device of `v` is `/dev/decrypted/v`. */
+class RememberedEncryption {
+  readonly #steps: string[];
+  #isOpen = false;
+
+  constructor(steps: string[]) {
+    this.#steps = steps;
+  }
+
+  open: EncryptedVolumes['open'] = async (pool, id, keys, signal) => {
+    if (!keys && !this.#isOpen) throw new KeyMissing(id);
+    if (!this.#isOpen) this.#steps.push(`open ${id} with ${keys ? Buffer.from(keys.current).toString() : 'nothing'}`);
+    this.#isOpen = true;
+    return decrypted(await pool.addTags(id, [encryptedTag], signal));
+  };
+
+  grow: EncryptedVolumes['grow'] = async (volume, keys) => {
+    this.#steps.push(`grow ${volume.id} with ${keys ? Buffer.from(keys.current).toString() : 'nothing'}`);
+    return decrypted(volume);
+  };
+
+  async close(id: string): Promise<void> {
+    if (this.#isOpen) this.#steps.push(`close ${id}`);
+    this.#isOpen = false;
+  }
+
+  async mustBePlain(): Promise<void> {}
+}
+
+function decrypted(volume: Volume): Volume {
+  return { ...volume, devicePath: `/dev/decrypted/${volume.id}` };
+}
+
 /** A node with one volume and the parts that publish volumes. */
-export async function node(t: TestContext) {
+export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1024n ** 3n)) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-node-'));
   t.after(() => rm(directory, { recursive: true }));
-  const pool = new InMemoryPool('ssd', 8n * 1024n ** 3n);
   await pool.create({ id: 'v', sizeBytes: 4096n, tags: [] });
   const pools = new Pools([pool], 'ssd');
   const mounts = new RememberedMounts();
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const encrypted = new RememberedEncryption(mounts.steps);
   const [stagingPath, targetPath] = [join(directory, 'staged'), join(directory, 'pod', 'mount')];
   const publication: Publication = {
     volumeId: 'v',
@@ -89,15 +125,31 @@ export async function node(t: TestContext) {
   const prepared: string[] = [];
   const onPrepared = (id: string, error?: unknown) =>
     prepared.push(error === undefined ? id : `${id}: ${messageOf(error)}`);
+  const content: { found: Probe } = { found: { kind: 'empty' } };
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
     grower: mounts,
     mounts,
     ephemeral,
+    encrypted,
+    probe: async () => content.found,
     onPublished,
     onPrepared,
     hold: async () => new AsyncDisposableStack(),
   });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, reported, prepared };
+  return {
+    volumes,
+    publication,
+    directory,
+    stagingPath,
+    targetPath,
+    mounts,
+    encrypted,
+    pools,
+    pool,
+    content,
+    reported,
+    prepared,
+  };
 }

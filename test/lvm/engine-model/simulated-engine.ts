@@ -48,7 +48,7 @@ export class SimulatedEngine implements Engine {
   static async start(simulated: SimulatedLvm): Promise<SimulatedEngine> {
     const engine = new SimulatedEngine(simulated);
     const common = { clock: engine.#clock, log: silentLog };
-    const shared = { group: engine.#group, optionClasses: [], ...common };
+    const shared = { group: engine.#group, optionClasses: [], run: simulated.run, ...common };
     const erasures = () => new Erasures({ eraser: new Eraser(simulated.run), ...common });
     const deviceSize = async () => undefined; // there are no devices
     await engine.#group.refresh(neverAborted);

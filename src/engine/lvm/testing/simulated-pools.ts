@@ -34,7 +34,8 @@ function newGroup(
   eraser: Pick<Eraser, 'erase'> = new Eraser(simulated.run),
 ) {
   const common = { clock, log: silentLog };
-  return { group: simulatedGroup(simulated, { clock }), erasures: new Erasures({ eraser, ...common }), ...common };
+  const { run } = simulated;
+  return { group: simulatedGroup(simulated, { clock }), erasures: new Erasures({ eraser, ...common }), run, ...common };
 }
 
 const anyClass = {
@@ -70,10 +71,10 @@ export async function openThick({
 const settings = { name: 'pool', overprovisionRatio: 2.5, maxDataPercent: 90, maxMetadataPercent: 85 };
 
 /** Opens a thin pool of `extents` on a simulated volume group. */
-export async function openThin({ extents = 100 }: { extents?: number } = {}) {
+export async function openThin({ extents = 100, eraser }: { extents?: number; eraser?: Pick<Eraser, 'erase'> } = {}) {
   const simulated = new SimulatedLvm(1000, { name: 'pool', extents });
   const clock = new ManualClock();
-  const collaborators = newGroup(simulated, clock);
+  const collaborators = newGroup(simulated, clock, eraser);
   const deviceClass: ThinClass = { ...anyClass, type: 'thin', name: 'thin', thinPool: settings };
   const deviceSize = async () => undefined;
   const pool = await LvmPool.open({ ...collaborators, deviceClass, optionClasses: [], deviceSize }, signal);

@@ -9,6 +9,7 @@ import type { Volume } from '../../../engine/pool.ts';
 import { poolOfGroup } from '../../../engine/pool-of-group.ts';
 import { Pools } from '../../../engine/pools.ts';
 import { InMemoryPool } from '../../../engine/testing/in-memory-pool.ts';
+import type { Zeros } from '../../../filesystem/all-zero.ts';
 import type { Probe } from '../../../filesystem/probe.ts';
 import { Informer } from '../../../kube/informer.ts';
 import { type PersistentVolume, persistentVolumes } from '../../../kube/resource.ts';
@@ -85,11 +86,12 @@ export function staticNode(t: TestContext, { releases = false }: { readonly rele
   };
   const volumes = new Informer({ client: api.client, resource: persistentVolumes, clock: systemClock, log: silentLog });
   const paths = new RememberedPaths();
-  const disk = { probe: { kind: 'empty' } as Probe, isAllZero: true };
+  const disk: { probe: Probe; zeros: Zeros } = { probe: { kind: 'empty' }, zeros: { kind: 'zero' } };
   const steps = new VolumeSteps({
     shown: paths,
     probe: async () => disk.probe,
-    isAllZero: async () => disk.isAllZero,
+    allZero: async () => disk.zeros,
+    hold: async () => new AsyncDisposableStack(),
     log: silentLog,
   });
   let current: Defaults | Error = noDefaults;
