@@ -12,7 +12,7 @@ const layers = [
   ['api'],
   ['engine', 'kube', 'rpc', 'http'],
   ['filesystem'],
-  ['csi', 'metrics'],
+  ['csi', 'local-pv', 'metrics'],
   ['volumes', 'webhook'],
   ['lvmd'],
   ['node', 'controller', 'scheduler', 'standalone', 'cli', 'plugin'],

@@ -6,6 +6,8 @@ export const programs: Readonly<Record<string, readonly string[]>> = {
   // For Moorage's start script, and for the shells that Moorage starts.
   dash: ['sh'],
   coreutils: ['basename', 'cp', 'dirname', 'head', 'readlink', 'tail'],
+  // To prove that a device holds no data.
+  diffutils: ['cmp'],
 
   // Used unless the node's own LVM is (lvm-command-prefix). LVM calls thin_check when it activates a thin pool.
   lvm2: ['lvm'],

@@ -151,6 +151,15 @@ export const filesystemErrorAnnotation = 'moorage.dev/filesystem-error';
  */
 export const adoptAnnotation = 'moorage.dev/adopt';
 
+/**
+ * Since when a volume has had neither a PersistentVolume nor the claim that it was created for. It is an annotation of the
+ * LogicalVolume, by which the controller asks the node whether the volume was ever used.
+ */
+export const unclaimedAnnotation = 'moorage.dev/unclaimed';
+
+/** The node's answer, always `true`: the volume was never used, and its node will not let it be used: an annotation of the LogicalVolume. */
+export const neverUsedAnnotation = 'moorage.dev/never-used';
+
 /** The source of a copy, `volume/<id>` or `snapshot/<id>`, even after its removal: an annotation of the LogicalVolume. */
 export const contentSourceAnnotation = 'moorage.dev/content-source';
 
@@ -188,6 +197,7 @@ export const metrics = {
   volumeSizeBytes: 'moorage_volume_size_bytes',
   volumeUsedBytes: 'moorage_volume_used_bytes',
   orphans: 'moorage_orphans',
+  staticVolumes: 'moorage_static_volumes',
   callSeconds: 'moorage_call_seconds',
   poolOperationSeconds: 'moorage_pool_operation_seconds',
   queueKeys: 'moorage_queue_keys',

@@ -1,6 +1,7 @@
 /**
  * Volumes and objects that have lost their counterpart, by what they lack. The words are in `kubectl moorage orphans` and in
- * the metric `moorage_orphans`. Moorage removes none of them by itself, except what a node refused to create: it has no data.
+ * the metric `moorage_orphans`. Moorage removes only those that have no data: what a node refused to create, and what was
+ * created for a claim that is gone and was never used.
  */
 
 /** What only the agent of a node knows: a volume without an object, that of a pod that is gone, a class that is not configured. */
@@ -70,6 +71,15 @@ export function orphanedPersistentVolume(
   nowMs: number,
 ): ObjectOrphanKind | undefined {
   return isSettled(persistentVolume, nowMs) ? 'NoLogicalVolume' : undefined;
+}
+
+/** For a static volume, which has no LogicalVolume. One that is released automatically is on its way. */
+export function orphanedStaticVolume(
+  { phase, isAutoReleased }: { readonly phase: string; readonly isAutoReleased: boolean },
+  isNodeThere: boolean,
+): 'NodeGone' | 'Released' | undefined {
+  if (!isNodeThere) return 'NodeGone';
+  return phase === 'Released' && !isAutoReleased ? 'Released' : undefined;
 }
 
 /** One that is not retained is being deleted. */

@@ -1,31 +1,58 @@
+import { localPvAnnotations, localPvFinalizer } from '../api/local-pv.ts';
 import { logicalVolumes, type StoredLogicalVolume } from '../api/logical-volume.ts';
 import { claimKey } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
-
-/** The client methods that the check uses. */
-interface Volumes {
-  list(resource: typeof logicalVolumes): Promise<{ readonly items: readonly StoredLogicalVolume[] }>;
-}
+import { isNotFound } from '../kube/api-error.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { type PersistentVolume, persistentVolumes, type Stored } from '../kube/resource.ts';
 
 const shown = 5;
 
 /** Fails while there are volumes: without Moorage they can be neither used nor removed. */
-export async function checkUninstall(volumes: Volumes): Promise<void> {
-  const { items } = await volumes.list(logicalVolumes);
-  if (items.length > 0) throw new VolumesLeft(items);
+export async function checkUninstall(client: Pick<KubeClient, 'list'>): Promise<void> {
+  const statics = await client.list(persistentVolumes, { project: staticVolumeText });
+  const left = [...(await logicalVolumesLeft(client)), ...statics.items.filter((text) => text !== undefined)];
+  if (left.length > 0) throw new VolumesLeft(left);
+}
+
+/** A cluster with static volumes only does not have the kind. */
+async function logicalVolumesLeft(client: Pick<KubeClient, 'list'>): Promise<readonly string[]> {
+  try {
+    return (await client.list(logicalVolumes, { project: logicalVolumeText })).items;
+  } catch (error) {
+    if (isNotFound(error)) return [];
+    throw error;
+  }
+}
+
+function logicalVolumeText({ metadata, spec }: StoredLogicalVolume): string {
+  return textOf(metadata.name, spec.nodeName, metadata.annotations?.[claimKey]);
+}
+
+/** Undefined for a PersistentVolume that is not a static volume of Moorage. */
+function staticVolumeText({ metadata, spec }: Stored<PersistentVolume>): string | undefined {
+  const { name, finalizers, annotations } = metadata;
+  if (!finalizers?.includes(localPvFinalizer)) return undefined;
+  const { claimRef } = spec ?? {};
+  return textOf(
+    name,
+    annotations?.[localPvAnnotations.node] ?? '',
+    claimRef && `${claimRef.namespace}/${claimRef.name}`,
+  );
+}
+
+function textOf(name: string, node: string, claim: string | undefined): string {
+  return `${name} on ${node}${claim ? ` (claim ${claim})` : ''}`;
 }
 
 export class VolumesLeft extends MoorageError {
   readonly code = 'FailedPrecondition';
 
-  constructor(volumes: readonly StoredLogicalVolume[]) {
-    const names = volumes.slice(0, shown).map(({ metadata, spec }) => {
-      const claim = metadata.annotations?.[claimKey];
-      return `${metadata.name} on ${spec.nodeName}${claim ? ` (claim ${claim})` : ''}`;
-    });
+  constructor(volumes: readonly string[]) {
     const more = volumes.length > shown ? ` and ${volumes.length - shown} more` : '';
     super(
-      `the cluster still has volumes: ${names.join(', ')}${more}; delete their claims and snapshots first, ` +
+      `the cluster still has volumes: ${volumes.slice(0, shown).join(', ')}${more}; delete their claims and snapshots, ` +
+        'and the PersistentVolumes of static volumes, first, ' +
         'or keep them on their disks with: helm uninstall --no-hooks; to stay installed: helm rollback',
     );
   }

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { logicalVolumes } from '../api/logical-volume.ts';
 import { driverName } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
@@ -8,18 +7,9 @@ import { type Work, Workers } from '../base/work.ts';
 import { controllerService } from '../csi/controller/controller-service.ts';
 import { identityService } from '../csi/identity-service.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { Informer } from '../kube/informer.ts';
 import { LeaderElection } from '../kube/leader-election.ts';
-import {
-  csiDrivers,
-  csiNodes,
-  csiStorageCapacities,
-  nodes,
-  persistentVolumeClaims,
-  persistentVolumes,
-  pods,
-  storageClasses,
-} from '../kube/resource.ts';
+import { noDefaults } from '../local-pv/defaults.ts';
+import { LiveDefaults } from '../local-pv/live-defaults.ts';
 import { MetricsServer } from '../metrics/metrics-server.ts';
 import { callLatency, processMetrics } from '../metrics/process-metrics.ts';
 import { queueMetric, silentWatches, stuckQueues, watchMetrics } from '../metrics/progress.ts';
@@ -29,24 +19,35 @@ import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
 import { WebhookServer } from '../webhook/webhook-server.ts';
-import { AnnotatedCapacities, annotatedNode } from './capacity/annotated-capacities.ts';
-import { publishedCapacity } from './capacity/plan.ts';
-import { registeredNode, scheduledClass, storageCapacities, trackingDriver } from './capacity/storage-capacities.ts';
+import { AnnotatedCapacities } from './capacity/annotated-capacities.ts';
+import { storageCapacities } from './capacity/storage-capacities.ts';
 import { heldClaims } from './claims/held-claims.ts';
 import { ignoredClasses } from './claims/ignored-classes.ts';
-import { VolumeClaims, watchedClaim } from './claims/volume-claims.ts';
+import { VolumeClaims } from './claims/volume-claims.ts';
 import { volumeEvents } from './events/volume-events.ts';
+import { defaultsEvents, staticVolumeEvents } from './local-pv/static-volume-events.ts';
+import { staticVolumes } from './local-pv/static-volumes.ts';
 import { lateDecisions } from './node-removal/late-decisions.ts';
+import { lateStaticDecisions } from './node-removal/late-static-decisions.ts';
 import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
-import { strandedPods, unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
-import { orphanMetric, ourPersistentVolume } from './orphaned-objects.ts';
+import { strandedPods } from './node-removal/stranded-pods.ts';
+import { orphanMetric } from './orphaned-objects.ts';
 import { refusedVolumes } from './refused-volumes.ts';
+import { unclaimedVolumes } from './unclaimed/unclaimed-volumes.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './volumes/logical-volume-store.ts';
+import { csiWatches, defaultsWatch, sharedWatches } from './watches.ts';
 
 export interface ControllerOptions {
+  /** Whether to serve CSI, and to run the reconcilers that it needs. */
+  readonly csi: boolean;
   readonly csiSocket: string;
+  /** Whether to serve static volumes. */
+  readonly localPv: boolean;
+  readonly localPvMountBase: string;
+  /** The ConfigMap with the defaults for static volumes, in the namespace of the leader election; empty for none. */
+  readonly localPvDefaults: string;
   readonly metricsAddress: string;
   readonly secureMetricsServer: boolean;
   readonly enableWebhooks: boolean;
@@ -73,7 +74,7 @@ export interface ControllerCollaborators {
 /** Time for calls in progress to finish when the process stops; the kubelet allows 30 s in total. */
 const graceMs = 20_000;
 
-/** The CSI controller. Runs until the signal aborts, then finishes what it has started and returns. */
+/** The controller of the cluster. Runs until the signal aborts, then finishes what it has started and returns. */
 export async function runController(
   options: ControllerOptions,
   collaborators: ControllerCollaborators,
@@ -82,24 +83,29 @@ export async function runController(
   const { client, clock, log } = collaborators;
   await using parts = new AsyncDisposableStack(); // stopped in reverse: first no new calls, last the watches
 
-  const watches = controllerWatches(options, collaborators);
-  const { logicalvolumes: volumes, nodes } = watches;
+  const shared = { ...sharedWatches(options, collaborators), ...defaultsWatch(options, collaborators) };
+  const csi = options.csi ? { ...shared, ...csiWatches(options, collaborators) } : undefined;
+  const watches = csi ?? shared;
   for (const informer of Object.values(watches)) {
     parts.defer(() => informer.stop());
     informer.start();
   }
-  const workers = new Workers(controllerWork(options, collaborators, watches), { clock, log, random: Math.random });
+  const work = [
+    ...(csi ? csiWork(options, collaborators, csi) : []),
+    ...(options.localPv ? localPvWork(options, collaborators, shared) : []),
+  ];
+  const workers = new Workers(work, { clock, log, random: Math.random });
 
   const calls = callLatency();
   const { queues } = workers;
+  const volumes = csi?.logicalvolumes ?? { list: () => [], synced: true };
   const allMetrics = [
     ...watchMetrics(watches, clock),
     queueMetric(queues),
-    orphanMetric({ volumes, persistentVolumes: watches.persistentvolumes, nodes }, clock),
+    orphanMetric({ volumes, persistentVolumes: shared.persistentvolumes, nodes: shared.nodes }, clock),
     calls.metric,
     ...processMetrics(),
   ];
-  const ready = () => volumes.synced && nodes.synced;
   let webhooks: WebhookServer | undefined;
   const unready = () => {
     if (signal.aborted) return 'this process is stopping';
@@ -114,21 +120,11 @@ export async function runController(
   await metrics.listen();
   parts.defer(() => metrics.stop());
 
-  const objects = new LogicalVolumeObjects({ client, watched: volumes });
-  const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
-    .add(Identity, identityService({ version: options.version, ready }))
-    .add(Health, healthService(ready))
-    .add(
-      Controller,
-      controllerService({
-        volumes: new LogicalVolumeStore({ objects, clock }),
-        snapshots: new LogicalVolumeSnapshots(objects),
-        capacities: new AnnotatedCapacities(nodes),
-        claims: new VolumeClaims({ client, watched: watches.persistentvolumeclaims }),
-      }),
-    );
-  await csi.listen();
-  parts.defer(() => csi.stop(graceMs));
+  if (csi) {
+    const server = csiServer(options, collaborators, csi, calls.observe);
+    await server.listen();
+    parts.defer(() => server.stop(graceMs));
+  }
 
   if (options.enableWebhooks) {
     const started = await WebhookServer.start(
@@ -150,58 +146,58 @@ export async function runController(
   log.info('stopping');
 }
 
-/** The controller's caches of cluster objects, by resource name, for metrics and health. */
-function controllerWatches(options: ControllerOptions, collaborators: ControllerCollaborators) {
-  const { leaderElectionNamespace: namespace, skipNodeFinalize } = options;
-  return {
-    ...(!skipNodeFinalize && {
-      pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
-    }),
-    logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
-    nodes: new Informer({ ...collaborators, resource: nodes, project: annotatedNode }),
-    persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: watchedClaim }),
-    persistentvolumes: new Informer({
-      ...collaborators,
-      resource: persistentVolumes,
-      project: ourPersistentVolume,
-    }),
-    csinodes: new Informer({ ...collaborators, resource: csiNodes, project: registeredNode }),
-    storageclasses: new Informer({ ...collaborators, resource: storageClasses, project: scheduledClass }),
-    csidrivers: new Informer({
-      ...collaborators,
-      resource: csiDrivers,
-      fieldSelector: `metadata.name=${driverName}`,
-      project: trackingDriver,
-    }),
-    csistoragecapacities: new Informer({
-      ...collaborators,
-      resource: csiStorageCapacities,
-      namespace,
-      labelSelector: `csi.storage.k8s.io/drivername=${driverName}`,
-      project: publishedCapacity,
-    }),
-  };
+type SharedWatches = ReturnType<typeof sharedWatches> & ReturnType<typeof defaultsWatch>;
+type CsiWatches = SharedWatches & ReturnType<typeof csiWatches>;
+
+/** Served by every replica. */
+function csiServer(
+  { csiSocket, version }: ControllerOptions,
+  { client, clock, log }: ControllerCollaborators,
+  { logicalvolumes: volumes, nodes, persistentvolumeclaims }: CsiWatches,
+  onAnswered: ReturnType<typeof callLatency>['observe'],
+): RpcServer {
+  const ready = () => volumes.synced && nodes.synced;
+  const objects = new LogicalVolumeObjects({ client, watched: volumes });
+  return new RpcServer({ socketPath: csiSocket, onAnswered, clock, log })
+    .add(Identity, identityService({ version, ready }))
+    .add(Health, healthService(ready))
+    .add(
+      Controller,
+      controllerService({
+        volumes: new LogicalVolumeStore({ objects, clock }),
+        snapshots: new LogicalVolumeSnapshots(objects),
+        capacities: new AnnotatedCapacities(nodes),
+        claims: new VolumeClaims({ client, watched: persistentvolumeclaims }),
+      }),
+    );
 }
 
-/** The reconcilers that only the leader runs. */
-function controllerWork(
-  options: ControllerOptions,
-  { client, clock, log }: ControllerCollaborators,
-  watches: ReturnType<typeof controllerWatches>,
+/** The reconcilers that CSI needs; only the leader runs them. */
+function csiWork(
+  { skipNodeFinalize: keepObjects, leaderElectionNamespace, localPv }: ControllerOptions,
+  collaborators: ControllerCollaborators,
+  watches: CsiWatches,
 ): readonly Work[] {
-  const { logicalvolumes: volumes, nodes, persistentvolumeclaims: claims } = watches;
-  const reporting = { client, reporter: { controller: driverName, instance: hostname() }, clock, log };
-  const { skipNodeFinalize: keepObjects } = options;
+  const { client, clock, log } = collaborators;
+  const {
+    logicalvolumes: volumes,
+    nodes,
+    persistentvolumeclaims: claims,
+    persistentvolumes: persistentVolumes,
+  } = watches;
+  const reporting = reportingOf(collaborators);
   return [
     nodeRemovals({ nodes, removal: new NodeRemoval({ ...reporting, keepObjects }) }),
     ...(keepObjects ? [] : [lateDecisions({ ...reporting, volumes, claims, nodes })]),
-    ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims })] : []),
+    ...(localPv && !keepObjects ? [lateStaticDecisions({ ...reporting, persistentVolumes, claims, nodes })] : []),
+    ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims, persistentVolumes })] : []),
     refusedVolumes({ client, volumes, clock, log }),
+    unclaimedVolumes({ client, volumes, persistentVolumes, clock, log }),
     heldClaims({ client, claims, log }),
     volumeEvents({ ...reporting, volumes }),
     ignoredClasses({ ...reporting, claims, volumes }),
     storageCapacities({
-      namespace: options.leaderElectionNamespace,
+      namespace: leaderElectionNamespace,
       client,
       nodes,
       csiNodes: watches.csinodes,
@@ -211,6 +207,25 @@ function controllerWork(
       clock,
     }),
   ];
+}
+
+/** The reconcilers of static volumes; only the leader runs them. */
+function localPvWork(
+  { localPvMountBase: mountBase, localPvDefaults }: ControllerOptions,
+  collaborators: ControllerCollaborators,
+  { nodes, persistentvolumes: volumes, configmaps: configMap }: SharedWatches,
+): readonly Work[] {
+  const reporting = reportingOf(collaborators);
+  const defaults = configMap ? new LiveDefaults(localPvDefaults, configMap) : { get: () => noDefaults };
+  return [
+    staticVolumes({ ...reporting, volumes, nodes, configMap, defaults, mountBase }),
+    staticVolumeEvents({ ...reporting, volumes, defaults, mountBase }),
+    ...(configMap ? [defaultsEvents(configMap, reporting)] : []),
+  ];
+}
+
+function reportingOf({ client, clock, log }: ControllerCollaborators) {
+  return { client, reporter: { controller: driverName, instance: hostname() }, clock, log };
 }
 
 /** Uses TopoLVM's Lease, so that a TopoLVM controller in the same namespace and Moorage never both lead. */

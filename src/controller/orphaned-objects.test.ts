@@ -7,6 +7,7 @@ import { exposition } from '../metrics/metric.ts';
 import { orphanMetric, ourPersistentVolume } from './orphaned-objects.ts';
 
 const minuteMs = 60_000;
+const autoRelease = { 'local-pv.k8s.portavita.net/autoRelease': 'true' };
 /** The creation time of all objects in the in-memory API server. */
 const creationTimestamp = '2026-01-01T00:00:00Z';
 
@@ -21,10 +22,21 @@ function persistentVolume(name: string, driver: string, phase: string) {
   return ourPersistentVolume({ metadata, spec, status: { phase } });
 }
 
+function staticVolume(name: string, node: string, phase: string, annotations: Record<string, string> = {}) {
+  const prefix = 'local-pv.k8s.portavita.net/';
+  const metadata = {
+    ...{ name, uid: name, resourceVersion: '1', creationTimestamp, finalizers: ['moorage.dev/local-pv'] },
+    annotations: { [`${prefix}node`]: node, ...annotations },
+  };
+  return { handle: '', asStatic: { metadata, status: { phase } } };
+}
+
 test('orphans of each kind are counted, new ones not yet, and none before all objects are known', async () => {
   const persistentVolumes = [
     ...[persistentVolume('used', driverName, 'Bound'), persistentVolume('kept', driverName, 'Released')],
     ...[persistentVolume('bare', driverName, 'Bound'), persistentVolume('foreign', 'other.example', 'Released')],
+    ...[staticVolume('static', 'a', 'Bound'), staticVolume('static-far', 'gone', 'Bound')],
+    ...[staticVolume('static-kept', 'a', 'Released'), staticVolume('reused', 'a', 'Released', autoRelease)],
   ];
   const all = [
     ...[volume('used'), volume('kept'), volume('no-pv'), volume('far', { volumeID: 'far' }, 'gone')],
@@ -51,7 +63,7 @@ test('orphans of each kind are counted, new ones not yet, and none before all ob
   };
   assert.deepEqual(await counts(), {});
   state.synced = true;
-  const early = { Missing: 1, NodeGone: 1, Refused: 0, Released: 1, Unclaimed: 0, NoLogicalVolume: 0 };
+  const early = { Missing: 1, NodeGone: 2, Refused: 0, Released: 2, Unclaimed: 0, NoLogicalVolume: 0 };
   assert.deepEqual(await counts(), early, 'new objects may only be on their way');
   clock.advance(20 * minuteMs);
   assert.deepEqual(await counts(), { ...early, Refused: 1, Unclaimed: 1, NoLogicalVolume: 1 });

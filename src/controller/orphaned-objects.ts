@@ -1,3 +1,4 @@
+import { localPvAnnotations, localPvFinalizer, localPvOptions } from '../api/local-pv.ts';
 import {
   deleting,
   failureOf,
@@ -10,6 +11,7 @@ import {
   type ObjectOrphanKind,
   objectOrphanKinds,
   orphanedPersistentVolume,
+  orphanedStaticVolume,
   orphanedVolume,
   type PersistentVolumeState,
   type VolumeState,
@@ -18,11 +20,12 @@ import type { Clock } from '../base/clock.ts';
 import type { Informer } from '../kube/informer.ts';
 import type { Node, PersistentVolume, Stored } from '../kube/resource.ts';
 import { gauge, type Metric } from '../metrics/metric.ts';
+import type { MaybeStatic } from './local-pv/static-volumes.ts';
 
 interface Watched {
   /** The LogicalVolumes of all nodes. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'synced'>;
-  readonly persistentVolumes: Pick<Informer<PersistentVolume, OurPersistentVolume>, 'list' | 'synced'>;
+  readonly persistentVolumes: Pick<Informer<PersistentVolume, OurPersistentVolume & MaybeStatic>, 'list' | 'synced'>;
   readonly nodes: Pick<Informer<Node, object>, 'get' | 'synced'>;
 }
 
@@ -32,8 +35,16 @@ type OrphanCounts = Readonly<Record<ObjectOrphanKind, number>>;
 export function orphanMetric({ volumes, persistentVolumes, nodes }: Watched, clock: Clock): Metric {
   const counts = (): OrphanCounts | undefined => {
     if (!volumes.synced || !persistentVolumes.synced || !nodes.synced) return undefined;
-    const ours = new Map(persistentVolumes.list().flatMap(({ handle, state }) => (state ? [[handle, state]] : [])));
-    return orphanCounts(volumes.list(), ours, (name) => nodes.get(name) !== undefined, clock.now());
+    const all = persistentVolumes.list();
+    const ours = new Map(all.flatMap(({ handle, state }) => (state ? [[handle, state]] : [])));
+    const isNodeThere = (name: string) => nodes.get(name) !== undefined;
+    const kinds = [
+      ...orphansAmong(volumes.list(), ours, isNodeThere, clock.now()),
+      ...all.map(({ asStatic }) => asStatic && staticOrphan(asStatic, isNodeThere)),
+    ];
+    const counts = Object.fromEntries(objectOrphanKinds.map((kind) => [kind, 0])) as Record<ObjectOrphanKind, number>;
+    for (const kind of kinds) if (kind) counts[kind] += 1;
+    return counts;
   };
   return gauge({
     name: metrics.orphans,
@@ -44,14 +55,14 @@ export function orphanMetric({ volumes, persistentVolumes, nodes }: Watched, clo
 }
 
 /** The PersistentVolumes are by their volume handles. */
-function orphanCounts(
+function orphansAmong(
   volumes: readonly StoredLogicalVolume[],
   ours: ReadonlyMap<string, PersistentVolumeState>,
   isNodeThere: (name: string) => boolean,
   nowMs: number,
-): OrphanCounts {
+): readonly (ObjectOrphanKind | undefined)[] {
   const known = new Set(volumes.map(({ status }) => status?.volumeID));
-  const kinds = [
+  return [
     ...volumes.map((volume) =>
       orphanedVolume(stateOf(volume), {
         persistentVolume: ours.get(volume.status?.volumeID ?? ''),
@@ -63,9 +74,17 @@ function orphanCounts(
       .filter(([handle]) => !known.has(handle))
       .map(([, persistentVolume]) => orphanedPersistentVolume(persistentVolume, nowMs)),
   ];
-  const counts = Object.fromEntries(objectOrphanKinds.map((kind) => [kind, 0])) as Record<ObjectOrphanKind, number>;
-  for (const kind of kinds) if (kind) counts[kind] += 1;
-  return counts;
+}
+
+/** Undefined also for one that has no node yet. */
+function staticOrphan(
+  { metadata, status }: Stored<PersistentVolume>,
+  isNodeThere: (name: string) => boolean,
+): ObjectOrphanKind | undefined {
+  const { [localPvAnnotations.node]: node, [localPvOptions.autoRelease]: autoRelease } = metadata.annotations ?? {};
+  if (node === undefined || !metadata.finalizers?.includes(localPvFinalizer)) return undefined;
+  const state = { phase: status?.phase ?? '', isAutoReleased: autoRelease === 'true' };
+  return orphanedStaticVolume(state, isNodeThere(node));
 }
 
 function stateOf(volume: StoredLogicalVolume): VolumeState {

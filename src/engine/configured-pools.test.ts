@@ -213,6 +213,73 @@ test('pools are refreshed periodically', async () => {
   assert.deepEqual(news(), ['stop a']);
 });
 
+test('a volume group without a thick class is served by a class of its own, which is not among the configured ones', async () => {
+  const { clock, present, configured, apply, served, news } = setUp();
+  const serveGroups = (...names: string[]) => configured.serveGroups(new Set(names), signal);
+  const all = () => configured.allPools.all().map((pool) => pool.name);
+  present.delete('vg3');
+  const thin = '{name: c, volume-group: vg2, type: thin, thin-pool: {name: c, overprovision-ratio: 1}}';
+  await apply(`${a}, ${thin}`);
+  await serveGroups('vg1', 'vg2', 'vg3');
+  assert.deepEqual(
+    [served(), all()],
+    [
+      ['a', 'c'],
+      ['a', 'c', 'volume-group/vg2'],
+    ],
+  );
+  assert.deepEqual([...configured.allPools.unavailable().keys()], ['volume-group/vg3']);
+  assert.equal(configured.pools.unavailable().size, 0);
+  assert.throws(() => configured.pools.get('volume-group/vg2'), { name: 'DeviceClassNotFound' });
+  news();
+  await serveGroups('vg3', 'vg2', 'vg1'); // the same: a group that is missing is not looked for again
+  assert.deepEqual(news(), []);
+
+  present.add('vg3');
+  configured.lookAgain();
+  await passes(clock, 0);
+  assert.deepEqual(news(), ['open volume-group/vg3']);
+  await serveGroups('vg3');
+  assert.deepEqual(news(), ['stop volume-group/vg2']);
+  await serveGroups();
+  assert.deepEqual([news(), all()], [['stop volume-group/vg3'], ['a', 'c']]);
+  await configured.stop();
+  assert.equal(clock.timers, 0);
+});
+
+test('the class of a volume group gives way to a configured one, and returns when that is removed', async () => {
+  const { configured, apply, served, news } = setUp();
+  await configured.serveGroups(new Set(['vg1']), signal);
+  assert.deepEqual([served(), news()], [[], ['open volume-group/vg1']]);
+  const isKnown: boolean[] = [];
+  configured.allPools.onChange(() =>
+    isKnown.push(configured.deviceClasses().some((each) => each.type === 'thick' && each.volumeGroup === 'vg1')),
+  );
+  await apply(a);
+  assert.deepEqual([served(), news()], [['a'], ['stop volume-group/vg1', 'open a']]);
+  await apply(b);
+  assert.deepEqual([served(), news()], [['b'], ['stop a', 'open b', 'open volume-group/vg1']]);
+  assert.ok(isKnown.length > 1 && isKnown.every(Boolean), 'meanwhile the group is unavailable, not unknown');
+  await configured.stop();
+});
+
+test('concurrent changes of the configuration and of the volume groups take effect one after the other, the last of each', async () => {
+  const { configured, apply, served, news } = setUp();
+  await Promise.all([
+    apply(b),
+    configured.serveGroups(new Set(['vg1', 'vg2']), signal),
+    apply(a),
+    configured.serveGroups(new Set(['vg2', 'vg3']), signal),
+  ]);
+  assert.deepEqual(served(), ['a']);
+  assert.deepEqual(
+    configured.allPools.all().map((pool) => pool.name),
+    ['a', 'volume-group/vg2', 'volume-group/vg3'],
+  );
+  assert.deepEqual(news(), ['open a', 'open volume-group/vg2', 'open volume-group/vg3']);
+  await configured.stop();
+});
+
 test('listeners are notified when classes are added and removed', async () => {
   const { configured, apply } = setUp();
   let calls = 0;

@@ -6,8 +6,9 @@ import { KeyedLock } from '../base/keyed-lock.ts';
 import { type Aside, KeyedQueue, Requeue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import type { DeviceClass, StorageConfig } from './config/device-classes.ts';
+import { isGroupClass, withGroupClasses } from './config/group-classes.ts';
 import type { OpenPool, PoolSettings, ServedPool } from './pool.ts';
-import { BeingOpened, Pools } from './pools.ts';
+import { BeingOpened, type PoolSet, Pools } from './pools.ts';
 
 export interface ConfiguredPoolsOptions {
   readonly open: OpenPool;
@@ -44,7 +45,10 @@ const reportEveryMs = 60_000;
  * directory, wait for each other to open or stop.
  */
 export class ConfiguredPools {
+  /** The configured classes. */
   readonly pools = new Pools();
+  /** Also the volume groups that are served without one. */
+  readonly allPools = new Pools();
   readonly #open: OpenPool;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -53,6 +57,8 @@ export class ConfiguredPools {
   readonly #entries = new Map<string, Entry>();
   /** Removed classes that are still stopping, by their ground. */
   readonly #leaving = new Map<string, Promise<void>>();
+  #config: Pick<StorageConfig, 'deviceClasses' | 'optionClasses'> = { deviceClasses: [], optionClasses: [] };
+  #groups: ReadonlySet<string> = new Set();
 
   constructor({ open, clock, log }: ConfiguredPoolsOptions) {
     this.#open = open;
@@ -67,7 +73,7 @@ export class ConfiguredPools {
     });
   }
 
-  /** All configured classes, whether or not they can be served. */
+  /** All classes, also those of volume groups, whether or not they can be served. */
   deviceClasses(): readonly DeviceClass[] {
     return [...this.#entries.values()].map(({ settings }) => settings.deviceClass);
   }
@@ -79,10 +85,28 @@ export class ConfiguredPools {
 
   /** Returns when every class is served or unavailable. A class that is slow to open counts as unavailable until then. */
   async apply(config: StorageConfig, signal: AbortSignal): Promise<void> {
+    this.#config = config;
+    await this.#applyLatest(signal);
+  }
+
+  /** Like `apply`, for the volume groups to serve with or without a class. Returns whether they changed. */
+  async serveGroups(groups: ReadonlySet<string>, signal: AbortSignal): Promise<boolean> {
+    const isNew = !isDeepStrictEqual(groups, this.#groups);
+    this.#groups = groups;
+    if (isNew) await this.#applyLatest(signal);
+    else await this.#applying.run('configuration', signal, async () => undefined); // an earlier call may not be done
+    return isNew;
+  }
+
+  /** One at a time. Each applies what was requested last, so it does not matter which of them runs last. */
+  async #applyLatest(signal: AbortSignal): Promise<void> {
     await this.#applying.run('configuration', signal, async () => {
-      const { optionClasses } = config;
+      const { deviceClasses, optionClasses } = this.#config;
       const wanted = new Map(
-        config.deviceClasses.map((deviceClass) => [deviceClass.name, { deviceClass, optionClasses }]),
+        withGroupClasses(deviceClasses, this.#groups).map((deviceClass) => [
+          deviceClass.name,
+          { deviceClass, optionClasses },
+        ]),
       );
       const left: Entry[] = [];
       for (const [name, entry] of this.#entries) {
@@ -94,10 +118,10 @@ export class ConfiguredPools {
           left.push(entry);
         }
       }
+      for (const [name, settings] of wanted) if (!this.#entries.has(name)) this.#entries.set(name, newEntry(settings));
       if (left.length > 0) this.#publish(); // no new calls on pools that are about to stop
       for (const entry of left) this.#leave(entry);
 
-      for (const [name, settings] of wanted) if (!this.#entries.has(name)) this.#entries.set(name, newEntry(settings));
       const missing = [...this.#entries.values()].filter(({ pool }) => !pool);
       for (const { key } of missing) this.#queue.add(key);
       await abortable(Promise.all(missing.map(({ decided }) => decided.promise)), signal);
@@ -191,13 +215,21 @@ export class ConfiguredPools {
   }
 
   #publish(): void {
-    const entries = [...this.#entries];
-    this.pools.become({
-      pools: entries.flatMap(([, { pool }]) => pool ?? []),
-      defaultClass: entries.find(([, { settings }]) => settings.deviceClass.isDefault)?.[0],
-      unavailable: new Map(entries.flatMap(([name, { pool, problem }]) => (pool ? [] : [[name, problem]]))),
-    });
+    const entries = [...this.#entries.values()];
+    this.pools.become(poolSetOf(entries.filter(({ settings }) => !isGroupClass(settings.deviceClass))));
+    this.allPools.become(poolSetOf(entries));
   }
+}
+
+function poolSetOf(entries: readonly Entry[]): PoolSet {
+  const classes = entries.map(({ settings }) => settings.deviceClass);
+  return {
+    pools: entries.flatMap(({ pool }) => pool ?? []),
+    defaultClass: classes.find(({ isDefault }) => isDefault)?.name,
+    unavailable: new Map(
+      entries.flatMap(({ settings, pool, problem }) => (pool ? [] : [[settings.deviceClass.name, problem]])),
+    ),
+  };
 }
 
 function newEntry(settings: PoolSettings): Entry {

@@ -93,7 +93,7 @@ export class VolumeInUse extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: string, devicePath: string, options?: ErrorOptions) {
-    super(`volume ${id} is still in use as ${devicePath}; unmount and close it, then remove it again`, options);
+    super(`volume ${id} is still in use as ${devicePath}; unmount and close it, then retry`, options);
   }
 }
 
@@ -141,7 +141,16 @@ export class VolumeBeingErased extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: string) {
-    super(`volume ${id} is being erased and can no longer be used; wait until it is gone, or choose another name`);
+    super(`volume ${id} is being erased and cannot be used; wait until that is done, or choose another name`);
+  }
+}
+
+/** Only a volume that stands alone and is writable can be as if newly created. */
+export class NotToBeEmptied extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string, reason: string) {
+    super(`cannot empty volume ${id}: ${reason}; remove it, and create a new one`);
   }
 }
 

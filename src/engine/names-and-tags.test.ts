@@ -1,6 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkAddedTags, checkNewTags, checkNewVolume, checkTags, checkVolumeId } from './names-and-tags.ts';
+import {
+  checkAddedTags,
+  checkNewTags,
+  checkNewVolume,
+  checkTags,
+  checkVolumeGroup,
+  checkVolumeId,
+  createdTag,
+  newVolumeTags,
+  retiredTag,
+  unusedTag,
+  withAddedTags,
+} from './names-and-tags.ts';
 
 test('ids are names that LVM accepts', () => {
   for (const id of ['5f0c2d1e-8f0b-4d0c-9d1e-000000000001', 'a', 'my_volume.1+2', '.hidden']) checkVolumeId(id);
@@ -23,6 +35,35 @@ test('ids are names that LVM accepts', () => {
   for (const id of refused) assert.throws(() => checkVolumeId(id), { name: 'InvalidInput' }, id);
 });
 
+test('names of volume groups are those that LVM accepts', () => {
+  for (const name of ['vg0', 'storage_bulk', '.a', 'x'.repeat(127)]) checkVolumeGroup(name);
+  for (const name of ['', '-a', '.', '..', 'a/b', 'a b', '@tag', 'x'.repeat(128)]) {
+    assert.throws(() => checkVolumeGroup(name), { name: 'InvalidInput' }, name);
+  }
+});
+
+test('an added owner replaces all tags of an owner of another kind, and of the same kind those with the same key', () => {
+  const claim = ['moorage.dev/claim=shop/db', 'moorage.dev/volume=pvc-1'];
+  const local = ['moorage.dev/local-pv=pv-1', 'moorage.dev/local-pv-uid=1'];
+  assert.deepEqual(withAddedTags(['other', ...claim], local), ['other', ...local]);
+  assert.deepEqual(withAddedTags([...local, 'moorage.dev/created'], claim), ['moorage.dev/created', ...claim]);
+  const next = 'moorage.dev/local-pv-uid=2';
+  assert.deepEqual(withAddedTags(local, [local[0] ?? '', next]), [local[0], next]);
+  assert.deepEqual(withAddedTags(claim, ['other']), [...claim, 'other']);
+});
+
+test('the policy for the removal of a volume can be set, replaced and reset, but only to a known one', () => {
+  const tag = (policy: string) => `moorage.dev/on-removal=${policy}`;
+  for (const policy of ['none', 'discard', 'zero', 'shred', 'shred:7', 'default']) {
+    checkNewTags([tag(policy)]);
+    checkAddedTags([tag(policy)]);
+    assert.deepEqual(withAddedTags(['a', tag('zero')], [tag(policy)]), ['a', tag(policy)]);
+  }
+  for (const policy of ['', 'burn', 'zero:1', 'shred:x']) {
+    assert.throws(() => checkNewTags([tag(policy)]), { name: 'InvalidInput' }, policy);
+  }
+});
+
 test('tags are strings that LVM accepts', () => {
   checkTags(['moorage.dev/filesystem=ext4', 'ephemeral', 'a:b#c&d!e']);
   for (const tag of ['', '-a', 'a b', 'a,b', 'a@b', '"'])
@@ -31,12 +72,27 @@ test('tags are strings that LVM accepts', () => {
 
 test('a caller cannot set the tags that pools act on', () => {
   checkNewTags(['a', 'moorage.dev/claim=ns/a', 'moorage.dev/volume=pvc-1', 'moorage.dev/created']);
+  checkNewTags(['moorage.dev/local-pv=pv-1', 'moorage.dev/local-pv-uid=7a1c']);
   checkAddedTags(['a', 'moorage.dev/filesystem=ext4', 'moorage.dev/encrypted=luks2']);
   for (const name of ['source=x', 'erasing', 'erase=zero', 'erased=1', 'anything']) {
     assert.throws(() => checkNewTags(['a', `moorage.dev/${name}`]), { name: 'InvalidInput' }, name);
     assert.throws(() => checkAddedTags(['a', `moorage.dev/${name}`]), { name: 'InvalidInput' }, name);
   }
   assert.throws(() => checkNewTags(['moorage.dev/filesystem=ext4']), { name: 'InvalidInput' });
+});
+
+const owner = 'moorage.dev/volume=pvc-1';
+const formatted = 'moorage.dev/filesystem=ext4';
+
+test('a new volume is tagged as unused if its first use will be recorded, and not after that', () => {
+  assert.deepEqual(newVolumeTags({ tags: ['a'] }), ['a', createdTag]);
+  assert.deepEqual(newVolumeTags({ tags: [owner, createdTag] }), [owner, createdTag, unusedTag]);
+  assert.deepEqual(withAddedTags([owner, unusedTag], ['a', owner]), [owner, unusedTag, 'a']);
+  assert.deepEqual(withAddedTags([owner, unusedTag], [retiredTag]), [owner, unusedTag, retiredTag]);
+  for (const tag of [formatted, 'moorage.dev/raw', 'moorage.dev/encrypted=luks2']) {
+    assert.deepEqual(withAddedTags([owner, unusedTag], [tag]), [owner, tag]);
+  }
+  assert.deepEqual(withAddedTags([owner, 'a'], ['moorage.dev/volume=pvc-2']), ['a', 'moorage.dev/volume=pvc-2']);
 });
 
 test('a volume of size zero is refused', () => {

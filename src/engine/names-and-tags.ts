@@ -1,4 +1,5 @@
 import { InvalidInput } from '../base/errors.ts';
+import { parsePolicy } from './erase/erase-policy.ts';
 import type { NewVolume, Volume, VolumeId } from './pool.ts';
 
 const reservedPrefixes = ['snapshot', 'pvmove'];
@@ -19,6 +20,17 @@ export function checkVolumeId(id: VolumeId): void {
         'not beginning with "-", "snapshot" or "pvmove", and none of the suffixes that LVM reserves',
     );
   }
+}
+
+/** What LVM accepts as the name of a volume group or thin pool. */
+export const lvmNames = /^(?!\.{1,2}$)[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$/;
+
+export function checkVolumeGroup(name: string): void {
+  if (lvmNames.test(name)) return;
+  throw new InvalidInput(
+    `volume group name ${JSON.stringify(name.slice(0, 128))} is not allowed; use at most 127 letters, digits and "_+.-", ` +
+      'not beginning with "-"',
+  );
 }
 
 /** What LVM accepts as a tag. */
@@ -66,10 +78,13 @@ const ownPrefix = 'moorage.dev/';
 const filesystemKey = 'moorage.dev/filesystem';
 const encryptedPrefix = 'moorage.dev/encrypted=';
 const sourceKey = 'moorage.dev/source';
-/** Set by the caller to name the owner. Such callers set another tag before a volume is first used. */
-const ownerPrefixes = [
-  ...['moorage.dev/claim=', 'moorage.dev/volume=', 'moorage.dev/pod='],
-  'standalone.moorage.dev/volume=',
+const onRemovalKey = 'moorage.dev/on-removal';
+/** Set by the caller to name the owner: the keys for each kind of owner. Such callers set another tag before the first use. */
+const owners = [
+  ['moorage.dev/claim', 'moorage.dev/volume'],
+  ['moorage.dev/pod'],
+  ['moorage.dev/local-pv', 'moorage.dev/local-pv-uid'],
+  ['standalone.moorage.dev/volume'],
 ];
 
 /** Set by the pool that created the volume, so that data found on it is known to be ours or foreign. */
@@ -93,11 +108,34 @@ export const unfinishedTag = 'moorage.dev/unfinished';
  */
 export const unusedTag = 'moorage.dev/unused';
 
+/**
+ * Set on a volume that was never used and is about to be removed, because the claim that it was created for is gone: it is
+ * not used any more.
+ */
+export const retiredTag = 'moorage.dev/retired';
+
 /** Set on an independent copy once all of its source has been copied. */
 export const copiedTag = 'moorage.dev/copied';
 
 /** Set before the first byte is destroyed: the volume must never be used again, whatever is still on it. */
 export const erasingTag = 'moorage.dev/erasing';
+
+/** The same for a volume that is to be emptied: it must not be used until it is clean. */
+export const emptyingTag = 'moorage.dev/emptying';
+
+/**
+ * What the caller wants to happen to the data of the volume when it is removed, instead of what its class says: `none`,
+ * `discard`, `zero`, `shred`, or `default` for what its class says.
+ */
+export function onRemovalIn(tags: readonly string[]): string | undefined {
+  const policy = tagValue(tags, onRemovalKey);
+  return policy === 'default' ? undefined : policy;
+}
+
+function isOnRemoval(tag: string): boolean {
+  const policy = onRemovalIn([tag]);
+  return tag === `${onRemovalKey}=default` || (policy !== undefined && parsePolicy(policy) !== undefined);
+}
 
 /** Set after mkfs: a volume with this tag is never formatted again. */
 export function filesystemTag(filesystem: string): string {
@@ -124,12 +162,12 @@ export function isEncrypted({ tags }: Pick<Volume, 'tags'>): boolean {
 
 /** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
 export function isForNewVolume(tag: string): boolean {
-  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerPrefixes.some((prefix) => tag.startsWith(prefix));
+  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerKindOf(tag) !== undefined || isOnRemoval(tag);
 }
 
-/** Whether a caller may add it to a volume: also tags that record its first use or its adoption. */
+/** Whether a caller may add it to a volume: also tags that record its first use, its adoption or its end. */
 export function isForAnyVolume(tag: string): boolean {
-  return isForNewVolume(tag) || tag === adoptedTag || showsUse(tag);
+  return isForNewVolume(tag) || tag === adoptedTag || tag === retiredTag || showsUse(tag);
 }
 
 /** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
@@ -137,20 +175,52 @@ export function showsUse(tag: string): boolean {
   return tag === rawTag || tag.startsWith(`${filesystemKey}=`) || tag.startsWith(encryptedPrefix);
 }
 
-/** Whether the caller for whom a volume is created records its first use by a tag. */
-export function recordsUse(tags: readonly string[]): boolean {
-  return tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
+/** The tags of a new, empty volume. */
+export function newVolumeTags({ tags }: Pick<NewVolume, 'tags'>): readonly string[] {
+  const recordsUse = tags.some((tag) => ownerKindOf(tag) !== undefined);
+  return [...new Set([...tags, createdTag, ...(recordsUse ? [unusedTag] : [])])];
 }
 
-/** A volume has one owner: the tags that the added ones replace, such as those of a claim in a cluster that was lost. */
-export function replacedTags(tags: readonly string[], added: readonly string[]): readonly string[] {
-  const keys = ownerPrefixes.filter((prefix) => added.some((tag) => tag.startsWith(prefix)));
-  return tags.filter((tag) => !added.includes(tag) && keys.some((prefix) => tag.startsWith(prefix)));
+/** The tags of a volume after some were added, which replace those that they contradict. */
+export function withAddedTags(tags: readonly string[], added: readonly string[]): readonly string[] {
+  const kept = tags.filter((tag) => added.includes(tag) || !added.some((other) => replaces(other, tag)));
+  return [...new Set([...kept, ...added])];
+}
+
+/** A volume has one owner; the earlier one may be a claim in a cluster that was lost. */
+function replaces(added: string, tag: string): boolean {
+  if (tag === unusedTag) return showsUse(added);
+  if (keyOf(tag) === onRemovalKey) return keyOf(added) === onRemovalKey;
+  const [kind, earlierKind] = [ownerKindOf(added), ownerKindOf(tag)];
+  if (!kind || !earlierKind) return false;
+  return kind !== earlierKind || keyOf(added) === keyOf(tag);
+}
+
+/** Undefined for a tag that names no owner. */
+function ownerKindOf(tag: string): readonly string[] | undefined {
+  return tag.includes('=') ? owners.find((keys) => keys.includes(keyOf(tag))) : undefined;
+}
+
+function keyOf(tag: string): string {
+  return tag.split('=', 1)[0] ?? '';
+}
+
+/** Whether the tags prove that the volume was never used: Moorage created it empty, and would have recorded its first use. */
+export function isProvenUnused({ tags, readOnly, origin }: Volume): boolean {
+  const mayHaveData = (tag: string) => showsUse(tag) || tag === adoptedTag || tag.startsWith(`${sourceKey}=`);
+  const isNew = tags.includes(createdTag) && tags.includes(unusedTag);
+  return isNew && !tags.some(mayHaveData) && !readOnly && origin === undefined;
 }
 
 /** The tags that a copy inherits: those that describe the contents of the device. */
 export function contentTags(tags: readonly string[]): readonly string[] {
   return tags.filter((tag) => tag === createdTag || tag === adoptedTag || showsUse(tag));
+}
+
+/** Whether Moorage created or adopted the volume, or TopoLVM created it inline for a pod. Other volumes are none of our business. */
+export function isMarked({ id, tags }: Pick<Volume, 'id' | 'tags'>): boolean {
+  const isInlineOfTopolvm = tags.includes('ephemeral') && /^csi-[0-9a-f]{64}$/.test(id); // the kubelet chooses this name
+  return isInlineOfTopolvm || tags.some((tag) => tag.startsWith(ownPrefix));
 }
 
 /** Whether an existing volume with the requested name is ours: by our tag, or by having all requested tags. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts';
 import { codeOf, type ErrorCode } from '../base/errors.ts';
+import type { ErasePolicy } from './config/device-classes.ts';
 import type {
   Capacity,
   Erasure,
@@ -17,7 +18,7 @@ import type {
 /** The outcome of a change of a pool, for metrics. */
 export interface DoneOperation {
   readonly deviceClass: string;
-  readonly operation: 'create' | 'grow' | 'snapshot' | 'add-tags' | 'remove';
+  readonly operation: 'create' | 'grow' | 'snapshot' | 'add-tags' | 'remove' | 'empty';
   readonly code: ErrorCode | 'OK';
   readonly durationMs: number;
 }
@@ -58,6 +59,10 @@ class ObservedPool implements ServedPool {
 
   remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     return this.#timed('remove', () => this.#pool.remove(id, signal));
+  }
+
+  empty(id: VolumeId, policy: ErasePolicy, signal: AbortSignal): Promise<Volume> {
+    return this.#timed('empty', () => this.#pool.empty(id, policy, signal));
   }
 
   get name(): string {

@@ -1,4 +1,4 @@
-import type { ClassDetails, DeviceClass, OptionClass } from './config/device-classes.ts';
+import type { ClassDetails, DeviceClass, ErasePolicy, OptionClass } from './config/device-classes.ts';
 
 /** A volume's name within its pool; for LVM the name of the logical volume. */
 export type VolumeId = string;
@@ -15,6 +15,12 @@ export interface Volume {
   readonly origin?: VolumeId;
   /** LVM's ten lv_attr characters; a pool without LVM imitates them. */
   readonly attr: string;
+}
+
+/** A logical volume and where it is, whether or not a device class has it. */
+export interface PlacedVolume extends Pick<Volume, 'id' | 'sizeBytes' | 'tags' | 'readOnly'> {
+  readonly volumeGroup: string;
+  readonly thinPool?: string;
 }
 
 export interface NewVolume {
@@ -61,7 +67,7 @@ export interface PoolDetails extends ClassDetails {
   readonly problem?: string;
 }
 
-/** A removed volume whose data is being erased. Its space is reused when that is done. */
+/** A volume whose data is being erased, to remove or to empty it. Only then can its space, or the volume, be used. */
 export interface Erasure {
   readonly id: VolumeId;
   readonly doneBytes: bigint;
@@ -94,7 +100,7 @@ export interface Pool {
 
   create(wanted: NewVolume, signal: AbortSignal): Promise<Volume>;
   grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume>;
-  /** A tag that names the owner replaces the earlier one of its kind. */
+  /** A tag that names the owner replaces those of another owner. */
   addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume>;
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
 
@@ -105,6 +111,13 @@ export interface Pool {
    * after a crash, and a retried call joins it.
    */
   remove(id: VolumeId, signal: AbortSignal): Promise<Removal>;
+
+  /**
+   * Destroys the data of the volume and keeps the rest: its name, size and owner. It then reads as zeros, and its tags are
+   * those of a new volume. Like an erasure at a removal, this has a durable mark, hides the volume from the list, goes on
+   * after a crash, and can be joined by a retry; a removal waits for it. Copies and read-only volumes are refused.
+   */
+  empty(id: VolumeId, policy: ErasePolicy, signal: AbortSignal): Promise<Volume>;
 
   /** Reads everything again, to find changes by others. */
   refresh(signal: AbortSignal): Promise<void>;

@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
-import type { Pool, VolumeId } from './pool.ts';
+import type { PlacedVolume, Pool, VolumeId } from './pool.ts';
 
 /** The classes that this node serves now, and those that it cannot serve. */
 export interface PoolSet {
@@ -14,6 +15,7 @@ export interface PoolSet {
 /** The pools of this node, by device class. */
 export class Pools {
   #set: PoolSet = { pools: [], defaultClass: undefined, unavailable: new Map() };
+  #unserved: readonly PlacedVolume[] = [];
   readonly #listeners = new Listeners();
   #unsubscribe: readonly (() => void)[] = [];
 
@@ -45,6 +47,17 @@ export class Pools {
     return this.#set.unavailable;
   }
 
+  /** Volumes that no class has, because theirs was removed from the configuration; as last found. */
+  unserved(): readonly PlacedVolume[] {
+    return this.#unserved;
+  }
+
+  foundUnserved(volumes: readonly PlacedVolume[]): void {
+    if (isDeepStrictEqual(volumes, this.#unserved)) return;
+    this.#unserved = volumes;
+    this.#listeners.notify();
+  }
+
   become(set: PoolSet): void {
     for (const unsubscribe of this.#unsubscribe) unsubscribe();
     this.#set = set;
@@ -52,7 +65,10 @@ export class Pools {
     this.#listeners.notify();
   }
 
-  /** Calls back after each change of a pool, and when classes are added or removed; returns a function that unsubscribes. */
+  /**
+   * Calls back after each change of a pool, when classes are added or removed, and when volumes without a class are found;
+   * returns a function that unsubscribes.
+   */
   onChange(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }

@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
+import { abortable } from '../base/abortable.ts';
 import type { Clock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
 import { ConfigFile } from './config/config-file.ts';
 import type { DeviceClass, StorageConfig } from './config/device-classes.ts';
+import { noDeviceClasses } from './config/device-classes-yaml.ts';
 import { ConfiguredPools } from './configured-pools.ts';
 import { EngineLocks } from './engine-locks.ts';
 import { Eraser } from './erase/eraser.ts';
@@ -12,18 +14,23 @@ import { Erasures } from './erase/erasures.ts';
 import { FilePool } from './file/file-pool.ts';
 import type { LvmCounts } from './lvm/lvm.ts';
 import { LvmPool } from './lvm/lvm-pool.ts';
+import { allVolumesArguments, parseAllVolumes } from './lvm/report.ts';
 import { rootOf } from './lvm/shell-settings.ts';
-import { UnservedVolumes } from './lvm/unserved-volumes.ts';
 import { VolumeGroups } from './lvm/volume-groups.ts';
+import { checkVolumeGroup } from './names-and-tags.ts';
 import { type OnDone, observed } from './observed-pool.ts';
 import type { OpenPool } from './pool.ts';
 import type { Pools } from './pools.ts';
+import { UnservedVolumes } from './unserved-volumes.ts';
 
 /** Returns the output of a command that reads no disks. */
 type AskLvm = (subcommand: string, signal: AbortSignal) => Promise<string>;
 const quickMs = 10_000;
+/** For a command that reads all disks. */
+const patientMs = 60_000;
 
 export interface StorageEngineOptions extends StorageEngineCollaborators {
+  /** Empty for no device classes: then only volume groups are served. */
   readonly configFile: string;
 }
 
@@ -71,6 +78,7 @@ export class StorageEngine {
   /** Fails if the configuration is invalid; waits in the background for pools that do not exist yet. */
   static async start(options: StorageEngineOptions, signal: AbortSignal): Promise<StorageEngine> {
     const { configFile, clock, log } = options;
+    if (!configFile) return StorageEngine.startWith(noDeviceClasses, options, signal);
     const { file, config } = await ConfigFile.open({ path: configFile, clock, log });
     const engine = await StorageEngine.#open(config, file, options, signal);
     file.onChange((changed) => void engine.#apply(config, changed, log));
@@ -100,10 +108,14 @@ export class StorageEngine {
     });
     groups.onUnknownGroup(() => configured.lookAgain()); // a volume group may just have been created
     const deviceClasses = () => configured.deviceClasses();
-    const unserved = new UnservedVolumes({ ...collaborators, command: config.lvmCommand, deviceClasses });
     const { run, env } = collaborators;
-    const askLvm: AskLvm = async (subcommand, signal) =>
-      (await run([...config.lvmCommand, subcommand], { timeoutMs: quickMs, env, signal })).stdout;
+    const lvm = async (words: readonly string[], timeoutMs: number, signal: AbortSignal) =>
+      (await run([...config.lvmCommand, ...words], { timeoutMs, env, signal })).stdout;
+    const askLvm: AskLvm = (subcommand, signal) => lvm([subcommand], quickMs, signal);
+    const allVolumes = async (signal: AbortSignal) =>
+      usesLvm(deviceClasses()) ? parseAllVolumes(await lvm(allVolumesArguments, patientMs, signal)) : [];
+    const { pools } = configured;
+    const unserved = new UnservedVolumes({ ...collaborators, allVolumes, deviceClasses, pools });
     const engine = new StorageEngine({ file, configured, groups, unserved, askLvm });
     try {
       await configured.apply(config, signal);
@@ -115,11 +127,30 @@ export class StorageEngine {
     }
   }
 
+  /** The configured classes. */
   get pools(): Pools {
     return this.#configured.pools;
   }
 
-  /** As configured, whether or not they can be served now. */
+  /** Also the volume groups that are served without a class. */
+  get allPools(): Pools {
+    return this.#configured.allPools;
+  }
+
+  /**
+   * Serves these volume groups, each by its configured thick class, or without one by a class of its own in `allPools`.
+   * Groups of an earlier call that are not named again are no longer served, unless they are configured. Returns when each
+   * is served or unavailable; a group that appears later is served then.
+   */
+  async serveGroups(volumeGroups: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    for (const name of volumeGroups) checkVolumeGroup(name); // it becomes part of commands and of a path
+    const serving = this.#configured.serveGroups(new Set(volumeGroups), this.#abort.signal).then((isNew) => {
+      if (isNew) this.#unserved.lookLater();
+    });
+    await abortable(serving, signal); // goes on if the caller leaves
+  }
+
+  /** All of `allPools`, whether or not they can be served now. */
   deviceClasses(): readonly DeviceClass[] {
     return this.#configured.deviceClasses();
   }
@@ -139,7 +170,7 @@ export class StorageEngine {
    * commands. Undefined if no class uses LVM.
    */
   async lvmAbilities(signal: AbortSignal): Promise<LvmAbilities | undefined> {
-    if (this.deviceClasses().every(({ type }) => type === 'file')) return undefined; // this node may not have LVM
+    if (!usesLvm(this.deviceClasses())) return undefined;
     const [versions, segmentTypes] = [await this.#askLvm('version', signal), await this.#askLvm('segtypes', signal)];
     const version = /^\s*LVM version:\s*(\S+)/m.exec(versions)?.[1];
     return {
@@ -173,6 +204,11 @@ export class StorageEngine {
       log.error({ err: error }, `cannot apply the changed configuration: ${messageOf(error)}`);
     }
   }
+}
+
+/** A node whose classes are all files may not have LVM. */
+function usesLvm(deviceClasses: readonly DeviceClass[]): boolean {
+  return deviceClasses.some(({ type }) => type !== 'file');
 }
 
 export interface PoolCollaborators {

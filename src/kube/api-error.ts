@@ -128,7 +128,7 @@ function codeFor(status: number, reason: string): ErrorCode {
 
 function remedyFor(status: number): string {
   if (status === 401) return '; check that the token or client certificate is valid and not expired';
-  if (status === 403) return '; grant it in the RBAC role of this process';
+  if (status === 403) return '; grant this right by RBAC';
   return '';
 }
 

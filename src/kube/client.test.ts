@@ -4,8 +4,7 @@ import { type Answer, configMap, json, refusal, ScriptedServer } from '../../tes
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/testing/silent-log.ts';
 import { KubeClient } from './client.ts';
-import { nodes } from './resource.ts';
-import { configMaps } from './testing/resources.ts';
+import { configMaps, nodes } from './resource.ts';
 
 async function clientOf(t: TestContext, ...answers: [Answer, ...Answer[]]) {
   const server = await ScriptedServer.start(t, ...answers);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { apiVersionOf, keyOf, leases, nodes, pathOf } from './resource.ts';
-import { configMaps } from './testing/resources.ts';
+import { apiVersionOf, configMaps, keyOf, leases, nodes, pathOf } from './resource.ts';
 
 test('a resource has a path, and an object a key', () => {
   assert.equal(pathOf(configMaps), '/api/v1/configmaps');

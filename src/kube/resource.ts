@@ -1,5 +1,6 @@
 import type {
   EventsV1Event,
+  V1ConfigMap,
   V1CSIDriver,
   V1CSINode,
   V1CSIStorageCapacity,
@@ -9,6 +10,7 @@ import type {
   V1PersistentVolume,
   V1PersistentVolumeClaim,
   V1Pod,
+  V1Secret,
   V1StatefulSet,
   V1StorageClass,
   V1SubjectAccessReview,
@@ -18,6 +20,7 @@ import type { KubeObject, Resource, Wire } from '../api/object.ts';
 
 export type { KubeObject, ObjectMeta, Resource, Stored, Wire } from '../api/object.ts';
 
+export type ConfigMap = Wire<V1ConfigMap>;
 export type CsiDriver = Wire<V1CSIDriver>;
 export type CsiNode = Wire<V1CSINode>;
 export type CsiStorageCapacity = Wire<V1CSIStorageCapacity>;
@@ -28,6 +31,7 @@ export type Node = Wire<V1Node>;
 export type PersistentVolume = Wire<V1PersistentVolume>;
 export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
 export type Pod = Wire<V1Pod>;
+export type Secret = Wire<V1Secret>;
 export type StatefulSet = Wire<V1StatefulSet>;
 export type StorageClass = Wire<V1StorageClass>;
 export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
@@ -59,6 +63,20 @@ export const pods: Resource<Pod> = {
   version: 'v1',
   plural: 'pods',
   kind: 'Pod',
+  namespaced: true,
+};
+export const configMaps: Resource<ConfigMap> = {
+  group: '',
+  version: 'v1',
+  plural: 'configmaps',
+  kind: 'ConfigMap',
+  namespaced: true,
+};
+export const secrets: Resource<Secret> = {
+  group: '',
+  version: 'v1',
+  plural: 'secrets',
+  kind: 'Secret',
   namespaced: true,
 };
 export const statefulSets: Resource<StatefulSet> = {

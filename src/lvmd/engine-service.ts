@@ -7,14 +7,14 @@ import type { Erasure, Pool } from '../engine/pool.ts';
 import type { Pools } from '../engine/pools.ts';
 import type { EngineService, ErasureSchema, PoolSchema } from '../rpc/gen/moorage/v1/engine_pb.ts';
 import type { Implementation } from '../rpc/server.ts';
-import { addedTags, checkDeviceClass, refuseUnknownFields } from './requests.ts';
+import { addedTags, checkDeviceClass, refuseUnknownFields, requestedPolicy } from './requests.ts';
 
 /** Often enough for a person who watches the progress. */
 const progressEveryMs = 500;
 
 /** What TopoLVM's protocol lacks. */
 export function engineService(
-  pools: Pick<Pools, 'get' | 'all' | 'default' | 'unavailable'>,
+  pools: Pick<Pools, 'get' | 'all' | 'default' | 'unavailable' | 'unserved'>,
   clock: Clock,
 ): Implementation<typeof EngineService> {
   const poolOf = (deviceClass: string): Pool => {
@@ -30,13 +30,22 @@ export function engineService(
         deviceClass,
         unavailable: messageOf(reason),
       }));
-      return { pools: [...serving, ...missing] };
+      const unserved = pools.unserved().map(({ id, tags, ...rest }) => ({ ...rest, name: id, tags: [...tags] }));
+      return { pools: [...serving, ...missing], unserved };
     },
 
     async addTags(request, { signal }) {
       refuseUnknownFields(request);
       checkVolumeId(request.name);
       await poolOf(request.deviceClass).addTags(request.name, addedTags(request.tags), signal);
+      return {};
+    },
+
+    async emptyVolume(request, { signal, log }) {
+      refuseUnknownFields(request);
+      checkVolumeId(request.name);
+      await poolOf(request.deviceClass).empty(request.name, requestedPolicy(request.policy), signal);
+      log.info({ volume: request.name }, 'volume emptied');
       return {};
     },
 

@@ -2,7 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
+import type { ErasePolicy } from '../engine/config/device-classes.ts';
 import { mustNotBeBound } from '../engine/device-use.ts';
+import { policyText } from '../engine/erase/erase-policy.ts';
+import { policyOnRemoval } from '../engine/erase/erasure-tags.ts';
 import { NotCreatedHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
 import { createdTag, isCreatedHere } from '../engine/names-and-tags.ts';
 import type {
@@ -17,8 +20,9 @@ import type {
   VolumeId,
 } from '../engine/pool.ts';
 import type { Methods } from '../rpc/client.ts';
-import type { LogicalVolume, LVService, ThinPoolItem, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
+import type { LVService, VGService, WatchItem } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import type { EngineService, Pool as ReportedPool } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import { detailsIn, thinCapacity, toVolume } from './lvmd-answers.ts';
 
 /** The services of an lvmd, ours or TopoLVM's. */
 export interface Lvmd {
@@ -115,6 +119,7 @@ export class RemotePool implements Pool {
     if (this.get(id)) await this.refresh(signal); // memory may be stale
     const existing = this.get(id);
     if (existing) return this.#ours(existing, tags, sizeBytes);
+    if (!this.#details) mustNotPromiseErasure(tags);
     const request = {
       name: id,
       sizeBytes,
@@ -164,6 +169,7 @@ export class RemotePool implements Pool {
       await this.#lvmd.engine.addTags(request, { timeoutMs, signal });
     } catch (error) {
       if (codeOf(error) !== 'Unimplemented') throw error;
+      mustNotPromiseErasure(tags);
       this.#log.warn(
         { volume: id, tags },
         "TopoLVM's lvmd cannot add tags to a volume, so they are not recorded on disk; use moorage lvmd",
@@ -175,9 +181,22 @@ export class RemotePool implements Pool {
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     const known = this.get(id);
     if (known) await mustNotBeBound(id, known.devicePath); // lvmd may not see the mounts that we see
+    if (known && !this.#details) mustNotPromiseErasure(known.tags);
     const removal = await this.#removal(id, signal);
     await this.refresh(signal);
     return removal;
+  }
+
+  async empty(id: VolumeId, policy: ErasePolicy, signal: AbortSignal): Promise<Volume> {
+    const known = this.get(id);
+    if (known) await mustNotBeBound(id, known.devicePath); // lvmd may not see the mounts that we see
+    try {
+      const request = { name: id, deviceClass: this.name, policy: policyText(policy) };
+      await this.#lvmd.engine.emptyVolume(request, { timeoutMs, signal });
+    } catch (error) {
+      throw codeOf(error) === 'Unimplemented' ? new OnlyByMoorage('empty a volume') : error;
+    }
+    return this.#listAgain(id, signal);
   }
 
   async #removal(id: VolumeId, signal: AbortSignal): Promise<Removal> {
@@ -251,41 +270,18 @@ class SnapshotUnfinished extends MoorageError {
   }
 }
 
+/** TopoLVM's lvmd knows neither our tags nor erasure. */
+function mustNotPromiseErasure(tags: readonly string[]): void {
+  const { kind } = policyOnRemoval(tags, { kind: 'none' });
+  if (kind !== 'none') throw new OnlyByMoorage(`erase a volume (${kind})`);
+}
+
+class OnlyByMoorage extends MoorageError {
+  readonly code = 'Unimplemented';
+
+  constructor(what: string) {
+    super(`the lvmd on this machine cannot ${what}; use a current moorage lvmd`);
+  }
+}
+
 const mayHaveBeenCreated: ReadonlySet<ErrorCode> = new Set(['AlreadyExists', 'Internal']);
-
-/** For a thin class, TopoLVM's item itself has the sizes of the volume group, so these replace them. */
-function thinCapacity({ dataPercent, metadataPercent, sizeBytes, overprovisionBytes }: ThinPoolItem): Capacity {
-  const thin = { dataPercent, metadataPercent, sizeBytes, overprovisionBytes };
-  return { sizeBytes, freeBytes: overprovisionBytes, thin };
-}
-
-const types: ReadonlySet<string> = new Set<PoolDetails['type']>(['thick', 'thin', 'file']);
-
-/** Undefined if the type is unknown to this version. */
-function detailsIn({ isDefault, details }: ReportedPool): PoolDetails | undefined {
-  if (!details || !types.has(details.type)) return undefined;
-  const { volumeGroup, volumeGroupUuid, thinPool, directory, problem, usedBytes, spareBytes } = details;
-  return {
-    type: details.type as PoolDetails['type'],
-    isDefault,
-    usedBytes,
-    spareBytes,
-    ...(volumeGroup && { volumeGroup }),
-    ...(volumeGroupUuid && { volumeGroupUuid }),
-    ...(thinPool && { thinPool }),
-    ...(directory && { directory }),
-    ...(problem && { problem }),
-  };
-}
-
-function toVolume({ name, sizeBytes, path, tags, attr, origin }: LogicalVolume): Volume {
-  return {
-    id: name,
-    sizeBytes,
-    devicePath: path,
-    tags: tags.filter((tag) => tag !== ''), // TopoLVM sends one empty tag for none
-    readOnly: attr[1]?.toLowerCase() === 'r',
-    attr,
-    ...(origin && { origin }),
-  };
-}

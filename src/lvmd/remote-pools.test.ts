@@ -137,6 +137,39 @@ test("moorage lvmd stores tags that are added later; with TopoLVM's they are mis
   assert.ok(!(await throughTheirs.addTags('data', ['later'], signal)).tags.includes('later'));
 });
 
+test("moorage lvmd erases a volume that has its own policy; TopoLVM's cannot, and is not asked to", async (t) => {
+  const tags = ['moorage.dev/on-removal=zero'];
+  const ours = (await connect(t, await serveOurs(t, new Pools([new InMemoryPool('ssd', 100n)])))).get('ssd');
+  await ours.create(volume('data'), signal);
+  await ours.addTags('data', tags, signal);
+  assert.equal(await ours.remove('data', signal), 'erased');
+
+  const there = new InMemoryPool('ssd', 100n);
+  const theirs = (await connect(t, await serveLikeTopolvm(t, new Pools([there])))).get('ssd');
+  const refusal = { code: 'Unimplemented', message: /cannot erase a volume \(zero\); use a current moorage lvmd/ };
+  await theirs.create(volume('data'), signal);
+  await assert.rejects(theirs.addTags('data', tags, signal), refusal);
+  await assert.rejects(theirs.create({ ...volume('more'), tags }, signal), refusal);
+  await there.addTags('data', tags); // earlier, through moorage lvmd
+  await theirs.refresh(signal);
+  await assert.rejects(theirs.remove('data', signal), refusal);
+  assert.ok(there.get('data'));
+});
+
+test("moorage lvmd empties a volume; TopoLVM's cannot", async (t) => {
+  const there = new InMemoryPool('ssd', 100n);
+  const ours = (await connect(t, await serveOurs(t, new Pools([there])))).get('ssd');
+  await ours.create(volume('data'), signal);
+  await ours.addTags('data', ['moorage.dev/filesystem=ext4'], signal);
+  assert.deepEqual((await ours.empty('data', { kind: 'shred', passes: 2 }, signal)).tags, ['a', createdTag]);
+  assert.deepEqual(there.emptied, [{ id: 'data', policy: { kind: 'shred', passes: 2 } }]);
+  await assert.rejects(ours.empty('gone', { kind: 'zero' }, signal), { code: 'NotFound' });
+
+  const theirs = (await connect(t, await serveLikeTopolvm(t, new Pools([there])))).get('ssd');
+  const refusal = { code: 'Unimplemented', message: /cannot empty a volume; use a current moorage lvmd/ };
+  await assert.rejects(theirs.empty('data', { kind: 'zero' }, signal), refusal);
+});
+
 test("moorage lvmd describes its pools and their erasures; TopoLVM's cannot", async (t) => {
   const there = new InMemoryPool('ssd', 100n);
   const ours = await connect(t, await serveOurs(t, new Pools([there], 'ssd')));
@@ -156,6 +189,18 @@ test('moorage lvmd reports that a removal erased', async (t) => {
   const pool = (await connect(t, await serveOurs(t, new Pools([there])))).get('ssd');
   await pool.create(volume('data'), signal);
   assert.equal(await pool.remove('data', signal), 'erased');
+});
+
+test('volumes that no class of moorage lvmd has are known, also those found later', async (t) => {
+  const served = new Pools([new InMemoryPool('ssd', 10n)], 'ssd');
+  const thick = { id: 'a', sizeBytes: 5n, tags: [createdTag], readOnly: false, volumeGroup: 'old' };
+  served.foundUnserved([thick]);
+  const pools = await connect(t, await serveOurs(t, served));
+  assert.deepEqual(pools.unserved(), [thick]);
+  const thin = { ...thick, id: 'b', readOnly: true, thinPool: 'pool' };
+  served.foundUnserved([thick, thin]);
+  await until(pools, () => pools.unserved().length === 2);
+  assert.deepEqual(pools.unserved(), [thick, thin]);
 });
 
 test('a class that lvmd cannot serve yet is unavailable, not unknown', async (t) => {

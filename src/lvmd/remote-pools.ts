@@ -4,10 +4,15 @@ import type { Clock } from '../base/clock.ts';
 import { codeOf, MoorageError } from '../base/errors.ts';
 import { KeyedQueue, Requeue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
+import type { PlacedVolume } from '../engine/pool.ts';
 import { Pools } from '../engine/pools.ts';
 import { RpcClient } from '../rpc/client.ts';
 import { LVService, VGService, type WatchResponse } from '../rpc/gen/lvmd/lvmd_pb.ts';
-import { EngineService, type Pool as ReportedPool } from '../rpc/gen/moorage/v1/engine_pb.ts';
+import {
+  EngineService,
+  type ListPoolsResponse,
+  type PlacedVolume as PlacedMessage,
+} from '../rpc/gen/moorage/v1/engine_pb.ts';
 import { type Lvmd, RemotePool } from './remote-pool.ts';
 
 interface Collaborators {
@@ -107,7 +112,7 @@ export class RemotePools {
     });
     await Promise.all(named.map((pool) => pool.refresh(signal)));
     const pools = [...named, ...(await this.#default(freeBytes, signal))];
-    const reported = await this.#reported(signal);
+    const { pools: reported, unserved } = await this.#reported(signal);
     for (const pool of named) pool.describe(reported.find(({ deviceClass }) => deviceClass === pool.name));
     const unavailable = new Map(
       reported
@@ -120,14 +125,18 @@ export class RemotePools {
       pools.some((pool, i) => pool !== known[i]) ||
       !isDeepStrictEqual([...unavailable], [...this.pools.unavailable()]);
     if (isNews) this.pools.become({ pools, defaultClass: '', unavailable });
+    this.pools.foundUnserved(unserved.map(placedVolume));
   }
 
-  /** What only our own lvmd reports: details, and classes that it cannot serve now, which are not missing. */
-  async #reported(signal: AbortSignal): Promise<readonly ReportedPool[]> {
+  /**
+   * What only our own lvmd reports: details, classes that it cannot serve now, which are not missing, and volumes that no
+   * class has.
+   */
+  async #reported(signal: AbortSignal): Promise<Pick<ListPoolsResponse, 'pools' | 'unserved'>> {
     try {
-      return (await this.#lvmd.engine.listPools({}, { timeoutMs: listTimeoutMs, signal })).pools;
+      return await this.#lvmd.engine.listPools({}, { timeoutMs: listTimeoutMs, signal });
     } catch (error) {
-      if (codeOf(error) === 'Unimplemented') return [];
+      if (codeOf(error) === 'Unimplemented') return { pools: [], unserved: [] };
       throw error;
     }
   }
@@ -150,6 +159,11 @@ export class RemotePools {
     this.#known.set(name, known);
     return known;
   }
+}
+
+function placedVolume(message: PlacedMessage): PlacedVolume {
+  const { name, sizeBytes, tags, readOnly, volumeGroup, thinPool } = message;
+  return { id: name, sizeBytes, tags, readOnly, volumeGroup, ...(thinPool && { thinPool }) };
 }
 
 export class LvmdUnreachable extends MoorageError {

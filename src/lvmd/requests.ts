@@ -1,5 +1,7 @@
 import type { Message } from '@bufbuild/protobuf';
 import { InvalidInput } from '../base/errors.ts';
+import type { ErasePolicy } from '../engine/config/device-classes.ts';
+import { parsePolicy } from '../engine/erase/erase-policy.ts';
 import { checkAddedTags, checkNewTags, createdTag } from '../engine/names-and-tags.ts';
 
 /** Large enough that invalid requests arrive and get a clear error. */
@@ -54,6 +56,12 @@ function mustNotBeTooMany(tags: readonly string[]): void {
       `too many tags: ${tags.length} with ${bytes} characters; use at most ${maxTags} with ${maxTagBytes}`,
     );
   }
+}
+
+export function requestedPolicy(text: string): ErasePolicy {
+  const policy = parsePolicy(text);
+  if (policy) return policy;
+  throw new InvalidInput(`invalid policy ${quoted(text)}: use discard, zero, shred or shred:<passes>`);
 }
 
 interface Sizes {

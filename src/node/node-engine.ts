@@ -3,6 +3,9 @@ import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import type { Log } from '../base/log.ts';
 import type { DeviceClass } from '../engine/config/device-classes.ts';
+import { isGroupClass } from '../engine/config/group-classes.ts';
+import type { Pool } from '../engine/pool.ts';
+import { poolOfGroup } from '../engine/pool-of-group.ts';
 import type { Pools } from '../engine/pools.ts';
 import { type LvmAbilities, StorageEngine } from '../engine/storage-engine.ts';
 import { engineProblems } from '../lvmd/engine-health.ts';
@@ -14,6 +17,7 @@ import type { AnsweredCall } from '../rpc/server.ts';
 import { capacityAnnotations } from './node-object/capacity-annotations.ts';
 
 export interface NodeEngineOptions {
+  /** Empty for no device classes. */
   readonly configFile: string;
   readonly stateDirectory: string;
   /** The socket of lvmd: served by this process if the engine is embedded, otherwise by another one. */
@@ -29,10 +33,17 @@ export interface NodeEngineOptions {
 
 /** The storage engine as the node's agent uses it, in this process or in another. */
 export interface NodeEngine {
+  /** The device classes, which CSI offers. */
   readonly pools: Pools;
+  /** Also the volume groups that are served without a class. */
+  readonly allPools: Pools;
+  /** Replaces the set of volume groups that are served even without a class. An lvmd in another process serves only its own. */
+  serveGroups(volumeGroups: ReadonlySet<string>, signal: AbortSignal): Promise<void>;
+  /** The pool with the thick volumes of a volume group; throws if there is none, or none now. */
+  poolOfGroup(volumeGroup: string): Pool;
   /** The current values of the Node's capacity annotations. */
   annotations(): ReadonlyMap<string, string>;
-  /** As configured; empty if another process has the configuration. */
+  /** Those of all pools, available or not; empty if another process has the configuration. */
   readonly deviceClasses: () => readonly DeviceClass[];
   /** Undefined if no class uses LVM, or another process uses it. */
   readonly lvmAbilities: (signal: AbortSignal) => Promise<LvmAbilities | undefined>;
@@ -52,7 +63,7 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
   await mustBeOnlyLvmd(lvmdSocket);
   const operations = operationLatency();
   const engine = await StorageEngine.start({ ...options, onDone: operations.observe }, signal);
-  const { pools } = engine;
+  const { pools, allPools } = engine;
   const serving = serveLvmd({ socketPath: lvmdSocket, pools, onAnswered, clock, log });
   const server = await serving.catch(async (error: unknown) => {
     await engine.stop();
@@ -60,16 +71,20 @@ export async function embeddedEngine(options: NodeEngineOptions, signal: AbortSi
   });
   return {
     pools,
+    allPools,
+    serveGroups: (volumeGroups, signal) => engine.serveGroups(volumeGroups, signal),
+    poolOfGroup: (volumeGroup) => poolOfGroup(allPools, engine.deviceClasses(), volumeGroup),
     annotations() {
       const free = new Map(pools.all().map((pool) => [pool.name, pool.capacity().freeBytes]));
+      const configured = engine.deviceClasses().filter((deviceClass) => !isGroupClass(deviceClass));
       // An unavailable class has no free space.
-      return capacityAnnotations(engine.deviceClasses(), (name) => free.get(name) ?? 0n);
+      return capacityAnnotations(configured, (name) => free.get(name) ?? 0n);
     },
     deviceClasses: () => engine.deviceClasses(),
     lvmAbilities: (signal) => engine.lvmAbilities(signal),
     outdated: () => undefined,
     metrics: [configGauge(() => engine.configProblem), ...lvmMetrics(() => engine.lvmCounts), operations.metric],
-    problems: () => engineProblems(engine),
+    problems: () => engineProblems({ pools: allPools, slowest: engine.slowest }),
     stopServing: (graceMs) => server.stop(graceMs),
     stop: () => engine.stop(),
   };
@@ -83,6 +98,9 @@ export async function remoteEngine(options: NodeEngineOptions, signal: AbortSign
   const outdated = () => (remote.isAway ? `no lvmd answers on ${lvmdSocket}; using its last known state` : undefined);
   return {
     pools,
+    allPools: pools,
+    serveGroups: async () => undefined,
+    poolOfGroup: (volumeGroup) => poolOfGroup(pools, [], volumeGroup),
     annotations: () =>
       new Map(
         pools.all().map((pool) => {

@@ -28,6 +28,8 @@ import {
   type Stored,
 } from '../kube/resource.ts';
 
+import { type StaticVolumeFacts, staticVolumeFacts } from './static-volumes.ts';
+
 /**
  * What the screens need of the objects in a cluster. Lists are read in pages of 500, and of each object only this is kept:
  * there may be tens of thousands.
@@ -36,10 +38,13 @@ export interface Facts {
   readonly volumes: readonly VolumeFacts[];
   /** By the ID of the volume. */
   readonly persistentVolumes: ReadonlyMap<string, PersistentVolumeFacts>;
+  readonly staticVolumes: readonly StaticVolumeFacts[];
   /** By `namespace/name`. */
   readonly claims: ReadonlyMap<string, ClaimFacts>;
   /** The pods that use a claim, by `namespace/name` of the claim. */
   readonly users: ReadonlyMap<string, readonly string[]>;
+  /** The pods of agents, as `namespace/name`, by node. Empty if only one namespace was read. */
+  readonly agents: ReadonlyMap<string, string>;
 }
 
 /** Of a LogicalVolume. */
@@ -96,22 +101,38 @@ export interface Scope {
 
 export async function readFacts(client: KubeClient, { namespace, signal }: Scope): Promise<Facts> {
   const [volumes, pvs, claims, podList] = await Promise.all([
-    client.list(logicalVolumes, { project: volumeFacts, signal }),
-    client.list(persistentVolumes, { project: persistentVolumeFacts, signal }),
+    readVolumes(client, signal),
+    client.list(persistentVolumes, { project: eitherFacts, signal }),
     client.list(persistentVolumeClaims, { project: claimFacts, namespace, signal }),
     client.list(pods, { project: podFacts, namespace, signal }),
   ]);
-  const ours = pvs.items.filter((pv) => pv !== undefined);
   const users = new Map<string, string[]>();
   for (const { name, claims } of podList.items) {
     for (const claim of claims) users.set(claim, [...(users.get(claim) ?? []), name]);
   }
   return {
-    volumes: volumes.items,
-    persistentVolumes: new Map(ours.map((pv) => [pv.handle, pv])),
+    volumes,
+    persistentVolumes: new Map(pvs.items.flatMap(({ provisioned: pv }) => (pv ? [[pv.handle, pv]] : []))),
+    staticVolumes: pvs.items.flatMap(({ written }) => written ?? []),
     claims: new Map(claims.items),
     users,
+    agents: new Map(podList.items.flatMap(({ agent }) => (agent ? [agent] : []))),
   };
+}
+
+/** A cluster with static volumes only does not have the kind. */
+async function readVolumes(client: KubeClient, signal: AbortSignal): Promise<readonly VolumeFacts[]> {
+  try {
+    return (await client.list(logicalVolumes, { project: volumeFacts, signal })).items;
+  } catch (error) {
+    if (isNotFound(error)) return [];
+    throw error;
+  }
+}
+
+/** A PersistentVolume that Moorage has provisioned, or one that an administrator wrote; or neither. */
+function eitherFacts(volume: Stored<PersistentVolume>) {
+  return { provisioned: persistentVolumeFacts(volume), written: staticVolumeFacts(volume) };
 }
 
 /** Undefined if the cluster has no such kind, because Moorage is older there. */
@@ -221,8 +242,14 @@ export function claimFacts(claim: Stored<PersistentVolumeClaim>): readonly [stri
 }
 
 export function podFacts(pod: Stored<Pod>) {
-  const { metadata, status } = pod;
+  const { metadata, spec, status } = pod;
+  const { name, namespace, labels = {} } = metadata;
   const isOver = status?.phase === 'Succeeded' || status?.phase === 'Failed';
-  const claims = isOver ? [] : claimNamesOf(pod).map((name) => `${metadata.namespace}/${name}`);
-  return { name: metadata.name, claims };
+  const claims = isOver ? [] : claimNamesOf(pod).map((claim) => `${namespace}/${claim}`);
+  const isAgent = Object.entries(agentLabels).every(([key, value]) => labels[key] === value);
+  const agent = isAgent && spec?.nodeName ? ([spec.nodeName, `${namespace}/${name}`] as const) : undefined;
+  return { name, claims, agent };
 }
+
+/** As the chart sets them. */
+const agentLabels = { 'app.kubernetes.io/name': 'moorage', 'app.kubernetes.io/component': 'node' };

@@ -1,4 +1,5 @@
 /** The process of the plugin: only this file reads the command line, the environment and the terminal. */
+import './node-20.ts';
 import manifest from '../../package.json' with { type: 'json' };
 import { runProgram } from '../base/command.ts';
 import { InvalidInput, messageOf } from '../base/errors.ts';

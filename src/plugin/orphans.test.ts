@@ -46,12 +46,13 @@ function found(
   const persistentVolumes = new Map(pvs.map((each) => [each.handle, each]));
   const claims = new Map([['shop/db', { phase: 'Bound', isGrowing: false }]]);
   const nodes = { nodes: [node()], nodeNames: new Set(['a']) };
-  return orphansOf({ volumes, persistentVolumes, claims, users: new Map(), ...nodes, ...more }, nowMs);
+  const others = { staticVolumes: [], users: new Map(), agents: new Map() };
+  return orphansOf({ volumes, persistentVolumes, claims, ...others, ...nodes, ...more }, nowMs);
 }
 
 const deletion =
   'kubectl annotate logicalvolume pvc-1 moorage.dev/allow-delete=true && kubectl delete logicalvolume pvc-1';
-const importing = 'kubectl moorage import --node a > a.yaml   # then kubectl moorage import -f a.yaml';
+const importing = 'kubectl moorage import --node a > a.yaml\nkubectl moorage import -f a.yaml   # after a review';
 const released = pv({ phase: 'Released', phaseSince: justNow });
 
 type Expected = { readonly [Key in keyof Orphan]?: Orphan[Key] | undefined };
@@ -153,7 +154,7 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     {
       kind: 'DiskOnly',
       reason: 'on the disks of its node, without a LogicalVolume, and not created by Moorage',
-      keep: 'kubectl moorage import --node a --volume lv > a.yaml   # then kubectl moorage import -f a.yaml',
+      keep: 'kubectl moorage import --node a --volume lv > a.yaml\nkubectl moorage import -f a.yaml   # after a review',
       remove: undefined,
     },
   ],
@@ -161,6 +162,15 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     'a snapshot on the disks',
     found([], [], {
       nodes: [node([{ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags: ['moorage.dev/created'], readOnly: true }])],
+    }),
+    { kind: 'DiskOnly', keep: undefined, remove: 'moorage volume rm lv   # in the moorage-node pod of a' },
+  ],
+  [
+    'a volume on the disks that was never used and cannot be used any more',
+    found([], [], {
+      nodes: [
+        node([{ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags: ['moorage.dev/created', 'moorage.dev/retired'] }]),
+      ],
     }),
     { kind: 'DiskOnly', keep: undefined, remove: 'moorage volume rm lv   # in the moorage-node pod of a' },
   ],
@@ -174,6 +184,57 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
       lastOwner: 'pod p1',
       keep: undefined,
       remove: 'moorage volume rm csi-1   # in the moorage-node pod of a',
+    },
+  ],
+  [
+    'a volume on the disks whose device class is not configured',
+    found([], [], {
+      nodes: [
+        node([
+          {
+            ...{ name: 'lv', volumeGroup: 'old', size: '1Gi', since: justNow },
+            tags: ['moorage.dev/created', 'moorage.dev/volume=pvc-9', 'moorage.dev/claim=shop/old'],
+          },
+        ]),
+      ],
+      agents: new Map([['a', 'moorage-system/moorage-node-x7zqd']]),
+    }),
+    {
+      ...{ kind: 'ClassGone', name: 'lv', lastOwner: 'shop/old', since: justNow, sizeBytes: gibibyte },
+      reason: 'in volume group old, without a LogicalVolume, and its device class was removed from the configuration',
+      first: 'add {name: old, volume-group: old} to the device classes of node a',
+      keep: importing,
+      remove: 'kubectl exec -n moorage-system moorage-node-x7zqd -- moorage volume rm --force lv',
+    },
+  ],
+  [
+    'a thin inline volume of a pod that is gone, whose device class is not configured',
+    found([], [], {
+      nodes: [
+        node([
+          { name: 'csi-1', volumeGroup: 'old', thinPool: 'tp', size: '1Gi', tags: ['ephemeral', 'moorage.dev/pod=p1'] },
+        ]),
+      ],
+    }),
+    {
+      ...{ kind: 'ClassGone', lastOwner: 'pod p1', keep: undefined },
+      first:
+        'add {name: tp, volume-group: old, type: thin, thin-pool: {name: tp, overprovision-ratio: 1}} to the device classes of node a',
+      remove: 'moorage volume rm csi-1   # in the moorage-node pod of a',
+    },
+  ],
+  [
+    'a removed volume whose erasure was interrupted because its device class is not configured',
+    found([], [], {
+      nodes: [
+        node([{ name: 'lv', volumeGroup: 'old', size: '1Gi', tags: ['moorage.dev/created', 'moorage.dev/erasing'] }]),
+      ],
+    }),
+    {
+      kind: 'ClassGone',
+      reason: 'it was removed, and its data is being erased; that continues when volume group old has a device class',
+      keep: undefined,
+      remove: undefined,
     },
   ],
   [
@@ -219,6 +280,28 @@ test('orphans are in the order of kind, node and name, and agents say how many t
   );
   const reports = [node([], 7), { name: 'silent', status: undefined }, { ...node([], 9), name: 'gone' }];
   assert.equal(unlisted({ nodes: reports, nodeNames: new Set(['a', 'silent']) }), 7);
+});
+
+test('the screen wraps sentences and never commands, and says what to do first', () => {
+  const unserved = {
+    name: 'lv',
+    volumeGroup: 'old',
+    size: '1Gi',
+    tags: ['moorage.dev/volume=pvc-9', 'moorage.dev/created'],
+  };
+  const orphans = found([], [], { nodes: [node([unserved])] });
+  assert.equal(
+    orphanScreen(orphans, 'table', nowMs, { columns: 60, colours: false }),
+    [
+      'KIND       NAME  NODE  SIZE',
+      'ClassGone  lv    a     1 GiB',
+      '    first:  add {name: old, volume-group: old} to the device',
+      '            classes of node a',
+      '    keep:   kubectl moorage import --node a > a.yaml',
+      '            kubectl moorage import -f a.yaml   # after a review',
+      '    remove: moorage volume rm lv   # in the moorage-node pod of a',
+    ].join('\n'),
+  );
 });
 
 test('the screen shows the whole commands below each orphan, or what to do if there is none', () => {

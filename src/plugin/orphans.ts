@@ -1,10 +1,9 @@
-import { bytesOf } from '../api/logical-volume.ts';
-import { allowDeleteAnnotation, claimKey, ephemeralTag, podTag, volumeTag } from '../api/names.ts';
-import type { NodeStorageStatus } from '../api/node-storage.ts';
+import { allowDeleteAnnotation } from '../api/names.ts';
 import { type OrphanKind, orphanedPersistentVolume, orphanedVolume, type VolumeOrphanKind } from '../api/orphans.ts';
 import { formatBytes } from '../base/quantity.ts';
-import { createdTag, tagValue } from '../engine/names-and-tags.ts';
+import { diskOrphans, importOf } from './disk-orphans.ts';
 import type { Facts, NodeFacts, PersistentVolumeFacts, VolumeFacts } from './facts.ts';
+import { staticVolumeOrphan } from './static-volumes.ts';
 import { age, byName, type Colour, type Column, type Format, formatted, type Terminal, wrapped } from './terminal.ts';
 
 /** An orphan as `-o json` shows it. Programs depend on these names. */
@@ -19,7 +18,9 @@ export interface Orphan {
   /** The claim, or the pod of an inline volume. */
   readonly lastOwner?: string;
   readonly reason: string;
-  /** Puts the data to use again. */
+  /** What must be done before the others. */
+  readonly first?: string;
+  /** Puts the data to use again. Several commands are on several lines. */
   readonly keep?: string;
   /** Gives the data up. */
   readonly remove?: string;
@@ -38,12 +39,13 @@ export function orphansOf(facts: OrphanFacts, nowMs: number): readonly Orphan[] 
   const onNodes = new Set(facts.volumes.map(({ node, volumeId }) => `${node}/${volumeId}`));
   return [
     ...reports(facts)
-      .flatMap(onDisks)
+      .flatMap((node) => diskOrphans(node, facts.agents))
       .filter(({ node, name }) => !onNodes.has(`${node}/${name}`)), // the report is up to half a minute old
     ...facts.volumes.flatMap((volume) => volumeOrphan(volume, facts, nowMs) ?? []),
     ...[...facts.persistentVolumes.values()]
       .filter(({ handle }) => !known.has(handle))
       .flatMap((pv) => persistentVolumeOrphan(pv, facts, nowMs) ?? []),
+    ...facts.staticVolumes.flatMap((volume) => staticVolumeOrphan(volume, facts.claims, facts.nodeNames) ?? []),
   ].sort((a, b) => byName(a.kind, b.kind) || byName(a.node, b.node) || byName(a.name, b.name));
 }
 
@@ -58,43 +60,6 @@ export function unlisted(facts: Pick<OrphanFacts, 'nodes' | 'nodeNames'>): numbe
 /** What a node reported before it was removed does not count. */
 function reports({ nodes, nodeNames }: Pick<OrphanFacts, 'nodes' | 'nodeNames'>): readonly NodeFacts[] {
   return nodes.filter(({ name }) => nodeNames.has(name));
-}
-
-function onDisks({ name: node, status }: NodeFacts): readonly Orphan[] {
-  return (status?.orphans.volumes ?? []).map((volume) => diskOrphan(node, volume));
-}
-
-function diskOrphan(node: string, volume: NodeStorageStatus['orphans']['volumes'][number]): Orphan {
-  const { name, size, tags, since, readOnly } = volume;
-  const claim = tagValue(tags, claimKey);
-  const common = { name, node, sizeBytes: bytesOf(size), ...(since && { since }) };
-  const onNode = (command: string) => `${command}   # in the moorage-node pod of ${node}`;
-  if (tags.includes(ephemeralTag)) {
-    return {
-      kind: 'InlineLeftover',
-      ...common,
-      lastOwner: `pod ${tagValue(tags, podTag) ?? ''}`,
-      reason: 'the pod of this inline volume is gone; a restarted agent removes it too',
-      remove: onNode(`moorage volume rm ${name}`),
-    };
-  }
-  const isOurs = tags.includes(createdTag);
-  const named = tagValue(tags, volumeTag) ? '' : ` --volume ${name}`;
-  return {
-    kind: 'DiskOnly',
-    ...common,
-    ...(claim && { lastOwner: claim }),
-    reason: `${readOnly ? 'a snapshot ' : ''}on the disks of its node, without a LogicalVolume${isOurs ? '' : ', and not created by Moorage'}`,
-    // Snapshots are not imported.
-    ...(!readOnly && {
-      keep: importOf(node, named),
-    }),
-    ...(isOurs && { remove: onNode(`moorage volume rm${claim ? ' --force' : ''} ${name}`) }),
-  };
-}
-
-function importOf(node: string, named = ''): string {
-  return `kubectl moorage import --node ${node}${named} > ${node}.yaml   # then kubectl moorage import -f ${node}.yaml`;
 }
 
 function volumeOrphan(volume: VolumeFacts, facts: OrphanFacts, nowMs: number): Orphan | undefined {
@@ -151,7 +116,7 @@ function resolutionOf(
       return {
         ...removal,
         keep: importOf(node),
-        reason: `no PersistentVolume has the volume handle ${volumeId}: its claim was deleted while it was created, or somebody deleted the PersistentVolume`,
+        reason: `no PersistentVolume has the volume handle ${volumeId}: its claim was deleted while it was created, or somebody deleted the PersistentVolume; if it was never used, it is removed within hours`,
       };
     case 'ClassGone':
       return {
@@ -191,7 +156,7 @@ function purgeOf({ name }: PersistentVolumeFacts): string {
   return `kubectl moorage purge pv/${name}`;
 }
 
-function deletionOf(name: string): string {
+export function deletionOf(name: string): string {
   return `kubectl annotate logicalvolume ${name} ${allowDeleteAnnotation}=true && kubectl delete logicalvolume ${name}`;
 }
 
@@ -216,10 +181,21 @@ export function orphanScreen(orphans: readonly Orphan[], format: Format, nowMs: 
     { title: 'REASON', cell: ({ reason }) => reason, wide: true, atLeast: 12, isSentence: true },
   ];
   const [header = '', ...lines] = formatted(columns, orphans, format, terminal).split('\n');
-  const details = orphans.map(({ reason, keep, remove }) => [
-    ...(keep ? [`    keep:   ${keep}`] : []),
-    ...(remove ? [`    remove: ${remove}`] : []),
-    ...(keep || remove ? [] : [wrapped(reason, '    ', terminal)]),
-  ]);
+  const details = orphans.map(({ reason, first, keep, remove }) => {
+    const labelled = [
+      ...(first ? labelledAs('first:', wrapped(first, '', beside(terminal, 12))) : []),
+      ...(keep ? labelledAs('keep:', keep) : []),
+      ...(remove ? labelledAs('remove:', remove) : []),
+    ];
+    return keep || remove ? labelled : [wrapped(reason, '    ', terminal), ...labelled];
+  });
   return [header, ...lines.flatMap((line, i) => [line, ...(details[i] ?? [])])].join('\n');
+}
+
+function beside({ columns, ...terminal }: Terminal, taken: number): Terminal {
+  return { ...terminal, columns: columns && Math.max(columns - taken, 20) };
+}
+
+function labelledAs(label: string, text: string): readonly string[] {
+  return text.split('\n').map((line, i) => `    ${(i === 0 ? label : '').padEnd(8)}${line}`);
 }

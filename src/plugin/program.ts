@@ -63,6 +63,10 @@ export function kubectlMoorage(terminal: Terminal): Program {
     commands: {
       status: command({
         summary: 'show problems, and what to do about them, on one screen',
+        examples: [
+          'kubectl moorage status                         # exit code 4 if there are problems',
+          'kubectl moorage status -o json                 # all of them, for programs',
+        ],
         flags: clusterFlags,
         async run(flags, { env, print, signal }) {
           const status = await withSession(flags, env, async ({ client }) => {
@@ -71,7 +75,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
               readNodes(client, signal),
               readNodeNames(client, signal),
             ]);
-            return statusOf(facts, nodes, nodeNames);
+            return statusOf(facts, nodes, nodeNames, systemClock.now());
           });
           print(forPrograms(status, flags.output) ?? statusScreen(status, terminal));
           if (!status.healthy) throw new ProblemsFound(`${status.problems.length} found`);
@@ -79,6 +83,10 @@ export function kubectlMoorage(terminal: Terminal): Program {
       }),
       nodes: command({
         summary: 'show the pools of each node, and how full they are',
+        examples: [
+          'kubectl moorage nodes                          # * marks the default class of a node',
+          'kubectl moorage nodes -o wide                  # with volume groups, and why a pool is not healthy',
+        ],
         flags: clusterFlags,
         async run(flags, { env, print, signal }) {
           const nodes = await withSession(flags, env, ({ client }) => readNodes(client, signal));
@@ -112,7 +120,8 @@ export function kubectlMoorage(terminal: Terminal): Program {
             health,
           };
           const rows = volumeRows(facts, filter);
-          const empty = `No volumes${namespace === undefined ? '' : ` in namespace ${namespace}; use -A for all namespaces`}.`;
+          const what = node || deviceClass || health ? 'No such volumes' : 'No volumes';
+          const empty = `${what}${namespace === undefined ? '' : ` in namespace ${namespace}; use -A for all namespaces`}.`;
           const style = { format: output, allNamespaces, nowMs: systemClock.now() };
           print(forPrograms({ items: rows }, output) ?? (rows.length > 0 ? volumeTable(rows, style, terminal) : empty));
         },
@@ -124,7 +133,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
         examples: [
           'kubectl moorage volume data-db-0 -n prod       # by its claim',
           'kubectl moorage volume prod/data-db-0',
-          'kubectl moorage volume pvc-6b0f4c1e-7f0d-4f6e-9d0b-2f1f1c0a9d11',
+          'kubectl moorage volume pv/pvc-6b0f4c1e-7f0d-4f6e-9d0b-2f1f1c0a9d11',
         ],
         flags: { ...namespaceFlag, ...clusterFlags },
         async run(flags, { env, print, signal }, [name = '']) {
@@ -136,6 +145,10 @@ export function kubectlMoorage(terminal: Terminal): Program {
       }),
       orphans: command({
         summary: 'list volumes and objects that nothing refers to any more, and the commands that resolve each',
+        examples: [
+          'kubectl moorage orphans                        # nothing is changed',
+          'kubectl moorage orphans -o wide                # also why each is one',
+        ],
         flags: clusterFlags,
         async run(flags, { env, print, signal }) {
           const { output } = flags;

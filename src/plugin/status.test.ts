@@ -5,8 +5,16 @@ import type { Facts, NodeFacts, VolumeFacts } from './facts.ts';
 import { nodeTable, poolRows } from './nodes.ts';
 import { statusOf, statusScreen } from './status.ts';
 
+const nowMs = Date.parse('2026-01-07T01:00:00Z');
 const plain = { columns: 80, colours: false };
-const noVolumes: Facts = { volumes: [], persistentVolumes: new Map(), claims: new Map(), users: new Map() };
+const noVolumes: Facts = {
+  volumes: [],
+  persistentVolumes: new Map(),
+  claims: new Map(),
+  users: new Map(),
+  agents: new Map(),
+  staticVolumes: [],
+};
 
 function node(name: string, pools: NodeStorageStatus['pools'], changes: Partial<NodeStorageStatus> = {}): NodeFacts {
   const nothing = { total: 0, volumes: [] };
@@ -73,9 +81,8 @@ const thin = {
 
 test('pools are shown by node and class, as bars', () => {
   const rows = poolRows([node('b', [ssd]), node('a', [thin, fast])]);
-  const now = Date.parse('2026-01-07T01:00:00Z');
   assert.equal(
-    nodeTable(rows, 'table', now, plain),
+    nodeTable(rows, 'table', nowMs, plain),
     [
       'NODE  CLASS  TYPE   USED           FREE    SIZE     VOLUMES  HEALTH',
       'a     fast          -              -       -        0        Unavailable',
@@ -83,7 +90,7 @@ test('pools are shown by node and class, as bars', () => {
       'b     ssd *  thick  ██░░░░░░  25%  75 GiB  100 GiB  7        Healthy',
     ].join('\n'),
   );
-  const wide = nodeTable(rows, 'wide', now, { ...plain, columns: undefined });
+  const wide = nodeTable(rows, 'wide', nowMs, { ...plain, columns: undefined });
   assert.match(
     wide,
     /METADATA +PLACE +UPDATED +REASON\n.*60m +volume group vg1 is missing; attach its disk\n.*12% +vg2\/pool0/,
@@ -91,7 +98,7 @@ test('pools are shown by node and class, as bars', () => {
 });
 
 test('a cluster without problems is healthy', () => {
-  const status = statusOf(noVolumes, [node('a', [ssd])], new Set(['a']));
+  const status = statusOf(noVolumes, [node('a', [ssd])], new Set(['a']), nowMs);
   assert.deepEqual([status.healthy, status.nodes, status.pools, status.problems], [true, 1, 1, []]);
   assert.match(statusScreen(status, plain), /^✔ No problems\.\n\nNodes {4}1, with 1 pool\nVolumes {2}0$/);
 });
@@ -101,7 +108,7 @@ test('each problem is named with what to do', () => {
   const erasures = { total: 1, volumes: [] };
   const lost = volume({ claim: 'db/data-0', isMissing: true });
   const reports = [node('a', [fast, thin], { orphans, erasures })];
-  const status = statusOf({ ...noVolumes, volumes: [lost] }, reports, new Set(['a']));
+  const status = statusOf({ ...noVolumes, volumes: [lost] }, reports, new Set(['a']), nowMs);
   assert.deepEqual(
     status.problems.map(({ severity, about }) => `${severity}: ${about}`),
     ['error: class fast on node a', 'error: volume db/data-0', 'warning: class thin on node a', 'warning: node a'],
@@ -119,16 +126,43 @@ test('each problem is named with what to do', () => {
   );
 });
 
+test('orphans are counted as the other command lists them; those without a device class are pointed out', () => {
+  const common = { size: '1Gi', tags: ['moorage.dev/created'] };
+  const orphans = {
+    total: 3,
+    volumes: [
+      { ...common, name: 'x', deviceClass: 'ssd' },
+      { ...common, name: 'y', volumeGroup: 'old' },
+    ],
+  };
+  const unclaimed = volume({ createdAt: '2026-01-01T00:00:00Z' });
+  const status = statusOf(
+    { ...noVolumes, volumes: [unclaimed] },
+    [node('a', [ssd], { orphans })],
+    new Set(['a']),
+    nowMs,
+  );
+  assert.equal(status.orphans, 4);
+  assert.deepEqual(
+    status.problems.map(({ what }) => what),
+    ['3 volumes on its disks without a LogicalVolume, 1 of them without a device class: see kubectl moorage orphans'],
+  );
+  assert.match(statusScreen(status, plain), /^Orphans {2}4: see kubectl moorage orphans$/m);
+  const one = { total: 1, volumes: orphans.volumes.slice(1) };
+  const [problem] = statusOf(noVolumes, [node('a', [ssd], { orphans: one })], new Set(['a']), nowMs).problems;
+  assert.match(problem?.what ?? '', /^1 volume on its disks without a LogicalVolume or a device class: see/);
+});
+
 test('what a node reported before it was removed is no problem', () => {
   const orphans = { total: 2, volumes: [] };
   const reports = [node('a', [ssd]), node('gone', [fast], { orphans, erasures: orphans })];
-  const { healthy, nodes, pools, orphans: counted, erasing } = statusOf(noVolumes, reports, new Set(['a']));
+  const { healthy, nodes, pools, orphans: counted, erasing } = statusOf(noVolumes, reports, new Set(['a']), nowMs);
   assert.deepEqual([healthy, nodes, pools, counted, erasing], [true, 1, 1, 0, 0]);
 });
 
 test('many volumes with the same trouble are one problem', () => {
   const lost = [...Array(5).keys()].map((i) => volume({ name: `pvc-${i}`, claim: `db/data-${i}`, isMissing: true }));
-  const { problems } = statusOf({ ...noVolumes, volumes: lost }, [], new Set());
+  const { problems } = statusOf({ ...noVolumes, volumes: lost }, [], new Set(), nowMs);
   assert.equal(problems.length, 1);
   assert.equal(problems[0]?.about, '5 volumes are Missing');
   assert.match(
@@ -139,13 +173,13 @@ test('many volumes with the same trouble are one problem', () => {
 
 test('many problems do not fill more than a screen', () => {
   const reports = [...Array(50).keys()].map((i) => node(`n${i}`, [fast]));
-  const status = statusOf(noVolumes, reports, new Set(reports.map(({ name }) => name)));
+  const status = statusOf(noVolumes, reports, new Set(reports.map(({ name }) => name)), nowMs);
   assert.equal(status.problems.length, 50);
   assert.ok(statusScreen(status, plain).split('\n').length < 50);
   assert.match(statusScreen(status, plain), /and 40 more problems; use -o json to see all$/);
 });
 
 test('a cluster without the kind NodeStorage says so', () => {
-  const status = statusOf(noVolumes, undefined, new Set(['a']));
+  const status = statusOf(noVolumes, undefined, new Set(['a']), nowMs);
   assert.match(status.problems[0]?.what ?? '', /no kind NodeStorage; upgrade Moorage/);
 });

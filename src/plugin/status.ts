@@ -1,5 +1,7 @@
+import { isWithoutClass } from './disk-orphans.ts';
 import type { Facts, NodeFacts } from './facts.ts';
 import { poolRows } from './nodes.ts';
+import { orphansOf, unlisted } from './orphans.ts';
 import { type Colour, paint, type Terminal, wrapped } from './terminal.ts';
 import { type Health, type VolumeRow, volumeRows } from './volumes.ts';
 
@@ -33,15 +35,17 @@ export function statusOf(
   facts: Facts,
   reports: readonly NodeFacts[] | undefined,
   nodeNames: ReadonlySet<string>,
+  nowMs: number,
 ): Status {
   const nodes = reports?.filter(({ name }) => nodeNames.has(name));
   const rows = volumeRows(facts);
   const pools = poolRows(nodes ?? []);
   const volumesByHealth: Partial<Record<Health, number>> = {};
   for (const { health } of rows) volumesByHealth[health] = (volumesByHealth[health] ?? 0) + 1;
-  const orphans = (nodes ?? []).reduce((sum, { status }) => sum + (status?.orphans.total ?? 0), 0);
+  const orphanFacts = { ...facts, nodes: reports ?? [], nodeNames };
+  const orphans = orphansOf(orphanFacts, nowMs).length + unlisted(orphanFacts);
   const problems: readonly Problem[] = [
-    ...(nodes ? [] : [noNodes]),
+    ...(nodes || isStaticOnly(facts) ? [] : [noNodes]),
     ...pools
       .filter(({ health }) => health !== 'Healthy')
       .map(
@@ -62,17 +66,7 @@ export function statusOf(
           ]
         : [],
     ),
-    ...(nodes ?? []).flatMap(({ name, status }): Problem[] =>
-      status && status.orphans.total > 0
-        ? [
-            {
-              severity: 'warning',
-              about: `node ${name}`,
-              what: `${count(status.orphans.total, 'volume')} on its disks without a LogicalVolume: see kubectl moorage orphans`,
-            },
-          ]
-        : [],
-    ),
+    ...(nodes ?? []).flatMap(diskProblems),
     ...[...errors].flatMap((health) => volumeProblems(health, rows)),
   ];
   return {
@@ -85,6 +79,22 @@ export function statusOf(
     erasing: (nodes ?? []).reduce((sum, { status }) => sum + (status?.erasures.total ?? 0), 0),
     problems: problems.toSorted((a, b) => a.severity.localeCompare(b.severity)), // errors first
   };
+}
+
+/** Without CSI, Moorage does not need the kind NodeStorage. */
+function isStaticOnly({ volumes, staticVolumes }: Facts): boolean {
+  return volumes.length === 0 && staticVolumes.length > 0;
+}
+
+/** Orphans among the objects are no problem: a retained volume is often kept on purpose. */
+function diskProblems({ name, status }: NodeFacts): readonly Problem[] {
+  const { total = 0, volumes = [] } = status?.orphans ?? {};
+  if (total === 0) return [];
+  const withoutClass = volumes.filter(isWithoutClass).length;
+  const some = withoutClass > 0 ? `, ${withoutClass} of them without a device class` : '';
+  const details = withoutClass === total ? ' or a device class' : some;
+  const what = `${count(total, 'volume')} on its disks without a LogicalVolume${details}: see kubectl moorage orphans`;
+  return [{ severity: 'warning', about: `node ${name}`, what }];
 }
 
 /** Volumes that have the same trouble are one problem, if they are many. */
@@ -124,7 +134,7 @@ export function statusScreen(status: Status, terminal: Terminal): string {
     `Nodes    ${status.nodes}, with ${count(status.pools, 'pool')}`,
     `Volumes  ${status.volumes}${others.length > 0 ? `: ${others.map(([health, n]) => `${n} ${health}`).join(', ')}` : ''}`,
     ...(status.erasing > 0 ? [`Erasing  ${count(status.erasing, 'removed volume')}`] : []),
-    ...(status.orphans > 0 ? [`Orphans  ${status.orphans}`] : []),
+    ...(status.orphans > 0 ? [`Orphans  ${status.orphans}: see kubectl moorage orphans`] : []),
   ];
   const shown = problems.slice(0, mostProblems).map(({ severity, about, what }) => {
     const mark = paint({ text: severity === 'error' ? '✘' : '!', colour: colourOf(severity) }, terminal);

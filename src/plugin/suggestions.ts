@@ -1,6 +1,15 @@
+import { driverName } from '../api/names.ts';
 import type { Suggest } from '../base/flags.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { type KubeObject, nodes, persistentVolumeClaims, type Resource } from '../kube/resource.ts';
+import {
+  type KubeObject,
+  nodes,
+  type PersistentVolume,
+  persistentVolumeClaims,
+  persistentVolumes,
+  type Resource,
+  type Stored,
+} from '../kube/resource.ts';
 import { contextNames, type Target, withSession } from './connect.ts';
 
 /** Longer, and a person has typed the name. */
@@ -20,6 +29,13 @@ export const suggestNodes: Suggest = named((client, signal) => names(client, nod
 export const suggestClaims: Suggest = named((client, signal, namespace) =>
   names(client, persistentVolumeClaims, namespace, signal),
 );
+
+/** As the commands take them. Only volumes of ours. */
+export const suggestPersistentVolumes: Suggest = named(async (client, signal) => {
+  const project = ({ metadata, spec }: Stored<PersistentVolume>) =>
+    spec?.csi?.driver === driverName ? [`pv/${metadata.name}`] : [];
+  return (await client.list(persistentVolumes, { project, signal })).items.flat();
+});
 
 type Look = (client: KubeClient, signal: AbortSignal, namespace: string) => Promise<readonly string[]>;
 

@@ -1,3 +1,4 @@
+import { localPvOptions } from '../api/local-pv.ts';
 import { logicalVolumes, recordedSourceOf, type StoredLogicalVolume } from '../api/logical-volume.ts';
 import { claimKey, driverName } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
@@ -15,6 +16,7 @@ import {
   type Stored,
 } from '../kube/resource.ts';
 import { claimFacts, persistentVolumeFacts, podFacts, readLogicalVolumeOf, volumeFacts } from './facts.ts';
+import { staticVolumeFacts, staticVolumeRow } from './static-volumes.ts';
 import { age, type Column, paint, type Terminal, table, wrapped } from './terminal.ts';
 import { healthCell, type VolumeRow, volumeRow } from './volumes.ts';
 
@@ -31,18 +33,26 @@ export interface VolumeObjects {
   readonly events: readonly Stored<Event>[];
 }
 
-/** By `namespace/claim`, by a claim in the namespace, or by the name of the PersistentVolume or LogicalVolume. */
+const claimPrefix = /^(pvc|persistentvolumeclaims?)\//;
+const volumePrefix = /^(pv|persistentvolumes?|logicalvolumes?)\//;
+
+/**
+ * By `namespace/claim`, by a claim in the namespace, or by the name of the PersistentVolume or LogicalVolume. As in kubectl, a
+ * name can say what it is: `pvc/claim`, `pv/name`.
+ */
 export async function readVolume(
   client: KubeClient,
-  name: string,
+  word: string,
   namespace: string,
   signal: AbortSignal,
 ): Promise<VolumeObjects> {
+  const isVolume = volumePrefix.test(word);
+  const name = word.replace(isVolume ? volumePrefix : claimPrefix, '');
   const [place, claimed] = name.includes('/') ? splitKey(name) : [namespace, name];
-  const named = await client.get(persistentVolumeClaims, claimed, { namespace: place, signal });
+  const named = isVolume ? undefined : await client.get(persistentVolumeClaims, claimed, { namespace: place, signal });
   const pvName = named ? named.spec?.volumeName : name.includes('/') ? undefined : name;
   const pv = pvName ? await client.get(persistentVolumes, pvName, { signal }) : undefined;
-  const isOurs = pv?.spec?.csi?.driver === driverName;
+  const isOurs = pv?.spec?.csi?.driver === driverName || (pv && staticVolumeFacts(pv));
   if (pv && !isOurs) throw new NoSuchVolume(`${name} is not a volume of Moorage: its driver is ${driverOf(pv)}`);
   const volume = await findVolume(client, pv, named ? undefined : name, signal);
   if (!named && !pv && !volume) {
@@ -84,6 +94,7 @@ async function findVolume(
 ): Promise<StoredLogicalVolume | undefined> {
   const byId = pv && (await readLogicalVolumeOf(client, pv, signal));
   if (byId) return byId;
+  if (pv?.spec?.local) return undefined;
   const known = pv?.metadata.name ?? name;
   return known && !known.includes('/') ? client.get(logicalVolumes, known, { signal }) : undefined;
 }
@@ -115,6 +126,8 @@ export interface VolumeDetails extends Partial<VolumeRow> {
   readonly persistentVolume?: string;
   readonly reclaimPolicy?: string;
   readonly filesystem?: string;
+  /** Of a static volume, on its node. */
+  readonly path?: string;
   readonly source?: string;
   readonly podPhases: Readonly<Record<string, string>>;
   readonly events: readonly VolumeEvent[];
@@ -129,21 +142,19 @@ interface VolumeEvent {
 }
 
 export function volumeDetails({ volume, persistentVolume: pv, claim, ...rest }: VolumeObjects): VolumeDetails {
-  const facts = pv && persistentVolumeFacts(pv);
-  const row =
-    volume &&
-    volumeRow(volumeFacts(volume), {
-      volumes: [],
-      persistentVolumes: new Map(facts ? [[facts.handle, facts]] : []),
-      claims: new Map(claim ? [claimFacts(claim)] : []),
-      users: new Map(
-        rest.pods.flatMap((pod) => podFacts(pod).claims.map((key) => [key, [pod.metadata.name]] as const)),
-      ),
-    });
+  const written = pv && staticVolumeFacts(pv);
+  const provisioned = pv && persistentVolumeFacts(pv);
+  const facts = {
+    persistentVolumes: new Map(provisioned ? [[provisioned.handle, provisioned]] : []),
+    claims: new Map(claim ? [claimFacts(claim)] : []),
+    users: new Map(rest.pods.flatMap((pod) => podFacts(pod).claims.map((key) => [key, [pod.metadata.name]] as const))),
+  };
+  const row = written ? staticVolumeRow(written, facts) : volume && volumeRow(volumeFacts(volume), facts);
   const { namespace, name } = claim?.metadata ?? {};
   const requested = claim?.spec?.resources?.requests?.['storage'];
   const source = volume && recordedSourceOf(volume);
-  const filesystem = pv?.spec?.volumeMode === 'Block' ? 'none (block device)' : pv?.spec?.csi?.fsType;
+  const fsType = written ? pv.metadata.annotations?.[localPvOptions.fsType] : pv?.spec?.csi?.fsType;
+  const filesystem = pv?.spec?.volumeMode === 'Block' ? 'none (block device)' : fsType;
   return {
     ...(namespace && name && { namespace, claim: name }),
     ...row,
@@ -153,6 +164,7 @@ export function volumeDetails({ volume, persistentVolume: pv, claim, ...rest }: 
     ...(pv && { persistentVolume: pv.metadata.name }),
     ...(pv?.spec?.persistentVolumeReclaimPolicy && { reclaimPolicy: pv.spec.persistentVolumeReclaimPolicy }),
     ...(filesystem && { filesystem }),
+    ...(written && pv.spec?.local && { path: pv.spec.local.path }),
     ...(source && { source: `${source.kind} ${source.id}` }),
     podPhases: Object.fromEntries(rest.pods.map(({ metadata, status }) => [metadata.name, status?.phase ?? ''])),
     events: rest.events.map((event) => ({
@@ -185,7 +197,8 @@ export function volumeScreen(details: VolumeDetails, nowMs: number, terminal: Te
     ['Filesystem', details.filesystem],
     ['Copy of', details.source],
     ['PersistentVolume', details.persistentVolume && `${details.persistentVolume} (${details.reclaimPolicy ?? ''})`],
-    ['LogicalVolume', details.name],
+    ['LogicalVolume', details.path === undefined ? details.name : undefined],
+    ['Path', details.path],
     ['On disk', details.volumeId],
     ['Created', createdAt && `${createdAt} (${age(createdAt, nowMs)} ago)`],
   ];

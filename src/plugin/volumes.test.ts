@@ -43,7 +43,8 @@ function pv(name: string, claim: string, phase = 'Bound'): PersistentVolumeFacts
 
 function facts(volumes: readonly VolumeFacts[], pvs: readonly PersistentVolumeFacts[] = [], more = {}): Facts {
   const persistentVolumes = new Map(pvs.map((each) => [each.handle, each]));
-  return { volumes, persistentVolumes, claims: new Map(), users: new Map(), ...more };
+  const others = { staticVolumes: [], claims: new Map(), users: new Map(), agents: new Map() };
+  return { volumes, persistentVolumes, ...others, ...more };
 }
 
 test('a row joins a LogicalVolume with its PersistentVolume, claim and pods', () => {
@@ -91,11 +92,17 @@ test('health is what matters most, and says why', () => {
   const cases: [Partial<VolumeFacts>, readonly PersistentVolumeFacts[], object, Health, RegExp][] = [
     [{}, [bound], {}, 'Healthy', /^$/],
     [{ volumeId: undefined, claim: 'db/data' }, [], {}, 'Creating', /^$/],
-    [{ volumeId: undefined, failure: 'no space' }, [], {}, 'Failed', /^no space$/],
-    [{ growthFailure: 'no room' }, [bound], growing, 'Failed', /^no room$/],
+    [{ volumeId: undefined, failure: 'no space' }, [], {}, 'Failed', /^cannot be created: no space$/],
+    [{ growthFailure: 'no room' }, [bound], growing, 'Failed', /^cannot be grown: no room$/],
     [{}, [bound], growing, 'Growing', /^$/],
     [{ isDeleting: true }, [bound], {}, 'Deleting', /^$/],
-    [{ isDeleting: true, removalFailure: 'device is open' }, [bound], {}, 'Failed', /^device is open$/],
+    [
+      { isDeleting: true, removalFailure: 'device is open' },
+      [bound],
+      {},
+      'Failed',
+      /^cannot be removed: device is open$/,
+    ],
     [{}, [pv('v', 'db/data', 'Released')], {}, 'Released', /db\/data was deleted/],
     [{}, [], {}, 'Unclaimed', /no PersistentVolume/],
     [{ claim: 'db/data' }, [], {}, 'Unclaimed', /no PersistentVolume/],
@@ -126,5 +133,5 @@ test('the table fits the terminal, and -o wide shows more', () => {
   assert.match(lines[1] ?? '', /^db +data-a-\S*…\S*-0 +a-very\S*…\S* \+1 +node-a +ssd +10 GiB +Healthy +3d$/);
   assert.match(lines[2] ?? '', / - .*Failed +3d$/);
   const wide = volumeTable(rows, { ...style, format: 'wide' }, { columns: undefined, colours: false });
-  assert.match(wide, /STORAGECLASS +VOLUME +REASON\n.*fast +pvc-1\n.*pvc-2 +no space$/);
+  assert.match(wide, /STORAGECLASS +VOLUME +REASON\n.*fast +pvc-1\n.*pvc-2 +cannot be created: no space$/);
 });

@@ -1,5 +1,6 @@
 import { formatBytes } from '../base/quantity.ts';
 import type { Facts, VolumeFacts } from './facts.ts';
+import { staticVolumeRow } from './static-volumes.ts';
 import { age, byName, type Cell, type Colour, type Column, type Format, formatted, type Terminal } from './terminal.ts';
 
 export const healths = [
@@ -34,7 +35,7 @@ export interface VolumeRow {
   readonly claim?: string;
   readonly pods: readonly string[];
   readonly node: string;
-  /** Empty for the node's default class. */
+  /** Empty for the node's default class. A static volume may have a volume group instead. */
   readonly deviceClass: string;
   readonly storageClass: string;
   readonly sizeBytes: bigint;
@@ -55,9 +56,8 @@ export interface VolumeFilter {
 
 /** One row per volume, by namespace and claim; those without a claim are last, and in no namespace. */
 export function volumeRows(facts: Facts, filter: VolumeFilter = {}): readonly VolumeRow[] {
-  return facts.volumes
-    .filter(({ isSnapshot }) => !isSnapshot)
-    .map((volume) => volumeRow(volume, facts))
+  const volumes = facts.volumes.filter(({ isSnapshot }) => !isSnapshot).map((volume) => volumeRow(volume, facts));
+  return [...volumes, ...facts.staticVolumes.map((volume) => staticVolumeRow(volume, facts))]
     .filter(
       ({ namespace, node, deviceClass, health }) =>
         matches(filter.namespace, namespace) &&
@@ -76,7 +76,10 @@ function keyOf({ namespace, claim, name }: VolumeRow): string {
   return claim ? `${namespace}/${claim}` : name;
 }
 
-export function volumeRow(volume: VolumeFacts, facts: Facts): VolumeRow {
+/** What decides about one volume. */
+type Surroundings = Pick<Facts, 'persistentVolumes' | 'claims' | 'users'>;
+
+export function volumeRow(volume: VolumeFacts, facts: Surroundings): VolumeRow {
   const pv = facts.persistentVolumes.get(volume.volumeId ?? '');
   const key = pv?.claim ?? volume.claim;
   const [namespace, claim] = key?.split('/') ?? [];
@@ -97,7 +100,10 @@ export function volumeRow(volume: VolumeFacts, facts: Facts): VolumeRow {
 }
 
 /** What matters most comes first. */
-export function healthOf(volume: VolumeFacts, facts: Facts): { readonly health: Health; readonly reason?: string } {
+export function healthOf(
+  volume: VolumeFacts,
+  facts: Surroundings,
+): { readonly health: Health; readonly reason?: string } {
   const pv = facts.persistentVolumes.get(volume.volumeId ?? '');
   const claim = pv?.claim ?? volume.claim;
   if (volume.isMissing) {
@@ -112,7 +118,7 @@ export function healthOf(volume: VolumeFacts, facts: Facts): { readonly health: 
       reason: `node ${volume.node} was removed: return it with its disks, or delete the claim to give the data up`,
     };
   }
-  const failure = volume.removalFailure ?? volume.growthFailure ?? volume.failure;
+  const failure = failureOf(volume);
   if (failure) return { health: 'Failed', reason: failure };
   if (volume.isDeleting) return { health: 'Deleting' };
   if (!volume.volumeId) return { health: 'Creating' };
@@ -125,6 +131,12 @@ export function healthOf(volume: VolumeFacts, facts: Facts): { readonly health: 
   }
   if (claim && facts.claims.get(claim)?.isGrowing) return { health: 'Growing' };
   return { health: 'Healthy' };
+}
+
+function failureOf({ removalFailure, growthFailure, failure }: VolumeFacts): string | undefined {
+  if (removalFailure) return `cannot be removed: ${removalFailure}`;
+  if (growthFailure) return `cannot be grown: ${growthFailure}`;
+  return failure && `cannot be created: ${failure}`;
 }
 
 export function volumeTable(

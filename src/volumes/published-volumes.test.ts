@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { exists } from '../base/exists.ts';
 import { silentLog } from '../base/testing/silent-log.ts';
 import type { Growth, PreparedUse, VolumeStats } from '../csi/node/node-volumes.ts';
-import { rawTag } from '../engine/names-and-tags.ts';
+import { createdTag, rawTag, unusedTag } from '../engine/names-and-tags.ts';
 import { BeingOpened, Pools } from '../engine/pools.ts';
 import { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { PublishedVolumes } from './published-volumes.ts';
@@ -92,6 +92,58 @@ test('a volume of another node is refused', async (t) => {
   await assert.rejects(volumes.publish({ ...publication, volumeId: 'w', use: block }, never), why);
   for (const use of [onExt4, block])
     await assert.rejects(volumes.stage({ volumeId: 'w', stagingPath, use }, never), why);
+});
+
+const unused = [createdTag, unusedTag, 'moorage.dev/volume=pvc-1'];
+
+test('a volume that was proven to be unused is never used again, also after a restart', async (t) => {
+  const { pool, pools, volumes, publication, stagingPath, mounts, encrypted } = await node(t);
+  await pool.create({ id: 'new', sizeBytes: 1n, tags: unused });
+  assert.equal(await volumes.retireIfUnused('new', never), true);
+  assert.equal(await volumes.retireIfUnused('new', never), true, 'the answer may have been lost');
+  const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
+  const probe = async () => ({ kind: 'empty' }) as const;
+  const parts = { pools, filesystems: mounts, grower: mounts, mounts, ephemeral, encrypted, probe };
+  const restarted = new PublishedVolumes(parts);
+  for (const each of [volumes, restarted]) {
+    const why = { code: 'FailedPrecondition', message: /^volume new is about to be removed: .* create a new one/ };
+    for (const use of [onExt4, block]) {
+      await assert.rejects(each.stage({ volumeId: 'new', stagingPath, use }, never), why);
+      await assert.rejects(each.publish({ ...publication, volumeId: 'new', use }, never), why);
+    }
+  }
+  assert.deepEqual(mounts.steps, []);
+});
+
+test('a volume that may contain data is never retired', async (t) => {
+  const { pool, volumes, content, stagingPath } = await node(t);
+  const tags: Readonly<Record<string, readonly string[]>> = {
+    'no-tags': [],
+    old: [createdTag], // of a version that did not record first uses
+    formatted: [...unused, 'moorage.dev/filesystem=ext4'],
+    raw: [...unused, rawTag],
+    encrypted: [...unused, 'moorage.dev/encrypted=luks2'],
+    adopted: [...unused, 'moorage.dev/adopted'],
+    copy: [...unused, 'moorage.dev/source=v'],
+  };
+  for (const [id, each] of Object.entries(tags)) await pool.create({ id, sizeBytes: 1n, tags: each });
+  await pool.snapshot('v', { id: 'snapshot', tags: unused, access: 'ro' });
+  await pool.snapshot('v', { id: 'clone', tags: unused, access: 'rw' });
+  for (const id of [...Object.keys(tags), 'snapshot', 'clone']) {
+    assert.equal(await volumes.retireIfUnused(id, never), false, id);
+    if (id !== 'encrypted') await volumes.stage({ volumeId: id, stagingPath, use: onExt4 }, never);
+  }
+
+  await pool.create({ id: 'new', sizeBytes: 1n, tags: unused });
+  for (const found of [
+    { kind: 'found', filesystem: 'ext4', uuid: '' }, // by TopoLVM, which sets no tags
+    { kind: 'unknown', reason: 'IO error' },
+  ] as const) {
+    content.found = found;
+    assert.equal(await volumes.retireIfUnused('new', never), false, found.kind);
+  }
+  await volumes.stage({ volumeId: 'new', stagingPath, use: onExt4 }, never);
+  await assert.rejects(volumes.retireIfUnused('missing', never), { code: 'NotFound' });
 });
 
 test('a path of the wrong type is refused and not touched', async (t) => {
@@ -230,6 +282,7 @@ test('concurrent stats of a hung disk share one call, and each caller may leave'
   const pools = new Pools([others.pool], 'ssd');
   const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
   const { mounts, encrypted } = others;
+  const probe = async () => others.content.found;
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
@@ -237,6 +290,7 @@ test('concurrent stats of a hung disk share one call, and each caller may leave'
     mounts,
     ephemeral,
     encrypted,
+    probe,
     look,
   });
   const impatient = new AbortController();

@@ -4,16 +4,17 @@ import type { Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import type { Encryption, Growth, NodeVolumes, Publication, Staging, VolumeStats } from '../csi/node/node-volumes.ts';
 import type { EphemeralVolume } from '../csi/volume-use.ts';
+import { isHeld } from '../engine/device-use.ts';
 import { VolumeInUse } from '../engine/errors.ts';
 import { holdDevice } from '../engine/held-device.ts';
-import { isEncrypted, rawTag } from '../engine/names-and-tags.ts';
+import { isEncrypted, isProvenUnused, rawTag, retiredTag } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import { type Pools, poolHolding } from '../engine/pools.ts';
 import { filesystemNamed } from '../filesystem/filesystem.ts';
 import { Formatter } from '../filesystem/format.ts';
 import { FilesystemGrower } from '../filesystem/growth.ts';
 import { createMountDirectory, createMountFile, Mounts, removeMountPoint } from '../filesystem/mounts.ts';
-import { blkid, superblockReader } from '../filesystem/probe.ts';
+import { blkid, type ProbeDevice, superblockReader } from '../filesystem/probe.ts';
 import type { EncryptedVolumes } from './encrypted-volumes.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
 import { mustHold } from './pool-holding.ts';
@@ -27,6 +28,7 @@ interface Collaborators {
   readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
   readonly ephemeral: Pick<EphemeralVolumes, 'create' | 'removeIfEphemeral'>;
   readonly encrypted: Pick<EncryptedVolumes, 'open' | 'grow' | 'close' | 'mustBePlain'>;
+  readonly probe: ProbeDevice;
   /** Called each time a volume was published to a pod. */
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
   /** Called after each attempt to decrypt a volume that is staged, or to create, mount or grow its filesystem; with the error, if any. */
@@ -47,6 +49,7 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #mounts: Collaborators['mounts'];
   readonly #ephemeral: Collaborators['ephemeral'];
   readonly #encrypted: Collaborators['encrypted'];
+  readonly #probe: ProbeDevice;
   readonly #onPublished: Collaborators['onPublished'];
   readonly #onPrepared: Collaborators['onPrepared'];
   readonly #look: typeof volumeStats;
@@ -57,13 +60,14 @@ export class PublishedVolumes implements NodeVolumes {
   /** Running measurements, by volume and path. */
   readonly #looks = new Map<string, Promise<VolumeStats>>();
 
-  constructor({ pools, filesystems, grower, mounts, ephemeral, encrypted, ...given }: Collaborators) {
+  constructor({ pools, filesystems, grower, mounts, ephemeral, encrypted, probe, ...given }: Collaborators) {
     this.#pools = pools;
     this.#filesystems = filesystems;
     this.#grower = grower;
     this.#mounts = mounts;
     this.#ephemeral = ephemeral;
     this.#encrypted = encrypted;
+    this.#probe = probe;
     this.#onPublished = given.onPublished;
     this.#onPrepared = given.onPrepared;
     this.#look = given.look ?? volumeStats;
@@ -74,18 +78,19 @@ export class PublishedVolumes implements NodeVolumes {
   static create({
     run,
     ...given
-  }: Omit<Collaborators, 'filesystems' | 'grower' | 'mounts'> & { readonly run: Run }): PublishedVolumes {
+  }: Omit<Collaborators, 'filesystems' | 'grower' | 'mounts' | 'probe'> & { readonly run: Run }): PublishedVolumes {
     const superblock = superblockReader();
+    const probe = blkid(run);
     const mounts = new Mounts({ run });
     const grower = new FilesystemGrower({ run, superblock });
-    const formatter = new Formatter({ run, probe: blkid(run), superblock });
+    const formatter = new Formatter({ run, probe, superblock });
     const filesystems = new PreparedFilesystems({ formatter, grower, mounts });
-    return new PublishedVolumes({ ...given, filesystems, grower, mounts });
+    return new PublishedVolumes({ ...given, filesystems, grower, mounts, probe });
   }
 
   async stage({ volumeId, stagingPath, use, encryption }: Staging, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, async () => {
-      const { pool, volume } = mustHold(this.#pools, volumeId);
+      const { pool, volume } = this.#usable(volumeId);
       await using _ = await this.#hold(volume);
       // A raw device is bound for each pod directly; staging only checks that it exists.
       if (use.kind === 'block' && !isDecrypted(volume, encryption)) return;
@@ -174,6 +179,29 @@ export class PublishedVolumes implements NodeVolumes {
   }
 
   /**
+   * Whether it is proven that the volume was never used. If so, it can never be used from then on: a tag on the disk says
+   * so, and no call that could use the volume runs meanwhile.
+   */
+  async retireIfUnused(volumeId: VolumeId, signal: AbortSignal): Promise<boolean> {
+    return this.#lock.run(volumeId, signal, async () => {
+      await mustHold(this.#pools, volumeId).pool.refresh(signal); // others may have changed the tags
+      const { pool, volume } = mustHold(this.#pools, volumeId);
+      if (!isProvenUnused(volume)) return false;
+      if (volume.tags.includes(retiredTag)) return true;
+      // Our tags say nothing about programs other than Moorage, such as TopoLVM or an administrator's.
+      if (await isHeld(volume.devicePath)) return false;
+      if ((await this.#probe(volume.devicePath, signal)).kind !== 'empty') return false;
+      return isProvenUnused(await pool.addTags(volumeId, [retiredTag], signal));
+    });
+  }
+
+  #usable(volumeId: VolumeId): ReturnType<typeof mustHold> {
+    const held = mustHold(this.#pools, volumeId);
+    if (held.volume.tags.includes(retiredTag)) throw new VolumeRetired(volumeId);
+    return held;
+  }
+
+  /**
    * After a final error the kubelet never unpublishes, so a volume that this call created must be removed at once. One
    * that existed before may hold the pod's data. A caller that has left does not know the outcome, and unpublishes.
    */
@@ -203,7 +231,7 @@ export class PublishedVolumes implements NodeVolumes {
   /** Stages first if the volume is not staged or was unmounted since, which the caller may not know. */
   async #show(publication: Publication, signal: AbortSignal): Promise<void> {
     const { volumeId, targetPath: target, stagingPath, readOnly, use, encryption } = publication;
-    const { pool, volume: held } = mustHold(this.#pools, volumeId);
+    const { pool, volume: held } = this.#usable(volumeId);
     await using _ = await this.#hold(held);
     const volume = await this.#readable(pool, held, encryption, signal);
     if (use.kind === 'block') {
@@ -278,6 +306,17 @@ export class EphemeralVolumeLeft extends MoorageError {
 
   constructor(id: VolumeId, error: unknown, failure: unknown) {
     super(`${messageOf(error)}; and cannot remove ephemeral volume ${id} yet: ${messageOf(failure)}`);
+  }
+}
+
+export class VolumeRetired extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: VolumeId) {
+    super(
+      `volume ${id} is about to be removed: the claim that it was created for is gone, and it was never used; ` +
+        'delete the claim and create a new one, which gets a new volume',
+    );
   }
 }
 

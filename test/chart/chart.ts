@@ -6,7 +6,10 @@ import { ensureHelm } from '../../worlds/cluster/binaries.ts';
 
 const run = promisify(execFile);
 
-export const chartDir = join(import.meta.dirname, '..', '..', 'deploy', 'helm', 'moorage');
+const charts = join(import.meta.dirname, '..', '..', 'deploy', 'helm');
+export type ChartName = 'moorage' | 'local-pv' | 'local-volumes';
+export const dirOf = (chart: ChartName) => join(charts, chart);
+export const chartDir = dirOf('moorage');
 export const namespace = 'moorage-system';
 
 /** An object of a manifest. */
@@ -26,8 +29,13 @@ export async function helm(...words: readonly string[]): Promise<string> {
 export type Value = `${string}=${string}`;
 
 export async function renderText(values: readonly Value[] = [], ...words: readonly string[]): Promise<string> {
+  return textOf('moorage', values, ...words);
+}
+
+/** Of any of the charts. */
+export async function textOf(chart: ChartName, values: readonly Value[], ...words: readonly string[]): Promise<string> {
   const set = values.flatMap((value) => ['--set', value]);
-  return helm('template', 'moorage', chartDir, '--namespace', namespace, ...set, ...words);
+  return helm('template', chart, dirOf(chart), '--namespace', namespace, ...set, ...words);
 }
 
 export async function render(...values: readonly Value[]): Promise<readonly Rendered[]> {

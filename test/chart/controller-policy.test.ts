@@ -16,7 +16,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace } from '../kube/api-server.ts';
 import { InstalledChart } from './installed-chart.ts';
 
-const chart = await InstalledChart.start('webhook.podMutatingWebhook.enabled=true');
+const chart = await InstalledChart.start('webhook.podMutatingWebhook.enabled=true', 'localPv.enabled=true');
 const { admin } = chart.api;
 const { kubectl } = chart.api.cluster;
 const controller = await chart.clientOf('moorage-controller');
@@ -80,9 +80,11 @@ test('the API server compiles every rule of the policies', async () => {
   for (const name of [
     'moorage-controller',
     'moorage-controller-volumes',
+    'moorage-controller-static-volumes',
     'moorage-webhook',
     'moorage-node',
     'moorage-node-storage',
+    'moorage-node-static-volumes',
     'moorage-logicalvolume',
   ]) {
     const status = await eventually('the API server has checked them', async () => {

@@ -9,7 +9,7 @@ import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { type ApiServer, connect, startApiServer, withToken } from '../kube/api-server.ts';
-import { namespace, renderText, type Value } from './chart.ts';
+import { type ChartName, namespace, textOf, type Value } from './chart.ts';
 
 /** The chart's objects on a real API server, without its programs, and clients with the tokens of its ServiceAccounts. */
 export class InstalledChart {
@@ -23,6 +23,13 @@ export class InstalledChart {
 
   /** Shared by all tests of a file: call it at the top. */
   static async start(...values: readonly Value[]): Promise<InstalledChart> {
+    const installed = await InstalledChart.of('moorage', ...values);
+    const crds = ['crd/logicalvolumes.topolvm.io', 'crd/nodestorages.moorage.dev'];
+    await installed.api.cluster.kubectl('wait', '--for=condition=Established', ...crds);
+    return installed;
+  }
+
+  static async of(chart: ChartName, ...values: readonly Value[]): Promise<InstalledChart> {
     const api = await startApiServer();
     const dir = await mkdtemp(join(tmpdir(), 'moorage-chart-'));
     after(() => rm(dir, { recursive: true }));
@@ -30,13 +37,7 @@ export class InstalledChart {
     const { kubectl } = api.cluster;
     await kubectl('create', 'namespace', namespace);
     await kubectl('label', 'namespace', namespace, 'pod-security.kubernetes.io/enforce=privileged');
-    await installed.apply('chart', await renderText(values, '--no-hooks'));
-    await kubectl(
-      'wait',
-      '--for=condition=Established',
-      'crd/logicalvolumes.topolvm.io',
-      'crd/nodestorages.moorage.dev',
-    );
+    await installed.apply('chart', await textOf(chart, values, '--no-hooks'));
     return installed;
   }
 
@@ -48,6 +49,13 @@ export class InstalledChart {
 
   /** A client with the token of the agent's pod on a node. Resolves when the policies are in force. */
   async agentOf(nodeName: string): Promise<KubeClient> {
+    const agent = await this.tokenOf(nodeName);
+    await this.#inForce(agent);
+    return agent;
+  }
+
+  /** The same, at once. */
+  async tokenOf(nodeName: string): Promise<KubeClient> {
     const name = `agent-of-${nodeName}`;
     const pod = {
       apiVersion: 'v1',
@@ -56,9 +64,7 @@ export class InstalledChart {
       spec: { nodeName, serviceAccountName: 'moorage-node', containers: [{ name: 'node', image: 'moorage' }] },
     };
     await this.apply(name, stringify(pod));
-    const agent = await this.clientOf('moorage-node', '--bound-object-kind=Pod', `--bound-object-name=${name}`);
-    await this.#inForce(agent);
-    return agent;
+    return this.clientOf('moorage-node', '--bound-object-kind=Pod', `--bound-object-name=${name}`);
   }
 
   async clientOf(account: string, ...bound: readonly string[]): Promise<KubeClient> {

@@ -91,6 +91,21 @@ test('an agent can set the ID of a volume that it was told to adopt, but cannot 
   await status('lost');
 });
 
+test('an agent can answer that a volume was never used if the controller asks, and not otherwise', async () => {
+  const annotate = (client: KubeClient, name: string, value: string | null) => {
+    const body = { metadata: { annotations: { [`moorage.dev/${name}`]: value } } };
+    return client.patch(logicalVolumes, 'rebuilt', { type: 'merge', body });
+  };
+  await assertRefused(annotate(thief, 'unclaimed', '2026-01-01T00:00:00Z'), /only its own annotations/);
+  await assertRefused(annotate(thief, 'never-used', 'true'), /only if the controller asks/);
+  await annotate(api.admin, 'unclaimed', '2026-01-01T00:00:00Z');
+  await assertRefused(annotate(thief, 'unclaimed', null), /only its own annotations/);
+  await assertRefused(annotate(thief, 'never-used', 'perhaps'), /may only answer "true"/);
+  await annotate(thief, 'never-used', 'true');
+  await assertRefused(annotate(thief, 'never-used', null), /may only answer "true"/);
+  await annotate(thief, 'held-by', 'ssd');
+});
+
 test("a stolen token cannot touch another node's LogicalVolume", async () => {
   await assertRefused(answer(thief, other), /only the LogicalVolumes of its own node/);
   await assertRefused(removeFinalizer(thief, other), /only the LogicalVolumes of its own node/);

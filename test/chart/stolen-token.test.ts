@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
+import { localPvAnnotations, localPvFinalizer, localPvOptions } from '../../src/api/local-pv.ts';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName, logicalVolume, nodeFinalizer, topologyKey } from '../../src/api/names.ts';
 import { nodeStorages } from '../../src/api/node-storage.ts';
@@ -12,6 +13,7 @@ import { ApiError } from '../../src/kube/api-error.ts';
 import type { KubeClient, Patch } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import {
+  configMaps,
   type KubeObject,
   nodes,
   persistentVolumeClaims,
@@ -19,14 +21,13 @@ import {
   type Resource,
   type Stored,
 } from '../../src/kube/resource.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { formatRight, rightsOf } from '../cluster/rights.ts';
 import { newNamespace } from '../kube/api-server.ts';
 import { find, render } from './chart.ts';
 import { InstalledChart } from './installed-chart.ts';
 
-const chart = await InstalledChart.start();
+const chart = await InstalledChart.start('localPv.enabled=true');
 const { admin, cluster } = chart.api;
 const theirFinalizer = 'example.com/theirs';
 const forever = new AbortController().signal;
@@ -54,6 +55,7 @@ for (const name of [own, other]) {
   await admin.create(nodeStorages, { metadata: { name, finalizers: [theirFinalizer] }, status });
 }
 const thief = await chart.agentOf(own);
+for (const name of [own, other]) await staticVolume(`static-on-${name}`, name);
 
 /** A claim with its volume, as provisioner, scheduler and agent leave them; returns the volume ID. */
 async function volume(name: string, nodeName: string): Promise<string> {
@@ -91,11 +93,28 @@ async function volume(name: string, nodeName: string): Promise<string> {
   return volumeID;
 }
 
-const targets = ([nodes, logicalVolumes, nodeStorages] as readonly Resource<KubeObject>[]).flatMap((resource) =>
-  ([undefined, 'status'] as const).map((subresource) => ({ resource, subresource })),
+/** A static volume, as the controller has assigned it to its node. */
+async function staticVolume(name: string, nodeName: string): Promise<void> {
+  const matchExpressions = [{ key: 'kubernetes.io/hostname', operator: 'In', values: [nodeName] }];
+  const annotations = { [localPvAnnotations.node]: nodeName, [localPvOptions.autoRelease]: 'true' };
+  await admin.create(persistentVolumes, {
+    metadata: { name, annotations, finalizers: [localPvFinalizer, theirFinalizer] },
+    spec: {
+      accessModes: ['ReadWriteOnce'],
+      capacity: { storage: '1Gi' },
+      storageClassName: 'static',
+      persistentVolumeReclaimPolicy: 'Retain',
+      local: { path: `/mnt/pv/${name}` },
+      nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions }] } },
+    },
+  });
+}
+
+const targets = ([nodes, logicalVolumes, nodeStorages, persistentVolumes] as readonly Resource<KubeObject>[]).flatMap(
+  (resource) => ([undefined, 'status'] as const).map((subresource) => ({ resource, subresource })),
 );
 
-/** Tries a change with every kind of write, on every Node, LogicalVolume and NodeStorage. */
+/** Tries a change with every kind of write, on every Node, LogicalVolume, NodeStorage and PersistentVolume. */
 async function attempt(by: KubeClient, change: object): Promise<void> {
   for (const { resource, subresource } of targets) {
     const { items } = await admin.list(resource);
@@ -119,6 +138,11 @@ async function refusedOrNot(request: Promise<unknown>): Promise<void> {
   }
 }
 
+/** Whether also our own annotations must stay as they are. */
+function isOthers(kind: string, name: string): boolean {
+  return kind === 'LogicalVolume' || (kind === 'PersistentVolume' && name !== `static-on-${own}`);
+}
+
 /** Everything that somebody's data depends on, without what Kubernetes' controllers write and what a Node reports about itself. */
 async function world(): Promise<Readonly<Record<string, unknown>>> {
   const all: Record<string, unknown> = {};
@@ -130,7 +154,7 @@ async function world(): Promise<Readonly<Record<string, unknown>>> {
     for (const object of items) {
       const { managedFields: _, resourceVersion: __, generation: ___, annotations, ...metadata } = object.metadata;
       const theirs = Object.entries(annotations ?? {}).filter(
-        ([key]) => !/^((pv|node\.alpha)\.kubernetes\.io|moorage\.dev)\//.test(key) || kind === 'LogicalVolume',
+        ([key]) => !/^((pv|node\.alpha)\.kubernetes\.io|moorage\.dev)\//.test(key) || isOthers(kind, metadata.name),
       );
       all[`${kind} ${metadata.name}`] = { metadata, annotations: theirs, fields: fields(object) };
     }
@@ -189,6 +213,8 @@ const goals: Readonly<Record<string, readonly object[]>> = {
     { status: null },
     { status: { volumeID: 'another' } },
     annotated({ 'topolvm.io/pendingdeletion': 'true' }),
+    annotated({ 'moorage.dev/never-used': 'true' }),
+    annotated({ 'moorage.dev/never-used': 'true', 'moorage.dev/unclaimed': '2026-01-01T00:00:00Z' }),
     annotated({ 'topolvm.io/resize-requested-at': 'now' }),
   ],
   'get objects deleted or kept by controllers that follow labels, annotations and finalizers': [
@@ -211,11 +237,27 @@ const goals: Readonly<Record<string, readonly object[]>> = {
     { status: { nodeUID: 'another' } },
     { status: { pools: [{ deviceClass: 'ssd', health: 'Healthy', free: '1Ti' }] } },
   ],
-  'get more space, or less for others': [{ spec: { size: '2Gi' } }, { spec: { deviceClass: 'other' } }],
+  "get another node's static volume, or its data": [
+    annotated({ [localPvAnnotations.node]: own }),
+    annotated({ [localPvAnnotations.adopt]: 'true' }),
+    annotated({ [localPvOptions.onRelease]: 'keep' }),
+    annotated({ [localPvOptions.autoRelease]: 'false' }),
+    { spec: { local: { path: '/mnt/pv/pvc-db' } } },
+    { spec: { claimRef: { namespace: 'thieves', name: 'loot' } } },
+    { spec: { claimRef: null } },
+    { spec: { persistentVolumeReclaimPolicy: 'Delete' } },
+  ],
+  'get more space, or less for others': [
+    { spec: { size: '2Gi' } },
+    { spec: { deviceClass: 'other' } },
+    { spec: { capacity: { storage: '2Gi' } } },
+  ],
 };
 
 test('the attempts of this file cover every write that RBAC allows the token', async () => {
-  const rights = rightsOf(find(await render('metrics.secure=true'), 'ClusterRole', 'moorage-node'));
+  const objects = await render('metrics.secure=true', 'localPv.enabled=true');
+  const roles = ['moorage-node', 'moorage-node-static-volumes'];
+  const rights = roles.flatMap((name) => rightsOf(find(objects, 'ClusterRole', name)));
   const writes = rights.filter(({ verb }) => !['get', 'list', 'watch'].includes(verb)).map(formatRight);
   const questions = ['create tokenreviews.authentication.k8s.io', 'create subjectaccessreviews.authorization.k8s.io'];
   assert.deepEqual(writes, [
@@ -225,6 +267,7 @@ test('the attempts of this file cover every write that RBAC allows the token', a
     'create nodestorages.moorage.dev',
     'patch nodestorages.moorage.dev',
     ...questions, // these only ask a question, and change nothing
+    'patch persistentvolumes',
   ]);
 });
 

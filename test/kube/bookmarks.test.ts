@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { configMaps } from '../../src/kube/testing/resources.ts';
+import { configMaps } from '../../src/kube/resource.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();

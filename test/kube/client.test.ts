@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { codeOf } from '../../src/base/errors.ts';
 import { isAlreadyExists, isConflict } from '../../src/kube/api-error.ts';
-import { nodes } from '../../src/kube/resource.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
+import { configMaps, nodes } from '../../src/kube/resource.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();

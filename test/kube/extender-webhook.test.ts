@@ -129,6 +129,10 @@ test('a controller that is told to stop becomes unready, and still answers for a
   const host = `127.66.${(process.pid >> 8) & 255}.${process.pid & 255}`;
   const ended = runController(
     {
+      csi: true,
+      localPv: false,
+      localPvMountBase: '',
+      localPvDefaults: '',
       csiSocket: join(cluster.dir, 'stopping.sock'),
       metricsAddress: `${host}:8080`,
       secureMetricsServer: false,

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
+import { configMaps } from '../../src/kube/resource.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 // The highest probability that it accepts: one request in fifty.

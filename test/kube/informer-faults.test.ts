@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
+import { configMaps } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { compactEtcd, connect, newNamespace, restartApiServer, startApiServer } from './api-server.ts';
 import { Link } from './link.ts';

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
+import { configMaps } from '../../src/kube/resource.ts';
 import { compactEtcd, connect, newNamespace, restartApiServer, startApiServer } from './api-server.ts';
 import { Link } from './link.ts';
 

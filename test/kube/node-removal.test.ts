@@ -233,10 +233,14 @@ test('a claim is dropped, kept or waits, as it or its class says, and each step 
     asked ?? '',
     /^InvalidPolicy: moorage\.dev\/on-node-removal is "Drop", not drop, keep or wait; this claim waits/,
   );
-  const reasons = (await eventsOf(admin, 'Node', 'k')).map((event) => event.replace(/:.*/, ''));
+  const reasons = async () => new Set((await eventsOf(admin, 'Node', 'k')).map((event) => event.replace(/:.*/, '')));
+  await eventually('the end is reported', async () => (await reasons()).has('NodeReleased'));
   assert.deepEqual(
-    [...new Set(reasons)],
-    ['ClaimsReleased', 'ClaimsWaiting', 'PodsDeleted', 'VolumesGivenUp', 'VolumesKept'],
+    [...(await reasons())],
+    [
+      ...['ClaimsReleased', 'ClaimsWaiting', 'NodeReleased', 'PodsDeleted'],
+      ...['VolumesGivenUp', 'VolumesKept', 'VolumesRetained'],
+    ],
   );
 
   await decide('later-dropped', namespace, 'drop');

@@ -32,6 +32,7 @@ async function startAgent() {
   const client = connect({ after }, await withToken(connection, token.trim()));
   const clock = new ManualClock();
   const pool = new InMemoryPool('ssd', 1024n);
+  const pools = new Pools([pool]);
   const shared = { client, clock: systemClock, log: silentLog };
   const own = new Informer({ ...shared, resource: nodes, project: nodeFactsOf });
   const volumes = new Informer({ ...shared, resource: logicalVolumes, fieldSelector: `spec.nodeName=${nodeName}` });
@@ -39,8 +40,8 @@ async function startAgent() {
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) } as unknown as typeof silentLog;
   const inspect = async () => ({ versions: { moorage: 'test' }, features: { ioLimits: false } });
   const work = nodeStorageWork({
-    ...{ nodeName, client, node: own, volumes, pools: new Pools([pool]) },
-    engine: { deviceClasses: () => [], outdated: () => undefined },
+    ...{ nodeName, client, node: own, volumes, staticVolumes: undefined, pools },
+    engine: { allPools: pools, deviceClasses: () => [], outdated: () => undefined },
     ...{ orphans: new Orphans(), pods: async () => undefined, inspect, clock, log },
   });
   const workers = new Workers([work], { clock, log: silentLog, random: Math.random });

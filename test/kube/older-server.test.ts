@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
+import { configMaps } from '../../src/kube/resource.ts';
 import { compactEtcd, newNamespace, startApiServer } from './api-server.ts';
 
 // Like servers before they could stream lists, and serve older resource versions from memory.

@@ -73,6 +73,7 @@ test('volumes lists what the cluster has, by namespace and filter', async () => 
   assert.equal(all.split('\n').length, 4);
   assert.match(await printed('volumes', '-n', 'web'), /^CLAIM .*\ncache +pod-of-cache .*$/);
   assert.match(await printed('volumes'), /^No volumes in namespace default; use -A/);
+  assert.equal(await printed('volumes', '-A', '--node', 'elsewhere'), 'No such volumes.');
   const { items } = JSON.parse(await printed('volumes', '-A', '--health', 'missing', '-ojson'));
   assert.deepEqual(
     items.map((item: { claim: string }) => item.claim),
@@ -88,7 +89,7 @@ test('volume finds a volume by its claim, its PersistentVolume or its LogicalVol
     screen,
     /^Events, oldest first:\n(.*\n)*.*VolumeCreated +PersistentVolumeClaim\/data-0\n +created pvc-data-0/m,
   );
-  for (const words of [['data-0', '-n', 'db'], ['pvc-data-0']]) {
+  for (const words of [['data-0', '-n', 'db'], ['pvc/data-0', '-n', 'db'], ['pvc-data-0'], ['pv/pvc-data-0']]) {
     const { namespace, claim } = JSON.parse(await printed('volume', ...words, '-ojson'));
     assert.deepEqual([namespace, claim], ['db', 'data-0']);
   }
@@ -104,7 +105,19 @@ test('volume finds a volume by its claim, its PersistentVolume or its LogicalVol
   });
 });
 
+test('a PersistentVolume of another driver is no volume of Moorage', async () => {
+  await admin.create(persistentVolumes, {
+    metadata: { name: 'foreign' },
+    spec: {
+      ...{ accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' }, storageClassName: 'fast' },
+      csi: { driver: 'example.com', volumeHandle: 'x' },
+    },
+  });
+  await assert.rejects(printed('volume', 'foreign'), /foreign is not a volume of Moorage: its driver is example\.com/);
+});
+
 test('names of the cluster are completed', async () => {
+  assert.equal(await printed('complete', '--', 'reattach', 'pv/pvc-data'), 'pv/pvc-data-0\npv/pvc-data-1\n:4');
   assert.equal(await printed('complete', '--', 'volume', '-n', 'db', 'data'), 'data-0\ndata-1\n:4');
   assert.equal(await printed('complete', '--', 'volumes', '--namespace', 'we'), 'web\n:4');
   assert.match(await printed('complete', '--', 'volumes', '--context', ''), /^\w+\n:4$/);
@@ -171,4 +184,15 @@ test('the user is who the command of the kubeconfig says', async () => {
   assert.match(await runCaptured(plugin, ['volumes', '--kubeconfig', kubeconfig]), /\ncache /);
   const info = JSON.parse(await readFile(join(dir, 'info'), 'utf8'));
   assert.equal(info.spec.cluster.server, config.clusters[0].cluster.server);
+});
+
+test('a cluster whose Moorage does not know NodeStorage yet: nodes and status say so, volumes and orphans work', async () => {
+  await cluster.kubectl('delete', 'crd', 'nodestorages.moorage.dev');
+  await assert.rejects(printed('nodes'), /the cluster has no kind NodeStorage; upgrade Moorage there/);
+  const lines: string[] = [];
+  const running = runCaptured(plugin, ['status'], { env: { KUBECONFIG: cluster.kubeconfig }, printed: lines });
+  await assert.rejects(running, { name: 'ProblemsFound' });
+  assert.match(lines.join('\n'), /^! nodes\n +unknown: the cluster has no kind NodeStorage/m);
+  assert.match(await printed('volumes', '-A'), /data-0/);
+  assert.match(await printed('orphans'), /^Missing +pvc-data-1/m);
 });

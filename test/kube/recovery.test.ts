@@ -119,6 +119,10 @@ test('reattach: a claim that waits gets the volume, and a StatefulSet the claim 
   await assert.rejects(moorage('reattach', second, '--to', 'a/b', '--statefulset', 'queue'), /not both/);
   await assert.rejects(moorage('reattach', second, '--to', 'a/b/c'), /use <namespace>\/<claim> or <claim>/);
   await assert.rejects(moorage('reattach', 'pv/nothing'), /there is no PersistentVolume nothing; see kubectl get pv/);
+  const toSet = (set: string) => moorage('reattach', ofAnother, '-n', 'shop', '--statefulset', set);
+  await assert.rejects(toSet('absent'), /there is no StatefulSet shop\/absent; choose its namespace with -n/);
+  await cluster.kubectl('-n', 'shop', 'create', '-f', await file('two.yaml', statefulSet('two', ['data', 'logs'])));
+  await assert.rejects(toSet('two'), /StatefulSet two has 2 claim templates; name the claim with --to/);
 });
 
 test('reattach: a lost LogicalVolume is built again, and its node adopts the volume', async () => {
@@ -216,8 +220,13 @@ test('orphans: each is listed with the command that resolves it, and is none aft
     status: {
       ...{ nodeUID: 'uid', updatedAt: new Date().toISOString(), pools: [], erasures: { total: 0, volumes: [] } },
       orphans: {
-        total: 3,
-        volumes: [volume('lost-lv', []), volume('plain', []), volume('csi-1', ['ephemeral', 'moorage.dev/pod=p1'])],
+        total: 4,
+        volumes: [
+          volume('lost-lv', []),
+          volume('plain', []),
+          volume('csi-1', ['ephemeral', 'moorage.dev/pod=p1']),
+          { name: 'unserved', volumeGroup: 'old-vg', size: '1Gi', tags: ['moorage.dev/created'] },
+        ],
       },
       ...{ versions: {}, features: {} },
     },
@@ -231,6 +240,7 @@ test('orphans: each is listed with the command that resolves it, and is none aft
     shown,
     /^InlineLeftover +csi-1 +node-b .* pod p1\n +remove: moorage volume rm csi-1 {3}# in the moorage-node pod of node-b$/m,
   );
+  assert.match(shown, /^ClassGone +unserved +node-b .*\n +first: +add {name: old-vg, volume-group: old-vg} to the/m);
   const { items } = JSON.parse(await moorage('orphans', '-o', 'json'));
   const found = items.find((item: { name: string }) => item.name === name);
   assert.deepEqual([found.kind, found.sizeBytes, found.lastOwner], ['Released', 2 ** 30, 'shop/forgotten']);
@@ -266,7 +276,7 @@ test('purge: says what would be lost, and removes only the volume that is confir
   assert.match(await purged, /removed volume pvc-trash/);
 });
 
-test('purge: a volume on an unknown node is refused', async () => {
+test('purge: a volume on an unknown node, or of another driver, is refused', async () => {
   await admin.create(persistentVolumes, {
     metadata: { name: 'nowhere' },
     spec: {
@@ -276,6 +286,14 @@ test('purge: a volume on an unknown node is refused', async () => {
     },
   });
   await assert.rejects(moorage('purge', 'nowhere', '--confirm', 'nowhere'), /names no node and has no LogicalVolume/);
+  await admin.create(persistentVolumes, {
+    metadata: { name: 'foreign' },
+    spec: {
+      ...{ accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' }, storageClassName: 'local' },
+      csi: { driver: 'example.com', volumeHandle: 'nothing' },
+    },
+  });
+  await assert.rejects(moorage('purge', 'foreign', '--confirm', 'foreign'), /foreign is not a volume of Moorage/);
 });
 
 test('purge: a volume that was never bound becomes Released, so that csi-provisioner deletes it', async () => {
@@ -327,7 +345,7 @@ async function file(name: string, text: string): Promise<string> {
   return path;
 }
 
-function statefulSet(name: string): string {
+function statefulSet(name: string, templates: readonly string[] = ['data']): string {
   const metadata = { name };
   const labels = { app: name };
   const claim = {
@@ -344,7 +362,7 @@ function statefulSet(name: string): string {
       replicas: 0,
       selector: { matchLabels: labels },
       template: { metadata: { labels }, spec: { containers: [{ name: 'main', image: 'none' }] } },
-      volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claim }],
+      volumeClaimTemplates: templates.map((template) => ({ metadata: { name: template }, spec: claim })),
     },
   });
 }

@@ -1,4 +1,5 @@
 import type { TestContext } from 'node:test';
+import { defaultMountBase } from '../../src/api/local-pv.ts';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName, logicalVolume, onNodeRemoval, topologyKey } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
@@ -6,7 +7,9 @@ import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { type Work, Workers } from '../../src/base/work.ts';
 import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
 import { watchedClaim } from '../../src/controller/claims/volume-claims.ts';
+import { type MaybeStatic, ourStaticVolume } from '../../src/controller/local-pv/static-volumes.ts';
 import { lateDecisions } from '../../src/controller/node-removal/late-decisions.ts';
+import { lateStaticDecisions } from '../../src/controller/node-removal/late-static-decisions.ts';
 import { NodeRemoval, nodeRemovals } from '../../src/controller/node-removal/node-removal.ts';
 import { strandedPods, unscheduled, waitingPod } from '../../src/controller/node-removal/stranded-pods.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
@@ -14,6 +17,7 @@ import { Informer } from '../../src/kube/informer.ts';
 import {
   events,
   nodes,
+  type PersistentVolume,
   type PersistentVolumeClaim,
   persistentVolumeClaims,
   persistentVolumes,
@@ -138,6 +142,11 @@ export function lead(t: TestContext, ...work: readonly Work[]): () => Promise<vo
   return end;
 }
 
+function watchedStatic(volume: Stored<PersistentVolume>): MaybeStatic {
+  const asStatic = ourStaticVolume(volume, defaultMountBase);
+  return asStatic ? { asStatic } : {};
+}
+
 /** The controller's work for removed nodes, with watches of its own, until the test ends or until it is ended. */
 export function leadRemovals(t: TestContext, client: KubeClient): () => Promise<void> {
   const common = { client, clock: systemClock, log: silentLog };
@@ -146,6 +155,7 @@ export function leadRemovals(t: TestContext, client: KubeClient): () => Promise<
     nodes: new Informer({ ...common, resource: nodes, project: annotatedNode }),
     claims: new Informer({ ...common, resource: persistentVolumeClaims, project: watchedClaim }),
     pods: new Informer({ ...common, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
+    persistentVolumes: new Informer({ ...common, resource: persistentVolumes, project: watchedStatic }),
   };
   for (const watch of Object.values(watches)) watch.start();
   const collaborators = { ...reporting(client), ...watches };
@@ -153,6 +163,7 @@ export function leadRemovals(t: TestContext, client: KubeClient): () => Promise<
     t,
     nodeRemovals({ nodes: watches.nodes, removal: new NodeRemoval({ ...collaborators, keepObjects: false }) }),
     lateDecisions(collaborators),
+    lateStaticDecisions(collaborators),
     strandedPods(collaborators),
   );
   const end = async () => {

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import { connectionInCluster } from '../../src/kube/credentials.ts';
-import { configMaps } from '../../src/kube/testing/resources.ts';
+import { configMaps } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { connect, startApiServer } from './api-server.ts';
 

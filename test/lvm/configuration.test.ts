@@ -4,9 +4,11 @@ import { test } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
-import { ownerArguments, parseOwners } from '../../src/engine/lvm/report.ts';
-import { unserved } from '../../src/engine/lvm/unserved-volumes.ts';
+import { allVolumesArguments, parseAllVolumes } from '../../src/engine/lvm/report.ts';
+import { createdTag } from '../../src/engine/names-and-tags.ts';
 import { StorageEngine } from '../../src/engine/storage-engine.ts';
+import { unserved } from '../../src/engine/unserved-volumes.ts';
+import { embeddedEngine } from '../../src/node/node-engine.ts';
 import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { waitForChange } from './wait-for-change.ts';
@@ -53,15 +55,19 @@ test('a volume group created later is served, and changes of the file take effec
   });
   assert.ok(pools.get('one').get('data'), 'volumes stay');
   assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', late), 'other');
-  const withoutClass = async () => unserved(parseOwners(await command(...ownerArguments)), engine.deviceClasses());
-  assert.ok((await withoutClass()).includes(`${late}/other`), 'a volume without a class is found');
-  assert.ok(!(await withoutClass()).includes(`${early}/data`));
+  const withoutClass = async () => {
+    const { stdout } = await run(['lvm', ...allVolumesArguments], { timeoutMs: 60_000 });
+    const found = unserved(parseAllVolumes(stdout), engine.deviceClasses());
+    return found.filter(({ volumeGroup }) => volumeGroup === early || volumeGroup === late);
+  };
+  const other = { id: 'other', sizeBytes: 8n * mebibyte, tags: [createdTag], readOnly: false, volumeGroup: late };
+  assert.deepEqual(await withoutClass(), [other]);
 
   await configure(two, one);
   await waitForChange(pools, () => served().length === 2);
   assert.equal(pools.get('two').get('other')?.sizeBytes, 8n * mebibyte);
   assert.ok(pools.get('one').capacity().freeBytes > 0n);
-  assert.ok(!(await withoutClass()).includes(`${late}/other`));
+  assert.deepEqual(await withoutClass(), []);
 });
 
 test('two engines never serve the same volume group: the second one gets it when the first has no class in it', async (t) => {
@@ -110,4 +116,46 @@ test('two engines never serve the same volume group: the second one gets it when
   await holder.configure(`{name: one, volume-group: ${own}-gone, default: true}`);
   await waitForChange(other.pools, () => other.served().includes('two'));
   await other.pools.get('two').create({ id: 'data', sizeBytes: 8n * mebibyte, tags: [] }, signal);
+});
+
+test('a volume group is served without a class, even before it exists, until a class is configured for it', async (t) => {
+  const configFile = `/tmp/${deviceName('lvmd.yaml')}`;
+  const configure = (...classes: string[]) =>
+    writeFile(configFile, `lvm-command-prefix: [lvm]\ndevice-classes: [${classes.join(', ')}]\n`);
+  const [first = '', second = ''] = disks();
+  const early = await volumeGroup(t, { disks: [first] });
+  const late = early.replace(/\d+$/, (digits) => String(Number(digits) + 1)); // the next name
+  await configure(`{name: files, type: file, path: /nowhere}`);
+  const lvmdSocket = `/tmp/${deviceName('lvmd.sock')}`;
+  const options = { configFile, lvmdSocket, stateDirectory: '/nowhere', onAnswered: () => undefined };
+  const engine = await embeddedEngine(
+    { ...options, run, env: process.env, clock: systemClock, log: silentLog },
+    signal,
+  );
+  undoAfter(t, async () => {
+    await engine.stopServing(0);
+    await engine.stop();
+  });
+  await engine.serveGroups(new Set([early, late]), signal);
+  assert.throws(() => engine.poolOfGroup(late), { code: 'Unavailable', message: new RegExp(`${late} is not on this`) });
+  const pool = engine.poolOfGroup(early);
+  await pool.create({ id: 'data', sizeBytes: 8n * mebibyte, tags: ['moorage.dev/local-pv=data'] }, signal);
+  assert.deepEqual(
+    [engine.pools.all(), Object.fromEntries(engine.annotations())],
+    [[], { 'capacity.topolvm.io/files': '0' }],
+  );
+
+  assert.equal(await volumeGroup(t, { disks: [second] }), late);
+  await waitForChange(engine.allPools, () => engine.allPools.all().length === 2);
+  assert.equal(engine.poolOfGroup(late).details()?.volumeGroup, late);
+
+  await configure(`{name: one, volume-group: ${early}, spare-gb: 0}`);
+  await waitForChange(engine.pools, () => engine.pools.all().length === 1);
+  assert.equal(engine.poolOfGroup(early).name, 'one');
+  assert.ok(engine.poolOfGroup(early).get('data'));
+  await engine.serveGroups(new Set(), signal);
+  assert.deepEqual(
+    engine.allPools.all().map(({ name }) => name),
+    ['one'],
+  );
 });

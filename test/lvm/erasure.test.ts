@@ -3,7 +3,15 @@ import { open } from 'node:fs/promises';
 import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import { Eraser } from '../../src/engine/erase/eraser.ts';
-import { erasingTag } from '../../src/engine/names-and-tags.ts';
+import {
+  adoptedTag,
+  createdTag,
+  emptyingTag,
+  erasingTag,
+  filesystemTag,
+  unusedTag,
+} from '../../src/engine/names-and-tags.ts';
+import type { Volume } from '../../src/engine/pool.ts';
 import { flushesOf } from '../../worlds/lvm/flushes-of.ts';
 import { command, disks } from '../../worlds/lvm/inside.ts';
 import { type EngineOfTest, engineOfTest } from './engine-of-test.ts';
@@ -47,6 +55,18 @@ test('zero leaves no data of a thick or thin volume on the disk, and rejects a v
     assert.ok(pool.get(kind));
     const tags = await command('lvs', '--noheadings', '-o', 'lv_tags', opened.volumeGroup);
     assert.doesNotMatch(tags, new RegExp(erasingTag));
+  }
+});
+
+test("a volume's own policy comes before that of its class", async (t) => {
+  const { engine } = await engineOfTest(t, 'erase: none');
+  for (const kind of ['thick', 'thin']) {
+    const pool = engine.pools.get(kind);
+    const { devicePath } = await pool.create({ id: kind, sizeBytes: 20n * mebibyte, tags: [] }, signal);
+    await writeSecret(devicePath, [0, 19]);
+    await pool.addTags(kind, ['moorage.dev/on-removal=zero'], signal);
+    assert.equal(await pool.remove(kind, signal), 'erased');
+    assert.equal(await onDisk(), false);
   }
 });
 
@@ -140,6 +160,83 @@ test('an erasure interrupted by a crash continues, and its space is not reused b
 
   const again = (await restart()).pools.get('thick'); // with erase: none, but the marked volume must still be erased
   await again.remove('data', signal);
+  assert.equal(await onDisk(), false);
+  assert.equal(again.capacity().freeBytes, freeBytes + 20n * mebibyte);
+});
+
+/** Fails unless all of the device reads as zeros. */
+async function mustBeZero({ devicePath, sizeBytes }: Volume): Promise<void> {
+  await command('sh', '-c', `blockdev --flushbufs ${devicePath} && cmp --bytes=${sizeBytes} ${devicePath} /dev/zero`);
+}
+
+test('a volume is emptied in place, whoever created it, unless it is in use', async (t) => {
+  const { engine, volumeGroup } = await engineOfTest(t);
+  const owner = 'moorage.dev/local-pv-uid=1';
+  const uuids = () => command('lvs', '--noheadings', '-o', 'lv_uuid', `${volumeGroup}/thick`, `${volumeGroup}/thin`);
+  await command('lvcreate', '--yes', '--name', 'thick', '--size', '20m', volumeGroup);
+  await command('lvcreate', '--yes', '--name', 'thin', '--virtualsize', '20m', '--thinpool', 'pool', volumeGroup);
+  const before = await uuids();
+  for (const kind of ['thick', 'thin']) {
+    const pool = engine.pools.get(kind);
+    await pool.refresh(signal);
+    const { devicePath } = await pool.addTags(kind, [owner, adoptedTag, filesystemTag('ext4')], signal);
+    await pool.grow(kind, 24n * mebibyte, signal);
+    await writeSecret(devicePath, [0, 10, 23]);
+    {
+      await using _ = await open(devicePath, 'r');
+      await assert.rejects(pool.empty(kind, { kind: 'zero' }, signal), { name: 'VolumeInUse' });
+    }
+    const emptied = await pool.empty(kind, { kind: 'zero' }, signal);
+    assert.deepEqual(emptied.tags, [owner, createdTag, unusedTag]);
+    assert.equal(emptied.sizeBytes, 24n * mebibyte);
+    await mustBeZero(emptied);
+    assert.equal(await onDisk(), false);
+  }
+  const thin = engine.pools.get('thin');
+  await command(
+    'dd',
+    'if=/dev/urandom',
+    `of=/dev/${volumeGroup}/thin`,
+    'bs=1M',
+    'count=24',
+    'conv=fsync',
+    'status=none',
+  );
+  await mustBeZero(await thin.empty('thin', { kind: 'discard' }, signal));
+  assert.equal(await dataPercent(volumeGroup), 0);
+  assert.equal(await uuids(), before);
+});
+
+test('an emptying interrupted by a crash continues, and the volume is not used before it ends', async (t) => {
+  const reached = Promise.withResolvers<void>();
+  const dies = Promise.withResolvers<never>();
+  const mayGoOn = Promise.withResolvers<void>();
+  let gate: Promise<void> = dies.promise;
+  const gated: Run = async (argv, options) => {
+    if (argv[0] === 'blkdiscard') {
+      reached.resolve();
+      await gate;
+    }
+    return run(argv, options);
+  };
+  const { engine, volumeGroup, restart } = await engineOfTest(t, 'erase: none', gated);
+  const pool = engine.pools.get('thick');
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes: 20n * mebibyte, tags: [] }, signal);
+  await writeSecret(devicePath, [0, 19]);
+  const { freeBytes } = pool.capacity();
+  const emptied = pool.empty('data', { kind: 'zero' }, signal);
+  await reached.promise;
+  assert.match(await command('lvs', '--noheadings', '-o', 'lv_tags', `${volumeGroup}/data`), new RegExp(emptyingTag));
+  dies.reject(new Error('killed'));
+  await assert.rejects(emptied, /killed/);
+  await engine.stop();
+  gate = mayGoOn.promise;
+
+  const again = (await restart('erase: none')).pools.get('thick');
+  assert.deepEqual([again.get('data'), again.erasures().length], [undefined, 1]);
+  const removal = again.remove('data', signal);
+  mayGoOn.resolve();
+  assert.equal(await removal, 'removed'); // once it is empty
   assert.equal(await onDisk(), false);
   assert.equal(again.capacity().freeBytes, freeBytes + 20n * mebibyte);
 });

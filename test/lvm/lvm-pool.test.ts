@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { run } from '../../src/base/exec.ts';
 import { createdTag, filesystemTag, rawTag, unusedTag } from '../../src/engine/names-and-tags.ts';
 import { volumeOf } from '../../src/engine/testing/volume-of.ts';
+import { allZero } from '../../src/filesystem/all-zero.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { Formatter } from '../../src/filesystem/format.ts';
 import { blkid, superblockReader } from '../../src/filesystem/probe.ts';
@@ -211,6 +212,7 @@ test('a device on a broken disk is unknown, never empty, and is not formatted', 
   await faulty.breakNow();
   await command('blockdev', '--flushbufs', devicePath).catch(() => undefined); // reads must not come from the cache
   assert.equal((await blkid(run)(devicePath, signal)).kind, 'unknown');
+  assert.equal((await allZero(run)(devicePath, signal)).kind, 'unknown');
   const formatter = new Formatter({ run, probe: blkid(run), superblock: superblockReader() });
   await assert.rejects(formatter.ensure(pool, volumeOf(pool, 'data'), ext4, signal), { name: 'DeviceUnreadable' });
 });

@@ -255,3 +255,23 @@ test('a volume whose end cannot be read is never formatted', async (t) => {
   }
   assert.equal(await content(), before);
 });
+
+test('a volume that was never used can be retired, and only such a volume; its tags on the disk say so', async (t) => {
+  const { vg, thick, thin, volumes, publication } = await node(t);
+  const use = mounted(ext4);
+  for (const pool of [thick, thin]) {
+    const id = (what: string) => `${what}-${pool.name}`;
+    const create = (what: string) =>
+      pool.create({ id: id(what), sizeBytes: 32n * mebibyte, tags: ['moorage.dev/volume=pvc-1'] }, signal);
+    for (const what of ['new', 'used', 'raw']) await create(what);
+    const { devicePath } = await create('topolvm');
+    assert.equal(await volumes.retireIfUnused(id('new'), signal), true);
+    await assert.rejects(volumes.publish(publication(id('new'), use), signal), { name: 'VolumeRetired' });
+    assert.match(await command('lvs', '--noheadings', '-o', 'lv_tags', `${vg}/${id('new')}`), /moorage\.dev\/retired/);
+
+    await volumes.publish(publication(id('used'), use), signal);
+    await volumes.publish(publication(id('raw'), block), signal);
+    await command('mkfs.ext4', '-q', devicePath);
+    for (const what of ['used', 'raw', 'topolvm']) assert.equal(await volumes.retireIfUnused(id(what), signal), false);
+  }
+});

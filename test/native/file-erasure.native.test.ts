@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { type Run, run } from '../../src/base/exec.ts';
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
 import { Eraser } from '../../src/engine/erase/eraser.ts';
-import { encryptedTag } from '../../src/engine/names-and-tags.ts';
+import { emptyingTag, encryptedTag } from '../../src/engine/names-and-tags.ts';
 import { flushesOf } from '../../worlds/lvm/flushes-of.ts';
 import { foundOnDevice } from '../../worlds/lvm/found-on-device.ts';
 import { openFilePool, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
@@ -51,6 +51,14 @@ test('none leaves the data on the disk, so the test above can detect it', native
   const pool = await volumeWithSecret(path, { kind: 'none' });
   assert.equal(await pool.remove('data', signal), 'removed');
   assert.equal(await onDisk(path), true);
+});
+
+test("a volume's own policy comes before that of its class", native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4', 320);
+  const pool = await volumeWithSecret(path, { kind: 'none' });
+  await pool.addTags('data', ['moorage.dev/on-removal=zero'], signal);
+  assert.equal(await pool.remove('data', signal), 'erased');
+  assert.equal(await onDisk(path), false);
 });
 
 test('the header of an encrypted volume is overwritten even with none', native, async (t) => {
@@ -178,6 +186,58 @@ test('blocks shared with a copy keep their data until the copy is erased too', n
   assert.equal(await sh(`head -c ${secret.length} ${copy.devicePath}`), secret);
   await pool.remove('copy', signal);
   assert.equal(await onDisk(path), false);
+});
+
+test(
+  'an emptied volume keeps its space and its owner, and reads as zeros, even if a crash interrupts it',
+  native,
+  async (t) => {
+    const path = await scratchFilesystem(t, 'ext4', 320);
+    const started = Promise.withResolvers<void>();
+    const dies = Promise.withResolvers<never>();
+    dies.promise.catch(() => undefined);
+    /** A process that dies after it has freed one range. */
+    const dying: Run = async (command, options) => {
+      const output = await run(command, options);
+      if (command[1] !== '--punch-hole') return output;
+      started.resolve();
+      return dies.promise;
+    };
+    const owner = 'moorage.dev/local-pv-uid=1';
+    const first = await volumeWithSecret(path, { kind: 'none' }, dying);
+    await first.addTags('data', [owner, 'moorage.dev/filesystem=ext4'], signal);
+    const emptied = first.empty('data', { kind: 'zero' }, signal);
+    await started.promise;
+    assert.equal(first.get('data'), undefined);
+    const stopped = first.stop(0);
+    dies.reject(new Error('killed'));
+    await assert.rejects(emptied);
+    await stopped;
+
+    assert.match(await readFile(join(path, 'data.json'), 'utf8'), new RegExp(emptyingTag));
+    const pool = await openFilePool(path);
+    const volume = await pool.empty('data', { kind: 'zero' }, signal);
+    assert.deepEqual(volume.tags, [owner, 'moorage.dev/created', 'moorage.dev/unused']);
+    assert.equal(await onDisk(path), false);
+    await sh(`cmp --bytes=${100n * mebibyte} ${volume.devicePath} /dev/zero`);
+    const { blocks } = await stat(join(path, 'data.img'), { bigint: true });
+    assert.ok(blocks * 512n >= 100n * mebibyte, 'all of it is allocated');
+  },
+);
+
+test('a discard that leaves data behind is not enough to empty a volume', native, async (t) => {
+  const path = await scratchFilesystem(t, 'ext4', 320);
+  const ignoring: Run = async (command, options) =>
+    command[1] === '--punch-hole' ? { stdout: '', stderr: '' } : run(command, options);
+  const pool = await volumeWithSecret(path, { kind: 'none' }, ignoring);
+  const { devicePath } = await pool.empty('data', { kind: 'discard' }, signal);
+  await sh(`cmp --bytes=${100n * mebibyte} ${devicePath} /dev/zero`);
+  {
+    await using _ = await open(devicePath, 'r');
+    await assert.rejects(pool.empty('data', { kind: 'discard' }, signal), { name: 'VolumeInUse' });
+  }
+  const copy = await pool.snapshot('data', { id: 'copy', tags: [], access: 'rw' }, signal);
+  await assert.rejects(pool.empty(copy.id, { kind: 'zero' }, signal), { name: 'NotToBeEmptied' });
 });
 
 test('a class is not served if its data cannot be overwritten in place', native, async (t) => {

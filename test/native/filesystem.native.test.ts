@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { mkdir, open, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { run } from '../../src/base/exec.ts';
+import { type Run, run } from '../../src/base/exec.ts';
 import { createdTag, filesystemTag } from '../../src/engine/names-and-tags.ts';
 import { volumeOf } from '../../src/engine/testing/volume-of.ts';
+import { allZero } from '../../src/filesystem/all-zero.ts';
 import { btrfs } from '../../src/filesystem/btrfs.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { type Filesystem, filesystems } from '../../src/filesystem/filesystem.ts';
@@ -163,6 +164,30 @@ test('a path through a symbolic link refers to the mount at its destination', na
   assert.equal((await mounts.at(join(directory, 'link', 'a target')))?.source, 'one');
   await mounts.unmount(join(directory, 'link', 'a target'), signal);
   assert.equal(await mounts.at(target), undefined);
+});
+
+test('a device is all zero only if every byte was read and is zero', native, async (t) => {
+  const { directory, pool } = await newVolume(t);
+  const { devicePath, sizeBytes } = await pool.create({ id: 'small', sizeBytes: 8n * 1024n ** 2n, tags: [] }, signal);
+  assert.deepEqual(await allZero(run)(devicePath, signal), { kind: 'zero' });
+  await sh(`printf x | dd of=${devicePath} bs=1 seek=${sizeBytes - 1n} conv=fsync status=none`);
+  assert.deepEqual(await allZero(run)(devicePath, signal), { kind: 'data' });
+  assert.equal((await probe(devicePath, signal)).kind, 'empty'); // which knows only signatures
+  assert.equal((await allZero(run)('/dev/no-such-device', signal)).kind, 'unknown');
+  await assert.rejects(allZero(run)(devicePath, AbortSignal.abort()), { name: 'CommandCancelled' });
+
+  const image = join(directory, 'large');
+  const [first, rest] = [4n * 1024n ** 3n, 8n * 1024n ** 2n];
+  await sh(`truncate --size=${first + rest} ${image}`);
+  await sh(`printf x | dd of=${image} bs=1 seek=${first + rest - 1n} conv=notrunc status=none`);
+  const large = await sh(`losetup --find --show ${image}`);
+  const ranges: string[] = [];
+  const onlyTheEnd: Run = async (command, options) => {
+    ranges.push(command.slice(1, 3).join(' '));
+    return command.includes('--ignore-initial=0:0') ? { stdout: '', stderr: '' } : run(command, options);
+  };
+  assert.deepEqual(await allZero(onlyTheEnd)(large, signal), { kind: 'data' });
+  assert.deepEqual(ranges, [`--ignore-initial=0:0 --bytes=${first}`, `--ignore-initial=${first}:0 --bytes=${rest}`]);
 });
 
 test('a directory is bind-mounted once, read-only if requested, even after a crash in between', native, async (t) => {

@@ -49,6 +49,18 @@ for (const filesystem of filesystems) {
   });
 }
 
+test('a file volume that was never used can be retired, and not one that was used', native, async (t) => {
+  const { pool, start, stagingPath } = await node(t);
+  const [unused, used] = [`unused-${randomUUID()}`, `used-${randomUUID()}`];
+  for (const id of [unused, used]) await pool.create({ id, sizeBytes, tags: ['moorage.dev/volume=pvc-1'] }, signal);
+  const use = mounted(ext4);
+  await start().stage({ volumeId: used, stagingPath, use }, signal);
+  await start().unstage(used, stagingPath, signal);
+  assert.equal(await start().retireIfUnused(used, signal), false);
+  assert.equal(await start().retireIfUnused(unused, signal), true);
+  await assert.rejects(start().stage({ volumeId: unused, stagingPath, use }, signal), { name: 'VolumeRetired' });
+});
+
 test('a new filesystem follows its class, and an existing one is not changed', native, async (t) => {
   const { data, pool, start, stagingPath } = await node(t);
   const device = pool.get(data)?.devicePath ?? '';

@@ -3,8 +3,9 @@ import { newRunDir } from '../host/run-dir.ts';
 import { Machine } from '../machine/machine.ts';
 import { ensureMachineFiles } from '../machine/machine-files.ts';
 import { quote } from '../machine/quote.ts';
+import { ensureSystemdTree } from '../machine/systemd-tree.ts';
 import { Janitor } from './janitor.ts';
-import { createDisks, type World, worldEnvironment } from './world.ts';
+import { createDisks, createRootDisk, type World, worldEnvironment } from './world.ts';
 
 const fileTimeoutMs = 15 * 60_000;
 const memoryMb = 512;
@@ -12,7 +13,7 @@ const memoryMb = 512;
 /** A running machine with empty disks. It ends with `close`, or with this process. */
 export async function startMachine(
   report: (line: string) => void,
-  core?: number,
+  { core, systemd }: { readonly core?: number; readonly systemd?: boolean } = {},
 ): Promise<{
   machine: Machine;
   disks: string[];
@@ -24,7 +25,7 @@ export async function startMachine(
   try {
     const images = await createDisks(dir);
     const disks = images.map((_, index) => `/dev/ubd${'abcdefghijklmnop'[index]}`);
-    const env = worldEnvironment(disks, 'world');
+    const env = systemd ? {} : worldEnvironment(disks, 'world'); // no test runs inside
     const machine = await Machine.create({
       files,
       dir: join(dir, 'machine'),
@@ -33,6 +34,7 @@ export async function startMachine(
       disks: images,
       env,
       ...(core !== undefined && { cpu: core }),
+      ...(systemd && { systemd: { tree: await ensureSystemdTree(report), rootDisk: await createRootDisk(dir) } }),
     });
     await machine.start();
     const close = async () => {
@@ -48,7 +50,7 @@ export async function startMachine(
 
 /** The world for a host without device mapper in its kernel, or without root. */
 export async function machineWorld(report: (line: string) => void, core: number): Promise<World> {
-  const { machine, close } = await startMachine(report, core);
+  const { machine, close } = await startMachine(report, { core });
   return {
     async run(argv, env, print) {
       const words = Object.entries(env).map(([name, value]) => `${name}=${value}`);

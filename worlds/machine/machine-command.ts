@@ -30,7 +30,8 @@ export function machineCommand(options: MachineOptions, core: number): string[] 
   ];
 }
 
-function kernelArguments({ dir, files, disks, memoryMb, tap }: MachineOptions): string[] {
+function kernelArguments({ dir, files, disks, systemd, memoryMb, tap }: MachineOptions): string[] {
+  const images = systemd ? [...disks, systemd.rootDisk] : disks;
   return [
     ...files.kernelArguments,
     `mem=${memoryMb}M`,
@@ -41,7 +42,7 @@ function kernelArguments({ dir, files, disks, memoryMb, tap }: MachineOptions): 
     ...[`uml_dir=${join(dir, 'uml')}/`, 'umid=machine'],
     ...['con=null', 'con0=null,fd:2', 'ssl=null', 'ssl0=fd:3,null'],
     // t: no discards, which take seconds per GiB on these disks.
-    ...disks.map((image, index) => `ubd${index}t=${image}`),
+    ...images.map((image, index) => `ubd${index}t=${image}`),
     ...(tap ? [`vec0:transport=tap,ifname=${tap.device},depth=128,gro=1`] : []),
     `machine=${dir}`,
   ];

@@ -28,6 +28,8 @@ export interface MachineOptions {
   readonly memoryMb: number;
   /** Image files; in the guest they are /dev/ubda, /dev/ubdb, ... in this order. */
   readonly disks: readonly string[];
+  /** Boots Debian's systemd, with udev. The guest's writes to its root go to a disk and are still there after a reboot. */
+  readonly systemd?: SystemdOptions;
   /** Host directories that the guest sees and changes live, at the same paths. `dir` is always shared. */
   readonly shares?: readonly string[];
   /** The tap device that becomes the guest's vec0; `address` includes the prefix length: 10.99.0.11/24. */
@@ -42,6 +44,13 @@ export interface MachineOptions {
   readonly enter?: readonly string[];
   /** Lets the machine outlive this process. Otherwise it dies with this process, whatever kills that. */
   readonly detached?: boolean;
+}
+
+export interface SystemdOptions {
+  /** From `ensureSystemdTree`. */
+  readonly tree: string;
+  /** An image file with an ext4 filesystem, empty at first. */
+  readonly rootDisk: string;
 }
 
 export interface CallOptions {
@@ -90,9 +99,10 @@ export class Machine {
 
   /** Builds a machine that is off. */
   static async create(options: MachineOptions): Promise<Machine> {
-    const { dir } = options;
+    const { dir, systemd } = options;
     const machine = new Machine(options);
-    refuseUnspeakable([dir, guestDir, options.files.toolsDir, ...options.disks, ...(options.shares ?? [])]);
+    const trees = [guestDir, options.files.toolsDir, ...(systemd ? [systemd.tree, systemd.rootDisk] : [])];
+    refuseUnspeakable([dir, ...trees, ...options.disks, ...(options.shares ?? [])]);
     await mkdir(join(dir, 'calls'), { recursive: true });
     if (await machine.#lockIsHeld(dyingSeconds)) {
       throw new InvalidInput(`a machine is already running in ${dir}; attach to it and power it off first`);
@@ -104,13 +114,16 @@ export class Machine {
         name: options.name,
         guest: guestDir,
         tools: options.files.toolsDir,
+        systemd: systemd?.tree ?? '',
+        root_disk: `/dev/ubd${String.fromCharCode('a'.charCodeAt(0) + options.disks.length)}`, // after the others
         shares: (options.shares ?? []).join(' '),
         address: options.tap?.address ?? '',
         gateway: options.tap?.gateway ?? '',
         boot: options.boot ?? '',
       }),
     );
-    await writeFile(join(dir, 'environment'), assignments({ DM_DISABLE_UDEV: '1', HOME: '/root', ...options.env }));
+    const env = { ...(!systemd && { DM_DISABLE_UDEV: '1' }), HOME: '/root', ...options.env };
+    await writeFile(join(dir, 'environment'), assignments(env));
     const doorbell = join(dir, 'doorbell');
     await rm(doorbell, { force: true });
     await run(['mkfifo', doorbell], { timeoutMs: quickMs });

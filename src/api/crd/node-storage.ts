@@ -73,7 +73,7 @@ const erasures = {
 
 const orphans = {
   description:
-    "Volumes in the node's pools that have no LogicalVolume. The inline volume of a pod counts once the pod is gone from the node.",
+    "Volumes on the node's disks that have no LogicalVolume. The inline volume of a pod counts once the pod is gone from the node.",
   type: 'object',
   required: ['total', 'volumes'],
   properties: {
@@ -87,10 +87,16 @@ const orphans = {
       maxItems: listLimit,
       items: {
         type: 'object',
-        required: ['name', 'deviceClass', 'size', 'tags'],
+        required: ['name', 'size', 'tags'],
         properties: {
           name: { description: 'The name on the disks.', type: 'string' },
-          deviceClass: { type: 'string' },
+          deviceClass: {
+            description:
+              'Unset if no device class has the volume, because its class was removed from the configuration. Then volumeGroup and thinPool say where it is.',
+            type: 'string',
+          },
+          volumeGroup: { description: 'Set if no device class has the volume.', type: 'string' },
+          thinPool: { description: 'Set if no device class has the volume, and it is thin.', type: 'string' },
           size: quantity,
           readOnly: { description: 'Set for snapshots.', type: 'boolean' },
           tags: {

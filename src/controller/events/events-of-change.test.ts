@@ -5,6 +5,7 @@ import {
   adoptAnnotation,
   erasedAnnotation,
   filesystemErrorAnnotation,
+  neverUsedAnnotation,
   pendingDeletionAnnotation,
   resizeRequestedAnnotation,
 } from '../../api/names.ts';
@@ -30,6 +31,7 @@ const inUse = volume({ ...created.status, code: 9, message: 'in use' }, { deleti
 const mismatch = { [filesystemErrorAnnotation]: 'volume 1 holds xfs, ext4 requested' };
 const unusable = volume(created.status, { annotations: mismatch });
 const erased = volume(created.status, { annotations: { [erasedAnnotation]: 'true' } });
+const neverUsed = volume(created.status, { annotations: { [neverUsedAnnotation]: 'true' } });
 const givenUp = volume({ volumeID: '1' }, { annotations: { [pendingDeletionAnnotation]: 'true' } });
 
 const lost = volume({ ...created.status, missingFrom: 'new-uid' });
@@ -50,6 +52,7 @@ test('each change of a volume is reported once, in one sentence', () => {
     eventsOfChange({ kind: 'deleted', key, object: created, previous: created }),
     eventsOfChange({ kind: 'deleted', key, object: erased, previous: erased }),
     eventsOfChange({ kind: 'deleted', key, object: givenUp, previous: created }),
+    eventsOfChange({ kind: 'deleted', key, object: neverUsed, previous: neverUsed }),
     update(created, lost),
     update(lost, created),
     eventsOfChange({ kind: 'deleted', key, object: lost, previous: lost }),
@@ -67,6 +70,8 @@ test('each change of a volume is reported once, in one sentence', () => {
       'Normal VolumeRemoved: removed the volume from node a',
       'Normal VolumeErased: erased the volume and removed it from node a',
       'Warning VolumeGivenUp: gave up the volume because node a was removed; its data is still on that machine',
+      'Normal UnclaimedVolumeRemoved: removed volume pvc-1 from node a: the claim that it was created for was deleted ' +
+        'meanwhile, and it was never used',
       'Warning VolumeLost: volume 1 is not on the disks of node a: the machine or its disks were replaced, ' +
         'or its device class was removed from the configuration; bring the disks or the class back, ' +
         'or delete the claim and restore its data from a backup',

@@ -9,6 +9,7 @@ import {
   adoptAnnotation,
   erasedAnnotation,
   filesystemErrorAnnotation,
+  neverUsedAnnotation,
   pendingDeletionAnnotation,
 } from '../../api/names.ts';
 import { toQuantity } from '../../base/quantity.ts';
@@ -98,6 +99,12 @@ function removed({ metadata, spec, status }: StoredLogicalVolume): EventContent 
   if (status.missingFrom) {
     const message = `gave up the volume, which was not on the disks of node ${spec.nodeName}`;
     return { type: 'Warning', reason: 'VolumeGivenUp', action: 'Removing', message };
+  }
+  if (metadata.annotations?.[neverUsedAnnotation]) {
+    const message =
+      `removed volume ${metadata.name} from node ${spec.nodeName}: the claim that it was created for was deleted ` +
+      'meanwhile, and it was never used';
+    return normal('UnclaimedVolumeRemoved', 'Removing', message);
   }
   if (metadata.annotations?.[erasedAnnotation]) {
     return normal('VolumeErased', 'Removing', `erased the volume and removed it from node ${spec.nodeName}`);

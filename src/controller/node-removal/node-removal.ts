@@ -56,6 +56,7 @@ export class NodeRemoval {
     const body = { metadata: { resourceVersion, finalizers: left } };
     await client.patch(nodes, nodeName, { type: 'merge', body }, { signal });
     log.info({ node: nodeName }, 'removed the finalizer from the node');
+    await new Release(this.#collaborators, { name: nodeName, uid }, signal).reportEnd(keepObjects);
     return Requeue.never;
   }
 
@@ -64,10 +65,12 @@ export class NodeRemoval {
    * whether anything was released: then more may have come meanwhile, as the scheduler still uses a Node that is being deleted.
    */
   async #release(name: string, uid: string, signal: AbortSignal): Promise<boolean> {
-    const { released, waiting, dropped, kept } = planRemoval(name, await this.#objects(name, signal));
+    const plan = planRemoval(name, await this.#objects(name, signal));
+    const { released, waiting, dropped, kept, staticVolumes } = plan;
     const release = new Release(this.#collaborators, { name, uid }, signal);
     await release.retain(released);
     await release.mark(kept, dropped);
+    await release.markStatic(staticVolumes);
     await release.askForDecision(waiting);
     await release.deleteClaims(released);
     await release.deletePodsOf(released.map(({ claim }) => claim));

@@ -17,7 +17,7 @@ const persistent = (handle: string, fields: Partial<OurVolume> = {}): OurVolume 
   handle,
   isRetained: false,
   nodeNames: undefined,
-  classPolicy: undefined,
+  policy: undefined,
   ...fields,
 });
 const claim = (name: string, fields: Partial<Claim>): Claim => ({
@@ -116,7 +116,7 @@ test('the annotation of a claim decides, then what its class said, and otherwise
   ] as const;
   const objects = {
     logicalVolumes: words.map(([id]) => logicalVolume(id)),
-    persistentVolumes: words.map(([id, , classPolicy]) => persistent(id, { nodeNames: ['a'], classPolicy })),
+    persistentVolumes: words.map(([id, , policy]) => persistent(id, { nodeNames: ['a'], policy })),
     claims: words.map(([id, policy]) => claim(id, { volumeName: `pv-${id}`, policy })),
   };
   assert.deepEqual(fates(objects), {
@@ -137,7 +137,7 @@ test('a word that is no policy loses nothing', () => {
   for (const word of ['', 'Drop', 'delete', 'drop ']) {
     const objects = {
       logicalVolumes: [logicalVolume('1')],
-      persistentVolumes: [persistent('1', { nodeNames: ['a'], classPolicy: 'drop' })],
+      persistentVolumes: [persistent('1', { nodeNames: ['a'], policy: 'drop' })],
       claims: [claim('db', { volumeName: 'pv-1', policy: word })],
     };
     const expected = { dropped: [], kept: [], waiting: [`db: ${word}`], logicalVolumes: [[], ['1']] };
@@ -203,9 +203,58 @@ test('a PersistentVolume shows its driver, its reclaim policy, its nodes and the
   };
   assert.deepEqual(
     ourVolume({ metadata, spec }),
-    persistent('1', { isRetained: true, nodeNames: ['a'], classPolicy: 'keep' }),
+    persistent('1', { isRetained: true, nodeNames: ['a'], policy: 'keep' }),
   );
   assert.equal(ourVolume({ metadata, spec: { csi: spec.csi } })?.nodeNames, undefined);
   assert.equal(ourVolume({ metadata, spec: { ...spec, csi: { ...spec.csi, driver: 'other' } } }), undefined);
   assert.equal(ourVolume({ metadata, spec: {} }), undefined);
+});
+
+test('static volumes on the node stay, and their claims follow the same policies', () => {
+  const onNode = (id: string, fields: Partial<OurVolume> = {}) =>
+    persistent(id, { handle: undefined, nodeNames: ['a'], ...fields });
+  const persistentVolumes = [
+    onNode('plain'),
+    onNode('careful', { policy: 'wait' }),
+    onNode('kept', { policy: 'keep' }),
+    onNode('elsewhere', { nodeNames: ['b'] }),
+    persistent('csi', { nodeNames: ['a'] }),
+  ];
+  const claims = ['plain', 'careful', 'kept', 'elsewhere'].map((name) => claim(name, { volumeName: `pv-${name}` }));
+  assert.deepEqual(fates({ persistentVolumes, claims }), {
+    dropped: ['plain'],
+    kept: [['kept', 'pv-kept']],
+    waiting: ['careful'],
+    logicalVolumes: [[], []],
+  });
+  const { staticVolumes } = planRemoval('a', { ...nothing, persistentVolumes, claims });
+  assert.deepEqual(
+    staticVolumes.map(({ name }) => name),
+    ['pv-plain', 'pv-careful', 'pv-kept'],
+  );
+});
+
+test('a static volume shows its node and its policies', () => {
+  const metadata = {
+    name: 'pv-1',
+    uid: 'uid-1',
+    resourceVersion: '1',
+    creationTimestamp: '',
+    finalizers: ['moorage.dev/local-pv'],
+  };
+  const node = { 'local-pv.k8s.portavita.net/node': 'a' };
+  const one = persistent('1', { handle: undefined, nodeNames: ['a'] });
+  const spec = { local: { path: '/mnt/pv/pv-1' } };
+  assert.deepEqual(ourVolume({ metadata: { ...metadata, annotations: node }, spec }), one);
+  const annotations = {
+    ...node,
+    'moorage.dev/on-node-removal': 'keep',
+    'local-pv.k8s.portavita.net/autoRelease': 'false',
+  };
+  assert.deepEqual(ourVolume({ metadata: { ...metadata, annotations }, spec }), {
+    ...one,
+    policy: 'keep',
+    isRetained: true,
+  });
+  assert.equal(ourVolume({ metadata: { ...metadata, finalizers: [], annotations }, spec }), undefined);
 });

@@ -1,3 +1,4 @@
+import { localPvAnnotations, localPvFinalizer, localPvOptions } from '../../api/local-pv.ts';
 import { isSnapshot, recordedSourceOf, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import {
   asOnNodeRemoval,
@@ -9,17 +10,18 @@ import {
 } from '../../api/names.ts';
 import { affinityValues, type PersistentVolume, type PersistentVolumeClaim, type Stored } from '../../kube/resource.ts';
 
-/** The fields that we keep of a PersistentVolume of our driver. */
+/** The fields that we keep of a PersistentVolume of our driver, or of a static volume. */
 export interface OurVolume {
   readonly name: string;
   readonly uid: string;
-  /** CSI's volume ID. */
-  readonly handle: string;
+  /** CSI's volume ID; undefined for a static volume. */
+  readonly handle: string | undefined;
+  /** Whether its data outlives its claim. */
   readonly isRetained: boolean;
-  /** The nodes that its node affinity names; undefined if it has none. */
+  /** The nodes that its node affinity names; undefined if it has none. A static volume has the one that was found. */
   readonly nodeNames: readonly string[] | undefined;
-  /** What its StorageClass said about the removal of its node when it was created. */
-  readonly classPolicy: string | undefined;
+  /** What its StorageClass said about the removal of its node when it was created, or what a static volume says itself. */
+  readonly policy: string | undefined;
 }
 
 /** The fields that we keep of a claim. */
@@ -42,7 +44,7 @@ export interface Claim {
 export interface NodeObjects {
   /** On that node. */
   readonly logicalVolumes: readonly StoredLogicalVolume[];
-  /** Of our driver, on any node. */
+  /** Of our driver, and static volumes, on any node. */
   readonly persistentVolumes: readonly OurVolume[];
   readonly claims: readonly Claim[];
   /** The StorageClasses of our driver by name, with what they say about the removal of a node. */
@@ -74,6 +76,8 @@ export interface RemovalPlan {
   readonly dropped: readonly StoredLogicalVolume[];
   /** Their objects stay, as the record of where the data is. */
   readonly kept: readonly StoredLogicalVolume[];
+  /** Their PersistentVolumes stay: only a person deletes those. */
+  readonly staticVolumes: readonly OurVolume[];
 }
 
 /** What happens to the objects of a node that is removed. */
@@ -81,7 +85,7 @@ export function planRemoval(nodeName: string, objects: NodeObjects): RemovalPlan
   const { logicalVolumes, persistentVolumes, claims, ourStorageClasses, retainedSnapshots } = objects;
   const ids = new Set(logicalVolumes.map(volumeIdOf));
   // The node affinity of a PersistentVolume is trusted; the volume ID in a LogicalVolume is only its node's claim.
-  const isHere = ({ handle, nodeNames }: OurVolume) => nodeNames?.includes(nodeName) ?? ids.has(handle);
+  const isHere = ({ handle, nodeNames }: OurVolume) => nodeNames?.includes(nodeName) ?? ids.has(handle ?? '');
   const here = new Map(persistentVolumes.filter(isHere).map((volume) => [volume.name, volume]));
   // The volume of a bound claim decides where it is: the scheduler's choice may be outdated.
   const belongs = ({ volumeName, selectedNode, storageClass }: Claim) =>
@@ -89,12 +93,12 @@ export function planRemoval(nodeName: string, objects: NodeObjects): RemovalPlan
 
   const released: ReleasedClaim[] = [];
   const waiting: WaitingClaim[] = [];
-  const keptIds = new Set(persistentVolumes.filter(({ isRetained }) => isRetained).map(({ handle }) => handle));
+  const keptIds = new Set(persistentVolumes.flatMap(({ isRetained, handle = [] }) => (isRetained ? handle : [])));
   for (const claim of claims.filter(belongs)) {
     const volume = here.get(claim.volumeName);
-    const word = claim.policy ?? (volume ? volume.classPolicy : ourStorageClasses.get(claim.storageClass)) ?? 'drop';
+    const word = claim.policy ?? (volume ? volume.policy : ourStorageClasses.get(claim.storageClass)) ?? 'drop';
     const policy = asOnNodeRemoval(word);
-    if (volume && policy !== 'drop') keptIds.add(volume.handle);
+    if (volume?.handle !== undefined && policy !== 'drop') keptIds.add(volume.handle);
     if (policy === 'drop' || policy === 'keep') {
       released.push({ claim, policy, volume });
     } else {
@@ -110,6 +114,7 @@ export function planRemoval(nodeName: string, objects: NodeObjects): RemovalPlan
     waiting,
     dropped: logicalVolumes.filter((volume) => !isKept(volume)),
     kept: logicalVolumes.filter(isKept),
+    staticVolumes: [...here.values()].filter(({ handle }) => handle === undefined),
   };
 }
 
@@ -123,8 +128,9 @@ function snapshotSource(volume: StoredLogicalVolume): string | undefined {
   return isSnapshot(volume) ? recordedSourceOf(volume)?.id : undefined;
 }
 
-/** Undefined for a volume of another driver. */
+/** Undefined for a volume that is not Moorage's. */
 export function ourVolume({ metadata, spec }: Stored<PersistentVolume>): OurVolume | undefined {
+  if (metadata.finalizers?.includes(localPvFinalizer)) return staticVolume(metadata);
   if (spec?.csi?.driver !== driverName) return undefined;
   return {
     name: metadata.name,
@@ -132,7 +138,20 @@ export function ourVolume({ metadata, spec }: Stored<PersistentVolume>): OurVolu
     handle: spec.csi.volumeHandle,
     isRetained: spec.persistentVolumeReclaimPolicy === 'Retain',
     nodeNames: affinityValues({ spec }, topologyKey),
-    classPolicy: spec.csi.volumeAttributes?.[parameters.onNodeRemoval],
+    policy: spec.csi.volumeAttributes?.[parameters.onNodeRemoval],
+  };
+}
+
+function staticVolume({ name, uid, annotations = {} }: Stored<PersistentVolume>['metadata']): OurVolume {
+  const node = annotations[localPvAnnotations.node];
+  return {
+    name,
+    uid,
+    handle: undefined,
+    // Otherwise a machine that comes back may empty it.
+    isRetained: annotations[localPvOptions.autoRelease] === 'false',
+    nodeNames: node === undefined ? [] : [node],
+    policy: annotations[onNodeRemoval.annotation],
   };
 }
 

@@ -1,3 +1,4 @@
+import { localPvOptions } from '../../api/local-pv.ts';
 import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
 import { logicalVolume, nodeRemovedAnnotation, onNodeRemoval, pendingDeletionAnnotation } from '../../api/names.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -17,7 +18,7 @@ import {
   type Resource,
   type Stored,
 } from '../../kube/resource.ts';
-import type { Claim, OurVolume, ReleasedClaim, WaitingClaim } from './plan.ts';
+import { type Claim, type OurVolume, ourVolume, type ReleasedClaim, type WaitingClaim } from './plan.ts';
 
 export interface ReleaseCollaborators {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete'>;
@@ -52,15 +53,21 @@ export class Release {
   /** Before their claims are deleted. Each is read again, because its data depends on it. */
   async retain(released: readonly ReleasedClaim[]): Promise<void> {
     const signal = this.#signal;
-    for (const { claim, policy, volume } of released) {
-      if (policy !== 'keep' || !volume || volume.isRetained) continue;
-      const { name, uid } = volume;
-      const body = { metadata: { uid }, spec: { persistentVolumeReclaimPolicy: 'Retain' } };
+    const retained = released.flatMap(({ claim, policy, volume }) =>
+      policy === 'keep' && volume && !volume.isRetained ? [{ claim, ...volume }] : [],
+    );
+    const names = retained.map(({ name }) => name);
+    await this.#reportOnNode('VolumesRetained', 'retaining PersistentVolumes', names);
+    for (const { claim, name, uid, handle } of retained) {
+      const isStatic = handle === undefined;
+      const body = isStatic
+        ? { metadata: { uid, annotations: { [localPvOptions.autoRelease]: 'false' } } }
+        : { metadata: { uid }, spec: { persistentVolumeReclaimPolicy: 'Retain' } };
       await this.#client.patch(persistentVolumes, name, { type: 'merge', body }, { signal });
       const stored = await this.#client.get(persistentVolumes, name, { signal });
-      const isRetained = stored?.metadata.uid === uid && stored.spec?.persistentVolumeReclaimPolicy === 'Retain';
-      if (!isRetained) throw new NotRetained(name);
-      const message = `set PersistentVolume ${name} to Retain because node ${this.#node.name} was removed`;
+      if (stored?.metadata.uid !== uid || !ourVolume(stored)?.isRetained) throw new NotRetained(name);
+      const how = isStatic ? `autoRelease of PersistentVolume ${name} to false` : `PersistentVolume ${name} to Retain`;
+      const message = `set ${how} because node ${this.#node.name} was removed`;
       await this.#report(aboutClaim(claim), { type: 'Normal', reason: 'VolumeRetained', action: 'Releasing', message });
     }
   }
@@ -74,6 +81,18 @@ export class Release {
     const removedFrom = { [nodeRemovedAnnotation]: this.#node.uid, [pendingDeletionAnnotation]: null };
     for (const volume of kept) await this.#annotate(volume, removedFrom);
     for (const volume of dropped) await this.#annotate(volume, { [pendingDeletionAnnotation]: 'true' });
+  }
+
+  /** Records on static volumes that their node was removed on purpose, as on LogicalVolumes that stay. */
+  async markStatic(volumes: readonly OurVolume[]): Promise<void> {
+    const names = volumes.map(({ name }) => name);
+    await this.#reportOnNode('VolumesKept', 'keeping the PersistentVolumes of static volumes', names);
+    for (const { name, uid } of volumes) {
+      const body = { metadata: { uid, annotations: { [nodeRemovedAnnotation]: this.#node.uid } } };
+      await this.#client
+        .patch(persistentVolumes, name, { type: 'merge', body }, { signal: this.#signal })
+        .catch(unlessNotFound);
+    }
   }
 
   async deleteClaims(released: readonly ReleasedClaim[]): Promise<void> {
@@ -148,6 +167,16 @@ export class Release {
     await this.#reportOnNode('ClaimsWaiting', 'waiting for a decision about claims', keys);
   }
 
+  /** The Node is free to go: our finalizer was the last step. */
+  async reportEnd(keepObjects: boolean): Promise<void> {
+    const fate = keepObjects
+      ? 'claims, pods and LogicalVolumes of this node are left as they are'
+      : 'it has nothing left to do for this node';
+    const message = `Moorage has removed its finalizer: ${fate}`;
+    const about = { resource: nodes, ...this.#node };
+    await this.#report(about, { type: 'Normal', reason: 'NodeReleased', action: 'Releasing', message });
+  }
+
   async #annotate({ metadata }: StoredLogicalVolume, wanted: Record<string, string | null>): Promise<void> {
     const { name, uid, annotations = {} } = metadata;
     if (Object.entries(wanted).every(([key, value]) => (annotations[key] ?? null) === value)) return;
@@ -195,7 +224,7 @@ class NotRetained extends MoorageError {
 
   constructor(name: string) {
     super(
-      `PersistentVolume ${name} is not retained although it was just set to Retain; its claim is kept, and this is retried`,
+      `PersistentVolume ${name} is not retained although this was just set; its claim is kept, and this is retried`,
     );
   }
 }

@@ -56,15 +56,21 @@ test('only a claim of a template in a StorageClass of ours is re-created', () =>
     },
   });
   const classes = [ours, theirs];
-  assert.equal(createsOurClaim(withTemplate('local'), 'db-0', 'data-db-0', classes), true);
-  assert.equal(createsOurClaim(withTemplate('cloud'), 'db-0', 'data-db-0', classes), false);
-  assert.equal(createsOurClaim(withTemplate('gone'), 'db-0', 'data-db-0', classes), false);
-  assert.equal(createsOurClaim(withTemplate(''), 'db-0', 'data-db-0', classes), false);
-  assert.equal(createsOurClaim(withTemplate('local'), 'db-0', 'other-db-0', classes), false);
-  assert.equal(createsOurClaim({}, 'db-0', 'data-db-0', classes), false);
+  const creates = (set: StatefulSet, pod: string, claim: string, among: readonly StorageClass[]) =>
+    createsOurClaim(set, pod, claim, among, new Set(['static']));
+  assert.equal(creates(withTemplate('local'), 'db-0', 'data-db-0', classes), true);
+  assert.equal(creates(withTemplate('cloud'), 'db-0', 'data-db-0', classes), false);
+  assert.equal(creates(withTemplate('gone'), 'db-0', 'data-db-0', classes), false);
+  assert.equal(creates(withTemplate(''), 'db-0', 'data-db-0', classes), false);
+  assert.equal(creates(withTemplate('local'), 'db-0', 'other-db-0', classes), false);
+  assert.equal(creates({}, 'db-0', 'data-db-0', classes), false);
+  const noProvisioner: StorageClass = { metadata: { name: 'static' }, provisioner: 'kubernetes.io/no-provisioner' };
+  assert.equal(creates(withTemplate('static'), 'db-0', 'data-db-0', [noProvisioner]), true);
+  const others = { ...noProvisioner, metadata: { name: 'of-others' } };
+  assert.equal(creates(withTemplate('of-others'), 'db-0', 'data-db-0', [others]), false);
 
   const asDefault = (one: StorageClass) => ({ ...one, metadata: { ...one.metadata, annotations: isDefault } });
-  assert.equal(createsOurClaim(withTemplate(), 'db-0', 'data-db-0', classes), false);
-  assert.equal(createsOurClaim(withTemplate(), 'db-0', 'data-db-0', [asDefault(ours), theirs]), true);
-  assert.equal(createsOurClaim(withTemplate(), 'db-0', 'data-db-0', [ours, asDefault(theirs)]), false);
+  assert.equal(creates(withTemplate(), 'db-0', 'data-db-0', classes), false);
+  assert.equal(creates(withTemplate(), 'db-0', 'data-db-0', [asDefault(ours), theirs]), true);
+  assert.equal(creates(withTemplate(), 'db-0', 'data-db-0', [ours, asDefault(theirs)]), false);
 });

@@ -9,6 +9,7 @@ import { type Reporter, writeEvent } from '../../kube/events.ts';
 import type { Informer } from '../../kube/informer.ts';
 import {
   claimNamesOf,
+  type PersistentVolume,
   type PersistentVolumeClaim,
   type Pod,
   persistentVolumeClaims,
@@ -19,6 +20,8 @@ import {
   statefulSets,
   storageClasses,
 } from '../../kube/resource.ts';
+
+import type { MaybeStatic } from '../local-pv/static-volumes.ts';
 
 /** Selects pods that wait to be scheduled, which are few. */
 export const unscheduled = 'status.phase=Pending,spec.nodeName=';
@@ -49,6 +52,7 @@ interface Collaborators {
   readonly pods: Pick<Informer<Pod, WaitingPod | undefined>, 'get' | 'list' | 'onChange'>;
   /** The claims of all namespaces. */
   readonly claims: Pick<Informer<PersistentVolumeClaim, object>, 'get' | 'onChange'>;
+  readonly persistentVolumes: Pick<Informer<PersistentVolume, MaybeStatic>, 'list'>;
   readonly reporter: Reporter;
   readonly clock: Clock;
   readonly log: Log;
@@ -58,9 +62,10 @@ interface Collaborators {
  * Replaces pods of StatefulSets that wait for a claim that does not exist. A StatefulSet may re-create its pod while the
  * claim of a removed node still exists, and then does not notice that the claim is deleted. Without the pod, it creates
  * both. Only pods that never ran are deleted, and only for claims that a template of their set would create in a
- * StorageClass of ours.
+ * StorageClass of ours, or of static volumes of ours.
  */
-export function strandedPods({ client, pods: waiting, claims, reporter, clock, log }: Collaborators): Work {
+export function strandedPods(collaborators: Collaborators): Work {
+  const { client, pods: waiting, claims, persistentVolumes, reporter, clock, log } = collaborators;
   const watch: Work['watch'] = (queue) => [
     waiting.onChange(({ kind, key, object }) => {
       if (kind !== 'deleted' && object) queue.add(key);
@@ -102,20 +107,24 @@ export function strandedPods({ client, pods: waiting, claims, reporter, clock, l
       const owner = await client.get(statefulSets, set.name, { namespace, signal });
       if (!owner || owner.metadata.uid !== set.uid || owner.metadata.deletionTimestamp) return undefined;
       const { items: classes } = await client.list(storageClasses, { signal });
-      if (createsOurClaim(owner, pod.name, name, classes)) return name;
+      if (createsOurClaim(owner, pod.name, name, classes, namesOfStaticClasses())) return name;
     }
     return undefined;
   };
 
+  const namesOfStaticClasses = () =>
+    new Set(persistentVolumes.list().flatMap(({ asStatic }) => asStatic?.spec?.storageClassName ?? []));
+
   return { name: 'stranded-pods', watch, reconcile, concurrency: 1, leaderOnly: true };
 }
 
-/** Whether the StatefulSet has a template for this claim of its pod, in a StorageClass of ours. */
+/** Whether the StatefulSet has a template for this claim of its pod, in a StorageClass of ours: by its driver or by its name. */
 export function createsOurClaim(
   { spec }: StatefulSet,
   podName: string,
   claim: string,
   classes: readonly StorageClass[],
+  ourNames: ReadonlySet<string>,
 ): boolean {
   const template = spec?.volumeClaimTemplates?.find(({ metadata }) => `${metadata?.name}-${podName}` === claim);
   if (!template) return false;
@@ -123,5 +132,7 @@ export function createsOurClaim(
     metadata?.annotations?.['storageclass.kubernetes.io/is-default-class'] === 'true';
   const wanted = template.spec?.storageClassName;
   const chosen = classes.filter((one) => (wanted === undefined ? isDefault(one) : one.metadata?.name === wanted));
-  return chosen.length > 0 && chosen.every(({ provisioner }) => provisioner === driverName);
+  const isOurs = ({ metadata, provisioner }: StorageClass) =>
+    provisioner === driverName || ourNames.has(metadata?.name ?? '');
+  return chosen.length > 0 && chosen.every(isOurs);
 }

@@ -137,7 +137,7 @@ lvcreate-option-classes: [{options: [5, true]}]
       'device-classes[4].erase-passes: must be 1 or more',
       'device-classes[4].path: must be an absolute path',
       'device-classes[4].stripe: is for classes of type thick; remove it, or correct type',
-      'device-classes[5].volume-group: must be a name that LVM allows: letters, digits and "_+.-", not beginning with "-"',
+      'device-classes[5].volume-group: must be a name that LVM allows: at most 127 letters, digits and "_+.-", not beginning with "-"',
       'device-classes[5].lvcreate-options[0]: must be one word without spaces; write an option and its value as two entries',
       'device-classes[5].lvcreate-options[1]: must not contain quotes, "\\" or "#"',
       'device-classes[5].thin-pool: is for classes of type thin; remove it, or correct type',

@@ -2,6 +2,8 @@ import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { type Document, parseDocument } from 'yaml';
 import { MoorageError, messageOf } from '../../base/errors.ts';
+import { policyNamed } from '../erase/erase-policy.ts';
+import { lvmNames } from '../names-and-tags.ts';
 import type { DeviceClass, ErasePolicy, StorageConfig } from './device-classes.ts';
 
 /** lvmd.yaml is invalid; none of it is used. */
@@ -53,10 +55,21 @@ const bytesPerSpareGb = 1024n ** 3n;
 const maxSpareGb = 2 ** 33; // the limit of 64 bits
 const maxStripes = 128; // LVM's own limit
 const maxPasses = 100;
-const defaultPasses = 3;
 const defaultSocketPath = '/run/topolvm/lvmd.sock';
 /** The node's own LVM, from inside a container. */
-const defaultLvmCommand = ['/usr/bin/nsenter', '-m', '-u', '-i', '-n', '-p', '-t', '1', '/sbin/lvm'];
+const defaultLvmCommand: [string, ...string[]] = [
+  '/usr/bin/nsenter',
+  ...['-m', '-u', '-i', '-n', '-p', '-t', '1'],
+  '/sbin/lvm',
+];
+
+/** For a node without lvmd.yaml. */
+export const noDeviceClasses: StorageConfig = {
+  socketPath: defaultSocketPath,
+  lvmCommand: defaultLvmCommand,
+  deviceClasses: [],
+  optionClasses: [],
+};
 
 const text = v.pipe(
   v.string('must be text'),
@@ -101,11 +114,7 @@ const className = v.pipe(
 );
 const lvmName = v.pipe(
   v.string('must be text'),
-  v.regex(
-    /^(?!\.{1,2}$)[A-Za-z0-9_+.][A-Za-z0-9_+.-]*$/,
-    'must be a name that LVM allows: letters, digits and "_+.-", not beginning with "-"',
-  ),
-  v.maxLength(127, 'must have at most 127 characters'),
+  v.regex(lvmNames, 'must be a name that LVM allows: at most 127 letters, digits and "_+.-", not beginning with "-"'),
 );
 
 /** A known field that does not apply to this type of class. */
@@ -290,6 +299,6 @@ function toDeviceClass(entry: ClassEntry): DeviceClass {
 }
 
 function toErasePolicy(entry: ClassEntry): ErasePolicy {
-  if (entry.erase !== 'shred') return { kind: entry.erase };
-  return { kind: 'shred', passes: entry['erase-passes'] ?? defaultPasses };
+  const { erase, 'erase-passes': passes } = entry;
+  return erase === 'shred' && passes ? { kind: erase, passes } : policyNamed(erase);
 }

@@ -1,11 +1,9 @@
 import { randomFill } from 'node:crypto';
-import { constants, type FileHandle, open, readFile, stat, statfs } from 'node:fs/promises';
-import { deviceNumber } from '../../base/device-number.ts';
-import { MoorageError } from '../../base/errors.ts';
+import { constants, type FileHandle, open } from 'node:fs/promises';
 import type { Run } from '../../base/exec.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
-import { SnapshotUnsupported } from '../errors.ts';
 import { luksHeaderBytes } from '../luks-device.ts';
+import { overwritesIn } from './erase-policy.ts';
 
 /** The bytes to destroy. A target that is mounted or has another device on top is refused. */
 export interface ErasureTarget {
@@ -13,6 +11,8 @@ export interface ErasureTarget {
   readonly kind: 'thick' | 'thin' | 'file';
   readonly path: string;
   readonly sizeBytes: bigint;
+  /** The target is used again afterwards: it must read as zeros, and a file keeps its space. */
+  readonly isKept?: boolean;
   /** Whether it starts with a LUKS header in blocks of its own. Without the keys in there, nobody can read the rest. */
   readonly hasHeader?: () => boolean;
   /** Throws ErasureCancelled unless the path still leads to the volume that was marked, and it is still marked. */
@@ -34,63 +34,6 @@ const overwrittenAtOnce = 64n * 1024n ** 2n;
 const zeroedAtOnce = 256n * 1024n ** 2n;
 const discardedAtOnce = 4n * 1024n ** 3n;
 const commandTimeoutMs = 600_000; // a slow disk writes zeros at 20 MB/s
-
-/** The volume's disk or filesystem cannot do what the class promises. */
-export class EraseUnsupported extends MoorageError {
-  readonly code = 'FailedPrecondition';
-}
-
-const btrfs = 0x9123683en;
-
-function overwritesIn({ kind }: ErasePolicy): boolean {
-  return kind === 'zero' || kind === 'shred';
-}
-
-/**
- * A thin pool writes blocks that two volumes ever shared to a new place, even when only one volume is left, so they
- * cannot be overwritten. A class that promises to overwrite therefore allows no sharing at all.
- */
-export function mustAllowThinSnapshots(deviceClass: string, policy: ErasePolicy): void {
-  if (!overwritesIn(policy)) return;
-  throw new SnapshotUnsupported(
-    `device class ${deviceClass} has no snapshots or clones, as erase: ${policy.kind} could not overwrite the blocks ` +
-      `that they share; use a class with erase: discard or none`,
-  );
-}
-
-/** To be checked before a volume is marked: a mark cannot be taken back. */
-export async function mustBeErasable(
-  { kind, path, isCopy = false }: Pick<ErasureTarget, 'kind' | 'path'> & { readonly isCopy?: boolean },
-  policy: ErasePolicy,
-): Promise<void> {
-  const overwrites = overwritesIn(policy);
-  if (overwrites && kind === 'thin' && isCopy) {
-    throw new EraseUnsupported(
-      `erase: ${policy.kind} is not possible for ${path}: a thin pool never overwrites shared blocks in place; ` +
-        'use erase: discard or none for its device class to remove it',
-    );
-  }
-  if (kind === 'file') {
-    if (!overwrites || (await statfs(path, { bigint: true })).type !== btrfs) return;
-    throw new EraseUnsupported(
-      `erase: ${policy.kind} is not possible for ${path}: btrfs never overwrites data in place; ` +
-        'use erase: discard or none, or a directory on ext4 or xfs',
-    );
-  }
-  const discards = policy.kind === 'discard' || (kind === 'thin' && overwrites);
-  if (!discards || (await canDiscard(path))) return;
-  throw new EraseUnsupported(
-    `erase: ${policy.kind} is not possible for ${path}: it does not support discards; ` +
-      (kind === 'thin' ? 'allow discards for its thin pool' : 'use erase: zero or shred for its device class'),
-  );
-}
-
-/** Whether all disks below a device support discards. */
-export async function canDiscard(devicePath: string): Promise<boolean> {
-  const { rdev } = await stat(devicePath, { bigint: true });
-  const limit = await readFile(`/sys/dev/block/${deviceNumber(rdev)}/queue/discard_max_bytes`, 'utf8');
-  return Number(limit) > 0;
-}
 
 /**
  * Destroys data from a given offset to the end, one stretch after the other. Each stretch gets all its passes and is on
@@ -118,16 +61,18 @@ export class Eraser {
     signal: AbortSignal,
   ): Promise<void> {
     await named.mustBeSame(signal); // before open, which would fail with ENOENT for a removed volume
-    await using kept = await open(named.path, 'r');
-    const target = { ...named, path: `/proc/${process.pid}/fd/${kept.fd}`, flush: () => kept.sync() };
+    await using opened = await open(named.path, 'r');
+    const target = { ...named, path: `/proc/${process.pid}/fd/${opened.fd}`, flush: () => opened.sync() };
     if (target.hasHeader?.() && !overwritesIn(policy)) await this.#destroyKeys(target, signal);
-    await this.#destroy(target, policy, fromBytes, onClean, signal);
+    const keepsSpace = target.kind === 'file' && target.isKept;
+    const whenClean = keepsSpace ? this.#allocating(target, fromBytes, onClean, signal) : onClean;
+    await this.#destroy(target, policy, fromBytes, whenClean, signal);
   }
 
   async #destroyKeys(target: OpenTarget, signal: AbortSignal): Promise<void> {
     await target.mustBeSame(signal);
     const length = target.sizeBytes < luksHeaderBytes ? target.sizeBytes : luksHeaderBytes;
-    await overwriteRange(target, 0, { at: 0n, length }, newBuffers(), signal);
+    await overwrite(target, { at: 0n, length, randomPasses: 0, isSparse: target.kind !== 'thick' }, signal);
   }
 
   async #destroy(
@@ -141,9 +86,10 @@ export class Eraser {
       case 'none':
         return;
       case 'discard':
-        return ranges(target, fromBytes, discardedAtOnce, onClean, signal, (at, length) =>
-          this.#giveBack(target, at, length, signal),
-        );
+        return ranges(target, fromBytes, discardedAtOnce, onClean, signal, async (at, length) => {
+          await this.#giveBack(target, at, length, signal);
+          if (target.isKept) await overwrite(target, { at, length, randomPasses: 0, isSparse: true }, signal); // discards promise no zeros
+        });
       case 'zero':
         return target.kind === 'thick'
           ? this.#zeroOut(target, fromBytes, onClean, signal)
@@ -168,11 +114,22 @@ export class Eraser {
     onClean: OnClean,
     signal: AbortSignal,
   ): Promise<void> {
-    const buffers = newBuffers();
+    const isSparse = target.kind !== 'thick';
     await ranges(target, fromBytes, overwrittenAtOnce, onClean, signal, async (at, length) => {
-      const wasWritten = await overwriteRange(target, randomPasses, { at, length }, buffers, signal);
-      if (wasWritten && target.kind !== 'thick') await this.#giveBack(target, at, length, signal);
+      const hasWritten = await overwrite(target, { at, length, randomPasses, isSparse }, signal);
+      if (isSparse && hasWritten) await this.#giveBack(target, at, length, signal);
     });
+  }
+
+  /** Fills the holes of a file before its range counts as clean, so that nobody else takes its space. */
+  #allocating(target: OpenTarget, fromBytes: bigint, onClean: OnClean, signal: AbortSignal): OnClean {
+    let allocatedBytes = fromBytes;
+    return async (cleanBytes) => {
+      const range = ['--offset', String(allocatedBytes), '--length', String(cleanBytes - allocatedBytes)];
+      await this.#run(['fallocate', ...range, target.path], { timeoutMs: commandTimeoutMs, signal });
+      allocatedBytes = cleanBytes;
+      await onClean(cleanBytes);
+    };
   }
 
   async #giveBack(target: OpenTarget, at: bigint, length: bigint, signal: AbortSignal): Promise<void> {
@@ -195,6 +152,36 @@ export class Eraser {
   }
 }
 
+interface Overwriting {
+  readonly at: bigint;
+  readonly length: bigint;
+  readonly randomPasses: number;
+  /** Pieces that read as zeros are left as they are. */
+  readonly isSparse: boolean;
+}
+
+/** Returns whether anything was written. */
+async function overwrite(
+  { path }: OpenTarget,
+  { at, length, randomPasses, isSparse }: Overwriting,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const piece = new Uint8Array(pieceBytes);
+  const zeros = new Uint8Array(pieceBytes);
+  const pieces = piecesOf(at, length);
+  await using file = await open(path, constants.O_RDWR | constants.O_EXCL); // closed at the end, as blkdiscard needs that
+  const written = isSparse ? await holdingData(file, pieces, { piece, zeros }, signal) : pieces;
+  for (let pass = 0; pass <= randomPasses && written.length > 0; pass++) {
+    for (const { at, bytes } of written) {
+      signal.throwIfAborted();
+      const content = pass < randomPasses ? await filledRandomly(piece) : zeros;
+      await writeAll(file, content.subarray(0, bytes), at);
+    }
+    await file.datasync(); // otherwise the next pass would only replace this one in memory
+  }
+  return written.length > 0;
+}
+
 async function ranges(
   { sizeBytes, mustBeSame }: ErasureTarget,
   fromBytes: bigint,
@@ -215,34 +202,6 @@ async function ranges(
 interface Buffers {
   readonly piece: Uint8Array;
   readonly zeros: Uint8Array;
-}
-
-function newBuffers(): Buffers {
-  return { piece: new Uint8Array(pieceBytes), zeros: new Uint8Array(pieceBytes) };
-}
-
-/** Returns whether there was anything to overwrite. The target is closed again, as blkdiscard opens it exclusively too. */
-async function overwriteRange(
-  target: OpenTarget,
-  randomPasses: number,
-  { at, length }: { readonly at: bigint; readonly length: bigint },
-  { piece, zeros }: Buffers,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const pieces = piecesOf(at, length);
-  await using file = await open(target.path, constants.O_RDWR | constants.O_EXCL);
-  const isSparse = target.kind !== 'thick';
-  const written = isSparse ? await holdingData(file, pieces, { piece, zeros }, signal) : pieces;
-  if (written.length === 0) return false;
-  for (let pass = 0; pass <= randomPasses; pass++) {
-    for (const { at, bytes } of written) {
-      signal.throwIfAborted();
-      const content = pass < randomPasses ? await filledRandomly(piece) : zeros;
-      await writeAll(file, content.subarray(0, bytes), at);
-    }
-    await file.datasync(); // otherwise the next pass would only replace this one in memory
-  }
-  return true;
 }
 
 interface Piece {

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import * as fc from 'fast-check';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
-import type { ErasePolicy } from '../config/device-classes.ts';
-import { checkTags, erasingTag } from '../names-and-tags.ts';
 import type { Eraser, OnClean } from './eraser.ts';
-import { ErasureCancelled, Erasures, type ErasureWork, erasureIn, markedTags, progressedTags } from './erasures.ts';
+import { ErasureCancelled, Erasures, type ErasureWork } from './erasures.ts';
 
 const signal = new AbortController().signal;
 
@@ -29,6 +26,7 @@ function setUp() {
     id,
     policy: { kind: 'shred', passes: 2 },
     cleanBytes: 0n,
+    isKept: false,
     target: { kind: 'thick', path: id, sizeBytes: 1000n, mustBeSame: async () => undefined },
     record: async (bytes) => void events.push(`record ${id} ${bytes}`),
     release: async () => void events.push(`release ${id}`),
@@ -139,38 +137,4 @@ test('a small volume need not wait for a large one', async () => {
   call(1).end.resolve();
   await small;
   assert.ok(erasures.has('large'));
-});
-
-const policy = fc.oneof(
-  fc.constantFrom<ErasePolicy>({ kind: 'none' }, { kind: 'discard' }, { kind: 'zero' }),
-  fc.integer({ min: 1, max: 100 }).map((passes): ErasePolicy => ({ kind: 'shred', passes })),
-);
-
-test('policy and progress are read back from the tags', () => {
-  fc.assert(
-    fc.property(policy, fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }), (policy, cleanBytes) => {
-      const tags = progressedTags(markedTags(['claim=a'], policy), cleanBytes);
-      checkTags(tags); // LVM accepts them
-      assert.deepEqual(erasureIn(tags), { policy, cleanBytes });
-    }),
-  );
-  assert.deepEqual(erasureIn(markedTags([], { kind: 'zero' })), { policy: { kind: 'zero' }, cleanBytes: 0n });
-});
-
-test('a volume that was not removed is not erased, whatever its other tags are', () => {
-  assert.equal(erasureIn(['moorage.dev/created', 'moorage.dev/erased=5', 'moorage.dev/erase=zero']), undefined);
-});
-
-test('an unreadable mark means the strictest policy, from the start', () => {
-  for (const tags of [[], ['moorage.dev/erase=burn', 'moorage.dev/erased=-1'], ['moorage.dev/erase=shred:x']]) {
-    assert.deepEqual(erasureIn([erasingTag, ...tags]), { policy: { kind: 'shred', passes: 3 }, cleanBytes: 0n });
-  }
-});
-
-test('a mark replaces what an earlier erasure left, and progress replaces earlier progress; other tags stay', () => {
-  const left = progressedTags(markedTags(['claim=a', 'moorage.dev/created'], { kind: 'shred', passes: 2 }), 5n);
-  const marked = markedTags(left, { kind: 'zero' });
-  assert.deepEqual(marked, ['claim=a', 'moorage.dev/created', erasingTag, 'moorage.dev/erase=zero']);
-  const progressed = progressedTags(progressedTags(marked, 1n), 2n);
-  assert.deepEqual(progressed, [...marked, 'moorage.dev/erased=2']);
 });

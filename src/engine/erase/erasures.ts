@@ -3,17 +3,9 @@ import type { Clock } from '../../base/clock.ts';
 import { MoorageError } from '../../base/errors.ts';
 import { KeyedQueue, Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
-import type { ErasePolicy } from '../config/device-classes.ts';
-import { erasingTag } from '../names-and-tags.ts';
 import type { Erasure, VolumeId } from '../pool.ts';
 import type { Eraser, ErasureTarget } from './eraser.ts';
-
-/** The progress of a volume's erasure, as its tags record it. */
-export interface ErasureRecord {
-  readonly policy: ErasePolicy;
-  /** The volume is clean up to this offset. */
-  readonly cleanBytes: bigint;
-}
+import type { ErasureRecord } from './erasure-tags.ts';
 
 /** Somebody removed the volume or its mark, or created another volume with its name, which must not be erased. */
 export class ErasureCancelled extends MoorageError {
@@ -27,52 +19,13 @@ export class ErasureCancelled extends MoorageError {
   }
 }
 
-const policyPrefix = 'moorage.dev/erase=';
-const progressPrefix = 'moorage.dev/erased=';
-
-/**
- * The tags of a volume to set, all at once, before the first byte is destroyed. They include the policy, so that the one
- * in force at the removal applies even if the configuration changes meanwhile. A tag left by an erasure that was called
- * off would make this one skip what was written since, so those are replaced.
- */
-export function markedTags(tags: readonly string[], policy: ErasePolicy): readonly string[] {
-  const kept = tags.filter((tag) => tag !== erasingTag && !tag.startsWith(policyPrefix) && !isProgressTag(tag));
-  return [...kept, erasingTag, `${policyPrefix}${policy.kind === 'shred' ? `shred:${policy.passes}` : policy.kind}`];
-}
-
-/** The tags of a marked volume that is clean up to this offset. */
-export function progressedTags(tags: readonly string[], cleanBytes: bigint): readonly string[] {
-  return [...tags.filter((tag) => !isProgressTag(tag)), `${progressPrefix}${cleanBytes}`];
-}
-
-function isProgressTag(tag: string): boolean {
-  return tag.startsWith(progressPrefix);
-}
-
-/** Undefined for a volume that was not removed. An unreadable policy means the default of `shred`. */
-export function erasureIn(tags: readonly string[]): ErasureRecord | undefined {
-  if (!tags.includes(erasingTag)) return undefined;
-  const after = (prefix: string) => tags.find((tag) => tag.startsWith(prefix))?.slice(prefix.length) ?? '';
-  const progress = after(progressPrefix);
-  return {
-    policy: parsePolicy(after(policyPrefix)),
-    cleanBytes: /^\d{1,19}$/.test(progress) ? BigInt(progress) : 0n,
-  };
-}
-
-function parsePolicy(text: string): ErasePolicy {
-  if (text === 'none' || text === 'discard' || text === 'zero') return { kind: text };
-  const passes = Number(/^shred:(\d{1,3})$/.exec(text)?.[1] ?? 3);
-  return { kind: 'shred', passes };
-}
-
 /** A volume that is marked for erasure, with the operations of its pool. */
 export interface ErasureWork extends ErasureRecord {
   readonly id: VolumeId;
   readonly target: ErasureTarget;
   /** Records durably that the volume is clean up to this offset, where a restart continues; see `mustBeSame`. */
   record(cleanBytes: bigint): Promise<void>;
-  /** Frees the space of the clean volume. Retried if it fails. */
+  /** Frees the space of the clean volume, or makes it usable again if it is kept. Retried if it fails. */
   release(): Promise<void>;
 }
 
@@ -97,7 +50,7 @@ const recordedPerVolume = 20n;
 
 /**
  * The volumes of one pool whose data is being erased. The work goes on when callers leave, and is retried when it fails,
- * until the volume is clean and removed, or is no longer the one that was marked. All state is in the volume's own tags,
+ * until the volume is clean and released, or is no longer the one that was marked. All state is in the volume's own tags,
  * so after a crash the pool adds every marked volume again.
  */
 export class Erasures {
@@ -129,6 +82,11 @@ export class Erasures {
     return this.#entries.has(id);
   }
 
+  /** Whether the volume is being erased and is kept afterwards. */
+  isEmptying(id: VolumeId): boolean {
+    return this.#entries.get(id)?.work.isKept ?? false;
+  }
+
   /** Does nothing for a volume that is already being erased. */
   add(work: ErasureWork): void {
     if (this.#entries.has(work.id)) return;
@@ -137,7 +95,7 @@ export class Erasures {
     this.#queue.add(id);
   }
 
-  /** Resolves when the volume is clean and removed, at once if it is unknown; rejects if the current attempt fails. */
+  /** Resolves when the volume is clean and released, at once if it is unknown; rejects if the current attempt fails. */
   async join(id: VolumeId, signal: AbortSignal): Promise<void> {
     const entry = this.#entries.get(id);
     if (!entry) return;

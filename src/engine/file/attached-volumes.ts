@@ -1,6 +1,6 @@
 import type { Run } from '../../base/exec.ts';
 import { mustNotBeBound } from '../device-use.ts';
-import { erasureIn } from '../erase/erasures.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
 import * as errors from '../errors.ts';
 import { closeLeftover } from '../luks-device.ts';
 import type { Volume, VolumeId } from '../pool.ts';

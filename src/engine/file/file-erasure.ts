@@ -1,21 +1,22 @@
 import type { ErasePolicy } from '../config/device-classes.ts';
-import { mustBeErasable } from '../erase/eraser.ts';
-import { ErasureCancelled, type Erasures, erasureIn, markedTags, progressedTags } from '../erase/erasures.ts';
-import { isEncrypted } from '../names-and-tags.ts';
+import { mustBeErasable } from '../erase/erasable.ts';
+import { emptiedTags, erasureIn, markedTags, policyOnRemoval, progressedTags } from '../erase/erasure-tags.ts';
+import { ErasureCancelled, type Erasures } from '../erase/erasures.ts';
+import { emptyingTag, isEncrypted } from '../names-and-tags.ts';
 import type { VolumeId } from '../pool.ts';
 import type { AttachedVolumes } from './attached-volumes.ts';
 import { type DirectoryChanges, neverAborted } from './directory-changes.ts';
-import type { Label, VolumeFiles } from './volume-files.ts';
+import { type Label, LabelUnreadable, type VolumeFiles } from './volume-files.ts';
 
 interface Collaborators {
   readonly files: VolumeFiles;
-  readonly volumes: Pick<AttachedVolumes, 'forget' | 'list'>;
+  readonly volumes: Pick<AttachedVolumes, 'forget' | 'find' | 'list'>;
   readonly erasures: Erasures;
   readonly changes: DirectoryChanges;
   readonly policy: ErasePolicy;
 }
 
-/** Erases the data of removed volumes. Their files stay until they are clean, and their labels record the erasure. */
+/** Erases the data of volumes, to remove or to empty them. Their labels record the erasure. */
 export class FileErasure {
   readonly #files: VolumeFiles;
   readonly #volumes: Collaborators['volumes'];
@@ -34,14 +35,31 @@ export class FileErasure {
 
   /** Within a change: removes the files of the volume at once, or when they are clean; returns whether they are erased. */
   async remove(id: VolumeId): Promise<boolean> {
-    const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
-    const promisesErasure = this.policy.kind !== 'none';
+    const label = await this.#readableLabel(id);
+    const policy = policyOnRemoval(label?.tags ?? [], this.policy);
+    const promisesErasure = policy.kind !== 'none';
     if (!promisesErasure && !(label && this.#hasOwnHeader(id, label))) await this.#files.remove(id);
-    else if (label) {
-      await this.#begin(id, label);
+    else if (await this.#files.has(id)) {
+      await this.#begin(id, policy);
       return promisesErasure;
     }
     return false;
+  }
+
+  /** Within a change: destroys the data of a detached volume, which is attached again when it is clean. */
+  async empty(id: VolumeId, policy: ErasePolicy): Promise<void> {
+    await this.#begin(id, policy, emptyingTag);
+  }
+
+  /** Undefined if there is none: such a volume can still be removed, as its class says. */
+  async #readableLabel(id: VolumeId): Promise<Label | undefined> {
+    if (!(await this.#files.has(id))) return undefined;
+    try {
+      return await this.#files.label(id);
+    } catch (error) {
+      if (error instanceof LabelUnreadable) return undefined;
+      throw error;
+    }
   }
 
   /** Called at the start: a crash may have left unfinished copies, whose data must be erased if the class erases. */
@@ -73,21 +91,30 @@ export class FileErasure {
         kind: 'file',
         path: this.#files.imagePath(id),
         sizeBytes: (await this.#files.room(id)).sizeBytes,
+        isKept: record.isKept,
         hasHeader: () => this.#hasOwnHeader(id, label),
         mustBeSame: async () => void (await this.#markedLabel(id)),
       },
       record: (cleanBytes) => this.#recordProgress(id, cleanBytes),
-      release: () => this.#changes.run(neverAborted, () => this.#files.remove(id)),
+      release: () => this.#changes.run(neverAborted, () => (record.isKept ? this.#keep(id) : this.#files.remove(id))),
     });
   }
 
   /** Marks the volume durably: from here on it cannot be used. */
-  async #begin(id: VolumeId, label: Label): Promise<void> {
+  async #begin(id: VolumeId, policy: ErasePolicy, mark?: typeof emptyingTag): Promise<void> {
+    const label = await this.#files.label(id);
     if (erasureIn(label.tags)) return; // by an earlier call
-    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, this.policy);
-    const marked = { ...label, tags: markedTags(label.tags, this.policy) };
+    await mustBeErasable({ kind: 'file', path: this.#files.imagePath(id) }, policy);
+    const marked = { ...label, tags: markedTags(label.tags, policy, mark) };
     await this.#files.writeLabel(id, marked);
     await this.resume(id, marked);
+  }
+
+  /** Can be retried when only the attachment failed. */
+  async #keep(id: VolumeId): Promise<void> {
+    const label = await this.#presentLabel(id);
+    if (erasureIn(label.tags)) await this.#files.writeLabel(id, { ...label, tags: emptiedTags(label.tags) });
+    await this.#volumes.find(id, neverAborted);
   }
 
   /** If copies share its blocks, overwriting them would only create new ones. */
@@ -103,8 +130,13 @@ export class FileErasure {
 
   /** No other volume gets the name while its erasure is listed. */
   async #markedLabel(id: VolumeId): Promise<Label> {
-    const label = (await this.#files.has(id)) ? await this.#files.label(id) : undefined;
-    if (label && erasureIn(label.tags)) return label;
+    const label = await this.#presentLabel(id);
+    if (erasureIn(label.tags)) return label;
+    throw new ErasureCancelled(id);
+  }
+
+  async #presentLabel(id: VolumeId): Promise<Label> {
+    if (await this.#files.has(id)) return this.#files.label(id);
     throw new ErasureCancelled(id);
   }
 }

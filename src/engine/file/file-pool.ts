@@ -1,17 +1,20 @@
 import { messageOf } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
-import { detailsOf, type FileClass } from '../config/device-classes.ts';
-import { mustBeErasable } from '../erase/eraser.ts';
-import { type Erasures, erasureIn } from '../erase/erasures.ts';
+import { detailsOf, type ErasePolicy, type FileClass } from '../config/device-classes.ts';
+import { mustBeErasable, mustStandAlone } from '../erase/erasable.ts';
+import { mustDestroyData } from '../erase/erase-policy.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
 import * as errors from '../errors.ts';
 import {
   checkAddedTags,
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
-  replacedTags,
+  newVolumeTags,
+  sourceIn,
+  withAddedTags,
 } from '../names-and-tags.ts';
 import type {
   Capacity,
@@ -189,7 +192,7 @@ export class FilePool implements ServedPool {
       if (!(await this.#files.has(wanted.id))) {
         const sizeBytes = roundUp(wanted.sizeBytes);
         await this.#mustFit(sizeBytes);
-        const label = { tags: [...wanted.tags, createdTag], readOnly: false, family: wanted.id };
+        const label = { tags: newVolumeTags(wanted), readOnly: false, family: wanted.id };
         await this.#files.create(wanted.id, sizeBytes, label, signal);
       }
       return this.#mustBe(wanted.id, wanted.sizeBytes, undefined, signal);
@@ -214,11 +217,7 @@ export class FilePool implements ServedPool {
     return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
       const before = await this.#files.label(id);
-      const replaced = replacedTags(before.tags, tags);
-      const label = {
-        ...before,
-        tags: [...new Set([...before.tags, ...tags])].filter((tag) => !replaced.includes(tag)),
-      };
+      const label = { ...before, tags: withAddedTags(before.tags, tags) };
       await this.#files.writeLabel(id, label);
       return this.#volumes.add(id, label, volume.devicePath, signal);
     });
@@ -246,27 +245,51 @@ export class FilePool implements ServedPool {
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     checkVolumeId(id); // it becomes a file name
+    if (this.#erasures.isEmptying(id)) await this.#erasures.join(id, signal);
     const wasBegun = await this.#copies.inProgress.cancel(id);
     let found: Removal = this.#erasures.has(id) ? 'erased' : 'absent';
     if (found === 'absent') {
       await this.#changes.run(signal, async () => {
-        const reader = this.#copies.inProgress.readerOf(id);
-        if (reader !== undefined) throw new errors.VolumeBeingCopied(id, reader);
+        this.#mustNotBeBeingCopied(id);
         const isThere = await this.#files.has(id);
         if (wasBegun || isThere) found = 'removed';
-        if (isThere) await this.#volumes.detach(id, signal);
-        try {
-          if (await this.#erasure.remove(id)) found = 'erased';
-        } catch (error) {
-          if (this.#volumes.get(id)) await this.#volumes.find(id, signal); // its old device may be attached to another file by now
-          throw error;
-        }
+        const remove = () => this.#erasure.remove(id);
+        if (isThere ? await this.#detached(id, remove, signal) : await remove()) found = 'erased';
         await this.#volumes.forget(id);
         this.#volumes.forgetOrigin(id);
       });
     }
     await this.#erasures.join(id, signal);
     return found;
+  }
+
+  async empty(id: VolumeId, policy: ErasePolicy, signal: AbortSignal): Promise<Volume> {
+    mustDestroyData(policy);
+    await this.#changes.run(signal, async () => {
+      if (this.#erasures.isEmptying(id)) return; // by an earlier call
+      const { tags, readOnly } = this.#mustHave(id);
+      mustStandAlone(id, { source: sourceIn(tags), readOnly });
+      this.#mustNotBeBeingCopied(id);
+      await this.#detached(id, () => this.#erasure.empty(id, policy), signal);
+    });
+    await this.#erasures.join(id, signal);
+    return this.#mustHave(id);
+  }
+
+  /** Within a change: detaches the volume for work on its file. If that fails, the volume is attached again. */
+  async #detached<T>(id: VolumeId, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    await this.#volumes.detach(id, signal);
+    try {
+      return await work();
+    } catch (error) {
+      if (this.#volumes.get(id)) await this.#volumes.find(id, signal); // its old device may be attached to another file by now
+      throw error;
+    }
+  }
+
+  #mustNotBeBeingCopied(id: VolumeId): void {
+    const reader = this.#copies.inProgress.readerOf(id);
+    if (reader !== undefined) throw new errors.VolumeBeingCopied(id, reader);
   }
 
   /** The volume with this name. If an earlier call created it, it must match this request. */

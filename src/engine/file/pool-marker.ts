@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { replaceFile } from '../../base/durable.ts';
 import { messageOf } from '../../base/errors.ts';
 import { PoolMissing } from '../errors.ts';
-import { replaceFile } from './durable.ts';
 
 const markerName = '.moorage-pool';
 

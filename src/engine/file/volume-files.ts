@@ -1,10 +1,10 @@
 import { open, readdir, readFile, rename, rm, stat, statfs, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
+import { replaceFile, syncDirectory } from '../../base/durable.ts';
 import { MoorageError, messageOf } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
 import type { Capacity, VolumeId } from '../pool.ts';
-import { replaceFile, syncDirectory } from './durable.ts';
 
 /** A volume's metadata. */
 export interface Label {

@@ -2,7 +2,9 @@ import { messageOf } from '../../base/errors.ts';
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { isHeld } from '../device-use.ts';
-import { type Erasures, erasureIn } from '../erase/erasures.ts';
+import { mustStandAlone } from '../erase/erasable.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
 import {
   NameTaken,
   NameTakenByOther,
@@ -23,7 +25,7 @@ import {
 } from '../names-and-tags.ts';
 import type { NewSnapshot, NewVolume, VolumeId } from '../pool.ts';
 import { askLvm, type Place } from './group-memory.ts';
-import type { LogicalVolume } from './report.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 export interface ClassVolumesOptions {
@@ -80,6 +82,17 @@ export class ClassVolumes {
     const volume = this.mustHave(id);
     if (isWhole(volume)) return volume;
     throw new VolumeNotFound(this.#deviceClass, id);
+  }
+
+  /** Within `change`: a volume with a device that can be emptied, or is being emptied. */
+  async mustBeEmptiable(id: VolumeId): Promise<LogicalVolume> {
+    const found = this.find(id);
+    const volume = found && erasureIn(found.tags)?.isKept ? found : this.mustHaveWhole(id);
+    mustStandAlone(id, { source: sourceOf(volume), readOnly: isReadOnly(volume) });
+    const isThere = volume.active || (await this.#activation.activate(volume)) === 'active';
+    const active = isThere && this.find(id);
+    if (!active) throw new VolumeNotFound(this.#deviceClass, id);
+    return active;
   }
 
   /** Within `change`: activates what a reboot left inactive. */
@@ -155,8 +168,7 @@ export class ClassVolumes {
     if (pool !== undefined || sourceIn(tags) !== undefined || this.#wiped.has(name) || !tags.includes(unusedTag)) {
       return false;
     }
-    const hasSnapshots = this.#group.memory.volumes().some(({ origin }) => origin === name);
-    return !hasSnapshots && !(await isHeld(path));
+    return !this.#group.memory.hasSnapshots(name) && !(await isHeld(path));
   }
 
   /** A copy inherits the usage tags of its source; they do not mean that the copy was used. */
@@ -225,7 +237,8 @@ class Activation {
       if (!(error instanceof CommandFailed)) throw error;
       this.#log.warn({ err: error }, `cannot activate every volume: ${messageOf(error)}`);
     }
-    for (const volume of this.#inactive().filter(({ tags }) => tags.includes(createdTag))) {
+    const isOurs = ({ tags }: LogicalVolume) => tags.includes(createdTag) || erasureIn(tags) !== undefined;
+    for (const volume of this.#inactive().filter(isOurs)) {
       try {
         await this.#activate(volume, (words) => this.#group.activate(words, signal));
       } catch (error) {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../base/clock.ts';
-import { ErasureCancelled, erasureIn } from '../erase/erasures.ts';
+import { erasureIn } from '../erase/erasure-tags.ts';
+import { ErasureCancelled } from '../erase/erasures.ts';
 import { VolumeHasSnapshots } from '../errors.ts';
 import { isEncrypted, sourceIn } from '../names-and-tags.ts';
 import type { Disk, GroupReport, LogicalVolume } from './report.ts';
@@ -22,10 +23,6 @@ export type Place = string | undefined;
 
 export function isIn(place: Place, { path, pool }: LogicalVolume): boolean {
   return place === undefined ? path !== '' && pool === undefined : pool === place;
-}
-
-export function isReadOnly({ attr }: LogicalVolume): boolean {
-  return attr.charAt(1) !== 'w';
 }
 
 /** A volume group as LVM last reported it, and as our own commands have changed it since. */
@@ -69,6 +66,10 @@ export class GroupMemory {
     return volume && isIn(place, volume) ? volume : undefined;
   }
 
+  hasSnapshots(name: string): boolean {
+    return this.volumes().some(({ origin }) => origin === name);
+  }
+
   /**
    * Whether it has a LUKS header that can be overwritten in place. A thin pool writes blocks that two volumes ever shared to a
    * new place, which helps nobody, and must not happen in a pool that is nearly full: it can only be emptied.
@@ -76,7 +77,7 @@ export class GroupMemory {
   hasOwnHeader({ name, origin, pool, tags }: LogicalVolume): boolean {
     if (!isEncrypted({ tags }) || origin !== undefined) return false;
     if (pool === undefined) return true;
-    const isCopied = sourceIn(tags) !== undefined || this.volumes().some((copy) => copy.origin === name);
+    const isCopied = sourceIn(tags) !== undefined || this.hasSnapshots(name);
     return !isCopied && (this.get(pool)?.dataPercent ?? 100) < nearlyFullPercent;
   }
 

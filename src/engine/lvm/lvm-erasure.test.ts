@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { ErasePolicy } from '../config/device-classes.ts';
 import type { Eraser } from '../erase/eraser.ts';
-import { progressedTags } from '../erase/erasures.ts';
+import { progressedTags } from '../erase/erasure-tags.ts';
 import { encryptedTag, erasingTag } from '../names-and-tags.ts';
 import { openThick, openThin, signal, extent as sizeBytes, volume } from './testing/simulated-pools.ts';
 
@@ -20,6 +21,29 @@ test('tags of an earlier erasure do not make a new one skip data', async () => {
   assert.equal(await pool.remove('a', signal), 'erased');
   assert.equal(await pool.remove('a', signal), 'absent');
   assert.deepEqual(erased, [{ policy: 'zero', fromBytes: 0n }]);
+});
+
+test("a volume's own policy comes before that of its class, also if somebody else sets it just before the removal", async () => {
+  for (const [classPolicy, own, removal, policy] of [
+    ['none', 'zero', 'erased', { kind: 'zero' }],
+    ['none', 'shred', 'erased', { kind: 'shred', passes: 3 }],
+    ['zero', 'none', 'removed', undefined],
+    ['zero', 'default', 'erased', { kind: 'zero' }],
+  ] as const) {
+    const erased: ErasePolicy[] = [];
+    const eraser: Pick<Eraser, 'erase'> = { erase: async (_target, policy) => void erased.push(policy) };
+    const { pool, lvm } = await openThick({ erase: { kind: classPolicy }, eraser });
+    const tag = `moorage.dev/on-removal=${own}`;
+    await pool.create({ id: 'a', sizeBytes, tags: [tag] }, signal);
+    await pool.create({ id: 'b', sizeBytes, tags: ['moorage.dev/on-removal=discard'] }, signal);
+    await pool.addTags('b', [tag], signal);
+    await pool.create({ id: 'c', sizeBytes, tags: [] }, signal);
+    lvm.volumes.get('c')?.tags.push(tag);
+    lvm.sequenceNumber++;
+    for (const id of ['a', 'b', 'c']) assert.equal(await pool.remove(id, signal), removal);
+    assert.deepEqual(erased, policy ? [policy, policy, policy] : []);
+    assert.deepEqual([...lvm.volumes.keys()], []);
+  }
 });
 
 test('progress is not recorded on a volume that lost its mark', async () => {

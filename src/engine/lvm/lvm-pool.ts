@@ -3,19 +3,20 @@ import type { deviceSizeBytes } from '../../base/device-number.ts';
 import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
-import { type Erasures, erasureIn } from '../erase/erasures.ts';
-import { OptionClassNotFound, VolumeExists } from '../errors.ts';
+import { mustDestroyData } from '../erase/erase-policy.ts';
+import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
+import type { Erasures } from '../erase/erasures.ts';
+import { OptionClassNotFound, VolumeBeingErased, VolumeExists } from '../errors.ts';
 import { closeLeftover, flushMapping } from '../luks-device.ts';
 import {
   checkAddedTags,
   checkNewTags,
   checkNewVolume,
   checkVolumeId,
-  createdTag,
+  emptyingTag,
   isEncrypted,
-  replacedTags,
-  showsUse,
-  unusedTag,
+  newVolumeTags,
+  withAddedTags,
 } from '../names-and-tags.ts';
 import type {
   Capacity,
@@ -31,10 +32,9 @@ import type {
 } from '../pool.ts';
 import type { CopyDevice } from '../volume-copies.ts';
 import { ClassVolumes } from './class-volumes.ts';
-import { isReadOnly } from './group-memory.ts';
 import type { Layout } from './layout.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
-import type { LogicalVolume } from './report.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import { ThickLayout } from './thick-layout.ts';
 import { ThinLayout } from './thin-layout.ts';
 import type { VolumeGroup } from './volume-group.ts';
@@ -155,9 +155,8 @@ export class LvmPool implements ServedPool {
     checkNewVolume(wanted);
     return this.#group.change(signal, async () => {
       if (!(await this.#volumes.createdEarlier(wanted, undefined))) {
-        const tags = [...wanted.tags, createdTag];
         await this.#layout
-          .create(wanted, tags, this.#optionsFor(wanted))
+          .create(wanted, newVolumeTags(wanted), this.#optionsFor(wanted))
           .catch((error) => this.#volumes.mustBeThere(wanted, error));
       }
       this.#volumes.rememberWiped(wanted.id);
@@ -177,8 +176,8 @@ export class LvmPool implements ServedPool {
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
     checkVolumeId(wanted.id);
     checkNewTags(wanted.tags);
-    const original = this.get(source);
-    if (original && isEncrypted(original)) await flushMapping(this.#run, original);
+    const encrypted = this.#encrypted(source);
+    if (encrypted) await flushMapping(this.#run, encrypted);
     return toVolume(await this.#layout.snapshot(source, wanted, signal));
   }
 
@@ -186,13 +185,7 @@ export class LvmPool implements ServedPool {
     checkAddedTags(tags);
     return this.#group.changeSurely(signal, async () => {
       const volume = this.#volumes.mustHave(id);
-      const missing = tags.filter((tag) => !volume.tags.includes(tag));
-      if (missing.length > 0) {
-        const replaced = new Set(replacedTags(volume.tags, missing));
-        if (missing.some(showsUse)) replaced.add(unusedTag);
-        const kept = volume.tags.filter((tag) => !replaced.has(tag));
-        await this.#group.setTags(volume, [...kept, ...missing]);
-      }
+      await this.#group.setTags(volume, withAddedTags(volume.tags, tags));
       return toVolume(this.#volumes.mustHave(id));
     });
   }
@@ -200,39 +193,60 @@ export class LvmPool implements ServedPool {
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     checkVolumeId(id); // the ID becomes part of the removed path
     this.#layout.mustNotBeBeingCopied(id);
+    if (this.#erasures.isEmptying(id)) await this.#erasures.join(id, signal);
     this.#volumes.forgetWiped(id);
-    const known = this.get(id);
-    if (known && isEncrypted(known)) await closeLeftover(this.#run, known);
-    const promised = this.#erase;
-    let policy = promised;
-    if (policy.kind === 'none' && !this.#isBeingErased(id)) {
-      const outcome = await this.#group.remove({ name: id, place: this.#volumes.place }, signal);
+    const encrypted = this.#encrypted(id);
+    if (encrypted) await closeLeftover(this.#run, encrypted);
+    let unpromised: ErasePolicy = { kind: 'none' };
+    if (!this.#isToBeErased(id)) {
+      const { place } = this.#volumes;
+      const outcome = await this.#group.remove({ name: id, place, classPolicy: this.#erase }, signal);
       if (outcome === 'removed' || outcome === 'absent') return outcome;
-      if (outcome === 'to be discarded') policy = { kind: 'discard' };
+      if (outcome === 'to be discarded') unpromised = { kind: 'discard' }; // by LVM's own configuration
     }
     const removal = await this.#group.change(signal, async (): Promise<Removal> => {
       await this.#group.ask(); // memory does not know whether the volume is open, and may lack its UUID
       const volume = this.#volumes.find(id);
       const present = volume && (await this.#volumes.activate(volume));
       if (!present) return this.#erasures.has(id) ? 'erased' : volume ? 'removed' : 'absent';
-      await markForErasure(this.#group, present, policy);
-      const { kind } = erasureIn(present.tags)?.policy ?? policy;
+      if (erasureIn(present.tags)?.isKept) throw new VolumeBeingErased(id); // it may have started in the meantime
+      const promised = erasureIn(present.tags)?.policy ?? policyOnRemoval(present.tags, this.#erase);
+      await markForErasure(this.#group, present, promised.kind === 'none' ? unpromised : promised);
       // LVM's own discards promise nothing, and without its key, data may still be read with that of a copy.
-      return policy === promised && kind !== 'none' ? 'erased' : 'removed';
+      return promised.kind === 'none' ? 'removed' : 'erased';
     });
     this.#resumeErasures();
     await this.#erasures.join(id, signal);
     return removal;
   }
 
+  async empty(id: VolumeId, policy: ErasePolicy, signal: AbortSignal): Promise<Volume> {
+    mustDestroyData(policy);
+    this.#layout.mustNotBeBeingCopied(id);
+    const encrypted = this.#encrypted(id);
+    if (encrypted) await closeLeftover(this.#run, encrypted);
+    await this.#group.change(signal, async () => {
+      await this.#group.ask(); // as for a removal
+      await markForErasure(this.#group, await this.#volumes.mustBeEmptiable(id), policy, emptyingTag);
+    });
+    this.#resumeErasures();
+    await this.#erasures.join(id, signal);
+    return toVolume(this.#volumes.mustHave(id));
+  }
+
+  #encrypted(id: VolumeId): Volume | undefined {
+    const volume = this.get(id);
+    return volume && isEncrypted(volume) ? volume : undefined;
+  }
+
   /** An erasure that has begun is completed, even if the class no longer erases. */
-  #isBeingErased(id: VolumeId): boolean {
-    const volume = this.#volumes.find(id);
-    return volume !== undefined && erasureIn(volume.tags) !== undefined;
+  #isToBeErased(id: VolumeId): boolean {
+    const tags = this.#volumes.find(id)?.tags ?? [];
+    return erasureIn(tags) !== undefined || policyOnRemoval(tags, this.#erase).kind !== 'none';
   }
 
   #resumeErasures(): void {
-    resumeErasures(this.#group, this.#volumes.all(), this.#erasures);
+    resumeErasures(this.#group, this.#volumes, this.#erasures);
   }
 
   /** The lvcreate options of the option class that the volume requests; undefined for those of the device class. */

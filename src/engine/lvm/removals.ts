@@ -1,19 +1,24 @@
 import { CommandFailed } from '../../base/exec.ts';
 import { exists } from '../../base/exists.ts';
+import type { ErasePolicy } from '../config/device-classes.ts';
 import { isHeld, mustNotBeBound } from '../device-use.ts';
-import { canDiscard } from '../erase/eraser.ts';
-import { erasureIn } from '../erase/erasures.ts';
+import { canDiscard } from '../erase/erasable.ts';
+import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
 import { VolumeBeingErased, VolumeInUse } from '../errors.ts';
 import { askLvm, type Effect, type GroupMemory, isIn, type Place } from './group-memory.ts';
 import type { Lvm } from './lvm.ts';
 import type { LogicalVolume } from './report.ts';
 
-/** A volume of one place, or the one that was erased. Any other volume with its name is not removed. */
-export type RemovalRequest = { readonly name: string } & ({ readonly place: Place } | { readonly erasedUuid: string });
+/** A volume of one class, or the one that was erased. Any other volume with its name is not removed. */
+export type RemovalRequest = { readonly name: string } & (
+  | { readonly place: Place; readonly classPolicy: ErasePolicy }
+  | { readonly erasedUuid: string }
+);
 
 /**
  * Absent: there was no such volume. To be discarded: LVM is configured to discard freed space and the disks support it;
- * that has to be done before the removal. To be erased: the volume has a LUKS header, whose keys have to be destroyed first.
+ * that has to be done before the removal. To be erased: its policy says so, or it has a LUKS header, whose keys have to be
+ * destroyed first.
  */
 export type RemovalOutcome = 'removed' | 'absent' | 'to be discarded' | 'to be erased';
 
@@ -125,6 +130,7 @@ export class Removals {
     } else {
       if (!isIn(removal.place, volume)) return 'absent';
       if (erasureIn(volume.tags)) throw new VolumeBeingErased(name); // it may have started in the meantime
+      if (policyOnRemoval(volume.tags, removal.classPolicy).kind !== 'none') return 'to be erased';
       if (await this.#mustDiscard(volume)) return 'to be discarded';
       if (this.#memory.hasOwnHeader(volume)) return 'to be erased';
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { parseOwners, parseRedundancy, parseReport, parseThinUsage, UnreadableReport } from './report.ts';
+import { parseAllVolumes, parseRedundancy, parseReport, parseThinUsage, UnreadableReport } from './report.ts';
 
 const extent = 4194304n;
 
@@ -113,15 +113,23 @@ test('the usage of a thin pool is read', () => {
   assert.throws(() => parseThinUsage('{"report":[{"lv":[]}]}'), UnreadableReport);
 });
 
-test('the owners of volumes are read', () => {
+test('the volumes of all groups are reported with the place of each', () => {
   const answer = (...lv: object[]) => JSON.stringify({ report: [{ lv }] });
-  const row = { vg_name: 'vg', lv_name: 'data', lv_tags: 'a,b', pool_lv: 'pool' };
-  assert.deepEqual(parseOwners(answer(row, { ...row, lv_tags: '', pool_lv: '' })), [
-    { group: 'vg', name: 'data', tags: ['a', 'b'], pool: 'pool' },
-    { group: 'vg', name: 'data', tags: [], pool: undefined },
+  const plain = { vg_name: 'vg', lv_name: 'data', lv_size: '8', lv_attr: '-wi-a-----', lv_tags: '', pool_lv: '' };
+  const row = { ...plain, origin: '', origin_size: '' };
+  const rows = [
+    { ...row, lv_tags: 'a,b', pool_lv: 'pool', lv_attr: 'Vri---tz-k' },
+    { ...row, origin: 'data', origin_size: '100' },
+    row,
+  ];
+  const common = { id: 'data', sizeBytes: 8n, tags: [], readOnly: false, volumeGroup: 'vg' };
+  assert.deepEqual(parseAllVolumes(answer(...rows)), [
+    { ...common, tags: ['a', 'b'], readOnly: true, thinPool: 'pool' },
+    { ...common, sizeBytes: 100n },
+    common,
   ]);
-  assert.deepEqual(parseOwners(answer()), []);
-  assert.throws(() => parseOwners(answer({ vg_name: 'vg' })), UnreadableReport);
+  assert.deepEqual(parseAllVolumes(answer()), []);
+  assert.throws(() => parseAllVolumes(answer({ vg_name: 'vg' })), UnreadableReport);
 });
 
 test('the extents that a growth takes follow from the reported mirrors and parity', () => {

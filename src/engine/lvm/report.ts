@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { MoorageError } from '../../base/errors.ts';
+import type { PlacedVolume } from '../pool.ts';
 
 /** A volume group as LVM reports it. */
 export interface GroupReport {
@@ -48,9 +49,8 @@ export interface LogicalVolume {
   readonly stripes?: number;
 }
 
-/** What determines the device class of a volume, in any group. */
-export interface VolumeOwner extends Pick<LogicalVolume, 'name' | 'tags' | 'pool'> {
-  readonly group: string;
+export function isReadOnly({ attr }: Pick<LogicalVolume, 'attr'>): boolean {
+  return attr.charAt(1) !== 'w';
 }
 
 /** LVM printed a report that cannot be parsed. */
@@ -78,8 +78,13 @@ export function reportArguments(volumeGroup: string): string[] {
   ];
 }
 
-/** Reports the owners of the volumes in all groups of the node. */
-export const ownerArguments = ['lvs', '--reportformat', 'json', '-o', 'vg_name,lv_name,lv_tags,pool_lv'] as const;
+const placeFields = ['vg_name', 'lv_name', 'lv_size', 'lv_attr', 'lv_tags', 'origin', 'origin_size', 'pool_lv'];
+
+/** Reports the volumes in all groups of the node. */
+export const allVolumesArguments: readonly string[] = [
+  ...['lvs', '--reportformat', 'json', '--units', 'b', '--nosuffix'],
+  ...['-o', placeFields.join(',')],
+];
 
 /** Reports only the usage of one thin pool. */
 export function thinUsageArguments(volumeGroup: string, pool: string): string[] {
@@ -134,13 +139,11 @@ const fullReportSchema = v.object({
 });
 const usageSchema = v.object({ report: v.tuple([v.object({ lv: v.tuple([v.object(usage)]) })]) });
 
-const ownersSchema = v.object({
-  report: v.tuple([
-    v.object({
-      lv: v.array(v.object({ vg_name: v.string(), lv_name: v.string(), lv_tags: v.string(), pool_lv: name })),
-    }),
-  ]),
+const placeSchema = v.object({
+  vg_name: v.string(),
+  ...v.pick(volumeSchema, ['lv_name', 'lv_size', 'lv_attr', 'lv_tags', 'origin', 'origin_size', 'pool_lv']).entries,
 });
+const allVolumesSchema = v.object({ report: v.tuple([v.object({ lv: v.array(placeSchema) })]) });
 
 const redundancySchema = v.object({
   report: v.tuple([v.object({ lv: v.array(v.object({ segtype: v.string(), stripes: count, data_stripes: count })) })]),
@@ -171,9 +174,16 @@ export function parseThinUsage(json: string): Pick<LogicalVolume, 'dataPercent' 
   return { dataPercent: lv[0].data_percent, metadataPercent: lv[0].metadata_percent };
 }
 
-export function parseOwners(json: string): VolumeOwner[] {
-  const [{ lv }] = parse(ownersSchema, json).report;
-  return lv.map((row) => ({ group: row.vg_name, name: row.lv_name, tags: tagsIn(row.lv_tags), pool: row.pool_lv }));
+export function parseAllVolumes(json: string): PlacedVolume[] {
+  const [{ lv }] = parse(allVolumesSchema, json).report;
+  return lv.map((row) => ({
+    id: row.lv_name,
+    sizeBytes: deviceBytes(row),
+    tags: tagsIn(row.lv_tags),
+    readOnly: isReadOnly({ attr: row.lv_attr }),
+    volumeGroup: row.vg_name,
+    ...(row.pool_lv && { thinPool: row.pool_lv }),
+  }));
 }
 
 /** Maps extents of the volume to extents on the disks: each mirror holds all data, and parity adds to it. */
@@ -193,13 +203,18 @@ function onlyStripes(found: ReadonlySet<number> = new Set()): Pick<LogicalVolume
   return stripes !== undefined && found.size === 1 ? { stripes } : {};
 }
 
-function toVolume(row: v.InferOutput<typeof volumeSchema>): LogicalVolume {
+/** LVM reports the space that a copy-on-write snapshot takes; its device has the size of its origin. */
+function deviceBytes(row: Pick<v.InferOutput<typeof volumeSchema>, 'lv_size' | 'origin' | 'origin_size' | 'pool_lv'>) {
   const isCopyOnWrite = row.origin !== undefined && row.pool_lv === undefined;
+  return isCopyOnWrite && row.origin_size !== '' ? row.origin_size : row.lv_size;
+}
+
+function toVolume(row: v.InferOutput<typeof volumeSchema>): LogicalVolume {
   return {
     name: row.lv_name,
     uuid: row.lv_uuid,
     path: row.lv_path,
-    sizeBytes: isCopyOnWrite && row.origin_size !== '' ? row.origin_size : row.lv_size,
+    sizeBytes: deviceBytes(row),
     attr: row.lv_attr,
     active: row.lv_active === 'active',
     tags: tagsIn(row.lv_tags),

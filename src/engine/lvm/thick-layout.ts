@@ -2,14 +2,14 @@ import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { type DeviceClass, detailsOf, type ThickClass } from '../config/device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
-import { copiedTag, recordsUse, sourceIn, unusedTag } from '../names-and-tags.ts';
+import { copiedTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, VolumeId } from '../pool.ts';
 import { type CopyDevice, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import type { ClassVolumes } from './class-volumes.ts';
 import { extentsFor, noRedundancy, redundancyOf, snapshotExtents, usableExtents } from './extents.ts';
-import { askLvm, type Effect, isReadOnly } from './group-memory.ts';
+import { askLvm, type Effect } from './group-memory.ts';
 import { copyTags, type Layout, snapshotArguments } from './layout.ts';
-import { type LogicalVolume, parseRedundancy, redundancyArguments } from './report.ts';
+import { isReadOnly, type LogicalVolume, parseRedundancy, redundancyArguments } from './report.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 export interface ThickLayoutOptions {
@@ -61,13 +61,7 @@ export class ThickLayout implements Layout {
     return { ...detailsOf(this.#class), usedBytes: sizeBytes - freeBytes };
   }
 
-  async create(
-    wanted: NewVolume,
-    requested: readonly string[],
-    ownOptions: readonly string[] | undefined,
-  ): Promise<void> {
-    const isNew = sourceIn(requested) === undefined && recordsUse(requested);
-    const tags = isNew ? [...requested, unusedTag] : requested;
+  async create(wanted: NewVolume, tags: readonly string[], ownOptions: readonly string[] | undefined): Promise<void> {
     const { stripes, lvcreateOptions } = this.#class;
     const options = ownOptions ?? this.#options();
     const extents = extentsFor(wanted.sizeBytes, this.#group.memory.extentBytes, ownOptions ? 1 : stripes);

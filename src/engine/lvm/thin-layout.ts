@@ -3,15 +3,16 @@ import { deviceSizeBytes } from '../../base/device-number.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { type DeviceClass, detailsOf, type ThinClass } from '../config/device-classes.ts';
-import { mustAllowThinSnapshots } from '../erase/eraser.ts';
+import { mustAllowThinSnapshots } from '../erase/erasable.ts';
+import { policyOnRemoval } from '../erase/erasure-tags.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
 import { unfinishedTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, ThinCapacity, VolumeId } from '../pool.ts';
 import type { ClassVolumes } from './class-volumes.ts';
 import { extentsFor } from './extents.ts';
-import { askLvm, type Effect, isReadOnly } from './group-memory.ts';
+import { askLvm, type Effect } from './group-memory.ts';
 import { type Layout, snapshotArguments } from './layout.ts';
-import type { LogicalVolume } from './report.ts';
+import { isReadOnly, type LogicalVolume } from './report.ts';
 import { growThinDevice, removedThinOrphan, ThinDeviceUnexpected } from './thin-device.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
@@ -114,7 +115,7 @@ export class ThinLayout implements Layout {
   }
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<LogicalVolume> {
-    mustAllowThinSnapshots(this.#class.name, this.#class.erase);
+    mustAllowThinSnapshots(`device class ${this.#class.name}`, this.#class.erase);
     return this.#group.changeSurely(signal, async () => {
       if (!(await this.#volumes.createdEarlier(wanted, source))) await this.#createSnapshot(source, wanted);
       const snapshot = this.#volumes.mustHave(wanted.id);
@@ -220,6 +221,7 @@ export class ThinLayout implements Layout {
 
   async #createSnapshot(source: VolumeId, wanted: NewSnapshot): Promise<void> {
     const origin = this.#volumes.mustHaveWhole(source);
+    mustAllowThinSnapshots(`volume ${source}`, policyOnRemoval(origin.tags, { kind: 'none' }));
     // A snapshot may request the size that was requested for its source: both are rounded up alike.
     const wantedBytes = this.#rounded(wanted.sizeBytes ?? origin.sizeBytes);
     if (wantedBytes < origin.sizeBytes) throw new SnapshotTooSmall(wanted.id, origin.sizeBytes, wantedBytes);

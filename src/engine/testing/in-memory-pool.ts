@@ -1,5 +1,7 @@
+import type { ErasePolicy } from '../config/device-classes.ts';
+import { emptiedTags, policyOnRemoval } from '../erase/erasure-tags.ts';
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
-import { replacedTags } from '../names-and-tags.ts';
+import { withAddedTags } from '../names-and-tags.ts';
 import type {
   Capacity,
   Erasure,
@@ -21,6 +23,8 @@ export class InMemoryPool implements Pool {
   failure: Error | undefined;
   /** The result of `erasures`. */
   erasing: readonly Erasure[] = [];
+  /** The calls of `empty`. */
+  readonly emptied: { readonly id: VolumeId; readonly policy: ErasePolicy }[] = [];
   /** Whether a removal reports that it erased. */
   erases = false;
 
@@ -80,8 +84,7 @@ export class InMemoryPool implements Pool {
 
   async addTags(id: VolumeId, tags: readonly string[]): Promise<Volume> {
     const volume = this.#must(id);
-    const replaced = replacedTags(volume.tags, tags);
-    return this.#put({ ...volume, tags: [...volume.tags.filter((tag) => !replaced.includes(tag)), ...tags] });
+    return this.#put({ ...volume, tags: withAddedTags(volume.tags, tags) });
   }
 
   async snapshot(source: VolumeId, { id, sizeBytes, tags, access }: NewSnapshot): Promise<Volume> {
@@ -96,9 +99,17 @@ export class InMemoryPool implements Pool {
 
   async remove(id: VolumeId): Promise<Removal> {
     this.#failIfAsked();
+    const { tags = [] } = this.#volumes.get(id) ?? {};
     if (!this.#volumes.delete(id)) return 'absent';
     this.#changed();
-    return this.erases ? 'erased' : 'removed';
+    return policyOnRemoval(tags, { kind: this.erases ? 'zero' : 'none' }).kind === 'none' ? 'removed' : 'erased';
+  }
+
+  async empty(id: VolumeId, policy: ErasePolicy): Promise<Volume> {
+    this.#failIfAsked();
+    const volume = this.#must(id);
+    this.emptied.push({ id, policy });
+    return this.#put({ ...volume, tags: emptiedTags(volume.tags) });
   }
 
   async refresh(): Promise<void> {}

@@ -26,6 +26,7 @@ async function reportingNode(t: TestContext) {
   const clock = new ManualClock();
   const pods = new Set<string>();
   const pool = new InMemoryPool('ssd', 1000n);
+  const pools = new Pools([pool]);
   const shared = { clock: systemClock, log: silentLog };
   const node = new Informer({ client: nodeApi.client, resource: nodes, project: nodeFactsOf, ...shared });
   const volumes = new Informer({ client: volumeApi.client, resource: logicalVolumes, ...shared });
@@ -42,8 +43,9 @@ async function reportingNode(t: TestContext) {
     },
     node,
     volumes,
-    pools: new Pools([pool]),
-    engine: { deviceClasses: () => [], outdated: () => undefined },
+    staticVolumes: undefined,
+    pools,
+    engine: { allPools: pools, deviceClasses: () => [], outdated: () => undefined },
     orphans: new Orphans(),
     pods: async () => pods,
     inspect: async () => ({ versions: { moorage: '1' }, features: {} }),

@@ -19,21 +19,21 @@ async function poolWith(name: string, volumes: Readonly<Record<string, readonly 
   return pool;
 }
 
-const without = { objects: [], pods: undefined };
+const without = { objects: [], staticUids: undefined, pods: undefined };
 const names = ({ orphans }: ReturnType<Orphans['find']>) => orphans.map(({ volume }) => volume.id);
 
 test('a volume is an orphan once it has been without an object for the whole interval', async () => {
-  const pools = [await poolWith('ssd', { lost: [] })];
+  const pools = new Pools([await poolWith('ssd', { lost: [] })]);
   const orphans = new Orphans(settleMs);
   assert.deepEqual(orphans.find(pools, without, 0), { orphans: [], nextInMs: settleMs, dependsOnPods: false });
   assert.deepEqual(orphans.find(pools, without, 10_000), { orphans: [], nextInMs: 20_000, dependsOnPods: false });
   const found = orphans.find(pools, without, 30_000);
   assert.deepEqual([names(found), found.nextInMs], [['lost'], undefined]);
-  assert.equal(found.orphans[0]?.deviceClass, 'ssd');
+  assert.deepEqual(found.orphans[0]?.place, { deviceClass: 'ssd' });
 });
 
 test('a volume that gets an object in between starts over', async () => {
-  const pools = [await poolWith('ssd', { u1: [] })];
+  const pools = new Pools([await poolWith('ssd', { u1: [] })]);
   const orphans = new Orphans(settleMs);
   orphans.find(pools, without, 0);
   assert.equal(orphans.find(pools, { ...without, objects: [object('u1')] }, 20_000).nextInMs, undefined);
@@ -41,14 +41,22 @@ test('a volume that gets an object in between starts over', async () => {
 });
 
 test('the volume of an object is known by its volume ID, and before it is set by the uid', async () => {
-  const pools = [await poolWith('ssd', { u1: [], adopted: [] })];
+  const pools = new Pools([await poolWith('ssd', { u1: [], adopted: [] })]);
   const orphans = new Orphans(0);
   assert.deepEqual(names(orphans.find(pools, { ...without, objects: [object('u1'), object('u2', 'adopted')] }, 0)), []);
   assert.deepEqual(names(orphans.find(pools, { ...without, objects: [object('u2', 'adopted')] }, 0)), ['u1']);
 });
 
+test('a static volume is an orphan once its PersistentVolume, known by its uid, is gone', async () => {
+  const tags = (uid: string) => ['moorage.dev/local-pv=db', `moorage.dev/local-pv-uid=${uid}`];
+  const pools = new Pools([await poolWith('ssd', { db: tags('u1'), old: tags('u0') })]);
+  const orphans = new Orphans(0);
+  assert.deepEqual(names(orphans.find(pools, { ...without, staticUids: new Set(['u1']) }, 0)), ['old']);
+  assert.deepEqual(names(orphans.find(pools, without, 0)), [], 'it is unknown which ones exist');
+});
+
 test('an inline volume is an orphan once its pod is known to be gone for the whole interval', async () => {
-  const pools = [await poolWith('ssd', { inline: ['ephemeral', 'moorage.dev/pod=p'], old: ['ephemeral'] })];
+  const pools = new Pools([await poolWith('ssd', { inline: ['ephemeral', 'moorage.dev/pod=p'], old: ['ephemeral'] })]);
   const orphans = new Orphans(settleMs);
   const unknown = orphans.find(pools, without, 0);
   assert.deepEqual([names(unknown), unknown.nextInMs, unknown.dependsOnPods], [[], undefined, true]);
@@ -72,15 +80,20 @@ test('the metric counts volumes without an object, of gone pods, and of classes 
     return { metadata, spec: { ...spec, deviceClass }, status: { volumeID } };
   };
   const objects = [of('renamed', 'old'), of('u1', 'old'), of('u2', 'ssd'), of('u3', ''), of('u4', 'old', '')];
+  const unserved = { sizeBytes: 1n, tags: ['moorage.dev/created'], readOnly: false, volumeGroup: 'old' };
+  pools.foundUnserved([
+    { ...unserved, id: 'u1' },
+    { ...unserved, id: 'without-object' },
+  ]);
   const orphans = new Orphans(0);
-  orphans.find(pools.all(), { objects, pods: new Set() }, 0);
+  orphans.find(pools, { ...without, objects, pods: new Set() }, 0);
   const text = await exposition([orphanMetric({ nodeName: 'a', orphans, volumes: { list: () => objects }, pools })]);
   assert.deepEqual(
     text.split('\n').filter((line) => line.startsWith('moorage_orphans{')),
     [
       'moorage_orphans{node="a",kind="DiskOnly"} 1',
       'moorage_orphans{node="a",kind="InlineLeftover"} 1',
-      'moorage_orphans{node="a",kind="ClassGone"} 1',
+      'moorage_orphans{node="a",kind="ClassGone"} 2',
     ],
   );
 });
@@ -88,10 +101,27 @@ test('the metric counts volumes without an object, of gone pods, and of classes 
 test('a volume that two classes of one volume group list is one orphan', async () => {
   const first = await poolWith('ssd', { lost: [] });
   const second = await poolWith('ssd', { lost: [] }); // the same devices
-  assert.deepEqual(names(new Orphans(0).find([first, second], without, 0)), ['lost']);
+  assert.deepEqual(names(new Orphans(0).find(new Pools([first, second]), without, 0)), ['lost']);
+});
+
+test('a volume that no class has is an orphan with its place, unless it has an object', () => {
+  const pools = new Pools();
+  const unserved = { sizeBytes: 1n, tags: ['moorage.dev/created'], readOnly: false, volumeGroup: 'old' };
+  pools.foundUnserved([
+    { ...unserved, id: 'u1' },
+    { ...unserved, id: 'u2', thinPool: 'pool' },
+    { ...unserved, id: 'inline', tags: ['ephemeral', 'moorage.dev/pod=p'] },
+  ]);
+  const { orphans } = new Orphans(0).find(pools, { ...without, objects: [object('u1')], pods: new Set(['p']) }, 0);
+  assert.deepEqual(
+    orphans.map(({ volume, place }) => [volume.id, place]),
+    [['u2', { volumeGroup: 'old', thinPool: 'pool' }]],
+  );
 });
 
 test('volumes that Moorage created come first', async () => {
-  const pools = [await poolWith('ssd', { root: [], z: ['moorage.dev/created'], b: ['moorage.dev/created'] })];
+  const pools = new Pools([
+    await poolWith('ssd', { root: [], z: ['moorage.dev/created'], b: ['moorage.dev/created'] }),
+  ]);
   assert.deepEqual(names(new Orphans(0).find(pools, without, 0)), ['b', 'z', 'root']);
 });

@@ -111,7 +111,7 @@ test('long lists are cut, and the total says so', async () => {
   const pool = new InMemoryPool('ssd', 1000n);
   pool.erasing = Array.from({ length: 101 }, (_, i) => ({ id: `e${i}`, doneBytes: 1n, totalBytes: 3n }));
   const volume = await pool.create({ id: 'v', sizeBytes: 1n, tags: ['moorage.dev/claim=ns/data'] });
-  const orphans = Array.from({ length: 102 }, () => ({ deviceClass: 'ssd', volume, sinceMs: 1500 }));
+  const orphans = Array.from({ length: 102 }, () => ({ place: { deviceClass: 'ssd' }, volume, sinceMs: 1500 }));
   const found = content({ pools: [pool] }, { orphans });
   assert.deepEqual([found.erasures.total, found.erasures.volumes.length], [101, 100]);
   assert.deepEqual(found.erasures.volumes[0], { name: 'e0', deviceClass: 'ssd', size: '3', donePercent: 33 });
@@ -122,6 +122,7 @@ test('long lists are cut, and the total says so', async () => {
     since: '1970-01-01T00:00:01Z',
   });
 
-  const snapshot = { deviceClass: 'ssd', volume: { ...volume, readOnly: true }, sinceMs: 0 };
-  assert.equal(content({ pools: [pool] }, { orphans: [snapshot] }).orphans.volumes[0]?.readOnly, true);
+  const snapshot = { place: { volumeGroup: 'old' }, volume: { ...volume, readOnly: true }, sinceMs: 0 };
+  const [reported] = content({ pools: [pool] }, { orphans: [snapshot] }).orphans.volumes;
+  assert.deepEqual([reported?.readOnly, reported?.volumeGroup, reported?.deviceClass], [true, 'old', undefined]);
 });

@@ -14,7 +14,7 @@ export interface Facts extends Pick<Content, 'nodeUID' | 'versions' | 'features'
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   /** Why the pools are only in their last known state. */
   readonly outdated?: string | undefined;
-  /** As configured; empty if another process has the configuration. */
+  /** Those of the pools, available or not; empty if another process has the configuration. */
   readonly deviceClasses: readonly DeviceClass[];
   readonly orphans: readonly Orphan[];
 }
@@ -48,16 +48,14 @@ export function contentOf({ nodeUID, versions, features, pools, outdated, device
     },
     orphans: {
       total: orphans.length,
-      volumes: orphans
-        .slice(0, listLimit)
-        .map(({ deviceClass, volume: { id, sizeBytes, readOnly, tags }, sinceMs }) => ({
-          name: id,
-          deviceClass,
-          size: toQuantity(sizeBytes),
-          ...(readOnly && { readOnly }),
-          tags,
-          since: timeOf(sinceMs),
-        })),
+      volumes: orphans.slice(0, listLimit).map(({ volume: { id, sizeBytes, readOnly, tags }, place, sinceMs }) => ({
+        name: id,
+        ...place,
+        size: toQuantity(sizeBytes),
+        ...(readOnly && { readOnly }),
+        tags,
+        since: timeOf(sinceMs),
+      })),
     },
     versions,
     features,

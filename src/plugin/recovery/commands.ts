@@ -4,6 +4,7 @@ import { InvalidInput, messageOf } from '../../base/errors.ts';
 import { flag, list, onOff, path, text } from '../../base/flags.ts';
 import { withSession } from '../connect.ts';
 import { clusterFlags, namespaceFlag } from '../flags.ts';
+import { suggestNodes, suggestPersistentVolumes } from '../suggestions.ts';
 import { importable, importManifests, readManifests, toYaml } from './import.ts';
 import { foundList } from './import-plan.ts';
 import { loss, purge, purgeable } from './purge.ts';
@@ -18,6 +19,7 @@ export const recoveryCommands = {
   reattach: command({
     summary: 'give a released or retained volume to one claim, with its data',
     words: ['pv/NAME'],
+    suggest: suggestPersistentVolumes,
     examples: [
       'kubectl moorage reattach pv/pvc-6b0f4c1e --dry-run           # to the claim that it belonged to',
       'kubectl moorage reattach pv/pvc-6b0f4c1e --to prod/data-db-0',
@@ -54,6 +56,7 @@ export const recoveryCommands = {
   purge: command({
     summary: 'remove a retained volume for good, with its data',
     words: ['pv/NAME'],
+    suggest: suggestPersistentVolumes,
     examples: ['kubectl moorage purge pv/pvc-6b0f4c1e     # says what would be lost, and how to confirm'],
     flags: {
       confirm: flag({
@@ -87,7 +90,13 @@ export const recoveryCommands = {
       'kubectl moorage import -f worker-3.yaml',
     ],
     flags: {
-      node: flag({ name: 'node', type: text, default: '', description: 'Node whose disks have the volumes' }),
+      node: flag({
+        name: 'node',
+        type: text,
+        default: '',
+        description: 'Node whose disks have the volumes',
+        suggest: suggestNodes,
+      }),
       volume: flag({
         name: 'volume',
         type: list,

@@ -107,22 +107,46 @@ test('a snapshot is listed and not imported, so that it does not stop the import
   const tags = ['moorage.dev/volume=snapshot-1', 'moorage.dev/filesystem=xfs'];
   const snapshot = diskVolumeOf({ name: 'lv-3', deviceClass: 'ssd', size: '1Gi', readOnly: true, tags });
   assert.deepEqual(planImport([snapshot], options), []);
-  assert.match(foundList([snapshot], 1, options), /^lv-3 \(ssd, 1Gi\): a snapshot, not imported$/);
+  assert.match(foundList([snapshot], 1, options), /^lv-3 \(ssd, 1Gi\): not imported: it is a snapshot/);
   assert.throws(() => planImport([snapshot], { ...options, named: ['lv-3'] }), /it is a snapshot/);
 });
 
 test('a volume whose ID another node uses is listed and not imported, with what to do', () => {
   const tags = ['moorage.dev/volume=pvc-1'];
   const orphan = { name: 'data', deviceClass: 'ssd', size: '1Gi', tags };
-  const used = diskVolumeOf(orphan, 'LogicalVolume pvc-9 of node b');
+  const used = diskVolumeOf(orphan, 'LogicalVolume pvc-9 has the same volume ID; rename one');
   assert.deepEqual(planImport([used], options), []);
   assert.match(
     foundList([used], 1, options),
-    /^data \(ssd, 1Gi\): not imported: LogicalVolume pvc-9 of node b has the same volume ID.*lvrename first$/,
+    /^data \(ssd, 1Gi\): not imported: LogicalVolume pvc-9 has .*; rename one$/,
   );
-  assert.throws(
-    () => planImport([used], { ...options, named: ['data'] }),
-    /--volume data: LogicalVolume pvc-9 of node b/,
+  assert.throws(() => planImport([used], { ...options, named: ['data'] }), /--volume data: LogicalVolume pvc-9 has/);
+});
+
+test('a volume without a device class is listed and not imported, with the class that it needs', () => {
+  const tags = ['moorage.dev/created', 'moorage.dev/volume=pvc-1'];
+  const volume = diskVolumeOf({ name: 'data', volumeGroup: 'old', size: '1Gi', tags });
+  assert.deepEqual(planImport([volume], options), []);
+  assert.match(
+    foundList([volume], 1, options),
+    /^data \(1Gi\): not imported: its device class was removed .* add {name: old, volume-group: old} to the/,
+  );
+});
+
+test('a volume that was never used and is about to be removed is not imported', () => {
+  const metadata = { name: 'pvc-1', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+  const object = {
+    metadata: { ...metadata, annotations: { 'moorage.dev/never-used': 'true' } },
+    spec: { name: 'pvc-1', nodeName: 'a', size: '1Gi' },
+    status: { volumeID: 'u' },
+  };
+  const tags = ['moorage.dev/volume=pvc-2', 'moorage.dev/unused', 'moorage.dev/retired'];
+  const onDisk = diskVolumeOf({ name: 'lv', deviceClass: 'ssd', size: '1Gi', tags });
+  const volumes = [volumeWithoutPv(object, 'ssd'), onDisk];
+  assert.deepEqual(planImport(volumes, options), []);
+  assert.match(
+    foundList(volumes, 2, options),
+    /^u \(ssd, 1Gi\): not imported: it was never used.*\nlv .*: not imported: it was/,
   );
 });
 

@@ -1,15 +1,11 @@
-import {
-  isEncrypted as isEncryptedObject,
-  isSnapshot,
-  type StoredLogicalVolume,
-  volumeIdOf,
-} from '../../api/logical-volume.ts';
+import { isEncrypted as isEncryptedObject, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import {
   claimKey,
   driverName,
   heldByAnnotation,
   keptParameters,
   luks2,
+  neverUsedAnnotation,
   parameters,
   secretParameters,
   topologyKey,
@@ -17,9 +13,9 @@ import {
 } from '../../api/names.ts';
 import type { NodeStorageStatus } from '../../api/node-storage.ts';
 import { InvalidInput } from '../../base/errors.ts';
-import { formattedAs, isEncrypted, rawTag, tagValue } from '../../engine/names-and-tags.ts';
+import { formattedAs, isEncrypted, rawTag, retiredTag, tagValue } from '../../engine/names-and-tags.ts';
 import { apiVersionOf, persistentVolumeClaims, persistentVolumes } from '../../kube/resource.ts';
-import { renameFirst } from './volume-ids.ts';
+import { classEntryFor, isWithoutClass } from '../disk-orphans.ts';
 import { adoptingLogicalVolume, type ClaimKey, type Manifest } from './writes.ts';
 
 type Orphan = NodeStorageStatus['orphans']['volumes'][number];
@@ -35,17 +31,17 @@ export interface DiskVolume {
   readonly filesystem: string | undefined;
   readonly isRaw: boolean;
   readonly isEncrypted: boolean;
-  /** Snapshots are not imported: a VolumeSnapshot needs objects that no tag describes. */
-  readonly isSnapshot: boolean;
   /** The volume that its claim has now, if that is another one. */
   readonly claimHas: string | undefined;
   /** It has a LogicalVolume, and lacks only the PersistentVolume. */
   readonly hasObject: boolean;
-  /** An object of another node with the same volume ID. */
-  readonly usedBy: string | undefined;
+  /** Why it is not imported, and what to do. */
+  readonly obstacle: string | undefined;
 }
 
-export function diskVolumeOf({ name, deviceClass, size, readOnly = false, tags }: Orphan, usedBy?: string): DiskVolume {
+/** `clash` says what is wrong if an object of another node has its ID. */
+export function diskVolumeOf(orphan: Orphan, clash?: string): DiskVolume {
+  const { name, deviceClass = '', size, tags } = orphan;
   const [namespace, claim] = tagValue(tags, claimKey)?.split('/') ?? [];
   return {
     id: name,
@@ -56,11 +52,18 @@ export function diskVolumeOf({ name, deviceClass, size, readOnly = false, tags }
     filesystem: formattedAs({ tags }),
     isRaw: tags.includes(rawTag),
     isEncrypted: isEncrypted({ tags }),
-    isSnapshot: readOnly,
     claimHas: undefined,
     hasObject: false,
-    usedBy,
+    obstacle: obstacleOf(orphan) ?? clash,
   };
+}
+
+function obstacleOf(orphan: Orphan): string | undefined {
+  if (orphan.tags.includes(retiredTag)) return 'it was never used, and its node does not let it be used any more';
+  // A VolumeSnapshot needs objects that no tag describes.
+  if (orphan.readOnly) return 'it is a snapshot; only volumes can be imported';
+  if (!isWithoutClass(orphan)) return undefined;
+  return `its device class was removed from the configuration; add ${classEntryFor(orphan)} to the device classes first`;
 }
 
 /** A volume whose PersistentVolume was deleted. Its tags, and so its filesystem, are known only to its node. */
@@ -77,10 +80,10 @@ export function volumeWithoutPv(object: StoredLogicalVolume, defaultClass: strin
     filesystem: undefined,
     isRaw: false,
     isEncrypted: isEncryptedObject(object),
-    isSnapshot: isSnapshot(object),
     claimHas: undefined,
     hasObject: true,
-    usedBy: undefined,
+    obstacle:
+      neverUsedAnnotation in (metadata.annotations ?? {}) ? 'it was never used, and is about to be removed' : undefined,
   };
 }
 
@@ -104,18 +107,13 @@ export function planImport(volumes: readonly DiskVolume[], options: ImportOption
   const { named, withClaims } = options;
   for (const name of named) {
     const match = volumes.find(({ id }) => id === name);
-    if (match?.isSnapshot) throw new InvalidInput(`--volume ${name}: it is a snapshot; only volumes can be imported`);
-    if (match?.usedBy) throw new InvalidInput(`--volume ${name}: ${renameFirst(match.usedBy)}`);
-    if (match && lacksSecret(match, options)) throw new InvalidInput(`--volume ${name}: ${nameClass}`);
+    const obstacle = match && obstacleTo(match, options);
+    if (obstacle) throw new InvalidInput(`--volume ${name}: ${obstacle}`);
     if (match) continue;
     throw new InvalidInput(`--volume ${name}: node ${options.nodeName} reports no volume ${name} without an object`);
   }
   const chosen = volumes.filter(
-    (volume) =>
-      !volume.isSnapshot &&
-      !volume.usedBy &&
-      !lacksSecret(volume, options) &&
-      (volume.volumeName !== undefined || named.includes(volume.id)),
+    (volume) => !obstacleTo(volume, options) && (volume.volumeName !== undefined || named.includes(volume.id)),
   );
   return chosen.flatMap((found) => {
     // A claim with a newer volume must not get the old data when it is re-created one day.
@@ -179,6 +177,11 @@ function attributesOf({ isEncrypted }: DiskVolume, { parameters: given }: ClassO
 
 const nameClass = 'it is encrypted; pass the --storage-class that names the Secret with its key';
 
+/** Why the volume is not imported; undefined if it is. */
+function obstacleTo(volume: DiskVolume, options: Pick<ImportOptions, 'storageClassFor'>): string | undefined {
+  return volume.obstacle ?? (lacksSecret(volume, options) ? nameClass : undefined);
+}
+
 /** Without the Secret, no pod could use the PersistentVolume, and it could not be added later. */
 function lacksSecret(volume: DiskVolume, { storageClassFor }: Pick<ImportOptions, 'storageClassFor'>): boolean {
   if (!volume.isEncrypted) return false;
@@ -241,16 +244,15 @@ export function foundList(
   if (volumes.length === 0) return `Node ${nodeName} has no volume without an object.`;
   const more = total > volumes.length ? [`and ${total - volumes.length} more: import these first`] : [];
   const lines = volumes.map((volume) => {
-    const { id, deviceClass, size, volumeName, claim, claimHas, hasObject, isSnapshot, usedBy } = volume;
-    if (isSnapshot) return `${id} (${deviceClass}, ${size}): a snapshot, not imported`;
-    if (usedBy) return `${id} (${deviceClass}, ${size}): not imported: ${renameFirst(usedBy)}`;
-    if (lacksSecret(volume, { storageClassFor })) return `${id} (${deviceClass}, ${size}): not imported: ${nameClass}`;
+    const { id, deviceClass, size, volumeName, claim, claimHas, hasObject } = volume;
+    const what = `${id} (${[deviceClass, size].filter(Boolean).join(', ')})`;
+    const obstacle = obstacleTo(volume, { storageClassFor });
+    if (obstacle) return `${what}: not imported: ${obstacle}`;
     const newer = claimHas ? `, which has volume ${claimHas} now: imported without a claim` : '';
     const owner = claim ? `belonged to claim ${claim.namespace}/${claim.name}${newer}` : 'its tags name no claim';
-    if (hasObject)
-      return `${id} (${deviceClass}, ${size}): ${owner}; it has no PersistentVolume: check fsType and volumeMode`;
+    if (hasObject) return `${what}: ${owner}; it has no PersistentVolume: check fsType and volumeMode`;
     const outcome = volumeName ? '' : `; not created by Moorage: to import it, add --volume ${id}`;
-    return `${id} (${deviceClass}, ${size}): ${owner}${outcome}`;
+    return `${what}: ${owner}${outcome}`;
   });
   return [...lines, ...more].join('\n');
 }

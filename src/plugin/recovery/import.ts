@@ -1,8 +1,9 @@
 import { parseAllDocuments, stringify } from 'yaml';
 import { deleting, isSnapshot, logicalVolumes, volumeIdOf } from '../../api/logical-volume.ts';
-import { adoptAnnotation, driverName, ephemeralTag, parameters } from '../../api/names.ts';
+import { adoptAnnotation, driverName, ephemeralTag, parameters, volumeTag } from '../../api/names.ts';
 import { nodeStorages } from '../../api/node-storage.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
+import { tagValue } from '../../engine/names-and-tags.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import {
   type KubeObject,
@@ -14,7 +15,7 @@ import {
   storageClasses,
 } from '../../kube/resource.ts';
 import { type DiskVolume, diskVolumeOf, type ImportOptions, planImport, volumeWithoutPv } from './import-plan.ts';
-import { readVolumeIds, renameFirst, useOf } from './volume-ids.ts';
+import { readVolumeIds, sameId, type Use, useOf } from './volume-ids.ts';
 import { type Manifest, untilAdopted, write } from './writes.ts';
 
 /** Of csi-provisioner; a class without it has the default filesystem. */
@@ -49,7 +50,7 @@ export async function importable(
   const defaultClass = storage.status?.pools.find((pool) => pool.default)?.deviceClass ?? '';
   const onDisk = orphans.volumes
     .filter(({ name, tags }) => !known.has(name) && !tags.includes(ephemeralTag))
-    .map((orphan) => diskVolumeOf(orphan, ids.usedElsewhere(orphan.name, nodeName)));
+    .map((orphan) => diskVolumeOf(orphan, clashOf(orphan, ids.usedElsewhere(orphan.name, nodeName))));
   const withoutPv = items
     .filter((object) => object.status?.volumeID && !deleting(object) && !isSnapshot(object))
     .filter((object) => !ids.hasPersistentVolume(volumeIdOf(object)))
@@ -73,6 +74,10 @@ export async function importable(
   const manifests = planImport(volumes, { nodeName, named, withClaims, storageClassFor });
   const total = orphans.total - orphans.volumes.length + volumes.length;
   return { volumes, total, manifests, storageClassFor };
+}
+
+function clashOf({ tags }: { readonly tags: readonly string[] }, other: Use | undefined): string | undefined {
+  return other && sameId(other, tagValue(tags, volumeTag));
 }
 
 async function withClaimState(client: KubeClient, volume: DiskVolume, signal: AbortSignal): Promise<DiskVolume> {
@@ -158,8 +163,8 @@ async function refuseUsedIds(client: KubeClient, manifests: readonly Manifest[],
   const ids = await readVolumeIds(client, signal);
   for (const manifest of manifests) {
     const use = useOf(manifest);
-    const usedBy = use && ids.usedElsewhere(use.id, use.nodeName);
-    if (usedBy) throw new NameInUse(`${use.object}: ${renameFirst(usedBy)}`);
+    const other = use && ids.usedElsewhere(use.id, use.nodeName);
+    if (other) throw new NameInUse(`${use.kind} ${use.name}: ${sameId(other, use.name)}`);
     ids.add(use);
   }
 }

@@ -110,6 +110,7 @@ test('what cannot be reattached is refused with the reason', () => {
   const found = { volume, ...nothing, logicalVolume };
   const elsewhere = { ...volume, spec: { ...volume.spec, csi: { driver: 'ebs.csi.aws.com', volumeHandle: 'x' } } };
   const deletionTimestamp = '2026-01-02T00:00:00Z';
+  const { nodeAffinity: _, ...withoutNode } = volume.spec ?? {};
   const rows: readonly [Parameters<typeof planReattach>[1], RegExp][] = [
     [{ ...found, volume: elsewhere }, /its driver is ebs.csi.aws.com, not topolvm.io/],
     [{ ...found, volume: { ...volume, metadata: { ...volume.metadata, deletionTimestamp } } }, /it is being deleted/],
@@ -137,6 +138,14 @@ test('what cannot be reattached is refused with the reason', () => {
     [{ ...found, claim: claimOf({ storageClassName: 'hdd' }) }, /has storage class hdd, the volume has moorage/],
     [{ ...found, claim: claimOf({ volumeMode: 'Block' }) }, /must have volumeMode Filesystem/],
     [{ ...found, claim: claimOf({ accessModes: ['ReadWriteMany'] }) }, /requests access mode ReadWriteMany/],
+    [
+      { ...found, claim: claimOf({ resources: { requests: { storage: '2Gi' } } }) },
+      /requests 2Gi, the volume has 1Gi; request at most that/,
+    ],
+    [
+      { volume: { ...volume, spec: withoutNode }, ...nothing, logicalVolume: undefined },
+      /has no node affinity with topology.topolvm.io\/node/,
+    ],
   ];
   for (const [objects, reason] of rows) {
     assert.throws(

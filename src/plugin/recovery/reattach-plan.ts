@@ -1,4 +1,4 @@
-import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
+import { bytesOf, type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
 import { driverName, luks2, parameters, topologyKey } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import {
@@ -107,6 +107,10 @@ function refuseUnfit(volume: Stored<PersistentVolume>, claim: Stored<PersistentV
     refuse(`has storage class ${claim.spec?.storageClassName ?? '""'}, the volume has ${storageClassName || '""'}`);
   }
   if ((claim.spec?.volumeMode ?? 'Filesystem') !== volumeMode) refuse(`must have volumeMode ${volumeMode}`);
+  const [requested, size] = [claim.spec?.resources?.requests?.['storage'], volume.spec?.capacity?.['storage']];
+  if (requested && size && bytesOf(requested) > bytesOf(size)) {
+    refuse(`requests ${requested}, the volume has ${size}; request at most that, and grow the claim later`);
+  }
   const missing = claim.spec?.accessModes?.find((mode) => !accessModes.includes(mode));
   if (missing) refuse(`requests access mode ${missing}, the volume has ${accessModes.join(', ')}`);
 }

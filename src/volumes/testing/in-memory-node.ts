@@ -13,6 +13,7 @@ import { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { ext4 } from '../../filesystem/ext4.ts';
 import type { Filesystem } from '../../filesystem/filesystem.ts';
 import type { BindRequest } from '../../filesystem/mounts.ts';
+import type { Probe } from '../../filesystem/probe.ts';
 import { type EncryptedVolumes, KeyMissing } from '../encrypted-volumes.ts';
 import { EphemeralVolumes } from '../ephemeral-volumes.ts';
 import type { PreparedFilesystems } from '../prepared-filesystems.ts';
@@ -101,10 +102,9 @@ function decrypted(volume: Volume): Volume {
 }
 
 /** A node with one volume and the parts that publish volumes. */
-export async function node(t: TestContext) {
+export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1024n ** 3n)) {
   const directory = await mkdtemp(join(tmpdir(), 'moorage-node-'));
   t.after(() => rm(directory, { recursive: true }));
-  const pool = new InMemoryPool('ssd', 8n * 1024n ** 3n);
   await pool.create({ id: 'v', sizeBytes: 4096n, tags: [] });
   const pools = new Pools([pool], 'ssd');
   const mounts = new RememberedMounts();
@@ -125,6 +125,7 @@ export async function node(t: TestContext) {
   const prepared: string[] = [];
   const onPrepared = (id: string, error?: unknown) =>
     prepared.push(error === undefined ? id : `${id}: ${messageOf(error)}`);
+  const content: { found: Probe } = { found: { kind: 'empty' } };
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
@@ -132,6 +133,7 @@ export async function node(t: TestContext) {
     mounts,
     ephemeral,
     encrypted,
+    probe: async () => content.found,
     onPublished,
     onPrepared,
     hold: async () => new AsyncDisposableStack(),
@@ -146,6 +148,7 @@ export async function node(t: TestContext) {
     encrypted,
     pools,
     pool,
+    content,
     reported,
     prepared,
   };

@@ -1,6 +1,5 @@
-# The guest's first process from here on, in its own root: prepares the system, then serves calls from the host.
+# Serves calls from the host: the guest's first process, or a service of systemd.
 # A line on the serial port is a doorbell: "run ID", "kill SESSION" or "off"; the script is in calls/ID of the shared directory.
-unset machine                                            # came with the environment; scripts must not see it
 machine=$1
 . "$machine/guest.env"
 set -a
@@ -8,24 +7,6 @@ set -a
 set +a
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 busybox=/usr/bin/busybox
-
-cd /
-$busybox umount -l /run/old-root
-$busybox mount --make-rshared /
-echo 2 2>/dev/null >/proc/sys/kernel/io_uring_disabled   # io_uring corrupts memory in this kind of kernel, and Node would use it
-$busybox modprobe -a dm-mod loop                         # the other device mapper targets load by themselves when first used
-for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2; do   # there is no udev to create them
-  $busybox ln -sf "${link#*:}" "/dev/${link%%:*}"
-done
-$busybox hostname "$name"
-$busybox ip link set lo up
-if [ -n "$address" ]; then
-  $busybox ip addr add "$address" dev vec0
-  $busybox ip link set vec0 up
-  $busybox ip route add default via "$gateway"
-fi
-$busybox mkdir -p /run/lock/lvm /run/lvm /etc/lvm
-$busybox cp "$guest/lvm.conf" /etc/lvm/lvm.conf
 
 # Whether anything runs besides the first process and us; kernel threads have no program.
 others() {
@@ -56,7 +37,7 @@ serve() {
     case $verb in
       run) (call "$what" &) ;;                # forked twice: the first process reaps it, and we keep listening
       kill) kill -KILL "-$what" ;;
-      off) power_off ;;
+      off) if [ -n "$systemd" ]; then systemctl poweroff; else power_off; fi ;;
     esac
   done
 }

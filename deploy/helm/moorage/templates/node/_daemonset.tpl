@@ -1,15 +1,22 @@
 {{/*
 One DaemonSet: the agent on the nodes that share one configuration.
-Takes a dict: root, name, config (its ConfigMap, or "" if lvmd runs on the machine), deviceClasses, placement.
+Takes a dict with root, name, placement, and
+  csi               whether it serves CSI, or static volumes only
+  localPv           the values for static volumes, or an empty dict if it does not serve them
+  engine            whether the storage engine runs in the agent, or lvmd on the machine
+  config            the engine's ConfigMap, or "" for none
+  deviceClasses, lvmCommandPrefix  as in it
+  resources, extraArgs             of the container
 */}}
 {{- define "moorage.nodeDaemonSet" -}}
 {{- $ := .root }}
+{{- $csi := .csi }}
 {{- $node := $.Values.node }}
 {{- $kubelet := $node.kubeletWorkDirectory }}
 {{- $pluginDir := printf "%s/plugins/topolvm.io/node" $kubelet }}
-{{- $prefix := $.Values.lvmd.lvmCommandPrefix }}
+{{- $prefix := .lvmCommandPrefix }}
 {{- $directories := list }}
-{{- $usesLvm := false }}
+{{- $usesLvm := and .engine .localPv | empty | not }}
 {{- range .deviceClasses }}
   {{- if eq (.type | default "thick") "file" }}
     {{- $directories = append $directories .path }}
@@ -70,6 +77,9 @@ spec:
       {{- if $usesLvmOfNode }}
       # LVM runs in the node's namespaces, which nsenter finds through PID 1.
       hostPID: true
+      {{- else if eq (.localPv.mounts | default "") "systemd" }}
+      # systemctl runs in the node's namespaces, which nsenter finds through PID 1.
+      hostPID: true
       {{- end }}
       {{- if $usesLvmOfImage }}
       # LVM and the node's udev synchronize through a semaphore that both must see.
@@ -83,16 +93,27 @@ spec:
           imagePullPolicy: {{ $.Values.image.pullPolicy }}
           args:
             - node
+            {{- if not $csi }}
+            - --csi=false
+            {{- end }}
             - --csi-socket={{ $pluginDir }}/csi-topolvm.sock
             - --kubelet-dir={{ $kubelet }}
             - --lvmd-socket={{ $node.lvmdSocket }}
-            {{- if not .config }}
+            {{- if not .engine }}
             - --embed-lvmd=false
+            {{- else if not .config }}
+            # No device classes: static volumes name volume groups.
+            - --config=
             {{- end }}
+            {{- if $csi }}
             {{- with $node.inlineVolumes }}
             - --inline-volumes={{ .enabled }}
             - --inline-device-classes={{ join "," .deviceClasses }}
             - --inline-max-size={{ .maxSize }}
+            {{- end }}
+            {{- end }}
+            {{- with .localPv }}
+            {{- include "moorage.localPv.nodeArgs" . | nindent 12 }}
             {{- end }}
             {{- if $directories }}
             - --state-dir={{ $pluginDir }}
@@ -102,17 +123,27 @@ spec:
             - --secure-metrics-server
             {{- end }}
             - --log-level={{ $node.logLevel }}
+            {{- range .extraArgs }}
+            - {{ . | quote }}
+            {{- end }}
           env:
             - name: NODE_NAME
               valueFrom:
                 fieldRef:
                   fieldPath: spec.nodeName
+            {{- if .localPv }}
+            # The namespace of the defaults for static volumes, and of Secrets with their keys.
+            - name: POD_NAMESPACE
+              valueFrom:
+                fieldRef:
+                  fieldPath: metadata.namespace
+            {{- end }}
           ports:
             - name: metrics
               containerPort: 8080
           {{- include "moorage.probes" $ | nindent 10 }}
           resources:
-            {{- toYaml $node.resources | nindent 12 }}
+            {{- toYaml .resources | nindent 12 }}
           securityContext:
             # Mounts made here must appear on the node (Bidirectional, below), which Kubernetes allows only for privileged
             # containers. Devices of volumes created later need it too.
@@ -120,6 +151,7 @@ spec:
             runAsUser: 0
             readOnlyRootFilesystem: true
           volumeMounts:
+            {{- if $csi }}
             # The kubelet calls the agent on its socket here.
             - name: plugin
               mountPath: {{ $pluginDir }}
@@ -134,12 +166,26 @@ spec:
             - name: pods
               mountPath: {{ $kubelet }}/pods
               mountPropagation: Bidirectional
+            {{- else }}
+            # The agents of a node queue here.
+            - name: plugin
+              mountPath: {{ $pluginDir }}
+            # Shows which volumes pods use.
+            - name: pods
+              mountPath: {{ $kubelet }}/pods
+              mountPropagation: HostToContainer
+            {{- end }}
+            {{- with .localPv }}
+            {{- include "moorage.localPv.nodeMounts" . | nindent 12 }}
+            {{- end }}
             # Volume devices, which appear and disappear at run time.
             - name: devices
               mountPath: /dev
+            {{- if $csi }}
             # The cgroups of pods, for IO limits of volumes (io.max).
             - name: cgroups
               mountPath: /sys/fs/cgroup
+            {{- end }}
             # lvmd's socket: that of the node's own lvmd, or one for administrators on the node.
             - name: lvmd
               mountPath: {{ dir $node.lvmdSocket }}
@@ -179,6 +225,7 @@ spec:
           hostPath:
             path: {{ $pluginDir }}
             type: DirectoryOrCreate
+        {{- if $csi }}
         - name: registration
           hostPath:
             path: {{ $kubelet }}/plugins_registry
@@ -187,18 +234,24 @@ spec:
           hostPath:
             path: {{ $kubelet }}/plugins/kubernetes.io/csi
             type: DirectoryOrCreate
+        {{- end }}
         - name: pods
           hostPath:
             path: {{ $kubelet }}/pods
             type: Directory
+        {{- with .localPv }}
+        {{- include "moorage.localPv.nodeVolumes" . | nindent 8 }}
+        {{- end }}
         - name: devices
           hostPath:
             path: /dev
             type: Directory
+        {{- if $csi }}
         - name: cgroups
           hostPath:
             path: /sys/fs/cgroup
             type: Directory
+        {{- end }}
         - name: lvmd
           hostPath:
             path: {{ dir $node.lvmdSocket }}

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file moorage/v1/engine.proto.
  */
 export const file_moorage_v1_engine: GenFile = /*@__PURE__*/
-  fileDesc("Chdtb29yYWdlL3YxL2VuZ2luZS5wcm90bxIKbW9vcmFnZS52MSISChBMaXN0UG9vbHNSZXF1ZXN0IjQKEUxpc3RQb29sc1Jlc3BvbnNlEh8KBXBvb2xzGAEgAygLMhAubW9vcmFnZS52MS5Qb29sIo4CCgRQb29sEhQKDGRldmljZV9jbGFzcxgBIAEoCRISCgppc19kZWZhdWx0GAIgASgIEhIKCnNpemVfYnl0ZXMYAyABKAQSEgoKZnJlZV9ieXRlcxgEIAEoBBIPCgd2b2x1bWVzGAUgASgNEiMKBHRoaW4YBiABKAsyEC5tb29yYWdlLnYxLlRoaW5IAIgBARIlCghlcmFzdXJlcxgHIAMoCzITLm1vb3JhZ2UudjEuRXJhc3VyZRITCgt1bmF2YWlsYWJsZRgIIAEoCRItCgdkZXRhaWxzGAkgASgLMhcubW9vcmFnZS52MS5Qb29sRGV0YWlsc0gBiAEBQgcKBV90aGluQgoKCF9kZXRhaWxzIqwBCgtQb29sRGV0YWlscxIMCgR0eXBlGAEgASgJEhQKDHZvbHVtZV9ncm91cBgCIAEoCRIZChF2b2x1bWVfZ3JvdXBfdXVpZBgDIAEoCRIRCgl0aGluX3Bvb2wYBCABKAkSEQoJZGlyZWN0b3J5GAUgASgJEhIKCnVzZWRfYnl0ZXMYBiABKAQSEwoLc3BhcmVfYnl0ZXMYByABKAQSDwoHcHJvYmxlbRgIIAEoCSI2CgRUaGluEhQKDGRhdGFfcGVyY2VudBgBIAEoARIYChBtZXRhZGF0YV9wZXJjZW50GAIgASgBIkAKB0VyYXN1cmUSDAoEbmFtZRgBIAEoCRISCgpkb25lX2J5dGVzGAIgASgEEhMKC3RvdGFsX2J5dGVzGAMgASgEIkIKDkFkZFRhZ3NSZXF1ZXN0EhQKDGRldmljZV9jbGFzcxgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHRhZ3MYAyADKAkiEQoPQWRkVGFnc1Jlc3BvbnNlIjkKE1dhdGNoRXJhc3VyZVJlcXVlc3QSFAoMZGV2aWNlX2NsYXNzGAEgASgJEgwKBG5hbWUYAiABKAkiPAoUV2F0Y2hFcmFzdXJlUmVzcG9uc2USJAoHZXJhc3VyZRgBIAEoCzITLm1vb3JhZ2UudjEuRXJhc3VyZTLyAQoNRW5naW5lU2VydmljZRJICglMaXN0UG9vbHMSHC5tb29yYWdlLnYxLkxpc3RQb29sc1JlcXVlc3QaHS5tb29yYWdlLnYxLkxpc3RQb29sc1Jlc3BvbnNlEkIKB0FkZFRhZ3MSGi5tb29yYWdlLnYxLkFkZFRhZ3NSZXF1ZXN0GhsubW9vcmFnZS52MS5BZGRUYWdzUmVzcG9uc2USUwoMV2F0Y2hFcmFzdXJlEh8ubW9vcmFnZS52MS5XYXRjaEVyYXN1cmVSZXF1ZXN0GiAubW9vcmFnZS52MS5XYXRjaEVyYXN1cmVSZXNwb25zZTABYgZwcm90bzM");
+  fileDesc("Chdtb29yYWdlL3YxL2VuZ2luZS5wcm90bxIKbW9vcmFnZS52MSISChBMaXN0UG9vbHNSZXF1ZXN0ImAKEUxpc3RQb29sc1Jlc3BvbnNlEh8KBXBvb2xzGAEgAygLMhAubW9vcmFnZS52MS5Qb29sEioKCHVuc2VydmVkGAIgAygLMhgubW9vcmFnZS52MS5QbGFjZWRWb2x1bWUiegoMUGxhY2VkVm9sdW1lEgwKBG5hbWUYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoBBIMCgR0YWdzGAMgAygJEhEKCXJlYWRfb25seRgEIAEoCBIUCgx2b2x1bWVfZ3JvdXAYBSABKAkSEQoJdGhpbl9wb29sGAYgASgJIo4CCgRQb29sEhQKDGRldmljZV9jbGFzcxgBIAEoCRISCgppc19kZWZhdWx0GAIgASgIEhIKCnNpemVfYnl0ZXMYAyABKAQSEgoKZnJlZV9ieXRlcxgEIAEoBBIPCgd2b2x1bWVzGAUgASgNEiMKBHRoaW4YBiABKAsyEC5tb29yYWdlLnYxLlRoaW5IAIgBARIlCghlcmFzdXJlcxgHIAMoCzITLm1vb3JhZ2UudjEuRXJhc3VyZRITCgt1bmF2YWlsYWJsZRgIIAEoCRItCgdkZXRhaWxzGAkgASgLMhcubW9vcmFnZS52MS5Qb29sRGV0YWlsc0gBiAEBQgcKBV90aGluQgoKCF9kZXRhaWxzIqwBCgtQb29sRGV0YWlscxIMCgR0eXBlGAEgASgJEhQKDHZvbHVtZV9ncm91cBgCIAEoCRIZChF2b2x1bWVfZ3JvdXBfdXVpZBgDIAEoCRIRCgl0aGluX3Bvb2wYBCABKAkSEQoJZGlyZWN0b3J5GAUgASgJEhIKCnVzZWRfYnl0ZXMYBiABKAQSEwoLc3BhcmVfYnl0ZXMYByABKAQSDwoHcHJvYmxlbRgIIAEoCSI2CgRUaGluEhQKDGRhdGFfcGVyY2VudBgBIAEoARIYChBtZXRhZGF0YV9wZXJjZW50GAIgASgBIkAKB0VyYXN1cmUSDAoEbmFtZRgBIAEoCRISCgpkb25lX2J5dGVzGAIgASgEEhMKC3RvdGFsX2J5dGVzGAMgASgEIkIKDkFkZFRhZ3NSZXF1ZXN0EhQKDGRldmljZV9jbGFzcxgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHRhZ3MYAyADKAkiEQoPQWRkVGFnc1Jlc3BvbnNlIkgKEkVtcHR5Vm9sdW1lUmVxdWVzdBIUCgxkZXZpY2VfY2xhc3MYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZwb2xpY3kYAyABKAkiFQoTRW1wdHlWb2x1bWVSZXNwb25zZSI5ChNXYXRjaEVyYXN1cmVSZXF1ZXN0EhQKDGRldmljZV9jbGFzcxgBIAEoCRIMCgRuYW1lGAIgASgJIjwKFFdhdGNoRXJhc3VyZVJlc3BvbnNlEiQKB2VyYXN1cmUYASABKAsyEy5tb29yYWdlLnYxLkVyYXN1cmUywgIKDUVuZ2luZVNlcnZpY2USSAoJTGlzdFBvb2xzEhwubW9vcmFnZS52MS5MaXN0UG9vbHNSZXF1ZXN0Gh0ubW9vcmFnZS52MS5MaXN0UG9vbHNSZXNwb25zZRJCCgdBZGRUYWdzEhoubW9vcmFnZS52MS5BZGRUYWdzUmVxdWVzdBobLm1vb3JhZ2UudjEuQWRkVGFnc1Jlc3BvbnNlEk4KC0VtcHR5Vm9sdW1lEh4ubW9vcmFnZS52MS5FbXB0eVZvbHVtZVJlcXVlc3QaHy5tb29yYWdlLnYxLkVtcHR5Vm9sdW1lUmVzcG9uc2USUwoMV2F0Y2hFcmFzdXJlEh8ubW9vcmFnZS52MS5XYXRjaEVyYXN1cmVSZXF1ZXN0GiAubW9vcmFnZS52MS5XYXRjaEVyYXN1cmVSZXNwb25zZTABYgZwcm90bzM");
 
 /**
  * @generated from message moorage.v1.ListPoolsRequest
@@ -35,6 +35,13 @@ export type ListPoolsResponse = Message<"moorage.v1.ListPoolsResponse"> & {
    * @generated from field: repeated moorage.v1.Pool pools = 1;
    */
   pools: Pool[];
+
+  /**
+   * Volumes that no device class has, because theirs was removed from the configuration.
+   *
+   * @generated from field: repeated moorage.v1.PlacedVolume unserved = 2;
+   */
+  unserved: PlacedVolume[];
 };
 
 /**
@@ -43,6 +50,52 @@ export type ListPoolsResponse = Message<"moorage.v1.ListPoolsResponse"> & {
  */
 export const ListPoolsResponseSchema: GenMessage<ListPoolsResponse> = /*@__PURE__*/
   messageDesc(file_moorage_v1_engine, 1);
+
+/**
+ * A logical volume and where it is.
+ *
+ * @generated from message moorage.v1.PlacedVolume
+ */
+export type PlacedVolume = Message<"moorage.v1.PlacedVolume"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: uint64 size_bytes = 2;
+   */
+  sizeBytes: bigint;
+
+  /**
+   * @generated from field: repeated string tags = 3;
+   */
+  tags: string[];
+
+  /**
+   * @generated from field: bool read_only = 4;
+   */
+  readOnly: boolean;
+
+  /**
+   * @generated from field: string volume_group = 5;
+   */
+  volumeGroup: string;
+
+  /**
+   * Empty for a thick volume.
+   *
+   * @generated from field: string thin_pool = 6;
+   */
+  thinPool: string;
+};
+
+/**
+ * Describes the message moorage.v1.PlacedVolume.
+ * Use `create(PlacedVolumeSchema)` to create a new message.
+ */
+export const PlacedVolumeSchema: GenMessage<PlacedVolume> = /*@__PURE__*/
+  messageDesc(file_moorage_v1_engine, 2);
 
 /**
  * @generated from message moorage.v1.Pool
@@ -103,7 +156,7 @@ export type Pool = Message<"moorage.v1.Pool"> & {
  * Use `create(PoolSchema)` to create a new message.
  */
 export const PoolSchema: GenMessage<Pool> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 2);
+  messageDesc(file_moorage_v1_engine, 3);
 
 /**
  * Where a pool allocates, and how it is. What does not apply is empty.
@@ -163,7 +216,7 @@ export type PoolDetails = Message<"moorage.v1.PoolDetails"> & {
  * Use `create(PoolDetailsSchema)` to create a new message.
  */
 export const PoolDetailsSchema: GenMessage<PoolDetails> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 3);
+  messageDesc(file_moorage_v1_engine, 4);
 
 /**
  * @generated from message moorage.v1.Thin
@@ -185,7 +238,7 @@ export type Thin = Message<"moorage.v1.Thin"> & {
  * Use `create(ThinSchema)` to create a new message.
  */
 export const ThinSchema: GenMessage<Thin> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 4);
+  messageDesc(file_moorage_v1_engine, 5);
 
 /**
  * @generated from message moorage.v1.Erasure
@@ -212,7 +265,7 @@ export type Erasure = Message<"moorage.v1.Erasure"> & {
  * Use `create(ErasureSchema)` to create a new message.
  */
 export const ErasureSchema: GenMessage<Erasure> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 5);
+  messageDesc(file_moorage_v1_engine, 6);
 
 /**
  * @generated from message moorage.v1.AddTagsRequest
@@ -239,7 +292,7 @@ export type AddTagsRequest = Message<"moorage.v1.AddTagsRequest"> & {
  * Use `create(AddTagsRequestSchema)` to create a new message.
  */
 export const AddTagsRequestSchema: GenMessage<AddTagsRequest> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 6);
+  messageDesc(file_moorage_v1_engine, 7);
 
 /**
  * @generated from message moorage.v1.AddTagsResponse
@@ -252,7 +305,49 @@ export type AddTagsResponse = Message<"moorage.v1.AddTagsResponse"> & {
  * Use `create(AddTagsResponseSchema)` to create a new message.
  */
 export const AddTagsResponseSchema: GenMessage<AddTagsResponse> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 7);
+  messageDesc(file_moorage_v1_engine, 8);
+
+/**
+ * @generated from message moorage.v1.EmptyVolumeRequest
+ */
+export type EmptyVolumeRequest = Message<"moorage.v1.EmptyVolumeRequest"> & {
+  /**
+   * @generated from field: string device_class = 1;
+   */
+  deviceClass: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * discard, zero, shred, or shred:<number of passes>.
+   *
+   * @generated from field: string policy = 3;
+   */
+  policy: string;
+};
+
+/**
+ * Describes the message moorage.v1.EmptyVolumeRequest.
+ * Use `create(EmptyVolumeRequestSchema)` to create a new message.
+ */
+export const EmptyVolumeRequestSchema: GenMessage<EmptyVolumeRequest> = /*@__PURE__*/
+  messageDesc(file_moorage_v1_engine, 9);
+
+/**
+ * @generated from message moorage.v1.EmptyVolumeResponse
+ */
+export type EmptyVolumeResponse = Message<"moorage.v1.EmptyVolumeResponse"> & {
+};
+
+/**
+ * Describes the message moorage.v1.EmptyVolumeResponse.
+ * Use `create(EmptyVolumeResponseSchema)` to create a new message.
+ */
+export const EmptyVolumeResponseSchema: GenMessage<EmptyVolumeResponse> = /*@__PURE__*/
+  messageDesc(file_moorage_v1_engine, 10);
 
 /**
  * @generated from message moorage.v1.WatchErasureRequest
@@ -274,7 +369,7 @@ export type WatchErasureRequest = Message<"moorage.v1.WatchErasureRequest"> & {
  * Use `create(WatchErasureRequestSchema)` to create a new message.
  */
 export const WatchErasureRequestSchema: GenMessage<WatchErasureRequest> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 8);
+  messageDesc(file_moorage_v1_engine, 11);
 
 /**
  * @generated from message moorage.v1.WatchErasureResponse
@@ -291,7 +386,7 @@ export type WatchErasureResponse = Message<"moorage.v1.WatchErasureResponse"> & 
  * Use `create(WatchErasureResponseSchema)` to create a new message.
  */
 export const WatchErasureResponseSchema: GenMessage<WatchErasureResponse> = /*@__PURE__*/
-  messageDesc(file_moorage_v1_engine, 9);
+  messageDesc(file_moorage_v1_engine, 12);
 
 /**
  * @generated from service moorage.v1.EngineService
@@ -314,6 +409,16 @@ export const EngineService: GenService<{
     methodKind: "unary";
     input: typeof AddTagsRequestSchema;
     output: typeof AddTagsResponseSchema;
+  },
+  /**
+   * Destroys the data of a volume, and keeps the volume. Answers when that is done; a retried call joins it.
+   *
+   * @generated from rpc moorage.v1.EngineService.EmptyVolume
+   */
+  emptyVolume: {
+    methodKind: "unary";
+    input: typeof EmptyVolumeRequestSchema;
+    output: typeof EmptyVolumeResponseSchema;
   },
   /**
    * Progress of one volume's erasure, from when it begins until the volume is gone.

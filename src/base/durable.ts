@@ -2,10 +2,10 @@ import { open, rename } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /** After a power loss the file holds either the complete old text or the complete new one. */
-export async function replaceFile(path: string, text: string): Promise<void> {
+export async function replaceFile(path: string, text: string, mode = 0o600): Promise<void> {
   const next = `${path}.new`;
   {
-    await using file = await open(next, 'w', 0o600);
+    await using file = await open(next, 'w', mode);
     await file.writeFile(text);
     await file.sync();
   }

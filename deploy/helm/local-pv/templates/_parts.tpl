@@ -1,0 +1,1 @@
+../../moorage/templates/_parts.tpl

@@ -1,0 +1,1 @@
+../../../moorage/templates/node/_daemonset.tpl

@@ -1,0 +1,78 @@
+import { logicalVolumes } from '../api/logical-volume.ts';
+import { driverName } from '../api/names.ts';
+import { Informer } from '../kube/informer.ts';
+import {
+  configMaps,
+  csiDrivers,
+  csiNodes,
+  csiStorageCapacities,
+  type Node,
+  nodes,
+  type PersistentVolume,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  type Stored,
+  storageClasses,
+} from '../kube/resource.ts';
+import { annotatedNode } from './capacity/annotated-capacities.ts';
+import { publishedCapacity } from './capacity/plan.ts';
+import { registeredNode, scheduledClass, trackingDriver } from './capacity/storage-capacities.ts';
+import { watchedClaim } from './claims/volume-claims.ts';
+import type { ControllerCollaborators, ControllerOptions } from './controller-process.ts';
+import { type MaybeStatic, ourStaticVolume } from './local-pv/static-volumes.ts';
+import { unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
+import { type OurPersistentVolume, ourPersistentVolume } from './orphaned-objects.ts';
+
+/** The controller's caches of cluster objects, by resource name, for metrics and health. */
+export function sharedWatches(options: ControllerOptions, collaborators: ControllerCollaborators) {
+  const { localPv, localPvMountBase: mountBase } = options;
+  /** Labels are many, and only static volumes need them. */
+  const watchedNode = (node: Stored<Node>) => {
+    const { uid, labels = {} } = node.metadata;
+    return { ...annotatedNode(node), uid, labels: localPv ? labels : {} };
+  };
+  const watchedVolume = (volume: Stored<PersistentVolume>): OurPersistentVolume & MaybeStatic => {
+    const asStatic = localPv ? ourStaticVolume(volume, mountBase) : undefined;
+    return asStatic ? { handle: '', asStatic } : ourPersistentVolume(volume);
+  };
+  return {
+    nodes: new Informer({ ...collaborators, resource: nodes, project: watchedNode }),
+    persistentvolumes: new Informer({ ...collaborators, resource: persistentVolumes, project: watchedVolume }),
+  };
+}
+
+/** The ConfigMap with the defaults for static volumes; none if it has no name. */
+export function defaultsWatch(options: ControllerOptions, collaborators: ControllerCollaborators) {
+  const { localPv, localPvDefaults: name, leaderElectionNamespace: namespace } = options;
+  if (!localPv || name === '') return {};
+  const selection = { namespace, fieldSelector: `metadata.name=${name}` };
+  return { configmaps: new Informer({ ...collaborators, resource: configMaps, ...selection }) };
+}
+
+/** What only CSI needs. */
+export function csiWatches(options: ControllerOptions, collaborators: ControllerCollaborators) {
+  const { leaderElectionNamespace: namespace, skipNodeFinalize } = options;
+  return {
+    ...(!skipNodeFinalize && {
+      pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
+    }),
+    logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
+    persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: watchedClaim }),
+    csinodes: new Informer({ ...collaborators, resource: csiNodes, project: registeredNode }),
+    storageclasses: new Informer({ ...collaborators, resource: storageClasses, project: scheduledClass }),
+    csidrivers: new Informer({
+      ...collaborators,
+      resource: csiDrivers,
+      fieldSelector: `metadata.name=${driverName}`,
+      project: trackingDriver,
+    }),
+    csistoragecapacities: new Informer({
+      ...collaborators,
+      resource: csiStorageCapacities,
+      namespace,
+      labelSelector: `csi.storage.k8s.io/drivername=${driverName}`,
+      project: publishedCapacity,
+    }),
+  };
+}
