@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { logicalVolumes } from '../api/logical-volume.ts';
 import { driverName } from '../api/names.ts';
+import { volumeMoves } from '../api/volume-move.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import { type Work, Workers } from '../base/work.ts';
@@ -36,6 +37,8 @@ import { heldClaims } from './claims/held-claims.ts';
 import { ignoredClasses } from './claims/ignored-classes.ts';
 import { VolumeClaims, watchedClaim } from './claims/volume-claims.ts';
 import { volumeEvents } from './events/volume-events.ts';
+import { isHeldByMove } from './moves/held-nodes.ts';
+import { movesOfVolumes } from './moves/volume-moves.ts';
 import { lateDecisions } from './node-removal/late-decisions.ts';
 import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
 import { strandedPods, unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
@@ -158,6 +161,7 @@ function controllerWatches(options: ControllerOptions, collaborators: Controller
       pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
     }),
     logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
+    volumemoves: new Informer({ ...collaborators, resource: volumeMoves }),
     nodes: new Informer({ ...collaborators, resource: nodes, project: annotatedNode }),
     persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: watchedClaim }),
     persistentvolumes: new Informer({
@@ -189,17 +193,22 @@ function controllerWork(
   { client, clock, log }: ControllerCollaborators,
   watches: ReturnType<typeof controllerWatches>,
 ): readonly Work[] {
-  const { logicalvolumes: volumes, nodes, persistentvolumeclaims: claims } = watches;
+  const { logicalvolumes: volumes, nodes, persistentvolumeclaims: claims, volumemoves: moves } = watches;
   const reporting = { client, reporter: { controller: driverName, instance: hostname() }, clock, log };
   const { skipNodeFinalize: keepObjects } = options;
   return [
-    nodeRemovals({ nodes, removal: new NodeRemoval({ ...reporting, keepObjects }) }),
+    nodeRemovals({
+      nodes,
+      removal: new NodeRemoval({ ...reporting, keepObjects }),
+      isHeld: (name) => moves.list().some((move) => isHeldByMove(name, move)),
+    }),
     ...(keepObjects ? [] : [lateDecisions({ ...reporting, volumes, claims, nodes })]),
     ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims })] : []),
     refusedVolumes({ client, volumes, clock, log }),
     heldClaims({ client, claims, log }),
     volumeEvents({ ...reporting, volumes }),
     ignoredClasses({ ...reporting, claims, volumes }),
+    movesOfVolumes({ ...reporting, moves, claims, persistentVolumes: watches.persistentvolumes, volumes, nodes }),
     storageCapacities({
       namespace: options.leaderElectionNamespace,
       client,

@@ -36,6 +36,7 @@ export class InstalledChart {
       '--for=condition=Established',
       'crd/logicalvolumes.topolvm.io',
       'crd/nodestorages.moorage.dev',
+      'crd/volumemoves.moorage.dev',
     );
     return installed;
   }

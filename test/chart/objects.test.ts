@@ -252,7 +252,7 @@ test('each additional configuration has a DaemonSet of its own', async () => {
 });
 
 test('uninstalling keeps the CRDs, and with them their objects', () => {
-  for (const name of ['logicalvolumes.topolvm.io', 'nodestorages.moorage.dev']) {
+  for (const name of ['logicalvolumes.topolvm.io', 'nodestorages.moorage.dev', 'volumemoves.moorage.dev']) {
     const crd = find(everything, 'CustomResourceDefinition', name);
     assert.equal(crd.metadata.annotations?.['helm.sh/resource-policy'], 'keep');
   }
