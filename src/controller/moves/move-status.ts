@@ -5,7 +5,7 @@ type Condition = NonNullable<VolumeMoveStatus['conditions']>[number];
 
 /** The fields of the status that a step changes; undefined if it changes none. */
 export function statusAfter(
-  step: Step,
+  step: RecordedStep,
   { status = {} }: StoredVolumeMove,
   nowMs: number,
 ): VolumeMoveStatus | undefined {

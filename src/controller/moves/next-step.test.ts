@@ -1,23 +1,14 @@
-import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { topologyKey } from '../../api/names.ts';
-import type { StoredVolumeMove } from '../../api/volume-move.ts';
-import { affinityValues } from '../../kube/resource.ts';
-import { nextStep, type Step } from './next-step.ts';
-import type { Observed, PinnedClaim } from './observed.ts';
+import type { PinnedClaim } from './observed.ts';
 import {
   claimOfTest,
   logicalVolumeOfTest,
   moveOfTest,
   nodeOfTest,
-  observedOfTest,
   podOfTest,
   targetVolume,
   volumeOfTest,
 } from './testing/move-of-test.ts';
-
-/** What happened, the move, what else is seen, and the step in words. */
-type Row = readonly [what: string, move: StoredVolumeMove, seen: Partial<Observed>, step: string | RegExp];
+import { type Row, stepTests } from './testing/step-tests.ts';
 
 const gone = { metadata: { deletionTimestamp: 'now' } };
 const finalizer = { finalizers: ['kubernetes.io/pv-protection'] };
@@ -39,110 +30,6 @@ const other = (
   claimName = 'other',
   creationTimestamp = '2025-01-01T00:00:00Z',
 ) => moveOfTest(phase, status, { metadata: { name: 'other', uid: 'o', creationTimestamp }, spec: { claimName } });
-
-const begin: readonly Row[] = [
-  ['it has no finalizer yet', moveOfTest(undefined, {}, { metadata: { finalizers: [] } }), {}, 'protect'],
-  [
-    'it was deleted at once',
-    moveOfTest(undefined, {}, { metadata: { finalizers: [], ...gone.metadata } }),
-    {},
-    'nothing',
-  ],
-  ['nothing speaks against it', moveOfTest(undefined), {}, 'plan a to b as pvc-1-aaaabbbb'],
-  ['a target is given', moveOfTest(undefined, {}, { spec: { targetNode: 'c' } }), {}, /^plan a to c/],
-  ['the given target is the source', moveOfTest(undefined, {}, { spec: { targetNode: 'a' } }), {}, 'refuse NoTarget'],
-  ['the given target is no node', moveOfTest(undefined, {}, { spec: { targetNode: 'z' } }), {}, 'refuse NoTarget'],
-  ['no other node has room', moveOfTest(undefined), { nodes: [nodeOfTest('a')] }, 'refuse NoTarget'],
-  ['it was aborted', moveOfTest(undefined, {}, aborted), {}, 'abort Requested'],
-  ['there is no claim', moveOfTest(undefined), { claim: undefined }, 'refuse NoClaim'],
-  ['the claim is being deleted', moveOfTest(undefined), { claim: claimOfTest(gone) }, 'refuse NoClaim'],
-  [
-    'the claim is not bound',
-    moveOfTest(undefined),
-    { claim: claimOfTest({ status: { phase: 'Pending' } }) },
-    'refuse NotBound',
-  ],
-  ['the claim has no volume', moveOfTest(undefined), { volume: undefined }, 'refuse NotBound'],
-  [
-    'the volume is of another driver',
-    moveOfTest(undefined),
-    { volume: volumeOfTest({ spec: { csi: { driver: 'other', volumeHandle: 'x' } } }) },
-    'refuse NotOurs',
-  ],
-  ['no LogicalVolume has the volume', moveOfTest(undefined), { source: undefined }, 'refuse SourceLost'],
-  [
-    'the volume is on another node',
-    moveOfTest(undefined),
-    { source: logicalVolumeOfTest('pvc-1', 'c') },
-    'refuse SourceLost',
-  ],
-  ['the source node is gone', moveOfTest(undefined), { sourceNode: undefined }, 'refuse SourceNodeGone'],
-  [
-    'the claim is being resized',
-    moveOfTest(undefined),
-    { claim: claimOfTest({ spec: { resources: { requests: { storage: '2Gi' } } } }) },
-    'refuse ResizeInProgress',
-  ],
-  [
-    'the volume is growing',
-    moveOfTest(undefined),
-    { source: logicalVolumeOfTest('pvc-1', 'a', { spec: { size: '2Gi' } }) },
-    'refuse ResizeInProgress',
-  ],
-  ['a pod has no owner', moveOfTest(undefined), { pods: [bare] }, 'refuse BarePod'],
-  [
-    'a pod without owner may be stopped',
-    moveOfTest(undefined, {}, { spec: { stopBarePods: true } }),
-    { pods: [bare] },
-    /^plan/,
-  ],
-  ['no pod uses it', moveOfTest(undefined), { pods: [] }, /^plan a to b/],
-  [
-    'an earlier move has the claim',
-    moveOfTest(undefined),
-    { others: [other('Copying', {}, 'data-db-0')] },
-    'refuse MovedAlready',
-  ],
-  [
-    'a later move has the claim',
-    moveOfTest(undefined),
-    { others: [moveOfTest(undefined, {}, { metadata: { name: 'z', uid: 'z' } })] },
-    /^plan/,
-  ],
-  [
-    'its node has a move',
-    moveOfTest(undefined),
-    { others: [other('Copying', { targetNode: 'c' })] },
-    /^wait .*prod\/other/,
-  ],
-  ['a move of its node only cleans up', moveOfTest(undefined), { others: [other('Cleaning')] }, /^plan/],
-  ['the move of its node has no turn yet', moveOfTest(undefined), { others: [other(undefined)] }, /^plan/],
-  [
-    'the first target has a move',
-    moveOfTest(undefined),
-    { others: [other('Copying', { sourceNode: 'z' })] },
-    'plan a to c as pvc-1-aaaabbbb',
-  ],
-  [
-    'the given target has a move',
-    moveOfTest(undefined, {}, { spec: { targetNode: 'b' } }),
-    { others: [other('Copying', { sourceNode: 'z' })] },
-    /^wait .*node b/,
-  ],
-  ['its pod has another volume there', moveOfTest(undefined), { pinned: [wal] }, 'refuse PodHasOtherVolumes'],
-  [
-    'the other volume of its pod moves to c',
-    moveOfTest(undefined),
-    { pinned: [wal], others: [other('Copying', { targetNode: 'c' }, 'wal-db-0')] },
-    /^plan a to c/,
-  ],
-  [
-    'the other volume of its pod will move',
-    moveOfTest(undefined),
-    { pinned: [wal], others: [other(undefined, {}, 'wal-db-0')] },
-    /^plan a to b/,
-  ],
-];
 
 const pending: readonly Row[] = [
   ['it is planned', moveOfTest('Pending'), { target: undefined }, 'create-target'],
@@ -438,6 +325,7 @@ const ended: readonly Row[] = [
     /^wait .*node b/,
   ],
   ['the source is not released', moveOfTest('Aborting', started), { target: undefined }, /^wait .*node a/],
+  ['the source is removed', moveOfTest('Aborting', started), { target: undefined, source: undefined }, 'enter Aborted'],
   ['it never began', moveOfTest('Aborting'), { target: undefined }, 'enter Aborted'],
   ['all is as it was', moveOfTest('Aborting', { ...started, ...released }), { target: undefined }, 'enter Aborted'],
   [
@@ -479,45 +367,4 @@ const ended: readonly Row[] = [
   ]),
 ];
 
-for (const [what, move, seen, expected] of [
-  ...begin,
-  ...pending,
-  ...beforeVerdict,
-  ...copying,
-  ...stopping,
-  ...freezing,
-  ...afterVerdict,
-  ...cleaning,
-  ...ended,
-]) {
-  const phase = move.status?.phase ?? 'a new move';
-  test(`${phase}, ${what}: ${expected}`, () => {
-    const step = inWords(nextStep(move, observedOfTest(move, seen)));
-    if (typeof expected === 'string') assert.equal(step, expected);
-    else assert.match(step, expected);
-  });
-}
-
-function inWords(step: Step): string {
-  if (step.kind === 'plan') {
-    const { sourceNode, targetNode, targetVolume: name } = step.plan;
-    return `plan ${sourceNode} to ${targetNode} as ${name}`;
-  }
-  if (step.kind === 'finish' && step.keptFor.length > 0) return `finish, source kept for ${step.keptFor.join()}`;
-  if (step.kind === 'create-volume') {
-    const { csi, persistentVolumeReclaimPolicy: policy } = step.wanted.spec ?? {};
-    return `create-volume ${csi?.volumeHandle} on ${affinityValues(step.wanted, topologyKey)?.join()}, ${policy}`;
-  }
-  const details = {
-    reason: undefined,
-    phase: undefined,
-    nodeName: undefined,
-    pods: [],
-    ...step,
-    message: step.kind === 'wait' ? step.message : undefined,
-  };
-  const { kind, reason, phase, nodeName, message, pods } = details;
-  return [kind, reason, phase, nodeName, message, ...pods.map(({ metadata }) => metadata.name)]
-    .filter((word) => word !== undefined)
-    .join(' ');
-}
+stepTests([...pending, ...beforeVerdict, ...copying, ...stopping, ...freezing, ...afterVerdict, ...cleaning, ...ended]);

@@ -203,7 +203,7 @@ function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
   if (seen.target && !deleting(seen.target)) return { kind: 'delete-target' };
   const { sourceNode, targetNode, startedAt } = status;
   // The agents do nothing before the copy begins.
-  if (startedAt && !status.source?.released && !isGone(seen.sourceNode)) {
+  if (startedAt && seen.source && !status.source?.released && !isGone(seen.sourceNode)) {
     return { kind: 'wait', message: `waits until node ${sourceNode} has released the volume` };
   }
   if (seen.target && !isGone(seen.targetNode)) {

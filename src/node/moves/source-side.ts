@@ -1,0 +1,119 @@
+import { type LogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
+import { isOver, type MovePhase, phaseOf, type StoredVolumeMove, type VolumeMove } from '../../api/volume-move.ts';
+import { Requeue } from '../../base/keyed-queue.ts';
+import type { Listeners } from '../../base/listeners.ts';
+import type { Work, WorkQueue } from '../../base/work.ts';
+import type { VolumeId } from '../../engine/pool.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { Informer } from '../../kube/informer.ts';
+import { keyOf } from '../../kube/resource.ts';
+import { MoveWriter } from './move-writer.ts';
+import type { MovableVolumes, Mover, Offer } from './mover.ts';
+
+interface Collaborators {
+  readonly client: Pick<KubeClient, 'patch'>;
+  /** The moves whose source is this node. */
+  readonly moves: Pick<Informer<VolumeMove>, 'get' | 'list' | 'onChange'>;
+  /** The LogicalVolumes of this node. */
+  readonly volumes: Pick<Informer<LogicalVolume>, 'get'>;
+  readonly movable: MovableVolumes;
+  readonly mover: Pick<Mover, 'endpoint' | 'newKey' | 'offer'>;
+  /** Volumes that a pod has given back. */
+  readonly givenBack: Pick<Listeners<VolumeId>, 'add'>;
+}
+
+interface OpenOffer {
+  readonly offer: Offer;
+  readonly served: Disposable;
+}
+
+const serving: ReadonlySet<MovePhase> = new Set(['Copying', 'Stopping', 'Freezing']);
+const fenced: ReadonlySet<MovePhase> = new Set([
+  'Stopping',
+  'Freezing',
+  'Committed',
+  'Switching',
+  'Opening',
+  'Cleaning',
+]);
+const frozen: ReadonlySet<MovePhase> = new Set(['Freezing', 'Committed', 'Switching', 'Opening', 'Cleaning']);
+
+/**
+ * The agent's part as the source of moves: serves the volume, closes it to new pods, makes it read-only, and undoes all of
+ * it if the move is aborted. What it does follows from the phase alone, so that it can begin anywhere after a restart.
+ */
+export function movesFrom(collaborators: Collaborators): Work {
+  const { client, moves, volumes, movable, mover, givenBack } = collaborators;
+  const writer = new MoveWriter(client, 'source');
+  const offers = new Map<string, OpenOffer>();
+  const keys = new Map<string, Offer['own']>();
+
+  const close = (uid: string) => {
+    offers.get(uid)?.served[Symbol.dispose]();
+    offers.delete(uid);
+  };
+
+  /** A restarted agent has a new key, and so has its restarted peer. */
+  const serve = async (move: StoredVolumeMove, volumeId: VolumeId, signal: AbortSignal): Promise<void> => {
+    const { uid: moveUid } = move.metadata;
+    const own = keys.get(moveUid) ?? (await mover.newKey());
+    keys.set(moveUid, own);
+    const { certificate: peerCertificate } = move.status?.target ?? {};
+    const open = offers.get(moveUid);
+    if (peerCertificate && open?.offer.peerCertificate !== peerCertificate) {
+      close(moveUid);
+      const offer: Offer = { moveUid, volumeId, own, peerCertificate };
+      offers.set(moveUid, { offer, served: mover.offer(offer) });
+    }
+    await writer.report(move, { certificate: own.cert, endpoint: mover.endpoint }, signal);
+  };
+
+  const work = async (move: StoredVolumeMove, volumeId: VolumeId, signal: AbortSignal): Promise<void> => {
+    const phase = phaseOf(move);
+    const { uid } = move.metadata;
+    if (serving.has(phase)) await serve(move, volumeId, signal);
+    else close(uid);
+    if (fenced.has(phase)) {
+      await movable.fence(volumeId, uid, signal);
+      await writer.report(move, { fenced: true }, signal);
+    }
+    if (frozen.has(phase)) {
+      const tags = await movable.freeze(volumeId, signal);
+      await writer.report(move, { readOnly: true, tags }, signal);
+    }
+    if (phase === 'Cleaning') {
+      await movable.endCopy(volumeId, signal);
+      await writer.report(move, { released: true }, signal);
+    }
+    if (phase === 'Aborting') {
+      await movable.endCopy(volumeId, signal);
+      await movable.unfence(volumeId, uid, signal);
+      await writer.report(move, { fenced: false, readOnly: false, released: true }, signal);
+    }
+  };
+
+  const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
+    const move = moves.get(key);
+    if (!move || isOver(move) || move.status?.source?.released) return Requeue.never;
+    const volume = volumes.get(move.status?.sourceVolume ?? '');
+    if (volume) await writer.attempt(move, () => work(move, volumeIdOf(volume), signal), signal);
+    else close(move.metadata.uid); // it was removed, or is not known yet
+    return Requeue.never;
+  };
+
+  const watch = (queue: WorkQueue) => [
+    moves.onChange(({ kind, key, object }) => {
+      if (kind !== 'deleted' && !isOver(object)) return queue.add(key);
+      close(object.metadata.uid);
+      keys.delete(object.metadata.uid);
+    }),
+    // The volume may be closed now.
+    givenBack.add(() => {
+      for (const move of moves.list()) if (phaseOf(move) === 'Freezing') queue.add(keyOf(move));
+    }),
+    () => {
+      for (const uid of [...offers.keys()]) close(uid);
+    },
+  ];
+  return { name: 'moves-from-here', watch, reconcile, concurrency: 2 };
+}
