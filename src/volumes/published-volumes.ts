@@ -14,6 +14,7 @@ import { FilesystemGrower } from '../filesystem/growth.ts';
 import { createMountDirectory, createMountFile, Mounts, removeMountPoint } from '../filesystem/mounts.ts';
 import { blkid, superblockReader } from '../filesystem/probe.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
+import { mustNotMove } from './moving-volumes.ts';
 import { mustHold } from './pool-holding.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
 import { kindOfPath, NotAtPath, volumeStats } from './volume-stats.ts';
@@ -28,6 +29,8 @@ interface Collaborators {
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
   /** Called after each attempt to create, mount or grow the filesystem of a volume that is staged; with the error, if any. */
   readonly onPrepared?: ((id: VolumeId, error?: unknown) => void) | undefined;
+  /** Called each time a volume was unpublished or unstaged: nothing may have it open now. */
+  readonly onGivenBack?: ((id: VolumeId) => void) | undefined;
   /** Measures a volume's usage. */
   readonly look?: typeof volumeStats;
   /** Holds a volume's device open while it is being published. */
@@ -45,6 +48,7 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #ephemeral: Collaborators['ephemeral'];
   readonly #onPublished: Collaborators['onPublished'];
   readonly #onPrepared: Collaborators['onPrepared'];
+  readonly #onGivenBack: Collaborators['onGivenBack'];
   readonly #look: typeof volumeStats;
   readonly #hold: Hold;
   readonly #lock = new KeyedLock();
@@ -61,6 +65,7 @@ export class PublishedVolumes implements NodeVolumes {
     this.#ephemeral = ephemeral;
     this.#onPublished = given.onPublished;
     this.#onPrepared = given.onPrepared;
+    this.#onGivenBack = given.onGivenBack;
     this.#look = given.look ?? volumeStats;
     this.#hold = given.hold ?? holdDevice;
   }
@@ -81,6 +86,7 @@ export class PublishedVolumes implements NodeVolumes {
   async stage({ volumeId, stagingPath, use }: Staging, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, async () => {
       const { pool, volume } = mustHold(this.#pools, volumeId);
+      mustNotMove(volume);
       await using _ = await this.#hold(volume);
       // A raw device is bound for each pod directly; staging only checks that it exists.
       if (use.kind === 'block') return;
@@ -91,6 +97,7 @@ export class PublishedVolumes implements NodeVolumes {
   /** The caller created the directory, so it stays. */
   async unstage(volumeId: string, stagingPath: string, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, () => this.#mounts.unmount(stagingPath, signal));
+    this.#onGivenBack?.(volumeId);
   }
 
   async publish(publication: Publication, signal: AbortSignal): Promise<void> {
@@ -106,6 +113,7 @@ export class PublishedVolumes implements NodeVolumes {
 
   async unpublish(volumeId: string, targetPath: string, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, () => this.#takeAway(volumeId, targetPath, signal));
+    this.#onGivenBack?.(volumeId);
   }
 
   /**
@@ -162,6 +170,7 @@ export class PublishedVolumes implements NodeVolumes {
   async #show(publication: Publication, signal: AbortSignal): Promise<void> {
     const { volumeId, targetPath: target, stagingPath, readOnly, use } = publication;
     const { pool, volume } = mustHold(this.#pools, volumeId);
+    mustNotMove(volume);
     await using _ = await this.#hold(volume);
     if (use.kind === 'block') {
       if (!volume.tags.includes(rawTag)) await pool.addTags(volumeId, [rawTag], signal);

@@ -36,7 +36,7 @@ export class MoveWriter<E extends End> {
 
   /** Does the work; if it fails, the move says why, and the error is thrown, so that it is retried. */
   async attempt(move: StoredVolumeMove, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
-    const report = (message: string) => this.report(move, { message } as NonNullable<VolumeMoveStatus[E]>, signal);
+    const report = (message: string) => this.report(move, { message }, signal);
     try {
       await work();
     } catch (error) {

@@ -90,6 +90,8 @@ export async function node(t: TestContext) {
   const prepared: string[] = [];
   const onPrepared = (id: string, error?: unknown) =>
     prepared.push(error === undefined ? id : `${id}: ${messageOf(error)}`);
+  const givenBack: string[] = [];
+  const onGivenBack = (id: string) => givenBack.push(id);
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
@@ -98,7 +100,20 @@ export async function node(t: TestContext) {
     ephemeral,
     onPublished,
     onPrepared,
+    onGivenBack,
     hold: async () => new AsyncDisposableStack(),
   });
-  return { volumes, publication, directory, stagingPath, targetPath, mounts, pools, pool, reported, prepared };
+  return {
+    volumes,
+    publication,
+    directory,
+    stagingPath,
+    targetPath,
+    mounts,
+    pools,
+    pool,
+    reported,
+    prepared,
+    givenBack,
+  };
 }

@@ -14,7 +14,7 @@ export type Row = readonly [what: string, move: StoredVolumeMove, seen: Partial<
 export function stepTests(rows: readonly Row[]): void {
   for (const [what, move, seen, expected] of rows) {
     const phase = move.status?.phase ?? 'a new move';
-    test(`${phase}, ${what}: ${expected}`, () => {
+    void test(`${phase}, ${what}: ${expected}`, () => {
       const step = inWords(nextStep(move, observedOfTest(move, seen)));
       if (typeof expected === 'string') assert.equal(step, expected);
       else assert.match(step, expected);
