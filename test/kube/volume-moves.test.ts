@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
-import { abortAnnotation, driverName, topologyKey } from '../../src/api/names.ts';
+import { driverName, topologyKey } from '../../src/api/names.ts';
 import { isOver, type MovePhase, volumeMoves } from '../../src/api/volume-move.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
 import { isHeldByMove } from '../../src/controller/moves/held-nodes.ts';
@@ -22,6 +23,7 @@ import {
   type Resource,
   storageClasses,
 } from '../../src/kube/resource.ts';
+import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 import { createSet, Machines } from './machines.ts';
@@ -37,6 +39,10 @@ await admin.create(storageClasses, {
   volumeBindingMode: 'WaitForFirstConsumer',
 });
 const room = { 'capacity.topolvm.io/00default': String(100 * 1024 ** 3) };
+
+const plugin = kubectlMoorage({ columns: undefined, colours: false });
+const kubectlMoorageOf = (...words: string[]) =>
+  runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
 
 /** Two nodes, and a StatefulSet with one pod and one volume on the first of them. */
 async function statefulSet(t: TestContext, namespace: string) {
@@ -158,8 +164,15 @@ test('a claim and its pod move to another node; the claim stays, and the source 
   const { namespace, a, b, claim, volumeName, movers, phases } = await statefulSet(t, 'whole');
   const before = await admin.get(persistentVolumes, volumeName);
   leadMoves(t);
-  await createMove(namespace, 'go');
-  const { status } = await reaches(namespace, 'go', 'Done');
+  const plan = await kubectlMoorageOf('evacuate', a, '--plan');
+  assert.match(plan, new RegExp(`whole/data-db-0 +${b} +1 GiB`));
+  const output = await kubectlMoorageOf('migrate', 'pod/db-0', '-n', namespace, '--to', b);
+  assert.match(
+    output,
+    /^whole\/data-db-0: Done, moved from node whole-a to node whole-b; its pods could not use it for \d+ s$/,
+  );
+  assert.match(await kubectlMoorageOf('moves', '-n', namespace), /data-db-0 +whole-a +whole-b +1 GiB +Done/);
+  const [{ metadata, status } = { metadata: { name: '' } }] = (await admin.list(volumeMoves, { namespace })).items;
   assert.deepEqual([status?.sourceNode, status?.targetNode, status?.verdict?.bytes], [a, b, 4096]);
   assert.ok(status?.startedAt && status.stoppedAt && status.openedAt && status.completedAt);
   await isOn(namespace, b, { uid: claim.metadata.uid, volumeName });
@@ -181,7 +194,7 @@ test('a claim and its pod move to another node; the claim stays, and the source 
     /^VolumeMoved: moved from node whole-a to node whole-b; it could not be used for \d+ s$/,
   );
   assert.ok((await eventsOf(admin, 'Pod', 'db-0')).some((event) => event.startsWith('VolumeMoving: ')));
-  assert.deepEqual((await moveOf(namespace, 'go')).metadata.finalizers ?? [], []);
+  await eventually('the move is released', async () => !(await moveOf(namespace, metadata.name)).metadata.finalizers);
 });
 
 test('whichever write of the switch is the last one of a controller, the next one goes on', async (t) => {
@@ -255,9 +268,9 @@ test('an aborted move leaves everything as it was, and one that waits says for w
     /VolumeMove go moves this claim already/,
   );
 
-  const body = { metadata: { annotations: { [abortAnnotation]: 'true' } } };
-  await admin.patch(volumeMoves, 'go', { type: 'merge', body }, { namespace });
-  const { status } = await reaches(namespace, 'go', 'Aborted');
+  const output = await kubectlMoorageOf('abort', 'data-db-0', '-n', namespace);
+  assert.equal(output, 'aborts/data-db-0: Aborted, somebody has aborted it');
+  const { status } = await moveOf(namespace, 'go');
   assert.deepEqual(
     status?.conditions?.map(({ type, status, reason }) => [type, status, reason]),
     [['Succeeded', 'False', 'Requested']],

@@ -1,12 +1,6 @@
+import { nodeOfTest, podOfTest } from '../../moves/testing/nodes-and-pods.ts';
 import type { PinnedClaim } from './observed.ts';
-import {
-  claimOfTest,
-  logicalVolumeOfTest,
-  moveOfTest,
-  nodeOfTest,
-  podOfTest,
-  volumeOfTest,
-} from './testing/move-of-test.ts';
+import { claimOfTest, logicalVolumeOfTest, moveOfTest, volumeOfTest } from './testing/move-of-test.ts';
 import { type Row, stepTests } from './testing/step-tests.ts';
 
 const gone = { metadata: { deletionTimestamp: 'now' } };

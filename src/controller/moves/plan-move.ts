@@ -3,7 +3,8 @@ import { driverName, topologyKey } from '../../api/names.ts';
 import { claimOfMove, isUnwanted, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import { affinityValues, type PersistentVolume, type PersistentVolumeClaim, type Stored } from '../../kube/resource.ts';
-import { chooseTarget } from './choose-target.ts';
+import { chooseTarget } from '../../moves/choose-target.ts';
+import { annotatedNode, freeBytesOf } from '../capacity/annotated-capacities.ts';
 import { type Observed, siblingsIn } from './observed.ts';
 import { barePods, isResizing, type Obstacle, pinnedElsewhere } from './obstacles.ts';
 import { handleOf } from './persistent-volume-switch.ts';
@@ -40,17 +41,20 @@ export function planMove(move: StoredVolumeMove, seen: Observed): Planning {
   const ahead = atWork.find(({ status }) => status?.sourceNode === sourceNode || status?.targetNode === sourceNode);
   if (ahead) return { kind: 'wait', message: turnOf(ahead, sourceNode) };
 
-  const deviceClass = source.spec.deviceClass ?? '';
   const together = siblings.find(({ status }) => status?.targetNode)?.status?.targetNode;
-  const following = seen.pinned.filter((each) => each.deviceClass === deviceClass && !isPlanned(each.claim, siblings));
+  const bytes = new Map([[source.spec.deviceClass ?? '', currentBytes(source)]]);
+  for (const { claim: other, deviceClass, sizeBytes } of seen.pinned) {
+    if (deviceClass === undefined || isPlanned(other, siblings)) continue;
+    bytes.set(deviceClass, (bytes.get(deviceClass) ?? 0n) + sizeBytes);
+  }
   const choice = chooseTarget(
     {
       sourceNode,
       targetNode: move.spec.targetNode ?? together,
-      deviceClass,
-      bytes: following.reduce((sum, { sizeBytes }) => sum + sizeBytes, currentBytes(source)),
+      bytes,
       pods: seen.pods,
       busy: new Set(atWork.flatMap(({ status }) => [status?.sourceNode ?? '', status?.targetNode ?? ''])),
+      freeBytes: (node, deviceClass) => freeBytesOf(annotatedNode(node), deviceClass),
     },
     seen.nodes,
   );

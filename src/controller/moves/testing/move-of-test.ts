@@ -1,26 +1,13 @@
 import type { LogicalVolume, StoredLogicalVolume } from '../../../api/logical-volume.ts';
 import { driverName, moveAnnotation, topologyKey, volumeMove } from '../../../api/names.ts';
 import type { MovePhase, StoredVolumeMove, VolumeMove, VolumeMoveStatus } from '../../../api/volume-move.ts';
-import type { Node, PersistentVolume, PersistentVolumeClaim, Pod, Stored } from '../../../kube/resource.ts';
+import type { PersistentVolume, PersistentVolumeClaim, Stored } from '../../../kube/resource.ts';
+import { nodeOfTest, podOfTest } from '../../../moves/testing/nodes-and-pods.ts';
 import type { Observed } from '../observed.ts';
 import { manifestOf } from '../persistent-volume-switch.ts';
 
-const gibi = 1024 ** 3;
-
 function meta(name: string, uid = `uid-${name}`) {
   return { name, uid, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
-}
-
-export function nodeOfTest(
-  name: string,
-  change: { metadata?: object; spec?: object; status?: object } = {},
-): Stored<Node> {
-  const annotations = { 'capacity.topolvm.io/ssd': String(10 * gibi) };
-  return {
-    metadata: { ...meta(name), annotations, ...change.metadata },
-    ...(change.spec && { spec: change.spec }),
-    status: { conditions: [{ type: 'Ready', status: 'True' }], ...change.status },
-  };
 }
 
 export function claimOfTest(
@@ -57,23 +44,6 @@ export function volumeOfTest(
       ...change.spec,
     },
     status: { phase: 'Bound', ...change.status },
-  };
-}
-
-export function podOfTest(
-  name: string,
-  change: { metadata?: object; spec?: object; status?: object } = {},
-): Stored<Pod> {
-  const ownerReferences = [{ apiVersion: 'apps/v1', kind: 'StatefulSet', name: 'db', uid: 's', controller: true }];
-  return {
-    metadata: { ...meta(name), namespace: 'prod', ownerReferences, ...change.metadata },
-    spec: {
-      nodeName: 'a',
-      containers: [],
-      volumes: [{ name: 'data', persistentVolumeClaim: { claimName: 'data-db-0' } }],
-      ...change.spec,
-    },
-    status: { phase: 'Running', ...change.status },
   };
 }
 

@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Node, Pod, Stored } from '../../kube/resource.ts';
+import type { Node, Pod, Stored } from '../kube/resource.ts';
 import { chooseTarget, type TargetRequest } from './choose-target.ts';
 import { refusedBy } from './pod-constraints.ts';
-import { nodeOfTest, podOfTest } from './testing/move-of-test.ts';
+import { nodeOfTest, podOfTest } from './testing/nodes-and-pods.ts';
 
 const request: TargetRequest = {
   sourceNode: 'a',
   targetNode: undefined,
-  deviceClass: 'ssd',
-  bytes: 4n * 1024n ** 3n,
+  bytes: new Map([['ssd', 4n * 1024n ** 3n]]),
   pods: [podOfTest('db-0')],
   busy: new Set(),
+  freeBytes: ({ metadata }, deviceClass) => {
+    const free = metadata.annotations?.[`capacity.topolvm.io/${deviceClass}`];
+    return free === undefined ? undefined : BigInt(free);
+  },
 };
 
 /** A node with this much free space in device class ssd. */
@@ -28,6 +31,19 @@ const chosen = (change: Partial<TargetRequest>, ...nodes: Stored<Node>[]) => {
 test('the node with the most free space is chosen, never the source', () => {
   assert.equal(chosen({}, node('b', 5), node('c', 50), node('d', 20)), 'c');
   assert.equal(chosen({ targetNode: 'b' }, node('b', 5), node('c', 50)), 'b');
+});
+
+test('all device classes must have room, and the fullest one counts', () => {
+  const bytes = new Map([
+    ['ssd', 1n],
+    ['hdd', 1n],
+  ]);
+  const having = (name: string, ssd: number, hdd: number) =>
+    nodeOfTest(name, {
+      metadata: { annotations: { 'capacity.topolvm.io/ssd': `${ssd}`, 'capacity.topolvm.io/hdd': `${hdd}` } },
+    });
+  assert.equal(chosen({ bytes }, having('b', 50, 2), having('c', 9, 8)), 'c');
+  assert.match(chosen({ bytes }, having('b', 50, 0)), /node b: it has 0 B free/);
 });
 
 test('a refusal names the obstacle of each node', () => {

@@ -1,5 +1,5 @@
 import type { V1NodeSelectorRequirement, V1NodeSelectorTerm, V1Taint, V1Toleration } from '@kubernetes/client-node';
-import type { Node, Pod, Stored, Wire } from '../../kube/resource.ts';
+import type { Node, Pod, Stored, Wire } from '../kube/resource.ts';
 
 type Requirement = Wire<V1NodeSelectorRequirement>;
 type Term = Wire<V1NodeSelectorTerm>;
