@@ -26,6 +26,8 @@ export interface SelfSigned {
   readonly commonName: string;
   /** The DNS name that clients use. */
   readonly dnsName: string;
+  /** Also for clients, where both ends show a certificate. */
+  readonly isMutual?: boolean;
   readonly nowMs: number;
   readonly validForMs: number;
 }
@@ -34,7 +36,8 @@ export interface SelfSigned {
  * A new key with a self-signed certificate that can sign no other.
  * Import this file only when a certificate is created: its library takes memory and time to load.
  */
-export async function selfSigned({ commonName, dnsName, nowMs, validForMs }: SelfSigned): Promise<Certificate> {
+export async function selfSigned(wanted: SelfSigned): Promise<Certificate> {
+  const { commonName, dnsName, isMutual = false, nowMs, validForMs } = wanted;
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
   const certificate = await X509CertificateGenerator.createSelfSigned(
     {
@@ -46,7 +49,10 @@ export async function selfSigned({ commonName, dnsName, nowMs, validForMs }: Sel
       extensions: [
         new BasicConstraintsExtension(false, undefined, true),
         new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
-        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
+        new ExtendedKeyUsageExtension([
+          ExtendedKeyUsage.serverAuth,
+          ...(isMutual ? [ExtendedKeyUsage.clientAuth] : []),
+        ]),
         new SubjectAlternativeNameExtension([{ type: 'dns', value: dnsName }]),
       ],
     },

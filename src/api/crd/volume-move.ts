@@ -58,11 +58,6 @@ const source = {
     endpoint: { description: 'Where the agent serves the data, as host:port.', type: 'string' },
     fenced: { description: 'Whether the volume can no longer be staged or published.', type: 'boolean' },
     readOnly: { description: 'Whether the volume is closed, and can no longer be written.', type: 'boolean' },
-    tags: {
-      description: 'The tags of the volume that describe its content, once it is read-only.',
-      type: 'array',
-      items: { type: 'string' },
-    },
     released: { description: 'Whether the agent has ended its part of the move.', type: 'boolean' },
     message: { description: 'Why the agent cannot go on; it retries.', type: 'string' },
   },

@@ -1,7 +1,7 @@
 /** One round of a copy. */
 export interface CopiedRound {
-  readonly bytes: bigint;
-  readonly ms: number;
+  readonly sentBytes: number;
+  readonly durationMs: number;
 }
 
 /** A pause that hardly anybody notices next to the restart of a pod. */
@@ -15,6 +15,6 @@ const mostRounds = 8;
 export function hasConverged(rounds: readonly CopiedRound[]): boolean {
   const [last, before] = rounds.toReversed();
   if (!last) return false;
-  if (last.ms <= shortMs || rounds.length >= mostRounds) return true;
-  return before !== undefined && Number(last.bytes) > shrinking * Number(before.bytes);
+  if (last.durationMs <= shortMs || rounds.length >= mostRounds) return true;
+  return before !== undefined && last.sentBytes > shrinking * before.sentBytes;
 }

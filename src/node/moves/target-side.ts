@@ -9,8 +9,8 @@ import type { VolumeId } from '../../engine/pool.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { type CopiedRound, hasConverged } from './convergence.ts';
+import type { Copying, MovableVolumes, Pull, PulledRound } from './copying.ts';
 import { MoveWriter } from './move-writer.ts';
-import type { MovableVolumes, Mover, Peer, PulledRound, RoundProgress } from './mover.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
@@ -19,17 +19,17 @@ interface Collaborators {
   /** The LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'get'>;
   readonly movable: Pick<MovableVolumes, 'open'>;
-  readonly mover: Pick<Mover, 'newKey' | 'pull'>;
+  readonly copying: Pick<Copying, 'newKey' | 'pull'>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** The copy in this process: what an agent that restarts forgets. */
 interface Copy {
-  readonly own: Peer['own'];
+  readonly own: Pull['own'];
   readonly rounds: CopiedRound[];
-  /** All rounds together. */
-  bytes: bigint;
+  /** The rounds of an earlier process. */
+  readonly roundsBefore: number;
   readonly abort: AbortController;
 }
 
@@ -42,7 +42,7 @@ const againMs = 30_000;
 
 /** The agent's part as the target of moves: pulls round after round, says when it is enough, and opens the volume. */
 export function movesTo(collaborators: Collaborators): Work {
-  const { client, moves, volumes, movable, mover, clock, log } = collaborators;
+  const { client, moves, volumes, movable, copying, clock, log } = collaborators;
   const writer = new MoveWriter(client, 'target');
   const copies = new Map<string, Copy>();
 
@@ -51,10 +51,11 @@ export function movesTo(collaborators: Collaborators): Work {
     copies.delete(uid);
   };
 
-  const copyOf = async (uid: string): Promise<Copy> => {
+  const copyOf = async ({ metadata: { uid }, status }: StoredVolumeMove): Promise<Copy> => {
     const known = copies.get(uid);
     if (known) return known;
-    const copy: Copy = { own: await mover.newKey(), rounds: [], bytes: 0n, abort: new AbortController() };
+    const roundsBefore = status?.target?.round ?? 0;
+    const copy: Copy = { own: await copying.newKey(), rounds: [], roundsBefore, abort: new AbortController() };
     copies.set(uid, copy);
     return copy;
   };
@@ -63,7 +64,7 @@ export function movesTo(collaborators: Collaborators): Work {
   const pull = async (
     move: StoredVolumeMove,
     volumeId: VolumeId,
-    round: 'next' | 'last',
+    kind: Pull['kind'],
     copy: Copy,
     signal: AbortSignal,
     aside: Aside,
@@ -72,11 +73,10 @@ export function movesTo(collaborators: Collaborators): Work {
     // A source that knows an earlier certificate of ours would refuse us.
     const isKnown = move.status?.target?.certificate === copy.own.cert;
     if (!isKnown || !peerCertificate || !endpoint) return undefined;
-    const startedMs = clock.now();
     const { rateLimit } = move.spec;
     const { signal: unwanted } = copy.abort;
     const pulled = await aside(
-      mover
+      copying
         .pull(
           {
             moveUid: move.metadata.uid,
@@ -84,9 +84,9 @@ export function movesTo(collaborators: Collaborators): Work {
             endpoint,
             own: copy.own,
             peerCertificate,
-            round,
-            bytesPerSecond: rateLimit === undefined ? undefined : bytesOf(rateLimit),
-            onProgress: progressOf(move, signal),
+            kind,
+            bytesPerSecond: rateLimit === undefined ? undefined : Number(bytesOf(rateLimit)),
+            onProgress: progressOf(move, roundOf(copy) + 1, signal),
           },
           AbortSignal.any([signal, unwanted]),
         )
@@ -96,18 +96,17 @@ export function movesTo(collaborators: Collaborators): Work {
         }),
     );
     if (!pulled) return undefined;
-    copy.rounds.push({ bytes: pulled.bytes, ms: clock.now() - startedMs });
-    copy.bytes += pulled.bytes;
+    copy.rounds.push(pulled);
     return pulled;
   };
 
   /** Written now and then; a write that fails is made up for by the next one. */
-  const progressOf = (move: StoredVolumeMove, signal: AbortSignal) => {
+  const progressOf = (move: StoredVolumeMove, round: number, signal: AbortSignal): Pull['onProgress'] => {
     let lastMs = Number.NEGATIVE_INFINITY;
-    return ({ round, copiedBytes, totalBytes }: RoundProgress) => {
+    return ({ doneBytes, totalBytes }) => {
       if (clock.now() - lastMs < progressMs) return;
       lastMs = clock.now();
-      const progress = { round, copiedBytes: Number(copiedBytes), totalBytes: Number(totalBytes) };
+      const progress = { round, copiedBytes: doneBytes, totalBytes };
       writer.report(move, progress, signal).catch((error: unknown) => {
         log.debug({ move: move.metadata.name }, `cannot report progress: ${messageOf(error)}`);
       });
@@ -120,21 +119,22 @@ export function movesTo(collaborators: Collaborators): Work {
     signal: AbortSignal,
     aside: Aside,
   ): Promise<Requeue> => {
-    const copy = await copyOf(move.metadata.uid);
+    const copy = await copyOf(move);
     await writer.report(move, { certificate: copy.own.cert }, signal);
     const { source, target } = move.status ?? {};
     if (phaseOf(move) === 'Freezing') {
       if (!source?.readOnly || target?.verdict) return Requeue.never;
       const last = await pull(move, volumeId, 'last', copy, signal, aside);
       if (!last) return Requeue.never;
-      const verdict = { round: last.round, bytes: Number(copy.bytes), sha256: last.sha256 };
-      await writer.report(move, { ...finished(last), verdict }, signal);
+      const bytes = copy.rounds.reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+      const verdict = { round: roundOf(copy), bytes, sha256: last.sha256 };
+      await writer.report(move, { ...finished(last, copy), verdict }, signal);
       return Requeue.never;
     }
     const round = await pull(move, volumeId, 'next', copy, signal, aside);
     if (!round) return Requeue.never;
     const converged = target?.converged || hasConverged(copy.rounds);
-    await writer.report(move, { ...finished(round), ...(converged && { converged }) }, signal);
+    await writer.report(move, { ...finished(round, copy), ...(converged && { converged }) }, signal);
     return Requeue.after(converged ? againMs : 0);
   };
 
@@ -149,7 +149,7 @@ export function movesTo(collaborators: Collaborators): Work {
       async () => {
         if (receiving.has(phaseOf(move))) next = await receive(move, volumeId, signal, aside);
         if (phaseOf(move) !== 'Opening' || move.status?.target?.opened) return;
-        await movable.open(volumeId, move.metadata.uid, move.status?.source?.tags ?? [], signal);
+        await movable.open(volumeId, move.metadata.uid, signal);
         await writer.report(move, { opened: true }, signal);
       },
       signal,
@@ -178,6 +178,11 @@ function isNews(move: StoredVolumeMove, previous: StoredVolumeMove | undefined):
   return !previous || relevant(move) !== relevant(previous);
 }
 
-function finished({ round, bytes }: PulledRound) {
-  return { round, copiedBytes: Number(bytes), totalBytes: Number(bytes) };
+/** The number of the last round that has ended. */
+function roundOf({ rounds, roundsBefore }: Copy): number {
+  return roundsBefore + rounds.length;
+}
+
+function finished({ sentBytes }: PulledRound, copy: Copy) {
+  return { round: roundOf(copy), copiedBytes: sentBytes, totalBytes: sentBytes };
 }
