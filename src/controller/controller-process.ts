@@ -207,7 +207,7 @@ function controllerWork(
     refusedVolumes({ client, volumes, clock, log }),
     heldClaims({ client, claims, log }),
     volumeEvents({ ...reporting, volumes }),
-    ignoredClasses({ ...reporting, claims, volumes }),
+    ignoredClasses({ ...reporting, claims, persistentVolumes: watches.persistentvolumes }),
     movesOfVolumes({ ...reporting, moves, claims, persistentVolumes: watches.persistentvolumes, volumes, nodes }),
     storageCapacities({
       namespace: options.leaderElectionNamespace,
