@@ -122,13 +122,6 @@ export const moveAnnotation = 'moorage.dev/move';
 /** The node that the volume of a claim has moved to: an annotation of the claim, whose change makes Kubernetes look at it. */
 export const movedAnnotation = 'moorage.dev/moved-to';
 
-/**
- * Tags of a volume itself, with the uid of the VolumeMove: its source, which can no longer be used, and its target, which
- * cannot be used yet.
- */
-export const movingTag = 'moorage.dev/moving';
-export const receivingTag = 'moorage.dev/receiving';
-
 export const createdByLabel = { key: 'app.kubernetes.io/created-by', value: 'topolvm-controller' } as const;
 
 /** Marks a LogicalVolume whose node was removed: its volume must not be touched any more. */

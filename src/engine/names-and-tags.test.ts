@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkAddedTags, checkNewTags, checkNewVolume, checkTags, checkVolumeId } from './names-and-tags.ts';
+import {
+  checkAddedTags,
+  checkNewTags,
+  checkNewVolume,
+  checkTags,
+  checkVolumeId,
+  replacedTags,
+  withoutMoveTags,
+} from './names-and-tags.ts';
 
 test('ids are names that LVM accepts', () => {
   for (const id of ['5f0c2d1e-8f0b-4d0c-9d1e-000000000001', 'a', 'my_volume.1+2', '.hidden']) checkVolumeId(id);
@@ -37,6 +45,20 @@ test('a caller cannot set the tags that pools act on', () => {
     assert.throws(() => checkAddedTags(['a', `moorage.dev/${name}`]), { name: 'InvalidInput' }, name);
   }
   assert.throws(() => checkNewTags(['moorage.dev/filesystem=ext4']), { name: 'InvalidInput' });
+});
+
+test('the tags of a move are set by callers and replace each other; of all tags only they can be removed', () => {
+  checkNewTags(['moorage.dev/receiving=1']);
+  assert.throws(() => checkNewTags(['moorage.dev/moving=1']), { name: 'InvalidInput' });
+  checkAddedTags(['moorage.dev/moving=1', 'moorage.dev/receiving=1', 'moorage.dev/position=a::0']);
+  assert.throws(() => checkAddedTags(['moorage.dev/checkpoint=data']), { name: 'InvalidInput' });
+  const tags = ['a', 'moorage.dev/moving=1', 'moorage.dev/position=a::0', 'moorage.dev/claim=ns/a'];
+  assert.deepEqual(replacedTags(tags, ['moorage.dev/position=b::0']), ['moorage.dev/position=a::0']);
+  assert.deepEqual(withoutMoveTags(tags, ['moorage.dev/moving', 'moorage.dev/position']), [
+    'a',
+    'moorage.dev/claim=ns/a',
+  ]);
+  assert.throws(() => withoutMoveTags(tags, ['moorage.dev/claim']), { name: 'InvalidInput' });
 });
 
 test('a volume of size zero is refused', () => {

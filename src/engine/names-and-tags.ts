@@ -122,14 +122,55 @@ export function isEncrypted(volume: Volume): boolean {
   return volume.tags.includes(encryptedTag);
 }
 
-/** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
-export function isForNewVolume(tag: string): boolean {
-  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerPrefixes.some((prefix) => tag.startsWith(prefix));
+/** On the source of a move: the uid of the move. The volume is not staged or published again. */
+export const movingKey = 'moorage.dev/moving';
+
+/** On the target of a move, from its creation: the uid of the move. Until it is removed, the volume has no complete data. */
+export const receivingKey = 'moorage.dev/receiving';
+
+/** On the target of a move: how much of its source it has. */
+export const positionKey = 'moorage.dev/position';
+const moveKeys = [movingKey, receivingKey, positionKey];
+
+/** On a snapshot that tracks the changes of a volume during a move: the volume. It is not listed as a volume. */
+const checkpointKey = 'moorage.dev/checkpoint';
+
+export function checkpointTag(volume: string): string {
+  return `${checkpointKey}=${volume}`;
 }
 
-/** Whether a caller may add it to a volume: also tags that record its first use or its adoption. */
+/** The volume that this is a checkpoint of. */
+export function checkpointedIn(tags: readonly string[]): string | undefined {
+  return tagValue(tags, checkpointKey);
+}
+
+/** On a thin volume while we read the metadata of its pool: the reservation of a metadata snapshot is ours. */
+export const readsMetadataTag = 'moorage.dev/reads-metadata';
+
+/** The tags without those of these keys. Only the tags of a move can be removed: all others are facts about the data. */
+export function withoutMoveTags(tags: readonly string[], keys: readonly string[]): readonly string[] {
+  refuseOwn(keys.find((key) => !moveKeys.includes(key)));
+  return tags.filter((tag) => !keys.some((key) => hasKey(tag, [key])));
+}
+
+/** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
+export function isForNewVolume(tag: string): boolean {
+  if (!tag.startsWith(ownPrefix) || tag === createdTag || hasKey(tag, [receivingKey])) return true;
+  return ownerPrefixes.some((prefix) => tag.startsWith(prefix));
+}
+
+/** Whether a caller may add it to a volume: also tags that record its first use, its adoption or its move. */
 export function isForAnyVolume(tag: string): boolean {
-  return isForNewVolume(tag) || tag === adoptedTag || showsUse(tag);
+  return isForNewVolume(tag) || tag === adoptedTag || showsUse(tag) || hasKey(tag, moveKeys);
+}
+
+function hasKey(tag: string, keys: readonly string[]): boolean {
+  return keys.some((key) => tag.startsWith(`${key}=`));
+}
+
+/** Whether the tag is set before data is written to the volume itself; a copy of it does not inherit all of these. */
+export function precedesData(tag: string): boolean {
+  return showsUse(tag) || hasKey(tag, [positionKey]);
 }
 
 /** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
@@ -142,9 +183,10 @@ export function recordsUse(tags: readonly string[]): boolean {
   return tags.some((tag) => ownerPrefixes.some((prefix) => tag.startsWith(prefix)));
 }
 
-/** A volume has one owner: the tags that the added ones replace, such as those of a claim in a cluster that was lost. */
+/** A volume has one owner and one move: the tags that the added ones replace, such as those of a claim in a lost cluster. */
 export function replacedTags(tags: readonly string[], added: readonly string[]): readonly string[] {
-  const keys = ownerPrefixes.filter((prefix) => added.some((tag) => tag.startsWith(prefix)));
+  const single = [...ownerPrefixes, ...moveKeys.map((key) => `${key}=`)];
+  const keys = single.filter((prefix) => added.some((tag) => tag.startsWith(prefix)));
   return tags.filter((tag) => !added.includes(tag) && keys.some((prefix) => tag.startsWith(prefix)));
 }
 

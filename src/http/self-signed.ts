@@ -15,7 +15,7 @@ const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 /** Clocks differ a little. */
 const skewMs = 60 * 60_000;
 
-/** A server certificate and its key, both in PEM. */
+/** A certificate and its key, both in PEM. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
@@ -26,10 +26,10 @@ export interface SelfSigned {
   readonly commonName: string;
   /** The DNS name that clients use. */
   readonly dnsName: string;
-  /** Also for clients, where both ends show a certificate. */
-  readonly isMutual?: boolean;
   readonly nowMs: number;
   readonly validForMs: number;
+  /** Whether a client uses it too. */
+  readonly isForClients?: boolean;
 }
 
 /**
@@ -37,7 +37,8 @@ export interface SelfSigned {
  * Import this file only when a certificate is created: its library takes memory and time to load.
  */
 export async function selfSigned(wanted: SelfSigned): Promise<Certificate> {
-  const { commonName, dnsName, isMutual = false, nowMs, validForMs } = wanted;
+  const { commonName, dnsName, nowMs, validForMs, isForClients = false } = wanted;
+  const usages = [ExtendedKeyUsage.serverAuth, ...(isForClients ? [ExtendedKeyUsage.clientAuth] : [])];
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
   const certificate = await X509CertificateGenerator.createSelfSigned(
     {
@@ -49,10 +50,7 @@ export async function selfSigned(wanted: SelfSigned): Promise<Certificate> {
       extensions: [
         new BasicConstraintsExtension(false, undefined, true),
         new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
-        new ExtendedKeyUsageExtension([
-          ExtendedKeyUsage.serverAuth,
-          ...(isMutual ? [ExtendedKeyUsage.clientAuth] : []),
-        ]),
+        new ExtendedKeyUsageExtension(usages),
         new SubjectAlternativeNameExtension([{ type: 'dns', value: dnsName }]),
       ],
     },

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
+import type { ChangeTracking } from '../engine/changes/change-tracking.ts';
 import { mustNotBeBound } from '../engine/device-use.ts';
 import { NotCreatedHere, VolumeExists, VolumeNotFound } from '../engine/errors.ts';
 import { createdTag, isCreatedHere } from '../engine/names-and-tags.ts';
@@ -172,6 +173,18 @@ export class RemotePool implements Pool {
     return this.#listAgain(id, signal);
   }
 
+  async removeTags(): Promise<Volume> {
+    throw new MovesUnsupported(this.name);
+  }
+
+  async setAccess(): Promise<Volume> {
+    throw new MovesUnsupported(this.name);
+  }
+
+  trackChanges(): ChangeTracking {
+    throw new MovesUnsupported(this.name);
+  }
+
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     const known = this.get(id);
     if (known) await mustNotBeBound(id, known.devicePath); // lvmd may not see the mounts that we see
@@ -247,6 +260,18 @@ class SnapshotUnfinished extends MoorageError {
     super(
       `snapshot ${id} exists in device class ${pool} but is not active and ${access} (lv_attr ${attr}); ` +
         'if nothing uses it, remove it and create it again',
+    );
+  }
+}
+
+/** Moves need more of an engine than an lvmd offers. */
+class MovesUnsupported extends MoorageError {
+  readonly code = 'Unimplemented';
+
+  constructor(pool: string) {
+    super(
+      `volumes of device class ${pool} cannot be moved, as an lvmd in another process serves it; ` +
+        'run the storage engine in the agent, with --embed-lvmd',
     );
   }
 }

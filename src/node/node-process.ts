@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { logicalVolumes } from '../api/logical-volume.ts';
 import { ioLimitsAnnotation } from '../api/names.ts';
+import { volumeMoves } from '../api/volume-move.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import { Listeners } from '../base/listeners.ts';
@@ -12,6 +13,7 @@ import { identityService } from '../csi/identity-service.ts';
 import { nodeService } from '../csi/node/node-service.ts';
 import { parseStorageConfig } from '../engine/config/device-classes-yaml.ts';
 import type { VolumeId } from '../engine/pool.ts';
+import { parseAddress } from '../http/address.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
 import { nodes } from '../kube/resource.ts';
@@ -32,6 +34,9 @@ import { AgentTurn } from './handover/agent-turn.ts';
 import { canLimitIo, cgroupRoot } from './io-limits/pod-cgroup.ts';
 import { volumeLimits } from './io-limits/volume-limits.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
+import { AgentCopying } from './moves/agent-copying.ts';
+import { movesFrom } from './moves/source-side.ts';
+import { movesTo } from './moves/target-side.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { nodeFactsOf, nodePublisher } from './node-object/node-publisher.ts';
 import { inspectMachine } from './node-storage/machine.ts';
@@ -52,6 +57,10 @@ export interface NodeOptions {
   readonly kubeletDir: string;
   readonly configFile: string;
   readonly inlineLimits: InlineLimits;
+  /** Where volumes that move to other nodes are served. */
+  readonly moveAddress: string;
+  /** At which other agents reach that address. Empty: no moves. */
+  readonly moveHost: string;
   readonly stateDirectory: string;
   readonly metricsAddress: string;
   readonly secureMetricsServer: boolean;
@@ -159,8 +168,18 @@ export async function runNode(
   const orphans = new Orphans();
   const podsDirectory = join(kubeletDir, 'pods');
   const pods = () => podsIn(podsDirectory);
+  const givenBack = new Listeners<VolumeId>();
+  const { port } = parseAddress(options.moveAddress);
+  const copying = new AgentCopying({ pools, host: options.moveHost, port, clock, log });
+  parts.defer(() => copying.stop());
+  const common = { client, volumes, movable: copying, copying, clock, log };
+  const movesHere = options.moveHost === '' ? undefined : movesOf(nodeName, collaborators);
+  for (const each of Object.values(movesHere ?? {})) parts.defer(() => each.stop());
   const workers = new Workers(
     [
+      ...(movesHere
+        ? [movesFrom({ ...common, moves: movesHere.from, givenBack }), movesTo({ ...common, moves: movesHere.to })]
+        : []),
       volumeWork({ client, volumes, pools, log }),
       lostVolumes({ nodeName, client, volumes, node, pools, log }),
       filesystemErrors({ client, volumes, prepared }),
@@ -184,6 +203,7 @@ export async function runNode(
   );
 
   const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
+  const onGivenBack = (id: VolumeId) => givenBack.notify(id);
   const onPublished = (id: VolumeId) => published.notify(id);
   const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
   const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
@@ -194,7 +214,10 @@ export async function runNode(
     )
     .add(
       Node,
-      nodeService({ nodeName, volumes: PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared }) }),
+      nodeService({
+        nodeName,
+        volumes: PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared, onGivenBack }),
+      }),
     );
   await csi.listen();
   atWork.push(csi);
@@ -209,6 +232,14 @@ export async function runNode(
   atWork.push(ephemeral.removeLeftoversOnceServed(podsDirectory, signal));
   volumes.start();
   node.start();
+  for (const each of Object.values(movesHere ?? {})) each.start();
   if (!signal.aborted) await once(signal, 'abort');
   log.info('stopping');
+}
+
+/** The moves from and to this node. An API server cannot select both at once. */
+function movesOf(nodeName: string, { client, clock, log }: NodeCollaborators) {
+  const of = (field: string) =>
+    new Informer({ client, resource: volumeMoves, fieldSelector: `${field}=${nodeName}`, clock, log });
+  return { from: of('status.sourceNode'), to: of('status.targetNode') };
 }

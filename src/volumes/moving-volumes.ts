@@ -1,6 +1,5 @@
-import { movingTag, receivingTag } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
-import { tagValue } from '../engine/names-and-tags.ts';
+import { movingKey, receivingKey, tagValue } from '../engine/names-and-tags.ts';
 import type { Volume } from '../engine/pool.ts';
 
 /**
@@ -8,8 +7,8 @@ import type { Volume } from '../engine/pool.ts';
  * all data yet. The kubelet retries, so a pod that is still needed here starts when the move is aborted.
  */
 export function mustNotMove({ id, tags }: Pick<Volume, 'id' | 'tags'>): void {
-  if (tagValue(tags, movingTag)) throw new VolumeLeaves(id);
-  if (tagValue(tags, receivingTag)) throw new VolumeArrives(id);
+  if (tagValue(tags, movingKey)) throw new VolumeLeaves(id);
+  if (tagValue(tags, receivingKey)) throw new VolumeArrives(id);
 }
 
 export class VolumeLeaves extends MoorageError {

@@ -1,5 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
+import type { ChangeTracking } from '../changes/change-tracking.ts';
+import { CheckpointTracking } from '../changes/checkpoint-tracking.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
 import { type Erasures, erasureIn } from '../erase/erasures.ts';
 import { OptionClassNotFound, VolumeExists } from '../errors.ts';
@@ -9,11 +11,13 @@ import {
   checkNewVolume,
   checkVolumeId,
   createdTag,
+  precedesData,
   replacedTags,
-  showsUse,
   unusedTag,
+  withoutMoveTags,
 } from '../names-and-tags.ts';
 import type {
+  Access,
   Capacity,
   Erasure,
   NewSnapshot,
@@ -29,6 +33,7 @@ import type { CopyDevice } from '../volume-copies.ts';
 import { ClassVolumes } from './class-volumes.ts';
 import { isReadOnly } from './group-memory.ts';
 import type { Layout } from './layout.ts';
+import { setAccess } from './lvm-access.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
 import type { LogicalVolume } from './report.ts';
 import { ThickLayout } from './thick-layout.ts';
@@ -55,6 +60,7 @@ interface Parts {
   readonly volumes: ClassVolumes;
   readonly group: VolumeGroup;
   readonly erasures: Erasures;
+  readonly log: Log;
 }
 
 /** Volumes of one device class in a volume group: listed from memory, and changed under the lock of the group. */
@@ -64,10 +70,11 @@ export class LvmPool implements ServedPool {
   readonly #volumes: ClassVolumes;
   readonly #group: VolumeGroup;
   readonly #erasures: Erasures;
+  readonly #log: Log;
   #erase: ErasePolicy;
   #optionClasses: readonly OptionClass[];
 
-  private constructor({ settings, layout, volumes, group, erasures }: Parts) {
+  private constructor({ settings, layout, volumes, group, erasures, log }: Parts) {
     this.name = settings.deviceClass.name;
     this.#erase = settings.deviceClass.erase;
     this.#optionClasses = settings.optionClasses;
@@ -75,6 +82,7 @@ export class LvmPool implements ServedPool {
     this.#volumes = volumes;
     this.#group = group;
     this.#erasures = erasures;
+    this.#log = log;
   }
 
   /** Activates what a reboot left inactive, and resumes erasures that a crash interrupted. */
@@ -87,7 +95,7 @@ export class LvmPool implements ServedPool {
       deviceClass.type === 'thin'
         ? new ThinLayout({ deviceClass, volumes, group, clock, log, ...(deviceSize && { deviceSize }) })
         : new ThickLayout({ deviceClass, volumes, group, log, ...(copyDevice && { copyDevice }) });
-    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures });
+    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures, log });
     await group.change(signal, () => volumes.resume(signal));
     pool.#resumeErasures();
     await layout.start(signal);
@@ -179,12 +187,33 @@ export class LvmPool implements ServedPool {
       const missing = tags.filter((tag) => !volume.tags.includes(tag));
       if (missing.length > 0) {
         const replaced = new Set(replacedTags(volume.tags, missing));
-        if (missing.some(showsUse)) replaced.add(unusedTag);
+        if (missing.some(precedesData)) replaced.add(unusedTag);
         const kept = volume.tags.filter((tag) => !replaced.has(tag));
         await this.#group.setTags(volume, [...kept, ...missing]);
       }
       return toVolume(this.#volumes.mustHave(id));
     });
+  }
+
+  async removeTags(id: VolumeId, keys: readonly string[], signal: AbortSignal): Promise<Volume> {
+    return this.#group.changeSurely(signal, async () => {
+      const volume = this.#volumes.mustHave(id);
+      await this.#group.setTags(volume, withoutMoveTags(volume.tags, keys));
+      return toVolume(this.#volumes.mustHave(id));
+    });
+  }
+
+  async setAccess(id: VolumeId, access: Access, signal: AbortSignal): Promise<Volume> {
+    return this.#group.changeSurely(signal, async () => {
+      await setAccess(this.#group, this.#volumes.mustHave(id), access);
+      return toVolume(this.#volumes.mustHave(id));
+    });
+  }
+
+  trackChanges(id: VolumeId): ChangeTracking {
+    const checkpoints = this.#layout.checkpoints(id, (name, signal) => this.remove(name, signal));
+    const volume = () => toVolume(this.#volumes.mustHaveWhole(id));
+    return new CheckpointTracking({ checkpoints, volume, log: this.#log });
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {

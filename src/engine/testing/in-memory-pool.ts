@@ -1,6 +1,9 @@
+import type { ChangeTracking } from '../changes/change-tracking.ts';
+import { HashTracking } from '../changes/hash-tracking.ts';
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
-import { replacedTags } from '../names-and-tags.ts';
+import { replacedTags, withoutMoveTags } from '../names-and-tags.ts';
 import type {
+  Access,
   Capacity,
   Erasure,
   NewSnapshot,
@@ -82,6 +85,20 @@ export class InMemoryPool implements Pool {
     const volume = this.#must(id);
     const replaced = replacedTags(volume.tags, tags);
     return this.#put({ ...volume, tags: [...volume.tags.filter((tag) => !replaced.includes(tag)), ...tags] });
+  }
+
+  async removeTags(id: VolumeId, keys: readonly string[]): Promise<Volume> {
+    const volume = this.#must(id);
+    return this.#put({ ...volume, tags: withoutMoveTags(volume.tags, keys) });
+  }
+
+  async setAccess(id: VolumeId, access: Access): Promise<Volume> {
+    this.#failIfAsked();
+    return this.#put({ ...this.#must(id), readOnly: access === 'ro' });
+  }
+
+  trackChanges(id: VolumeId): ChangeTracking {
+    return new HashTracking(() => this.#must(id));
   }
 
   async snapshot(source: VolumeId, { id, sizeBytes, tags, access }: NewSnapshot): Promise<Volume> {

@@ -5,8 +5,9 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { claimKey, moveAnnotation, receivingTag, volumeTag } from '../../api/names.ts';
+import { claimKey, moveAnnotation, volumeTag } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
+import { receivingKey } from '../../engine/names-and-tags.ts';
 import type { Volume } from '../../engine/pool.ts';
 import { type Pools, poolHolding } from '../../engine/pools.ts';
 import type { Informer } from '../../kube/informer.ts';
@@ -45,7 +46,7 @@ export function ownerTags({ metadata }: StoredLogicalVolume): readonly string[] 
 /** The target of a move cannot be used until the move has opened it. */
 function receivingTags({ metadata }: StoredLogicalVolume): readonly string[] {
   const move = metadata.annotations?.[moveAnnotation];
-  return move ? [`${receivingTag}=${move}`] : [];
+  return move ? [`${receivingKey}=${move}`] : [];
 }
 
 /** A copy is in the pool of its source: only that pool can create it without moving data. */
