@@ -1,7 +1,7 @@
 import { type LogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import { isOver, type MovePhase, phaseOf, type StoredVolumeMove, type VolumeMove } from '../../api/volume-move.ts';
 import { messageOf } from '../../base/errors.ts';
-import { Requeue } from '../../base/keyed-queue.ts';
+import { type Aside, Requeue } from '../../base/keyed-queue.ts';
 import type { Listeners } from '../../base/listeners.ts';
 import type { Log } from '../../base/log.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
@@ -101,11 +101,12 @@ export function movesFrom(collaborators: Collaborators): Work {
     }
   };
 
-  const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
+  /** Aside: a hung disk must not make this process look stuck. */
+  const reconcile = async (key: string, signal: AbortSignal, aside: Aside): Promise<Requeue> => {
     const move = moves.get(key);
     if (!move || isOver(move) || move.status?.source?.released) return Requeue.never;
     const volume = volumes.get(move.status?.sourceVolume ?? '');
-    if (volume) await writer.attempt(move, () => work(move, volumeIdOf(volume), signal), signal);
+    if (volume) await writer.attempt(move, () => aside(work(move, volumeIdOf(volume), signal)), signal);
     else await close(move.metadata.uid); // it was removed, or is not known yet
     return Requeue.never;
   };

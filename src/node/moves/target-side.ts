@@ -149,7 +149,7 @@ export function movesTo(collaborators: Collaborators): Work {
       async () => {
         if (receiving.has(phaseOf(move))) next = await receive(move, volumeId, signal, aside);
         if (phaseOf(move) !== 'Opening' || move.status?.target?.opened) return;
-        await movable.open(volumeId, move.metadata.uid, signal);
+        await aside(movable.open(volumeId, move.metadata.uid, signal));
         await writer.report(move, { opened: true }, signal);
       },
       signal,
