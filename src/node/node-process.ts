@@ -153,12 +153,27 @@ export async function runNode(
   engineProblems = engine.problems;
   const { pools } = engine;
 
+  const published = new Listeners<VolumeId>();
+  const prepared = new Listeners<Preparation>();
+  const givenBack = new Listeners<VolumeId>();
+  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
+  const onGivenBack = (id: VolumeId) => givenBack.notify(id);
+  const onPublished = (id: VolumeId) => published.notify(id);
+  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
+  const publishing = PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared, onGivenBack });
+
+  const { port } = parseAddress(options.moveAddress);
+  const close = (id: VolumeId, signal: AbortSignal) => publishing.close(id, signal);
+  const copying = new AgentCopying({ pools, close, host: options.moveHost, port, clock, log });
+  parts.defer(() => copying.stop());
+  const common = { client, volumes, movable: copying, copying, clock, log };
+  const movesHere = options.moveHost === '' ? undefined : movesOf(nodeName, collaborators);
+  for (const each of Object.values(movesHere ?? {})) parts.defer(() => each.stop());
+
   // These stop at the same time: they share one grace period, and nothing new starts after it.
   const atWork: Stoppable[] = [{ stop: (graceMs) => engine.stopServing(graceMs) }];
   parts.defer(async () => void (await Promise.all(atWork.map((part) => part.stop(graceMs)))));
 
-  const published = new Listeners<VolumeId>();
-  const prepared = new Listeners<Preparation>();
   const ioLimits = await canLimitIo(cgroupRoot);
   const abilities = ioLimits ? ([[ioLimitsAnnotation, 'true']] as const) : [];
   const wanted = () => new Map([...engine.annotations(), ...abilities]);
@@ -168,13 +183,6 @@ export async function runNode(
   const orphans = new Orphans();
   const podsDirectory = join(kubeletDir, 'pods');
   const pods = () => podsIn(podsDirectory);
-  const givenBack = new Listeners<VolumeId>();
-  const { port } = parseAddress(options.moveAddress);
-  const copying = new AgentCopying({ pools, host: options.moveHost, port, clock, log });
-  parts.defer(() => copying.stop());
-  const common = { client, volumes, movable: copying, copying, clock, log };
-  const movesHere = options.moveHost === '' ? undefined : movesOf(nodeName, collaborators);
-  for (const each of Object.values(movesHere ?? {})) parts.defer(() => each.stop());
   const workers = new Workers(
     [
       ...(movesHere
@@ -202,23 +210,13 @@ export async function runNode(
     queueMetric(workers.queues),
   );
 
-  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
-  const onGivenBack = (id: VolumeId) => givenBack.notify(id);
-  const onPublished = (id: VolumeId) => published.notify(id);
-  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
   const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered: calls.observe, clock, log })
     .add(Identity, identityService({ version: options.version, ready: () => true }))
     .add(
       Health,
       healthService(() => true),
     )
-    .add(
-      Node,
-      nodeService({
-        nodeName,
-        volumes: PublishedVolumes.create({ pools, ephemeral, run, onPublished, onPrepared, onGivenBack }),
-      }),
-    );
+    .add(Node, nodeService({ nodeName, volumes: publishing }));
   await csi.listen();
   atWork.push(csi);
 

@@ -83,6 +83,20 @@ for (const [tag, refusal] of [
   });
 }
 
+test('a staged volume is closed for a move once no pod has it; publishing stages it again', async (t) => {
+  const { volumes, publication, directory, targetPath, mounts } = await node(t);
+  const stagingPath = join(directory, 'plugins/kubernetes.io/csi/topolvm.io/v/globalmount');
+  await volumes.stage({ volumeId: 'v', stagingPath, use: onExt4 }, never);
+  await volumes.publish({ ...publication, stagingPath }, never);
+  await volumes.close('v', never);
+  assert.deepEqual([...mounts.table.keys()], [stagingPath, targetPath], 'a pod has it');
+  await volumes.unpublish('v', targetPath, never);
+  await volumes.close('v', never);
+  assert.deepEqual([...mounts.table.keys()], []);
+  await volumes.publish({ ...publication, stagingPath }, never);
+  assert.deepEqual([...mounts.table.keys()], [stagingPath, targetPath]);
+});
+
 test('publishing stages a volume that is not staged or lost its staging mount', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.publish(publication, never);

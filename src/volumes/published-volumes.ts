@@ -23,7 +23,7 @@ interface Collaborators {
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   readonly filesystems: Pick<PreparedFilesystems, 'isAt' | 'mountAt'>;
   readonly grower: Pick<FilesystemGrower, 'grow'>;
-  readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
+  readonly mounts: Pick<Mounts, 'at' | 'holding' | 'targetsOf' | 'bind' | 'protect' | 'unmount'>;
   readonly ephemeral: Pick<EphemeralVolumes, 'create' | 'removeIfEphemeral'>;
   /** Called each time a volume was published to a pod. */
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
@@ -36,6 +36,9 @@ interface Collaborators {
   /** Holds a volume's device open while it is being published. */
   readonly hold?: Hold;
 }
+
+/** Where the kubelet stages a volume, once for the node. Pods have their own mounts. */
+const stagingPaths = /\/plugins\/kubernetes\.io\/csi\/.*\/globalmount$/;
 
 type Hold = (volume: Volume) => Promise<AsyncDisposable>;
 
@@ -98,6 +101,18 @@ export class PublishedVolumes implements NodeVolumes {
   async unstage(volumeId: string, stagingPath: string, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, () => this.#mounts.unmount(stagingPath, signal));
     this.#onGivenBack?.(volumeId);
+  }
+
+  /**
+   * Unmounts a volume that no pod has, for a move: the kubelet leaves it staged while another pod waits for it on this node.
+   * If it is needed here again, publishing stages it.
+   */
+  async close(volumeId: VolumeId, signal: AbortSignal): Promise<void> {
+    await this.#lock.run(volumeId, signal, async () => {
+      const targets = await this.#mounts.targetsOf(mustHold(this.#pools, volumeId).volume.devicePath);
+      if (!targets.every((target) => stagingPaths.test(target))) return;
+      for (const target of targets) await this.#mounts.unmount(target, signal);
+    });
   }
 
   async publish(publication: Publication, signal: AbortSignal): Promise<void> {

@@ -12,6 +12,8 @@ import type { Copying, MovableVolumes, OfferedVolume, Pull, PulledRound } from '
 
 interface Collaborators {
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
+  /** Unmounts a volume that no pod has. */
+  readonly close: (id: VolumeId, signal: AbortSignal) => Promise<void>;
   /** At which other agents reach this one. */
   readonly host: string;
   readonly port: number;
@@ -42,7 +44,9 @@ export class AgentCopying implements Copying, MovableVolumes {
 
   async freeze(id: VolumeId, signal: AbortSignal): Promise<void> {
     const { pool, volume } = mustHold(this.#pools, id);
-    if (!volume.readOnly) await pool.setAccess(id, 'ro', signal);
+    if (volume.readOnly) return;
+    await this.#collaborators.close(id, signal);
+    await pool.setAccess(id, 'ro', signal);
   }
 
   async endCopy(id: VolumeId, signal: AbortSignal): Promise<void> {

@@ -48,6 +48,10 @@ class RememberedMounts {
     return mount?.source === device ? mount : undefined;
   }
 
+  async targetsOf(device: string): Promise<readonly string[]> {
+    return [...this.table.values()].filter(({ source }) => source === device).map(({ target }) => target);
+  }
+
   async protect(target: string): Promise<void> {
     this.steps.push(`protect ${target}`);
   }
