@@ -53,7 +53,7 @@ export class MoveReports {
 
   /** A pod that waits on the node that its volume has left. */
   async replaced(pod: Stored<Pod>['metadata'], { status }: StoredVolumeMove, signal: AbortSignal): Promise<void> {
-    const message = `deleting this pod, because its volume has moved to node ${status?.targetNode}; its owner creates it again`;
+    const message = `deleting this pod, because its volume moves to node ${status?.targetNode}; its owner creates it again`;
     await this.#write(aboutPod(pod), { type: 'Normal', reason: 'VolumeMoved', action: 'Moving', message }, signal);
   }
 

@@ -131,6 +131,18 @@ const freezing: readonly Row[] = [
     {},
     'commit',
   ],
+  [
+    'it is still open, and a pod waits for it there',
+    moveOfTest('Freezing', { source: { fenced: true, message: 'it is still open' } }),
+    { pods: [stuck] },
+    'delete-pods db-0',
+  ],
+  [
+    'a pod waits for it there, and the agent has not tried yet',
+    moveOfTest('Freezing', fenced),
+    { pods: [stuck] },
+    /^wait/,
+  ],
   ['a verdict without a read-only source', moveOfTest('Freezing', { target: { verdict } }), {}, /^wait/],
   ['a bare pod waits at the fence', moveOfTest('Freezing', fenced), { pods: [bare] }, /^wait/],
 ];

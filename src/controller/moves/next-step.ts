@@ -114,9 +114,15 @@ function ofStopping(_: StoredVolumeMove, status: VolumeMoveStatus, { pods }: Obs
   return { kind: 'enter', phase: 'Freezing', message: `waits until nothing uses the volume on node ${sourceNode}` };
 }
 
-function ofFreezing(_: StoredVolumeMove, status: VolumeMoveStatus, { volume }: Observed): Step {
+function ofFreezing(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
   const { source, target, sourceNode } = status;
-  if (!source?.readOnly) return waitForAgents(status, `waits until nothing uses the volume on node ${sourceNode}`);
+  const { volume } = seen;
+  if (!source?.readOnly) {
+    // The kubelet keeps a device open while another pod waits for it on the node.
+    const waiting = source?.message ? stuckPods(move, status, seen) : [];
+    if (waiting.length > 0) return { kind: 'delete-pods', pods: waiting };
+    return waitForAgents(status, `waits until nothing uses the volume on node ${sourceNode}`);
+  }
   if (!target?.verdict || !volume) return waitForAgents(status, 'copies the last changes');
   return { kind: 'commit', manifest: manifestOf(volume), verdict: target.verdict };
 }
@@ -169,9 +175,7 @@ function ofOpening(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obser
 }
 
 function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
-  const stuck = seen.pods.filter(
-    (pod) => pod.spec?.nodeName === status.sourceNode && !pod.metadata.deletionTimestamp && mayStop(move, pod),
-  );
+  const stuck = stuckPods(move, status, seen);
   if (stuck.length > 0) return { kind: 'delete-pods', pods: stuck };
   if (seen.target?.metadata.annotations?.[moveAnnotation]) return { kind: 'unmark-target' };
   const isNodeGone = isGone(seen.sourceNode);
@@ -257,6 +261,13 @@ export function isSwitched({ conditions = [] }: VolumeMoveStatus): boolean {
 /** Why it is not successful. */
 export function failureIn({ conditions = [] }: VolumeMoveStatus): Obstacle | undefined {
   return conditions.find(({ type, status }) => type === 'Succeeded' && status === 'False');
+}
+
+/** Pods that wait on the source node, which does not give them the volume any more. */
+function stuckPods(move: StoredVolumeMove, { sourceNode }: VolumeMoveStatus, { pods }: Observed): Pods {
+  return pods.filter(
+    (pod) => pod.spec?.nodeName === sourceNode && !pod.metadata.deletionTimestamp && mayStop(move, pod),
+  );
 }
 
 function mayStop({ spec }: StoredVolumeMove, pod: Pod): boolean {

@@ -28,7 +28,7 @@ type Client = Pick<KubeClient, 'get' | 'list'>;
 /** The label that local volumes of other drivers name. */
 const hostnameLabel = 'kubernetes.io/hostname';
 
-const podsMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying', 'Stopping', 'Cleaning']);
+const podsMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying', 'Stopping', 'Freezing', 'Cleaning']);
 const otherVolumesMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying']);
 
 /** Reads everything from the API server: what is decided may be destructive, and a cache may be behind. */

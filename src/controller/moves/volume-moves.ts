@@ -113,7 +113,7 @@ function decisive({ metadata, status = {} }: StoredVolumeMove): unknown {
 }
 
 function waitsForPods(move: StoredVolumeMove): boolean {
-  return ['Stopping', 'Cleaning'].includes(phaseOf(move));
+  return ['Stopping', 'Freezing', 'Cleaning'].includes(phaseOf(move));
 }
 
 /** Its nodes have room for another move. */
