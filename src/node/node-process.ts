@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { logicalVolumes } from '../api/logical-volume.ts';
 import { ioLimitsAnnotation } from '../api/names.ts';
+import { volumeMoves } from '../api/volume-move.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Run } from '../base/exec.ts';
 import { Listeners } from '../base/listeners.ts';
@@ -12,6 +13,7 @@ import { identityService } from '../csi/identity-service.ts';
 import { nodeService } from '../csi/node/node-service.ts';
 import { parseStorageConfig } from '../engine/config/device-classes-yaml.ts';
 import type { VolumeId } from '../engine/pool.ts';
+import { parseAddress } from '../http/address.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Informer } from '../kube/informer.ts';
 import { nodes } from '../kube/resource.ts';
@@ -33,6 +35,9 @@ import { AgentTurn } from './handover/agent-turn.ts';
 import { canLimitIo, cgroupRoot } from './io-limits/pod-cgroup.ts';
 import { volumeLimits } from './io-limits/volume-limits.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
+import { AgentCopying } from './moves/agent-copying.ts';
+import { movesFrom } from './moves/source-side.ts';
+import { movesTo } from './moves/target-side.ts';
 import { embeddedEngine, remoteEngine } from './node-engine.ts';
 import { nodeFactsOf, nodePublisher } from './node-object/node-publisher.ts';
 import { inspectMachine } from './node-storage/machine.ts';
@@ -55,6 +60,10 @@ export interface NodeOptions {
   /** Empty for no device classes. */
   readonly configFile: string;
   readonly inlineLimits: InlineLimits;
+  /** Where volumes that move to other nodes are served. */
+  readonly moveAddress: string;
+  /** At which other agents reach that address. Empty: no moves. */
+  readonly moveHost: string;
   readonly stateDirectory: string;
   readonly metricsAddress: string;
   readonly secureMetricsServer: boolean;
@@ -148,12 +157,29 @@ export async function runNode(
   engineProblems = engine.problems;
   const { pools } = engine;
 
+  const published = new Listeners<VolumeId>();
+  const prepared = new Listeners<Preparation>();
+  const givenBack = new Listeners<VolumeId>();
+  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
+  const onGivenBack = (id: VolumeId) => givenBack.notify(id);
+  const onPublished = (id: VolumeId) => published.notify(id);
+  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
+  const encrypted = EncryptedVolumes.create({ run, log });
+  const listeners = { onPublished, onPrepared, onGivenBack };
+  const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, encrypted, run, ...listeners });
+
+  const { port } = parseAddress(options.moveAddress);
+  const close = (id: VolumeId, signal: AbortSignal) => publishedVolumes.close(id, signal);
+  const copying = new AgentCopying({ pools, close, host: options.moveHost, port, clock, log });
+  parts.defer(() => copying.stop());
+  const common = { client, volumes, movable: copying, copying, clock, log };
+  const movesHere = options.moveHost === '' ? undefined : movesOf(nodeName, collaborators);
+  for (const each of Object.values(movesHere ?? {})) parts.defer(() => each.stop());
+
   // These stop at the same time: they share one grace period, and nothing new starts after it.
   const atWork: Stoppable[] = [{ stop: (graceMs) => engine.stopServing(graceMs) }];
   parts.defer(async () => void (await Promise.all(atWork.map((part) => part.stop(graceMs)))));
 
-  const published = new Listeners<VolumeId>();
-  const prepared = new Listeners<Preparation>();
   const ioLimits = await canLimitIo(cgroupRoot);
   const abilities = ioLimits ? ([[ioLimitsAnnotation, 'true']] as const) : [];
   const wanted = () => new Map([...engine.annotations(), ...abilities]);
@@ -163,13 +189,11 @@ export async function runNode(
   const orphans = new Orphans();
   const podsDirectory = join(kubeletDir, 'pods');
   const pods = () => podsIn(podsDirectory);
-  const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
-  const onPublished = (id: VolumeId) => published.notify(id);
-  const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
-  const encrypted = EncryptedVolumes.create({ run, log });
-  const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, encrypted, run, onPublished, onPrepared });
   const workers = new Workers(
     [
+      ...(movesHere
+        ? [movesFrom({ ...common, moves: movesHere.from, givenBack }), movesTo({ ...common, moves: movesHere.to })]
+        : []),
       volumeWork({ client, volumes, pools, log }),
       unclaimedVolumes({ client, volumes, published: publishedVolumes, log }),
       lostVolumes({ nodeName, client, volumes, node, pools, log }),
@@ -213,6 +237,14 @@ export async function runNode(
   atWork.push(ephemeral.removeLeftoversOnceServed(podsDirectory, signal));
   volumes.start();
   node.start();
+  for (const each of Object.values(movesHere ?? {})) each.start();
   if (!signal.aborted) await once(signal, 'abort');
   log.info('stopping');
+}
+
+/** The moves from and to this node. An API server cannot select both at once. */
+function movesOf(nodeName: string, { client, clock, log }: NodeCollaborators) {
+  const of = (field: string) =>
+    new Informer({ client, resource: volumeMoves, fieldSelector: `${field}=${nodeName}`, clock, log });
+  return { from: of('status.sourceNode'), to: of('status.targetNode') };
 }

@@ -50,6 +50,10 @@ class RememberedMounts {
     return mount?.source === device ? mount : undefined;
   }
 
+  async targetsOf(device: string): Promise<readonly string[]> {
+    return [...this.table.values()].filter(({ source }) => source === device).map(({ target }) => target);
+  }
+
   async protect(target: string): Promise<void> {
     this.steps.push(`protect ${target}`);
   }
@@ -126,6 +130,8 @@ export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1
   const onPrepared = (id: string, error?: unknown) =>
     prepared.push(error === undefined ? id : `${id}: ${messageOf(error)}`);
   const content: { found: Probe } = { found: { kind: 'empty' } };
+  const givenBack: string[] = [];
+  const onGivenBack = (id: string) => givenBack.push(id);
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
@@ -136,6 +142,7 @@ export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1
     probe: async () => content.found,
     onPublished,
     onPrepared,
+    onGivenBack,
     hold: async () => new AsyncDisposableStack(),
   });
   return {
@@ -151,5 +158,6 @@ export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1
     content,
     reported,
     prepared,
+    givenBack,
   };
 }
