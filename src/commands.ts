@@ -33,6 +33,12 @@ const secureMetricsServer = {
   default: false,
   description: 'TLS on the metrics address; /metrics needs a token whose owner may get the nonResourceURL /metrics',
 } as const;
+const mountBase = {
+  name: 'local-pv-mount-base',
+  type: path,
+  default: defaultMountBase,
+  description: 'Directory on the nodes that the paths of static volumes are in',
+} as const;
 const kubeconfig = {
   name: 'kubeconfig',
   type: path,
@@ -55,6 +61,12 @@ const nodeFlags = {
     description: 'Name of the Node object of this machine',
   },
   config: { ...configFlag, description: 'File with the device classes of this node; empty for none' },
+  csi: {
+    name: 'csi',
+    type: onOff,
+    default: true,
+    description: 'CSI for the kubelet; false for an agent that only serves static volumes (--local-pv)',
+  },
   csiSocket,
   lvmdSocket: {
     name: 'lvmd-socket',
@@ -105,11 +117,58 @@ const nodeFlags = {
     env: 'POD_IP',
     description: 'Host at which other agents reach that address; empty: no volume moves from or to this node',
   },
+  localPv: {
+    name: 'local-pv',
+    type: onOff,
+    default: false,
+    description: 'Static volumes: PersistentVolumes with a local path, whose volumes this agent creates and mounts',
+  },
+  mountBase,
+  mounts: {
+    name: 'local-pv-mounts',
+    type: oneOf(['agent', 'systemd']),
+    default: 'agent',
+    description: "What mounts static volumes: this agent, or the node's systemd, also while no agent runs",
+  },
+  defaultsName: {
+    name: 'local-pv-defaults',
+    type: text,
+    default: '',
+    description: 'ConfigMap with defaults for static volumes, in the namespace of the agent; empty for none',
+  },
+  namespace: {
+    name: 'namespace',
+    type: text,
+    default: '',
+    env: 'POD_NAMESPACE',
+    description: 'Namespace of the agent, with that ConfigMap and the Secrets of encrypted static volumes',
+  },
+  releases: {
+    name: 'release',
+    short: 'R',
+    type: onOff,
+    default: false,
+    description: 'Released static volumes that allow it are emptied for the next claim',
+  },
+  sanityChecks: {
+    name: 'sanity-checks',
+    short: 's',
+    type: onOff,
+    default: false,
+    description: 'Warning at the start about mounts of static volumes that no PersistentVolume names',
+  },
   stateDirectory,
   metricsAddress,
   secureMetricsServer,
   kubeconfig,
   logLevel,
+  debug: {
+    name: 'debug',
+    short: 'v',
+    type: onOff,
+    default: false,
+    description: 'The same as --log-level=debug',
+  },
 } as const satisfies Flags;
 
 const lvmdFlags = { config: configFlag, stateDirectory, metricsAddress, logLevel } as const satisfies Flags;
@@ -128,12 +187,7 @@ const controllerFlags = {
     default: false,
     description: 'Static volumes: PersistentVolumes with a local path, whose nodes the controller finds',
   },
-  localPvMountBase: {
-    name: 'local-pv-mount-base',
-    type: path,
-    default: defaultMountBase,
-    description: 'Directory on the nodes that the paths of static volumes are in',
-  },
+  localPvMountBase: mountBase,
   localPvDefaults: {
     name: 'local-pv-defaults',
     type: text,
@@ -264,11 +318,16 @@ const commands: Commands = {
       };
       const { Launcher } = await import('./base/launcher.ts');
       using launcher = new Launcher({ env, clock: systemClock });
-      const collaborators = { run: launcher.run, env, clock: systemClock, log: await logOf('node', flags.logLevel) };
+      const log = await logOf('node', flags.debug ? 'debug' : flags.logLevel);
+      const collaborators = { run: launcher.run, env, clock: systemClock, log };
       const { withClient } = await import('./kube/with-client.ts');
       const { runNode } = await import('./node/node-process.ts');
       await withClient({ ...collaborators, kubeconfigFile: flags.kubeconfig }, (client) =>
-        runNode({ ...flags, configFile: flags.config, inlineLimits, version }, { ...collaborators, client }, signal),
+        runNode(
+          { ...flags, configFile: flags.config, localPv: flags.localPv ? flags : undefined, inlineLimits, version },
+          { ...collaborators, client },
+          signal,
+        ),
       );
     },
   }),

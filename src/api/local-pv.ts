@@ -62,9 +62,6 @@ export const onReleasePolicies = ['zero', 'shred', 'discard', 'keep'] as const;
 export type OnRemoval = (typeof onRemovalPolicies)[number];
 export type OnRelease = (typeof onReleasePolicies)[number];
 
-/** The key of the Secret that `cryptSecret` names. */
-export const cryptSecretKey = 'passphrase';
-
 /** The key of the ConfigMap with the defaults. */
 export const localPvDefaultsKey = 'defaults.yaml';
 

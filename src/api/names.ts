@@ -215,6 +215,7 @@ export const metrics = {
   volumeSizeBytes: 'moorage_volume_size_bytes',
   volumeUsedBytes: 'moorage_volume_used_bytes',
   orphans: 'moorage_orphans',
+  staticVolumes: 'moorage_static_volumes',
   callSeconds: 'moorage_call_seconds',
   poolOperationSeconds: 'moorage_pool_operation_seconds',
   queueKeys: 'moorage_queue_keys',

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { parameters } from '../api/names.ts';
 import { MoorageError, messageOf } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
 import { adoptedTag, createdTag, filesystemTag, formattedAs, rawTag, showsUse } from '../engine/names-and-tags.ts';
@@ -118,7 +117,7 @@ export class FilesystemNotCreated extends MoorageError {
   readonly code = 'Internal';
 
   constructor(id: VolumeId, wanted: string, options: readonly string[], failure: CommandFailed) {
-    const correction = options.length > 0 ? `correct ${parameters.mkfsOptions} (${options.join(' ')}), or ` : '';
+    const correction = options.length > 0 ? `correct the mkfs options (${options.join(' ')}), or ` : '';
     super(`cannot create ${wanted} on volume ${id}: ${failure.message}; ${correction}check the disk of the volume`, {
       cause: failure,
     });
@@ -152,7 +151,7 @@ export class FilesystemMismatch extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId, wanted: string, found: string) {
-    super(`volume ${id} holds ${found}, ${wanted} requested; it is never reformatted: use ${found}, or a new claim`);
+    super(`volume ${id} holds ${found}, ${wanted} requested; it is never reformatted: use ${found}, or a new volume`);
   }
 }
 
@@ -161,8 +160,8 @@ export class FilesystemForeign extends MoorageError {
 
   constructor(id: VolumeId, found: string, tag = filesystemTag(found)) {
     super(
-      `volume ${id} is new but holds ${found} that Moorage did not create, so it is not changed: delete the claim and create ` +
-        `a new one, or if the data is yours, tag the volume ${tag}`,
+      `volume ${id} is new but holds ${found} that Moorage did not create, so it is not changed: delete the volume and ` +
+        `create a new one, or if the data is yours, tag the volume ${tag}`,
     );
   }
 }
@@ -173,7 +172,7 @@ export class FilesystemVanished extends MoorageError {
   constructor(id: VolumeId, before: string) {
     super(
       `volume ${id} once held ${before} and now reads as empty, so it is not changed: ` +
-        'check whether its disk was swapped or wiped; if its data is lost, delete the claim and create a new one',
+        'check whether its disk was swapped or wiped; if its data is lost, delete the volume and create a new one',
     );
   }
 }

@@ -12,8 +12,8 @@ import {
 import { systemClock } from '../base/clock.ts';
 import { silentLog } from '../base/testing/silent-log.ts';
 import { KubeClient } from './client.ts';
-import { Informer, InformerStopped } from './informer.ts';
-import { configMaps } from './resource.ts';
+import { Informer, type InformerOptions, InformerStopped } from './informer.ts';
+import { type ConfigMap, configMaps, type Stored } from './resource.ts';
 
 const soon = () => AbortSignal.timeout(10_000);
 const added = (name: string, resourceVersion: number) => ({ type: 'ADDED', object: configMap(name, resourceVersion) });
@@ -23,7 +23,9 @@ async function informerOf(t: TestContext, ...answers: [Answer, ...Answer[]]) {
   return informerWith(t, {}, ...answers);
 }
 
-async function informerWith(t: TestContext, options: { idleTimeoutMs?: number }, ...answers: [Answer, ...Answer[]]) {
+type Options = Pick<InformerOptions<ConfigMap, Stored<ConfigMap>>, 'idleTimeoutMs' | 'project'>;
+
+async function informerWith(t: TestContext, options: Options, ...answers: [Answer, ...Answer[]]) {
   const server = await ScriptedServer.start(t, ...answers);
   const client = new KubeClient({ connection: server.connection, clock: systemClock, log: silentLog });
   const informer = new Informer({ ...options, client, resource: configMaps, clock: systemClock, log: silentLog });
@@ -165,6 +167,24 @@ test('objects are cached without their managedFields', async (t) => {
   assert.deepEqual(informer.list(), [
     { metadata: { name: 'a', namespace: 'default', uid: 'uid-of-a', resourceVersion: '3' } },
   ]);
+});
+
+test('nothing is kept of an object without a projection, and one that loses it is reported as deleted', async (t) => {
+  const isKept = (object: Stored<ConfigMap>) => Number(object.metadata.resourceVersion) % 2 === 1;
+  const { informer, reported, has } = await informerWith(
+    t,
+    { project: (object) => (isKept(object) ? object : undefined) },
+    watch([added('a', 3), added('b', 4), bookmark(7, true)], (response) => response.end()),
+    watch([
+      { type: 'MODIFIED', object: configMap('a', 8) },
+      { type: 'MODIFIED', object: configMap('b', 9) },
+      { type: 'DELETED', object: configMap('a', 10) },
+    ]),
+  );
+  informer.start();
+  await has('default/b');
+  assert.deepEqual(reported, ['added default/a', 'deleted default/a', 'added default/b']);
+  assert.equal(informer.size, 1);
 });
 
 test('a handler that is added late receives the existing objects', async (t) => {

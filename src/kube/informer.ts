@@ -10,8 +10,8 @@ import { type KubeObject, pathOf, type Resource, type Stored } from './resource.
 export interface InformerOptions<T extends KubeObject, P> extends Selection {
   readonly client: KubeClient;
   readonly resource: Resource<T>;
-  /** What to keep of each object; by default everything but its managedFields. */
-  readonly project?: (object: Stored<T>) => P;
+  /** What to keep of each object; by default everything but its managedFields. Nothing is kept of one without a result. */
+  readonly project?: (object: Stored<T>) => P | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /** Silence of the server, without even a bookmark, after which we reconnect. */
@@ -135,7 +135,7 @@ export class Informer<T extends KubeObject, P = Stored<T>> {
 }
 
 /** Which manager set which field: often half of an object, and not used here. */
-function withoutManagedFields<T extends KubeObject>(object: Stored<T>): Stored<T> {
+export function withoutManagedFields<T extends KubeObject>(object: Stored<T>): Stored<T> {
   const { managedFields: _, ...metadata } = object.metadata;
   return { ...object, metadata };
 }

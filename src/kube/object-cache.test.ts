@@ -35,7 +35,7 @@ test('an object with the same name but another uid is reported as deleted and ad
   later.length = 0;
   cache.replace(new Map([['a', state('new', '5')]]));
   assert.deepEqual(later, ['deleted a old@1 → old@1', 'added a undefined → new@5']);
-  cache.remove('a', state('old', '6')); // late news of the predecessor
+  cache.remove('a', 'old', 'old@6'); // late news of the predecessor
   assert.equal(cache.get('a'), 'new@5');
 });
 
@@ -77,7 +77,7 @@ test('a copy built from the changes always equals the cache', () => {
       cache.onChange((change) => follow(mirror, change));
       for (const step of steps) {
         if (step.act === 'put') cache.put(step.key, state(step.version.uid, step.version.resourceVersion));
-        if (step.act === 'remove') cache.remove(step.key, state(step.version.uid, step.version.resourceVersion));
+        if (step.act === 'remove') cache.remove(step.key, step.version.uid);
         if (step.act === 'replace') {
           const all = Object.entries(step.all).map(
             ([key, version]) => [key, state(version.uid, version.resourceVersion)] as const,

@@ -67,12 +67,12 @@ export class ObjectCache<P> {
     this.#notify(key, known, next);
   }
 
-  /** `last` is the state of the object when it was deleted. */
-  remove(key: string, last: CachedObject<P>): void {
+  /** `last` is the state of the object when it was deleted; not given for one that exists but is not kept any more. */
+  remove(key: string, uid: string, last?: P): void {
     const known = this.#entries.get(key);
-    if (known?.uid !== last.uid) return; // already gone, or replaced by a new object
+    if (known?.uid !== uid) return; // already gone, or replaced by a new object
     this.#entries.delete(key);
-    this.#emit({ kind: 'deleted', key, object: last.object, previous: known.object });
+    this.#emit({ kind: 'deleted', key, object: last ?? known.object, previous: known.object });
   }
 
   /** The complete state of a later moment: an object that is missing was deleted while we did not watch. */

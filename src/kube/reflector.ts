@@ -14,7 +14,8 @@ export interface ReflectorOptions<T extends KubeObject, P> {
   readonly client: KubeClient;
   readonly resource: Resource<T>;
   readonly selection: Selection;
-  readonly project: (object: Stored<T>) => P;
+  /** Undefined for an object that is not kept. */
+  readonly project: (object: Stored<T>) => P | undefined;
   readonly cache: ObjectCache<P>;
   /** Called each time the cache holds the complete state. */
   readonly onSync: () => void;
@@ -106,10 +107,10 @@ export class Reflector<T extends KubeObject, P> {
         if (!event.initialEventsEnd) continue;
         this.#adopt(state, event.resourceVersion);
         state = undefined;
-      } else if (event.type === 'DELETED') {
-        state.delete(keyOf(event.object));
       } else {
-        state.set(keyOf(event.object), this.#cached(event.object));
+        const kept = event.type === 'DELETED' ? undefined : this.#kept(event.object);
+        if (kept) state.set(keyOf(event.object), kept);
+        else state.delete(keyOf(event.object));
       }
     }
   }
@@ -121,8 +122,9 @@ export class Reflector<T extends KubeObject, P> {
       return;
     }
     const key = keyOf(event.object);
-    if (event.type === 'DELETED') cache.remove(key, this.#cached(event.object));
-    else cache.put(key, this.#cached(event.object));
+    const kept = this.#kept(event.object);
+    if (event.type === 'DELETED' || !kept) cache.remove(key, event.object.metadata.uid, kept?.object);
+    else cache.put(key, kept);
     this.#position = event.object.metadata.resourceVersion;
   }
 
@@ -131,10 +133,13 @@ export class Reflector<T extends KubeObject, P> {
     const { client, resource, selection } = this.#options;
     const { items, resourceVersion } = await client.list(resource, {
       ...selection,
-      project: (object): [string, CachedObject<P>] => [keyOf(object), this.#cached(object)],
+      project: (object): [string, CachedObject<P>][] => {
+        const kept = this.#kept(object);
+        return kept ? [[keyOf(object), kept]] : [];
+      },
       signal,
     });
-    this.#adopt(new Map(items), resourceVersion);
+    this.#adopt(new Map(items.flat()), resourceVersion);
   }
 
   #adopt(state: Map<string, CachedObject<P>>, resourceVersion: string): void {
@@ -144,9 +149,10 @@ export class Reflector<T extends KubeObject, P> {
     this.#options.onSync();
   }
 
-  #cached(object: Stored<T>): CachedObject<P> {
+  #kept(object: Stored<T>): CachedObject<P> | undefined {
     const { uid, resourceVersion } = object.metadata;
-    return { uid, resourceVersion, object: this.#options.project(object) };
+    const projected = this.#options.project(object);
+    return projected === undefined ? undefined : { uid, resourceVersion, object: projected };
   }
 
   #learnFrom(error: unknown): void {

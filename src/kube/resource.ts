@@ -10,6 +10,7 @@ import type {
   V1PersistentVolume,
   V1PersistentVolumeClaim,
   V1Pod,
+  V1Secret,
   V1StatefulSet,
   V1StorageClass,
   V1SubjectAccessReview,
@@ -30,6 +31,7 @@ export type Node = Wire<V1Node>;
 export type PersistentVolume = Wire<V1PersistentVolume>;
 export type PersistentVolumeClaim = Wire<V1PersistentVolumeClaim>;
 export type Pod = Wire<V1Pod>;
+export type Secret = Wire<V1Secret>;
 export type StatefulSet = Wire<V1StatefulSet>;
 export type StorageClass = Wire<V1StorageClass>;
 export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
@@ -68,6 +70,13 @@ export const configMaps: Resource<ConfigMap> = {
   version: 'v1',
   plural: 'configmaps',
   kind: 'ConfigMap',
+  namespaced: true,
+};
+export const secrets: Resource<Secret> = {
+  group: '',
+  version: 'v1',
+  plural: 'secrets',
+  kind: 'Secret',
   namespaced: true,
 };
 export const statefulSets: Resource<StatefulSet> = {

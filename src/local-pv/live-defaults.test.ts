@@ -15,7 +15,7 @@ function liveDefaults() {
     const metadata = { name: 'moorage-local-pv', uid: 'u', resourceVersion: `${++version}`, creationTimestamp: '' };
     return { ...metadata, object: { metadata, data: { 'defaults.yaml': yaml } } };
   };
-  return { defaults, write: (yaml: string) => cache.put('', cached(yaml)), remove: () => cache.remove('', cached('')) };
+  return { defaults, write: (yaml: string) => cache.put('', cached(yaml)), remove: () => cache.remove('', 'u') };
 }
 
 test('without a ConfigMap, or with an invalid one from the start, there are no defaults', () => {

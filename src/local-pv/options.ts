@@ -49,7 +49,7 @@ export function parseOptions(sources: readonly OptionWords[], nameOf = annotatio
     filesystem,
     mkfsOptions: parseMkfsOptions(filesystem, word('fsOpts'), nameOf('fsOpts')),
     mountOptions: parseMountOptions(word('mountOpts'), nameOf('mountOpts')),
-    place: placeOf(all, nameOf),
+    place: parsePlace(sources, nameOf),
     cryptSecret: cryptSecret || undefined,
     autoRelease: oneOf(['true', 'false'], word('autoRelease'), nameOf('autoRelease')) === 'true',
     onRemoval: oneOf(onRemovalPolicies, word('onRemoval'), nameOf('onRemoval')),
@@ -66,8 +66,9 @@ const className = /^(?!-)[-A-Za-z0-9_.]{1,63}$/;
 const secretName = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 
 /** The first source that names either decides. A source that names both means the class, which has its own group. */
-function placeOf(sources: readonly OptionWords[], nameOf: (option: LocalPvOption) => string): Place {
-  const { deviceClass, vg = '' } = sources.find(({ deviceClass, vg }) => deviceClass || vg) ?? {};
+export function parsePlace(sources: readonly OptionWords[], nameOf = annotationOf): Place {
+  const all = [...sources, builtIn];
+  const { deviceClass, vg = '' } = all.find(({ deviceClass, vg }) => deviceClass || vg) ?? {};
   if (deviceClass) {
     return { deviceClass: mustMatch(deviceClass, className, nameOf('deviceClass'), 'the name of a device class') };
   }

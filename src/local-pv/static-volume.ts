@@ -10,7 +10,7 @@ import { parseQuantity, toQuantity } from '../base/quantity.ts';
 import { checkVolumeId } from '../engine/names-and-tags.ts';
 import type { PersistentVolume, Stored } from '../kube/resource.ts';
 import { type Defaults, defaultsFor } from './defaults.ts';
-import { type Options, type OptionWords, parseOptions } from './options.ts';
+import { type Options, type OptionWords, type Place, parseOptions, parsePlace } from './options.ts';
 
 /** What a PersistentVolume with a local path requests: the volume has its name, and is visible at its path. */
 export interface StaticVolume extends Options {
@@ -71,6 +71,11 @@ export function staticVolume(
     isProcessed,
     adopt: isProcessed || annotations[localPvAnnotations.adopt] === 'true',
   };
+}
+
+/** Only where the volume is or should be, even if the rest of the request is invalid. */
+export function requestedPlace({ metadata, spec }: Stored<PersistentVolume>, defaults: Defaults): Place {
+  return parsePlace([optionsIn(metadata.annotations ?? {}), ...defaultsFor(defaults, spec?.storageClassName ?? '')]);
 }
 
 /** Also a volume of k8s-local-pv, which only knows the status. */

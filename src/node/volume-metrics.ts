@@ -12,7 +12,8 @@ import { mountedDevices } from '../volumes/mounted-devices.ts';
 interface Collaborators {
   readonly nodeName: string;
   readonly pools: Pick<Pools, 'all'>;
-  readonly kubeletDir: string;
+  /** Where volumes are mounted. */
+  readonly directories: readonly string[];
   readonly clock: Clock;
 }
 
@@ -24,7 +25,7 @@ const answerWithinMs = 1000;
 const unansweredAtMost = 2;
 
 /** The size of each volume and the usage of mounted ones, read at each scrape. */
-export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborators): readonly Metric[] {
+export function volumeMetrics({ nodeName, pools, directories, clock }: Collaborators): readonly Metric[] {
   const usage = new FilesystemUsage(clock);
   const volumes = () =>
     pools
@@ -43,7 +44,7 @@ export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborat
       help: 'Bytes used in the filesystem of each mounted volume.',
       labelNames,
       async read() {
-        const targets = await targetsByDevice(kubeletDir);
+        const targets = await targetsByDevice(directories);
         const used: Sample<Label>[] = [];
         for (const { volume, labels } of volumes()) {
           const target = targets.get((await blockDeviceAt(deviceInUse(volume))) ?? '');
@@ -56,8 +57,8 @@ export function volumeMetrics({ nodeName, pools, kubeletDir, clock }: Collaborat
   ];
 }
 
-async function targetsByDevice(kubeletDir: string): Promise<ReadonlyMap<string, string>> {
-  const mounted = await mountedDevices(kubeletDir);
+async function targetsByDevice(directories: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const mounted = (await Promise.all(directories.map(mountedDevices))).flat();
   return new Map(mounted.filter(({ isBlock }) => !isBlock).map(({ device, target }) => [device, target]));
 }
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { blockDeviceAt } from '../base/device-number.ts';
 import { type Mount, parseMountInfo } from '../base/mountinfo.ts';
 
-/** A device that is mounted for the kubelet, or bound as a raw device. */
+/** A device that is mounted, or bound as a raw device for a pod. */
 export interface MountedDevice {
   /** `major:minor` */
   readonly device: string;
@@ -13,11 +13,11 @@ export interface MountedDevice {
 /** Where the kubelet binds block devices for pods, by claim and pod. */
 const blockTargets = /\/volumeDevices\/publish\//;
 
-/** The devices mounted below the kubelet's directory, from the kernel's mount table; runs no command. */
-export async function mountedDevices(kubeletDir: string): Promise<readonly MountedDevice[]> {
+/** The devices mounted below a directory, such as the kubelet's, from the kernel's mount table; runs no command. */
+export async function mountedDevices(directory: string): Promise<readonly MountedDevice[]> {
   const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
-  const ofPods = mounts.filter(({ target }) => target.startsWith(`${kubeletDir}/`));
-  return (await Promise.all(ofPods.map(mountedDevice))).filter((found) => found !== undefined);
+  const inside = mounts.filter(({ target }) => target.startsWith(directory === '/' ? '/' : `${directory}/`));
+  return (await Promise.all(inside.map(mountedDevice))).filter((found) => found !== undefined);
 }
 
 /** Never accesses a filesystem, which could be on a server that does not answer. */

@@ -72,10 +72,7 @@ export class NotMountable extends MoorageError {
   readonly code = 'Internal';
 
   constructor(id: VolumeId, filesystem: Filesystem, mountFlags: readonly string[], failure: CommandFailed) {
-    const flags =
-      mountFlags.length > 0
-        ? `correct mountOptions (${mountFlags.join(', ')}) of the StorageClass and the PersistentVolume, or `
-        : '';
+    const flags = mountFlags.length > 0 ? `correct the mount options (${mountFlags.join(', ')}), or ` : '';
     super(
       `volume ${id} cannot be mounted: ${failure.message}; ${flags}check the filesystem on the node with ${filesystem.check}`,
       { cause: failure },
@@ -83,6 +80,10 @@ export class NotMountable extends MoorageError {
   }
 }
 
-function mountOptions(filesystem: Filesystem, flags: readonly string[], { readOnly }: Volume): readonly string[] {
+export function mountOptions(
+  filesystem: Filesystem,
+  flags: readonly string[],
+  { readOnly }: Volume,
+): readonly string[] {
   return [...flags, ...filesystem.mountOptions, ...(readOnly ? ['ro', filesystem.withoutRecovery] : [])];
 }

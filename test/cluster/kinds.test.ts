@@ -96,7 +96,7 @@ describe('every kind of volume', () => {
       await ns.pod('first', { claims: { '/data': 'data' } });
       await ns.event(
         'PersistentVolumeClaim/data',
-        /node-\w cannot use the filesystem of the volume: .* cannot be mounted: .*; correct mountOptions \(nonsense\)/,
+        /node-\w cannot use the filesystem of the volume: .* cannot be mounted: .*; correct the mount options \(nonsense\)/,
       );
       await ns.empty();
     });

@@ -40,7 +40,7 @@ async function startAgent() {
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) } as unknown as typeof silentLog;
   const inspect = async () => ({ versions: { moorage: 'test' }, features: { ioLimits: false } });
   const work = nodeStorageWork({
-    ...{ nodeName, client, node: own, volumes, pools },
+    ...{ nodeName, client, node: own, volumes, staticVolumes: undefined, pools },
     engine: { allPools: pools, deviceClasses: () => [], outdated: () => undefined },
     ...{ orphans: new Orphans(), pods: async () => undefined, inspect, clock, log },
   });

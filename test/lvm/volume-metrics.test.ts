@@ -39,7 +39,7 @@ test('metrics show the size of each volume, and the usage of mounted ones', asyn
   }
 
   const pool = { name: 'ssd', list: () => volumes } as unknown as Pool;
-  const collaborators = { nodeName: 'a', pools: { all: () => [pool] }, kubeletDir, clock: systemClock };
+  const collaborators = { nodeName: 'a', pools: { all: () => [pool] }, directories: [kubeletDir], clock: systemClock };
   const shown = (await exposition(volumeMetrics(collaborators)))
     .split('\n')
     .filter((line) => line.startsWith('moorage_'));

@@ -43,6 +43,7 @@ export class AgentDirectories {
     t: TestContext,
     deviceClasses?: readonly object[],
     metricsAddress = '127.0.0.1:0',
+    flags: readonly string[] = [],
   ): Promise<AgentProcess> {
     const files = [{ name: 'files', type: 'file', path: join(this.directory, 'files'), default: true, 'spare-gb': 0 }];
     const config = join(this.directory, 'lvmd.yaml');
@@ -51,7 +52,7 @@ export class AgentDirectories {
       ...['node', '--nodename=here', `--config=${config}`, `--kubeconfig=${join(this.directory, 'kubeconfig')}`],
       ...[`--csi-socket=${this.csiSocket}`, `--lvmd-socket=${join(this.directory, 'lvmd.sock')}`],
       ...[`--kubelet-dir=${join(this.directory, 'kubelet')}`, `--metrics-addr=${metricsAddress}`],
-      `--state-dir=${this.directory}`,
+      ...[`--state-dir=${this.directory}`, ...flags],
     ]);
     t.after(() => agent.end('SIGKILL'));
     return agent;

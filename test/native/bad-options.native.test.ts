@@ -23,7 +23,7 @@ test(
     const { stage, unstage } = await staging(t);
     await assert.rejects(
       stage(mounted(ext4, { mkfsOptions: ['-i', '1'] })),
-      /^FilesystemNotCreated: cannot create ext4 on volume data-.*invalid inode ratio.*; correct moorage.dev\/mkfs-options \(-i 1\), or /,
+      /^FilesystemNotCreated: cannot create ext4 on volume data-.*invalid inode ratio.*; correct the mkfs options \(-i 1\), or /,
     );
     await stage(mounted(ext4, { mkfsOptions: ['-i', '8192'] }));
     await unstage();
@@ -37,7 +37,7 @@ test(
     const { stage, unstage } = await staging(t);
     await assert.rejects(
       stage(mounted(ext4, {}, ['noatime', 'nonsense'])),
-      /^NotMountable: volume data-.*; correct mountOptions \(noatime, nonsense\) of the StorageClass and the PersistentVolume, or /,
+      /^NotMountable: volume data-.*; correct the mount options \(noatime, nonsense\), or /,
     );
     await stage(mounted(ext4, {}, ['noatime']));
     await unstage();
@@ -51,6 +51,6 @@ test('the error for a damaged filesystem does not blame options that nobody set'
   await sh(`dd if=/dev/zero of=${devicePath} bs=512 seek=1 count=7 conv=notrunc status=none`); // what follows the superblock
   await assert.rejects(
     stage(mounted(xfs)),
-    /^NotMountable: volume data-[^ ]+ cannot be mounted: [^;]*;(?!.*mountOptions).* check the filesystem on the node with xfs_repair -n$/,
+    /^NotMountable: volume data-[^ ]+ cannot be mounted: [^;]*;(?!.*mount options).* check the filesystem on the node with xfs_repair -n$/,
   );
 });

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readdir } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { nobodyListens } from '../../src/rpc/socket-answers.ts';
 import { AgentDirectories, type AgentProcess } from './agent-process.ts';
@@ -8,6 +10,7 @@ import { whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot, timeout: 300_000 };
 const serving = /^serving .*csi\.sock$/;
+const servingEngine = /^serving .*lvmd\.sock$/;
 const standingBy = /waiting as standby/;
 
 const hasServed = (agent: AgentProcess) => agent.log.some(({ msg }) => msg === 'serving');
@@ -37,6 +40,31 @@ test('a standby takes over from a killed agent, which is the standby after its r
   const again = await place.start(t);
   await again.said(standingBy);
   assert.ok(!hasServed(again));
+});
+
+test('an agent for static volumes only takes turns too, and serves no CSI', native, async (t) => {
+  const place = await AgentDirectories.create(t);
+  const flags = ['--csi=false', '--local-pv', '--config=', `--local-pv-mount-base=${place.directory}/pv`];
+  const address = `127.0.0.1:${await freePort()}`;
+  const first = await place.start(t, undefined, address, flags);
+  await first.said(servingEngine);
+  assert.ok(await nobodyListens(place.csiSocket));
+  assert.deepEqual(await readdir(join(place.directory, 'kubelet')), [], 'it does not register with the kubelet');
+  const unready = await (await fetch(`http://${address}/readyz`)).text();
+  assert.match(unready, /^watch persistentvolumes: nothing has been read [^;]*\n$/);
+
+  const second = await place.start(t, undefined, undefined, flags);
+  await second.said(standingBy);
+  assert.equal(await first.end('SIGTERM'), 0, first.words);
+  await second.said(servingEngine);
+  assert.equal(await second.end('SIGTERM'), 0, second.words);
+});
+
+test('an agent without any job refuses to start', native, async (t) => {
+  const place = await AgentDirectories.create(t);
+  const agent = await place.start(t, undefined, undefined, ['--csi=false']);
+  assert.equal(await agent.end(), 2);
+  assert.match(agent.words, /there is nothing to do for this agent; pass --csi or --local-pv/);
 });
 
 test('a standby that is told to stop just ends', native, async (t) => {

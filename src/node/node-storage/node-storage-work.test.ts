@@ -43,6 +43,7 @@ async function reportingNode(t: TestContext) {
     },
     node,
     volumes,
+    staticVolumes: undefined,
     pools,
     engine: { allPools: pools, deviceClasses: () => [], outdated: () => undefined },
     orphans: new Orphans(),

@@ -9,7 +9,7 @@ import type { Pools } from '../../engine/pools.ts';
 import { isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
-import type { Node } from '../../kube/resource.ts';
+import type { Node, PersistentVolume } from '../../kube/resource.ts';
 import type { NodeEngine } from '../node-engine.ts';
 import type { NodeFacts } from '../node-object/node-publisher.ts';
 import type { Machine } from './machine.ts';
@@ -23,6 +23,8 @@ interface Collaborators {
   readonly node: Pick<Informer<Node, NodeFacts>, 'get' | 'onChange'>;
   /** Only the LogicalVolumes of this node. */
   readonly volumes: Pick<Informer<LogicalVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'>;
+  /** Only the static PersistentVolumes of this node; undefined if this agent does not know them. */
+  readonly staticVolumes: Pick<Informer<PersistentVolume>, 'list' | 'onChange' | 'synced' | 'whenSynced'> | undefined;
   /** The device classes, in which every volume needs an object. */
   readonly pools: Pick<Pools, 'all' | 'unavailable' | 'unserved' | 'onChange'>;
   readonly engine: Pick<NodeEngine, 'allPools' | 'deviceClasses' | 'outdated'>;
@@ -50,7 +52,8 @@ const absentMs = 60_000;
  * and only while the Node exists, whose uid says which machine this is. Nothing else depends on it.
  */
 export function nodeStorageWork(collaborators: Collaborators): Work {
-  const { nodeName, client, node, volumes, pools, engine, orphans, pods, inspect, clock, log } = collaborators;
+  const { nodeName, client, node, volumes, staticVolumes, pools, engine } = collaborators;
+  const { orphans, pods, inspect, clock, log } = collaborators;
   let machine: Machine | undefined;
   let written: { readonly content: Content; readonly updatedAt: string } | undefined;
   let lastMs = Number.NEGATIVE_INFINITY;
@@ -59,8 +62,9 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
 
   const watch = (queue: WorkQueue) => {
     const look = () => queue.addAfter(nodeName, Math.max(burstMs, waitMs()));
-    volumes.whenSynced().then(look, () => undefined); // rejected if the process stops first
-    return [node, volumes, pools, engine.allPools].map((each) => each.onChange(look));
+    const objects = staticVolumes ? [volumes, staticVolumes] : [volumes];
+    for (const each of objects) each.whenSynced().then(look, () => undefined); // rejected if the process stops first
+    return [node, ...objects, pools, engine.allPools].map((each) => each.onChange(look));
   };
 
   const write = async (content: Content, updatedAt: string, signal: AbortSignal): Promise<void> => {
@@ -80,9 +84,12 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
 
   const reconcile = async (_: string, signal: AbortSignal): Promise<Requeue> => {
     const nodeUID = node.get(nodeName)?.uid;
-    if (nodeUID === undefined || !volumes.synced) return Requeue.never; // their arrival triggers the next run
+    const isSynced = volumes.synced && (staticVolumes?.synced ?? true);
+    if (nodeUID === undefined || !isSynced) return Requeue.never; // their arrival triggers the next run
     machine ??= await inspect(signal);
-    const found = orphans.find(pools, { objects: volumes.list(), pods: await pods() }, clock.now());
+    const staticUids = staticVolumes && new Set(staticVolumes.list().map(({ metadata }) => metadata.uid));
+    const references = { objects: volumes.list(), staticUids, pods: await pods() };
+    const found = orphans.find(pools, references, clock.now());
     // After the loss of a cluster, the first report must not say that there is nothing to recover.
     const isTooEarly = !written && found.orphans.length === 0 && found.nextInMs !== undefined;
     if (isTooEarly) return Requeue.after(found.nextInMs);

@@ -19,7 +19,7 @@ async function poolWith(name: string, volumes: Readonly<Record<string, readonly 
   return pool;
 }
 
-const without = { objects: [], pods: undefined };
+const without = { objects: [], staticUids: undefined, pods: undefined };
 const names = ({ orphans }: ReturnType<Orphans['find']>) => orphans.map(({ volume }) => volume.id);
 
 test('a volume is an orphan once it has been without an object for the whole interval', async () => {
@@ -45,6 +45,14 @@ test('the volume of an object is known by its volume ID, and before it is set by
   const orphans = new Orphans(0);
   assert.deepEqual(names(orphans.find(pools, { ...without, objects: [object('u1'), object('u2', 'adopted')] }, 0)), []);
   assert.deepEqual(names(orphans.find(pools, { ...without, objects: [object('u2', 'adopted')] }, 0)), ['u1']);
+});
+
+test('a static volume is an orphan once its PersistentVolume, known by its uid, is gone', async () => {
+  const tags = (uid: string) => ['moorage.dev/local-pv=db', `moorage.dev/local-pv-uid=${uid}`];
+  const pools = new Pools([await poolWith('ssd', { db: tags('u1'), old: tags('u0') })]);
+  const orphans = new Orphans(0);
+  assert.deepEqual(names(orphans.find(pools, { ...without, staticUids: new Set(['u1']) }, 0)), ['old']);
+  assert.deepEqual(names(orphans.find(pools, without, 0)), [], 'it is unknown which ones exist');
 });
 
 test('an inline volume is an orphan once its pod is known to be gone for the whole interval', async () => {
@@ -78,7 +86,7 @@ test('the metric counts volumes without an object, of gone pods, and of classes 
     { ...unserved, id: 'without-object' },
   ]);
   const orphans = new Orphans(0);
-  orphans.find(pools, { objects, pods: new Set() }, 0);
+  orphans.find(pools, { ...without, objects, pods: new Set() }, 0);
   const text = await exposition([orphanMetric({ nodeName: 'a', orphans, volumes: { list: () => objects }, pools })]);
   assert.deepEqual(
     text.split('\n').filter((line) => line.startsWith('moorage_orphans{')),
@@ -104,7 +112,7 @@ test('a volume that no class has is an orphan with its place, unless it has an o
     { ...unserved, id: 'u2', thinPool: 'pool' },
     { ...unserved, id: 'inline', tags: ['ephemeral', 'moorage.dev/pod=p'] },
   ]);
-  const { orphans } = new Orphans(0).find(pools, { objects: [object('u1')], pods: new Set(['p']) }, 0);
+  const { orphans } = new Orphans(0).find(pools, { ...without, objects: [object('u1')], pods: new Set(['p']) }, 0);
   assert.deepEqual(
     orphans.map(({ volume, place }) => [volume.id, place]),
     [['u2', { volumeGroup: 'old', thinPool: 'pool' }]],

@@ -1,4 +1,5 @@
 import { readdir } from 'node:fs/promises';
+import { localPvUidTag } from '../../api/local-pv.ts';
 import { type LogicalVolume, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import { ephemeralTag, metrics, podTag } from '../../api/names.ts';
 import type { NodeOrphanKind } from '../../api/orphans.ts';
@@ -31,13 +32,16 @@ export interface FoundOrphans {
 /** What refers to volumes. */
 export interface References {
   readonly objects: readonly StoredLogicalVolume[];
+  /** The uids of this node's static PersistentVolumes; undefined if they are unknown, which means that none is gone. */
+  readonly staticUids: ReadonlySet<string> | undefined;
   /** The uids of the pods on this node; undefined if they are unknown, which means that none is gone. */
   readonly pods: ReadonlySet<string> | undefined;
 }
 
 /**
  * Finds volumes that have no LogicalVolume. A volume counts only after a whole interval without one: it may just be created
- * or removed, and the watch of LogicalVolumes is always a little late. The inline volume of a pod needs its pod instead.
+ * or removed, and the watch of LogicalVolumes is always a little late. The inline volume of a pod needs its pod instead, and
+ * a static volume its PersistentVolume.
  */
 export class Orphans {
   readonly #settleMs: number;
@@ -54,7 +58,7 @@ export class Orphans {
     return this.#found;
   }
 
-  find(pools: Pick<Pools, 'all' | 'unserved'>, { objects, pods }: References, nowMs: number): FoundOrphans {
+  find(pools: Pick<Pools, 'all' | 'unserved'>, { objects, staticUids, pods }: References, nowMs: number): FoundOrphans {
     const known = new Set(objects.map(volumeIdOf));
     const since = new Map<string, number>();
     const orphans: Orphan[] = [];
@@ -62,6 +66,7 @@ export class Orphans {
     let dependsOnPods = false;
     for (const { volume, place, key } of volumesOf(pools)) {
       if (known.has(volume.id) || since.has(key)) continue; // classes of one volume group list the same volumes
+      if (isStatic(volume, staticUids)) continue;
       if (isInline(volume) && !isPodGone(volume, pods)) {
         dependsOnPods ||= podOf(volume) !== undefined;
         continue;
@@ -91,6 +96,12 @@ function* volumesOf(pools: Pick<Pools, 'all' | 'unserved'>): Generator<Omit<Orph
 
 function isInline({ tags }: AnyVolume): boolean {
   return tags.includes(ephemeralTag);
+}
+
+/** Whether it is the volume of a static PersistentVolume that exists, or may exist. */
+function isStatic({ tags }: AnyVolume, staticUids: ReadonlySet<string> | undefined): boolean {
+  const uid = tagValue(tags, localPvUidTag);
+  return uid !== undefined && (staticUids === undefined || staticUids.has(uid));
 }
 
 function podOf({ tags }: AnyVolume): string | undefined {

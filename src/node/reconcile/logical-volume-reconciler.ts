@@ -77,7 +77,7 @@ export function volumeWork(collaborators: Collaborators): Work {
 }
 
 /** What must change before a failed growth or removal can succeed. */
-function stateOf(pools: Pick<Pools, 'all'>): unknown {
+export function stateOf(pools: Pick<Pools, 'all'>): unknown {
   return pools.all().map((pool) => [pool.name, pool.capacity().freeBytes, pool.list().length]);
 }
 

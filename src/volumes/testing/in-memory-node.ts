@@ -6,6 +6,7 @@ import { messageOf } from '../../base/errors.ts';
 import type { Mount } from '../../base/mountinfo.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../csi/node/node-volumes.ts';
+import { luksDevicePath } from '../../engine/luks-device.ts';
 import { encryptedTag } from '../../engine/names-and-tags.ts';
 import type { Volume } from '../../engine/pool.ts';
 import { Pools } from '../../engine/pools.ts';
@@ -72,7 +73,7 @@ class RememberedMounts {
   }
 }
 
-/** Encryption that only records what was done: the decrypted device of `v` is `/dev/decrypted/v`. */
+/** Encryption that only records what was done. */
 class RememberedEncryption {
   readonly #steps: string[];
   #isOpen = false;
@@ -102,7 +103,7 @@ class RememberedEncryption {
 }
 
 function decrypted(volume: Volume): Volume {
-  return { ...volume, devicePath: `/dev/decrypted/${volume.id}` };
+  return { ...volume, devicePath: luksDevicePath(volume.id) };
 }
 
 /** A node with one volume and the parts that publish volumes. */
