@@ -104,12 +104,11 @@ export class PublishedVolumes implements NodeVolumes {
       // A raw device is bound for each pod directly; staging only checks that it exists.
       if (use.kind === 'block' && !isDecrypted(volume, encryption)) return;
       await this.#preparing(volumeId, async () => {
-        const readable = await this.#readable(pool, volume, encryption, signal);
-        if (use.kind === 'block') return;
         try {
-          await this.#filesystems.mountAt(stagingPath, pool, readable, use, signal);
+          const readable = await this.#readable(pool, volume, encryption, signal);
+          if (use.kind === 'filesystem') await this.#filesystems.mountAt(stagingPath, pool, readable, use, signal);
         } catch (error) {
-          if (readable !== volume && !signal.aborted) await this.#closeUnused(volume, signal);
+          if (isDecrypted(volume, encryption) && !signal.aborted) await this.#closeUnused(volume, signal);
           throw error;
         }
       });

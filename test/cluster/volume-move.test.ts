@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { driverName } from '../../src/api/names.ts';
 import { type StoredVolumeMove, volumeMoves } from '../../src/api/volume-move.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
+import { storageClasses } from '../../src/kube/resource.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
@@ -19,11 +21,25 @@ const wrongLines =
   'i=0; while read n s _; do i=$((i+1)); [ $n = $i ] || echo $i; ' +
   '[ $((i % 100)) != 0 ] || [ "$(echo $n | sha256sum | cut -d" " -f1)" = $s ] || echo $n; done </data/writes';
 
+/** A StorageClass of encrypted volumes, which are copied as they are on the disk. */
+const encrypted = 'moorage-encrypted';
+
 describe('a volume that moves', () => {
   let cluster: Cluster;
   let moorage: Moorage;
   before(async () => {
     ({ cluster, moorage } = await sharedCluster());
+    await cluster.kubectl('create', 'secret', 'generic', 'moves-key', '--from-literal=passphrase=horse-battery');
+    await cluster.kube.create(storageClasses, {
+      metadata: { name: encrypted },
+      provisioner: driverName,
+      parameters: {
+        'moorage.dev/encryption': 'luks2',
+        'csi.storage.k8s.io/node-stage-secret-name': 'moves-key',
+        'csi.storage.k8s.io/node-stage-secret-namespace': 'default',
+      },
+      volumeBindingMode: 'WaitForFirstConsumer',
+    });
   });
 
   const sh = (set: StatefulSet, script: string) => cluster.kubectl('exec', `${set.name}-0`, '--', 'sh', '-ec', script);
@@ -67,8 +83,8 @@ describe('a volume that moves', () => {
     return items.find(({ spec }) => spec.claimName === `data-${name}-0`);
   };
 
-  describe('one after the other, as the nodes have one move at a time', { concurrency: 3 }, () => {
-    for (const storageClass of ['moorage', 'moorage-thin', 'moorage-file']) {
+  describe('one after the other, as the nodes have one move at a time', { concurrency: 4 }, () => {
+    for (const storageClass of ['moorage', 'moorage-thin', 'moorage-file', encrypted]) {
       test(`${storageClass}: all data is on the other node, and nothing on the first`, async () => {
         const volume = await writing(`moves-${storageClass}`, storageClass);
         const output = await kubectlMoorageOf('migrate', `pod/${volume.set.name}-0`);
