@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { localPvAnnotations, localPvFinalizer } from '../../api/local-pv.ts';
 import type { StoredLogicalVolume } from '../../api/logical-volume.ts';
 import { driverName } from '../../api/names.ts';
 import type { PersistentVolume, Stored } from '../../kube/resource.ts';
@@ -98,6 +99,30 @@ test('bare pods are stopped only with consent; inline volumes are lost; volumes 
   ]);
   const { moves } = plan(volumes, { ...facts, stopBarePods: true });
   assert.deepEqual(moves[0]?.snapshots, ['snap']);
+});
+
+test('static volumes stay, and so do the other volumes of their pods', () => {
+  const pinned: Stored<PersistentVolume> = {
+    metadata: {
+      ...meta('static'),
+      annotations: { [localPvAnnotations.node]: 'a' },
+      finalizers: [localPvFinalizer],
+    },
+    spec: {
+      local: { path: '/mnt/pv/static' },
+      claimRef: { namespace: 'prod', name: 'wal' },
+      capacity: { storage: '2Gi' },
+    },
+    status: { phase: 'Bound' },
+  };
+  const [logical, persistent] = volume('data', 1);
+  const facts = { pods: [podOfTest('db-0', { spec: using('data', 'wal') })], persistentVolumes: [persistent, pinned] };
+  const { words, staying } = plan([[logical, persistent]], facts);
+  assert.deepEqual(words, [
+    'claim prod/data stays: pod db-0 also uses claim prod/wal, whose volume does not move',
+    'static volume static stays: static volumes do not move',
+  ]);
+  assert.equal(staying[1]?.sizeBytes, 2n * 1024n ** 3n);
 });
 
 test('the screen says what moves where, how long it takes and what stays', () => {

@@ -9,6 +9,7 @@ import {
 import { capacityAnnotationPrefix, defaultCapacityAnnotation, driverName } from '../../api/names.ts';
 import { claimNamesOf, type Node, type PersistentVolume, type Pod, type Stored } from '../../kube/resource.ts';
 import { chooseTarget } from '../../moves/choose-target.ts';
+import { staticVolumeFacts } from '../static-volumes.ts';
 
 /** The objects of the cluster that decide. */
 export interface EvacuationFacts {
@@ -87,7 +88,7 @@ export function planEvacuation(facts: EvacuationFacts): EvacuationPlan {
   }
   return {
     moves,
-    staying: [...staying, ...inlineVolumes(nodeName, facts.pods)],
+    staying: [...staying, ...staticVolumes(nodeName, persistentVolumes), ...inlineVolumes(nodeName, facts.pods)],
     totalBytes: moves.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0n),
   };
 }
@@ -121,6 +122,11 @@ function place(
 ): { readonly moves: readonly PlannedMove[] } | { readonly reason: string } {
   const bare = facts.stopBarePods ? undefined : pods.find(isBare);
   if (bare) return { reason: `nothing would start pod ${bare.metadata.name} again; use --stop-bare-pods` };
+  const pinned = pinnedClaims(facts.persistentVolumes);
+  for (const pod of pods) {
+    const other = claimsOf(pod).find((claim) => pinned.has(claim));
+    if (other) return { reason: `pod ${pod.metadata.name} also uses claim ${other}, whose volume does not move` };
+  }
   const bytes = new Map<string, bigint>();
   for (const claim of claims) {
     const deviceClass = volumes.get(claim)?.spec.deviceClass ?? '';
@@ -149,6 +155,12 @@ function place(
   };
 }
 
+/** Of static volumes, whoever creates them. */
+function pinnedClaims(persistentVolumes: readonly Stored<PersistentVolume>[]): ReadonlySet<string> {
+  const local = persistentVolumes.filter(({ spec }) => spec?.local && spec.claimRef?.name);
+  return new Set(local.map(({ spec }) => `${spec?.claimRef?.namespace}/${spec?.claimRef?.name}`));
+}
+
 /** As the node has last reported it. */
 export function freeBytesOn({ metadata }: Stored<Node>, deviceClass: string): bigint | undefined {
   const name = deviceClass === '' ? defaultCapacityAnnotation : `${capacityAnnotationPrefix}${deviceClass}`;
@@ -162,6 +174,19 @@ function snapshotsOf(source: StoredLogicalVolume | undefined, all: readonly Stor
     isSnapshot(volume) &&
     (recordedSourceOf(volume)?.id === volumeIdOf(source) || volume.spec.source === source.spec.name);
   return all.filter(isIts).map(({ metadata }) => metadata.name);
+}
+
+/** Their PersistentVolumes name their node for good. */
+function staticVolumes(nodeName: string, persistentVolumes: readonly Stored<PersistentVolume>[]): readonly Staying[] {
+  const written = persistentVolumes.flatMap((volume) => staticVolumeFacts(volume) ?? []);
+  return written
+    .filter(({ node }) => node === nodeName)
+    .map(({ name, sizeBytes }) => ({
+      what: `static volume ${name}`,
+      sizeBytes,
+      reason: 'static volumes do not move',
+      isLost: false,
+    }));
 }
 
 /** The inline volumes of pods end with their pods. */
