@@ -21,7 +21,7 @@ describe('static volumes, from the chart local-pv alone', () => {
   before(async () => {
     cluster = await Cluster.start({ nodes: 1 });
     [node] = cluster.nodes as [ClusterNode];
-    await node.shell(`vgrename ${volumeGroup} ${group}`);
+    await node.shell(`vgreduce ${volumeGroup} /dev/ubdb && vgcreate ${group} /dev/ubdb`);
     await cluster.kubectl('label', 'node', node.name, 'node-id.k8s.portavita.net/nodeid=node01');
     await installLocalPv(cluster, 'watcherExtraOptions={-R}', 'localPv.cryptSecrets={disk-key}');
     const secret = ['create', 'secret', 'generic', 'disk-key', `--from-literal=passphrase=${key}`];
