@@ -230,20 +230,10 @@ export class FilePool implements ServedPool {
   }
 
   async setAccess(id: VolumeId, access: Access, signal: AbortSignal): Promise<Volume> {
-    const readOnly = access === 'ro';
     return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
-      if (volume.readOnly === readOnly) return volume;
-      try {
-        await this.#volumes.detach(id, signal); // nobody has it open
-        await this.#files.writeLabel(id, { ...(await this.#files.label(id)), readOnly });
-      } catch (error) {
-        if (!(error instanceof errors.VolumeInUse)) throw error;
-        throw new errors.VolumeOpen(id, volume.devicePath, { cause: error });
-      } finally {
-        await this.#volumes.find(id, signal);
-      }
-      return this.#mustHave(id);
+      if (volume.readOnly === (access === 'ro')) return volume;
+      return this.#volumes.reattach(volume, { readOnly: access === 'ro' }, signal);
     });
   }
 
