@@ -1,4 +1,4 @@
-// npm run bench -- engine|provision|install|capacity|plugin [--json]: compares Moorage with what people use today.
+// npm run bench -- engine|provision|install|capacity|plugin|moves [--json]: compares Moorage with what people use today.
 import { parseArgs } from 'node:util';
 import { measureCapacity } from '../bench/capacity/capacity-bench.ts';
 import { capacityTables } from '../bench/capacity/results.ts';
@@ -6,6 +6,7 @@ import { measureEngine } from '../bench/engine/engine-bench.ts';
 import { engineTables } from '../bench/engine/tables.ts';
 import { measureInstallation } from '../bench/install/install-bench.ts';
 import { installTables } from '../bench/install/results.ts';
+import { measureMoves, movesTables } from '../bench/moves/moves-bench.ts';
 import { measurePlugin } from '../bench/plugin/plugin-bench.ts';
 import { pluginTables } from '../bench/plugin/results.ts';
 import { measureProvisioning } from '../bench/provision/provision-bench.ts';
@@ -17,6 +18,7 @@ npm run bench -- provision   measure CSI calls, from the controller to the mount
 npm run bench -- install     measure the memory of the chart's pods, and the restart time of an agent
 npm run bench -- capacity    measure how fast free capacity reaches the scheduler, with 3 and 1,000 nodes
 npm run bench -- plugin      measure kubectl moorage and kubectl get with 20,000 volumes
+npm run bench -- moves       measure how fast volumes are copied between nodes, and what a round of a move costs
 --json                       in addition, one JSON object as the last line`;
 
 async function measure(what: string | undefined): Promise<{ readonly tables: string; readonly results: object }> {
@@ -39,6 +41,10 @@ async function measure(what: string | undefined): Promise<{ readonly tables: str
   if (what === 'plugin') {
     const results = await measurePlugin();
     return { tables: pluginTables(results), results };
+  }
+  if (what === 'moves') {
+    const results = await measureMoves();
+    return { tables: movesTables(results), results };
   }
   throw new Error(`missing or unknown benchmark; use one of:\n${usage}`);
 }

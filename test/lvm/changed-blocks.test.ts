@@ -27,10 +27,10 @@ async function directory(t: TestContext): Promise<string> {
 async function mustFollow(
   t: TestContext,
   pool: ServedPool,
-  prepare: () => Promise<unknown> = async () => undefined,
+  { prepare, byHashes = false }: { readonly prepare?: () => Promise<unknown>; readonly byHashes?: boolean } = {},
 ): Promise<readonly number[]> {
   const { devicePath } = await pool.create({ id: 'data', sizeBytes, tags: [] }, signal);
-  await prepare();
+  await prepare?.();
   await command('dd', 'if=/dev/urandom', `of=${devicePath}`, 'bs=1M', 'count=10', 'conv=fsync');
   const copy = await FollowedCopy.create(join(await directory(t), 'copy'), sizeBytes);
   const tracking = pool.trackChanges('data');
@@ -41,6 +41,7 @@ async function mustFollow(
     const before = writer.written;
     while (writer.written < before + 10) await delay(1);
   }
+  if (!byHashes) await mustHideCheckpoints(pool, 'data');
   await assert.rejects(pool.setAccess('data', 'ro', signal), { name: 'VolumeOpen' });
   await writer.stop();
   const closed = await pool.setAccess('data', 'ro', signal);
@@ -103,7 +104,7 @@ for (const filesystem of ['xfs', 'btrfs']) {
 test('without room for copy-on-write, a copy follows by hashes', async (t) => {
   const { pool, vg } = await onNewGroup(t);
   const prepare = () => command('lvcreate', '-y', '-n', 'other', '-l', '100%FREE', vg);
-  const [first, ...later] = await mustFollow(t, pool, prepare);
+  const [first, ...later] = await mustFollow(t, pool, { prepare, byHashes: true });
   assert.equal(first, size);
   for (const bytes of later) assert.ok(bytes > 0 && bytes <= size / 2, later.join());
 });
@@ -131,7 +132,6 @@ test('thick checkpoints are hidden, survive a restart, and are removed with what
   const { devicePath } = await pool.create({ id: 'data', sizeBytes, tags: [] }, signal);
   const copy = await FollowedCopy.create(join(await directory(t), 'copy'), sizeBytes);
   await copy.follow(pool.trackChanges('data'), 'next');
-  await mustHideCheckpoints(pool, 'data');
   await write(devicePath, 'changed', 5 * 65_536);
 
   const restarted = await restart();
@@ -146,6 +146,19 @@ test('thick checkpoints are hidden, survive a restart, and are removed with what
   assert.equal(await command('lvs', '--noheadings', '-o', 'lv_name', vg), 'data');
   await again.trackChanges('data').end(signal); // nothing left to do
   await again.remove('data', signal);
+});
+
+test('a volume whose device node is in a pod does not become read-only, open or not', async (t) => {
+  const { pool } = await onNewGroup(t);
+  const { devicePath } = await pool.create({ id: 'data', sizeBytes, tags: [] }, signal);
+  const node = join(await directory(t), 'node');
+  await command('touch', node);
+  await command('mount', '--bind', devicePath, node);
+  await assert.rejects(pool.setAccess('data', 'ro', signal), { name: 'VolumeOpen' });
+  await command('umount', node);
+  assert.ok((await pool.setAccess('data', 'ro', signal)).readOnly);
+  assert.ok((await pool.setAccess('data', 'ro', signal)).readOnly, 'it may be repeated');
+  await assert.rejects(write(devicePath, 'x'), /EPERM|EACCES|EROFS/);
 });
 
 test('what a thin volume discards is zero in its copy, and a volume that never had it is not read', async (t) => {

@@ -64,6 +64,22 @@ export class AttachedVolumes {
     return volume;
   }
 
+  /** Within a change: makes a volume read-only or writable. Nobody may have its device open. */
+  async reattach(
+    { id, devicePath }: FileVolume,
+    { readOnly }: { readonly readOnly: boolean },
+    signal: AbortSignal,
+  ): Promise<FileVolume> {
+    try {
+      await this.detach(id, signal);
+      await this.#files.writeLabel(id, { ...(await this.#files.label(id)), readOnly });
+    } catch (error) {
+      if (this.#volumes.has(id)) await this.find(id, signal); // with the device that it has now
+      throw error instanceof errors.VolumeInUse ? new errors.VolumeOpen(id, devicePath, { cause: error }) : error;
+    }
+    return this.find(id, signal);
+  }
+
   /** Before the file is renamed, so that nobody goes on writing to it. */
   async detach(id: VolumeId, signal: AbortSignal): Promise<void> {
     const device = await this.#deviceOf(id, signal);

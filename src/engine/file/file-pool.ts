@@ -230,22 +230,12 @@ export class FilePool implements ServedPool {
   }
 
   async setAccess(id: VolumeId, access: Access, signal: AbortSignal): Promise<Volume> {
-    const readOnly = access === 'ro';
     return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
-      if (volume.readOnly === readOnly) return volume;
+      if (volume.readOnly === (access === 'ro')) return volume;
       // Also by an encrypted volume on it, which a detach would close.
       if (await this.#loops.isHeld(volume.devicePath)) throw new errors.VolumeOpen(id, volume.devicePath);
-      try {
-        await this.#volumes.detach(id, signal); // nobody has it open
-        await this.#files.writeLabel(id, { ...(await this.#files.label(id)), readOnly });
-      } catch (error) {
-        if (!(error instanceof errors.VolumeInUse)) throw error;
-        throw new errors.VolumeOpen(id, volume.devicePath, { cause: error });
-      } finally {
-        await this.#volumes.find(id, signal);
-      }
-      return this.#mustHave(id);
+      return this.#volumes.reattach(volume, { readOnly: access === 'ro' }, signal);
     });
   }
 

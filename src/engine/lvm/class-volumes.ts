@@ -103,6 +103,14 @@ export class ClassVolumes {
     for (const { name } of this.all().filter((volume) => !isWhole(volume))) {
       this.#log.error({ volume: name }, `creation of volume ${name} was interrupted; create it again, or remove it`);
     }
+    for (const { name, tags } of this.all()) {
+      const volume = checkpointedIn(tags);
+      if (volume === undefined || this.find(volume)) continue;
+      this.#log.warn(
+        { volume: name },
+        `${name} is left from a move of volume ${volume}, which is gone; remove it with lvremove`,
+      );
+    }
   }
 
   /** Within `change`: the volume with a device; undefined for a ghost, which has no data and is removed. */

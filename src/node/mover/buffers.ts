@@ -4,16 +4,24 @@ import { pieceBytes } from '../../engine/changes/known-hashes.ts';
 /** Enough to read, hash and send, or to receive, hash and write, at the same time. */
 const count = 8;
 
+/** Of rounds that have ended, as it is not collected soon. */
+const unused: Uint8Array<ArrayBuffer>[] = [];
+
 /** The memory of one round. A slow end runs out of buffers, and so slows the other one down. */
-export class Buffers {
+export class Buffers implements Disposable {
+  readonly #memory = unused.pop() ?? alignedBuffer(count * pieceBytes);
   readonly #free: Uint8Array<ArrayBuffer>[];
   readonly #waiting: ((buffer: Uint8Array<ArrayBuffer>) => void)[] = [];
 
   constructor() {
-    const memory = alignedBuffer(count * pieceBytes);
     this.#free = Array.from({ length: count }, (_, index) =>
-      memory.subarray(index * pieceBytes, (index + 1) * pieceBytes),
+      this.#memory.subarray(index * pieceBytes, (index + 1) * pieceBytes),
     );
+  }
+
+  /** A disk that hangs may still write into a buffer that was not given back. */
+  [Symbol.dispose](): void {
+    if (this.#free.length === count) unused.push(this.#memory);
   }
 
   /** In the order of the calls. */

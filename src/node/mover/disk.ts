@@ -1,49 +1,60 @@
 import { webcrypto } from 'node:crypto';
-import type { FileHandle } from 'node:fs/promises';
-import { type Clock, systemClock } from '../../base/clock.ts';
-import { DiskStuck } from './errors.ts';
+import { constants, type FileHandle, open } from 'node:fs/promises';
+import { systemClock } from '../../base/clock.ts';
+import { DiskFailed, DiskStuck } from './errors.ts';
 
 /** A disk that takes longer for one read or write hangs. */
-const defaultTimeoutMs = 120_000;
+const timeoutMs = 120_000;
 
-/** A device that is read and written past the page cache, in order to see what is on the disk and to leave memory to pods. */
-export class Disk {
+/** Opens a device to be read and written past the page cache: to see what is on the disk, and to leave memory to pods. */
+export async function openDisk(path: string, flags: number): Promise<Disk> {
+  const file = await open(path, flags | constants.O_DIRECT).catch((error: unknown) => {
+    throw new DiskFailed('open', path, error);
+  });
+  return new Disk(path, file);
+}
+
+export class Disk implements AsyncDisposable {
   readonly path: string;
   readonly #file: FileHandle;
-  readonly #timeoutMs: number;
-  readonly #clock: Clock;
 
-  constructor(path: string, file: FileHandle, { timeoutMs = defaultTimeoutMs, clock = systemClock } = {}) {
+  constructor(path: string, file: FileHandle) {
     this.path = path;
     this.#file = file;
-    this.#timeoutMs = timeoutMs;
-    this.#clock = clock;
   }
 
   async read(into: Uint8Array, offset: number): Promise<void> {
     for (let done = 0; done < into.length; ) {
-      const { bytesRead } = await this.#inTime(this.#file.read(into, done, into.length - done, offset + done));
-      if (bytesRead === 0) throw new RangeError(`${this.path} ends at ${offset + done}`);
+      const reading = this.#file.read(into, done, into.length - done, offset + done);
+      const { bytesRead } = await this.#inTime('read', reading);
+      if (bytesRead === 0) throw new DiskFailed('read', this.path, `it ends at ${offset + done}`);
       done += bytesRead;
     }
   }
 
   async write(data: Uint8Array, offset: number): Promise<void> {
     for (let done = 0; done < data.length; ) {
-      const { bytesWritten } = await this.#inTime(this.#file.write(data, done, data.length - done, offset + done));
-      done += bytesWritten;
+      const writing = this.#file.write(data, done, data.length - done, offset + done);
+      done += (await this.#inTime('write', writing)).bytesWritten;
     }
   }
 
   async flush(): Promise<void> {
-    await this.#inTime(this.#file.datasync());
+    await this.#inTime('flush', this.#file.datasync());
   }
 
-  async #inTime<T>(work: Promise<T>): Promise<T> {
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#file.close();
+  }
+
+  async #inTime<T>(what: string, work: Promise<T>): Promise<T> {
     const stuck = Promise.withResolvers<never>();
-    const timer = this.#clock.setTimer(() => stuck.reject(new DiskStuck(this.path, this.#timeoutMs)), this.#timeoutMs);
+    const timer = systemClock.setTimer(() => stuck.reject(new DiskStuck(this.path, timeoutMs)), timeoutMs);
+    const done = work.catch((error: unknown) => {
+      throw new DiskFailed(what, this.path, error);
+    });
     try {
-      return await Promise.race([work, stuck.promise]);
+      return await Promise.race([done, stuck.promise]);
     } finally {
       timer.cancel();
     }

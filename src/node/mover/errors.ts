@@ -1,4 +1,4 @@
-import { MoorageError } from '../../base/errors.ts';
+import { MoorageError, messageOf } from '../../base/errors.ts';
 
 /** The certificate of one end is not the one that the other expects, as after a restart of its agent. */
 export class PeerRefused extends MoorageError {
@@ -53,6 +53,17 @@ export class TargetTooSmall extends MoorageError {
 
   constructor(devicePath: string, sizeBytes: number, sourceBytes: number) {
     super(`${devicePath} has ${sizeBytes} bytes, less than its source with ${sourceBytes}; abort the move`);
+  }
+}
+
+/** The device is in use by somebody else, full, or broken. */
+export class DiskFailed extends MoorageError {
+  readonly code = 'Unavailable';
+
+  constructor(what: string, devicePath: string, cause: unknown) {
+    super(`cannot ${what} ${devicePath}: ${messageOf(cause)}; check what uses it, its pool and its disk, then retry`, {
+      cause,
+    });
   }
 }
 

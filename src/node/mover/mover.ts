@@ -130,7 +130,10 @@ export class Mover {
 
   async #started(): Promise<MoverThread> {
     this.#idle?.cancel();
-    this.#thread ??= this.#start();
+    this.#thread ??= this.#start().catch((error: unknown) => {
+      this.#thread = undefined;
+      throw new MoverLost(error);
+    });
     return this.#thread;
   }
 
@@ -138,16 +141,17 @@ export class Mover {
     const { threadName, threadUrl } = await import('./mover-thread.ts');
     const worker = new Worker(threadUrl, { workerData: threadName, name: threadName });
     const calls = new ThreadCalls<MoverThreadMethods>(worker, this.#methods());
-    worker.once('error', (error) => calls.close(new MoverLost(error)));
-    worker.once('exit', () => this.#lost(calls));
+    const thread = { worker, calls };
+    worker.on('error', (error) => calls.close(new MoverLost(error)));
+    worker.once('exit', () => void this.#lost(thread));
     await once(worker, 'online');
-    return { worker, calls };
+    return thread;
   }
 
   /** What it was doing is retried by those who wait for it. */
-  #lost(calls: ThreadCalls<MoverThreadMethods>): void {
-    calls.close(new MoverLost());
-    if (!this.#thread) return; // stopped
+  async #lost(thread: MoverThread): Promise<void> {
+    thread.calls.close(new MoverLost());
+    if ((await this.#thread) !== thread) return; // it was stopped
     this.#thread = undefined;
     for (const [moveUid, request] of this.#offers) {
       this.#offerNow(moveUid, request).catch((error: unknown) => {

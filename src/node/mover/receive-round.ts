@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { constants, open } from 'node:fs/promises';
+import { constants } from 'node:fs/promises';
 import { abortable } from '../../base/abortable.ts';
 import { alignedBuffer } from '../../base/aligned-buffer.ts';
 import { InvalidInput } from '../../base/errors.ts';
@@ -7,7 +7,7 @@ import type { Run } from '../../base/exec.ts';
 import { pieceBytes } from '../../engine/changes/known-hashes.ts';
 import { Buffers } from './buffers.ts';
 import type { Connection } from './connection.ts';
-import { Disk, sha256 } from './disk.ts';
+import { type Disk, openDisk, sha256 } from './disk.ts';
 import { CopyDiffers, FrameCorrupted, SourceFailed } from './errors.ts';
 import { decodeHeader, type Header, isZero } from './frames.ts';
 import { parseSourceMessage, type SourceMessage } from './messages.ts';
@@ -67,8 +67,8 @@ export class RoundReceiver {
 
   async receive(): Promise<Received> {
     const { connection, target, verifies } = this.#options;
-    await using file = await open(target.path, constants.O_RDWR | constants.O_DIRECT | constants.O_EXCL);
-    const disk = new Disk(target.path, file);
+    using _ = this.#buffers;
+    await using disk = await openDisk(target.path, constants.O_RDWR | constants.O_EXCL);
     try {
       const expected = await this.#receiveAll(disk);
       await this.#flush(disk);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { constants, open } from 'node:fs/promises';
+import { constants } from 'node:fs/promises';
 import { abortable } from '../../base/abortable.ts';
 import { systemClock } from '../../base/clock.ts';
 import { RateLimit } from '../../base/rate-limit.ts';
@@ -7,7 +7,7 @@ import type { BlockKind, BlockMap, BlockRun } from '../../engine/changes/block-m
 import { type KnownHashes, pieceBytes } from '../../engine/changes/known-hashes.ts';
 import { Buffers } from './buffers.ts';
 import type { Connection } from './connection.ts';
-import { Disk, sha256 } from './disk.ts';
+import { type Disk, openDisk, sha256 } from './disk.ts';
 import { encodeHeader, isZero, maxZeroBytes } from './frames.ts';
 
 /** Pieces that are read ahead. */
@@ -45,10 +45,11 @@ export class RoundSender {
   async send(): Promise<string> {
     const { devicePath, hashes, bytesPerSecond } = this.#round;
     const { signal } = this.#connection;
-    await using file = await open(devicePath, constants.O_RDONLY | constants.O_DIRECT);
+    using _ = this.#buffers;
+    await using disk = await openDisk(devicePath, constants.O_RDONLY);
     const limit =
       bytesPerSecond && new RateLimit({ clock: systemClock, burst: bytesPerSecond, perSecond: bytesPerSecond });
-    for await (const piece of this.#pieces(new Disk(devicePath, file))) {
+    for await (const piece of this.#pieces(disk)) {
       signal.throwIfAborted();
       if (piece.hash && hashes?.has(piece.offset, piece.hash)) {
         this.#giveBack(piece);
