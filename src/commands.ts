@@ -104,6 +104,19 @@ const nodeFlags = {
     default: 10n * 1024n ** 3n,
     description: 'Maximum size of an inline volume',
   },
+  moveAddress: {
+    name: 'move-addr',
+    type: text,
+    default: ':7443',
+    description: 'Address to serve volumes that move to other nodes on',
+  },
+  moveHost: {
+    name: 'move-host',
+    type: text,
+    default: '',
+    env: 'POD_IP',
+    description: 'Host at which other agents reach that address; empty: no volume moves from or to this node',
+  },
   localPv: {
     name: 'local-pv',
     type: onOff,

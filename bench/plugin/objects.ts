@@ -18,8 +18,8 @@ export async function createObjects(cluster: Cluster, say: (detail: string) => v
   await cluster.kube.create(namespaces, { metadata: { name: namespace } });
   await cluster.kubectl('-n', namespace, 'wait', '--for=create', 'serviceaccount/default', '--timeout=60s');
   // They would spend the machine on objects that have no node.
-  await cluster.controlPlane.controllerManager.pause();
-  await cluster.controlPlane.scheduler.pause();
+  await cluster.controlPlane.controllerManager.kill();
+  await cluster.controlPlane.scheduler.kill();
   for (let i = 0; i < nodeCount; i++) await createNode(cluster, `node-${i}`);
   const numbers = Array.from({ length: volumeCount }, (_, i) => i).values(); // shared by all workers
   const worker = async () => {

@@ -10,12 +10,13 @@ export const programs: Readonly<Record<string, readonly string[]>> = {
   diffutils: ['cmp'],
 
   // Used unless the node's own LVM is (lvm-command-prefix). LVM calls thin_check when it activates a thin pool.
+  // thin_delta and thin_dump show what of a thin volume has to be copied when it moves.
   lvm2: ['lvm'],
   dmsetup: ['dmsetup'],
-  'thin-provisioning-tools': ['thin_check', 'thin_dump', 'thin_repair'],
+  'thin-provisioning-tools': ['thin_check', 'thin_delta', 'thin_dump', 'thin_repair'],
 
-  // Filesystems: to create, to grow and, by hand, to repair.
-  e2fsprogs: ['e2fsck', 'mkfs.ext4', 'resize2fs'],
+  // Filesystems: to create, to grow and, by hand, to repair. filefrag shows what of a file has to be copied when it moves.
+  e2fsprogs: ['e2fsck', 'filefrag', 'mkfs.ext4', 'resize2fs'],
   xfsprogs: ['mkfs.xfs', 'xfs_growfs', 'xfs_repair'],
   'btrfs-progs': ['btrfs', 'mkfs.btrfs'],
 

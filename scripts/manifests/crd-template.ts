@@ -3,13 +3,14 @@ import { Document, Scalar, visit } from 'yaml';
 import type { CrdSpec } from '../../src/api/crd/crd.ts';
 import { logicalVolumeCrd } from '../../src/api/crd/logical-volume.ts';
 import { nodeStorageCrd } from '../../src/api/crd/node-storage.ts';
+import { volumeMoveCrd } from '../../src/api/crd/volume-move.ts';
 
 export const crdTemplatePath = join(
   import.meta.dirname,
   ...['..', '..', 'deploy', 'helm', 'moorage', 'templates', 'crd.yaml'],
 );
 
-const crds: readonly CrdSpec[] = [logicalVolumeCrd, nodeStorageCrd];
+const crds: readonly CrdSpec[] = [logicalVolumeCrd, nodeStorageCrd, volumeMoveCrd];
 
 /** The chart's template with all CustomResourceDefinitions. */
 export function crdTemplate(): string {

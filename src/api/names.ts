@@ -119,6 +119,24 @@ export const nodeStorage = {
   kind: 'NodeStorage',
 } as const;
 
+/** The VolumeMove resource. */
+export const volumeMove = {
+  group: 'moorage.dev',
+  version: 'v1alpha1',
+  plural: 'volumemoves',
+  kind: 'VolumeMove',
+  finalizer: 'moorage.dev/volume-move',
+} as const;
+
+/** Ends a move before its verdict, if it is `true`: an annotation of the VolumeMove. */
+export const abortAnnotation = 'moorage.dev/abort';
+
+/** The uid of the VolumeMove whose data a volume receives, until the move is over: an annotation of the LogicalVolume. */
+export const moveAnnotation = 'moorage.dev/move';
+
+/** The node that the volume of a claim has moved to: an annotation of the claim, whose change makes Kubernetes look at it. */
+export const movedAnnotation = 'moorage.dev/moved-to';
+
 export const createdByLabel = { key: 'app.kubernetes.io/created-by', value: 'topolvm-controller' } as const;
 
 /** Marks a LogicalVolume whose node was removed: its volume must not be touched any more. */

@@ -34,6 +34,8 @@ export interface VolumeState {
   readonly isSnapshot: boolean;
   readonly isDeleting: boolean;
   readonly isMissing: boolean;
+  /** It is the target of a move, and gets a PersistentVolume when it has all data. */
+  readonly isReceiving: boolean;
   /** Why its node could not create it. */
   readonly failure: string | undefined;
 }
@@ -62,7 +64,8 @@ export function orphanedVolume(
   if (persistentVolume && isReleased(persistentVolume)) return 'Released';
   if (!isSettled(volume, nowMs)) return undefined;
   if (volume.failure !== undefined) return 'Refused';
-  return volume.volumeId && !volume.isSnapshot && !persistentVolume ? 'Unclaimed' : undefined;
+  const isExpected = volume.isSnapshot || volume.isReceiving;
+  return volume.volumeId && !isExpected && !persistentVolume ? 'Unclaimed' : undefined;
 }
 
 /** For a PersistentVolume whose volume has no LogicalVolume. */

@@ -32,6 +32,19 @@ for (const [way, run] of Object.entries(ways)) {
       assert.deepEqual(await run(sh('echo out; echo err >&2'), { timeoutMs }), { stdout: 'out\n', stderr: 'err\n' });
     });
 
+    test('output that is taken as it arrives is neither limited nor returned', async () => {
+      let bytes = 0;
+      const onStdout = (piece: Buffer) => {
+        bytes += piece.length;
+      };
+      const output = await run(sh('head -c 3000000 /dev/zero; echo err >&2'), {
+        timeoutMs,
+        onStdout,
+        maxOutputBytes: 10,
+      });
+      assert.deepEqual([bytes, output], [3_000_000, { stdout: '', stderr: 'err\n' }]);
+    });
+
     test('input is passed on standard input', async () => {
       assert.equal((await run(['cat'], { timeoutMs, input: 'a secret' })).stdout, 'a secret');
     });

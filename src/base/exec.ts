@@ -11,6 +11,8 @@ export interface RunOptions {
   readonly cwd?: string;
   /** Standard output and standard error together. */
   readonly maxOutputBytes?: number;
+  /** Called with each piece of standard output, which is then neither limited nor returned. */
+  readonly onStdout?: (piece: Buffer) => void;
 }
 
 export interface Output {
@@ -90,7 +92,8 @@ export class WatchedCommand implements Disposable {
   }
 
   printed(where: keyof Output, piece: Buffer): void {
-    const { maxOutputBytes = defaultMaxOutputBytes } = this.#options;
+    const { maxOutputBytes = defaultMaxOutputBytes, onStdout } = this.#options;
+    if (where === 'stdout' && onStdout) return onStdout(piece);
     this.#printedBytes += piece.length;
     if (this.#printedBytes <= maxOutputBytes) this.#pieces[where].push(piece);
     else this.#killBecause(new CommandPrintedTooMuch(this.#command, maxOutputBytes));

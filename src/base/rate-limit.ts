@@ -17,10 +17,10 @@ export class RateLimit {
     this.#countedAtMs = clock.now();
   }
 
-  /** Concurrent callers wait one after another. */
-  async take(signal: AbortSignal): Promise<void> {
+  /** Concurrent callers wait one after another. More than the burst can be taken at once, and is waited for. */
+  async take(signal: AbortSignal, amount = 1): Promise<void> {
     this.#refill();
-    this.#left -= 1;
+    this.#left -= amount;
     if (this.#left < 0) await pause(this.#clock, (-this.#left / this.#perSecond) * 1000, signal);
   }
 

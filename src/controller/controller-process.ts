@@ -27,6 +27,8 @@ import { VolumeClaims } from './claims/volume-claims.ts';
 import { volumeEvents } from './events/volume-events.ts';
 import { defaultsEvents, staticVolumeEvents } from './local-pv/static-volume-events.ts';
 import { staticVolumes } from './local-pv/static-volumes.ts';
+import { isHeldByMove } from './moves/held-nodes.ts';
+import { movesOfVolumes } from './moves/volume-moves.ts';
 import { lateDecisions } from './node-removal/late-decisions.ts';
 import { lateStaticDecisions } from './node-removal/late-static-decisions.ts';
 import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
@@ -181,13 +183,18 @@ function csiWork(
   const { client, clock, log } = collaborators;
   const {
     logicalvolumes: volumes,
+    volumemoves: moves,
     nodes,
     persistentvolumeclaims: claims,
     persistentvolumes: persistentVolumes,
   } = watches;
   const reporting = reportingOf(collaborators);
   return [
-    nodeRemovals({ nodes, removal: new NodeRemoval({ ...reporting, keepObjects }) }),
+    nodeRemovals({
+      nodes,
+      removal: new NodeRemoval({ ...reporting, keepObjects }),
+      isHeld: (name) => moves.list().some((move) => isHeldByMove(name, move)),
+    }),
     ...(keepObjects ? [] : [lateDecisions({ ...reporting, volumes, claims, nodes })]),
     ...(localPv && !keepObjects ? [lateStaticDecisions({ ...reporting, persistentVolumes, claims, nodes })] : []),
     ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims, persistentVolumes })] : []),
@@ -195,7 +202,8 @@ function csiWork(
     unclaimedVolumes({ client, volumes, persistentVolumes, clock, log }),
     heldClaims({ client, claims, log }),
     volumeEvents({ ...reporting, volumes }),
-    ignoredClasses({ ...reporting, claims, volumes }),
+    ignoredClasses({ ...reporting, claims, persistentVolumes }),
+    movesOfVolumes({ ...reporting, moves, claims, persistentVolumes, volumes, nodes }),
     storageCapacities({
       namespace: leaderElectionNamespace,
       client,

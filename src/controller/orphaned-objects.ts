@@ -6,7 +6,7 @@ import {
   type LogicalVolume,
   type StoredLogicalVolume,
 } from '../api/logical-volume.ts';
-import { driverName, metrics } from '../api/names.ts';
+import { driverName, metrics, moveAnnotation } from '../api/names.ts';
 import {
   type ObjectOrphanKind,
   objectOrphanKinds,
@@ -94,6 +94,7 @@ function stateOf(volume: StoredLogicalVolume): VolumeState {
     isSnapshot: isSnapshot(volume),
     isDeleting: deleting(volume),
     isMissing: Boolean(volume.status?.missingFrom),
+    isReceiving: volume.metadata.annotations?.[moveAnnotation] !== undefined,
     failure: failureOf(volume)?.message,
   };
 }

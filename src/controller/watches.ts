@@ -1,5 +1,6 @@
 import { logicalVolumes } from '../api/logical-volume.ts';
 import { driverName } from '../api/names.ts';
+import { volumeMoves } from '../api/volume-move.ts';
 import { Informer } from '../kube/informer.ts';
 import {
   configMaps,
@@ -58,6 +59,7 @@ export function csiWatches(options: ControllerOptions, collaborators: Controller
       pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
     }),
     logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
+    volumemoves: new Informer({ ...collaborators, resource: volumeMoves }),
     persistentvolumeclaims: new Informer({ ...collaborators, resource: persistentVolumeClaims, project: watchedClaim }),
     csinodes: new Informer({ ...collaborators, resource: csiNodes, project: registeredNode }),
     storageclasses: new Informer({ ...collaborators, resource: storageClasses, project: scheduledClass }),

@@ -97,6 +97,24 @@ export class VolumeInUse extends MoorageError {
   }
 }
 
+/** What has the device open could still write to it. */
+export class VolumeOpen extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string, devicePath: string, options?: ErrorOptions) {
+    super(`volume ${id} is still open as ${devicePath}, so it cannot become read-only; close it, then retry`, options);
+  }
+}
+
+/** The volume has checkpoints, which depend on it and on its size. */
+export class VolumeBeingMoved extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string) {
+    super(`volume ${id} is being moved to another node; wait for the end of the move, or abort it`);
+  }
+}
+
 /** The data of this volume is being copied into another one. */
 export class VolumeBeingCopied extends MoorageError {
   readonly code = 'FailedPrecondition';

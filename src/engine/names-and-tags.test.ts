@@ -8,10 +8,12 @@ import {
   checkVolumeGroup,
   checkVolumeId,
   createdTag,
+  isProvenUnused,
   newVolumeTags,
   retiredTag,
   unusedTag,
   withAddedTags,
+  withoutMoveTags,
 } from './names-and-tags.ts';
 
 test('ids are names that LVM accepts', () => {
@@ -89,10 +91,38 @@ test('a new volume is tagged as unused if its first use will be recorded, and no
   assert.deepEqual(newVolumeTags({ tags: [owner, createdTag] }), [owner, createdTag, unusedTag]);
   assert.deepEqual(withAddedTags([owner, unusedTag], ['a', owner]), [owner, unusedTag, 'a']);
   assert.deepEqual(withAddedTags([owner, unusedTag], [retiredTag]), [owner, unusedTag, retiredTag]);
-  for (const tag of [formatted, 'moorage.dev/raw', 'moorage.dev/encrypted=luks2']) {
+  for (const tag of [formatted, 'moorage.dev/raw', 'moorage.dev/encrypted=luks2', 'moorage.dev/position=a::0']) {
     assert.deepEqual(withAddedTags([owner, unusedTag], [tag]), [owner, tag]);
   }
   assert.deepEqual(withAddedTags([owner, 'a'], ['moorage.dev/volume=pvc-2']), ['a', 'moorage.dev/volume=pvc-2']);
+});
+
+test('a volume that moves, or receives another one, is not proven unused', () => {
+  const volume = { id: 'a', sizeBytes: 1n, devicePath: '/dev/a', readOnly: false, attr: '' };
+  const tags = newVolumeTags({ tags: [owner] });
+  assert.equal(isProvenUnused({ ...volume, tags }), true);
+  for (const tag of ['moorage.dev/moving=1', 'moorage.dev/receiving=1']) {
+    assert.equal(isProvenUnused({ ...volume, tags: [...tags, tag] }), false);
+  }
+});
+
+test('the tags of a move are set by callers and replace each other; of all tags only they can be removed', () => {
+  checkNewTags(['moorage.dev/receiving=1']);
+  assert.throws(() => checkNewTags(['moorage.dev/moving=1']), { name: 'InvalidInput' });
+  checkAddedTags(['moorage.dev/moving=1', 'moorage.dev/receiving=1', 'moorage.dev/position=a::0']);
+  assert.throws(() => checkAddedTags(['moorage.dev/checkpoint=data']), { name: 'InvalidInput' });
+  const tags = ['a', 'moorage.dev/moving=1', 'moorage.dev/position=a::0', 'moorage.dev/claim=ns/a'];
+  assert.deepEqual(withAddedTags(tags, ['moorage.dev/position=b::0']), [
+    'a',
+    'moorage.dev/moving=1',
+    'moorage.dev/claim=ns/a',
+    'moorage.dev/position=b::0',
+  ]);
+  assert.deepEqual(withoutMoveTags(tags, ['moorage.dev/moving', 'moorage.dev/position']), [
+    'a',
+    'moorage.dev/claim=ns/a',
+  ]);
+  assert.throws(() => withoutMoveTags(tags, ['moorage.dev/claim']), { name: 'InvalidInput' });
 });
 
 test('a volume of size zero is refused', () => {

@@ -160,14 +160,47 @@ export function isEncrypted({ tags }: Pick<Volume, 'tags'>): boolean {
   return tags.includes(encryptedTag);
 }
 
-/** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
-export function isForNewVolume(tag: string): boolean {
-  return !tag.startsWith(ownPrefix) || tag === createdTag || ownerKindOf(tag) !== undefined || isOnRemoval(tag);
+/** On the source of a move: the uid of the move. The volume is not staged or published again. */
+export const movingKey = 'moorage.dev/moving';
+
+/** On the target of a move, from its creation: the uid of the move. Until it is removed, the volume has no complete data. */
+export const receivingKey = 'moorage.dev/receiving';
+
+/** On the target of a move: how much of its source it has. */
+export const positionKey = 'moorage.dev/position';
+const moveKeys = [movingKey, receivingKey, positionKey];
+
+/** On a snapshot that tracks the changes of a volume during a move: the volume. It is not listed as a volume. */
+const checkpointKey = 'moorage.dev/checkpoint';
+
+export function checkpointTag(volume: string): string {
+  return `${checkpointKey}=${volume}`;
 }
 
-/** Whether a caller may add it to a volume: also tags that record its first use, its adoption or its end. */
+/** The volume that this is a checkpoint of. */
+export function checkpointedIn(tags: readonly string[]): string | undefined {
+  return tagValue(tags, checkpointKey);
+}
+
+/** On a thin volume while we read the metadata of its pool: the reservation of a metadata snapshot is ours. */
+export const readsMetadataTag = 'moorage.dev/reads-metadata';
+
+/** The tags without those of these keys. Only the tags of a move can be removed: all others are facts about the data. */
+export function withoutMoveTags(tags: readonly string[], keys: readonly string[]): readonly string[] {
+  refuseOwn(keys.find((key) => !moveKeys.includes(key)));
+  return tags.filter((tag) => !hasKey(tag, keys));
+}
+
+/** Whether a caller may set it on a new volume. Most of our own tags decide what a pool may do to a volume. */
+export function isForNewVolume(tag: string): boolean {
+  if (!tag.startsWith(ownPrefix) || tag === createdTag || hasKey(tag, [receivingKey])) return true;
+  return ownerKindOf(tag) !== undefined || isOnRemoval(tag);
+}
+
+/** Whether a caller may add it to a volume: also tags that record its first use, its adoption, its move or its end. */
 export function isForAnyVolume(tag: string): boolean {
-  return isForNewVolume(tag) || tag === adoptedTag || tag === retiredTag || showsUse(tag);
+  const isOther = tag === adoptedTag || tag === retiredTag || hasKey(tag, moveKeys);
+  return isForNewVolume(tag) || isOther || showsUse(tag);
 }
 
 /** Whether the tag means that data may have been written to the volume, or to the source of a copy. */
@@ -187,27 +220,40 @@ export function withAddedTags(tags: readonly string[], added: readonly string[])
   return [...new Set([...kept, ...added])];
 }
 
-/** A volume has one owner; the earlier one may be a claim in a cluster that was lost. */
+/** A volume has one owner and one move; the earlier owner may be a claim in a cluster that was lost. */
 function replaces(added: string, tag: string): boolean {
-  if (tag === unusedTag) return showsUse(added);
-  if (keyOf(tag) === onRemovalKey) return keyOf(added) === onRemovalKey;
+  if (tag === unusedTag) return precedesData(added);
+  if (hasKey(tag, [onRemovalKey, ...moveKeys])) return keyOf(added) === keyOf(tag);
   const [kind, earlierKind] = [ownerKindOf(added), ownerKindOf(tag)];
   if (!kind || !earlierKind) return false;
   return kind !== earlierKind || keyOf(added) === keyOf(tag);
 }
 
+/** Whether the tag is set before data is written to the volume itself; a copy of it does not inherit all of these. */
+function precedesData(tag: string): boolean {
+  return showsUse(tag) || hasKey(tag, [positionKey]);
+}
+
 /** Undefined for a tag that names no owner. */
 function ownerKindOf(tag: string): readonly string[] | undefined {
-  return tag.includes('=') ? owners.find((keys) => keys.includes(keyOf(tag))) : undefined;
+  return owners.find((keys) => hasKey(tag, keys));
+}
+
+function hasKey(tag: string, keys: readonly string[]): boolean {
+  return tag.includes('=') && keys.includes(keyOf(tag));
 }
 
 function keyOf(tag: string): string {
   return tag.split('=', 1)[0] ?? '';
 }
 
-/** Whether the tags prove that the volume was never used: Moorage created it empty, and would have recorded its first use. */
+/**
+ * Whether the tags prove that the volume was never used: Moorage created it empty, and would have recorded its first use. A
+ * volume that moves may be waited for by another node.
+ */
 export function isProvenUnused({ tags, readOnly, origin }: Volume): boolean {
-  const mayHaveData = (tag: string) => showsUse(tag) || tag === adoptedTag || tag.startsWith(`${sourceKey}=`);
+  const mayHaveData = (tag: string) =>
+    showsUse(tag) || tag === adoptedTag || hasKey(tag, [sourceKey, movingKey, receivingKey]);
   const isNew = tags.includes(createdTag) && tags.includes(unusedTag);
   return isNew && !tags.some(mayHaveData) && !readOnly && origin === undefined;
 }

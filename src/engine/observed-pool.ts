@@ -1,7 +1,9 @@
 import type { Clock } from '../base/clock.ts';
 import { codeOf, type ErrorCode } from '../base/errors.ts';
+import type { ChangeTracking } from './changes/change-tracking.ts';
 import type { ErasePolicy } from './config/device-classes.ts';
 import type {
+  Access,
   Capacity,
   Erasure,
   NewSnapshot,
@@ -18,7 +20,7 @@ import type {
 /** The outcome of a change of a pool, for metrics. */
 export interface DoneOperation {
   readonly deviceClass: string;
-  readonly operation: 'create' | 'grow' | 'snapshot' | 'add-tags' | 'remove' | 'empty';
+  readonly operation: 'create' | 'grow' | 'snapshot' | 'add-tags' | 'remove-tags' | 'set-access' | 'remove' | 'empty';
   readonly code: ErrorCode | 'OK';
   readonly durationMs: number;
 }
@@ -55,6 +57,18 @@ class ObservedPool implements ServedPool {
 
   addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
     return this.#timed('add-tags', () => this.#pool.addTags(id, tags, signal));
+  }
+
+  removeTags(id: VolumeId, keys: readonly string[], signal: AbortSignal): Promise<Volume> {
+    return this.#timed('remove-tags', () => this.#pool.removeTags(id, keys, signal));
+  }
+
+  setAccess(id: VolumeId, access: Access, signal: AbortSignal): Promise<Volume> {
+    return this.#timed('set-access', () => this.#pool.setAccess(id, access, signal));
+  }
+
+  trackChanges(id: VolumeId): ChangeTracking {
+    return this.#pool.trackChanges(id);
   }
 
   remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {

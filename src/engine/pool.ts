@@ -1,3 +1,4 @@
+import type { ChangeTracking } from './changes/change-tracking.ts';
 import type { ClassDetails, DeviceClass, ErasePolicy, OptionClass } from './config/device-classes.ts';
 
 /** A volume's name within its pool; for LVM the name of the logical volume. */
@@ -39,8 +40,10 @@ export interface NewSnapshot {
   /** If larger than the source, the snapshot is grown before it is returned. Default: the size of the source. */
   readonly sizeBytes?: bigint;
   /** A clone is a writable snapshot. */
-  readonly access: 'ro' | 'rw';
+  readonly access: Access;
 }
+
+export type Access = 'ro' | 'rw';
 
 export interface Capacity {
   readonly sizeBytes: bigint;
@@ -102,7 +105,16 @@ export interface Pool {
   grow(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<Volume>;
   /** A tag that names the owner replaces those of another owner. */
   addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume>;
+  /** Removes the tags with these keys, which must be those of a move. */
+  removeTags(id: VolumeId, keys: readonly string[], signal: AbortSignal): Promise<Volume>;
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume>;
+  /**
+   * Makes the volume read-only or writable, durably. Read-only does not stop a process that has the device open, so this
+   * is refused until nobody has.
+   */
+  setAccess(id: VolumeId, access: Access, signal: AbortSignal): Promise<Volume>;
+  /** For a move. Nothing happens until the first round. */
+  trackChanges(id: VolumeId): ChangeTracking;
 
   /**
    * Succeeds if the volume does not exist. It is absent only if nothing has that name: in the list, left unfinished by a

@@ -141,7 +141,7 @@ export class SuperblockBusy extends MoorageError {
 
   constructor(id: VolumeId) {
     super(
-      `cannot determine whether mkfs finished on volume ${id} while other disks do not answer; ` +
+      `cannot determine what volume ${id} contains while other disks do not answer; ` +
         'this is retried; look for a slow or failing disk',
     );
   }

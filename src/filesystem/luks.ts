@@ -4,10 +4,18 @@ import { MoorageError } from '../base/errors.ts';
 import { CommandFailed, type Run } from '../base/exec.ts';
 import { KeyedLock } from '../base/keyed-lock.ts';
 import { VolumeNotFound } from '../engine/errors.ts';
-import { closeMapping, luksDevicePath, type MaybeOpen, mappingName, mappingOf } from '../engine/luks-device.ts';
+import {
+  closeMapping,
+  luksDevicePath,
+  luksHeaderBytes,
+  type MaybeOpen,
+  mappingName,
+  mappingOf,
+} from '../engine/luks-device.ts';
 import { adoptedTag, createdTag, encryptedTag, formattedAs, isEncrypted, rawTag } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import { Cryptsetup, defaultDerivation, derivationArguments, type KeyDerivation, WrongKey } from './cryptsetup.ts';
+import type { SuperblockLayout } from './filesystem.ts';
 import {
   AdoptedWithoutFilesystem,
   DeviceUnreadable,
@@ -172,6 +180,18 @@ function formatArguments({ id, devicePath }: Volume, derivation: KeyDerivation):
 }
 
 export const luks = 'crypto_LUKS';
+
+/** Recognises a header without a command. */
+export const luksHeader: { readonly superblock: SuperblockLayout } = {
+  superblock: {
+    offsetBytes: 0,
+    parse: (block) => (isMagic(block) ? { sizeBytes: luksHeaderBytes, isUnfinished: false } : undefined),
+  },
+};
+
+function isMagic(block: DataView): boolean {
+  return [...Buffer.from('LUKS\xba\xbe', 'latin1')].every((byte, at) => block.getUint8(at) === byte);
+}
 
 /**
  * The only place that allows a LUKS header to be written. Our own header is recognised by the tag, or before the tag is

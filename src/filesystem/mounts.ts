@@ -78,6 +78,15 @@ export class Mounts {
     return present && (await isSameDevice(present.source, device)) ? present : undefined;
   }
 
+  /** Where the filesystem on this device is mounted. */
+  async targetsOf(device: string): Promise<readonly string[]> {
+    const targets: string[] = [];
+    for (const { source, target } of parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'))) {
+      if (source.startsWith('/dev/') && (await isSameDevice(source, device))) targets.push(target);
+    }
+    return targets;
+  }
+
   async mount({ source, target, filesystem, options }: MountRequest, signal: AbortSignal): Promise<void> {
     const present = await this.at(target);
     if (present && !(await isSameDevice(present.source, source))) {

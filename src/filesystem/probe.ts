@@ -83,7 +83,7 @@ async function headOf(devicePath: string): Promise<Probe> {
  */
 export type ReadSuperblock = (
   devicePath: string,
-  filesystem: Filesystem,
+  filesystem: Pick<Filesystem, 'superblock'>,
   signal: AbortSignal,
 ) => Promise<Superblock | 'busy' | undefined>;
 

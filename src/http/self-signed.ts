@@ -15,7 +15,7 @@ const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 /** Clocks differ a little. */
 const skewMs = 60 * 60_000;
 
-/** A server certificate and its key, both in PEM. */
+/** A certificate and its key, both in PEM. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
@@ -28,13 +28,17 @@ export interface SelfSigned {
   readonly dnsName: string;
   readonly nowMs: number;
   readonly validForMs: number;
+  /** Whether a client uses it too. */
+  readonly isForClients?: boolean;
 }
 
 /**
  * A new key with a self-signed certificate that can sign no other.
  * Import this file only when a certificate is created: its library takes memory and time to load.
  */
-export async function selfSigned({ commonName, dnsName, nowMs, validForMs }: SelfSigned): Promise<Certificate> {
+export async function selfSigned(wanted: SelfSigned): Promise<Certificate> {
+  const { commonName, dnsName, nowMs, validForMs, isForClients = false } = wanted;
+  const usages = [ExtendedKeyUsage.serverAuth, ...(isForClients ? [ExtendedKeyUsage.clientAuth] : [])];
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
   const certificate = await X509CertificateGenerator.createSelfSigned(
     {
@@ -46,7 +50,7 @@ export async function selfSigned({ commonName, dnsName, nowMs, validForMs }: Sel
       extensions: [
         new BasicConstraintsExtension(false, undefined, true),
         new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
-        new ExtendedKeyUsageExtension([ExtendedKeyUsage.serverAuth]),
+        new ExtendedKeyUsageExtension(usages),
         new SubjectAlternativeNameExtension([{ type: 'dns', value: dnsName }]),
       ],
     },

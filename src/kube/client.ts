@@ -3,7 +3,7 @@ import { InvalidInput } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { isGone, isNotFound } from './api-error.ts';
 import type { Connection } from './connection.ts';
-import { apiVersionOf, type KubeObject, pathOf, type Resource, type Stored } from './resource.ts';
+import { apiVersionOf, type KubeObject, pathOf, pods, type Resource, type Stored } from './resource.ts';
 import { Transport } from './transport.ts';
 import { type WatchEvent, watchEvents } from './watch-stream.ts';
 
@@ -173,6 +173,20 @@ export class KubeClient {
       if (isNotFound(error)) return false;
       throw error;
     }
+  }
+
+  /**
+   * Stops a pod by the Eviction API; only the pod with this uid. A PodDisruptionBudget may refuse it, as may others: an
+   * ApiError with status 429.
+   */
+  async evict(name: string, { namespace, uid, signal }: Place & { readonly uid: string }): Promise<void> {
+    const path = `${objectPath(pods, name, namespace)}/eviction`;
+    const body = {
+      ...{ apiVersion: 'policy/v1', kind: 'Eviction' },
+      metadata: { name, namespace },
+      deleteOptions: { preconditions: { uid } },
+    };
+    await this.#transport.call({ method: 'POST', path, body, signal });
   }
 
   /** The events of one connection: it returns when the server ends it, and throws when it breaks. */

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { codeOf, type ErrorCode, MoorageError } from '../base/errors.ts';
 import { Listeners } from '../base/listeners.ts';
 import type { Log } from '../base/log.ts';
+import type { ChangeTracking } from '../engine/changes/change-tracking.ts';
 import type { ErasePolicy } from '../engine/config/device-classes.ts';
 import { mustNotBeBound } from '../engine/device-use.ts';
 import { policyText } from '../engine/erase/erase-policy.ts';
@@ -178,6 +179,18 @@ export class RemotePool implements Pool {
     return this.#listAgain(id, signal);
   }
 
+  async removeTags(): Promise<Volume> {
+    throw new MovesUnsupported(this.name);
+  }
+
+  async setAccess(): Promise<Volume> {
+    throw new MovesUnsupported(this.name);
+  }
+
+  trackChanges(): ChangeTracking {
+    throw new MovesUnsupported(this.name);
+  }
+
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {
     const known = this.get(id);
     if (known) await mustNotBeBound(id, known.devicePath); // lvmd may not see the mounts that we see
@@ -281,6 +294,18 @@ class OnlyByMoorage extends MoorageError {
 
   constructor(what: string) {
     super(`the lvmd on this machine cannot ${what}; use a current moorage lvmd`);
+  }
+}
+
+/** Moves need more of an engine than an lvmd offers. */
+class MovesUnsupported extends MoorageError {
+  readonly code = 'Unimplemented';
+
+  constructor(pool: string) {
+    super(
+      `volumes of device class ${pool} cannot be moved, as an lvmd in another process serves it; ` +
+        'run the storage engine in the agent, with --embed-lvmd',
+    );
   }
 }
 

@@ -23,6 +23,7 @@ import { canLimitIo, cgroupRoot } from './io-limits/pod-cgroup.ts';
 import { volumeLimits } from './io-limits/volume-limits.ts';
 import { kubeletRegistration, registrationSocket } from './kubelet-registration.ts';
 import type { StaticVolumeWatch } from './local-pv/local-pv-job.ts';
+import { movesOfNode } from './moves/moves-of-node.ts';
 import type { NodeEngine } from './node-engine.ts';
 import type { JobAtWork, NodeJob, Stoppable } from './node-job.ts';
 import { nodeFactsOf, nodePublisher } from './node-object/node-publisher.ts';
@@ -39,6 +40,8 @@ interface Options {
   readonly csiSocket: string;
   readonly kubeletDir: string;
   readonly inlineLimits: InlineLimits;
+  readonly moveAddress: string;
+  readonly moveHost: string;
   readonly version: string;
 }
 
@@ -71,11 +74,13 @@ export function csiJob(options: Options, collaborators: Collaborators): NodeJob 
     clock,
     log,
   });
+  const moves = options.moveHost === '' ? undefined : movesOfNode(options, { client, volumes, clock, log });
 
   const begin = async (engine: NodeEngine): Promise<JobAtWork> => {
     const { pools, lvmAbilities } = engine;
     const published = new Listeners<VolumeId>();
     const prepared = new Listeners<Preparation>();
+    const givenBack = new Listeners<VolumeId>();
     const ioLimits = await canLimitIo(cgroupRoot);
     const abilities = ioLimits ? ([[ioLimitsAnnotation, 'true']] as const) : [];
     const wanted = () => new Map([...engine.annotations(), ...abilities]);
@@ -86,8 +91,12 @@ export function csiJob(options: Options, collaborators: Collaborators): NodeJob 
     const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
     const onPublished = (id: VolumeId) => published.notify(id);
     const onPrepared = (volumeId: VolumeId, error?: unknown) => prepared.notify({ volumeId, error });
+    const onGivenBack = (id: VolumeId) => givenBack.notify(id);
     const encrypted = EncryptedVolumes.create({ run, log });
-    const publishedVolumes = PublishedVolumes.create({ pools, ephemeral, encrypted, run, onPublished, onPrepared });
+    const publishedVolumes = PublishedVolumes.create({
+      ...{ pools, ephemeral, encrypted, run, onPublished, onPrepared, onGivenBack },
+    });
+    const moving = moves?.begin({ pools, published: publishedVolumes, givenBack });
 
     const serve = async (onStarted: (part: Stoppable) => void, signal: AbortSignal) => {
       const csi = new RpcServer({ socketPath: options.csiSocket, onAnswered, clock, log })
@@ -119,10 +128,12 @@ export function csiJob(options: Options, collaborators: Collaborators): NodeJob 
           ...{ nodeName, client, node, volumes, staticVolumes, pools, engine, orphans, pods, inspect, clock, log },
         }),
         volumeLimits({ volumes, pools, published, kubeletDir, cgroupRoot, log }),
+        ...(moving?.work ?? []),
       ],
       metrics: [orphanMetric({ nodeName, orphans, volumes, pools })],
       serve,
+      end: async () => moving?.end(),
     };
   };
-  return { watches: { logicalvolumes: volumes, node }, begin };
+  return { watches: { logicalvolumes: volumes, node, ...moves?.watches }, begin };
 }

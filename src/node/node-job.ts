@@ -23,4 +23,6 @@ export interface JobAtWork {
   readonly metrics: readonly Metric[];
   /** Called once the work runs. Whatever it starts it passes on, to be stopped together with the work. */
   serve?(onStarted: (part: Stoppable) => void, signal: AbortSignal): Promise<void>;
+  /** Called when all work has stopped. */
+  end?(): Promise<void>;
 }

@@ -38,6 +38,10 @@ export interface NodeOptions {
   /** Empty for no device classes. */
   readonly configFile: string;
   readonly inlineLimits: InlineLimits;
+  /** Where volumes that move to other nodes are served. */
+  readonly moveAddress: string;
+  /** At which other agents reach that address. Empty: no moves. */
+  readonly moveHost: string;
   readonly stateDirectory: string;
   readonly metricsAddress: string;
   readonly secureMetricsServer: boolean;
@@ -116,11 +120,12 @@ export async function runNode(
   const engine = await start({ ...options, run, env, onAnswered: calls.observe, clock, log }, signal);
   parts.defer(() => engine.stop());
   engineProblems = engine.problems;
+  const atWorkJobs = await Promise.all(jobs.map((job) => job.begin(engine)));
+  for (const job of atWorkJobs) parts.defer(() => job.end?.());
   // These stop at the same time: they share one grace period, and nothing new starts after it.
   const atWork: Stoppable[] = [{ stop: (graceMs) => engine.stopServing(graceMs) }];
   parts.defer(async () => void (await Promise.all(atWork.map((part) => part.stop(graceMs)))));
 
-  const atWorkJobs = await Promise.all(jobs.map((job) => job.begin(engine)));
   const workers = new Workers(
     atWorkJobs.flatMap(({ work }) => work),
     { clock, log, random: Math.random },

@@ -9,7 +9,14 @@ import {
   removalFailureOf,
   type StoredLogicalVolume,
 } from '../api/logical-volume.ts';
-import { claimKey, driverName, nodeRemovedAnnotation, pendingDeletionAnnotation, topologyKey } from '../api/names.ts';
+import {
+  claimKey,
+  driverName,
+  moveAnnotation,
+  nodeRemovedAnnotation,
+  pendingDeletionAnnotation,
+  topologyKey,
+} from '../api/names.ts';
 import { type NodeStorageStatus, nodeStorages } from '../api/node-storage.ts';
 import { MoorageError } from '../base/errors.ts';
 import { isNotFound } from '../kube/api-error.ts';
@@ -63,6 +70,8 @@ export interface VolumeFacts {
   readonly isDeleting: boolean;
   readonly isNodeGone: boolean;
   readonly isMissing: boolean;
+  /** It is the target of a move that is not over. */
+  readonly isReceiving: boolean;
   readonly failure: string | undefined;
   readonly growthFailure: string | undefined;
   readonly removalFailure: string | undefined;
@@ -170,6 +179,7 @@ export function volumeFacts(volume: StoredLogicalVolume): VolumeFacts {
     isDeleting: deleting(volume),
     isNodeGone: nodeRemovedAnnotation in annotations || pendingDeletionAnnotation in annotations,
     isMissing: Boolean(status?.missingFrom),
+    isReceiving: moveAnnotation in annotations,
     failure: failureOf(volume)?.message,
     growthFailure: growthFailureOf(volume)?.message,
     removalFailure: removalFailureOf(volume)?.message,

@@ -11,7 +11,14 @@ const justNow = '2026-01-09T23:50:00Z';
 function volume(changes: Partial<VolumeFacts> = {}): VolumeFacts {
   return {
     ...{ name: 'pvc-1', node: 'a', deviceClass: 'ssd', sizeBytes: gibibyte, createdAt, volumeId: 'id-1' },
-    ...{ claim: 'shop/db', isSnapshot: false, isDeleting: false, isNodeGone: false, isMissing: false },
+    ...{
+      claim: 'shop/db',
+      isSnapshot: false,
+      isDeleting: false,
+      isNodeGone: false,
+      isMissing: false,
+      isReceiving: false,
+    },
     ...{ failure: undefined, growthFailure: undefined, removalFailure: undefined },
     ...changes,
   };

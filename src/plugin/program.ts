@@ -5,6 +5,7 @@ import { type Flags, type FlagType, flag, onOff, text } from '../base/flags.ts';
 import { withSession } from './connect.ts';
 import { readFacts, readNodeNames, readNodes } from './facts.ts';
 import { clusterFlags, namespaceFlag } from './flags.ts';
+import { moveCommands } from './moves/commands.ts';
 import { nodeTable, poolRows } from './nodes.ts';
 import { orphanScreen, orphansOf, unlisted } from './orphans.ts';
 import { recoveryCommands } from './recovery/commands.ts';
@@ -59,7 +60,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
   return {
     name: 'kubectl-moorage',
     calledAs: 'kubectl moorage',
-    summary: 'show and recover the local LVM volumes of a cluster',
+    summary: 'show, move and recover the local LVM volumes of a cluster',
     commands: {
       status: command({
         summary: 'show problems, and what to do about them, on one screen',
@@ -170,6 +171,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
           );
         },
       }),
+      ...moveCommands(terminal),
       ...recoveryCommands,
     },
   };

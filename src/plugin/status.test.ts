@@ -44,6 +44,7 @@ function volume(changes: Partial<VolumeFacts>): VolumeFacts {
     isDeleting: false,
     isNodeGone: false,
     isMissing: false,
+    isReceiving: false,
     failure: undefined,
     growthFailure: undefined,
     removalFailure: undefined,

@@ -19,6 +19,7 @@ function volume(name: string, changes: Partial<VolumeFacts> = {}): VolumeFacts {
     isDeleting: false,
     isNodeGone: false,
     isMissing: false,
+    isReceiving: false,
     failure: undefined,
     growthFailure: undefined,
     removalFailure: undefined,
@@ -109,6 +110,7 @@ test('health is what matters most, and says why', () => {
     [{ claim: 'db/data' }, [], claimIs('Lost'), 'Unclaimed', /no PersistentVolume/],
     [{ claim: 'db/data' }, [], claimIs('Pending'), 'Creating', /^$/],
     [{ isNodeGone: true, isDeleting: true }, [bound], {}, 'NodeGone', /node node-a was removed/],
+    [{ isReceiving: true }, [], {}, 'Receiving', /moves to this node/],
     [{ isMissing: true, isNodeGone: true }, [bound], {}, 'Missing', /not on the disks of node node-a/],
   ];
   for (const [changes, pvs, more, health, reason] of cases) {

@@ -7,6 +7,7 @@ export const healths = [
   'Healthy',
   'Creating',
   'Growing',
+  'Receiving',
   'Deleting',
   'Released',
   'Unclaimed',
@@ -20,6 +21,7 @@ const colours: Readonly<Record<Health, Colour>> = {
   Healthy: 'green',
   Creating: 'yellow',
   Growing: 'yellow',
+  Receiving: 'yellow',
   Deleting: 'yellow',
   Released: 'yellow',
   Unclaimed: 'yellow',
@@ -122,6 +124,9 @@ export function healthOf(
   if (failure) return { health: 'Failed', reason: failure };
   if (volume.isDeleting) return { health: 'Deleting' };
   if (!volume.volumeId) return { health: 'Creating' };
+  if (volume.isReceiving) {
+    return { health: 'Receiving', reason: `claim ${claim ?? ''} moves to this node; see kubectl moorage moves` };
+  }
   if (pv?.phase === 'Released') {
     return { health: 'Released', reason: `its claim ${claim ?? ''} was deleted, and its policy is to retain the data` };
   }

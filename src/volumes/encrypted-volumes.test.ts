@@ -4,7 +4,7 @@ import { silentLog } from '../base/testing/silent-log.ts';
 import { adoptedTag, createdTag, encryptedTag, filesystemTag, rawTag } from '../engine/names-and-tags.ts';
 import { InMemoryPool } from '../engine/testing/in-memory-pool.ts';
 import { volumeOf } from '../engine/testing/volume-of.ts';
-import type { Probe } from '../filesystem/probe.ts';
+import { superblockReader } from '../filesystem/probe.ts';
 import { VolumeKeys } from '../filesystem/volume-keys.ts';
 import { EncryptedVolumes } from './encrypted-volumes.ts';
 
@@ -16,11 +16,11 @@ const keys = (current: string, previous?: string) =>
 async function volumes({
   isOpen = false,
   tags = [],
-  probe = { kind: 'empty' },
+  head = '',
 }: {
   isOpen?: boolean;
   tags?: readonly string[];
-  probe?: Probe;
+  head?: string;
 } = {}) {
   const pool = new InMemoryPool('ssd', 1024n ** 3n);
   await pool.create({ id: 'v', sizeBytes: 4096n, tags: [] });
@@ -45,7 +45,7 @@ async function volumes({
       },
       isOpen: async () => isOpen,
     },
-    probe: async () => probe,
+    superblock: superblockReader(async () => Buffer.concat([Buffer.from(head, 'latin1'), Buffer.alloc(1024)])),
     log: silentLog,
     deviceSize: async () => 4000n,
   });
@@ -97,13 +97,13 @@ test('without a key nothing is encrypted or opened, and the error names the Secr
 });
 
 test('a header without a tag keeps a volume that we created from being published raw for the first time', async () => {
-  const probe: Probe = { kind: 'found', filesystem: 'crypto_LUKS', uuid: 'u' };
+  const head = 'LUKS\xba\xbe';
   for (const [tags, isRefused] of [
     [[createdTag], true],
     [[createdTag, rawTag], false],
     [[adoptedTag], false],
   ] as const) {
-    const { pool, encrypted } = await volumes({ tags, probe });
+    const { pool, encrypted } = await volumes({ tags, head });
     const checked = encrypted.mustBePlain(volumeOf(pool, 'v'), signal);
     await (isRefused ? assert.rejects(checked, { name: 'FilesystemForeign' }) : checked);
   }

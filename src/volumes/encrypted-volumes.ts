@@ -7,14 +7,14 @@ import { VolumeInactive, VolumeNotFound } from '../engine/errors.ts';
 import { luksDevicePath } from '../engine/luks-device.ts';
 import { createdTag, encryptedTag, isEncrypted, showsUse } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
-import { FilesystemForeign } from '../filesystem/format.ts';
-import { Luks, luks } from '../filesystem/luks.ts';
-import { blkid, type ProbeDevice } from '../filesystem/probe.ts';
+import { FilesystemForeign, SuperblockBusy } from '../filesystem/format.ts';
+import { Luks, luks, luksHeader } from '../filesystem/luks.ts';
+import { blkid, type ReadSuperblock, superblockReader } from '../filesystem/probe.ts';
 import type { VolumeKeys } from '../filesystem/volume-keys.ts';
 
 interface Collaborators {
   readonly luks: Pick<Luks, 'format' | 'open' | 'close' | 'resize' | 'changeKey' | 'isOpen'>;
-  readonly probe: ProbeDevice;
+  readonly superblock: ReadSuperblock;
   readonly log: Log;
   /** Reads the size of a decrypted device from the kernel. */
   readonly deviceSize?: typeof deviceSizeBytes;
@@ -28,21 +28,20 @@ interface Collaborators {
  */
 export class EncryptedVolumes {
   readonly #luks: Collaborators['luks'];
-  readonly #probe: ProbeDevice;
+  readonly #superblock: ReadSuperblock;
   readonly #log: Log;
   readonly #deviceSize: typeof deviceSizeBytes;
 
-  constructor({ luks, probe, log, deviceSize }: Collaborators) {
+  constructor({ luks, superblock, log, deviceSize }: Collaborators) {
     this.#luks = luks;
-    this.#probe = probe;
+    this.#superblock = superblock;
     this.#log = log;
     this.#deviceSize = deviceSize ?? deviceSizeBytes;
   }
 
   /** Encrypts with the commands of this machine. */
   static create({ run, log }: { readonly run: Run; readonly log: Log }): EncryptedVolumes {
-    const probe = blkid(run);
-    return new EncryptedVolumes({ luks: new Luks({ run, probe }), probe, log });
+    return new EncryptedVolumes({ luks: new Luks({ run, probe: blkid(run) }), superblock: superblockReader(), log });
   }
 
   /**
@@ -80,8 +79,9 @@ export class EncryptedVolumes {
   async mustBePlain(volume: Volume, signal: AbortSignal): Promise<void> {
     const { id, tags, devicePath } = volume;
     if (!tags.includes(createdTag) || tags.some(showsUse)) return;
-    const probe = await this.#probe(devicePath, signal);
-    if (probe.kind === 'found' && probe.filesystem === luks) throw new FilesystemForeign(id, luks, encryptedTag);
+    const found = await this.#superblock(devicePath, luksHeader, signal);
+    if (found === 'busy') throw new SuperblockBusy(id);
+    if (found) throw new FilesystemForeign(id, luks, encryptedTag);
   }
 
   /** A crash at any point leaves a volume that one of the two keys opens, and the next call continues. */

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { BlockUse } from '../csi/volume-use.ts';
+import { luksDevicePath } from '../engine/luks-device.ts';
 import { encryptedTag } from '../engine/names-and-tags.ts';
 import { VolumeKeys } from '../filesystem/volume-keys.ts';
 import { node, onExt4 } from './testing/in-memory-node.ts';
@@ -15,7 +17,7 @@ const withoutKeys = { isRequested: true, keys: undefined };
 test('the decrypted filesystem is mounted and published, and closed when it is unstaged', async (t) => {
   const { volumes, publication, mounts, stagingPath, targetPath, prepared } = await node(t);
   await volumes.stage({ volumeId: 'v', stagingPath, use: onExt4, encryption }, never);
-  assert.equal(mounts.table.get(stagingPath)?.source, '/dev/decrypted/v');
+  assert.equal(mounts.table.get(stagingPath)?.source, luksDevicePath('v'));
   await volumes.publish({ ...publication, encryption: withoutKeys }, never);
   await volumes.grow({ volumeId: 'v', volumePath: targetPath, stagingPath, isBlock: false, keys }, never);
   await volumes.unpublish('v', targetPath, never);
@@ -37,9 +39,22 @@ test('the decrypted device is published as a raw volume, and grown', async (t) =
   const { volumes, publication, mounts, stagingPath, targetPath } = await node(t);
   await volumes.stage({ volumeId: 'v', stagingPath, use: block, encryption }, never);
   await volumes.publish({ ...publication, use: block, encryption: withoutKeys }, never);
-  assert.equal(mounts.table.get(targetPath)?.source, '/dev/decrypted/v');
+  assert.equal(mounts.table.get(targetPath)?.source, luksDevicePath('v'));
   await volumes.grow({ volumeId: 'v', volumePath: targetPath, stagingPath, isBlock: true, keys }, never);
   assert.equal(mounts.steps.at(-1), 'grow v with k');
+});
+
+test('for a move, the decrypted device is closed once no pod has it', async (t) => {
+  const { volumes, publication, directory, targetPath, mounts } = await node(t);
+  const stagingPath = join(directory, 'plugins/kubernetes.io/csi/topolvm.io/v/globalmount');
+  await volumes.stage({ volumeId: 'v', stagingPath, use: onExt4, encryption }, never);
+  await volumes.publish({ ...publication, stagingPath, encryption: withoutKeys }, never);
+  const before = [...mounts.steps];
+  await volumes.close('v', never);
+  assert.deepEqual(mounts.steps, before, 'a pod has it');
+  await volumes.unpublish('v', targetPath, never);
+  await volumes.close('v', never);
+  assert.deepEqual(mounts.steps.slice(before.length), [`unmount ${targetPath}`, `unmount ${stagingPath}`, 'close v']);
 });
 
 test('without a key nothing is formatted, mounted or published, and the claim is told', async (t) => {
@@ -65,7 +80,7 @@ test('an encrypted volume is decrypted even if the request does not mention it, 
   }
   const given = { isRequested: false, keys };
   await volumes.stage({ volumeId: 'v', stagingPath, use: onExt4, encryption: given }, never);
-  assert.equal(mounts.table.get(stagingPath)?.source, '/dev/decrypted/v');
+  assert.equal(mounts.table.get(stagingPath)?.source, luksDevicePath('v'));
   assert.equal(mounts.table.get(targetPath), undefined);
 });
 

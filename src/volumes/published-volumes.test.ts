@@ -63,6 +63,40 @@ test('onPrepared is called after each attempt to mount or grow a filesystem, not
   assert.deepEqual(prepared, []);
 });
 
+for (const [tag, refusal] of [
+  ['moorage.dev/moving=uid', /volume v moves to another node and cannot be used here any more/],
+  ['moorage.dev/receiving=uid', /volume v moves to this node and does not have all its data yet/],
+] as const) {
+  test(`a volume with the tag ${tag} cannot be staged or published; what is mounted stays`, async (t) => {
+    const { volumes, publication, stagingPath, targetPath, mounts, pool, givenBack } = await node(t);
+    await volumes.publish(publication, never);
+    await pool.addTags('v', [tag]);
+    const refused = { code: 'FailedPrecondition', message: refusal };
+    await assert.rejects(volumes.stage({ volumeId: 'v', stagingPath, use: onExt4 }, never), refused);
+    await assert.rejects(volumes.stage({ volumeId: 'v', stagingPath, use: block }, never), refused);
+    await assert.rejects(volumes.publish({ ...publication, targetPath: `${targetPath}2` }, never), refused);
+    assert.deepEqual([...mounts.table.keys()], [stagingPath, targetPath]);
+    assert.deepEqual(givenBack, []);
+    await volumes.unpublish('v', targetPath, never);
+    await volumes.unstage('v', stagingPath, never);
+    assert.deepEqual(givenBack, ['v', 'v']);
+  });
+}
+
+test('a staged volume is closed for a move once no pod has it; publishing stages it again', async (t) => {
+  const { volumes, publication, directory, targetPath, mounts } = await node(t);
+  const stagingPath = join(directory, 'plugins/kubernetes.io/csi/topolvm.io/v/globalmount');
+  await volumes.stage({ volumeId: 'v', stagingPath, use: onExt4 }, never);
+  await volumes.publish({ ...publication, stagingPath }, never);
+  await volumes.close('v', never);
+  assert.deepEqual([...mounts.table.keys()], [stagingPath, targetPath], 'a pod has it');
+  await volumes.unpublish('v', targetPath, never);
+  await volumes.close('v', never);
+  assert.deepEqual([...mounts.table.keys()], []);
+  await volumes.publish({ ...publication, stagingPath }, never);
+  assert.deepEqual([...mounts.table.keys()], [stagingPath, targetPath]);
+});
+
 test('publishing stages a volume that is not staged or lost its staging mount', async (t) => {
   const { volumes, publication, stagingPath, targetPath, mounts } = await node(t);
   await volumes.publish(publication, never);

@@ -7,6 +7,7 @@ import type { EphemeralVolume } from '../csi/volume-use.ts';
 import { isHeld } from '../engine/device-use.ts';
 import { VolumeInUse } from '../engine/errors.ts';
 import { holdDevice } from '../engine/held-device.ts';
+import { deviceInUse } from '../engine/luks-device.ts';
 import { isEncrypted, isProvenUnused, rawTag, retiredTag } from '../engine/names-and-tags.ts';
 import type { Pool, Volume, VolumeId } from '../engine/pool.ts';
 import { type Pools, poolHolding } from '../engine/pools.ts';
@@ -17,6 +18,7 @@ import { createMountDirectory, createMountFile, Mounts, removeMountPoint } from 
 import { blkid, type ProbeDevice, superblockReader } from '../filesystem/probe.ts';
 import type { EncryptedVolumes } from './encrypted-volumes.ts';
 import type { EphemeralVolumes } from './ephemeral-volumes.ts';
+import { mustNotMove } from './moving-volumes.ts';
 import { mustHold } from './pool-holding.ts';
 import { PreparedFilesystems } from './prepared-filesystems.ts';
 import { kindOfPath, NotAtPath, volumeStats } from './volume-stats.ts';
@@ -25,7 +27,7 @@ interface Collaborators {
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   readonly filesystems: Pick<PreparedFilesystems, 'isAt' | 'mountAt'>;
   readonly grower: Pick<FilesystemGrower, 'grow'>;
-  readonly mounts: Pick<Mounts, 'at' | 'holding' | 'bind' | 'protect' | 'unmount'>;
+  readonly mounts: Pick<Mounts, 'at' | 'holding' | 'targetsOf' | 'bind' | 'protect' | 'unmount'>;
   readonly ephemeral: Pick<EphemeralVolumes, 'create' | 'removeIfEphemeral'>;
   readonly encrypted: Pick<EncryptedVolumes, 'open' | 'grow' | 'close' | 'mustBePlain'>;
   readonly probe: ProbeDevice;
@@ -33,11 +35,16 @@ interface Collaborators {
   readonly onPublished?: ((id: VolumeId) => void) | undefined;
   /** Called after each attempt to decrypt a volume that is staged, or to create, mount or grow its filesystem; with the error, if any. */
   readonly onPrepared?: ((id: VolumeId, error?: unknown) => void) | undefined;
+  /** Called each time a volume was unpublished or unstaged: nothing may have it open now. */
+  readonly onGivenBack?: ((id: VolumeId) => void) | undefined;
   /** Measures a volume's usage. */
   readonly look?: typeof volumeStats;
   /** Holds a volume's device open while it is being published. */
   readonly hold?: Hold;
 }
+
+/** Where the kubelet stages a volume, once for the node. Pods have their own mounts. */
+const stagingPaths = /\/plugins\/kubernetes\.io\/csi\/.*\/globalmount$/;
 
 type Hold = (volume: Volume) => Promise<AsyncDisposable>;
 
@@ -52,6 +59,7 @@ export class PublishedVolumes implements NodeVolumes {
   readonly #probe: ProbeDevice;
   readonly #onPublished: Collaborators['onPublished'];
   readonly #onPrepared: Collaborators['onPrepared'];
+  readonly #onGivenBack: Collaborators['onGivenBack'];
   readonly #look: typeof volumeStats;
   readonly #hold: Hold;
   readonly #lock = new KeyedLock();
@@ -70,6 +78,7 @@ export class PublishedVolumes implements NodeVolumes {
     this.#probe = probe;
     this.#onPublished = given.onPublished;
     this.#onPrepared = given.onPrepared;
+    this.#onGivenBack = given.onGivenBack;
     this.#look = given.look ?? volumeStats;
     this.#hold = given.hold ?? holdDevice;
   }
@@ -95,12 +104,11 @@ export class PublishedVolumes implements NodeVolumes {
       // A raw device is bound for each pod directly; staging only checks that it exists.
       if (use.kind === 'block' && !isDecrypted(volume, encryption)) return;
       await this.#preparing(volumeId, async () => {
-        const readable = await this.#readable(pool, volume, encryption, signal);
-        if (use.kind === 'block') return;
         try {
-          await this.#filesystems.mountAt(stagingPath, pool, readable, use, signal);
+          const readable = await this.#readable(pool, volume, encryption, signal);
+          if (use.kind === 'filesystem') await this.#filesystems.mountAt(stagingPath, pool, readable, use, signal);
         } catch (error) {
-          if (readable !== volume && !signal.aborted) await this.#closeUnused(volume, signal);
+          if (isDecrypted(volume, encryption) && !signal.aborted) await this.#closeUnused(volume, signal);
           throw error;
         }
       });
@@ -112,6 +120,21 @@ export class PublishedVolumes implements NodeVolumes {
     await this.#lock.run(volumeId, signal, async () => {
       await this.#mounts.unmount(stagingPath, signal);
       await this.#encrypted.close(volumeId, poolHolding(this.#pools, volumeId)?.get(volumeId), signal);
+    });
+    this.#onGivenBack?.(volumeId);
+  }
+
+  /**
+   * Unmounts a volume that no pod has, for a move: the kubelet leaves it staged while another pod waits for it on this node.
+   * If it is needed here again, publishing stages it, and the kubelet has the key.
+   */
+  async close(volumeId: VolumeId, signal: AbortSignal): Promise<void> {
+    await this.#lock.run(volumeId, signal, async () => {
+      const { volume } = mustHold(this.#pools, volumeId);
+      const targets = await this.#mounts.targetsOf(deviceInUse(volume));
+      if (!targets.every((target) => stagingPaths.test(target))) return;
+      for (const target of targets) await this.#mounts.unmount(target, signal);
+      await this.#encrypted.close(volumeId, volume, signal);
     });
   }
 
@@ -128,6 +151,7 @@ export class PublishedVolumes implements NodeVolumes {
 
   async unpublish(volumeId: string, targetPath: string, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, () => this.#takeAway(volumeId, targetPath, signal));
+    this.#onGivenBack?.(volumeId);
   }
 
   /**
@@ -199,6 +223,7 @@ export class PublishedVolumes implements NodeVolumes {
   #usable(volumeId: VolumeId): ReturnType<typeof mustHold> {
     const held = mustHold(this.#pools, volumeId);
     if (held.volume.tags.includes(retiredTag)) throw new VolumeRetired(volumeId);
+    mustNotMove(held.volume);
     return held;
   }
 

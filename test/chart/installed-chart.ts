@@ -5,6 +5,7 @@ import { after } from 'node:test';
 import { stringify } from 'yaml';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { nodeStorages } from '../../src/api/node-storage.ts';
+import { volumeMoves } from '../../src/api/volume-move.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
@@ -24,8 +25,8 @@ export class InstalledChart {
   /** Shared by all tests of a file: call it at the top. */
   static async start(...values: readonly Value[]): Promise<InstalledChart> {
     const installed = await InstalledChart.of('moorage', ...values);
-    const crds = ['crd/logicalvolumes.topolvm.io', 'crd/nodestorages.moorage.dev'];
-    await installed.api.cluster.kubectl('wait', '--for=condition=Established', ...crds);
+    const crds = ['logicalvolumes.topolvm.io', 'nodestorages.moorage.dev', 'volumemoves.moorage.dev'];
+    await installed.api.cluster.kubectl('wait', '--for=condition=Established', ...crds.map((name) => `crd/${name}`));
     return installed;
   }
 
@@ -95,6 +96,16 @@ export class InstalledChart {
     await eventually('the policy for NodeStorages is in effect', () =>
       isRefused(agent.create(nodeStorages, { metadata: { name: elsewhere } }), /only the NodeStorage of its own node/),
     );
+    const place = { namespace: 'default' };
+    await admin.create(volumeMoves, { metadata: { name: elsewhere, ...place }, spec: { claimName: elsewhere } });
+    const reached = { type: 'merge', body: { status: { source: { fenced: true } } } } as const;
+    await eventually('the policy for VolumeMoves is in effect', () =>
+      isRefused(
+        agent.patch(volumeMoves, elsewhere, reached, { ...place, subresource: 'status' }),
+        /write the source of a VolumeMove only/,
+      ),
+    );
+    await admin.delete(volumeMoves, elsewhere, place);
     await admin.delete(logicalVolumes, elsewhere);
     await admin.delete(nodes, elsewhere);
     await admin.delete(nodeStorages, elsewhere);

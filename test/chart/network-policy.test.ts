@@ -18,23 +18,32 @@ async function policyOf(component: string, ...values: readonly Value[]) {
 
 const metricsFrom = 'networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.name=monitoring';
 const monitoring = [{ namespaceSelector: { matchLabels: { name: 'monitoring' } } }];
+const agents = [
+  { podSelector: { matchLabels: { 'app.kubernetes.io/component': 'node', 'app.kubernetes.io/name': 'moorage' } } },
+];
 const sidecars = ['metrics', 'provisioner', 'resizer', 'snapshotter'];
 
 test('pods may call the ports of the API server at any address, unless its addresses are listed', async () => {
   const ports = [443, 6443, 16443];
   for (const component of ['controller', 'node']) {
-    assert.deepEqual((await policyOf(component)).egress, [{ ports }]);
+    const toAgents = component === 'node' ? [{ ports: ['moves'], to: agents }] : [];
+    assert.deepEqual((await policyOf(component)).egress, [{ ports }, ...toAgents]);
     const named: readonly Value[] = ['networkPolicy.apiServerCIDRs={10.0.0.10/32,fd00::/64}'];
     const to = [{ ipBlock: { cidr: '10.0.0.10/32' } }, { ipBlock: { cidr: 'fd00::/64' } }];
-    assert.deepEqual((await policyOf(component, ...named)).egress, [{ ports, to }]);
+    assert.deepEqual((await policyOf(component, ...named)).egress, [{ ports, to }, ...toAgents]);
   }
   assert.deepEqual((await policyOf('scheduler', 'scheduler.enabled=true')).egress, []);
 });
 
+const fromAgents = { ports: ['moves'], from: agents };
+
 test('everybody can read metrics, unless the values restrict it', async () => {
-  assert.deepEqual((await policyOf('node')).ingress, [{ ports: ['metrics'] }]);
+  assert.deepEqual((await policyOf('node')).ingress, [{ ports: ['metrics'] }, fromAgents]);
   assert.deepEqual((await policyOf('controller')).ingress, [{ ports: sidecars }]);
-  assert.deepEqual((await policyOf('node', metricsFrom)).ingress, [{ ports: ['metrics'], from: monitoring }]);
+  assert.deepEqual((await policyOf('node', metricsFrom)).ingress, [
+    { ports: ['metrics'], from: monitoring },
+    fromAgents,
+  ]);
 });
 
 test('the webhook and the extender can be called even if metrics are restricted', async () => {

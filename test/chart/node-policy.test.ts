@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { stringify } from 'yaml';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { type NodeStorageStatus, nodeStorages } from '../../src/api/node-storage.ts';
+import { type VolumeMoveStatus, volumeMoves } from '../../src/api/volume-move.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { nodes } from '../../src/kube/resource.ts';
@@ -152,6 +153,8 @@ test('a stolen token cannot access claims, secrets or pods', async () => {
     'logicalvolumes.topolvm.io: list watch patch',
     'nodes: list watch patch',
     'nodestorages.moorage.dev: create patch',
+    'volumemoves.moorage.dev/status: patch',
+    'volumemoves.moorage.dev: list watch',
   ]);
 });
 
@@ -222,4 +225,35 @@ test('pods that need no privileges on their node are admitted in a restricted na
     chart.apply('privileged', asPod('DaemonSet', 'moorage-node'), '--dry-run=server'),
     /violates PodSecurity/,
   );
+});
+
+test('an agent can write only its own end of a move, and nothing else of it', async () => {
+  const place = { namespace: 'default' };
+  const moves = { from: { sourceNode: own, targetNode: other }, to: { sourceNode: other, targetNode: own } };
+  const onStatus = { ...place, subresource: 'status' } as const;
+  const patch = (by: KubeClient, name: string, status: VolumeMoveStatus) =>
+    by.patch(volumeMoves, name, { type: 'merge', body: { status } }, onStatus);
+  for (const [name, nodesOfMove] of Object.entries(moves)) {
+    await api.admin.create(volumeMoves, { metadata: { name, ...place }, spec: { claimName: 'data' } });
+    await patch(api.admin, name, { phase: 'Copying', ...nodesOfMove });
+  }
+  await patch(thief, 'from', { source: { certificate: 'ours', fenced: true } });
+  await patch(thief, 'to', { target: { certificate: 'ours', converged: true } });
+  await assertRefused(
+    patch(thief, 'from', { target: { certificate: 'stolen' } }),
+    /write the target of a VolumeMove only/,
+  );
+  await assertRefused(
+    patch(thief, 'to', { source: { certificate: 'stolen' } }),
+    /write the source of a VolumeMove only/,
+  );
+  await assertRefused(patch(thief, 'from', { phase: 'Cleaning' }), /only source and target/);
+  await assertRefused(patch(thief, 'to', { sourceNode: own }), /only source and target/);
+  await assertRefused(
+    patch(thief, 'to', { manifest: '{}', verdict: { round: 1, bytes: 1, sha256: '' } }),
+    /only source/,
+  );
+  await assertRefused(thief.delete(volumeMoves, 'from', place), /forbidden/);
+  const spec = { claimName: 'data' };
+  await assertRefused(thief.create(volumeMoves, { metadata: { name: 'new', ...place }, spec }), /forbidden/);
 });

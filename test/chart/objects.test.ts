@@ -252,7 +252,7 @@ test('each additional configuration has a DaemonSet of its own', async () => {
 });
 
 test('uninstalling keeps the CRDs, and with them their objects', () => {
-  for (const name of ['logicalvolumes.topolvm.io', 'nodestorages.moorage.dev']) {
+  for (const name of ['logicalvolumes.topolvm.io', 'nodestorages.moorage.dev', 'volumemoves.moorage.dev']) {
     const crd = find(everything, 'CustomResourceDefinition', name);
     assert.equal(crd.metadata.annotations?.['helm.sh/resource-policy'], 'keep');
   }
@@ -297,16 +297,13 @@ test('the controller may change its webhook configuration only if it creates its
   assert.deepEqual(await ofConfigurations(), []);
 });
 
-test('a controller that only removes finalizers from Nodes can delete no claim and no pod', async () => {
+test('a controller that only removes finalizers from Nodes can delete no claim', async () => {
   const skipping = new Set(await controllerRights('controller.nodeFinalize.skipped=true'));
   const spared = (await controllerRights()).filter((right) => !skipping.has(right));
   assert.deepEqual(spared, [
     'delete persistentvolumeclaims',
-    'delete pods',
     'get statefulsets.apps',
-    'list pods',
     'list volumesnapshotcontents.snapshot.storage.k8s.io',
-    'watch pods',
   ]);
 });
 

@@ -5,6 +5,7 @@ import { localPvAnnotations, localPvFinalizer, localPvOptions } from '../../src/
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName, logicalVolume, nodeFinalizer, topologyKey } from '../../src/api/names.ts';
 import { nodeStorages } from '../../src/api/node-storage.ts';
+import { volumeMoves } from '../../src/api/volume-move.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { NodeRemoval } from '../../src/controller/node-removal/node-removal.ts';
@@ -54,6 +55,11 @@ for (const name of [own, other]) {
   const status = { nodeUID: name, updatedAt: '2026-01-01T00:00:00Z', ...report };
   await admin.create(nodeStorages, { metadata: { name, finalizers: [theirFinalizer] }, status });
 }
+await admin.create(volumeMoves, { metadata: { name: 'theirs', namespace: shop }, spec: { claimName: 'pvc-db' } });
+const moving = {
+  status: { phase: 'Copying', sourceNode: other, targetNode: doomed, source: { certificate: 'theirs' } },
+};
+await admin.patch(volumeMoves, 'theirs', { type: 'merge', body: moving }, { namespace: shop, subresource: 'status' });
 const thief = await chart.agentOf(own);
 for (const name of [own, other]) await staticVolume(`static-on-${name}`, name);
 
@@ -110,11 +116,12 @@ async function staticVolume(name: string, nodeName: string): Promise<void> {
   });
 }
 
-const targets = ([nodes, logicalVolumes, nodeStorages, persistentVolumes] as readonly Resource<KubeObject>[]).flatMap(
-  (resource) => ([undefined, 'status'] as const).map((subresource) => ({ resource, subresource })),
+const written: readonly Resource<KubeObject>[] = [nodes, logicalVolumes, nodeStorages, persistentVolumes, volumeMoves];
+const targets = written.flatMap((resource) =>
+  ([undefined, 'status'] as const).map((subresource) => ({ resource, subresource })),
 );
 
-/** Tries a change with every kind of write, on every Node, LogicalVolume, NodeStorage and PersistentVolume. */
+/** Tries a change with every kind of write, on every object that an agent may write. */
 async function attempt(by: KubeClient, change: object): Promise<void> {
   for (const { resource, subresource } of targets) {
     const { items } = await admin.list(resource);
@@ -124,7 +131,12 @@ async function attempt(by: KubeClient, change: object): Promise<void> {
         { type: 'apply', body: change, fieldManager: 'thief', force: true },
       ];
       for (const patch of tries)
-        await refusedOrNot(by.patch(resource, metadata.name, patch, { ...(subresource && { subresource }) }));
+        await refusedOrNot(
+          by.patch(resource, metadata.name, patch, {
+            namespace: metadata.namespace,
+            ...(subresource && { subresource }),
+          }),
+        );
     }
   }
 }
@@ -174,6 +186,7 @@ async function world(): Promise<Readonly<Record<string, unknown>>> {
     (await admin.list(nodeStorages)).items,
     ({ metadata, status }) => metadata.name !== own && status,
   );
+  note('VolumeMove', (await admin.list(volumeMoves)).items, ({ spec, status }) => ({ spec, status }));
   note('Claim', (await admin.list(persistentVolumeClaims)).items, ({ spec }) => spec);
   note('PersistentVolume', (await admin.list(persistentVolumes)).items, ({ spec }) => spec);
   return all;
@@ -247,6 +260,14 @@ const goals: Readonly<Record<string, readonly object[]>> = {
     { spec: { claimRef: null } },
     { spec: { persistentVolumeReclaimPolicy: 'Delete' } },
   ],
+  'get the data of a volume that moves between other nodes, or make its move go wrong': [
+    { status: { target: { certificate: 'stolen' } } },
+    { status: { source: { certificate: 'stolen', endpoint: '10.0.0.1:1' } } },
+    { status: { target: { converged: true, verdict: { round: 1, bytes: 1, sha256: '' }, opened: true } } },
+    { status: { source: { fenced: true, readOnly: true, released: true } } },
+    { status: { phase: 'Cleaning' } },
+    { spec: { targetNode: 'own' } },
+  ],
   'get more space, or less for others': [
     { spec: { size: '2Gi' } },
     { spec: { deviceClass: 'other' } },
@@ -266,6 +287,7 @@ test('the attempts of this file cover every write that RBAC allows the token', a
     'patch nodes',
     'create nodestorages.moorage.dev',
     'patch nodestorages.moorage.dev',
+    'patch volumemoves/status.moorage.dev',
     ...questions, // these only ask a question, and change nothing
     'patch persistentvolumes',
   ]);

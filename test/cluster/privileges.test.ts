@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { volumeMoves } from '../../src/api/volume-move.ts';
 import { pods } from '../../src/kube/resource.ts';
 import { AuditLog } from '../../worlds/cluster/audit-log.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
@@ -102,6 +103,22 @@ describe('two controllers, and every feature of Moorage', () => {
     await ns.claim('cloned', { ...there, ...clone, node: 'node-b' }); // and moved to node-a
     for (const claim of ['restored', 'cloned']) await ns.volumeId(claim);
     await ns.empty();
+  });
+
+  test('a volume moves to another node', async () => {
+    await cluster.kubectl('label', 'namespace', 'default', 'topolvm.io/webhook=ignore');
+    const set = await StatefulSet.create(cluster, 'moving');
+    await set.ready();
+    const [from, [line]] = [await set.nodeOf(), await set.lines()];
+    const move = { metadata: { name: 'moving', namespace: 'default' }, spec: { claimName: 'data-moving-0' } };
+    await cluster.kube.create(volumeMoves, move);
+    const found = () => cluster.kube.get(volumeMoves, 'moving', { namespace: 'default' });
+    await eventually('it has moved', async () => (await found())?.status?.phase === 'Done', { explain });
+    await eventually('its pod has, too', async () => ![from, ''].includes(await set.nodeOf()), { explain });
+    await set.ready();
+    assert.equal((await set.lines())[0], line);
+    await cluster.kubectl('delete', 'volumemove', 'moving');
+    await set.delete();
   });
 
   test('the event of a claim that cannot be served is repeated', async () => {

@@ -11,6 +11,7 @@ import {
   logicalVolumes,
 } from '../../src/api/logical-volume.ts';
 import { type NodeStorageStatus, nodeStorages } from '../../src/api/node-storage.ts';
+import { volumeMoves } from '../../src/api/volume-move.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Informer } from '../../src/kube/informer.ts';
@@ -222,4 +223,22 @@ test('a NodeStorage is written with one request and loses no field', async () =>
     code: 'InvalidArgument',
     message: /status.versions: Required/,
   });
+});
+
+test('a VolumeMove cannot be changed, and neither can its verdict', async () => {
+  const place = { namespace: 'default' };
+  const patch = (body: object, subresource?: 'status') =>
+    admin.patch(volumeMoves, 'm', { type: 'merge', body }, { ...place, ...(subresource && { subresource }) });
+  await admin.create(volumeMoves, { metadata: { name: 'm', ...place }, spec: { claimName: 'c', rateLimit: '10Mi' } });
+  await assert.rejects(patch({ spec: { targetNode: 'b' } }), { message: /a move cannot be changed/ });
+  const verdict = { round: 2, bytes: 2 ** 40, sha256: 'abc' };
+  const status = { phase: 'Committed', sourceNode: 'a', targetNode: 'b', manifest: '{}', verdict };
+  assert.deepEqual((await patch({ status }, 'status')).status, status);
+  for (const change of [{ manifest: null }, { manifest: '{"x":1}' }, { verdict: null }, { verdict: { bytes: 1 } }]) {
+    await assert.rejects(patch({ status: change }, 'status'), { message: /manifest and verdict cannot be changed/ });
+  }
+  const named = async (fieldSelector: string) => (await admin.list(volumeMoves, { fieldSelector })).items.length;
+  assert.deepEqual([await named('status.sourceNode=a'), await named('status.targetNode=a')], [1, 0]);
+  const bad = { metadata: { name: 'bad', ...place }, spec: { claimName: 'c', rateLimit: 0 } };
+  await assert.rejects(admin.create(volumeMoves, bad), { message: /rateLimit must be above zero/ });
 });

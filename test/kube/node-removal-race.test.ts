@@ -2,23 +2,12 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
-import { driverName, nodeFinalizer, selectedNodeAnnotation, topologyKey } from '../../src/api/names.ts';
-import { systemClock } from '../../src/base/clock.ts';
-import { silentLog } from '../../src/base/testing/silent-log.ts';
-import type { KubeClient } from '../../src/kube/client.ts';
-import { Informer } from '../../src/kube/informer.ts';
-import {
-  nodes,
-  type PersistentVolumeClaim,
-  persistentVolumeClaims,
-  pods,
-  type Stored,
-  statefulSets,
-  storageClasses,
-} from '../../src/kube/resource.ts';
+import { driverName } from '../../src/api/names.ts';
+import { nodes, persistentVolumeClaims, pods, storageClasses } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
-import { createLogicalVolume, createPersistentVolume, eventsOf, leadRemovals } from './removed-nodes.ts';
+import { claimSpec, createSet, Machines, mortal, podSpec } from './machines.ts';
+import { eventsOf, leadRemovals } from './removed-nodes.ts';
 
 /** How often the race is run; the command for more is in the README. */
 const races = Number(process.env['RACES'] ?? 5);
@@ -76,7 +65,7 @@ interface PodOptions {
 /** A pod that cannot be scheduled, and its StatefulSet; returns the name of the pod. */
 async function podOf(namespace: string, name: string, options: PodOptions): Promise<string> {
   const { storageClass, kind = 'StatefulSet', withClaim = false } = options;
-  const { metadata } = await createSet(namespace, name, storageClass);
+  const { metadata } = await createSet(admin, namespace, name, storageClass);
   const owner = { apiVersion: 'apps/v1', kind, name, uid: metadata.uid, controller: true };
   if (withClaim) {
     await admin.create(persistentVolumeClaims, {
@@ -97,10 +86,10 @@ async function podOf(namespace: string, name: string, options: PodOptions): Prom
 
 test(`a StatefulSet gets its pod and a new volume elsewhere, ${races} times, wherever the controller is killed`, async (t) => {
   const namespace = await newNamespace(api, 'race');
-  const machines = new Machines();
+  const machines = new Machines(admin);
   t.after(() => machines.stop());
   await machines.add('node-0');
-  await createSet(namespace, 'db', 'local');
+  await createSet(admin, namespace, 'db', 'local');
   let before = await placed(namespace, 'node-0');
   for (let race = 0; race < races; race++) {
     const [leaving, staying] = [`node-${race}`, `node-${race + 1}`];
@@ -155,114 +144,5 @@ async function drain(namespace: string, nodeName: string): Promise<void> {
       pod.metadata.uid !== old?.metadata.uid &&
       pod.status?.conditions?.some(({ reason }) => reason === 'Unschedulable')
     );
-  });
-}
-
-/** A client of a process that is killed before this many writes: then nothing it does has an effect any more. */
-function mortal(client: KubeClient, writes: number): { readonly client: KubeClient; isDead(): boolean } {
-  let left = writes;
-  const isWrite = (name: string | symbol) => ['create', 'patch', 'delete'].includes(String(name));
-  const proxy = new Proxy(client, {
-    get(target, name) {
-      return (...args: unknown[]) => {
-        if (isWrite(name)) left -= 1;
-        if (left < 0) throw new Error('the process was killed');
-        return (Reflect.get(target, name) as (...args: unknown[]) => unknown).apply(target, args);
-      };
-    },
-  });
-  return { client: proxy, isDead: () => left < 0 };
-}
-
-/** Node objects that look alive, with what kubelets and csi-provisioner do for pods and claims there. */
-class Machines {
-  readonly #names = new Set<string>();
-  readonly #heartbeat = setInterval(() => void this.#beat(), 4000);
-  readonly #pods = new Informer({ client: admin, resource: pods, clock: systemClock, log: silentLog });
-  readonly #claims = new Informer({
-    client: admin,
-    resource: persistentVolumeClaims,
-    clock: systemClock,
-    log: silentLog,
-  });
-
-  constructor() {
-    // A kubelet ends the pods of its node.
-    this.#pods.onChange(({ kind, object }) => {
-      const { namespace, name, uid, deletionTimestamp } = object.metadata;
-      if (kind === 'deleted' || !object.spec?.nodeName || !deletionTimestamp) return;
-      void admin.delete(pods, name, { namespace, gracePeriodSeconds: 0, preconditions: { uid } }).catch(() => {});
-    });
-    this.#claims.onChange(({ kind, object }) => {
-      if (kind !== 'deleted') void provision(object).catch(() => {}); // provisioned already
-    });
-    this.#pods.start();
-    this.#claims.start();
-  }
-
-  async add(name: string): Promise<void> {
-    const labels = { 'kubernetes.io/hostname': name, [topologyKey]: name };
-    await admin.create(nodes, { metadata: { name, labels, finalizers: [nodeFinalizer] } });
-    this.#names.add(name);
-    await this.#beat();
-  }
-
-  forget(name: string): void {
-    this.#names.delete(name);
-  }
-
-  async stop(): Promise<void> {
-    clearInterval(this.#heartbeat);
-    await Promise.all([this.#pods.stop(), this.#claims.stop()]);
-  }
-
-  async #beat(): Promise<void> {
-    const now = new Date().toISOString();
-    const conditions = [{ type: 'Ready', status: 'True', reason: 'KubeletReady', lastHeartbeatTime: now }];
-    const allocatable = { cpu: '4', memory: '4Gi', pods: '110' };
-    const body = { status: { conditions, allocatable, capacity: allocatable } };
-    for (const name of this.#names) {
-      await admin.patch(nodes, name, { type: 'merge', body }, { subresource: 'status' }).catch(() => {}); // removed
-    }
-  }
-}
-
-async function provision(claim: Stored<PersistentVolumeClaim>): Promise<void> {
-  const { namespace, uid, annotations, deletionTimestamp } = claim.metadata;
-  const node = annotations?.[selectedNodeAnnotation];
-  if (!node || deletionTimestamp || claim.spec?.volumeName) return;
-  // Moorage creates no volume on a Node that is being deleted, and csi-provisioner has the claim scheduled again.
-  const chosen = await admin.get(nodes, node);
-  if (!chosen || chosen.metadata.deletionTimestamp) {
-    const body = { metadata: { annotations: { [selectedNodeAnnotation]: null } } };
-    await admin.patch(persistentVolumeClaims, claim.metadata.name, { type: 'merge', body }, { namespace });
-    return;
-  }
-  const name = `pvc-${uid}`;
-  const handle = await createLogicalVolume(admin, name, node);
-  await createPersistentVolume(admin, claim, { name, node, handle });
-}
-
-const podSpec = {
-  automountServiceAccountToken: false,
-  terminationGracePeriodSeconds: 0,
-  containers: [{ name: 'main', image: 'pause', volumeMounts: [{ name: 'data', mountPath: '/data' }] }],
-};
-
-function claimSpec(storageClassName: string) {
-  return { accessModes: ['ReadWriteOnce'], storageClassName, resources: { requests: { storage: '1Gi' } } };
-}
-
-async function createSet(namespace: string, name: string, storageClass: string) {
-  const labels = { app: name };
-  return admin.create(statefulSets, {
-    metadata: { name, namespace },
-    spec: {
-      replicas: 1,
-      serviceName: name,
-      selector: { matchLabels: labels },
-      template: { metadata: { labels }, spec: podSpec },
-      volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claimSpec(storageClass) }],
-    },
   });
 }

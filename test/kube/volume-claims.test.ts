@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { type LogicalVolume, logicalVolumes } from '../../src/api/logical-volume.ts';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName, selectedNodeAnnotation } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { ManualClock } from '../../src/base/testing/manual-clock.ts';
@@ -9,6 +9,7 @@ import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Workers } from '../../src/base/work.ts';
 import { ignoredClasses } from '../../src/controller/claims/ignored-classes.ts';
 import { VolumeClaims, watchedClaim } from '../../src/controller/claims/volume-claims.ts';
+import { ourPersistentVolume } from '../../src/controller/orphaned-objects.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer, type InformerOptions } from '../../src/kube/informer.ts';
 import {
@@ -89,12 +90,12 @@ test('a bound claim gets an Event if it names a class and no csi-resizer acts on
   await claim('data', undefined, { volumeName: 'pvc-1' });
   const found = async () => admin.get(persistentVolumeClaims, 'data', { namespace });
   await eventually('the claim is bound', async () => (await found())?.status?.phase === 'Bound');
-  const volumes = watch<LogicalVolume>({ resource: logicalVolumes });
+  const volumes = watch({ resource: persistentVolumes, project: ourPersistentVolume });
   await volumes.whenSynced();
 
   const clock = new ManualClock();
   const reporter = { controller: driverName, instance: 'test' };
-  const work = ignoredClasses({ client: admin, claims: watched, volumes, reporter, clock });
+  const work = ignoredClasses({ client: admin, claims: watched, persistentVolumes: volumes, reporter, clock });
   const stop = new AbortController();
   const leading = new Workers([work], { clock, log: silentLog, random: () => 0 }).lead(stop.signal);
   t.after(async () => {

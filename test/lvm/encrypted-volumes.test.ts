@@ -7,12 +7,13 @@ import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import type { Encryption, PreparedUse } from '../../src/csi/node/node-volumes.ts';
 import { luksDevicePath, luksHeaderBytes } from '../../src/engine/luks-device.ts';
+import { encryptedTag } from '../../src/engine/names-and-tags.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import { volumeOf } from '../../src/engine/testing/volume-of.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { filesystemUuid } from '../../src/filesystem/format.ts';
 import { Luks } from '../../src/filesystem/luks.ts';
-import { blkid } from '../../src/filesystem/probe.ts';
+import { blkid, superblockReader } from '../../src/filesystem/probe.ts';
 import { VolumeKeys } from '../../src/filesystem/volume-keys.ts';
 import { xfs } from '../../src/filesystem/xfs.ts';
 import { EncryptedVolumes } from '../../src/volumes/encrypted-volumes.ts';
@@ -58,7 +59,7 @@ async function agent(t: TestContext, pools: Pools) {
   const volumes = () => {
     const ephemeral = new EphemeralVolumes({ pools, log: silentLog });
     const luks = new Luks({ run, probe, derivation: cheapDerivation });
-    const encrypted = new EncryptedVolumes({ luks, probe, log: silentLog });
+    const encrypted = new EncryptedVolumes({ luks, superblock: superblockReader(), log: silentLog });
     return PublishedVolumes.create({ pools, ephemeral, encrypted, run });
   };
   return {
@@ -204,6 +205,22 @@ test('an encrypted volume of every kind is created, used, grown, re-keyed, copie
     const asPlain = { volumeId: 'encrypted', stagingPath: paths('encrypted').stagingPath };
     for (const use of [onExt4, block]) {
       await assert.rejects(volumes().stage({ ...asPlain, use }, signal), { name: 'KeyMissing' });
+    }
+    await command('lvchange', '--deltag', encryptedTag, volumeOf(pool, 'encrypted').devicePath); // only the header is left
+    await pool.refresh(signal);
+    for (const [use, name] of [
+      [onExt4, 'FilesystemMismatch'],
+      [block, 'FilesystemForeign'],
+    ] as const) {
+      const published = {
+        ...asPlain,
+        ...paths('encrypted'),
+        readOnly: false,
+        exclusive: false,
+        use,
+        ephemeral: undefined,
+      };
+      await assert.rejects(volumes().publish(published, signal), { name });
     }
     await pool.remove('encrypted', signal);
   });

@@ -253,8 +253,8 @@ export class Moorage {
   }
 }
 
-/** A node sees only the host files in its own directory. */
-async function importCopy(node: ClusterNode, archive: string): Promise<void> {
+/** Imports an image into the store of a node, which sees only the host files in its own directory. */
+export async function importCopy(node: ClusterNode, archive: string): Promise<void> {
   const copy = join(node.machine.dir, basename(archive));
   await copyFile(archive, copy);
   await importImages(node, [copy]);

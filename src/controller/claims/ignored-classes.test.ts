@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import type { StoredLogicalVolume } from '../../api/logical-volume.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
 import { Workers } from '../../base/work.ts';
@@ -35,7 +34,7 @@ function leader(t: TestContext) {
       },
     },
     claims,
-    volumes: { get: (name) => (name === 'pvc-1' ? ({} as StoredLogicalVolume) : undefined) },
+    persistentVolumes: { get: (name) => (name === 'pvc-1' ? { state: {} } : {}) },
     reporter: { controller: 'topolvm.io', instance: 'one' },
     clock,
   });

@@ -1,4 +1,3 @@
-import type { LogicalVolume } from '../../api/logical-volume.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Work } from '../../base/work.ts';
@@ -6,7 +5,12 @@ import { sidecarsForLimits } from '../../csi/io-limits.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type EventContent, type Reporter, writeEvent } from '../../kube/events.ts';
 import type { Informer } from '../../kube/informer.ts';
-import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../../kube/resource.ts';
+import {
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  persistentVolumeClaims,
+  type Stored,
+} from '../../kube/resource.ts';
 
 /** A VolumeAttributesClass that a claim names. */
 export interface NamedClass {
@@ -32,8 +36,8 @@ interface Collaborators {
     Informer<PersistentVolumeClaim, { readonly named: NamedClass | undefined }>,
     'get' | 'onChange'
   >;
-  /** The LogicalVolumes of all nodes, which have the names of their PersistentVolumes. */
-  readonly volumes: Pick<Informer<LogicalVolume>, 'get'>;
+  /** Those of our driver have a state. */
+  readonly persistentVolumes: Pick<Informer<PersistentVolume, { readonly state?: object }>, 'get'>;
   readonly reporter: Reporter;
   readonly clock: Clock;
 }
@@ -45,7 +49,7 @@ const patienceMs = 30_000;
  * Reports claims that name a VolumeAttributesClass on which csi-resizer does not act: it would say nothing itself, and the
  * claim would wait forever.
  */
-export function ignoredClasses({ client, claims, volumes, reporter, clock }: Collaborators): Work {
+export function ignoredClasses({ client, claims, persistentVolumes, reporter, clock }: Collaborators): Work {
   const watch: Work['watch'] = (queue) => [
     claims.onChange(({ kind, key, object: { named }, previous }) => {
       const isNew = named?.name !== previous?.named?.name || previous?.named?.missingOn === undefined;
@@ -54,7 +58,7 @@ export function ignoredClasses({ client, claims, volumes, reporter, clock }: Col
   ];
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
     const named = claims.get(key)?.named;
-    const isOurs = named?.missingOn !== undefined && volumes.get(named.missingOn) !== undefined;
+    const isOurs = named?.missingOn !== undefined && persistentVolumes.get(named.missingOn)?.state !== undefined;
     if (!isOurs) return Requeue.never;
     const [namespace = '', name = ''] = key.split('/');
     const about = { resource: persistentVolumeClaims, namespace, name, uid: named.claimUid };

@@ -2,10 +2,10 @@ import { localPvAnnotations, localPvFinalizer, localPvStatus, pvProtectionFinali
 import { nodeRemovedAnnotation } from '../../api/names.ts';
 import { InvalidInput } from '../../base/errors.ts';
 import type { EventContent } from '../../kube/events.ts';
+import { type LabelledNode, selectorText, selects } from '../../kube/node-selector.ts';
 import type { PersistentVolume, Stored } from '../../kube/resource.ts';
 import type { LiveDefaults } from '../../local-pv/live-defaults.ts';
 import { isStaticVolume, staticVolume } from '../../local-pv/static-volume.ts';
-import { affinityText, type LabelledNode, selects } from './node-affinity.ts';
 
 export interface KnownNode extends LabelledNode {
   readonly uid: string;
@@ -70,7 +70,7 @@ function stepWithNode(
   if (!node) return report('NodeGone', gone(nodeName));
   const removedUid = annotations[nodeRemovedAnnotation];
   if (removedUid !== undefined && removedUid !== node.uid) return { kind: 'forgetRemoval' };
-  return selects(volume, node) ? undefined : report('NodeMismatch', mismatch(volume, nodeName, nodes));
+  return selects(affinityOf(volume), node) ? undefined : report('NodeMismatch', mismatch(volume, nodeName, nodes));
 }
 
 /** The agent has emptied it after the very claim that it is still bound to. */
@@ -104,7 +104,13 @@ function faultOf(
 
 /** A new volume on a Node that is being deleted would be lost with it. */
 function matchingNodes(volume: PersistentVolume, nodes: Surroundings['nodes']): readonly string[] {
-  return [...nodes.values()].filter((node) => !node.isLeaving && selects(volume, node)).map(({ name }) => name);
+  return [...nodes.values()]
+    .filter((node) => !node.isLeaving && selects(affinityOf(volume), node))
+    .map(({ name }) => name);
+}
+
+function affinityOf({ spec }: PersistentVolume) {
+  return spec?.nodeAffinity?.required;
 }
 
 function refuse({ metadata }: Stored<PersistentVolume>, message: string): Step | undefined {
@@ -119,7 +125,7 @@ function report(reason: string, message: string): Report {
 
 function matchesNone(volume: PersistentVolume): string {
   return (
-    `no node matches spec.nodeAffinity: ${affinityText(volume)}; label the node that has the disks, ` +
+    `no node matches spec.nodeAffinity: ${selectorText(affinityOf(volume))}; label the node that has the disks, ` +
     'or create the PersistentVolume again with the label of a node'
   );
 }
@@ -129,7 +135,7 @@ const shown = 3;
 function matchesSeveral(volume: PersistentVolume, names: readonly string[]): string {
   const more = names.length > shown ? ` and ${names.length - shown} more` : '';
   return (
-    `spec.nodeAffinity: ${affinityText(volume)} matches ${names.length} nodes, ${names.slice(0, shown).join(', ')}${more}, ` +
+    `spec.nodeAffinity: ${selectorText(affinityOf(volume))} matches ${names.length} nodes, ${names.slice(0, shown).join(', ')}${more}, ` +
     'but a volume is on one; create the PersistentVolume again with a label that only one node has'
   );
 }
@@ -145,7 +151,7 @@ function mismatch(volume: PersistentVolume, nodeName: string, nodes: Surrounding
   const others = matchingNodes(volume, nodes).slice(0, shown);
   const matched = others.length > 0 ? others.join(', ') : 'no node';
   return (
-    `the volume is on node ${nodeName}, but spec.nodeAffinity: ${affinityText(volume)} now matches ${matched}; ` +
+    `the volume is on node ${nodeName}, but spec.nodeAffinity: ${selectorText(affinityOf(volume))} now matches ${matched}; ` +
     `a volume does not move: label node ${nodeName} as before`
   );
 }

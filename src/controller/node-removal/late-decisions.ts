@@ -96,7 +96,7 @@ export function lateDecisions(collaborators: Collaborators): Work {
     volume: StoredLogicalVolume,
     signal: AbortSignal,
   ): Promise<ReleasedClaim | undefined> => {
-    const stored = await client.get(persistentVolumes, volume.metadata.name, { signal });
+    const stored = await persistentVolumeOf(volume, signal);
     const persistent = stored && ourVolume(stored);
     // As in the removal itself, the PersistentVolume decides where the volume is, not the node's status.
     if (!persistent?.nodeNames?.includes(volume.spec.nodeName) || persistent.handle !== volumeIdOf(volume))
@@ -107,6 +107,16 @@ export function lateDecisions(collaborators: Collaborators): Work {
     const claim = claimOf(found);
     const policy = decisionIn(claim);
     return policy && { claim, policy, volume: persistent };
+  };
+
+  /** It has the same name, unless the volume has moved. */
+  const persistentVolumeOf = async ({ metadata }: StoredLogicalVolume, signal: AbortSignal) => {
+    const named = await client.get(persistentVolumes, metadata.name, { signal });
+    if (named) return named;
+    const [namespace = '', name = ''] = metadata.annotations?.[claimKey]?.split('/') ?? [];
+    const claim = name ? await client.get(persistentVolumeClaims, name, { namespace, signal }) : undefined;
+    const volumeName = claim?.spec?.volumeName;
+    return volumeName ? client.get(persistentVolumes, volumeName, { signal }) : undefined;
   };
 
   return { name: 'late-decisions', watch, reconcile, concurrency: 1, leaderOnly: true };

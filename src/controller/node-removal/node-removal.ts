@@ -105,10 +105,15 @@ export class NodeRemoval {
 interface WorkCollaborators {
   readonly nodes: Pick<Informer<Node, { readonly name: string; readonly isLeaving: boolean }>, 'onChange'>;
   readonly removal: Pick<NodeRemoval, 'reconcile'>;
+  /** Whether the removal must wait, because it is not certain yet which volumes the node has. */
+  readonly isHeld?: (nodeName: string) => boolean;
 }
 
+/** A move needs seconds to leave a node. */
+const heldMs = 1_000;
+
 /** Cleans up after Nodes that are being deleted. */
-export function nodeRemovals({ nodes, removal }: WorkCollaborators): Work {
+export function nodeRemovals({ nodes, removal, isHeld }: WorkCollaborators): Work {
   return {
     name: 'node-removals',
     watch: (queue) => [
@@ -116,7 +121,7 @@ export function nodeRemovals({ nodes, removal }: WorkCollaborators): Work {
         if (kind !== 'deleted' && object.isLeaving) queue.add(object.name);
       }),
     ],
-    reconcile: (name, signal) => removal.reconcile(name, signal),
+    reconcile: async (name, signal) => (isHeld?.(name) ? Requeue.after(heldMs) : removal.reconcile(name, signal)),
     concurrency: 1,
     leaderOnly: true,
   };

@@ -21,9 +21,15 @@ export class DirectorySpace {
    */
   async measure(volumes: readonly FileVolume[]): Promise<void> {
     const before = await this.#files.space();
-    const rooms = await Promise.allSettled(
-      volumes.map(async ({ id, family }) => ({ ...(await this.#files.room(id)), family })),
-    );
+    const families = new Map(volumes.map(({ id, family }) => [id, family]));
+    const checkpoints = await this.#files.listCheckpoints();
+    const rooms = await Promise.allSettled([
+      ...volumes.map(async ({ id, family }) => ({ ...(await this.#files.room(id)), family })),
+      ...checkpoints.map(async ({ volume, path }) => ({
+        ...(await this.#files.roomOf(path)),
+        family: families.get(volume) ?? volume,
+      })),
+    ]);
     const present = rooms.flatMap((room) => (room.status === 'fulfilled' ? [room.value] : []));
     const after = await this.#files.space();
     const freeBytes = before.freeBytes < after.freeBytes ? before.freeBytes : after.freeBytes;

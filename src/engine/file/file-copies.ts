@@ -58,6 +58,12 @@ export class FileCopies {
     await this.#begin(original, wanted.id, sizeBytes, { ...label, family: wanted.id }, signal);
   }
 
+  /** Within a change: a copy of the volume's file that shares its blocks; fails with BlocksNotShared. */
+  async reflink(original: FileVolume, target: string): Promise<void> {
+    await this.#collaborators.loops.flush(original.devicePath);
+    await this.#reflink(original, target);
+  }
+
   /** Thaws what an earlier agent left frozen because it was killed during a copy. */
   async thawAll(): Promise<void> {
     const { files, volumes, run, log } = this.#collaborators;
@@ -76,10 +82,14 @@ export class FileCopies {
     label: Label,
     signal: AbortSignal,
   ): Promise<void> {
+    const copy = (target: string) => this.#reflink(original, target);
+    await this.#collaborators.files.createCopy(id, sizeBytes, label, copy, signal);
+  }
+
+  async #reflink(original: FileVolume, target: string): Promise<void> {
     const { files, run } = this.#collaborators;
     const [source, frozenNote] = [files.imagePath(original.id), files.frozenNote(original.id)];
-    const copy = (target: string) => reflink(run, { source, target, frozenNote, devices: devicesOf(original) });
-    await files.createCopy(id, sizeBytes, label, copy, signal);
+    await reflink(run, { source, target, frozenNote, devices: devicesOf(original) });
   }
 
   /** Allocates the copy at once, which then reads as zeros, and fills it in the background. */

@@ -1,10 +1,12 @@
 import { messageOf } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
+import type { ChangeTracking } from '../changes/change-tracking.ts';
+import { CheckpointTracking } from '../changes/checkpoint-tracking.ts';
 import { detailsOf, type ErasePolicy, type FileClass } from '../config/device-classes.ts';
 import { mustBeErasable, mustStandAlone } from '../erase/erasable.ts';
 import { mustDestroyData } from '../erase/erase-policy.ts';
-import { erasureIn } from '../erase/erasure-tags.ts';
+import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
 import type { Erasures } from '../erase/erasures.ts';
 import * as errors from '../errors.ts';
 import {
@@ -15,8 +17,10 @@ import {
   newVolumeTags,
   sourceIn,
   withAddedTags,
+  withoutMoveTags,
 } from '../names-and-tags.ts';
 import type {
+  Access,
   Capacity,
   Erasure,
   NewSnapshot,
@@ -31,6 +35,7 @@ import type {
 import { AttachedVolumes, type FileVolume } from './attached-volumes.ts';
 import { DirectoryChanges } from './directory-changes.ts';
 import { DirectorySpace } from './directory-space.ts';
+import { FileCheckpoints } from './file-checkpoints.ts';
 import { FileCopies } from './file-copies.ts';
 import { FileErasure } from './file-erasure.ts';
 import { LoopDevices } from './loop-devices.ts';
@@ -59,6 +64,7 @@ export class FilePool implements ServedPool {
   readonly #files: VolumeFiles;
   readonly #loops: LoopDevices;
   readonly #erasures: Erasures;
+  readonly #run: Run;
   readonly #log: Log;
   readonly #volumes: AttachedVolumes;
   readonly #space: DirectorySpace;
@@ -86,6 +92,7 @@ export class FilePool implements ServedPool {
     this.#changes = changes;
     this.#erasures = erasures;
     this.#erasure = erasure;
+    this.#run = run;
     this.#log = log.child({ deviceClass: name, path });
     this.#copies = new FileCopies({ files, loops, volumes, changes, erasure, run, log: this.#log });
   }
@@ -203,6 +210,7 @@ export class FilePool implements ServedPool {
     return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
       if (volume.sizeBytes < sizeBytes) {
+        await this.#mustNotBeMoving(id);
         const grownBytes = roundUp(sizeBytes);
         await this.#mustFit(grownBytes - volume.sizeBytes);
         await this.#files.grow(id, volume.sizeBytes, grownBytes, signal);
@@ -214,13 +222,42 @@ export class FilePool implements ServedPool {
 
   async addTags(id: VolumeId, tags: readonly string[], signal: AbortSignal): Promise<Volume> {
     checkAddedTags(tags);
+    return this.#setTags(id, signal, (before) => withAddedTags(before, tags));
+  }
+
+  async removeTags(id: VolumeId, keys: readonly string[], signal: AbortSignal): Promise<Volume> {
+    return this.#setTags(id, signal, (before) => withoutMoveTags(before, keys));
+  }
+
+  async setAccess(id: VolumeId, access: Access, signal: AbortSignal): Promise<Volume> {
+    const readOnly = access === 'ro';
     return this.#changes.run(signal, async () => {
       const volume = this.#mustHave(id);
-      const before = await this.#files.label(id);
-      const label = { ...before, tags: withAddedTags(before.tags, tags) };
-      await this.#files.writeLabel(id, label);
-      return this.#volumes.add(id, label, volume.devicePath, signal);
+      if (volume.readOnly === readOnly) return volume;
+      // Also by an encrypted volume on it, which a detach would close.
+      if (await this.#loops.isHeld(volume.devicePath)) throw new errors.VolumeOpen(id, volume.devicePath);
+      try {
+        await this.#volumes.detach(id, signal); // nobody has it open
+        await this.#files.writeLabel(id, { ...(await this.#files.label(id)), readOnly });
+      } catch (error) {
+        if (!(error instanceof errors.VolumeInUse)) throw error;
+        throw new errors.VolumeOpen(id, volume.devicePath, { cause: error });
+      } finally {
+        await this.#volumes.find(id, signal);
+      }
+      return this.#mustHave(id);
     });
+  }
+
+  trackChanges(id: VolumeId): ChangeTracking {
+    const [files, loops, changes, copies] = [this.#files, this.#loops, this.#changes, this.#copies];
+    const volume = () => this.#mustHave(id);
+    const checkpoints = new FileCheckpoints(id, {
+      ...{ volume, files, loops, changes, copies, run: this.#run },
+      mustFit: (sizeBytes) => this.#mustFit(sizeBytes),
+      erase: () => policyOnRemoval(volume().tags, this.#class.erase),
+    });
+    return new CheckpointTracking({ checkpoints, volume, log: this.#log });
   }
 
   async snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<Volume> {
@@ -251,6 +288,7 @@ export class FilePool implements ServedPool {
     if (found === 'absent') {
       await this.#changes.run(signal, async () => {
         this.#mustNotBeBeingCopied(id);
+        await this.#mustNotBeMoving(id);
         const isThere = await this.#files.has(id);
         if (wasBegun || isThere) found = 'removed';
         const remove = () => this.#erasure.remove(id);
@@ -270,6 +308,7 @@ export class FilePool implements ServedPool {
       const { tags, readOnly } = this.#mustHave(id);
       mustStandAlone(id, { source: sourceIn(tags), readOnly });
       this.#mustNotBeBeingCopied(id);
+      await this.#mustNotBeMoving(id);
       await this.#detached(id, () => this.#erasure.empty(id, policy), signal);
     });
     await this.#erasures.join(id, signal);
@@ -311,6 +350,26 @@ export class FilePool implements ServedPool {
     if (volume) return volume;
     this.#mustNotBeErased(id);
     throw new errors.VolumeNotFound(this.name, id);
+  }
+
+  async #setTags(
+    id: VolumeId,
+    signal: AbortSignal,
+    change: (tags: readonly string[]) => readonly string[],
+  ): Promise<Volume> {
+    return this.#changes.run(signal, async () => {
+      const volume = this.#mustHave(id);
+      const before = await this.#files.label(id);
+      const label = { ...before, tags: change(before.tags) };
+      await this.#files.writeLabel(id, label);
+      return this.#volumes.add(id, label, volume.devicePath, signal);
+    });
+  }
+
+  /** While a volume is moved, its checkpoints depend on it and on its size. */
+  async #mustNotBeMoving(id: VolumeId): Promise<void> {
+    const checkpoints = await this.#files.listCheckpoints();
+    if (checkpoints.some(({ volume }) => volume === id)) throw new errors.VolumeBeingMoved(id);
   }
 
   #mustNotBeErased(id: VolumeId): void {

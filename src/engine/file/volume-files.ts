@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { replaceFile, syncDirectory } from '../../base/durable.ts';
 import { MoorageError, messageOf } from '../../base/errors.ts';
 import type { Run } from '../../base/exec.ts';
+import type { CheckpointId } from '../changes/position.ts';
 import type { Capacity, VolumeId } from '../pool.ts';
 
 /** A volume's metadata. */
@@ -32,8 +33,9 @@ const imageSuffix = '.img';
 const labelSuffix = '.json';
 const draftSuffix = '.img.new';
 const frozenSuffix = '.img.frozen';
+const checkpoint = /^(.+)\.img\.(checkpoint-[0-9a-f]+)$/;
 /** Our own names only: other files in the directory must not be removed. */
-const unfinished = /\.(img|json)\.new$/;
+const unfinished = /\.(img|json|img\.checkpoint-[0-9a-f]+)\.new$/;
 const bytesPerBlock = 512n; // as stat counts, on any filesystem
 const timeoutMs = 300_000; // some filesystems write all of a preallocated file
 
@@ -43,6 +45,18 @@ const labelSchema = v.object({
   origin: v.optional(v.string()),
   family: v.optional(v.string()),
 });
+
+export interface Room {
+  readonly sizeBytes: bigint;
+  readonly takenBytes: bigint;
+}
+
+/** The file of a checkpoint, a copy of the volume's image at one time. */
+export interface CheckpointFile {
+  readonly volume: VolumeId;
+  readonly id: CheckpointId;
+  readonly path: string;
+}
 
 /** The file that holds the data of a volume. */
 export function imageName(id: VolumeId): string {
@@ -122,6 +136,38 @@ export class VolumeFiles {
     await this.#allocate(this.imagePath(id), fromBytes, toBytes, signal);
   }
 
+  async listCheckpoints(): Promise<readonly CheckpointFile[]> {
+    return (await readdir(this.directory)).flatMap((name) => {
+      const [, volume, id] = checkpoint.exec(name) ?? [];
+      return volume !== undefined && id !== undefined ? [{ volume, id, path: join(this.directory, name) }] : [];
+    });
+  }
+
+  /** `copy` creates the copy at the given path. */
+  async createCheckpoint(
+    volume: VolumeId,
+    id: CheckpointId,
+    copy: (draft: string) => Promise<void>,
+  ): Promise<CheckpointFile> {
+    const path = `${this.imagePath(volume)}.${id}`;
+    const draft = `${path}.new`;
+    try {
+      await copy(draft);
+      await rename(draft, path);
+    } catch (error) {
+      await rm(draft, { force: true });
+      throw error;
+    }
+    await syncDirectory(this.directory);
+    return { volume, id, path };
+  }
+
+  async removeCheckpoint({ path }: CheckpointFile): Promise<void> {
+    await truncate(path);
+    await rm(path);
+    await syncDirectory(this.directory);
+  }
+
   /** Truncates first: filesystems may free the blocks of a removed file late, those of a truncated file at once. */
   async remove(id: VolumeId): Promise<void> {
     if (await this.has(id)) {
@@ -162,8 +208,12 @@ export class VolumeFiles {
   }
 
   /** Its size, and how much of that is allocated on the disk. */
-  async room(id: VolumeId): Promise<{ readonly sizeBytes: bigint; readonly takenBytes: bigint }> {
-    const { size, blocks } = await stat(this.imagePath(id), { bigint: true });
+  async room(id: VolumeId): Promise<Room> {
+    return this.roomOf(this.imagePath(id));
+  }
+
+  async roomOf(path: string): Promise<Room> {
+    const { size, blocks } = await stat(path, { bigint: true });
     return { sizeBytes: size, takenBytes: blocks * bytesPerBlock };
   }
 

@@ -15,6 +15,7 @@ import {
   VolumeNotFound,
 } from '../errors.ts';
 import {
+  checkpointedIn,
   copiedTag,
   createdTag,
   isCreatedHere,
@@ -66,7 +67,8 @@ export class ClassVolumes {
   }
 
   canBeUsed(volume: LogicalVolume): boolean {
-    return isWhole(volume) && !this.#activation.isGhost(volume) && !erasureIn(volume.tags);
+    const { tags } = volume;
+    return isWhole(volume) && !this.#activation.isGhost(volume) && !erasureIn(tags) && !checkpointedIn(tags);
   }
 
   /** Within `change`: fails for a volume that is being erased. */

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../../base/clock.ts';
 import { erasureIn } from '../erase/erasure-tags.ts';
 import { ErasureCancelled } from '../erase/erasures.ts';
-import { VolumeHasSnapshots } from '../errors.ts';
-import { isEncrypted, sourceIn } from '../names-and-tags.ts';
+import { VolumeBeingMoved, VolumeHasSnapshots } from '../errors.ts';
+import { checkpointedIn, isEncrypted, sourceIn } from '../names-and-tags.ts';
 import type { Disk, GroupReport, LogicalVolume } from './report.ts';
 
 /** How a command changes a volume group: the increments of its sequence number, and the update of memory. */
@@ -83,6 +83,7 @@ export class GroupMemory {
 
   /** Thin snapshots in the pool of their origin are independent. LVM would remove all others with the origin. */
   mustHaveNoSnapshots(name: string): void {
+    this.mustNotBeMoving(name);
     const pool = this.get(name)?.pool;
     const standsAlone = (snapshot: LogicalVolume) => pool !== undefined && snapshot.pool === pool;
     const snapshots = this.volumes().filter((volume) => volume.origin === name && !standsAlone(volume));
@@ -91,6 +92,11 @@ export class GroupMemory {
         name,
         snapshots.map((snapshot) => snapshot.name),
       );
+  }
+
+  /** While a volume is moved, its checkpoints depend on it and on its size. */
+  mustNotBeMoving(name: string): void {
+    if (this.volumes().some(({ tags }) => checkpointedIn(tags) === name)) throw new VolumeBeingMoved(name);
   }
 
   /** Somebody may have removed the mark of the erasure, or created another volume with the same name. */

@@ -1,7 +1,10 @@
+import type { Checkpoints } from '../changes/checkpoint-tracking.ts';
 import type { DeviceClass } from '../config/device-classes.ts';
 import { contentTags, sourceTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, VolumeId } from '../pool.ts';
 import type { LogicalVolume } from './report.ts';
+
+export type RemoveVolume = (id: VolumeId, signal: AbortSignal) => Promise<unknown>;
 
 /** What differs between thick and thin volumes. A layout decides and runs commands; it does not know its pool. */
 export interface Layout {
@@ -15,6 +18,8 @@ export interface Layout {
   grow(volume: LogicalVolume, sizeBytes: bigint): Promise<void>;
   /** Completes what an earlier call began. */
   snapshot(source: VolumeId, wanted: NewSnapshot, signal: AbortSignal): Promise<LogicalVolume>;
+  /** Checkpoints of a volume, for a move. They are removed by `remove` if they have to be erased. */
+  checkpoints(volume: VolumeId, remove: RemoveVolume): Checkpoints;
   /** Refuses early: LVM would retry for seconds while all others wait. */
   mustNotBeBeingCopied(id: VolumeId): void;
 

@@ -2,6 +2,8 @@ import type { Clock } from '../../base/clock.ts';
 import type { deviceSizeBytes } from '../../base/device-number.ts';
 import type { Run } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
+import type { ChangeTracking } from '../changes/change-tracking.ts';
+import { CheckpointTracking } from '../changes/checkpoint-tracking.ts';
 import type { ErasePolicy, LvmClass, OptionClass } from '../config/device-classes.ts';
 import { mustDestroyData } from '../erase/erase-policy.ts';
 import { erasureIn, policyOnRemoval } from '../erase/erasure-tags.ts';
@@ -17,8 +19,10 @@ import {
   isEncrypted,
   newVolumeTags,
   withAddedTags,
+  withoutMoveTags,
 } from '../names-and-tags.ts';
 import type {
+  Access,
   Capacity,
   Erasure,
   NewSnapshot,
@@ -33,6 +37,7 @@ import type {
 import type { CopyDevice } from '../volume-copies.ts';
 import { ClassVolumes } from './class-volumes.ts';
 import type { Layout } from './layout.ts';
+import { setAccess } from './lvm-access.ts';
 import { markForErasure, resumeErasures } from './lvm-erasure.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
 import { ThickLayout } from './thick-layout.ts';
@@ -61,6 +66,7 @@ interface Parts {
   readonly group: VolumeGroup;
   readonly erasures: Erasures;
   readonly run: Run;
+  readonly log: Log;
 }
 
 /** Volumes of one device class in a volume group: listed from memory, and changed under the lock of the group. */
@@ -71,10 +77,11 @@ export class LvmPool implements ServedPool {
   readonly #group: VolumeGroup;
   readonly #erasures: Erasures;
   readonly #run: Run;
+  readonly #log: Log;
   #erase: ErasePolicy;
   #optionClasses: readonly OptionClass[];
 
-  private constructor({ settings, layout, volumes, group, erasures, run }: Parts) {
+  private constructor({ settings, layout, volumes, group, erasures, run, log }: Parts) {
     this.name = settings.deviceClass.name;
     this.#erase = settings.deviceClass.erase;
     this.#optionClasses = settings.optionClasses;
@@ -83,6 +90,7 @@ export class LvmPool implements ServedPool {
     this.#group = group;
     this.#erasures = erasures;
     this.#run = run;
+    this.#log = log;
   }
 
   /** Activates what a reboot left inactive, and resumes erasures that a crash interrupted. */
@@ -95,7 +103,7 @@ export class LvmPool implements ServedPool {
       deviceClass.type === 'thin'
         ? new ThinLayout({ deviceClass, volumes, group, clock, log, ...(deviceSize && { deviceSize }) })
         : new ThickLayout({ deviceClass, volumes, group, log, ...(copyDevice && { copyDevice }) });
-    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures, run });
+    const pool = new LvmPool({ settings: options, layout, volumes, group, erasures, run, log });
     await group.change(signal, () => volumes.resume(signal));
     pool.#resumeErasures();
     await layout.start(signal);
@@ -188,6 +196,27 @@ export class LvmPool implements ServedPool {
       await this.#group.setTags(volume, withAddedTags(volume.tags, tags));
       return toVolume(this.#volumes.mustHave(id));
     });
+  }
+
+  async removeTags(id: VolumeId, keys: readonly string[], signal: AbortSignal): Promise<Volume> {
+    return this.#group.changeSurely(signal, async () => {
+      const volume = this.#volumes.mustHave(id);
+      await this.#group.setTags(volume, withoutMoveTags(volume.tags, keys));
+      return toVolume(this.#volumes.mustHave(id));
+    });
+  }
+
+  async setAccess(id: VolumeId, access: Access, signal: AbortSignal): Promise<Volume> {
+    return this.#group.changeSurely(signal, async () => {
+      await setAccess(this.#group, this.#volumes.mustHave(id), access);
+      return toVolume(this.#volumes.mustHave(id));
+    });
+  }
+
+  trackChanges(id: VolumeId): ChangeTracking {
+    const checkpoints = this.#layout.checkpoints(id, (name, signal) => this.remove(name, signal));
+    const volume = () => toVolume(this.#volumes.mustHaveWhole(id));
+    return new CheckpointTracking({ checkpoints, volume, log: this.#log });
   }
 
   async remove(id: VolumeId, signal: AbortSignal): Promise<Removal> {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
-import { type Command, CommandFailed, type Run } from '../../base/exec.ts';
+import { type Command, CommandFailed, type Run, type RunOptions } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
 import { PoolMissing } from '../errors.ts';
 import { LvmShell } from './lvm-shell.ts';
@@ -146,10 +146,10 @@ export class Lvm {
   }
 
   /** Runs a tool that is installed next to lvm. */
-  async tool(name: string, args: readonly string[]): Promise<string> {
+  async tool(name: string, args: readonly string[], options: Partial<RunOptions> = {}): Promise<string> {
     const command = [...this.#command.slice(0, -1), (this.#command.at(-1) ?? '').replace(/lvm$/, name), ...args];
-    return (await this.#run(command as [string, ...string[]], { timeoutMs: this.#commandTimeoutMs, env: this.#env }))
-      .stdout;
+    const usual = { timeoutMs: this.#commandTimeoutMs, env: this.#env };
+    return (await this.#run(command as [string, ...string[]], { ...usual, ...options })).stdout;
   }
 
   /** Stops the shell; the next command starts a new one. */

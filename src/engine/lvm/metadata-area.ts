@@ -1,4 +1,5 @@
 import { constants, open } from 'node:fs/promises';
+import { alignedBuffer, blockBytes } from '../../base/aligned-buffer.ts';
 import { MoorageError } from '../../base/errors.ts';
 import type { Disk } from './report.ts';
 
@@ -71,11 +72,17 @@ function metadataAreaIn(label: Buffer, areasAt: number): number | undefined {
   return undefined;
 }
 
-/** Reads the metadata of one volume group, for one caller at a time, and caches its offset on each disk. */
+const bufferBytes = 64 * 1024;
+
+/**
+ * Reads the metadata of one volume group, for one caller at a time, and caches its offset on each disk. LVM writes past
+ * the page cache. A page that was cached during such a write can stay old until LVM writes again. So reads bypass the
+ * cache too.
+ */
 export class MetadataAreas {
   readonly #group: string;
   readonly #areaAt = new Map<string, number>();
-  readonly #buffer = alignedBuffer();
+  readonly #buffer = alignedBuffer(bufferBytes);
 
   constructor(group: string) {
     this.#group = group;
@@ -115,27 +122,6 @@ export class MetadataAreas {
     if (label.areaAt === undefined) return undefined;
     this.#areaAt.set(path, label.areaAt);
     return await readSequenceNumber(readAt, label.areaAt, this.#group);
-  }
-}
-
-/** Unit and alignment of direct reads: a multiple of the sector size of any disk. */
-const blockBytes = 4096;
-
-/**
- * LVM writes past the page cache. A page that was cached during such a write can stay old until LVM writes again. So
- * reads bypass the cache too, which needs page-aligned memory, as WebAssembly provides.
- */
-function alignedBuffer(): Uint8Array {
-  return new Uint8Array(new WebAssembly.Memory({ initial: 1, maximum: 1 }).buffer);
-}
-
-/** Node.js has it; its types only declare the name. */
-declare global {
-  namespace WebAssembly {
-    const Memory: new (size: {
-      readonly initial: number;
-      readonly maximum: number;
-    }) => { readonly buffer: ArrayBuffer };
   }
 }
 

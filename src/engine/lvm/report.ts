@@ -91,6 +91,11 @@ export function thinUsageArguments(volumeGroup: string, pool: string): string[] 
   return ['lvs', '--reportformat', 'json', '-o', 'data_percent,metadata_percent', `${volumeGroup}/${pool}`];
 }
 
+/** Reports the numbers of thin volumes in their pools. */
+export function thinIdArguments(volumeGroup: string): string[] {
+  return ['lvs', '--reportformat', 'json', '-o', 'lv_name,thin_id', volumeGroup];
+}
+
 /** Reports the mirrors and parity of one volume. */
 export function redundancyArguments(volumeGroup: string, volume: string): string[] {
   return ['lvs', '--reportformat', 'json', '-o', 'segtype,stripes,data_stripes', `${volumeGroup}/${volume}`];
@@ -145,6 +150,10 @@ const placeSchema = v.object({
 });
 const allVolumesSchema = v.object({ report: v.tuple([v.object({ lv: v.array(placeSchema) })]) });
 
+const thinIdsSchema = v.object({
+  report: v.tuple([v.object({ lv: v.array(v.object({ lv_name: v.string(), thin_id: v.string() })) })]),
+});
+
 const redundancySchema = v.object({
   report: v.tuple([v.object({ lv: v.array(v.object({ segtype: v.string(), stripes: count, data_stripes: count })) })]),
 });
@@ -184,6 +193,12 @@ export function parseAllVolumes(json: string): PlacedVolume[] {
     volumeGroup: row.vg_name,
     ...(row.pool_lv && { thinPool: row.pool_lv }),
   }));
+}
+
+/** By name; numbers are unique within one pool. */
+export function parseThinIds(json: string): ReadonlyMap<string, number> {
+  const [{ lv }] = parse(thinIdsSchema, json).report;
+  return new Map(lv.filter((row) => row.thin_id !== '').map((row) => [row.lv_name, Number(row.thin_id)]));
 }
 
 /** Maps extents of the volume to extents on the disks: each mirror holds all data, and parity adds to it. */

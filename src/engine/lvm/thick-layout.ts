@@ -1,5 +1,6 @@
 import { CommandFailed } from '../../base/exec.ts';
 import type { Log } from '../../base/log.ts';
+import type { Checkpoints } from '../changes/checkpoint-tracking.ts';
 import { type DeviceClass, detailsOf, type ThickClass } from '../config/device-classes.ts';
 import { NoRoomForLayout, PoolFull, SnapshotTooSmall, SnapshotUnsupported, VolumeBeingCopied } from '../errors.ts';
 import { copiedTag } from '../names-and-tags.ts';
@@ -8,8 +9,9 @@ import { type CopyDevice, copyDevice, VolumeCopies } from '../volume-copies.ts';
 import type { ClassVolumes } from './class-volumes.ts';
 import { extentsFor, noRedundancy, redundancyOf, snapshotExtents, usableExtents } from './extents.ts';
 import { askLvm, type Effect } from './group-memory.ts';
-import { copyTags, type Layout, snapshotArguments } from './layout.ts';
+import { copyTags, type Layout, type RemoveVolume, snapshotArguments } from './layout.ts';
 import { isReadOnly, type LogicalVolume, parseRedundancy, redundancyArguments } from './report.ts';
+import { ThickCheckpoints } from './thick-checkpoints.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
 export interface ThickLayoutOptions {
@@ -113,6 +115,15 @@ export class ThickLayout implements Layout {
     return this.#group.change(signal, async () => {
       await this.#volumes.createdEarlier(wanted, source); // the copy that we waited for may be one of another source
       return this.#volumes.mustHave(wanted.id);
+    });
+  }
+
+  checkpoints(volume: VolumeId, remove: RemoveVolume): Checkpoints {
+    const [volumes, group] = [this.#volumes, this.#group];
+    return new ThickCheckpoints({
+      ...{ volume, volumes, group, remove },
+      deviceClass: () => this.#class,
+      freeBytes: () => this.#freeBytes([]),
     });
   }
 

@@ -1,18 +1,21 @@
 import type { Clock, Timer } from '../../base/clock.ts';
 import { deviceSizeBytes } from '../../base/device-number.ts';
 import { messageOf } from '../../base/errors.ts';
+import { KeyedLock } from '../../base/keyed-lock.ts';
 import type { Log } from '../../base/log.ts';
+import type { Checkpoints } from '../changes/checkpoint-tracking.ts';
 import { type DeviceClass, detailsOf, type ThinClass } from '../config/device-classes.ts';
 import { mustAllowThinSnapshots } from '../erase/erasable.ts';
 import { policyOnRemoval } from '../erase/erasure-tags.ts';
 import { PoolFull, PoolMissing, SnapshotTooSmall, ThinPoolFilling } from '../errors.ts';
-import { unfinishedTag } from '../names-and-tags.ts';
+import { checkpointedIn, unfinishedTag } from '../names-and-tags.ts';
 import type { Capacity, NewSnapshot, NewVolume, PoolDetails, ThinCapacity, VolumeId } from '../pool.ts';
 import type { ClassVolumes } from './class-volumes.ts';
 import { extentsFor } from './extents.ts';
 import { askLvm, type Effect } from './group-memory.ts';
-import { type Layout, snapshotArguments } from './layout.ts';
+import { type Layout, type RemoveVolume, snapshotArguments } from './layout.ts';
 import { isReadOnly, type LogicalVolume } from './report.ts';
+import { ThinCheckpoints } from './thin-checkpoints.ts';
 import { growThinDevice, removedThinOrphan, ThinDeviceUnexpected } from './thin-device.ts';
 import type { VolumeGroup } from './volume-group.ts';
 
@@ -40,6 +43,7 @@ export class ThinLayout implements Layout {
   readonly #clock: Clock;
   readonly #log: Log;
   readonly #deviceSize: typeof deviceSizeBytes;
+  readonly #metadataLock = new KeyedLock();
   #class: ThinClass;
   #measuredAtMs = Number.NEGATIVE_INFINITY;
   #nextMeasurement: Timer | undefined;
@@ -103,6 +107,7 @@ export class ThinLayout implements Layout {
   async grow(volume: LogicalVolume, wantedBytes: bigint): Promise<void> {
     const sizeBytes = this.#rounded(wantedBytes);
     if (volume.sizeBytes < sizeBytes) {
+      this.#group.memory.mustNotBeMoving(volume.name);
       await this.#mustBeAbleToPromise(sizeBytes - volume.sizeBytes);
       const grown = { ...volume, sizeBytes };
       // LVM only records the new size: to change the device it would suspend the whole pool.
@@ -122,6 +127,20 @@ export class ThinLayout implements Layout {
       await this.grow(snapshot, wanted.sizeBytes ?? snapshot.sizeBytes); // an earlier call may have used another size
       await this.#finish(this.#volumes.mustHave(wanted.id));
       return this.#volumes.mustHave(wanted.id);
+    });
+  }
+
+  checkpoints(volume: VolumeId, remove: RemoveVolume): Checkpoints {
+    const [volumes, group, lock] = [this.#volumes, this.#group, this.#metadataLock];
+    return new ThinCheckpoints({
+      ...{ volume, volumes, group, lock, remove, log: this.#log },
+      pool: this.#class.thinPool.name,
+      mustHaveRoom: async () => {
+        mustAllowThinSnapshots(`device class ${this.#class.name}`, this.#class.erase);
+        mustAllowThinSnapshots(`volume ${volume}`, policyOnRemoval(volumes.mustHave(volume).tags, { kind: 'none' }));
+        await this.#mustBeAbleToPromise(0n); // it exists for a short time, so its size does not count as promised
+      },
+      lvcreate: (words) => this.#lvcreate(words, askLvm),
     });
   }
 
@@ -168,7 +187,8 @@ export class ThinLayout implements Layout {
   #thinCapacity(): ThinCapacity {
     const pool = this.#group.memory.get(this.#class.thinPool.name);
     const sizeBytes = pool?.sizeBytes ?? 0n;
-    const promisedBytes = this.#volumes.all().reduce((sum, volume) => sum + volume.sizeBytes, 0n);
+    const promised = this.#volumes.all().filter(({ tags }) => !checkpointedIn(tags));
+    const promisedBytes = promised.reduce((sum, volume) => sum + volume.sizeBytes, 0n);
     const left = scaled(sizeBytes, this.#class.thinPool.overprovisionRatio) - promisedBytes;
     return {
       sizeBytes,

@@ -1,8 +1,11 @@
+import type { ChangeTracking } from '../changes/change-tracking.ts';
+import { HashTracking } from '../changes/hash-tracking.ts';
 import type { ErasePolicy } from '../config/device-classes.ts';
 import { emptiedTags, policyOnRemoval } from '../erase/erasure-tags.ts';
 import { PoolFull, SnapshotTooSmall, VolumeNotFound } from '../errors.ts';
-import { withAddedTags } from '../names-and-tags.ts';
+import { withAddedTags, withoutMoveTags } from '../names-and-tags.ts';
 import type {
+  Access,
   Capacity,
   Erasure,
   NewSnapshot,
@@ -85,6 +88,20 @@ export class InMemoryPool implements Pool {
   async addTags(id: VolumeId, tags: readonly string[]): Promise<Volume> {
     const volume = this.#must(id);
     return this.#put({ ...volume, tags: withAddedTags(volume.tags, tags) });
+  }
+
+  async removeTags(id: VolumeId, keys: readonly string[]): Promise<Volume> {
+    const volume = this.#must(id);
+    return this.#put({ ...volume, tags: withoutMoveTags(volume.tags, keys) });
+  }
+
+  async setAccess(id: VolumeId, access: Access): Promise<Volume> {
+    this.#failIfAsked();
+    return this.#put({ ...this.#must(id), readOnly: access === 'ro' });
+  }
+
+  trackChanges(id: VolumeId): ChangeTracking {
+    return new HashTracking(() => this.#must(id));
   }
 
   async snapshot(source: VolumeId, { id, sizeBytes, tags, access }: NewSnapshot): Promise<Volume> {

@@ -1,5 +1,6 @@
 import { lstat, mkdir, readlink, rmdir, symlink, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { syncDirectory } from '../../base/durable.ts';
 import { MoorageError } from '../../base/errors.ts';
 
 /** On a tmpfs, so that a boot leaves nothing here. */
@@ -24,12 +25,15 @@ export async function showAt(path: string, mountPoint: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await removeBareDirectory(path);
   await symlink(mountPoint, path); // at once, and never over something else
+  await syncDirectory(dirname(path)); // a boot without an agent needs it
 }
 
 /** Removes the link, so that no pod can start on the mount point. What others put at the path stays. */
 export async function hideFrom(path: string, mountPoint: string): Promise<void> {
   const found = await contentOf(path);
-  if (found.kind === 'link' && found.target === mountPoint) await unlink(path);
+  if (found.kind !== 'link' || found.target !== mountPoint) return;
+  await unlink(path);
+  await syncDirectory(dirname(path));
 }
 
 /** Removes an empty directory, as k8s-local-pv leaves it. The kernel refuses to remove one with data or a mount. */

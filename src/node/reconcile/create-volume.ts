@@ -5,8 +5,9 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { claimKey, volumeTag } from '../../api/names.ts';
+import { claimKey, moveAnnotation, volumeTag } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
+import { receivingKey } from '../../engine/names-and-tags.ts';
 import type { Volume } from '../../engine/pool.ts';
 import { type Pools, poolHolding } from '../../engine/pools.ts';
 import type { Informer } from '../../kube/informer.ts';
@@ -28,7 +29,7 @@ export async function createVolume(
   signal: AbortSignal,
 ): Promise<Volume> {
   const { metadata, spec } = requested;
-  const wanted = { id: metadata.uid, tags: ownerTags(requested) };
+  const wanted = { id: metadata.uid, tags: [...ownerTags(requested), ...receivingTags(requested)] };
   if (spec.source) return copy(requested, wanted, collaborators, signal);
   const { size, deviceClass = '', lvcreateOptionClass: optionClass } = spec;
   const empty = { ...wanted, sizeBytes: bytesOf(size), ...(optionClass && { optionClass }) };
@@ -40,6 +41,12 @@ export async function createVolume(
 export function ownerTags({ metadata }: StoredLogicalVolume): readonly string[] {
   const claim = metadata.annotations?.[claimKey];
   return [`${volumeTag}=${metadata.name}`, ...(claim ? [`${claimKey}=${claim}`] : [])];
+}
+
+/** The target of a move cannot be used until the move has opened it. */
+function receivingTags({ metadata }: StoredLogicalVolume): readonly string[] {
+  const move = metadata.annotations?.[moveAnnotation];
+  return move ? [`${receivingKey}=${move}`] : [];
 }
 
 /** A copy is in the pool of its source: only that pool can create it without moving data. */

@@ -20,6 +20,14 @@ test('a volume is created with one write, and its tags name its object and its c
   assert.deepEqual(api.calls, ['create pvc-1', 'patch pvc-1/status']);
 });
 
+test('the target of a move has the tag that keeps it from being used', async (t) => {
+  const { api, ssd, answered } = reconcilingNode(t);
+  const annotations = { 'moorage.dev/move': 'uid-of-move' };
+  await api.create(logicalVolumes, { ...requested, metadata: { ...requested.metadata, annotations } });
+  await answered();
+  assert.deepEqual(ssd.get('uid-1')?.tags, ['moorage.dev/volume=pvc-1', 'moorage.dev/receiving=uid-of-move']);
+});
+
 test('a volume that was created before a crash is found, not created twice', async (t) => {
   const { api, ssd, answered } = reconcilingNode(t);
   await ssd.create({ id: 'uid-1', sizeBytes: 2048n, tags: [] });

@@ -89,7 +89,7 @@ async function withClaimState(client: KubeClient, volume: DiskVolume, signal: Ab
 }
 
 /** As kubectl shows them. */
-export function toYaml(manifests: readonly Manifest[]): string {
+export function toYaml(manifests: readonly KubeObject[]): string {
   return manifests
     .map((manifest) => stringify({ ...manifest, metadata: { ...manifest.metadata, managedFields: undefined } }))
     .join('---\n')

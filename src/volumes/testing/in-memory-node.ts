@@ -6,6 +6,7 @@ import { messageOf } from '../../base/errors.ts';
 import type { Mount } from '../../base/mountinfo.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../csi/node/node-volumes.ts';
+import { luksDevicePath } from '../../engine/luks-device.ts';
 import { encryptedTag } from '../../engine/names-and-tags.ts';
 import type { Volume } from '../../engine/pool.ts';
 import { Pools } from '../../engine/pools.ts';
@@ -50,6 +51,10 @@ class RememberedMounts {
     return mount?.source === device ? mount : undefined;
   }
 
+  async targetsOf(device: string): Promise<readonly string[]> {
+    return [...this.table.values()].filter(({ source }) => source === device).map(({ target }) => target);
+  }
+
   async protect(target: string): Promise<void> {
     this.steps.push(`protect ${target}`);
   }
@@ -68,7 +73,7 @@ class RememberedMounts {
   }
 }
 
-/** Encryption that only records what was done: the decrypted device of `v` is `/dev/decrypted/v`. */
+/** Encryption that only records what was done. */
 class RememberedEncryption {
   readonly #steps: string[];
   #isOpen = false;
@@ -98,7 +103,7 @@ class RememberedEncryption {
 }
 
 function decrypted(volume: Volume): Volume {
-  return { ...volume, devicePath: `/dev/decrypted/${volume.id}` };
+  return { ...volume, devicePath: luksDevicePath(volume.id) };
 }
 
 /** A node with one volume and the parts that publish volumes. */
@@ -126,6 +131,8 @@ export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1
   const onPrepared = (id: string, error?: unknown) =>
     prepared.push(error === undefined ? id : `${id}: ${messageOf(error)}`);
   const content: { found: Probe } = { found: { kind: 'empty' } };
+  const givenBack: string[] = [];
+  const onGivenBack = (id: string) => givenBack.push(id);
   const volumes = new PublishedVolumes({
     pools,
     filesystems: mounts,
@@ -136,6 +143,7 @@ export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1
     probe: async () => content.found,
     onPublished,
     onPrepared,
+    onGivenBack,
     hold: async () => new AsyncDisposableStack(),
   });
   return {
@@ -151,5 +159,6 @@ export async function node(t: TestContext, pool = new InMemoryPool('ssd', 8n * 1
     content,
     reported,
     prepared,
+    givenBack,
   };
 }

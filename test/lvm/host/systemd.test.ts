@@ -33,10 +33,14 @@ test('volumes that systemd mounts', async (t) => {
       await world.sh(`echo ${source} >${quote(target)}/name; sync -f ${quote(target)}`); // nothing of the root filesystem
     }
 
+    assert.match(await staticAgent(world, 'static'), /"Processed"/);
+    assert.equal(await world.sh('readlink /mnt/pv/static'), '/run/moorage/local-pv/static');
+    await world.sh('echo data >/mnt/pv/static/file; sync -f /mnt/pv/static/file');
+
     await world.powerLoss();
     await world.boot();
 
-    const mounted = good.map(({ target }) => target);
+    const mounted = [...good.map(({ target }) => target), '/mnt/pv/static'];
     const seen = (await world.sh('cat /var/kubelet-saw')).split('\n');
     assert.deepEqual(
       seen.sort(),
@@ -45,6 +49,13 @@ test('volumes that systemd mounts', async (t) => {
     );
     assert.equal(await world.sh(`cat ${quote(nasty)}/name /mnt/pv/thin/name`), '/dev/vg/nasty\n/dev/vg/thin');
     assert.equal(await world.sh('systemctl is-active kubelet.service multi-user.target'), 'active\nactive');
+  });
+
+  await t.test('of static PersistentVolumes are found mounted by the next agent, and removed', async () => {
+    assert.equal(await world.sh('cat /mnt/pv/static/file'), 'data');
+    assert.match(await staticAgent(world, 'static', 'remove'), /"Processed".*\n.*"moorage.dev\/removed":"true"/);
+    const left = `ls -d /mnt/pv/static /run/moorage/local-pv/* /dev/vg/static ${units}/*local*pv* 2>/dev/null || true`;
+    assert.equal(await world.sh(left), '');
   });
 
   await t.test('report why they cannot be mounted, and then have no directory', async () => {
@@ -135,6 +146,12 @@ test('volumes that systemd mounts', async (t) => {
     assert.deepEqual(paths.map(mountUnitName).join(' '), printed);
   });
 });
+
+/** An agent that starts, processes one static volume and ends. */
+function staticAgent(world: LvmWorld, ...words: readonly string[]): Promise<string> {
+  const program = join(import.meta.dirname, 'systemd', 'static-agent.ts');
+  return world.sh([process.execPath, program, ...words].map(quote).join(' '));
+}
 
 /** With five volumes, and a service in place of the kubelet that records which directories it sees, and which are mounted. */
 async function machine(t: TestContext): Promise<LvmWorld> {

@@ -118,6 +118,7 @@ spec:
             {{- if $directories }}
             - --state-dir={{ $pluginDir }}
             {{- end }}
+            - --move-addr=:7443
             - --metrics-addr=:8080
             {{- if $.Values.metrics.secure }}
             - --secure-metrics-server
@@ -138,9 +139,16 @@ spec:
                 fieldRef:
                   fieldPath: metadata.namespace
             {{- end }}
+            # Other agents pull volumes that move to their nodes from here.
+            - name: POD_IP
+              valueFrom:
+                fieldRef:
+                  fieldPath: status.podIP
           ports:
             - name: metrics
               containerPort: 8080
+            - name: moves
+              containerPort: 7443
           {{- include "moorage.probes" $ | nindent 10 }}
           resources:
             {{- toYaml .resources | nindent 12 }}

@@ -1,19 +1,20 @@
-import type { PersistentVolume } from '../../kube/resource.ts';
+import type { V1NodeSelector, V1NodeSelectorRequirement, V1NodeSelectorTerm } from '@kubernetes/client-node';
+import type { Wire } from './resource.ts';
 
-type Selector = NonNullable<NonNullable<NonNullable<PersistentVolume['spec']>['nodeAffinity']>['required']>;
-type Term = Selector['nodeSelectorTerms'][number];
-type Requirement = NonNullable<Term['matchExpressions']>[number];
+/** The required node affinity of a pod or a PersistentVolume. */
+type Selector = Wire<V1NodeSelector>;
+type Term = Wire<V1NodeSelectorTerm>;
+type Requirement = Wire<V1NodeSelectorRequirement>;
 
-/** What a node affinity can select a Node by. */
+/** What a Node is selected by. */
 export interface LabelledNode {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Whether the node affinity of the PersistentVolume selects the Node, as the scheduler decides it. */
-export function selects({ spec }: PersistentVolume, node: LabelledNode): boolean {
-  const terms = spec?.nodeAffinity?.required?.nodeSelectorTerms ?? [];
-  return terms.some((term) => isMatch(term, node));
+/** Whether the Node is selected, as the scheduler decides it. */
+export function selects(selector: Selector | undefined, node: LabelledNode): boolean {
+  return (selector?.nodeSelectorTerms ?? []).some((term) => isMatch(term, node));
 }
 
 /** A term without any requirement selects nothing. */
@@ -58,8 +59,8 @@ function wholeNumber(text: string | undefined): bigint | undefined {
 }
 
 /** For people: `kubernetes.io/hostname In (worker-1)`. */
-export function affinityText({ spec }: PersistentVolume): string {
-  const terms = spec?.nodeAffinity?.required?.nodeSelectorTerms ?? [];
+export function selectorText(selector: Selector | undefined): string {
+  const terms = selector?.nodeSelectorTerms ?? [];
   const text = ({ key, operator, values = [] }: Requirement) =>
     `${key} ${operator}${values.length > 0 ? ` (${values.join(', ')})` : ''}`;
   const texts = terms.map(({ matchExpressions = [], matchFields = [] }) =>

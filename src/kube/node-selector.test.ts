@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { selects } from './node-affinity.ts';
+import { selects } from './node-selector.ts';
 
 const node = { name: 'worker-1', labels: { nodeid: 'node07', 'kubernetes.io/hostname': 'worker-1', rack: '12' } };
 
@@ -11,16 +11,10 @@ const requirements = (list: readonly Requirement[]) =>
 const isSelected = (...terms: { expressions?: readonly Requirement[]; fields?: readonly Requirement[] }[]) =>
   selects(
     {
-      spec: {
-        nodeAffinity: {
-          required: {
-            nodeSelectorTerms: terms.map(({ expressions = [], fields = [] }) => ({
-              matchExpressions: requirements(expressions),
-              matchFields: requirements(fields),
-            })),
-          },
-        },
-      },
+      nodeSelectorTerms: terms.map(({ expressions = [], fields = [] }) => ({
+        matchExpressions: requirements(expressions),
+        matchFields: requirements(fields),
+      })),
     },
     node,
   );
@@ -69,5 +63,5 @@ test('all requirements of a term must be met, and one term suffices', () => {
 test('without requirements nothing is selected', () => {
   assert.equal(isSelected({}), false);
   assert.equal(isSelected(), false);
-  assert.equal(selects({ spec: {} }, node), false);
+  assert.equal(selects(undefined, node), false);
 });

@@ -1,0 +1,66 @@
+import type { ObjectOf } from './crd/crd.ts';
+import type { volumeMoveCrd } from './crd/volume-move.ts';
+import { abortAnnotation, volumeMove } from './names.ts';
+import type { Resource, Stored } from './object.ts';
+
+/**
+ * The phases of a move, in order. Until `Committed` it can be aborted and leaves everything as it was; from then on it goes
+ * forward, unless the target is lost before it was opened.
+ */
+export const movePhases = [
+  /** Waits for its turn, or for the volume on the target node. */
+  'Pending',
+  /** Copies while the pods run, round by round. */
+  'Copying',
+  /** The pods are stopped, and the volume cannot be staged any more. */
+  'Stopping',
+  /** The volume is closed and read-only, and the last round is copied. */
+  'Freezing',
+  /** The target has all data, and the PersistentVolume is saved in the move. */
+  'Committed',
+  /** The PersistentVolume is replaced. */
+  'Switching',
+  /** The volume becomes usable on the target node. */
+  'Opening',
+  /** The source is removed. */
+  'Cleaning',
+  'Done',
+  /** Everything becomes as it was. */
+  'Aborting',
+  'Aborted',
+  /** It was refused, and nothing was changed. */
+  'Failed',
+] as const;
+
+export type MovePhase = (typeof movePhases)[number];
+
+/** A volume that moves to another node with its data. The fields are in its CRD. */
+export type VolumeMove = ObjectOf<typeof volumeMoveCrd>;
+export type VolumeMoveStatus = NonNullable<VolumeMove['status']>;
+export type StoredVolumeMove = Stored<VolumeMove>;
+
+export const volumeMoves: Resource<VolumeMove> = {
+  group: volumeMove.group,
+  version: volumeMove.version,
+  plural: volumeMove.plural,
+  kind: volumeMove.kind,
+  namespaced: true,
+};
+
+export function phaseOf({ status }: VolumeMove): MovePhase {
+  return status?.phase ?? 'Pending';
+}
+
+export function isOver(move: VolumeMove): boolean {
+  return ['Done', 'Aborted', 'Failed'].includes(phaseOf(move));
+}
+
+/** Whether somebody wants to end it. */
+export function isUnwanted({ metadata }: VolumeMove): boolean {
+  return metadata?.deletionTimestamp !== undefined || metadata?.annotations?.[abortAnnotation] === 'true';
+}
+
+/** `namespace/name` of its claim. */
+export function claimOfMove({ metadata, spec }: VolumeMove): string {
+  return `${metadata?.namespace}/${spec.claimName}`;
+}

@@ -1,0 +1,279 @@
+import { deleting, volumeIdOf } from '../../api/logical-volume.ts';
+import { moveAnnotation, movedAnnotation, volumeMove } from '../../api/names.ts';
+import {
+  isOver,
+  type MovePhase,
+  phaseOf,
+  type StoredVolumeMove,
+  type VolumeMoveStatus,
+} from '../../api/volume-move.ts';
+import type { PersistentVolume, Pod, Stored } from '../../kube/resource.ts';
+import { isBare, type Observed, siblingsIn } from './observed.ts';
+import { isClaimGone, isGone, type Obstacle, obstacleBeforeVerdict, targetLoss } from './obstacles.ts';
+import {
+  handleOf,
+  manifestOf,
+  type SwitchStep,
+  savedVolume,
+  switchedTo,
+  switchStep,
+} from './persistent-volume-switch.ts';
+import { type MovePlan, planMove } from './plan-move.ts';
+
+type Pods = readonly Stored<Pod>[];
+type Verdict = NonNullable<VolumeMoveStatus['verdict']>;
+
+/** Steps that only write the status of the move. */
+export type RecordedStep =
+  /** Until something changes; the message says what. */
+  | { readonly kind: 'wait'; readonly message: string }
+  | { readonly kind: 'plan'; readonly plan: MovePlan }
+  /** Ends a move that has changed nothing. */
+  | ({ readonly kind: 'refuse' } & Obstacle)
+  | ({ readonly kind: 'abort' } & Obstacle)
+  | { readonly kind: 'enter'; readonly phase: MovePhase; readonly message: string }
+  /** Which pods are stopped: those that may have got the volume before it was fenced. */
+  | { readonly kind: 'record-pods'; readonly pods: Pods }
+  | { readonly kind: 'commit'; readonly manifest: string; readonly verdict: Verdict }
+  /** The PersistentVolume is again as it was. */
+  | { readonly kind: 'record-return' }
+  | { readonly kind: 'finish'; readonly keptFor: readonly string[] };
+
+/** One step of the controller. Each can be repeated after a crash, and changes one thing. */
+export type Step =
+  | { readonly kind: 'nothing' }
+  | RecordedStep
+  /** Sets the finalizer, before anything else is done; `release` removes it. */
+  | { readonly kind: 'protect' | 'release' }
+  | { readonly kind: 'create-target' | 'unmark-target' | 'delete-target' | 'delete-source' }
+  | { readonly kind: 'evict-pods'; readonly pods: Pods }
+  /** Pods that wait on the source node, where they can never start. */
+  | { readonly kind: 'delete-pods'; readonly pods: Pods }
+  | Exclude<SwitchStep, { readonly kind: 'switched' | 'foreign' }>
+  | { readonly kind: 'touch-claim'; readonly nodeName: string };
+
+type Decide = (move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed) => Step;
+
+const steps: Readonly<Partial<Record<MovePhase, Decide>>> = {
+  Pending: beforeVerdict(ofPending),
+  Copying: beforeVerdict(ofCopying),
+  Stopping: beforeVerdict(ofStopping),
+  Freezing: beforeVerdict(ofFreezing),
+  Committed: ofCommitted,
+  Switching: ofSwitching,
+  Opening: ofOpening,
+  Cleaning: ofCleaning,
+  Aborting: ofAborting,
+};
+
+/** The next step of a move, in any phase, whatever has happened meanwhile. */
+export function nextStep(move: StoredVolumeMove, seen: Observed): Step {
+  const isProtected = move.metadata.finalizers?.includes(volumeMove.finalizer);
+  if (isOver(move)) return { kind: isProtected ? 'release' : 'nothing' };
+  if (!isProtected) return { kind: move.metadata.deletionTimestamp ? 'nothing' : 'protect' };
+  if (!move.status?.claimUID) return planMove(move, seen);
+  return steps[phaseOf(move)]?.(move, move.status, seen) ?? { kind: 'nothing' };
+}
+
+/** Whatever happens before the verdict, the way back is the same. */
+function beforeVerdict(decide: Decide): Decide {
+  return (move, status, seen) => {
+    const obstacle = obstacleBeforeVerdict(move, seen);
+    return obstacle ? { kind: 'abort', ...obstacle } : decide(move, status, seen);
+  };
+}
+
+function ofPending(_: StoredVolumeMove, { targetNode }: VolumeMoveStatus, { target }: Observed): Step {
+  if (!target) return { kind: 'create-target' };
+  if (!target.status?.volumeID)
+    return { kind: 'wait', message: `waits until node ${targetNode} has created the volume` };
+  return { kind: 'enter', phase: 'Copying', message: 'copies the data while the pods run' };
+}
+
+function ofCopying(_: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
+  if (!status.target?.converged) return waitForAgents(status, 'copies the data while the pods run');
+  const slower = siblingsIn(seen).find((each) => !each.status?.target?.converged);
+  if (slower) {
+    const message = `waits for VolumeMove ${slower.metadata.name}, because a pod uses both volumes`;
+    return { kind: 'wait', message };
+  }
+  return { kind: 'enter', phase: 'Stopping', message: `node ${status.sourceNode} closes the volume to new pods` };
+}
+
+function ofStopping(_: StoredVolumeMove, status: VolumeMoveStatus, { pods }: Observed): Step {
+  const { sourceNode } = status;
+  if (!status.source?.fenced) {
+    return waitForAgents(status, `waits until node ${sourceNode} has closed the volume to new pods`);
+  }
+  if (!status.pods) return { kind: 'record-pods', pods: pods.filter(({ spec }) => spec?.nodeName) };
+  const uids = new Set(status.pods.map(({ uid }) => uid));
+  const left = pods.filter(({ metadata }) => uids.has(metadata.uid));
+  const running = left.filter(({ metadata }) => !metadata.deletionTimestamp);
+  if (running.length > 0) return { kind: 'evict-pods', pods: running };
+  if (left.length > 0) return { kind: 'wait', message: `waits until pods ${namesOf(left)} have stopped` };
+  return { kind: 'enter', phase: 'Freezing', message: `waits until nothing uses the volume on node ${sourceNode}` };
+}
+
+function ofFreezing(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
+  const { source, target, sourceNode } = status;
+  const { volume } = seen;
+  if (!source?.readOnly) {
+    // The kubelet keeps a device open while another pod waits for it on the node.
+    const waiting = source?.message ? stuckPods(move, status, seen) : [];
+    if (waiting.length > 0) return { kind: 'delete-pods', pods: waiting };
+    return waitForAgents(status, `waits until nothing uses the volume on node ${sourceNode}`);
+  }
+  if (!target?.verdict || !volume) return waitForAgents(status, 'copies the last changes');
+  return { kind: 'commit', manifest: manifestOf(volume), verdict: target.verdict };
+}
+
+function waitForAgents({ source, target }: VolumeMoveStatus, message: string): Step {
+  const problem = source?.message || target?.message;
+  return { kind: 'wait', message: problem ? `${message}; ${problem}` : message };
+}
+
+/** Nothing was changed yet, so there is still a way back without a trace. */
+function ofCommitted(move: StoredVolumeMove, _: VolumeMoveStatus, seen: Observed): Step {
+  const obstacle = isClaimGone(move, seen)
+    ? { reason: 'ClaimDeleted', message: 'the claim was deleted' }
+    : targetLoss(move, seen);
+  if (obstacle) return { kind: 'abort', ...obstacle };
+  return { kind: 'enter', phase: 'Switching', message: 'replaces the PersistentVolume' };
+}
+
+function ofSwitching(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
+  const loss = targetLoss(move, seen);
+  if (loss || !seen.target) return { kind: 'abort', ...(loss ?? { reason: 'TargetLost', message: '' }) };
+  const { targetNode: nodeName = '' } = status;
+  const handle = volumeIdOf(seen.target);
+  const wanted = switchedTo(savedVolume(status.manifest ?? ''), { handle, nodeName });
+  if (!isCurrent(seen.volume, handle)) return switching(seen.volume, wanted, [handle, savedHandle(status)]);
+  return (
+    boundStep(move, seen, nodeName) ?? { kind: 'enter', phase: 'Opening', message: `opens it on node ${nodeName}` }
+  );
+}
+
+/** Kubernetes binds a new PersistentVolume at once, but looks at its claim again only if that changes. */
+function boundStep(move: StoredVolumeMove, seen: Observed, nodeName: string): Step | undefined {
+  if (isClaimGone(move, seen)) return undefined;
+  if (seen.volume?.status?.phase !== 'Bound') return { kind: 'wait', message: 'waits until the claim is bound again' };
+  const touched = seen.claim?.metadata.annotations?.[movedAnnotation];
+  return touched === nodeName ? undefined : { kind: 'touch-claim', nodeName };
+}
+
+function ofOpening(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
+  const clean: Step = {
+    kind: 'enter',
+    phase: 'Cleaning',
+    message: `removes the volume from node ${status.sourceNode}`,
+  };
+  if (status.target?.opened) return clean;
+  if (isClaimGone(move, seen) && !seen.target) return clean; // its owner has deleted the claim, and with it the volume
+  const loss = targetLoss(move, seen);
+  if (loss) return { kind: 'abort', ...loss };
+  return { kind: 'wait', message: `waits until node ${status.targetNode} has opened the volume` };
+}
+
+function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
+  const stuck = stuckPods(move, status, seen);
+  if (stuck.length > 0) return { kind: 'delete-pods', pods: stuck };
+  if (seen.target?.metadata.annotations?.[moveAnnotation]) return { kind: 'unmark-target' };
+  const isNodeGone = isGone(seen.sourceNode);
+  if (!seen.source || isNodeGone) return { kind: 'finish', keptFor: [] };
+  if (!status.source?.released) return { kind: 'wait', message: `waits for the agent of node ${status.sourceNode}` };
+  if (deleting(seen.source)) {
+    return { kind: 'wait', message: `waits until node ${status.sourceNode} has removed its volume` };
+  }
+  if (seen.snapshots.length > 0) return { kind: 'finish', keptFor: seen.snapshots };
+  if (mayDeleteSource(move, status, seen)) return { kind: 'delete-source' };
+  const message =
+    `keeps the volume on node ${status.sourceNode}, because PersistentVolume ${status.persistentVolume} ` +
+    'does not name the new one; look at it, and delete the LogicalVolume that is not needed';
+  return { kind: 'wait', message };
+}
+
+/** The PersistentVolume must name the new volume. Without a claim its policy decides about both volumes. */
+function mayDeleteSource(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): boolean {
+  if (seen.target && isCurrent(seen.volume, volumeIdOf(seen.target))) return true;
+  const { spec } = savedVolume(status.manifest ?? '');
+  return isClaimGone(move, seen) && !seen.volume && !seen.target && spec?.persistentVolumeReclaimPolicy === 'Delete';
+}
+
+function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
+  if (isSwitched(status)) {
+    const back = stepBack(move, status, seen);
+    if (back) return back;
+  }
+  if (seen.target && !deleting(seen.target)) return { kind: 'delete-target' };
+  const { sourceNode, targetNode, startedAt } = status;
+  // The agents do nothing before the copy begins.
+  if (startedAt && seen.source && !status.source?.released && !isGone(seen.sourceNode)) {
+    return { kind: 'wait', message: `waits until node ${sourceNode} has released the volume` };
+  }
+  if (seen.target && !isGone(seen.targetNode)) {
+    return { kind: 'wait', message: `waits until node ${targetNode} has removed the copy` };
+  }
+  return { kind: 'enter', phase: 'Aborted', message: failureIn(status)?.message ?? '' };
+}
+
+/** The PersistentVolume becomes as it was saved; the source still has all data, as nothing was written to the target. */
+function stepBack(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step | undefined {
+  const handles = [savedHandle(status), seen.target ? volumeIdOf(seen.target) : ''];
+  const isPointless = isClaimGone(move, seen) && !seen.source;
+  const step = isPointless
+    ? ({ kind: 'switched' } as const)
+    : switchStep(seen.volume, savedVolume(status.manifest ?? ''), handles);
+  if (step.kind === 'foreign') return foreign(status);
+  if (step.kind !== 'switched') return step;
+  return (isPointless ? undefined : boundStep(move, seen, status.sourceNode ?? '')) ?? { kind: 'record-return' };
+}
+
+function switching(
+  current: Stored<PersistentVolume> | undefined,
+  wanted: PersistentVolume,
+  known: readonly string[],
+): Step {
+  const step = switchStep(current, wanted, known);
+  if (step.kind === 'switched') return { kind: 'nothing' };
+  return step.kind === 'foreign' ? foreign({ persistentVolume: wanted.metadata?.name ?? '' }) : step;
+}
+
+function foreign({ persistentVolume }: Pick<VolumeMoveStatus, 'persistentVolume'>): Step {
+  const message =
+    `waits, because PersistentVolume ${persistentVolume} has another volume than this move knows; ` +
+    'somebody has created it: delete it if it is not needed, and the move goes on';
+  return { kind: 'wait', message };
+}
+
+function isCurrent(volume: Stored<PersistentVolume> | undefined, handle: string): boolean {
+  return volume !== undefined && handleOf(volume) === handle && !volume.metadata.deletionTimestamp;
+}
+
+function savedHandle({ manifest }: VolumeMoveStatus): string {
+  return handleOf(savedVolume(manifest ?? '')) ?? '';
+}
+
+/** Whether the PersistentVolume was, or may have been, replaced. */
+export function isSwitched({ conditions = [] }: VolumeMoveStatus): boolean {
+  return conditions.some(({ type, status }) => type === 'Switched' && status === 'True');
+}
+
+/** Why it is not successful. */
+export function failureIn({ conditions = [] }: VolumeMoveStatus): Obstacle | undefined {
+  return conditions.find(({ type, status }) => type === 'Succeeded' && status === 'False');
+}
+
+/** Pods that wait on the source node, which does not give them the volume any more. */
+function stuckPods(move: StoredVolumeMove, { sourceNode }: VolumeMoveStatus, { pods }: Observed): Pods {
+  return pods.filter(
+    (pod) => pod.spec?.nodeName === sourceNode && !pod.metadata.deletionTimestamp && mayStop(move, pod),
+  );
+}
+
+function mayStop({ spec }: StoredVolumeMove, pod: Pod): boolean {
+  return !isBare(pod) || spec.stopBarePods === true;
+}
+
+function namesOf(pods: Pods): string {
+  return pods.map(({ metadata }) => metadata.name).join(', ');
+}

@@ -1,0 +1,133 @@
+import {
+  currentBytes,
+  isSnapshot,
+  logicalVolumes,
+  recordedSourceOf,
+  type StoredLogicalVolume,
+  volumeIdOf,
+} from '../../api/logical-volume.ts';
+import { topologyKey } from '../../api/names.ts';
+import { isOver, type MovePhase, phaseOf, type StoredVolumeMove, volumeMoves } from '../../api/volume-move.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import {
+  affinityValues,
+  claimNamesOf,
+  nodes,
+  type PersistentVolume,
+  type Pod,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  type Stored,
+} from '../../kube/resource.ts';
+import { type Observed, type PinnedClaim, podsOf } from './observed.ts';
+import { handleOf } from './persistent-volume-switch.ts';
+
+type Client = Pick<KubeClient, 'get' | 'list'>;
+
+/** The label that local volumes of other drivers name. */
+const hostnameLabel = 'kubernetes.io/hostname';
+
+const podsMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying', 'Stopping', 'Freezing', 'Cleaning']);
+const otherVolumesMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying']);
+
+/** Reads everything from the API server: what is decided may be destructive, and a cache may be behind. */
+export async function observe(client: Client, move: StoredVolumeMove, signal: AbortSignal): Promise<Observed> {
+  const { namespace = '' } = move.metadata;
+  const { claimName } = move.spec;
+  const { status = {} } = move;
+  const phase = phaseOf(move);
+  const isPlanned = status.claimUID !== undefined;
+
+  const claim = await client.get(persistentVolumeClaims, claimName, { namespace, signal });
+  const volumeName = status.persistentVolume ?? claim?.spec?.volumeName;
+  const volume = volumeName ? await client.get(persistentVolumes, volumeName, { signal }) : undefined;
+  const source = isPlanned
+    ? await client.get(logicalVolumes, status.sourceVolume ?? '', { signal })
+    : await logicalVolumeOf(client, volume, signal);
+  const users = podsMatter.has(phase) ? podsOf(claimName, (await client.list(pods, { namespace, signal })).items) : [];
+  const nodeNamed = async (name: string | undefined) => (name ? client.get(nodes, name, { signal }) : undefined);
+  return {
+    claim,
+    volume,
+    pods: users,
+    pinned: otherVolumesMatter.has(phase) ? await pinnedBy(client, users, move, signal) : [],
+    source,
+    target: status.targetVolume ? await client.get(logicalVolumes, status.targetVolume, { signal }) : undefined,
+    snapshots: source && phase === 'Cleaning' ? await snapshotsOf(client, source, signal) : [],
+    sourceNode: await nodeNamed(status.sourceNode ?? source?.spec.nodeName),
+    targetNode: await nodeNamed(status.targetNode),
+    nodes: isPlanned ? [] : (await client.list(nodes, { signal })).items,
+    others: otherVolumesMatter.has(phase) ? await othersThan(client, move, signal) : [],
+  };
+}
+
+async function othersThan(
+  client: Client,
+  { metadata }: StoredVolumeMove,
+  signal: AbortSignal,
+): Promise<readonly StoredVolumeMove[]> {
+  const { items } = await client.list(volumeMoves, { signal });
+  return items.filter((other) => !isOver(other) && other.metadata.uid !== metadata.uid);
+}
+
+/** By the volume's ID, on the node that the PersistentVolume names. */
+async function logicalVolumeOf(
+  client: Client,
+  volume: Stored<PersistentVolume> | undefined,
+  signal: AbortSignal,
+): Promise<StoredLogicalVolume | undefined> {
+  const handle = volume && handleOf(volume);
+  if (!volume || !handle) return undefined;
+  const fieldSelector = `status.volumeID=${handle.replaceAll(/[\\,=]/g, '\\$&')}`;
+  const { items } = await client.list(logicalVolumes, { fieldSelector, signal });
+  return items.find(({ spec }) => affinityValues(volume, topologyKey)?.includes(spec.nodeName));
+}
+
+async function snapshotsOf(
+  client: Client,
+  source: StoredLogicalVolume,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const fieldSelector = `spec.nodeName=${source.spec.nodeName}`;
+  const { items } = await client.list(logicalVolumes, { fieldSelector, signal });
+  // A snapshot of TopoLVM names only the object of its source.
+  const isIts = (volume: StoredLogicalVolume) =>
+    (recordedSourceOf(volume)?.id ?? volume.spec.source) ===
+    (recordedSourceOf(volume) ? volumeIdOf(source) : source.spec.name);
+  return items.filter((volume) => isSnapshot(volume) && isIts(volume)).map(({ metadata }) => metadata.name);
+}
+
+/** The other claims of these pods whose volumes are on one node each. */
+async function pinnedBy(
+  client: Client,
+  users: readonly Stored<Pod>[],
+  { metadata, spec }: StoredVolumeMove,
+  signal: AbortSignal,
+): Promise<readonly PinnedClaim[]> {
+  const { namespace = '' } = metadata;
+  const podOf = new Map(users.flatMap((pod) => claimNamesOf(pod).map((name) => [name, pod.metadata.name] as const)));
+  podOf.delete(spec.claimName);
+  const pinned: PinnedClaim[] = [];
+  for (const [name, pod] of podOf) {
+    const claim = await client.get(persistentVolumeClaims, name, { namespace, signal });
+    const volumeName = claim?.spec?.volumeName;
+    const volume = volumeName ? await client.get(persistentVolumes, volumeName, { signal }) : undefined;
+    const nodeNames =
+      volume && (nonEmpty(affinityValues(volume, topologyKey)) ?? affinityValues(volume, hostnameLabel));
+    if (!nodeNames || nodeNames.length === 0) continue;
+    const own = await logicalVolumeOf(client, volume, signal);
+    pinned.push({
+      claim: `${namespace}/${name}`,
+      pod,
+      nodeNames,
+      sizeBytes: own ? currentBytes(own) : 0n,
+      deviceClass: own ? (own.spec.deviceClass ?? '') : undefined,
+    });
+  }
+  return pinned;
+}
+
+function nonEmpty(names: readonly string[] | undefined): readonly string[] | undefined {
+  return names && names.length > 0 ? names : undefined;
+}

@@ -1,0 +1,136 @@
+import { currentBytes, deleting, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
+import { driverName, topologyKey } from '../../api/names.ts';
+import { claimOfMove, isUnwanted, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
+import { toQuantity } from '../../base/quantity.ts';
+import { affinityValues, type PersistentVolume, type PersistentVolumeClaim, type Stored } from '../../kube/resource.ts';
+import { chooseTarget } from '../../moves/choose-target.ts';
+import { annotatedNode, freeBytesOf } from '../capacity/annotated-capacities.ts';
+import { type Observed, siblingsIn } from './observed.ts';
+import { barePods, isResizing, type Obstacle, pinnedElsewhere } from './obstacles.ts';
+import { handleOf } from './persistent-volume-switch.ts';
+
+/** What is moved from where to where. It is recorded before the first change. */
+export interface MovePlan {
+  readonly claimUID: string;
+  readonly persistentVolume: string;
+  readonly sourceNode: string;
+  readonly sourceVolume: string;
+  readonly targetNode: string;
+  readonly targetVolume: string;
+  readonly size: string;
+}
+
+export type Planning =
+  | { readonly kind: 'plan'; readonly plan: MovePlan }
+  /** It is another move's turn. */
+  | { readonly kind: 'wait'; readonly message: string }
+  | ({ readonly kind: 'refuse' } & Obstacle)
+  | ({ readonly kind: 'abort' } & Obstacle);
+
+/** Whether and where a move can begin. Nothing was changed for it yet. */
+export function planMove(move: StoredVolumeMove, seen: Observed): Planning {
+  if (isUnwanted(move)) return { kind: 'abort', reason: 'Requested', message: 'it was aborted before it began' };
+  const movable = movableVolume(move, seen);
+  if ('reason' in movable) return { kind: 'refuse', ...movable };
+  const { source, volume, claim, sourceNode } = movable;
+  const obstacle = barePods(move, seen) ?? pinnedElsewhere(undefined, seen);
+  if (obstacle) return { kind: 'refuse', ...obstacle };
+
+  const siblings = siblingsIn(seen);
+  const atWork = seen.others.filter((other) => isAtWork(other) && !siblings.includes(other));
+  const ahead = atWork.find(({ status }) => status?.sourceNode === sourceNode || status?.targetNode === sourceNode);
+  if (ahead) return { kind: 'wait', message: turnOf(ahead, sourceNode) };
+
+  const together = siblings.find(({ status }) => status?.targetNode)?.status?.targetNode;
+  const bytes = new Map([[source.spec.deviceClass ?? '', currentBytes(source)]]);
+  for (const { claim: other, deviceClass, sizeBytes } of seen.pinned) {
+    if (deviceClass === undefined || isPlanned(other, siblings)) continue;
+    bytes.set(deviceClass, (bytes.get(deviceClass) ?? 0n) + sizeBytes);
+  }
+  const choice = chooseTarget(
+    {
+      sourceNode,
+      targetNode: move.spec.targetNode ?? together,
+      bytes,
+      pods: seen.pods,
+      busy: new Set(atWork.flatMap(({ status }) => [status?.sourceNode ?? '', status?.targetNode ?? ''])),
+      freeBytes: (node, deviceClass) => freeBytesOf(annotatedNode(node), deviceClass),
+    },
+    seen.nodes,
+  );
+  if (choice.kind === 'none') return { kind: 'refuse', reason: 'NoTarget', message: choice.reason };
+  if (choice.kind === 'busy') {
+    const names = choice.names.join(', ');
+    return { kind: 'wait', message: `waits for another move to or from node ${names}` };
+  }
+  const apart = pinnedElsewhere(choice.name, seen);
+  if (apart) return { kind: 'refuse', ...apart };
+  return {
+    kind: 'plan',
+    plan: {
+      claimUID: claim.metadata.uid,
+      persistentVolume: volume.metadata.name,
+      sourceNode,
+      sourceVolume: source.metadata.name,
+      targetNode: choice.name,
+      targetVolume: `${volume.metadata.name}-${move.metadata.uid.slice(0, 8)}`,
+      size: toQuantity(currentBytes(source)),
+    },
+  };
+}
+
+interface MovableVolume {
+  readonly claim: Stored<PersistentVolumeClaim>;
+  readonly volume: Stored<PersistentVolume>;
+  readonly source: StoredLogicalVolume;
+  readonly sourceNode: string;
+}
+
+function movableVolume(move: StoredVolumeMove, seen: Observed): MovableVolume | Obstacle {
+  const { claim, volume, source } = seen;
+  const name = claimOfMove(move);
+  const earlier = seen.others.find((other) => claimOfMove(other) === name && isEarlier(other, move));
+  if (earlier) {
+    const message = `VolumeMove ${earlier.metadata.name} moves this claim already; wait for it, or abort it`;
+    return { reason: 'MovedAlready', message };
+  }
+  if (!claim || claim.metadata.deletionTimestamp) return { reason: 'NoClaim', message: `there is no claim ${name}` };
+  if (claim.status?.phase !== 'Bound' || !volume || volume.status?.phase !== 'Bound') {
+    return { reason: 'NotBound', message: `claim ${name} is not bound to a volume` };
+  }
+  if (volume.spec?.csi?.driver !== driverName) {
+    return { reason: 'NotOurs', message: `the volume of claim ${name} is not of the driver ${driverName}` };
+  }
+  const [sourceNode, ...others] = affinityValues(volume, topologyKey) ?? [];
+  const isFound = source && source.spec.nodeName === sourceNode && volumeIdOf(source) === handleOf(volume);
+  if (!sourceNode || others.length > 0 || !isFound || deleting(source) || source.status?.missingFrom) {
+    const message = `the volume of claim ${name} is not where PersistentVolume ${volume.metadata.name} says; see kubectl moorage orphans`;
+    return { reason: 'SourceLost', message };
+  }
+  if (!seen.sourceNode || seen.sourceNode.metadata.deletionTimestamp) {
+    return { reason: 'SourceNodeGone', message: `node ${sourceNode}, which has the volume, was removed` };
+  }
+  if (isResizing(claim, source)) {
+    return { reason: 'ResizeInProgress', message: 'the volume is being resized; move it when that is done' };
+  }
+  return { claim, volume, source, sourceNode };
+}
+
+/** By time and name, so that of two moves exactly one is the earlier. */
+function isEarlier({ metadata: one }: StoredVolumeMove, { metadata: other }: StoredVolumeMove): boolean {
+  const keyOf = ({ creationTimestamp, name }: StoredVolumeMove['metadata']) => `${creationTimestamp} ${name}`;
+  return keyOf(one) < keyOf(other);
+}
+
+/** Whether it loads its nodes: it is planned, and more than the source is left to do. */
+function isAtWork(move: StoredVolumeMove): boolean {
+  return move.status?.sourceNode !== undefined && phaseOf(move) !== 'Cleaning';
+}
+
+function isPlanned(claim: string, siblings: readonly StoredVolumeMove[]): boolean {
+  return siblings.some((move) => claimOfMove(move) === claim && move.status?.targetNode !== undefined);
+}
+
+function turnOf({ metadata }: StoredVolumeMove, node: string): string {
+  return `waits for VolumeMove ${metadata.namespace}/${metadata.name}, because node ${node} has one move at a time`;
+}

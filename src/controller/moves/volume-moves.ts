@@ -1,0 +1,129 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { LogicalVolume } from '../../api/logical-volume.ts';
+import {
+  claimOfMove,
+  isOver,
+  phaseOf,
+  type StoredVolumeMove,
+  type VolumeMove,
+  volumeMoves,
+} from '../../api/volume-move.ts';
+import type { Clock } from '../../base/clock.ts';
+import { Requeue } from '../../base/keyed-queue.ts';
+import type { Log } from '../../base/log.ts';
+import type { Work, WorkQueue } from '../../base/work.ts';
+import { isConflict } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { Reporter } from '../../kube/events.ts';
+import type { Informer } from '../../kube/informer.ts';
+import type { Change } from '../../kube/object-cache.ts';
+import { keyOf, type Node, type PersistentVolume, type PersistentVolumeClaim } from '../../kube/resource.ts';
+import { MoveReports } from './move-reports.ts';
+import { MoveSteps } from './move-steps.ts';
+import { nextStep } from './next-step.ts';
+import { observe } from './observe.ts';
+import { PodWatches } from './pod-watches.ts';
+
+interface Collaborators {
+  readonly client: KubeClient;
+  readonly moves: Pick<Informer<VolumeMove>, 'list' | 'onChange'>;
+  /** The claims, PersistentVolumes, LogicalVolumes and Nodes of the cluster: that one has changed is all that is used. */
+  readonly claims: Pick<Informer<PersistentVolumeClaim, object>, 'onChange'>;
+  readonly persistentVolumes: Pick<Informer<PersistentVolume, object>, 'onChange'>;
+  readonly volumes: Pick<Informer<LogicalVolume>, 'onChange'>;
+  readonly nodes: Pick<Informer<Node, { readonly isLeaving: boolean }>, 'onChange'>;
+  readonly reporter: Reporter;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** More would mean that two writers undo each other's steps. */
+const stepsAtOnce = 50;
+
+/** Moves volumes: looks at everything, decides one step, does it, and looks again until there is something to wait for. */
+export function movesOfVolumes(collaborators: Collaborators): Work {
+  const { client, clock } = collaborators;
+  const reports = new MoveReports(collaborators);
+  const steps = new MoveSteps({ client, reports, now: () => clock.now() });
+
+  const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
+    const [namespace = '', name = ''] = key.split('/');
+    for (let done = 0; done < stepsAtOnce; done++) {
+      const move = await client.get(volumeMoves, name, { namespace, signal });
+      if (!move) return Requeue.never;
+      const seen = await observe(client, move, signal);
+      try {
+        const outcome = await steps.run(nextStep(move, seen), move, seen, signal);
+        if (outcome) return outcome;
+      } catch (error) {
+        if (!isConflict(error)) throw error; // an agent or somebody else was faster: look again
+      }
+    }
+    return Requeue.after(1_000);
+  };
+
+  return { name: 'volume-moves', watch: watchOf(collaborators), reconcile, concurrency: 4, leaderOnly: true };
+}
+
+function watchOf(collaborators: Collaborators): Work['watch'] {
+  const { moves, claims, persistentVolumes, volumes, nodes } = collaborators;
+  return (queue: WorkQueue) => {
+    const addThose = (isConcerned: (move: StoredVolumeMove) => boolean) => {
+      for (const move of moves.list()) if (!isOver(move) && isConcerned(move)) queue.add(keyOf(move));
+    };
+    const ofClaim = (key: string) => addThose((move) => claimOfMove(move) === key);
+    const pods = new PodWatches(collaborators, ofClaim);
+    return [
+      moves.onChange((change) => {
+        pods.watchOnly(
+          new Set(
+            moves
+              .list()
+              .filter(waitsForPods)
+              .map(({ metadata }) => metadata.namespace ?? ''),
+          ),
+        );
+        if (change.kind !== 'deleted' && isNews(change)) queue.add(change.key);
+        if (freesItsNodes(change)) addThose(({ status }) => !status?.claimUID);
+        if (isReadyToStop(change)) addThose((move) => phaseOf(move) === 'Copying');
+      }),
+      claims.onChange(({ key }) => ofClaim(key)),
+      persistentVolumes.onChange(({ key }) => addThose(({ status }) => status?.persistentVolume === key)),
+      volumes.onChange(({ key }) =>
+        addThose(({ status }) => status?.sourceVolume === key || status?.targetVolume === key),
+      ),
+      nodes.onChange(({ kind, key, object }) => {
+        if (kind !== 'deleted' && !object.isLeaving) return;
+        addThose(({ status }) => status?.sourceNode === key || status?.targetNode === key);
+      }),
+      () => pods.watchOnly(new Set()),
+    ];
+  };
+}
+
+/** The progress of a copy, which is written every few seconds, decides nothing. */
+function isNews({ object, previous }: Change<StoredVolumeMove>): boolean {
+  return !isDeepStrictEqual(decisive(object), previous && decisive(previous));
+}
+
+function decisive({ metadata, status = {} }: StoredVolumeMove): unknown {
+  const { message: _, target, ...rest } = status;
+  const { round: _round, copiedBytes: _copied, totalBytes: _total, ...answers } = target ?? {};
+  return [metadata.deletionTimestamp, metadata.finalizers, metadata.annotations, rest, answers];
+}
+
+function waitsForPods(move: StoredVolumeMove): boolean {
+  return ['Stopping', 'Freezing', 'Cleaning'].includes(phaseOf(move));
+}
+
+/** Its nodes have room for another move. */
+function freesItsNodes({ kind, object, previous }: Change<StoredVolumeMove>): boolean {
+  const isFree = (move: StoredVolumeMove) => isOver(move) || phaseOf(move) === 'Cleaning';
+  return kind === 'deleted' || (isFree(object) && previous !== undefined && !isFree(previous));
+}
+
+/** Another volume of the same pod may have waited for it; or it has failed, and must not wait any more. */
+function isReadyToStop({ object, previous }: Change<StoredVolumeMove>): boolean {
+  const isReady = ({ status }: StoredVolumeMove) => Boolean(status?.target?.converged);
+  return isOver(object) || (isReady(object) && !(previous && isReady(previous)));
+}

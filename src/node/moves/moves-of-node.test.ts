@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import type { LogicalVolume } from '../../api/logical-volume.ts';
+import { type MovePhase, type VolumeMove, type VolumeMoveStatus, volumeMoves } from '../../api/volume-move.ts';
+import { Listeners } from '../../base/listeners.ts';
+import { ManualClock } from '../../base/testing/manual-clock.ts';
+import { silentLog } from '../../base/testing/silent-log.ts';
+import { Workers } from '../../base/work.ts';
+import type { VolumeId } from '../../engine/pool.ts';
+import { Informer } from '../../kube/informer.ts';
+import type { Stored } from '../../kube/resource.ts';
+import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
+import { type CopiedRound, hasConverged } from './convergence.ts';
+import { movesFrom } from './source-side.ts';
+import { movesTo } from './target-side.ts';
+import { InMemoryCopying } from './testing/in-memory-copying.ts';
+
+const volume = (name: string): Stored<LogicalVolume> => ({
+  metadata: { name, uid: `uid-${name}`, resourceVersion: '1', creationTimestamp: '' },
+  spec: { name, nodeName: 'a', size: '1Gi' },
+  status: { volumeID: `uid-${name}`, currentSize: '1Gi' },
+});
+
+/** The agent of one end of the only move, on an API server in memory. */
+async function agent(t: TestContext, end: 'source' | 'target', copying = new InMemoryCopying()) {
+  const api = new InMemoryApi<VolumeMove>();
+  const clock = new ManualClock();
+  const moves = new Informer({ client: api.client, resource: volumeMoves, clock, log: silentLog });
+  const volumes = { get: volume };
+  const givenBack = new Listeners<VolumeId>();
+  const common = { client: api.client, moves, volumes, movable: copying, copying };
+  const work =
+    end === 'source'
+      ? movesFrom({ ...common, givenBack, log: silentLog })
+      : movesTo({ ...common, clock, log: silentLog });
+  const workers = new Workers([work], { clock, log: silentLog, random: () => 0 });
+  moves.start();
+  workers.start();
+  t.after(async () => {
+    await workers.stop(0);
+    await moves.stop();
+  });
+  await api.create(volumeMoves, { metadata: { name: 'move' }, spec: { claimName: 'c' } });
+  const status = async () => (await api.get(volumeMoves, 'move'))?.status ?? {};
+  return {
+    copying,
+    clock,
+    givenBack,
+    status,
+    /** What the controller and the other agent write, and what the agent has done then. */
+    sees: async (phase: MovePhase, change: VolumeMoveStatus = {}) => {
+      copying.steps.length = 0;
+      const body = { status: { sourceVolume: 'old', targetVolume: 'new', phase, ...change } };
+      await api.patch(volumeMoves, 'move', { type: 'merge', body }, { subresource: 'status' });
+      await settled();
+      return [...copying.steps];
+    },
+    done: async () => {
+      copying.steps.length = 0;
+      await settled();
+      return [...copying.steps];
+    },
+  };
+}
+
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 60; turn++) await setImmediate();
+}
+
+test('a source serves, then fences, then freezes, and ends its part', async (t) => {
+  const { sees, status, copying } = await agent(t, 'source');
+  assert.deepEqual(await sees('Pending'), []);
+  assert.deepEqual(await sees('Copying'), [], 'the target has no certificate yet');
+  assert.deepEqual((await status()).source, { certificate: 'certificate-1', endpoint: '10.0.0.1:7443' });
+  assert.deepEqual(await sees('Copying', { target: { certificate: 'T' } }), ['offer uid-old to T']);
+  assert.deepEqual(await sees('Copying', { target: { certificate: 'T2' } }), ['end offer to T', 'offer uid-old to T2']);
+  assert.ok((await sees('Stopping')).includes('fence uid-old for uid-1'));
+  assert.equal((await status()).source?.fenced, true);
+  assert.ok((await sees('Freezing')).includes('freeze uid-old'));
+  assert.equal((await status()).source?.readOnly, true);
+  assert.ok((await sees('Committed')).includes('end offer to T2'));
+  assert.equal(copying.offers.size, 0);
+  assert.ok((await sees('Cleaning')).includes('end copy of uid-old'));
+  assert.equal((await status()).source?.released, true);
+  assert.deepEqual(await sees('Cleaning', { message: 'x' }), [], 'what is released is left alone');
+});
+
+test('a source that is still open says so, and is frozen when a pod gives it back', async (t) => {
+  const { sees, done, status, copying, givenBack } = await agent(t, 'source');
+  copying.inUse = new Error('volume uid-old is still open');
+  await sees('Freezing');
+  assert.deepEqual((await status()).source?.message, 'volume uid-old is still open');
+  assert.equal((await status()).source?.readOnly, undefined);
+  copying.inUse = undefined;
+  givenBack.notify('uid-old');
+  assert.ok((await done()).includes('freeze uid-old'));
+  assert.equal((await status()).source?.readOnly, true);
+  assert.equal((await status()).source?.message, '');
+});
+
+test('an aborted source is as it was', async (t) => {
+  const { sees, status, copying } = await agent(t, 'source');
+  await sees('Copying', { target: { certificate: 'T' } });
+  await sees('Freezing');
+  assert.deepEqual(await sees('Aborting'), ['end offer to T', 'end copy of uid-old', 'unfence uid-old for uid-1']);
+  const { fenced, readOnly, released } = (await status()).source ?? {};
+  assert.deepEqual({ fenced, readOnly, released }, { fenced: false, readOnly: false, released: true });
+  assert.equal(copying.offers.size, 0);
+});
+
+const served = { certificate: 'S', endpoint: '10.0.0.2:7443' };
+
+test('a target pulls rounds until they are short, then the last one, and opens the volume', async (t) => {
+  const { sees, done, status, copying, clock } = await agent(t, 'target');
+  copying.durationMs = 60_000;
+  copying.roundBytes = [1000, 100, 1, 7];
+  assert.deepEqual(await sees('Copying'), [], 'the source does not serve yet');
+  assert.equal((await status()).target?.certificate, 'certificate-1');
+
+  const first = await sees('Copying', { source: served });
+  assert.deepEqual(first, ['pull next into uid-new from 10.0.0.2:7443, S']);
+  assert.deepEqual((await status()).target?.round, 1);
+  assert.equal((await status()).target?.converged, undefined);
+  copying.durationMs = 0;
+  clock.advance(0);
+  assert.equal((await done()).length, 1);
+  const { round, copiedBytes, totalBytes, converged } = (await status()).target ?? {};
+  assert.deepEqual(
+    { round, copiedBytes, totalBytes, converged },
+    { round: 2, copiedBytes: 100, totalBytes: 100, converged: true },
+  );
+
+  assert.deepEqual(await sees('Freezing'), [], 'the source is not read-only yet');
+  assert.equal((await sees('Freezing', { source: { ...served, readOnly: true } }))[0]?.slice(0, 9), 'pull last');
+  assert.deepEqual((await status()).target?.verdict, { round: 3, bytes: 1101, sha256: 'hash-3' });
+  assert.deepEqual(await sees('Opening'), ['open uid-new for uid-1']);
+  assert.equal((await status()).target?.opened, true);
+});
+
+test('while the pods do not stop, a target pulls another round now and then', async (t) => {
+  const { sees, done, clock } = await agent(t, 'target');
+  await sees('Copying');
+  await sees('Copying', { source: served });
+  clock.advance(29_999);
+  assert.deepEqual(await done(), []);
+  clock.advance(1);
+  assert.equal((await done()).length, 1);
+});
+
+test('an aborted target stops its pull', async (t) => {
+  const { sees, status, copying } = await agent(t, 'target');
+  const pulling = Promise.withResolvers<void>();
+  copying.beforeEnd = () => pulling.promise;
+  await sees('Copying');
+  assert.equal((await sees('Copying', { source: served })).length, 1);
+  await sees('Aborting');
+  pulling.resolve();
+  await settled();
+  assert.equal((await status()).target?.converged, undefined);
+  assert.equal((await status()).target?.message, undefined);
+});
+
+test('a target that cannot pull says why, and goes on', async (t) => {
+  const { sees, done, status, copying, clock } = await agent(t, 'target');
+  copying.beforeEnd = () => Promise.reject(new Error('no route to 10.0.0.2'));
+  await sees('Copying');
+  await sees('Copying', { source: served });
+  assert.equal((await status()).target?.message, 'no route to 10.0.0.2');
+  copying.beforeEnd = async () => undefined;
+  clock.advance(1_000);
+  assert.equal((await done()).length, 1);
+  assert.equal((await status()).target?.message, '');
+});
+
+test('a copy has converged when its rounds are short, do not shrink, or are many', () => {
+  const rounds = (...list: [number, number][]): readonly CopiedRound[] =>
+    list.map(([sentBytes, durationMs]) => ({ sentBytes, durationMs }));
+  const rows: readonly (readonly [readonly CopiedRound[], boolean])[] = [
+    [rounds(), false],
+    [rounds([1000, 60_000]), false],
+    [rounds([1000, 2_000]), true],
+    [rounds([1000, 60_000], [500, 30_000]), false],
+    [rounds([1000, 60_000], [900, 54_000]), true],
+    [rounds([1000, 60_000], [100, 3_000]), true],
+    [rounds(...Array.from({ length: 8 }, (_, i): [number, number] => [2 ** (20 - i), 60_000])), true],
+  ];
+  for (const [list, expected] of rows) assert.equal(hasConverged(list), expected, JSON.stringify(list.length));
+});

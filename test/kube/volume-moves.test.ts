@@ -1,0 +1,298 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { driverName, topologyKey } from '../../src/api/names.ts';
+import { isOver, type MovePhase, volumeMoves } from '../../src/api/volume-move.ts';
+import { systemClock } from '../../src/base/clock.ts';
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
+import { silentLog } from '../../src/base/testing/silent-log.ts';
+import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
+import { isHeldByMove } from '../../src/controller/moves/held-nodes.ts';
+import { movesOfVolumes } from '../../src/controller/moves/volume-moves.ts';
+import { NodeRemoval, nodeRemovals } from '../../src/controller/node-removal/node-removal.ts';
+import type { KubeClient } from '../../src/kube/client.ts';
+import { Informer } from '../../src/kube/informer.ts';
+import {
+  affinityValues,
+  type KubeObject,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  type Resource,
+  storageClasses,
+} from '../../src/kube/resource.ts';
+import { kubectlMoorage } from '../../src/plugin/program.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+import { createSet, Machines } from './machines.ts';
+import { eventsOf, lead, reporting } from './removed-nodes.ts';
+import { SimulatedMovers } from './simulated-movers.ts';
+
+const api = await startApiServer();
+const { admin, cluster } = api;
+await cluster.kubectl('apply', `-f${join(import.meta.dirname, '..', '..', 'deploy', 'crd.yaml')}`);
+await admin.create(storageClasses, {
+  metadata: { name: 'local' },
+  provisioner: driverName,
+  volumeBindingMode: 'WaitForFirstConsumer',
+});
+const room = { 'capacity.topolvm.io/00default': String(100 * 1024 ** 3) };
+
+const plugin = kubectlMoorage({ columns: undefined, colours: false });
+const kubectlMoorageOf = (...words: string[]) =>
+  runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
+
+/** Two nodes, and a StatefulSet with one pod and one volume on the first of them. */
+async function statefulSet(t: TestContext, namespace: string) {
+  await newNamespace(api, namespace);
+  const machines = new Machines(admin);
+  const movers = new SimulatedMovers(admin);
+  t.after(async () => {
+    await Promise.all([machines.stop(), movers.stop()]);
+    for (const { metadata } of (await admin.list(nodes)).items) {
+      await admin.patch(nodes, metadata.name, { type: 'merge', body: { metadata: { finalizers: null } } });
+      await admin.delete(nodes, metadata.name);
+    }
+  });
+  const [a, b]: [string, string] = [`${namespace}-a`, `${namespace}-b`];
+  await machines.add(a, room);
+  await createSet(admin, namespace, 'db', 'local');
+  const claim = await eventually('the claim is bound', async () => {
+    const found = await admin.get(persistentVolumeClaims, 'data-db-0', { namespace });
+    return found?.status?.phase === 'Bound' && found;
+  });
+  await eventually('its pod is there', async () => {
+    return (await admin.get(pods, 'db-0', { namespace }))?.spec?.nodeName === a;
+  });
+  await machines.add(b, room);
+  const isTainted = async () => ((await admin.get(nodes, b))?.spec?.taints ?? []).length > 0;
+  await eventually(`${b} is ready`, async () => !(await isTainted()));
+  const phases = phasesOf(t, claim.spec?.volumeName ?? '');
+  return { namespace, a, b, claim, volumeName: claim.spec?.volumeName ?? '', machines, movers, phases };
+}
+
+/** All phases of a PersistentVolume that anybody could see. */
+function phasesOf(t: TestContext, name: string): ReadonlySet<string> {
+  const seen = new Set<string>();
+  const fieldSelector = `metadata.name=${name}`;
+  const volumes = new Informer({
+    client: admin,
+    resource: persistentVolumes,
+    fieldSelector,
+    clock: systemClock,
+    log: silentLog,
+  });
+  volumes.onChange(({ object }) => seen.add(object.status?.phase ?? ''));
+  volumes.start();
+  t.after(() => volumes.stop());
+  return seen;
+}
+
+/** The controller's work, with watches of its own. */
+function leadMoves(t: TestContext, client: KubeClient = admin): () => Promise<void> {
+  const common = { client: admin, clock: systemClock, log: silentLog };
+  const watches = {
+    moves: new Informer({ ...common, resource: volumeMoves }),
+    claims: new Informer({ ...common, resource: persistentVolumeClaims }),
+    persistentVolumes: new Informer({ ...common, resource: persistentVolumes }),
+    volumes: new Informer({ ...common, resource: logicalVolumes }),
+    nodes: new Informer({ ...common, resource: nodes, project: annotatedNode }),
+  };
+  for (const watch of Object.values(watches)) watch.start();
+  const removal = new NodeRemoval({ ...reporting(client), keepObjects: false });
+  const isHeld = (name: string) => watches.moves.list().some((move) => isHeldByMove(name, move));
+  const stopLeading = lead(
+    t,
+    movesOfVolumes({ ...reporting(client), ...watches }),
+    nodeRemovals({ nodes: watches.nodes, removal, isHeld }),
+  );
+  const end = async () => {
+    await stopLeading();
+    await Promise.all(Object.values(watches).map((watch) => watch.stop()));
+  };
+  t.after(end);
+  return end;
+}
+
+async function createMove(namespace: string, name: string): Promise<void> {
+  await admin.create(volumeMoves, { metadata: { name, namespace }, spec: { claimName: 'data-db-0' } });
+}
+
+const moveOf = async (namespace: string, name: string) => {
+  const move = await admin.get(volumeMoves, name, { namespace });
+  if (!move) throw new Error(`there is no VolumeMove ${name}`);
+  return move;
+};
+
+async function reaches(namespace: string, name: string, phase: MovePhase) {
+  const explain = () => cluster.kubectl('-n', namespace, 'get', 'volumemoves,pods,pvc,pv', '-o', 'wide');
+  return eventually(
+    `VolumeMove ${name} is ${phase}`,
+    async () => {
+      const move = await moveOf(namespace, name);
+      if (isOver(move) && move.status?.phase !== phase) throw new Error(`it is ${JSON.stringify(move.status)}`);
+      return move.status?.phase === phase && move;
+    },
+    { timeoutMs: 30_000, explain },
+  );
+}
+
+/** The claim is bound as before, and its pod is on the node that has the volume. */
+async function isOn(namespace: string, node: string, { uid, volumeName }: { uid: string; volumeName: string }) {
+  const volume = await admin.get(persistentVolumes, volumeName);
+  assert.deepEqual(volume && affinityValues(volume, topologyKey), [node]);
+  assert.equal(volume?.spec?.persistentVolumeReclaimPolicy, 'Delete');
+  const { items } = await admin.list(logicalVolumes, {
+    fieldSelector: `status.volumeID=${volume?.spec?.csi?.volumeHandle}`,
+  });
+  assert.deepEqual(
+    items.map(({ spec, metadata }) => [spec.nodeName, metadata.deletionTimestamp]),
+    [[node, undefined]],
+  );
+  await eventually(`claim and pod are on ${node}`, async () => {
+    const claim = await admin.get(persistentVolumeClaims, 'data-db-0', { namespace });
+    assert.equal(claim?.metadata.uid, uid);
+    assert.equal(claim?.spec?.volumeName, volumeName);
+    const pod = await admin.get(pods, 'db-0', { namespace });
+    return claim?.status?.phase === 'Bound' && claim.status.capacity && pod?.spec?.nodeName === node;
+  });
+}
+
+test('a claim and its pod move to another node; the claim stays, and the source is removed last', async (t) => {
+  const { namespace, a, b, claim, volumeName, movers, phases } = await statefulSet(t, 'whole');
+  const before = await admin.get(persistentVolumes, volumeName);
+  leadMoves(t);
+  const plan = await kubectlMoorageOf('evacuate', a, '--plan');
+  assert.match(plan, new RegExp(`whole/data-db-0 +${b} +1 GiB`));
+  const output = await kubectlMoorageOf('migrate', 'pod/db-0', '-n', namespace, '--to', b);
+  assert.match(
+    output,
+    /^whole\/data-db-0: Done, moved from node whole-a to node whole-b; its pods could not use it for \d+ s$/,
+  );
+  assert.match(await kubectlMoorageOf('moves', '-n', namespace), /data-db-0 +whole-a +whole-b +1 GiB +Done/);
+  const [{ metadata, status } = { metadata: { name: '' } }] = (await admin.list(volumeMoves, { namespace })).items;
+  assert.deepEqual([status?.sourceNode, status?.targetNode, status?.verdict?.bytes], [a, b, 4096]);
+  assert.ok(status?.startedAt && status.stoppedAt && status.openedAt && status.completedAt);
+  await isOn(namespace, b, { uid: claim.metadata.uid, volumeName });
+  assert.deepEqual(movers.removed, [volumeName]);
+  assert.ok(!phases.has('Released'), [...phases].join());
+
+  const after = await admin.get(persistentVolumes, volumeName);
+  const ignoring = ({ spec }: NonNullable<typeof after>) => ({ ...spec, csi: 0, nodeAffinity: 0, claimRef: 0 });
+  assert.deepEqual(after && ignoring(after), before && ignoring(before));
+  const target = await admin.get(logicalVolumes, status?.targetVolume ?? '');
+  assert.equal(target?.metadata.annotations?.['moorage.dev/move'], undefined);
+  assert.equal(after?.spec?.csi?.volumeHandle, target?.status?.volumeID);
+
+  const events = await eventsOf(admin, 'PersistentVolumeClaim', 'data-db-0');
+  assert.equal(events.length, 2);
+  assert.equal(events[0], `MoveStarted: copying the volume from node ${a} to node ${b}`);
+  assert.match(
+    events[1] ?? '',
+    /^VolumeMoved: moved from node whole-a to node whole-b; it could not be used for \d+ s$/,
+  );
+  assert.ok((await eventsOf(admin, 'Pod', 'db-0')).some((event) => event.startsWith('VolumeMoving: ')));
+  await eventually('the move is released', async () => !(await moveOf(namespace, metadata.name)).metadata.finalizers);
+});
+
+test('whichever write of the switch is the last one of a controller, the next one goes on', async (t) => {
+  const { namespace, a, b, claim, volumeName, phases } = await statefulSet(t, 'crashes');
+  let [from, to] = [a, b];
+  for (let survived = 0; ; survived++) {
+    const { client, writes } = mortalInSwitch(admin, survived);
+    const endDying = leadMoves(t, client);
+    const name = `move-${survived}`;
+    await createMove(namespace, name);
+    const isDead = () => writes() > survived;
+    await eventually(
+      'it dies or is done',
+      async () => isDead() || (await moveOf(namespace, name)).status?.phase === 'Done',
+    );
+    const died = isDead();
+    await endDying();
+    const end = leadMoves(t);
+    await reaches(namespace, name, 'Done');
+    await isOn(namespace, to, { uid: claim.metadata.uid, volumeName });
+    await end();
+    [from, to] = [to, from];
+    if (!died) break;
+  }
+  assert.ok(!phases.has('Released'), [...phases].join());
+});
+
+/** Like `mortal`, but only writes from the first one of the PersistentVolume on count, until the target is opened. */
+function mortalInSwitch(client: KubeClient, survived: number) {
+  let count = 0;
+  const isWrite = (name: string | symbol) => ['create', 'patch', 'delete'].includes(String(name));
+  const proxy = new Proxy(client, {
+    get(target, name) {
+      return (...args: unknown[]) => {
+        const [resource, , patch] = args as [Resource<KubeObject>, unknown, { body?: { status?: { phase?: string } } }];
+        const isSwitch =
+          isWrite(name) && resource.kind !== 'Event' && (count > 0 || resource.kind === 'PersistentVolume');
+        const isOpened = patch?.body?.status?.phase === 'Cleaning';
+        if (isSwitch && !isOpened && count <= survived) count += 1;
+        if (count > survived && !isOpened) throw new Error('the process was killed');
+        return (Reflect.get(target, name) as (...args: unknown[]) => unknown).apply(target, args);
+      };
+    },
+  });
+  return { client: proxy, writes: () => count };
+}
+
+test('an aborted move leaves everything as it was, and one that waits says for what', async (t) => {
+  const { namespace, a, claim, volumeName, movers } = await statefulSet(t, 'aborts');
+  const before = await admin.get(persistentVolumes, volumeName);
+  const pod = await admin.get(pods, 'db-0', { namespace });
+  const budget = {
+    group: 'policy',
+    version: 'v1',
+    plural: 'poddisruptionbudgets',
+    kind: 'PodDisruptionBudget',
+    namespaced: true,
+  };
+  const spec = { minAvailable: 1, selector: { matchLabels: { app: 'db' } } };
+  await admin.create(budget, { metadata: { name: 'db', namespace }, spec } as KubeObject);
+  const running = { conditions: [{ type: 'Ready', status: 'True' }], phase: 'Running' };
+  await admin.patch(pods, 'db-0', { type: 'merge', body: { status: running } }, { namespace, subresource: 'status' });
+  leadMoves(t);
+  await createMove(namespace, 'go');
+  await eventually('the budget is named', async () =>
+    /pod db-0 cannot be stopped yet: .*disruption budget/.test((await moveOf(namespace, 'go')).status?.message ?? ''),
+  );
+  await createMove(namespace, 'second');
+  assert.match(
+    (await reaches(namespace, 'second', 'Failed')).status?.message ?? '',
+    /VolumeMove go moves this claim already/,
+  );
+
+  const output = await kubectlMoorageOf('abort', 'data-db-0', '-n', namespace);
+  assert.equal(output, 'aborts/data-db-0: Aborted, somebody has aborted it');
+  const { status } = await moveOf(namespace, 'go');
+  assert.deepEqual(
+    status?.conditions?.map(({ type, status, reason }) => [type, status, reason]),
+    [['Succeeded', 'False', 'Requested']],
+  );
+  await isOn(namespace, a, { uid: claim.metadata.uid, volumeName });
+  assert.deepEqual(movers.removed, [status?.targetVolume]);
+  assert.equal((await admin.get(persistentVolumes, volumeName))?.metadata.uid, before?.metadata.uid);
+  assert.equal((await admin.get(pods, 'db-0', { namespace }))?.metadata.uid, pod?.metadata.uid);
+});
+
+test('a target node that is removed before it has opened the volume: the claim returns to the source', async (t) => {
+  const { namespace, a, b, claim, volumeName, machines, movers, phases } = await statefulSet(t, 'returns');
+  movers.silentIn = 'Opening';
+  leadMoves(t);
+  await createMove(namespace, 'go');
+  await reaches(namespace, 'go', 'Opening');
+  machines.forget(b);
+  await admin.delete(nodes, b);
+  const { status } = await reaches(namespace, 'go', 'Aborted');
+  assert.equal(status?.conditions?.find(({ type }) => type === 'Succeeded')?.reason, 'TargetNodeGone');
+  await isOn(namespace, a, { uid: claim.metadata.uid, volumeName });
+  await eventually('the node is gone', async () => !(await admin.get(nodes, b)));
+  assert.ok(!movers.removed.includes(volumeName));
+  assert.ok(!phases.has('Released'), [...phases].join());
+});
