@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
-import { link, writeFile } from 'node:fs/promises';
+import { link, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { stringify } from 'yaml';
 import { buildImage } from '../../scripts/image/build-image.ts';
+import { localPvAnnotations } from '../../src/api/local-pv.ts';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { persistentVolumes } from '../../src/kube/resource.ts';
 import { startCluster } from '../../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../../worlds/cluster/cluster-node.ts';
 import { importImages } from '../../worlds/cluster/program-image.ts';
 import { values as testValues } from '../../worlds/cluster/values.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { stage } from '../../worlds/host/progress.ts';
-import { chartDir, helm, namespace } from './chart.ts';
+import { chartDir, dirOf, helm, namespace } from './chart.ts';
 
 // Enough for two controllers with their sidecars.
 const cluster = await startCluster({ after }, { nodes: 1, memoryMb: 1536 });
@@ -106,4 +108,29 @@ test('helm uninstall is rejected while there is a volume, and then leaves nothin
     explain: left,
   });
   assert.ok(await kubectl('get', 'crd', 'logicalvolumes.topolvm.io'));
+});
+
+test('helm install local-pv: static volumes for pods, without CSI, as long as their PersistentVolumes exist', async () => {
+  const statusOf = async (name: string) => {
+    const { metadata } = (await cluster.kube.get(persistentVolumes, name)) ?? {};
+    return metadata?.annotations?.[localPvAnnotations.status];
+  };
+  await kubectl('label', 'node', cluster.nodes[0]?.name ?? '', 'node-id.k8s.portavita.net/nodeid=node01');
+  await manage('install', 'local-pv', dirOf('local-pv'), '--set=image.pullPolicy=Never', '--wait');
+  const example = await readFile(join(chartDir, '..', '..', 'examples', 'local-pv', 'pod.yaml'), 'utf8');
+  const manifest = join(cluster.dir, 'pod.yaml');
+  await writeFile(manifest, example.replaceAll('storage_bulk', volumeGroup));
+  await kubectl('apply', `--filename=${manifest}`);
+  await kubectl('wait', '--for=condition=Ready', 'pod/static', '--timeout=300s');
+  assert.equal(await statusOf('static-node01'), 'Processed');
+
+  const twoPerNode = `--set=storageClass=pair,size=64Mi,vg=${volumeGroup},nodes={node01},volumesPerNode=2`;
+  await manage('install', 'pair', dirOf('local-volumes'), twoPerNode);
+  for (const name of ['pair-node01-1', 'pair-node01-2']) {
+    await eventually(`${name} is processed`, async () => (await statusOf(name)) === 'Processed');
+  }
+  await manage('uninstall', 'pair');
+  await kubectl('delete', `--filename=${manifest}`, '--timeout=300s');
+  const none = async () => (await cluster.kube.list(persistentVolumes)).items.length === 0;
+  await eventually('the volumes are gone', none);
 });

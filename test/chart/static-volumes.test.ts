@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import manifest from '../../package.json' with { type: 'json' };
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
+import { moorage } from '../../src/commands.ts';
 import type { PersistentVolume, Stored } from '../../src/kube/resource.ts';
 import { noDefaults, parseDefaults } from '../../src/local-pv/defaults.ts';
 import { staticVolume, unknownAnnotations } from '../../src/local-pv/static-volume.ts';
@@ -119,6 +121,26 @@ for (const [chart, on] of [
     );
   });
 }
+
+test('each container is started with a command and flags that exist', async () => {
+  const charts = [
+    await render('moorage', enabled, 'localPv.release=true', 'localPv.mounts=systemd'),
+    await render('local-pv', 'watcherExtraOptions={-R,-s,-v}'),
+  ];
+  const started: string[] = [];
+  const commands = Object.entries(moorage.commands).map(([name, command]) => {
+    return [name, { ...command, run: async () => void started.push(name) }] as const;
+  });
+  const program = { ...moorage, commands: Object.fromEntries(commands) };
+  for (const objects of charts) {
+    const agent = podOf(objects, 'DaemonSet', 'moorage-node').containers[0];
+    const controller = podOf(objects, 'Deployment', 'moorage-controller').containers[0];
+    for (const { args = [] } of [agent ?? assert.fail(), controller ?? assert.fail()]) {
+      await runCaptured(program, args, { env: { NODE_NAME: 'node-a' } });
+    }
+  }
+  assert.deepEqual(started, ['node', 'controller', 'node', 'controller']);
+});
 
 test('without localPv.enabled, the chart renders nothing of static volumes', async () => {
   assert.doesNotMatch(await textOf('moorage', []), /local-pv|static-volumes/);
