@@ -56,9 +56,9 @@ test('malicious files are refused quickly', () => {
   const files = readdirSync(corpus);
   assert.ok(files.length >= 10);
   for (const file of files) {
-    const startedMs = performance.now();
+    const before = process.cpuUsage(); // a busy machine takes longer, but computes no more
     assert.equal(parse(readFileSync(join(corpus, file), 'latin1')), undefined, file);
-    assert.ok(performance.now() - startedMs < 2000, file);
+    assert.ok(process.cpuUsage(before).user < 2_000_000, file);
   }
 });
 
