@@ -111,7 +111,8 @@ export class StatefulSet {
   async delete(): Promise<void> {
     await this.#cluster.kubectl('delete', 'statefulset', this.name, '--cascade=foreground');
     const claims = await this.#cluster.kubectl('get', 'pvc', '-oname');
-    const own = claims.split('\n').filter((claim) => claim.startsWith(`persistentvolumeclaim/data-${this.name}-`));
+    const isOwn = new RegExp(`^persistentvolumeclaim/data-${this.name}-\\d+$`); // the name of another set may begin with this one's
+    const own = claims.split('\n').filter((claim) => isOwn.test(claim));
     if (own.length > 0) await this.#cluster.kubectl('delete', ...own);
   }
 
