@@ -31,6 +31,7 @@ export interface ThinCheckpointsOptions {
 export class ThinCheckpoints implements Checkpoints {
   readonly #options: ThinCheckpointsOptions;
   readonly #metadata: ThinMetadata;
+  #thinIds: ReadonlyMap<string, number> = new Map();
 
   constructor(options: ThinCheckpointsOptions) {
     this.#options = options;
@@ -77,10 +78,9 @@ export class ThinCheckpoints implements Checkpoints {
 
   async changes(from: Checkpoint, to: Checkpoint | undefined, signal: AbortSignal): Promise<BlockMap> {
     const changed = new BlockMap(this.#volume().sizeBytes);
-    const later = to?.id ?? this.#options.volume;
-    await this.#readMetadata(signal, async (idOf) => {
-      await this.#metadata.readDifferences(idOf(from.id), idOf(later), changed, signal);
-    });
+    const before = await this.#thinIdOf(from.id, signal);
+    const after = await this.#thinIdOf(to?.id ?? this.#options.volume, signal);
+    await this.#readMetadata(signal, () => this.#metadata.readDifferences(before, after, changed, signal));
     return changed;
   }
 
@@ -88,9 +88,8 @@ export class ThinCheckpoints implements Checkpoints {
     const contents = BlockMap.all(this.#volume().sizeBytes, 'zero');
     await this.#metadata.mustBeReadable();
     this.#mustReadAsZerosWhereUnmapped();
-    await this.#readMetadata(signal, async (idOf) => {
-      await this.#metadata.readMappings(idOf(of?.id ?? this.#options.volume), contents, signal);
-    });
+    const thinId = await this.#thinIdOf(of?.id ?? this.#options.volume, signal);
+    await this.#readMetadata(signal, () => this.#metadata.readMappings(thinId, contents, signal));
     return contents;
   }
 
@@ -103,24 +102,18 @@ export class ThinCheckpoints implements Checkpoints {
   }
 
   /** A tag on the volume tells an agent after a crash that the reservation is ours. */
-  async #readMetadata(signal: AbortSignal, read: (idOf: (name: string) => number) => Promise<void>): Promise<void> {
+  async #readMetadata(signal: AbortSignal, read: () => Promise<void>): Promise<void> {
     const { pool, lock, volumes, volume } = this.#options;
     await lock.run(pool, signal, async () => {
       await this.#releaseWhatIsOurs(signal);
       if (await this.#metadata.isReserved()) throw new MetadataTaken();
-      const thinIds = await this.#thinIds(signal);
-      const idOf = (name: string) => {
-        const id = thinIds.get(name);
-        if (id === undefined) throw new NoCheckpoints(`thin volume ${name} has disappeared`);
-        return id;
-      };
       await this.#setNote(volumes.mustHave(volume), true);
       if (!(await this.#metadata.reserve())) {
         await this.#setNote(volumes.mustHave(volume), false);
         throw new MetadataTaken();
       }
       try {
-        await read(idOf);
+        await read();
       } finally {
         await this.#releaseWhatIsOurs(neverAborted);
       }
@@ -145,9 +138,17 @@ export class ThinCheckpoints implements Checkpoints {
     });
   }
 
-  async #thinIds(signal: AbortSignal): Promise<ReadonlyMap<string, number>> {
+  /** A volume keeps its number, so LVM is queried once: in the last round every command counts. */
+  async #thinIdOf(name: string, signal: AbortSignal): Promise<number> {
     const { group } = this.#options;
-    return group.change(signal, async () => parseThinIds(await group.lvm.execute(thinIdArguments(group.name))));
+    if (!this.#thinIds.has(name)) {
+      this.#thinIds = await group.change(signal, async () =>
+        parseThinIds(await group.lvm.execute(thinIdArguments(group.name))),
+      );
+    }
+    const thinId = this.#thinIds.get(name);
+    if (thinId === undefined) throw new NoCheckpoints(`LVM shows no thin volume ${name}`);
+    return thinId;
   }
 
   /** A thin volume can have an external origin, which shows where it has no blocks itself. */

@@ -1,3 +1,4 @@
+import { constants, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createSecureContext, createServer, type SecureContext, type Server, type TLSSocket } from 'node:tls';
@@ -51,8 +52,20 @@ export interface SourceAgent {
 
 interface Offer {
   readonly context: SecureContext;
-  /** The connection that is served, one at a time: a checkpoint that is being read cannot be removed. */
-  serving: { readonly connection: Connection; readonly done: Promise<void> } | undefined;
+  /** The certificate of the target, which proves in the handshake that it has the key. */
+  readonly peer: Buffer;
+  /** The latest connection. One at a time is served: a checkpoint that is being read cannot be removed. */
+  serving: Serving | undefined;
+}
+
+interface Serving {
+  readonly connection: Connection;
+  readonly done: Promise<void>;
+}
+
+async function ended(serving: Serving | undefined): Promise<void> {
+  await serving?.connection.close();
+  await serving?.done;
 }
 
 /** Serves the rounds of offered moves. The uid of a move is the server name in the handshake, and selects its keys. */
@@ -69,16 +82,15 @@ export class SourceEnd {
 
   async offer({ moveUid, port, own, peerCertificate }: OfferedMove): Promise<{ readonly port: number }> {
     const context = createSecureContext({ ...own, ca: peerCertificate, minVersion: 'TLSv1.3' });
-    await this.#stopServing(moveUid);
-    this.#offers.set(moveUid, { context, serving: undefined });
+    await this.#end(moveUid);
+    this.#offers.set(moveUid, { context, peer: new X509Certificate(peerCertificate).raw, serving: undefined });
     this.#server ??= await this.#listen(port);
     return { port: (this.#server.address() as AddressInfo).port };
   }
 
   /** On return nothing reads the volume. */
   async withdraw({ moveUid }: { readonly moveUid: string }): Promise<void> {
-    await this.#stopServing(moveUid);
-    this.#offers.delete(moveUid);
+    await this.#end(moveUid);
     if (this.#offers.size > 0) return;
     this.#server?.close();
     this.#server = undefined;
@@ -91,7 +103,8 @@ export class SourceEnd {
         answer(offer ? null : new Error('this move is not offered here'), offer?.context);
       },
       requestCert: true,
-      rejectUnauthorized: false, // it is checked below, so that the target learns why it is refused
+      rejectUnauthorized: false, // it is compared below, so that the target learns why it is refused
+      secureOptions: constants.SSL_OP_NO_TICKET, // a session of one move must not open another one
       minVersion: 'TLSv1.3',
       handshakeTimeout: handshakeTimeoutMs,
     });
@@ -104,6 +117,7 @@ export class SourceEnd {
     });
     server.listen(port);
     await once(server, 'listening');
+    server.on('error', (error) => void this.#agent.note({ moveUid: '', message: messageOf(error) }));
     return server;
   }
 
@@ -111,25 +125,24 @@ export class SourceEnd {
     const moveUid = String(socket.servername);
     const connection = new Connection(socket, String(socket.remoteAddress), this.#connections);
     const offer = this.#offers.get(moveUid);
-    if (!offer || !socket.authorized) {
+    if (!offer || !socket.getPeerX509Certificate()?.raw.equals(offer.peer)) {
       void this.#agent.note({
         moveUid,
-        message: `refused ${connection.peer}: ${messageOf(socket.authorizationError)}`,
+        message: `refused ${connection.peer}: it has not the certificate of this move`,
       });
       connection.tell({ type: 'refused' });
       return connection.close();
     }
-    await this.#stopServing(moveUid); // the target has given the earlier connection up
-    const done = this.#serve(moveUid, connection);
+    const earlier = offer.serving; // the target has given it up
+    const done = ended(earlier).then(() => this.#serve(moveUid, connection));
     offer.serving = { connection, done };
     await done;
-    if (offer.serving.connection === connection) offer.serving = undefined;
   }
 
-  async #stopServing(moveUid: string): Promise<void> {
-    const serving = this.#offers.get(moveUid)?.serving;
-    await serving?.connection.close();
-    await serving?.done;
+  async #end(moveUid: string): Promise<void> {
+    const offer = this.#offers.get(moveUid);
+    this.#offers.delete(moveUid);
+    await ended(offer?.serving);
   }
 
   async #serve(moveUid: string, connection: Connection): Promise<void> {

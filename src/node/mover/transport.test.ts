@@ -70,13 +70,12 @@ class MoveOfTest {
     return move;
   }
 
-  async offer(peerCertificate = must(target).cert): Promise<void> {
-    const { moveUid } = this;
+  async offer(peerCertificate = must(target).cert, moveUid = this.moveUid): Promise<void> {
     ({ port: this.port } = await this.#source.offer({ moveUid, port: 0, own: must(source), peerCertificate }));
   }
 
-  async withdraw(): Promise<void> {
-    await this.#source.withdraw(this);
+  async withdraw(moveUid = this.moveUid): Promise<void> {
+    await this.#source.withdraw({ moveUid });
   }
 
   async pull(settings: Partial<PullRequest> = {}, options: { flushMs?: number; silenceMs?: number } = {}) {
@@ -210,6 +209,31 @@ test('each end accepts only the certificate of the other end of this move', asyn
   await move.pull();
   await move.withdraw();
   await assert.rejects(move.pull(), { name: 'PeerLost', code: 'Unavailable' });
+});
+
+test('the session of one move does not open another one', async (t) => {
+  const [move, other] = [await MoveOfTest.begin(t, someContent()), 'b1f6c2d4-0000-4000-8000-000000000003'];
+  await move.offer(must(stranger).cert, other);
+  const session = await new Promise<Buffer | undefined>((resolve) => {
+    const socket = connectTls({
+      port: move.port,
+      servername: move.moveUid,
+      ...must(target),
+      rejectUnauthorized: false,
+    });
+    socket.once('session', resolve).once('close', () => resolve(undefined));
+    const connection = new Connection(socket, 'source');
+    connection.tell({ type: 'pull', kind: 'next', position: {} });
+  });
+  const options = { port: move.port, servername: other, ...must(target), rejectUnauthorized: false };
+  const socket = connectTls({ ...options, ...(session && { session }) });
+  const connection = new Connection(socket, 'source');
+  const { length } = decodeHeader(await connection.readHeader());
+  const answer = Buffer.alloc(length);
+  await connection.read(answer);
+  assert.deepEqual(JSON.parse(answer.toString()), { type: 'refused' });
+  assert.ok(!socket.isSessionReused());
+  await move.withdraw(other);
 });
 
 test('without a certificate nobody is served', async (t) => {
