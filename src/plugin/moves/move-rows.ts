@@ -91,7 +91,7 @@ export function moveTable(
   return formatted(columns, rows, format, terminal);
 }
 
-/** The first round copies everything; later ones what has changed since, so their bar starts anew. */
+/** The first round copies everything; later ones what has changed since, so their bar starts again. */
 function progressCell({ phase, round, copiedBytes, totalBytes }: MoveRow): Cell {
   if (phase === 'Done') return { text: `${bar(1)} 100%`, colour: 'green' };
   if (phase !== 'Copying' && phase !== 'Stopping' && phase !== 'Freezing') return { text: '' };
