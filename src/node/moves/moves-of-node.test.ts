@@ -9,6 +9,7 @@ import { silentLog } from '../../base/testing/silent-log.ts';
 import { Workers } from '../../base/work.ts';
 import type { VolumeId } from '../../engine/pool.ts';
 import { Informer } from '../../kube/informer.ts';
+import type { Change } from '../../kube/object-cache.ts';
 import type { Stored } from '../../kube/resource.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { type CopiedRound, hasConverged } from './convergence.ts';
@@ -27,7 +28,12 @@ async function agent(t: TestContext, end: 'source' | 'target', copying = new InM
   const api = new InMemoryApi<VolumeMove>();
   const clock = new ManualClock();
   const moves = new Informer({ client: api.client, resource: volumeMoves, clock, log: silentLog });
-  const volumes = { get: volume };
+  const volumeChanges = new Listeners<Change<Stored<LogicalVolume>>>();
+  let areVolumesKnown = true;
+  const volumes = {
+    get: (name: string) => (areVolumesKnown ? volume(name) : undefined),
+    onChange: (listener: (change: Change<Stored<LogicalVolume>>) => void) => volumeChanges.add(listener),
+  };
   const givenBack = new Listeners<VolumeId>();
   const common = { client: api.client, moves, volumes, movable: copying, copying };
   const work =
@@ -53,6 +59,18 @@ async function agent(t: TestContext, end: 'source' | 'target', copying = new InM
       copying.steps.length = 0;
       const body = { status: { sourceVolume: 'old', targetVolume: 'new', phase, ...change } };
       await api.patch(volumeMoves, 'move', { type: 'merge', body }, { subresource: 'status' });
+      await settled();
+      return [...copying.steps];
+    },
+    /** As after a restart, when the watch of moves is faster. */
+    forgetVolumes: () => {
+      areVolumesKnown = false;
+    },
+    learnVolumes: async () => {
+      copying.steps.length = 0;
+      areVolumesKnown = true;
+      for (const key of ['old', 'new'])
+        volumeChanges.notify({ kind: 'added', key, object: volume(key), previous: undefined });
       await settled();
       return [...copying.steps];
     },
@@ -110,6 +128,20 @@ test('an aborted source is as it was', async (t) => {
 });
 
 const served = { certificate: 'S', endpoint: '10.0.0.2:7443' };
+
+test('both ends begin when they learn of their volumes after the move, as after a restart', async (t) => {
+  const source = await agent(t, 'source');
+  source.forgetVolumes();
+  assert.deepEqual(await source.sees('Copying', { target: { certificate: 'T' } }), []);
+  assert.deepEqual(await source.learnVolumes(), ['offer uid-old to T']);
+
+  const target = await agent(t, 'target');
+  target.forgetVolumes();
+  await target.sees('Copying', { source: served });
+  assert.equal((await target.status()).target, undefined);
+  await target.learnVolumes();
+  assert.equal((await target.status()).target?.certificate, 'certificate-1');
+});
 
 test('a target pulls rounds until they are short, then the last one, and opens the volume', async (t) => {
   const { sees, done, status, copying, clock } = await agent(t, 'target');

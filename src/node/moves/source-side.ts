@@ -17,7 +17,7 @@ interface Collaborators {
   /** The moves whose source is this node. */
   readonly moves: Pick<Informer<VolumeMove>, 'get' | 'list' | 'onChange'>;
   /** The LogicalVolumes of this node. */
-  readonly volumes: Pick<Informer<LogicalVolume>, 'get'>;
+  readonly volumes: Pick<Informer<LogicalVolume>, 'get' | 'onChange'>;
   readonly movable: MovableVolumes;
   readonly copying: Pick<Copying, 'endpoint' | 'newKey' | 'offer'>;
   /** Volumes that a pod has given back. */
@@ -116,6 +116,11 @@ export function movesFrom(collaborators: Collaborators): Work {
       if (kind !== 'deleted' && !isOver(object)) return queue.add(key);
       keys.delete(object.metadata.uid);
       ended(object.metadata.uid);
+    }),
+    // The move may have been known before its volume.
+    volumes.onChange(({ object }) => {
+      const { name } = object.metadata;
+      for (const move of moves.list()) if (move.status?.sourceVolume === name) queue.add(keyOf(move));
     }),
     // The volume may be closed now.
     givenBack.add(() => {

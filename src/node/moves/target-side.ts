@@ -8,6 +8,7 @@ import type { Work, WorkQueue } from '../../base/work.ts';
 import type { VolumeId } from '../../engine/pool.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
+import { keyOf } from '../../kube/resource.ts';
 import { type CopiedRound, hasConverged } from './convergence.ts';
 import type { Copying, MovableVolumes, Pull, PulledRound } from './copying.ts';
 import { MoveWriter } from './move-writer.ts';
@@ -15,9 +16,9 @@ import { MoveWriter } from './move-writer.ts';
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
   /** The moves whose target is this node. */
-  readonly moves: Pick<Informer<VolumeMove>, 'get' | 'onChange'>;
+  readonly moves: Pick<Informer<VolumeMove>, 'get' | 'list' | 'onChange'>;
   /** The LogicalVolumes of this node. */
-  readonly volumes: Pick<Informer<LogicalVolume>, 'get'>;
+  readonly volumes: Pick<Informer<LogicalVolume>, 'get' | 'onChange'>;
   readonly movable: Pick<MovableVolumes, 'open'>;
   readonly copying: Pick<Copying, 'newKey' | 'pull'>;
   readonly clock: Clock;
@@ -161,6 +162,11 @@ export function movesTo(collaborators: Collaborators): Work {
     moves.onChange(({ kind, key, object, previous }) => {
       if (kind === 'deleted' || isOver(object) || !receiving.has(phaseOf(object))) forget(object.metadata.uid);
       if (kind !== 'deleted' && isNews(object, previous)) queue.add(key);
+    }),
+    // The move may have been known before its volume.
+    volumes.onChange(({ object }) => {
+      const { name } = object.metadata;
+      for (const move of moves.list()) if (move.status?.targetVolume === name) queue.add(keyOf(move));
     }),
     () => {
       for (const uid of [...copies.keys()]) forget(uid);
