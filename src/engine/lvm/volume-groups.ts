@@ -30,6 +30,8 @@ export class VolumeGroups {
   readonly #groups = new Map<string, VolumeGroup>();
   readonly #opening = new Map<string, Promise<VolumeGroup>>();
   readonly #pending = new Map<string, Timer>();
+  /** Groups that are not open and whose lock this process itself takes, or has just taken. */
+  readonly #ownLooks = new Map<string, Timer | undefined>();
   readonly #unknownGroups = new Set<(name: string) => void>();
   readonly #stopped = new AbortController();
   readonly #locks: LvmLocks;
@@ -37,7 +39,11 @@ export class VolumeGroups {
   constructor(options: VolumeGroupsOptions) {
     this.#options = options;
     this.#locks = new LvmLocks(options);
-    this.#locks.onTaken((name) => this.#lookSoon(name));
+    this.#locks.onTaken((name) => {
+      // Otherwise each look for a missing group would cause the next one. The retry sees a group created meanwhile.
+      const isOwn = !this.#groups.has(name) && this.#ownLooks.has(name);
+      if (!isOwn) this.#lookSoon(name);
+    });
     this.#locks.onWatchStarted(() => {
       for (const name of [...this.#groups.keys(), ...this.#opening.keys()]) this.#lookSoon(name);
     });
@@ -59,18 +65,23 @@ export class VolumeGroups {
   async stop(): Promise<void> {
     this.#stopped.abort();
     await this.#locks.stop();
-    for (const timer of this.#pending.values()) timer.cancel();
+    for (const timer of [...this.#pending.values(), ...this.#ownLooks.values()]) timer?.cancel();
     for (const { lvm } of this.#groups.values()) lvm.close();
   }
 
   async #load(name: string, signal: AbortSignal): Promise<VolumeGroup> {
     const group = this.#groups.get(name) ?? this.#newGroup(name);
+    this.#ownLooks.get(name)?.cancel();
+    this.#ownLooks.set(name, undefined);
     try {
       await group.refresh(signal);
       void this.#locks.watch(); // startup need not wait for it
     } catch (error) {
       await this.#locks.watch(); // otherwise its creation would go unnoticed
       throw error;
+    } finally {
+      const forget = () => this.#ownLooks.delete(name);
+      this.#ownLooks.set(name, this.#options.clock.setTimer(forget, settleMs)); // its lock may be reported late
     }
     this.#groups.set(name, group);
     return group;
