@@ -225,12 +225,12 @@ test('a volume group without a thick class is served by a class of its own, whic
     [served(), all()],
     [
       ['a', 'c'],
-      ['a', 'c', 'volume-group/vg2'],
+      ['a', 'c', 'of volume group vg2'],
     ],
   );
-  assert.deepEqual([...configured.allPools.unavailable().keys()], ['volume-group/vg3']);
+  assert.deepEqual([...configured.allPools.unavailable().keys()], ['of volume group vg3']);
   assert.equal(configured.pools.unavailable().size, 0);
-  assert.throws(() => configured.pools.get('volume-group/vg2'), { name: 'DeviceClassNotFound' });
+  assert.throws(() => configured.pools.get('of volume group vg2'), { name: 'DeviceClassNotFound' });
   news();
   await serveGroups('vg3', 'vg2', 'vg1'); // the same: a group that is missing is not looked for again
   assert.deepEqual(news(), []);
@@ -238,11 +238,11 @@ test('a volume group without a thick class is served by a class of its own, whic
   present.add('vg3');
   configured.lookAgain();
   await passes(clock, 0);
-  assert.deepEqual(news(), ['open volume-group/vg3']);
+  assert.deepEqual(news(), ['open of volume group vg3']);
   await serveGroups('vg3');
-  assert.deepEqual(news(), ['stop volume-group/vg2']);
+  assert.deepEqual(news(), ['stop of volume group vg2']);
   await serveGroups();
-  assert.deepEqual([news(), all()], [['stop volume-group/vg3'], ['a', 'c']]);
+  assert.deepEqual([news(), all()], [['stop of volume group vg3'], ['a', 'c']]);
   await configured.stop();
   assert.equal(clock.timers, 0);
 });
@@ -250,15 +250,15 @@ test('a volume group without a thick class is served by a class of its own, whic
 test('the class of a volume group gives way to a configured one, and returns when that is removed', async () => {
   const { configured, apply, served, news } = setUp();
   await configured.serveGroups(new Set(['vg1']), signal);
-  assert.deepEqual([served(), news()], [[], ['open volume-group/vg1']]);
+  assert.deepEqual([served(), news()], [[], ['open of volume group vg1']]);
   const isKnown: boolean[] = [];
   configured.allPools.onChange(() =>
     isKnown.push(configured.deviceClasses().some((each) => each.type === 'thick' && each.volumeGroup === 'vg1')),
   );
   await apply(a);
-  assert.deepEqual([served(), news()], [['a'], ['stop volume-group/vg1', 'open a']]);
+  assert.deepEqual([served(), news()], [['a'], ['stop of volume group vg1', 'open a']]);
   await apply(b);
-  assert.deepEqual([served(), news()], [['b'], ['stop a', 'open b', 'open volume-group/vg1']]);
+  assert.deepEqual([served(), news()], [['b'], ['stop a', 'open b', 'open of volume group vg1']]);
   assert.ok(isKnown.length > 1 && isKnown.every(Boolean), 'meanwhile the group is unavailable, not unknown');
   await configured.stop();
 });
@@ -274,9 +274,9 @@ test('concurrent changes of the configuration and of the volume groups take effe
   assert.deepEqual(served(), ['a']);
   assert.deepEqual(
     configured.allPools.all().map((pool) => pool.name),
-    ['a', 'volume-group/vg2', 'volume-group/vg3'],
+    ['a', 'of volume group vg2', 'of volume group vg3'],
   );
-  assert.deepEqual(news(), ['open a', 'open volume-group/vg2', 'open volume-group/vg3']);
+  assert.deepEqual(news(), ['open a', 'open of volume group vg2', 'open of volume group vg3']);
   await configured.stop();
 });
 

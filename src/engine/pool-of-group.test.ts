@@ -13,7 +13,7 @@ test('the pool of a volume group is found by the group, whatever its class is ca
 
 test('without a pool, the error says why: the group cannot be served now, or no class is on it', () => {
   const pools = new Pools();
-  const unavailable = new Map([['volume-group/vg0', new PoolMissing('it is not on this node')]]);
+  const unavailable = new Map([['of volume group vg0', new PoolMissing('it is not on this node')]]);
   pools.become({ pools: [], defaultClass: undefined, unavailable });
   assert.throws(() => poolOfGroup(pools, withGroupClasses([], new Set(['vg0'])), 'vg0'), {
     code: 'Unavailable',
@@ -22,6 +22,6 @@ test('without a pool, the error says why: the group cannot be served now, or no 
   assert.throws(() => poolOfGroup(pools, [], 'vg1'), {
     code: 'FailedPrecondition',
     message:
-      /no thick device class is on volume group vg1; add one .* lvmd .*volume-group\/vg0 is unavailable: it is not/,
+      /no thick device class is on volume group vg1; add one .* lvmd .*device class of volume group vg0 is unavailable: it is not/,
   });
 });

@@ -1,7 +1,7 @@
 import type { DeviceClass, ThickClass } from './device-classes.ts';
 
-/** No configured class has such a name, as lvmd.yaml allows no "/" in it. */
-const namePrefix = 'volume-group/';
+/** Reads well in messages, after "device class". No configured class has such a name, as lvmd.yaml allows no space in it. */
+const namePrefix = 'of volume group ';
 
 /** Whether the class is not configured: it serves volumes that name a volume group instead of a class. */
 export function isGroupClass({ name }: Pick<DeviceClass, 'name'>): boolean {

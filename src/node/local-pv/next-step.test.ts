@@ -23,7 +23,7 @@ const bound: Orders = { ...idle, isBound: true };
 const released: Orders = { ...idle, releasedBy: 'claim-1' };
 const deleted: Orders = { ...idle, isDeleting: true };
 
-const pool = { name: 'volume-group/vg0', details: () => ({ volumeGroup: 'vg0' }) } as unknown as Pool;
+const pool = { name: 'of volume group vg0', details: () => ({ volumeGroup: 'vg0' }) } as unknown as Pool;
 const volumeWith = (...tags: string[]): Volume => ({
   id: 'db',
   sizeBytes: 4096n,
