@@ -17,6 +17,9 @@ export const parameters = {
   rootMode: 'moorage.dev/root-mode',
   rootOwner: 'moorage.dev/root-owner',
   onNodeRemoval: 'moorage.dev/on-node-removal',
+  onDrain: 'moorage.dev/on-drain',
+  /** `true` or `false`. Also an annotation of the claim, which has precedence. */
+  reserve: 'moorage.dev/reserve',
   /** Also an annotation of the LogicalVolume. */
   encryption: 'moorage.dev/encryption',
 } as const;
@@ -40,12 +43,39 @@ export function asOnNodeRemoval(word: string): OnNodeRemoval | undefined {
   return onNodeRemoval.policies.find((policy) => policy === word);
 }
 
+/**
+ * What happens when a pod is evicted from a node that is drained: an annotation of its claim, or else the StorageClass
+ * parameter. With `wait` the pod waits for its node, with `move` its volumes move first, with `delegate` an operator first
+ * moves its data out of the volume, and `drop` gives the volume up.
+ */
+export const onDrain = {
+  annotation: parameters.onDrain,
+  policies: ['wait', 'move', 'delegate', 'drop'],
+} as const;
+
+/**
+ * How Moorage and an operator agree that data has left a volume: annotations of the claim, described in docs/operators.md.
+ * Moorage sets `request`, to a value that is different each time. The operator moves its data elsewhere, and copies the
+ * value to `acknowledgement`. Only if both are equal has the data left (`hasLeft`): an answer to an earlier request does not
+ * count. Moorage removes all three if the request is withdrawn.
+ */
+export const leave = {
+  /** `<node>@<time>`, by Moorage. */
+  request: 'moorage.dev/leave',
+  /** The value of `request`, by the operator. */
+  acknowledgement: 'moorage.dev/left',
+  /** How far it is, or why it does not leave, in the operator's words. Shown to the person who waits. */
+  message: 'moorage.dev/leave-message',
+} as const;
+
 /** StorageClass parameters that matter after a volume is created: its PersistentVolume keeps them. */
 export const keptParameters = [
   parameters.mkfsOptions,
   parameters.rootMode,
   parameters.rootOwner,
   parameters.onNodeRemoval,
+  parameters.onDrain,
+  parameters.reserve,
   parameters.encryption,
 ] as const;
 

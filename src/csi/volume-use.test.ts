@@ -24,6 +24,8 @@ test('the volume context contains only the settings that matter after the creati
     'moorage.dev/mkfs-options': '-i 8192',
     'moorage.dev/root-mode': '0700',
     'moorage.dev/on-node-removal': 'keep',
+    'moorage.dev/on-drain': 'move',
+    'moorage.dev/reserve': 'true',
   };
   assert.deepEqual(contextFor({ ...settings, 'topolvm.io/device-class': 'fast' }, onExt4), settings);
   assert.deepEqual(contextFor({}, onExt4), {});
@@ -39,6 +41,8 @@ test('invalid settings are refused when the volume is created', () => {
     ['moorage.dev/root-owner', '1:2:3', /numbers of user and group/],
     ['moorage.dev/on-node-removal', 'Keep', /^moorage.dev\/on-node-removal is "Keep"; use one of drop, keep, wait$/],
     ['moorage.dev/on-node-removal', '', /use one of drop, keep, wait/],
+    ['moorage.dev/on-drain', 'keep', /^moorage.dev\/on-drain is "keep"; use one of wait, move, delegate, drop$/],
+    ['moorage.dev/reserve', 'yes', /^moorage.dev\/reserve is "yes"; use one of true, false$/],
     [
       'moorage.dev/mkfs-options',
       '-F',

@@ -1,8 +1,8 @@
 import {
-  asOnNodeRemoval,
   ephemeralSizeAttributes,
   keptParameters,
   luks2,
+  onDrain,
   onNodeRemoval,
   parameterPrefixes,
   parameters,
@@ -127,6 +127,12 @@ export interface EphemeralVolume {
 }
 
 const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters.rootOwner, parameters.encryption];
+/** Parameters that have one of a few words. */
+const policies: readonly (readonly [string, readonly string[]])[] = [
+  [onNodeRemoval.annotation, onNodeRemoval.policies],
+  [onDrain.annotation, onDrain.policies],
+  [parameters.reserve, ['true', 'false']],
+];
 const gibi = 1024n ** 3n;
 
 /**
@@ -135,7 +141,12 @@ const gibi = 1024n ** 3n;
  */
 export function contextFor(given: Readonly<Record<string, string>>, use: VolumeUse): Record<string, string> {
   if (use.kind === 'filesystem') filesystemSettings(given, use.filesystem);
-  refuseUnknownPolicy(given[parameters.onNodeRemoval]);
+  for (const [name, words] of policies) {
+    const word = given[name];
+    if (word !== undefined && !words.includes(word)) {
+      throw new InvalidInput(`${name} is ${JSON.stringify(word)}; use one of ${words.join(', ')}`);
+    }
+  }
   isEncryptionRequested(given);
   return Object.fromEntries(keptParameters.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])));
 }
@@ -205,13 +216,6 @@ function rootOwner(text?: string): Owner {
   if (uid !== undefined && gid !== undefined && isId(uid) && isId(gid)) return { uid, gid };
   throw new InvalidInput(
     `${parameters.rootOwner} is ${JSON.stringify(text)}; write the numbers of user and group, such as 1000:1000`,
-  );
-}
-
-function refuseUnknownPolicy(word?: string): void {
-  if (word === undefined || asOnNodeRemoval(word)) return;
-  throw new InvalidInput(
-    `${parameters.onNodeRemoval} is ${JSON.stringify(word)}; use one of ${onNodeRemoval.policies.join(', ')}`,
   );
 }
 

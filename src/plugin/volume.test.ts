@@ -101,3 +101,15 @@ test('a volume whose claim was deleted still names it', () => {
   });
   assert.deepEqual([health, claim, pods], ['Released', 'data-0', []]);
 });
+
+test('a volume whose operator was asked to leave shows how far it is', () => {
+  const annotations = {
+    'moorage.dev/leave': 'node-a@2026-01-09T23:00:00Z',
+    'moorage.dev/leave-message': '3 of 12 shards left',
+  };
+  const claim = { ...bound.claim, metadata: { ...meta('data-0', 'db'), annotations } };
+  assert.match(
+    volumeScreen(volumeDetails({ ...bound, claim }), nowMs, { columns: undefined, colours: false }),
+    /^Leaving: {10}its operator was asked to leave node node-a at 2026-01-09T23:00:00Z: 3 of 12 shards left$/m,
+  );
+});

@@ -1,3 +1,4 @@
+import { leaveState } from '../api/leave.ts';
 import { localPvOptions } from '../api/local-pv.ts';
 import { logicalVolumes, recordedSourceOf, type StoredLogicalVolume } from '../api/logical-volume.ts';
 import { claimKey, driverName } from '../api/names.ts';
@@ -123,6 +124,8 @@ function timeOf(event: Stored<Event>): number {
 export interface VolumeDetails extends Partial<VolumeRow> {
   readonly requestedBytes?: bigint;
   readonly claimPhase?: string;
+  /** How far an operator is that was asked to move its data out of the volume. */
+  readonly leaving?: string;
   readonly persistentVolume?: string;
   readonly reclaimPolicy?: string;
   readonly filesystem?: string;
@@ -152,6 +155,7 @@ export function volumeDetails({ volume, persistentVolume: pv, claim, ...rest }: 
   const row = written ? staticVolumeRow(written, facts) : volume && volumeRow(volumeFacts(volume), facts);
   const { namespace, name } = claim?.metadata ?? {};
   const requested = claim?.spec?.resources?.requests?.['storage'];
+  const leaving = leaveState(claim?.metadata.annotations);
   const source = volume && recordedSourceOf(volume);
   const fsType = written ? pv.metadata.annotations?.[localPvOptions.fsType] : pv?.spec?.csi?.fsType;
   const filesystem = pv?.spec?.volumeMode === 'Block' ? 'none (block device)' : fsType;
@@ -161,6 +165,7 @@ export function volumeDetails({ volume, persistentVolume: pv, claim, ...rest }: 
     pods: rest.pods.map(({ metadata }) => metadata.name),
     ...(requested && { requestedBytes: parseQuantity(requested) }),
     ...(claim?.status?.phase && { claimPhase: claim.status.phase }),
+    ...(leaving && { leaving }),
     ...(pv && { persistentVolume: pv.metadata.name }),
     ...(pv?.spec?.persistentVolumeReclaimPolicy && { reclaimPolicy: pv.spec.persistentVolumeReclaimPolicy }),
     ...(filesystem && { filesystem }),
@@ -189,6 +194,7 @@ export function volumeScreen(details: VolumeDetails, nowMs: number, terminal: Te
     ],
     ['Health', health ? paint(healthCell(health), terminal) : 'Pending: it has no volume yet'],
     ['Reason', reason && wrapped(reason, ' '.repeat(18), terminal).trimStart()],
+    ['Leaving', details.leaving && wrapped(details.leaving, ' '.repeat(18), terminal).trimStart()],
     ['Node', details.node],
     ['Device class', details.deviceClass === '' ? '(default)' : details.deviceClass],
     ['StorageClass', details.storageClass],
