@@ -1,8 +1,9 @@
-import { claimParameters, luks2, parameterPrefixes, parameters } from '../../api/names.ts';
+import { claimParameters, luks2, parameters } from '../../api/names.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/quantity.ts';
 import { luksHeaderBytes } from '../../engine/luks-device.ts';
 import type { CapacityRange, CreateVolumeRequest, VolumeContentSource } from '../../rpc/gen/csi/v1/csi_pb.ts';
+import { refuseUnknownParameters } from '../class-parameters.ts';
 import { parseIoLimits, sidecarsForLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
 import { isEncryptionRequested, type VolumeUse } from '../volume-use.ts';
@@ -95,16 +96,6 @@ class ClassIgnored extends MoorageError {
   constructor(name: string) {
     super(`csi-provisioner did not send the parameters of VolumeAttributesClass ${name}; ${sidecarsForLimits}`);
   }
-}
-
-/** If a mistyped parameter were ignored, the volume would silently differ from what was meant. */
-export function refuseUnknownParameters(given: Readonly<Record<string, string>>, known: readonly string[]): void {
-  const unknown = Object.keys(given).find(
-    (key) => parameterPrefixes.some((prefix) => key.startsWith(prefix)) && !known.includes(key),
-  );
-  if (unknown === undefined) return;
-  const remedy = known.length > 0 ? `use one of ${known.join(', ')}` : 'remove it';
-  throw new InvalidInput(`unknown name ${JSON.stringify(unknown)} in parameters; ${remedy}`);
 }
 
 /** The source of a copy. */

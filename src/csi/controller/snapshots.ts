@@ -1,8 +1,8 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { Controller } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { Implementation } from '../../rpc/server.ts';
+import { refuseUnknownParameters } from '../class-parameters.ts';
 import { required } from '../required.ts';
-import { refuseUnknownParameters } from './create.ts';
 import { pageOf } from './paging.ts';
 import { NoSuchSnapshot, type SnapshotStore, type StoredSnapshot } from './volume-store.ts';
 

@@ -121,7 +121,7 @@ const refused: readonly [string, CreateRequest, RegExp][] = [
   [
     'with a mistyped parameter',
     { parameters: { 'topolvm.io/device-clas': 'x' } },
-    /^unknown name "topolvm.io\/device-clas" in parameters/,
+    /^unknown name "topolvm.io\/device-clas" in parameters; did you mean topolvm.io\/device-class\?$/,
   ],
   ['with an invalid root mode', { parameters: { 'moorage.dev/root-mode': 'rwx' } }, /^moorage.dev\/root-mode is "rwx"/],
   [

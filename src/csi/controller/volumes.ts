@@ -2,10 +2,11 @@ import { luks2, parameters } from '../../api/names.ts';
 import { codeOf, InvalidInput, messageOf } from '../../base/errors.ts';
 import type { Controller, ValidateVolumeCapabilitiesRequest } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import type { Implementation } from '../../rpc/server.ts';
+import { refuseUnknownParameters } from '../class-parameters.ts';
 import { parseIoLimits } from '../io-limits.ts';
 import { required } from '../required.ts';
 import { contextFor, volumeUse, volumeUses } from '../volume-use.ts';
-import { grownSize, refuseUnknownParameters, wantedVolume } from './create.ts';
+import { grownSize, wantedVolume } from './create.ts';
 import { pageOf } from './paging.ts';
 import { nodesLimitingIo, topologyOf } from './placement.ts';
 import {
