@@ -231,7 +231,7 @@ export const volumeTag = 'moorage.dev/volume';
 /** Tags of a volume created by CSI calls without Kubernetes: its only record. */
 export const recordTagPrefix = 'standalone.moorage.dev/';
 
-/** The MutatingWebhookConfiguration of Moorage's webhooks. */
+/** The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration of Moorage's webhooks. */
 export const webhookConfigurationName = 'moorage';
 
 /** Prometheus metrics. */

@@ -6,6 +6,7 @@ import type { Log } from '../base/log.ts';
 import { type Work, Workers } from '../base/work.ts';
 import { controllerService } from '../csi/controller/controller-service.ts';
 import { identityService } from '../csi/identity-service.ts';
+import type { Answer } from '../http/json-server.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { LeaderElection } from '../kube/leader-election.ts';
 import { noDefaults } from '../local-pv/defaults.ts';
@@ -18,6 +19,7 @@ import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
+import { PodWebhook } from '../webhook/pod-webhook.ts';
 import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities } from './capacity/annotated-capacities.ts';
 import { storageCapacities } from './capacity/storage-capacities.ts';
@@ -135,6 +137,7 @@ export async function runController(
         certDir: options.certDir,
         service: options.webhookService,
         identity: hostname(),
+        answers: webhooksOf(collaborators),
       },
       { client, clock, log, random: Math.random },
     );
@@ -146,6 +149,11 @@ export async function runController(
   if (options.leaderElection) await elections(options, collaborators).run(lead, signal);
   else await lead(signal);
   log.info('stopping');
+}
+
+/** The admission webhooks, by path; every replica answers. Which of them are called is up to their configurations. */
+function webhooksOf(collaborators: ControllerCollaborators): Readonly<Record<string, Answer>> {
+  return { '/pod/mutate': new PodWebhook(collaborators).mutate };
 }
 
 type SharedWatches = ReturnType<typeof sharedWatches> & ReturnType<typeof defaultsWatch>;

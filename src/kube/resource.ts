@@ -15,6 +15,7 @@ import type {
   V1StorageClass,
   V1SubjectAccessReview,
   V1TokenReview,
+  V1ValidatingWebhookConfiguration,
 } from '@kubernetes/client-node';
 import type { KubeObject, Resource, Wire } from '../api/object.ts';
 
@@ -36,6 +37,7 @@ export type StatefulSet = Wire<V1StatefulSet>;
 export type StorageClass = Wire<V1StorageClass>;
 export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
 export type TokenReview = Wire<V1TokenReview>;
+export type ValidatingWebhookConfiguration = Wire<V1ValidatingWebhookConfiguration>;
 
 export const nodes: Resource<Node> = {
   group: '',
@@ -133,6 +135,13 @@ export const mutatingWebhookConfigurations: Resource<MutatingWebhookConfiguratio
   version: 'v1',
   plural: 'mutatingwebhookconfigurations',
   kind: 'MutatingWebhookConfiguration',
+  namespaced: false,
+};
+export const validatingWebhookConfigurations: Resource<ValidatingWebhookConfiguration> = {
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'validatingwebhookconfigurations',
+  kind: 'ValidatingWebhookConfiguration',
   namespaced: false,
 };
 

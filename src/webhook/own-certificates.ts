@@ -1,12 +1,10 @@
 import { X509Certificate } from 'node:crypto';
-import { webhookConfigurationName } from '../api/names.ts';
 import type { Clock } from '../base/clock.ts';
 import { KeyedQueue, Requeue } from '../base/keyed-queue.ts';
 import type { Log } from '../base/log.ts';
 import type { Certificate } from '../http/self-signed.ts';
 import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
-import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations, type Stored } from '../kube/resource.ts';
-import { bundleOf, certificatesIn, type WebhookConfigurations } from './trust.ts';
+import { bundleOf, certificatesIn, configurationIn, type WatchedConfiguration } from './trust.ts';
 
 const dayMs = 24 * 60 * 60_000;
 const validForMs = 7 * dayMs;
@@ -23,7 +21,7 @@ export interface OwnCertificatesOptions {
 
 export interface OwnCertificatesCollaborators {
   readonly client: KubeClient;
-  readonly configurations: WebhookConfigurations;
+  readonly configurations: readonly WatchedConfiguration[];
   readonly clock: Clock;
   readonly log: Log;
   readonly random: () => number;
@@ -34,7 +32,7 @@ interface Issued extends Certificate {
 }
 
 /**
- * Certificates that this process creates for itself. It adds them to the webhook configuration, beside those of other
+ * Certificates that this process creates for itself. It adds them to the webhook configurations, beside those of other
  * replicas, so that the API server trusts them. A key never leaves its process, so no Secret is needed.
  * A certificate is renewed long before it expires, and expired ones of any replica are removed.
  */
@@ -43,7 +41,7 @@ export class OwnCertificates {
   readonly #client: KubeClient;
   readonly #clock: Clock;
   readonly #log: Log;
-  readonly #configurations: WebhookConfigurations;
+  readonly #configurations: readonly WatchedConfiguration[];
   readonly #queue: KeyedQueue;
   #current: Issued;
   /** Published, but not in use yet. */
@@ -66,7 +64,9 @@ export class OwnCertificates {
     collaborators: OwnCertificatesCollaborators,
   ): Promise<OwnCertificates> {
     const certificates = new OwnCertificates(options, collaborators, await create(options, collaborators.clock.now()));
-    collaborators.configurations.onChange(({ object }) => certificates.#queue.add(object.metadata.name));
+    for (const { informer } of collaborators.configurations) {
+      informer.onChange(({ object }) => certificates.#queue.add(object.metadata.name));
+    }
     return certificates;
   }
 
@@ -83,12 +83,12 @@ export class OwnCertificates {
   }
 
   async #reconcile(): Promise<Requeue> {
-    const configuration = this.#configurations.get(webhookConfigurationName);
-    if (!configuration) return Requeue.never; // the webhook is not configured, so no trust is needed
     const nowMs = this.#clock.now();
     const renewAtMs = this.#current.issuedAtMs + renewAfterMs;
     if (nowMs >= renewAtMs) this.#next ??= await create(this.#options, nowMs);
-    if (await this.#publish(configuration)) return Requeue.never; // the watch triggers the next run
+    let hasPublished = false;
+    for (const watched of this.#configurations) if (await this.#publish(watched)) hasPublished = true;
+    if (hasPublished) return Requeue.never; // the watch triggers the next run
     if (!this.#next) return Requeue.after(renewAtMs - nowMs);
 
     const useAtMs = this.#next.issuedAtMs + settleMs;
@@ -100,7 +100,11 @@ export class OwnCertificates {
   }
 
   /** True if something was written. */
-  async #publish({ metadata, webhooks = [] }: Stored<MutatingWebhookConfiguration>): Promise<boolean> {
+  async #publish(watched: WatchedConfiguration): Promise<boolean> {
+    const configuration = configurationIn(watched);
+    if (!configuration) return false; // its webhooks are not called, so no trust is needed
+    const { metadata, webhooks = [] } = configuration;
+    const { resource } = watched;
     const own = [this.#current, ...(this.#next ? [this.#next] : [])].map(({ cert }) => cert);
     const steps = webhooks.flatMap(({ clientConfig }, index): JsonPatchStep[] => {
       const { identity } = this.#options;
@@ -112,11 +116,8 @@ export class OwnCertificates {
     });
     if (steps.length === 0) return false;
     const unchanged = { op: 'test', path: '/metadata/resourceVersion', value: metadata.resourceVersion } as const;
-    await this.#client.patch(mutatingWebhookConfigurations, metadata.name, {
-      type: 'json',
-      body: [unchanged, ...steps],
-    });
-    this.#log.info('added the certificate of this process to the webhook configuration');
+    await this.#client.patch(resource, metadata.name, { type: 'json', body: [unchanged, ...steps] });
+    this.#log.info(`added the certificate of this process to the ${resource.kind}`);
     return true;
   }
 }

@@ -1,18 +1,10 @@
-import * as v from 'valibot';
 import { capacityResource } from '../api/names.ts';
-import { InvalidInput, messageOf } from '../base/errors.ts';
+import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { JsonPatchStep, KubeClient } from '../kube/client.ts';
 import type { Pod } from '../kube/resource.ts';
+import { type Admission, admission } from './admission.ts';
 import { podRequest } from './pod-request.ts';
-
-const admissionReview = v.object({
-  request: v.object({
-    uid: v.string(),
-    namespace: v.optional(v.string(), ''),
-    object: v.custom<Pod>((object) => typeof object === 'object' && object !== null, 'must be a Pod'),
-  }),
-});
 
 /** The API server waits ten seconds by default, then refuses the pod. */
 const timeoutMs = 8000;
@@ -27,23 +19,10 @@ export class PodWebhook {
     this.#log = log;
   }
 
-  /** Answers an AdmissionReview of admission.k8s.io/v1. */
-  async mutate(review: unknown): Promise<object> {
-    const result = v.safeParse(admissionReview, review);
-    if (!result.success) {
-      const [issue] = result.issues;
-      const where = v.getDotPath(issue) ?? 'the body';
-      throw new InvalidInput(`${where}: ${issue.message}; send an AdmissionReview of admission.k8s.io/v1 for a Pod`);
-    }
-    const { uid, namespace, object: pod } = result.output.request;
-    return {
-      apiVersion: 'admission.k8s.io/v1',
-      kind: 'AdmissionReview',
-      response: { uid, ...(await this.#decide(namespace, pod)) },
-    };
-  }
+  /** Answers an AdmissionReview. */
+  readonly mutate = admission<Pod>('Pod', ({ namespace, object }) => this.#decide(namespace, object));
 
-  async #decide(namespace: string, pod: Pod): Promise<object> {
+  async #decide(namespace: string, pod: Pod): Promise<Admission> {
     try {
       const request = await podRequest(this.#client, namespace, pod, AbortSignal.timeout(timeoutMs));
       const steps = request.size === 0 ? [] : patchOf(pod, request);

@@ -1,32 +1,53 @@
 import { X509Certificate } from 'node:crypto';
 import { webhookConfigurationName } from '../api/names.ts';
 import { Informer, type InformerOptions } from '../kube/informer.ts';
-import { type MutatingWebhookConfiguration, mutatingWebhookConfigurations } from '../kube/resource.ts';
+import type { KubeObject, Resource, Stored } from '../kube/resource.ts';
+import { mutatingWebhookConfigurations, validatingWebhookConfigurations } from '../kube/resource.ts';
 
-export type WebhookConfigurations = Informer<MutatingWebhookConfiguration>;
+/** What both kinds of configurations have in common. */
+export interface WebhookConfiguration extends KubeObject {
+  readonly webhooks?: readonly { readonly name: string; readonly clientConfig: { readonly caBundle?: string } }[];
+}
 
-/** A watch of the object that has the CA bundles for our webhooks. */
-export function watchWebhookConfiguration(
-  collaborators: Pick<InformerOptions<MutatingWebhookConfiguration, never>, 'client' | 'clock' | 'log'>,
-): WebhookConfigurations {
+/** A watch of one object that has CA bundles for our webhooks. */
+export interface WatchedConfiguration {
+  readonly resource: Resource<WebhookConfiguration>;
+  readonly informer: Informer<WebhookConfiguration>;
+}
+
+/** Watches of the objects that have the CA bundles for our webhooks. */
+export function watchWebhookConfigurations(
+  collaborators: Pick<InformerOptions<WebhookConfiguration, never>, 'client' | 'clock' | 'log'>,
+): readonly WatchedConfiguration[] {
   const { client, clock, log } = collaborators;
   const fieldSelector = `metadata.name=${webhookConfigurationName}`;
-  return new Informer({ client, resource: mutatingWebhookConfigurations, fieldSelector, clock, log });
+  return [mutatingWebhookConfigurations, validatingWebhookConfigurations].map(
+    (resource: Resource<WebhookConfiguration>) => ({
+      resource,
+      informer: new Informer({ client, resource, fieldSelector, clock, log }),
+    }),
+  );
+}
+
+/** The configuration, if there is one; without it none of its webhooks is called. */
+export function configurationIn({ informer }: WatchedConfiguration): Stored<WebhookConfiguration> | undefined {
+  return informer.get(webhookConfigurationName);
 }
 
 /**
  * Why the API server rejects a webhook that serves this chain (the server's own certificate first); undefined if it does
- * not. Without a configuration the webhook is not called, so no trust is needed.
+ * not.
  */
-export function untrusted(configurations: WebhookConfigurations, chain: string): string | undefined {
-  if (!configurations.synced) return `MutatingWebhookConfiguration ${webhookConfigurationName} has not been read yet`;
-  const { webhooks = [] } = configurations.get(webhookConfigurationName) ?? {};
-  const distrusting = webhooks.find(({ clientConfig }) => !isTrusted(chain, bundleOf(clientConfig)));
-  return (
-    distrusting &&
-    `MutatingWebhookConfiguration ${webhookConfigurationName} does not trust the certificate of this process: ` +
-      `the caBundle of ${distrusting.name} has no CA for it`
-  );
+export function untrusted(configurations: readonly WatchedConfiguration[], chain: string): string | undefined {
+  for (const watched of configurations) {
+    const name = `${watched.resource.kind} ${webhookConfigurationName}`;
+    if (!watched.informer.synced) return `${name} has not been read yet`;
+    const { webhooks = [] } = configurationIn(watched) ?? {};
+    const distrusting = webhooks.find(({ clientConfig }) => !isTrusted(chain, bundleOf(clientConfig)));
+    if (!distrusting) continue;
+    return `${name} does not trust the certificate of this process: the caBundle of ${distrusting.name} has no CA for it`;
+  }
+  return undefined;
 }
 
 export function bundleOf({ caBundle = '' }: { readonly caBundle?: string }): string {

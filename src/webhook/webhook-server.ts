@@ -2,13 +2,12 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
-import { JsonServer } from '../http/json-server.ts';
+import { type Answer, JsonServer } from '../http/json-server.ts';
 import type { Certificate } from '../http/self-signed.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { Certificates } from './certificates.ts';
 import { OwnCertificates } from './own-certificates.ts';
-import { PodWebhook } from './pod-webhook.ts';
-import { untrusted, type WebhookConfigurations, watchWebhookConfiguration } from './trust.ts';
+import { untrusted, type WatchedConfiguration, watchWebhookConfigurations } from './trust.ts';
 
 /**
  * How long webhooks are served after the process was told to stop: the API server keeps calling a replica until it has
@@ -25,6 +24,8 @@ export interface WebhookOptions {
   readonly service: string;
   /** Unique among replicas and stable across restarts. */
   readonly identity: string;
+  /** Who answers the AdmissionReviews of each path. */
+  readonly answers: Readonly<Record<string, Answer>>;
 }
 
 export interface WebhookCollaborators {
@@ -44,7 +45,7 @@ interface ServingCertificates {
 interface Parts {
   readonly server: JsonServer;
   readonly certificates: ServingCertificates;
-  readonly configurations: WebhookConfigurations;
+  readonly configurations: readonly WatchedConfiguration[];
   readonly clock: Clock;
 }
 
@@ -59,9 +60,9 @@ export class WebhookServer {
   }
 
   static async start(options: WebhookOptions, collaborators: WebhookCollaborators): Promise<WebhookServer> {
-    const { address, service, certDir, identity } = options;
-    const { client, clock, log } = collaborators;
-    const configurations = watchWebhookConfiguration(collaborators);
+    const { address, service, certDir, identity, answers } = options;
+    const { clock, log } = collaborators;
+    const configurations = watchWebhookConfigurations(collaborators);
     const certificates: ServingCertificates = service
       ? await OwnCertificates.start({ dnsName: service, identity }, { ...collaborators, configurations })
       : await Certificates.open({ dir: certDir, clock, log });
@@ -70,13 +71,11 @@ export class WebhookServer {
       https.setSecureContext(renewed);
       log.info('webhooks use a renewed certificate');
     });
-    const pods = new PodWebhook({ client, log });
-    const answers = { '/pod/mutate': (review: unknown) => pods.mutate(review) };
     const server = new JsonServer({ server: https, address, answers, log });
     try {
       const listening = await server.listen();
       log.info({ address: listening.address, port: listening.port }, 'serving webhooks');
-      configurations.start();
+      for (const { informer } of configurations) informer.start();
       return new WebhookServer(listening, { server, certificates, configurations, clock });
     } catch (error) {
       await certificates.close();
@@ -97,6 +96,6 @@ export class WebhookServer {
     await new Promise<void>((resolve) => clock.setTimer(resolve, leaveMs));
     await server.stop();
     await certificates.close();
-    await configurations.stop();
+    await Promise.all(configurations.map(({ informer }) => informer.stop()));
   }
 }

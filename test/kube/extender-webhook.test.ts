@@ -81,7 +81,7 @@ test('pods of a namespace with the ignore label do not call the webhook', async 
 test('a renewed certificate is loaded, and one whose key does not match is not', async (t) => {
   const certDir = join(cluster.dir, 'renewed');
   const first = await issue(certDir, 'first');
-  const options = { address: '127.0.0.1:0', certDir, service: '', identity: 'test' };
+  const options = { address: '127.0.0.1:0', certDir, service: '', identity: 'test', answers: {} };
   const complaints: string[] = [];
   const log = createLog('test', 'error', (line) => complaints.push(line));
   const server = await WebhookServer.start(options, { client: admin, clock: systemClock, log, random: Math.random });

@@ -8,7 +8,7 @@ import { ManualClock } from '../../src/base/testing/manual-clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { mutatingWebhookConfigurations, pods } from '../../src/kube/resource.ts';
 import { OwnCertificates } from '../../src/webhook/own-certificates.ts';
-import { watchWebhookConfiguration } from '../../src/webhook/trust.ts';
+import { watchWebhookConfigurations } from '../../src/webhook/trust.ts';
 import type { Component } from '../../worlds/cluster/component.ts';
 import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
@@ -82,15 +82,15 @@ test('a certificate is renewed long before it expires: the new one is first trus
   const clock = new ManualClock(Date.now());
   const identity = 'renewing';
   const collaborators = { client: admin, clock, log: silentLog, random: () => 0 };
-  const configurations = watchWebhookConfiguration(collaborators);
+  const configurations = watchWebhookConfigurations(collaborators);
   const certificates = await OwnCertificates.start(
     { dnsName: service, identity },
     { ...collaborators, configurations },
   );
-  configurations.start();
+  for (const { informer } of configurations) informer.start();
   t.after(async () => {
     await certificates.close();
-    await configurations.stop();
+    for (const { informer } of configurations) await informer.stop();
   });
   const first = certificates.current.cert;
   const used: string[] = [];
