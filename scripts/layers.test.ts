@@ -12,7 +12,7 @@ const layers = [
   ['api'],
   ['engine', 'kube', 'rpc', 'http'],
   ['filesystem'],
-  ['csi', 'local-pv', 'metrics', 'moves'],
+  ['csi', 'explain', 'local-pv', 'metrics', 'moves'],
   ['volumes', 'webhook'],
   ['lvmd'],
   ['node', 'controller', 'scheduler', 'standalone', 'cli', 'plugin'],

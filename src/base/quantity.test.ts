@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { InvalidInput } from './errors.ts';
-import { formatBytes, parseQuantity, toQuantity } from './quantity.ts';
+import { formatBytes, parseMilliQuantity, parseQuantity, toQuantity } from './quantity.ts';
 
 const gibi = 1024n ** 3n;
 
@@ -167,4 +167,16 @@ test('sizes for people use the largest unit', () => {
     '-1 GiB',
     '8 EiB',
   ]);
+});
+
+test('CPUs are counted in thousandths', () => {
+  const examples: Record<string, bigint> = {
+    '1': 1000n,
+    '500m': 500n,
+    '0.5': 500n,
+    '1.5': 1500n,
+    '100u': 1n,
+    '2k': 2_000_000n,
+  };
+  for (const [text, milli] of Object.entries(examples)) assert.equal(parseMilliQuantity(text), milli, text);
 });

@@ -27,6 +27,15 @@ const grammar =
  * from zero, as the API server does.
  */
 export function parseQuantity(text: string): bigint {
+  return parsed(text, 0);
+}
+
+/** A Kubernetes quantity in thousandths, as CPUs are counted: 500 for `500m` or `0.5`. */
+export function parseMilliQuantity(text: string): bigint {
+  return parsed(text, 3);
+}
+
+function parsed(text: string, unitPower: number): bigint {
   const groups = text.length <= 64 ? grammar.exec(text)?.groups : undefined;
   const { sign, whole = '', fraction = '', exponent, suffix = '' } = groups ?? {};
   if (!groups || whole + fraction === '') {
@@ -40,7 +49,7 @@ export function parseQuantity(text: string): bigint {
   const decimalPower = exponent === undefined ? (decimalExponents[suffix] ?? 0) : Number(exponent);
   // Beyond these powers the result is clear; computing it would only take memory.
   if (digits !== 0n && decimalPower > 64) throw tooLarge(text);
-  const scale = Math.max(decimalPower, -128) - fraction.length;
+  const scale = Math.max(decimalPower, -128) - fraction.length + unitPower;
   const numerator = digits * kibi ** BigInt(binaryPower) * 10n ** BigInt(Math.max(0, digits === 0n ? 0 : scale));
   const denominator = 10n ** BigInt(Math.max(0, -scale));
 

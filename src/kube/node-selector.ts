@@ -1,4 +1,9 @@
-import type { V1NodeSelector, V1NodeSelectorRequirement, V1NodeSelectorTerm } from '@kubernetes/client-node';
+import type {
+  V1LabelSelector,
+  V1NodeSelector,
+  V1NodeSelectorRequirement,
+  V1NodeSelectorTerm,
+} from '@kubernetes/client-node';
 import type { Wire } from './resource.ts';
 
 /** The required node affinity of a pod or a PersistentVolume. */
@@ -15,6 +20,15 @@ export interface LabelledNode {
 /** Whether the Node is selected, as the scheduler decides it. */
 export function selects(selector: Selector | undefined, node: LabelledNode): boolean {
   return (selector?.nodeSelectorTerms ?? []).some((term) => isMatch(term, node));
+}
+
+/** Whether a label selector selects an object with these labels. An empty one selects everything. */
+export function matchesLabels(selector: Wire<V1LabelSelector>, labels: Readonly<Record<string, string>>): boolean {
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  return (
+    Object.entries(matchLabels).every(([key, value]) => isMet({ key, operator: 'In', values: [value] }, labels)) &&
+    matchExpressions.every((requirement) => isMet(requirement, labels))
+  );
 }
 
 /** A term without any requirement selects nothing. */

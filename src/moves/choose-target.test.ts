@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { refusedBy } from '../kube/pod-constraints.ts';
 import type { Node, Pod, Stored } from '../kube/resource.ts';
 import { chooseTarget, type TargetRequest } from './choose-target.ts';
-import { refusedBy } from './pod-constraints.ts';
 import { nodeOfTest, podOfTest } from './testing/nodes-and-pods.ts';
 
 const request: TargetRequest = {
@@ -55,10 +55,7 @@ test('a refusal names the obstacle of each node', () => {
     [nodeOfTest('b', { metadata: { annotations: {} } }), 'node b: it has no device class ssd'],
     [node('b', 9, { metadata: { deletionTimestamp: 'now' } }), 'node b: it is being deleted'],
     [node('b', 9, { status: { conditions: [{ type: 'Ready', status: 'Unknown' }] } }), 'node b: it is not ready'],
-    [
-      node('b', 9, { spec: { unschedulable: true } }),
-      'node b: pod db-0 cannot run there: it has the taint node.kubernetes.io/unschedulable:NoSchedule',
-    ],
+    [node('b', 9, { spec: { unschedulable: true } }), 'node b: pod db-0 cannot run there: it is cordoned'],
   ];
   for (const [candidate, reason] of rows) assert.equal(chosen({}, candidate), reason);
   const many = Array.from({ length: 7 }, (_, i) => node(`n${i}`, 1));

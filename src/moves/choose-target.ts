@@ -1,6 +1,6 @@
 import { formatBytes } from '../base/quantity.ts';
+import { refusedBy } from '../kube/pod-constraints.ts';
 import type { Node, Pod, Stored } from '../kube/resource.ts';
-import { refusedBy } from './pod-constraints.ts';
 
 export interface TargetRequest {
   readonly sourceNode: string;
