@@ -22,6 +22,12 @@ test('the image has the programs that create, grow and check each filesystem', (
   }
 });
 
+test("the chart's policy for StorageClasses accepts exactly these filesystems, and the default", () => {
+  const policy = readFileSync('deploy/helm/moorage/templates/storageclass-policy.yaml', 'utf8');
+  const [, accepted = ''] = /variables\.parameters\[name\] in (\[[^\]]*\])/.exec(policy) ?? [];
+  assert.deepEqual(JSON.parse(accepted), ['', ...filesystems.map(({ name }) => name)]);
+});
+
 test("the chart's StorageClasses offer exactly these filesystems", () => {
   const schema = readFileSync('deploy/helm/moorage/values.schema.json', 'utf8');
   const [, offered = ''] = /"fsType": \{\s*"enum": (\[[^\]]*\])/.exec(schema) ?? [];

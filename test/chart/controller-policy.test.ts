@@ -86,6 +86,7 @@ test('the API server compiles every rule of the policies', async () => {
     'moorage-node-storage',
     'moorage-node-static-volumes',
     'moorage-logicalvolume',
+    'moorage-storageclass',
   ]) {
     const status = await eventually('the API server has checked them', async () => {
       const text = await kubectl('get', 'validatingadmissionpolicy', name, '-ojson');

@@ -9,6 +9,7 @@ import {
   type Pod,
   persistentVolumeClaims,
   pods,
+  type StatefulSet,
   type Stored,
   statefulSets,
 } from '../../src/kube/resource.ts';
@@ -109,7 +110,13 @@ export function claimSpec(storageClassName: string) {
   return { accessModes: ['ReadWriteOnce'], storageClassName, resources: { requests: { storage: '1Gi' } } };
 }
 
-export async function createSet(client: KubeClient, namespace: string, name: string, storageClass: string) {
+export async function createSet(
+  client: KubeClient,
+  namespace: string,
+  name: string,
+  storageClass: string,
+  { pod = {}, set = {} }: { readonly pod?: Partial<Pod['spec']>; readonly set?: Partial<StatefulSet['spec']> } = {},
+) {
   const labels = { app: name };
   return client.create(statefulSets, {
     metadata: { name, namespace },
@@ -117,8 +124,9 @@ export async function createSet(client: KubeClient, namespace: string, name: str
       replicas: 1,
       serviceName: name,
       selector: { matchLabels: labels },
-      template: { metadata: { labels }, spec: podSpec },
+      template: { metadata: { labels }, spec: { ...podSpec, ...pod } },
       volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claimSpec(storageClass) }],
+      ...set,
     },
   });
 }
