@@ -30,6 +30,7 @@ import { nodeFactsOf, nodePublisher } from './node-object/node-publisher.ts';
 import { inspectMachine } from './node-storage/machine.ts';
 import { nodeStorageWork } from './node-storage/node-storage-work.ts';
 import { Orphans, orphanMetric, podsIn } from './node-storage/orphans.ts';
+import { swapOf } from './node-storage/swap.ts';
 import { filesystemErrors, type Preparation } from './reconcile/filesystem-errors.ts';
 import { volumeWork } from './reconcile/logical-volume-reconciler.ts';
 import { lostVolumes } from './reconcile/lost-volumes.ts';
@@ -86,6 +87,7 @@ export function csiJob(options: Options, collaborators: Collaborators): NodeJob 
     const wanted = () => new Map([...engine.annotations(), ...abilities]);
     const inspect = (signal: AbortSignal) => inspectMachine({ version, ioLimits, lvmAbilities, run }, signal);
     const orphans = new Orphans();
+    const swap = () => swapOf('/');
     const podsDirectory = join(kubeletDir, 'pods');
     const pods = () => podsIn(podsDirectory);
     const ephemeral = new EphemeralVolumes({ pools, limits: options.inlineLimits, log });
@@ -125,7 +127,21 @@ export function csiJob(options: Options, collaborators: Collaborators): NodeJob 
         filesystemErrors({ client, volumes, prepared }),
         nodePublisher({ nodeName, client, node, pools, wanted, log }),
         nodeStorageWork({
-          ...{ nodeName, client, node, volumes, staticVolumes, pools, engine, orphans, pods, inspect, clock, log },
+          ...{
+            nodeName,
+            client,
+            node,
+            volumes,
+            staticVolumes,
+            pools,
+            engine,
+            orphans,
+            pods,
+            inspect,
+            swap,
+            clock,
+            log,
+          },
         }),
         volumeLimits({ volumes, pools, published, kubeletDir, cgroupRoot, log }),
         ...(moving?.work ?? []),

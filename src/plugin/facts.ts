@@ -4,6 +4,7 @@ import {
   deleting,
   failureOf,
   growthFailureOf,
+  isEncrypted,
   isSnapshot,
   logicalVolumes,
   removalFailureOf,
@@ -67,6 +68,7 @@ export interface VolumeFacts {
   /** As the annotation says; the PersistentVolume is asked first. */
   readonly claim: string | undefined;
   readonly isSnapshot: boolean;
+  readonly isEncrypted: boolean;
   readonly isDeleting: boolean;
   readonly isNodeGone: boolean;
   readonly isMissing: boolean;
@@ -176,6 +178,7 @@ export function volumeFacts(volume: StoredLogicalVolume): VolumeFacts {
     volumeId: status?.volumeID || undefined,
     claim: annotations[claimKey],
     isSnapshot: isSnapshot(volume),
+    isEncrypted: isEncrypted(volume),
     isDeleting: deleting(volume),
     isNodeGone: nodeRemovedAnnotation in annotations || pendingDeletionAnnotation in annotations,
     isMissing: Boolean(status?.missingFrom),

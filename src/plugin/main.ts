@@ -28,7 +28,7 @@ runProgram(kubectlMoorage(terminal), 'kubectl-moorage', process.argv.slice(2), {
   process.exitCode = exitCodeOf(error);
 });
 
-/** 1: refused or failed. 2: invalid command line. 3: no answer from the cluster. 4: status found problems. 130: interrupted. */
+/** 1: refused or failed. 2: invalid command line. 3: no answer from the cluster. 4: status or doctor found problems. 130: interrupted. */
 function exitCodeOf(error: unknown): number {
   if (stop.signal.aborted) return 130;
   if (error instanceof InvalidInput) return 2;

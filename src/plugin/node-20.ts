@@ -8,3 +8,15 @@ promises.withResolvers ??= <T>() => {
   });
   return { promise, ...settle } as PromiseWithResolvers<T>; // a promise calls its executor at once
 };
+
+const maps: { groupBy?: typeof Map.groupBy } = Map;
+
+maps.groupBy ??= (items, keyOf) => {
+  const groups = new Map();
+  let index = 0;
+  for (const item of items) {
+    const key = keyOf(item, index++);
+    groups.set(key, [...(groups.get(key) ?? []), item]);
+  }
+  return groups;
+};

@@ -53,6 +53,37 @@ function poolRow(node: string, pool: Pool, updatedAt: string): PoolRow {
   };
 }
 
+/** Something about a pool that needs a person. */
+export interface PoolTrouble {
+  readonly kind: 'Unavailable' | 'Degraded' | 'AlmostFull' | 'ThinDataFull' | 'ThinMetadataFull';
+  readonly severity: 'warning' | 'error';
+  /** What is wrong, and what to do. */
+  readonly what: string;
+}
+
+/** As the alerts of the chart have them. */
+const limits = { usedShare: 0.95, dataPercent: 85, metadataPercent: 80 };
+
+export function poolTroubles(row: PoolRow): readonly PoolTrouble[] {
+  const { health, reason, sizeBytes, usedBytes, dataPercent, metadataPercent } = row;
+  const troubles: PoolTrouble[] = [];
+  if (health !== 'Healthy') {
+    troubles.push({ kind: health, severity: health === 'Unavailable' ? 'error' : 'warning', what: reason || health });
+  }
+  if (dataPercent === undefined && sizeBytes && Number(usedBytes ?? 0n) / Number(sizeBytes) >= limits.usedShare) {
+    troubles.push({ kind: 'AlmostFull', severity: 'warning', what: 'almost full: add a disk or remove volumes' });
+  }
+  if (dataPercent !== undefined && dataPercent > limits.dataPercent) {
+    const what = `its thin pool is ${dataPercent}% full, and writes fail when it is full: extend it or remove volumes`;
+    troubles.push({ kind: 'ThinDataFull', severity: 'error', what });
+  }
+  if (metadataPercent !== undefined && metadataPercent > limits.metadataPercent) {
+    const what = `the metadata of its thin pool is ${metadataPercent}% full, and writes fail when it is full: extend it`;
+    troubles.push({ kind: 'ThinMetadataFull', severity: 'error', what });
+  }
+  return troubles;
+}
+
 const healthColours: Readonly<Record<Pool['health'], Colour>> = {
   Healthy: 'green',
   Degraded: 'yellow',

@@ -14,6 +14,7 @@ function volume(changes: Partial<VolumeFacts> = {}): VolumeFacts {
     ...{
       claim: 'shop/db',
       isSnapshot: false,
+      isEncrypted: false,
       isDeleting: false,
       isNodeGone: false,
       isMissing: false,

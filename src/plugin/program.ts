@@ -3,6 +3,8 @@ import { command, type Program } from '../base/command.ts';
 import { InvalidInput, MoorageError } from '../base/errors.ts';
 import { type Flags, type FlagType, flag, onOff, text } from '../base/flags.ts';
 import { withSession } from './connect.ts';
+import { diagnose } from './doctor/diagnose.ts';
+import { doctorScreen } from './doctor/screen.ts';
 import { readFacts, readNodeNames, readNodes } from './facts.ts';
 import { clusterFlags, namespaceFlag } from './flags.ts';
 import { moveCommands } from './moves/commands.ts';
@@ -51,7 +53,7 @@ const volumesFlags = {
   ...clusterFlags,
 } as const satisfies Flags;
 
-/** `status` found something: for scripts. */
+/** `status` or `doctor` found something: for scripts. */
 export class ProblemsFound extends MoorageError {
   readonly code = 'FailedPrecondition';
 }
@@ -169,6 +171,19 @@ export function kubectlMoorage(terminal: Terminal): Program {
             forPrograms({ items: orphans, unlisted: more }, output) ??
               `${screen}${more > 0 ? `\nand ${more} more on disks: nodes list 100 each` : ''}`,
           );
+        },
+      }),
+      doctor: command({
+        summary: 'check the installation, from nodes to certificates, and say how to fix what is wrong',
+        examples: [
+          'kubectl moorage doctor                         # exit code 4 if something is found, or may not be read',
+          'kubectl moorage doctor -o json                 # areas and findings, for programs',
+        ],
+        flags: clusterFlags,
+        async run(flags, { env, print, signal, version }) {
+          const diagnosis = await withSession(flags, env, ({ client }) => diagnose(client, version, signal));
+          print(forPrograms(diagnosis, flags.output) ?? doctorScreen(diagnosis, terminal));
+          if (!diagnosis.healthy) throw new ProblemsFound('the installation has findings');
         },
       }),
       ...moveCommands(terminal),

@@ -41,6 +41,7 @@ function volume(changes: Partial<VolumeFacts>): VolumeFacts {
     volumeId: 'id',
     claim: undefined,
     isSnapshot: false,
+    isEncrypted: false,
     isDeleting: false,
     isNodeGone: false,
     isMissing: false,
@@ -112,7 +113,7 @@ test('each problem is named with what to do', () => {
   const status = statusOf({ ...noVolumes, volumes: [lost] }, reports, new Set(['a']), nowMs);
   assert.deepEqual(
     status.problems.map(({ severity, about }) => `${severity}: ${about}`),
-    ['error: class fast on node a', 'error: volume db/data-0', 'warning: class thin on node a', 'warning: node a'],
+    ['error: class fast on node a', 'error: class thin on node a', 'error: volume db/data-0', 'warning: node a'],
   );
   const screen = statusScreen(status, plain);
   assert.match(screen, /^✘ 4 problems\n/);
@@ -120,7 +121,7 @@ test('each problem is named with what to do', () => {
   assert.match(screen, /^Erasing {2}1 removed volume$/m);
   assert.match(screen, /^✘ volume db\/data-0\n {4}not on the disks of node a: return the disks/m);
   assert.match(screen, /^✘ class fast on node a\n {4}volume group vg1 is missing; attach its disk$/m);
-  assert.match(screen, /^! class thin on node a\n {4}almost full: add a disk/m);
+  assert.match(screen, /^✘ class thin on node a\n {4}its thin pool is 96% full, and writes fail/m);
   assert.match(
     screen,
     /^! node a\n {4}2 volumes on its disks without a LogicalVolume: see\s+kubectl moorage\s+orphans$/m,

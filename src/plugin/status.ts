@@ -1,8 +1,8 @@
 import { isWithoutClass } from './disk-orphans.ts';
 import type { Facts, NodeFacts } from './facts.ts';
-import { poolRows } from './nodes.ts';
+import { poolRows, poolTroubles } from './nodes.ts';
 import { orphansOf, unlisted } from './orphans.ts';
-import { type Colour, paint, type Terminal, wrapped } from './terminal.ts';
+import { type Colour, count, paint, type Terminal, wrapped } from './terminal.ts';
 import { type Health, type VolumeRow, volumeRows } from './volumes.ts';
 
 /** Problems, and what to do about them. `-o json` shows it so. */
@@ -25,7 +25,6 @@ export interface Status {
 }
 
 const errors: ReadonlySet<Health> = new Set(['Failed', 'NodeGone', 'Missing']);
-const fullAt = 0.95;
 
 /**
  * `reports` is undefined if the cluster does not have the kind NodeStorage. The report of a Node that is not in the cluster
@@ -46,25 +45,12 @@ export function statusOf(
   const orphans = orphansOf(orphanFacts, nowMs).length + unlisted(orphanFacts);
   const problems: readonly Problem[] = [
     ...(nodes || isStaticOnly(facts) ? [] : [noNodes]),
-    ...pools
-      .filter(({ health }) => health !== 'Healthy')
-      .map(
-        ({ node, deviceClass, health, reason = '' }): Problem => ({
-          severity: health === 'Unavailable' ? 'error' : 'warning',
-          about: `class ${deviceClass} on node ${node}`,
-          what: reason || health,
-        }),
-      ),
-    ...pools.flatMap(({ node, deviceClass, sizeBytes, usedBytes }): Problem[] =>
-      sizeBytes && usedBytes !== undefined && Number(usedBytes) / Number(sizeBytes) >= fullAt
-        ? [
-            {
-              severity: 'warning',
-              about: `class ${deviceClass} on node ${node}`,
-              what: 'almost full: add a disk or remove volumes',
-            },
-          ]
-        : [],
+    ...pools.flatMap((row) =>
+      poolTroubles(row).map(({ severity, what }) => ({
+        severity,
+        about: `class ${row.deviceClass} on node ${row.node}`,
+        what,
+      })),
     ),
     ...(nodes ?? []).flatMap(diskProblems),
     ...[...errors].flatMap((health) => volumeProblems(health, rows)),
@@ -154,8 +140,4 @@ function worst(problems: readonly Problem[]): Colour {
 
 function colourOf(severity: Problem['severity']): Colour {
   return severity === 'error' ? 'red' : 'yellow';
-}
-
-function count(n: number, what: string): string {
-  return `${n} ${what}${n === 1 ? '' : 's'}`;
 }

@@ -139,6 +139,10 @@ export function age(since: string, nowMs: number): string {
   return `${Math.floor(seconds / 86_400)}d`;
 }
 
+export function count(n: number, what: string): string {
+  return `${n} ${what}${n === 1 ? '' : 's'}`;
+}
+
 export type Format = 'table' | 'wide' | 'json' | 'yaml';
 
 /** For programs: sizes are numbers of bytes, and field names are stable. Undefined if a person reads it. */

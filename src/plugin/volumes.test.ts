@@ -16,6 +16,7 @@ function volume(name: string, changes: Partial<VolumeFacts> = {}): VolumeFacts {
     volumeId: `id-${name}`,
     claim: undefined,
     isSnapshot: false,
+    isEncrypted: false,
     isDeleting: false,
     isNodeGone: false,
     isMissing: false,

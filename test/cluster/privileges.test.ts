@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import manifest from '../../package.json' with { type: 'json' };
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
 import { pods } from '../../src/kube/resource.ts';
+import { diagnose } from '../../src/plugin/doctor/diagnose.ts';
 import { AuditLog } from '../../worlds/cluster/audit-log.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { type ClusterNode, thin, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
@@ -178,6 +180,16 @@ describe('two controllers, and every feature of Moorage', () => {
     const created = await eventually('the webhook is trusted', () => cluster.kube.create(pods, pod));
     assert.equal(created.metadata.annotations?.['capacity.topolvm.io/00default'], String(100 * 1024 ** 2));
     await asking.empty();
+  });
+
+  test('doctor finds nothing wrong with two controllers and their certificates', async () => {
+    const { areas } = await diagnose(cluster.kube, manifest.version, AbortSignal.timeout(60_000));
+    assert.deepEqual(
+      areas.filter(({ result }) => result !== 'ok'),
+      [],
+    );
+    const webhook = areas.find(({ area }) => area === 'webhook');
+    assert.equal(webhook?.summary, 'certificates are valid for 6 days more');
   });
 
   test('only authorized clients can read metrics', async () => {

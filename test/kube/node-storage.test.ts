@@ -39,10 +39,11 @@ async function startAgent() {
   const warnings: string[] = [];
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) } as unknown as typeof silentLog;
   const inspect = async () => ({ versions: { moorage: 'test' }, features: { ioLimits: false } });
+  const swap = async () => [{ device: '/dev/sda2', encrypted: 'No' } as const];
   const work = nodeStorageWork({
     ...{ nodeName, client, node: own, volumes, staticVolumes: undefined, pools },
     engine: { allPools: pools, deviceClasses: () => [], outdated: () => undefined },
-    ...{ orphans: new Orphans(), pods: async () => undefined, inspect, clock, log },
+    ...{ orphans: new Orphans(), pods: async () => undefined, inspect, swap, clock, log },
   });
   const workers = new Workers([work], { clock, log: silentLog, random: Math.random });
   workers.start();

@@ -8,8 +8,15 @@ import { type LogicalVolumeStatus, logicalVolumes } from '../../src/api/logical-
 import { driverName } from '../../src/api/names.ts';
 import { nodeStorages } from '../../src/api/node-storage.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
+import { selfSigned } from '../../src/http/self-signed.ts';
 import { writeEvent } from '../../src/kube/events.ts';
-import { nodes, persistentVolumeClaims, persistentVolumes, pods } from '../../src/kube/resource.ts';
+import {
+  mutatingWebhookConfigurations,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+} from '../../src/kube/resource.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
@@ -156,6 +163,46 @@ test('nodes and status show what the agents report, and status fails if there ar
   assert.match(await status(), /^✘ 1 problem\n\nNodes +0, with 0 pools\n[^]*^✘ volume db\/data-1\n/m);
   await admin.create(nodes, { metadata: { name: 'node-a' } });
   assert.match(await status(), /^Nodes +1, with 1 pool\nVolumes +3: 1 Missing$/m);
+});
+
+test('doctor says what is missing, and what the user may not read', async () => {
+  const service = { name: 'moorage-controller', namespace: 'db' };
+  const { cert } = await selfSigned({ commonName: 'gone', dnsName: 'x', nowMs: 0, validForMs: 1000 });
+  const caBundle = Buffer.from(cert).toString('base64');
+  const hook = { name: 'pod-hook.topolvm.io', admissionReviewVersions: ['v1'], sideEffects: 'None' };
+  await admin.create(mutatingWebhookConfigurations, {
+    metadata: { name: 'moorage' },
+    webhooks: [{ ...hook, clientConfig: { service, caBundle } }],
+  });
+  const doctor = async (...words: string[]) => {
+    const lines: string[] = [];
+    const env = { KUBECONFIG: cluster.kubeconfig };
+    await assert.rejects(runCaptured(plugin, ['doctor', ...words], { env, printed: lines }), { name: 'ProblemsFound' });
+    return lines.join('\n');
+  };
+  const screen = await doctor();
+  assert.match(screen, /^✘ agents +1 finding\n {4}✘ Moorage is not installed/m);
+  assert.match(screen, /^✔ CRDs +LogicalVolume, NodeStorage, VolumeMove are served$/m);
+  assert.match(screen, /trusts no certificate of webhook[^]*: expired on Jan +1 [^]*fix: kubectl/);
+  assert.match(screen, /^✘ orphans +1 finding\n[^]*fix: kubectl moorage orphans/m);
+
+  await cluster.kubectl('create', 'serviceaccount', 'reader');
+  await cluster.kubectl(
+    ...['create', 'clusterrolebinding', 'reader', '--clusterrole=view', '--serviceaccount=default:reader'],
+  );
+  const token = (await cluster.kubectl('create', 'token', 'reader')).trim();
+  const config = parse(await readFile(cluster.kubeconfig, 'utf8'));
+  const kubeconfig = join(await mkdtemp(join(tmpdir(), 'plugin-')), 'config');
+  await writeFile(kubeconfig, stringify({ ...config, users: [{ ...config.users[0], user: { token } }] }));
+  const { healthy, areas } = JSON.parse(await doctor('--kubeconfig', kubeconfig, '-o', 'json'));
+  assert.equal(healthy, false);
+  const unknown = areas.filter(({ result }: { result: string }) => result === 'unknown');
+  assert.ok(
+    unknown.some(({ area, summary }: { area: string; summary: string }) =>
+      [area, summary].join().startsWith('CRDs,you may not list customresourcedefinitions'),
+    ),
+    JSON.stringify(unknown),
+  );
 });
 
 test('the user is who the command of the kubeconfig says', async () => {

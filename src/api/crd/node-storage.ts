@@ -141,6 +141,24 @@ const features = {
   },
 } as const satisfies Schema;
 
+const swap = {
+  description: 'Where the node swaps to, on disks. Unset if that is unknown.',
+  type: 'array',
+  maxItems: listLimit,
+  items: {
+    type: 'object',
+    required: ['device', 'encrypted'],
+    properties: {
+      device: { description: 'The block device or the file.', type: 'string' },
+      encrypted: {
+        description: 'Whether all of it is on dm-crypt. Unknown for files.',
+        type: 'string',
+        enum: ['Yes', 'No', 'Unknown'],
+      },
+    },
+  },
+} as const satisfies Schema;
+
 /**
  * What is on the disks of one node, for people and tools. Its agent writes it, and nobody owns it: it outlives the Node.
  * Without the status subresource, so that one request writes it, also the first time.
@@ -197,6 +215,7 @@ export const nodeStorageCrd = {
                 orphans,
                 versions,
                 features,
+                swap,
               },
             },
           },

@@ -32,6 +32,8 @@ interface Collaborators {
   /** The uids of the pods on this node; undefined if they are unknown. */
   readonly pods: () => Promise<ReadonlySet<string> | undefined>;
   readonly inspect: (signal: AbortSignal) => Promise<Machine>;
+  /** Where the node swaps to; undefined if that is unknown. */
+  readonly swap: () => Promise<Content['swap']>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -53,7 +55,7 @@ const absentMs = 60_000;
  */
 export function nodeStorageWork(collaborators: Collaborators): Work {
   const { nodeName, client, node, volumes, staticVolumes, pools, engine } = collaborators;
-  const { orphans, pods, inspect, clock, log } = collaborators;
+  const { orphans, pods, inspect, swap, clock, log } = collaborators;
   let machine: Machine | undefined;
   let written: { readonly content: Content; readonly updatedAt: string } | undefined;
   let lastMs = Number.NEGATIVE_INFINITY;
@@ -94,7 +96,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     const isTooEarly = !written && found.orphans.length === 0 && found.nextInMs !== undefined;
     if (isTooEarly) return Requeue.after(found.nextInMs);
     const current = { pools: engine.allPools, deviceClasses: engine.deviceClasses(), outdated: engine.outdated() };
-    const content = contentOf({ nodeUID, ...machine, ...current, orphans: found.orphans });
+    const content = contentOf({ nodeUID, ...machine, swap: await swap(), ...current, orphans: found.orphans });
     const isNew = !isDeepStrictEqual(content, written?.content);
     if (isNew && waitMs() > 0) return Requeue.after(waitMs());
     const isOld = clock.now() - lastMs >= confirmMs;

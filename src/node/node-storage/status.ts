@@ -11,6 +11,8 @@ export type Content = Omit<NodeStorageStatus, 'updatedAt'>;
 type PoolStatus = Content['pools'][number];
 
 export interface Facts extends Pick<Content, 'nodeUID' | 'versions' | 'features'> {
+  /** Undefined if it is unknown. */
+  readonly swap?: Content['swap'] | undefined;
   readonly pools: Pick<Pools, 'all' | 'unavailable'>;
   /** Why the pools are only in their last known state. */
   readonly outdated?: string | undefined;
@@ -22,7 +24,8 @@ export interface Facts extends Pick<Content, 'nodeUID' | 'versions' | 'features'
 const worstFirst = ['Unavailable', 'Degraded', 'Healthy'] as const satisfies readonly PoolStatus['health'][];
 
 /** What the NodeStorage of this node should say. */
-export function contentOf({ nodeUID, versions, features, pools, outdated, deviceClasses, orphans }: Facts): Content {
+export function contentOf(facts: Facts): Content {
+  const { nodeUID, versions, features, swap, pools, outdated, deviceClasses, orphans } = facts;
   const named = pools.all().filter(({ name }) => name !== ''); // the default class of an lvmd is also listed by its name
   const unavailable = [...pools.unavailable()].map(([name, error]) =>
     unavailableStatus(
@@ -59,6 +62,7 @@ export function contentOf({ nodeUID, versions, features, pools, outdated, device
     },
     versions,
     features,
+    ...(swap && { swap }),
   };
 }
 

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import manifest from '../../package.json' with { type: 'json' };
+import { driverName, parameters } from '../../src/api/names.ts';
+import { storageClasses } from '../../src/kube/resource.ts';
+import { diagnose } from '../../src/plugin/doctor/diagnose.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { sharedCluster } from './shared-cluster.ts';
+
+const { cluster, moorage } = await sharedCluster();
+const diagnosis = () => diagnose(cluster.kube, manifest.version, AbortSignal.timeout(60_000));
+
+/** Each finding as `area: sentence`, and what could not be checked. */
+async function findings(): Promise<string[]> {
+  const { areas } = await diagnosis();
+  return areas.flatMap(({ area, result, summary, findings }) =>
+    result === 'unknown' ? [`${area}: unknown: ${summary}`] : findings.map(({ what }) => `${area}: ${what}`),
+  );
+}
+
+test('doctor finds nothing wrong with this installation, and compares all clocks', async () => {
+  await eventually('all nodes have reported', async () => (await findings()).length === 0, {
+    explain: async () => (await findings()).join('\n'),
+  });
+  const { areas } = await diagnosis();
+  const summaries = Object.fromEntries(areas.map(({ area, summary }) => [area, summary]));
+  assert.equal(summaries['clock'], '2 of 2 nodes compared with the API server');
+  assert.equal(summaries['agents'], '2 agents ready, on 2 nodes');
+});
+
+test('doctor finds a class that no node serves', async () => {
+  await cluster.kube.create(storageClasses, {
+    metadata: { name: 'unserved' },
+    provisioner: driverName,
+    parameters: { [parameters.deviceClass]: 'nvme' },
+    volumeBindingMode: 'WaitForFirstConsumer',
+  });
+  assert.deepEqual(await findings(), [
+    'StorageClasses: No node serves StorageClass unserved, so its claims wait forever.',
+  ]);
+  await cluster.kube.delete(storageClasses, 'unserved');
+});
+
+test('doctor finds a node whose kubelet has lost the driver, and a clock that is wrong', async () => {
+  const node = cluster.node('b');
+  await node.shell('date -s "+60 seconds"');
+  await cluster.kubectl('delete', 'csinode', node.name);
+  await eventually(
+    'both are found',
+    async () => {
+      const found = await findings();
+      const isLost = found.includes(
+        `registration: The kubelet of node ${node.name} does not know the driver, although the agent is ready: it may use another directory.`,
+      );
+      return isLost && found.some((each) => /^clock: The clock of node node-b is (59|60|61) s ahead/.test(each));
+    },
+    { explain: async () => (await findings()).join('\n') },
+  );
+  await node.shell('date -s "-60 seconds"');
+  await moorage.killAgent(node);
+  await moorage.whenServing(node);
+});
