@@ -22,10 +22,15 @@ export const parameters = {
   reserve: 'moorage.dev/reserve',
   /** Also an annotation of the LogicalVolume. */
   encryption: 'moorage.dev/encryption',
+  /** Also an annotation of the claim. */
+  crossNode: 'moorage.dev/cross-node',
 } as const;
 
 /** The only value of the parameter for encryption. */
 export const luks2 = 'luks2';
+
+/** The only value of the parameter for copies on another node than that of their source. */
+export const crossNodeAllowed = 'allow';
 
 /**
  * What happens to a claim whose node is removed: an annotation of the claim, or else the StorageClass parameter. `drop`
@@ -85,6 +90,7 @@ export const secretEntries = { passphrase: 'passphrase', previous: 'previous-pas
 /** StorageClass parameters of Kubernetes: each names, with `-namespace`, the Secret that a CSI call gets. */
 export const secretParameters = {
   stage: 'csi.storage.k8s.io/node-stage-secret-name',
+  publish: 'csi.storage.k8s.io/node-publish-secret-name',
   expand: 'csi.storage.k8s.io/node-expand-secret-name',
 } as const;
 
@@ -161,7 +167,7 @@ export const volumeMove = {
 /** Ends a move before its verdict, if it is `true`: an annotation of the VolumeMove. */
 export const abortAnnotation = 'moorage.dev/abort';
 
-/** The uid of the VolumeMove whose data a volume receives, until the move is over: an annotation of the LogicalVolume. */
+/** The uid of the VolumeMove that fills the volume, until it has all data and can be used: an annotation of the LogicalVolume. */
 export const moveAnnotation = 'moorage.dev/move';
 
 /** The node that the volume of a claim has moved to: an annotation of the claim, whose change makes Kubernetes look at it. */

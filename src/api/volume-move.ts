@@ -34,7 +34,7 @@ export const movePhases = [
 
 export type MovePhase = (typeof movePhases)[number];
 
-/** A volume that moves to another node with its data. The fields are in its CRD. */
+/** A volume that moves, or is copied, to another node with its data. The fields are in its CRD. */
 export type VolumeMove = ObjectOf<typeof volumeMoveCrd>;
 export type VolumeMoveStatus = NonNullable<VolumeMove['status']>;
 export type StoredVolumeMove = Stored<VolumeMove>;
@@ -58,6 +58,11 @@ export function isOver(move: VolumeMove): boolean {
 /** Whether somebody wants to end it. */
 export function isUnwanted({ metadata }: VolumeMove): boolean {
   return metadata?.deletionTimestamp !== undefined || metadata?.annotations?.[abortAnnotation] === 'true';
+}
+
+/** Whether it fills a new volume from a source on another node, and moves nothing. */
+export function isCopy({ spec }: VolumeMove): boolean {
+  return spec.fill !== undefined;
 }
 
 /** `namespace/name` of its claim. */

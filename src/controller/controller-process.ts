@@ -38,6 +38,7 @@ import { strandedPods } from './node-removal/stranded-pods.ts';
 import { orphanMetric } from './orphaned-objects.ts';
 import { refusedVolumes } from './refused-volumes.ts';
 import { unclaimedVolumes } from './unclaimed/unclaimed-volumes.ts';
+import { CrossNodeCopies } from './volumes/cross-node-copies.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './volumes/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './volumes/logical-volume-store.ts';
@@ -163,7 +164,7 @@ type CsiWatches = SharedWatches & ReturnType<typeof csiWatches>;
 function csiServer(
   { csiSocket, version }: ControllerOptions,
   { client, clock, log }: ControllerCollaborators,
-  { logicalvolumes: volumes, nodes, persistentvolumeclaims }: CsiWatches,
+  { logicalvolumes: volumes, volumemoves: moves, nodes, persistentvolumeclaims }: CsiWatches,
   onAnswered: ReturnType<typeof callLatency>['observe'],
 ): RpcServer {
   const ready = () => volumes.synced && nodes.synced;
@@ -174,7 +175,7 @@ function csiServer(
     .add(
       Controller,
       controllerService({
-        volumes: new LogicalVolumeStore({ objects, clock }),
+        volumes: new LogicalVolumeStore({ objects, copies: new CrossNodeCopies({ client, objects, moves }), clock }),
         snapshots: new LogicalVolumeSnapshots(objects),
         capacities: new AnnotatedCapacities(nodes),
         claims: new VolumeClaims({ client, watched: persistentvolumeclaims }),

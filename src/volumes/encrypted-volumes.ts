@@ -106,7 +106,8 @@ export class KeyMissing extends MoorageError {
     super(
       `volume ${id} is encrypted and not open, and the request has no key; check that its Secret has the entry ` +
         `${secretEntries.passphrase}, and that its StorageClass named that Secret when the claim was created: ` +
-        `${secretParameters.stage} and -namespace`,
+        `${secretParameters.stage} and ${secretParameters.publish}, each with -namespace; if the class lacks the latter, ` +
+        'stop all its pods on this node until it is unstaged',
     );
   }
 }

@@ -11,7 +11,7 @@ const never = new AbortController().signal;
 const block: BlockUse = { kind: 'block' };
 const keys = new VolumeKeys(Buffer.from('k'));
 const encryption = { isRequested: true, keys };
-/** As when a volume is published: the keys come with the staging only. */
+/** As when a volume is published, if its class names the Secret for staging only. */
 const withoutKeys = { isRequested: true, keys: undefined };
 
 test('the decrypted filesystem is mounted and published, and closed when it is unstaged', async (t) => {
@@ -55,6 +55,13 @@ test('for a move, the decrypted device is closed once no pod has it', async (t) 
   await volumes.unpublish('v', targetPath, never);
   await volumes.close('v', never);
   assert.deepEqual(mounts.steps.slice(before.length), [`unmount ${targetPath}`, `unmount ${stagingPath}`, 'close v']);
+
+  // The move is aborted. The kubelet does not know that it was closed, so it does not stage it again.
+  const again = { ...publication, stagingPath };
+  await assert.rejects(volumes.publish({ ...again, encryption: withoutKeys }, never), { name: 'KeyMissing' });
+  await volumes.publish({ ...again, encryption }, never);
+  assert.equal(mounts.table.get(stagingPath)?.source, luksDevicePath('v'));
+  assert.ok(mounts.table.has(targetPath));
 });
 
 test('without a key nothing is formatted, mounted or published, and the claim is told', async (t) => {

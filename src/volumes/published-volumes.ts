@@ -126,7 +126,8 @@ export class PublishedVolumes implements NodeVolumes {
 
   /**
    * Unmounts a volume that no pod has, for a move: the kubelet leaves it staged while another pod waits for it on this node.
-   * If it is needed here again, publishing stages it, and the kubelet has the key.
+   * If it is needed here again, publishing stages it. The kubelet then sends the key of an encrypted volume only if its
+   * StorageClass names the Secret for publishing, too.
    */
   async close(volumeId: VolumeId, signal: AbortSignal): Promise<void> {
     await this.#lock.run(volumeId, signal, async () => {

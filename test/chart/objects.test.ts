@@ -316,7 +316,7 @@ test('the policy that protects LogicalVolumes can be switched off', async () => 
   assert.deepEqual(await policies('logicalVolumes.protected=false'), []);
 });
 
-test('an encrypted StorageClass names its Secret for staging and for growth', async () => {
+test('an encrypted StorageClass names its Secret for staging, publishing and growth', async () => {
   const encryption = 'storageClasses[0].storageClass.encryption';
   const [secretName, secretNamespace] = ['disk-key', 'moorage-system'];
   const objects = await render(
@@ -329,6 +329,8 @@ test('an encrypted StorageClass names its Secret for staging and for growth', as
     'moorage.dev/encryption': 'luks2',
     'csi.storage.k8s.io/node-stage-secret-name': secretName,
     'csi.storage.k8s.io/node-stage-secret-namespace': secretNamespace,
+    'csi.storage.k8s.io/node-publish-secret-name': secretName,
+    'csi.storage.k8s.io/node-publish-secret-namespace': secretNamespace,
     'csi.storage.k8s.io/node-expand-secret-name': secretName,
     'csi.storage.k8s.io/node-expand-secret-namespace': secretNamespace,
   });

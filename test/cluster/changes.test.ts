@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { volumeMoves } from '../../src/api/volume-move.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
@@ -123,6 +124,40 @@ describe('changes to a volume', () => {
       );
       await ns.ready('user');
       assert.equal((await ns.nodeOf('user')).name, 'node-a');
+      await ns.empty();
+    });
+
+    test('a snapshot and a claim are copied to another node if their new claims allow it', async () => {
+      const ns = await TestNamespace.create(cluster, 'across');
+      const thin = { storageClass: 'moorage-thin' };
+      await ns.claim('thin', thin);
+      await ns.claim('thick');
+      await ns.pod('original', { node: 'node-a', claims: { '/thin': 'thin', '/thick': 'thick' } });
+      await ns.ready('original');
+      const fill = (path: string) =>
+        ns.sh('original', `dd if=/dev/urandom of=${path} bs=64k count=320 2>/dev/null; sync; sha256sum <${path}`);
+      const before = await fill('/thin/file');
+      await takeSnapshot(cluster, ns, 'moment', 'thin');
+      assert.notEqual(await fill('/thin/file'), before);
+      const current = await fill('/thick/file');
+
+      const annotations = { 'moorage.dev/cross-node': 'allow' };
+      const restored = { kind: 'VolumeSnapshot', name: 'moment' } as const;
+      const cloned = { kind: 'PersistentVolumeClaim', name: 'thick' } as const;
+      await ns.claim('restored', { ...thin, annotations, size: '200Mi', source: restored });
+      await ns.claim('cloned', { annotations, source: cloned });
+      await ns.pod('copies', { node: 'node-b', claims: { '/restored': 'restored', '/cloned': 'cloned' } });
+      await ns.ready('copies');
+      assert.equal(await ns.sh('copies', 'sha256sum </restored/file'), before);
+      assert.equal(await ns.sh('copies', 'sha256sum </cloned/file'), current);
+      const mebibytes = await ns.sh('copies', 'df -m /restored | tail -1 | tr -s " " | cut -d" " -f2');
+      assert.ok(Number(mebibytes) > 160, 'its filesystem fills the larger volume');
+      await ns.event('PersistentVolumeClaim/restored', /copied from node node-a to node node-b/);
+      await ns.sh('original', 'echo still writable >/thick/other && sync');
+      const { items } = await cluster.kube.list(volumeMoves, { namespace: ns.name });
+      assert.deepEqual(items, []);
+      await ns.deletePod('original');
+      await ns.kubectl('delete', 'volumesnapshot/moment');
       await ns.empty();
     });
 

@@ -25,6 +25,7 @@ export interface ClaimOptions {
   readonly source?: { readonly kind: 'VolumeSnapshot' | 'PersistentVolumeClaim'; readonly name: string };
   /** The selected node, as the scheduler would set it: the volume is created there without a pod. */
   readonly node?: string;
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /** The volumes of a pod, by their paths in its container. */
@@ -63,7 +64,10 @@ export class TestNamespace {
       metadata: {
         name,
         namespace: this.name,
-        ...(options.node && { annotations: { 'volume.kubernetes.io/selected-node': options.node } }),
+        annotations: {
+          ...options.annotations,
+          ...(options.node && { 'volume.kubernetes.io/selected-node': options.node }),
+        },
       },
       spec: claimSpec(options),
     });

@@ -37,6 +37,8 @@ describe('a volume that moves', () => {
         'moorage.dev/encryption': 'luks2',
         'csi.storage.k8s.io/node-stage-secret-name': 'moves-key',
         'csi.storage.k8s.io/node-stage-secret-namespace': 'default',
+        'csi.storage.k8s.io/node-publish-secret-name': 'moves-key',
+        'csi.storage.k8s.io/node-publish-secret-namespace': 'default',
       },
       volumeBindingMode: 'WaitForFirstConsumer',
     });

@@ -8,6 +8,7 @@ import { ManualClock } from '../../src/base/testing/manual-clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Workers } from '../../src/base/work.ts';
 import { refusedVolumes } from '../../src/controller/refused-volumes.ts';
+import { noCopies } from '../../src/controller/testing/in-memory-store.ts';
 import { LogicalVolumeObjects } from '../../src/controller/volumes/logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from '../../src/controller/volumes/logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from '../../src/controller/volumes/logical-volume-store.ts';
@@ -50,7 +51,7 @@ async function startController() {
   const client = await clientOf('moorage-controller');
   const objects = new LogicalVolumeObjects({ client, watched: watch(client) });
   return {
-    volumes: new LogicalVolumeStore({ objects, clock: systemClock }),
+    volumes: new LogicalVolumeStore({ objects, copies: noCopies, clock: systemClock }),
     snapshots: new LogicalVolumeSnapshots(objects),
   };
 }

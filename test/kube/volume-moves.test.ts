@@ -11,6 +11,9 @@ import { annotatedNode } from '../../src/controller/capacity/annotated-capacitie
 import { isHeldByMove } from '../../src/controller/moves/held-nodes.ts';
 import { movesOfVolumes } from '../../src/controller/moves/volume-moves.ts';
 import { NodeRemoval, nodeRemovals } from '../../src/controller/node-removal/node-removal.ts';
+import { CrossNodeCopies } from '../../src/controller/volumes/cross-node-copies.ts';
+import { LogicalVolumeObjects } from '../../src/controller/volumes/logical-volume-objects.ts';
+import { LogicalVolumeStore } from '../../src/controller/volumes/logical-volume-store.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import {
@@ -279,6 +282,83 @@ test('an aborted move leaves everything as it was, and one that waits says for w
   assert.deepEqual(movers.removed, [status?.targetVolume]);
   assert.equal((await admin.get(persistentVolumes, volumeName))?.metadata.uid, before?.metadata.uid);
   assert.equal((await admin.get(pods, 'db-0', { namespace }))?.metadata.uid, pod?.metadata.uid);
+});
+
+/** A CSI store on this cluster; `copy` requests a volume on node b with the data of the claim's volume on node a. */
+function storeOf(t: TestContext, namespace: string, source: { id: string; a: string; b: string }) {
+  const common = { client: admin, clock: systemClock, log: silentLog };
+  const watched = new Informer({ ...common, resource: logicalVolumes });
+  const moves = new Informer({ ...common, resource: volumeMoves });
+  for (const watch of [watched, moves]) {
+    watch.start();
+    t.after(() => watch.stop());
+  }
+  const objects = new LogicalVolumeObjects({ client: admin, watched });
+  const copies = new CrossNodeCopies({ client: admin, objects, moves });
+  const store = new LogicalVolumeStore({ objects, copies, clock: systemClock });
+  const copy = (claim: string, signal: AbortSignal, from = source.id) =>
+    store.create(
+      {
+        ...{ name: `pvc-${namespace}-${claim}`, nodeNames: [source.b], sourceNode: source.a },
+        ...{ deviceClass: '', lvcreateOptionClass: '', isEncrypted: false, sizeBytes: 2n * 1024n ** 3n },
+        ...{ claim: `${namespace}/${claim}`, source: { kind: 'volume', id: from } },
+      },
+      signal,
+    );
+  const newClaim = (name: string) =>
+    admin.create(persistentVolumeClaims, {
+      metadata: { name, namespace },
+      spec: { accessModes: ['ReadWriteOnce'], storageClassName: '', resources: { requests: { storage: '2Gi' } } },
+    });
+  return { copy, newClaim };
+}
+
+test('a claim gets a copy of a volume on another node, and nothing is left if it is deleted meanwhile', async (t) => {
+  const { namespace, a, b, volumeName, movers } = await statefulSet(t, 'copied');
+  leadMoves(t);
+  const { volumeHandle: id = '' } = (await admin.get(persistentVolumes, volumeName))?.spec?.csi ?? {};
+  const { copy, newClaim } = storeOf(t, namespace, { id, a, b });
+  const { signal } = new AbortController();
+  const soon = () => AbortSignal.timeout(500);
+  const nothingLeft = async () => {
+    await eventually('the VolumeMove is gone', async () => (await admin.list(volumeMoves)).items.length === 0);
+    const { items } = await admin.list(logicalVolumes, { fieldSelector: `spec.nodeName=${b}` });
+    assert.deepEqual(items, []);
+  };
+
+  await newClaim('clone');
+  movers.silentIn = 'Copying';
+  await assert.rejects(copy('clone', soon()), {
+    code: 'DeadlineExceeded',
+    message: new RegExp(`^volume ${id} is being copied from node ${a} to node ${b}: .*; the claim is bound when`),
+  });
+  await newClaim('second');
+  const second = copy('second', signal);
+  const waits = async () => (await admin.get(volumeMoves, `copy-pvc-copied-second`, { namespace }))?.status?.message;
+  await eventually('another one waits', async () => /has one move at a time/.test((await waits()) ?? ''));
+  await admin.delete(persistentVolumeClaims, 'clone', { namespace });
+  await assert.rejects(copy('clone', signal), { code: 'NotFound', message: /claim copied\/clone was deleted/ });
+  await eventually('the second one is copied', async () => (await waits())?.startsWith('copies the data'));
+  assert.deepEqual(movers.removed, ['pvc-copied-clone']);
+  movers.silentIn = undefined;
+  const move = await moveOf(namespace, 'copy-pvc-copied-second');
+  await admin.patch(
+    volumeMoves,
+    move.metadata.name,
+    { type: 'merge', body: { status: { message: 'x' } } },
+    { namespace, subresource: 'status' },
+  );
+  const { nodeName, sizeBytes, source } = await second;
+  assert.deepEqual([nodeName, sizeBytes, source], [b, 2n * 1024n ** 3n, { kind: 'volume', id }]);
+  const filled = await admin.get(logicalVolumes, 'pvc-copied-second');
+  assert.equal(filled?.metadata.annotations?.['moorage.dev/move'], undefined);
+  assert.equal((await copy('second', signal)).id, filled?.status?.volumeID);
+  await admin.delete(logicalVolumes, 'pvc-copied-second');
+  await nothingLeft();
+  assert.deepEqual(await eventsOf(admin, 'PersistentVolumeClaim', 'second'), [
+    `CopyStarted: copying the source from node ${a} to node ${b}`,
+    `VolumeCopied: copied from node ${a} to node ${b}`,
+  ]);
 });
 
 test('a target node that is removed before it has opened the volume: the claim returns to the source', async (t) => {

@@ -23,13 +23,13 @@ async function pools(t: TestContext, disk: string) {
   return { vg, thick: await engine.open(thickClass(vg)), thin: await engine.open(thinClass(vg)) };
 }
 
-/** Pulls rounds of volume `data` of one pool into volume `copy` of another. */
-async function moveOf(t: TestContext, from: ServedPool, to: ServedPool) {
+/** Pulls rounds of a volume of one pool into volume `copy` of another. */
+async function moveOf(t: TestContext, from: ServedPool, to: ServedPool, volume = 'data') {
   const mover = new Mover({ port: 0, clock: systemClock, log: silentLog });
   undoAfter(t, () => mover.stop());
   const [source, target] = [await newMoveKey(Date.now()), await newMoveKey(Date.now())];
-  const tracking = from.trackChanges('data');
-  const tags = () => from.get('data')?.tags ?? [];
+  const tracking = from.trackChanges(volume);
+  const tags = () => from.get(volume)?.tags ?? [];
   const { port } = await mover.offer(moveUid, { tracking, tags, own: source, peerCertificate: target.cert });
   const keys = { own: target, peerCertificate: source.cert };
   const pull = (kind: RoundKind) =>
@@ -76,6 +76,36 @@ for (const [from, to] of [
     }
   });
 }
+
+test('a snapshot, and a volume in use, are copied as they are at one moment, into larger volumes', async (t) => {
+  const [source, target] = [await pools(t, disks()[0] ?? ''), await pools(t, disks()[1] ?? '')];
+  const small = 16n * mebibyte;
+  const sumOf = async (path: string) =>
+    (await command('sh', '-c', `head -c ${small} ${path} | sha256sum`)).split(' ')[0];
+  for (const [from, to] of [
+    ['thick', 'thin'],
+    ['thin', 'thick'],
+  ] as const) {
+    const id = `of-${from}`;
+    const { devicePath } = await source[from].create({ id, sizeBytes: small, tags: [] }, signal);
+    await randomAt(devicePath, 0, 8);
+    const expected = await sumOf(devicePath);
+    const wanted = { id: 'copy', sizeBytes: 2n * small, tags: [`${receivingKey}=${moveUid}`] };
+    const copy = await target[to].create(wanted, signal);
+    await randomAt(copy.devicePath, 4, 8); // as its disk may have it
+
+    if (from === 'thin') {
+      await source.thin.snapshot(id, { id: 'moment', tags: [], access: 'ro' }, signal);
+      await randomAt(devicePath, 2, 1);
+    }
+    const { tracking, pull } = await moveOf(t, source[from], target[to], from === 'thin' ? 'moment' : id);
+    await pull('whole');
+    await randomAt(devicePath, 5, 1);
+    assert.equal(await sumOf(copy.devicePath), expected, `${from} to ${to}`);
+    await tracking.end(signal);
+  }
+  assert.doesNotMatch(await command('lvs', '--noheadings', '-o', 'lv_name', source.vg), /checkpoint/);
+});
 
 test('a target that is in use is not written to', async (t) => {
   const { thick } = await pools(t, disks()[0] ?? '');

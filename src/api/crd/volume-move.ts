@@ -22,6 +22,14 @@ const spec = {
       minLength: 1,
       maxLength: 253,
     },
+    fill: {
+      description:
+        'Set by Moorage only. The LogicalVolume of a claim that is not bound yet, which gets a copy of its source on ' +
+        'another node; nothing is moved.',
+      type: 'string',
+      minLength: 1,
+      maxLength: 253,
+    },
     stopBarePods: {
       description: 'Also stop pods that nothing would start again, because they have no owner.',
       type: 'boolean',

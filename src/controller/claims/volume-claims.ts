@@ -50,6 +50,12 @@ export class VolumeClaims implements Claims {
     return found && namedClass(found)?.name;
   }
 
+  async annotationOf(claim: string, key: string, signal: AbortSignal): Promise<string | undefined> {
+    const [namespace = '', name = ''] = claim.split('/');
+    const found = await this.#client.get(persistentVolumeClaims, name, { namespace, signal });
+    return found?.metadata.annotations?.[key];
+  }
+
   /**
    * Chooses a claim's node in place of the scheduler, which cannot know that only one node is possible. The scheduler then
    * considers no other node for the claim's pods, and csi-provisioner requests the volume there. After a refusal it would

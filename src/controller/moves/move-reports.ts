@@ -1,4 +1,4 @@
-import type { StoredVolumeMove } from '../../api/volume-move.ts';
+import { isCopy, type StoredVolumeMove } from '../../api/volume-move.ts';
 import type { Clock } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
@@ -68,7 +68,8 @@ export class MoveReports {
   }
 }
 
-function eventOf(step: RecordedStep, { metadata, status = {} }: StoredVolumeMove): EventContent | undefined {
+function eventOf(step: RecordedStep, move: StoredVolumeMove): EventContent | undefined {
+  const { metadata, status = {} } = move;
   const { sourceNode, targetNode } = status;
   const normal = (reason: string, message: string): EventContent => ({
     type: 'Normal',
@@ -84,11 +85,13 @@ function eventOf(step: RecordedStep, { metadata, status = {} }: StoredVolumeMove
   });
   const named = `VolumeMove ${metadata.name}`;
   if (step.kind === 'refuse') return warning('MoveRefused', `${named}: ${step.message}`);
-  if (step.kind === 'abort') return warning('MoveAborted', `${named}: ${step.message}`);
+  if (step.kind === 'abort') return warning(isCopy(move) ? 'CopyAborted' : 'MoveAborted', `${named}: ${step.message}`);
   if (step.kind === 'enter' && step.phase === 'Copying') {
-    return normal('MoveStarted', `copying the volume from node ${sourceNode} to node ${targetNode}`);
+    const [reason, what] = isCopy(move) ? ['CopyStarted', 'source'] : ['MoveStarted', 'volume'];
+    return normal(reason, `copying the ${what} from node ${sourceNode} to node ${targetNode}`);
   }
   if (step.kind !== 'finish') return undefined;
+  if (isCopy(move)) return normal('VolumeCopied', `${status.message}`);
   const seconds = downtimeSeconds(status);
   return normal(
     'VolumeMoved',

@@ -1,14 +1,11 @@
-import type { MovePhase, StoredVolumeMove, VolumeMoveStatus } from '../../api/volume-move.ts';
+import { isCopy, type MovePhase, type StoredVolumeMove, type VolumeMoveStatus } from '../../api/volume-move.ts';
 import type { RecordedStep } from './next-step.ts';
 
 type Condition = NonNullable<VolumeMoveStatus['conditions']>[number];
 
 /** The fields of the status that a step changes; undefined if it changes none. */
-export function statusAfter(
-  step: RecordedStep,
-  { status = {} }: StoredVolumeMove,
-  nowMs: number,
-): VolumeMoveStatus | undefined {
+export function statusAfter(step: RecordedStep, move: StoredVolumeMove, nowMs: number): VolumeMoveStatus | undefined {
+  const { status = {} } = move;
   const now = new Date(Math.floor(nowMs / 1000) * 1000).toISOString().replace('.000Z', 'Z');
   const having = (type: string, state: Condition['status'], reason: string, message: string) => ({
     conditions: [
@@ -20,12 +17,17 @@ export function statusAfter(
     case 'wait':
       return step.message === status.message ? undefined : { message: step.message };
     case 'plan':
-      return { phase: 'Pending', message: `moves to node ${step.plan.targetNode}`, ...step.plan };
+      return {
+        phase: 'Pending',
+        message: `${isCopy(move) ? 'is copied' : 'moves'} to node ${step.plan.targetNode}`,
+        ...step.plan,
+      };
     case 'refuse':
       return { ...ending('Failed', step.message, now), ...having('Succeeded', 'False', step.reason, step.message) };
     case 'abort': {
       const failed = having('Succeeded', 'False', step.reason, step.message);
-      if (!status.claimUID) return { ...ending('Aborted', step.message, now), ...failed };
+      // Nothing was changed before it was planned, except for the volume of a copy.
+      if (!status.claimUID && !isCopy(move)) return { ...ending('Aborted', step.message, now), ...failed };
       return { phase: 'Aborting', message: step.message, ...failed };
     }
     case 'record-pods':
@@ -42,8 +44,8 @@ export function statusAfter(
       const { sourceNode, targetNode, sourceVolume } = status;
       const names = step.keptFor.join(', ');
       const kept = `LogicalVolume ${sourceVolume} is kept on node ${sourceNode}, because it has the snapshots ${names}`;
-      const done = `moved from node ${sourceNode} to node ${targetNode}`;
-      const succeeded = having('Succeeded', 'True', 'Moved', done);
+      const done = `${isCopy(move) ? 'copied' : 'moved'} from node ${sourceNode} to node ${targetNode}`;
+      const succeeded = having('Succeeded', 'True', isCopy(move) ? 'Copied' : 'Moved', done);
       if (step.keptFor.length === 0) return { ...ending('Done', done, now), ...succeeded };
       const [last] = having('SourceKept', 'True', 'Snapshots', kept).conditions.slice(-1);
       const conditions = last ? [...succeeded.conditions, last] : succeeded.conditions;

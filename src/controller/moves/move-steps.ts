@@ -59,6 +59,11 @@ export class MoveSteps {
         const left = (move.metadata.finalizers ?? []).filter((each) => each !== volumeMove.finalizer);
         return this.#setFinalizers(move, left, signal);
       }
+      case 'delete-move': {
+        const { name, namespace, uid } = move.metadata;
+        await this.#client.delete(volumeMoves, name, { namespace, preconditions: { uid }, signal });
+        return lookAgain;
+      }
       case 'create-target':
         return this.#createTarget(move, seen, signal);
       case 'evict-pods':

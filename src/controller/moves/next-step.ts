@@ -1,6 +1,7 @@
 import { deleting, volumeIdOf } from '../../api/logical-volume.ts';
 import { moveAnnotation, movedAnnotation, volumeMove } from '../../api/names.ts';
 import {
+  isCopy,
   isOver,
   type MovePhase,
   phaseOf,
@@ -8,8 +9,9 @@ import {
   type VolumeMoveStatus,
 } from '../../api/volume-move.ts';
 import type { PersistentVolume, Pod, Stored } from '../../kube/resource.ts';
+import { nextCopyStep } from './next-copy-step.ts';
 import { isBare, type Observed, siblingsIn } from './observed.ts';
-import { isClaimGone, isGone, type Obstacle, obstacleBeforeVerdict, targetLoss } from './obstacles.ts';
+import { failureIn, isClaimGone, isGone, type Obstacle, obstacleBeforeVerdict, targetLoss } from './obstacles.ts';
 import {
   handleOf,
   manifestOf,
@@ -19,6 +21,7 @@ import {
   switchStep,
 } from './persistent-volume-switch.ts';
 import { type MovePlan, planMove } from './plan-move.ts';
+import { waitForAgents } from './turns.ts';
 
 type Pods = readonly Stored<Pod>[];
 type Verdict = NonNullable<VolumeMoveStatus['verdict']>;
@@ -45,6 +48,8 @@ export type Step =
   | RecordedStep
   /** Sets the finalizer, before anything else is done; `release` removes it. */
   | { readonly kind: 'protect' | 'release' }
+  /** Only a copy, which nobody looks at when it is over. */
+  | { readonly kind: 'delete-move' }
   | { readonly kind: 'create-target' | 'unmark-target' | 'delete-target' | 'delete-source' }
   | { readonly kind: 'evict-pods'; readonly pods: Pods }
   /** Pods that wait on the source node, where they can never start. */
@@ -68,6 +73,7 @@ const steps: Readonly<Partial<Record<MovePhase, Decide>>> = {
 
 /** The next step of a move, in any phase, whatever has happened meanwhile. */
 export function nextStep(move: StoredVolumeMove, seen: Observed): Step {
+  if (isCopy(move)) return nextCopyStep(move, seen);
   const isProtected = move.metadata.finalizers?.includes(volumeMove.finalizer);
   if (isOver(move)) return { kind: isProtected ? 'release' : 'nothing' };
   if (!isProtected) return { kind: move.metadata.deletionTimestamp ? 'nothing' : 'protect' };
@@ -125,11 +131,6 @@ function ofFreezing(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
   }
   if (!target?.verdict || !volume) return waitForAgents(status, 'copies the last changes');
   return { kind: 'commit', manifest: manifestOf(volume), verdict: target.verdict };
-}
-
-function waitForAgents({ source, target }: VolumeMoveStatus, message: string): Step {
-  const problem = source?.message || target?.message;
-  return { kind: 'wait', message: problem ? `${message}; ${problem}` : message };
 }
 
 /** Nothing was changed yet, so there is still a way back without a trace. */
@@ -256,11 +257,6 @@ function savedHandle({ manifest }: VolumeMoveStatus): string {
 /** Whether the PersistentVolume was, or may have been, replaced. */
 export function isSwitched({ conditions = [] }: VolumeMoveStatus): boolean {
   return conditions.some(({ type, status }) => type === 'Switched' && status === 'True');
-}
-
-/** Why it is not successful. */
-export function failureIn({ conditions = [] }: VolumeMoveStatus): Obstacle | undefined {
-  return conditions.find(({ type, status }) => type === 'Succeeded' && status === 'False');
 }
 
 /** Pods that wait on the source node, which does not give them the volume any more. */

@@ -7,7 +7,7 @@ import {
   volumeIdOf,
 } from '../../api/logical-volume.ts';
 import { topologyKey } from '../../api/names.ts';
-import { isOver, type MovePhase, phaseOf, type StoredVolumeMove, volumeMoves } from '../../api/volume-move.ts';
+import { isCopy, isOver, type MovePhase, phaseOf, type StoredVolumeMove, volumeMoves } from '../../api/volume-move.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import {
   affinityValues,
@@ -33,6 +33,7 @@ const otherVolumesMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying'
 
 /** Reads everything from the API server: what is decided may be destructive, and a cache may be behind. */
 export async function observe(client: Client, move: StoredVolumeMove, signal: AbortSignal): Promise<Observed> {
+  if (isCopy(move)) return observeCopy(client, move, signal);
   const { namespace = '' } = move.metadata;
   const { claimName } = move.spec;
   const { status = {} } = move;
@@ -62,6 +63,48 @@ export async function observe(client: Client, move: StoredVolumeMove, signal: Ab
   };
 }
 
+/** A copy has no PersistentVolume and no pods. Before it is planned, its target names its source. */
+async function observeCopy(client: Client, move: StoredVolumeMove, signal: AbortSignal): Promise<Observed> {
+  const { metadata, spec, status } = move;
+  const nodeNamed = async (name: string | undefined) => (name ? client.get(nodes, name, { signal }) : undefined);
+  const target = await client.get(logicalVolumes, spec.fill ?? '', { signal });
+  const source = status?.sourceVolume
+    ? await client.get(logicalVolumes, status.sourceVolume, { signal })
+    : target && (await sourceOfCopy(client, target, signal));
+  return {
+    claim: await client.get(persistentVolumeClaims, spec.claimName, { namespace: metadata.namespace ?? '', signal }),
+    volume: undefined,
+    pods: [],
+    pinned: [],
+    source,
+    target,
+    snapshots: [],
+    sourceNode: await nodeNamed(source?.spec.nodeName ?? status?.sourceNode),
+    targetNode: await nodeNamed(target?.spec.nodeName ?? status?.targetNode),
+    nodes: [],
+    others: status?.claimUID ? [] : await othersThan(client, move, signal),
+  };
+}
+
+async function sourceOfCopy(
+  client: Client,
+  target: StoredLogicalVolume,
+  signal: AbortSignal,
+): Promise<StoredLogicalVolume | undefined> {
+  const recorded = recordedSourceOf(target);
+  return recorded && onlyWithId(await volumesWithId(client, recorded.id, signal));
+}
+
+async function volumesWithId(client: Client, id: string, signal: AbortSignal): Promise<readonly StoredLogicalVolume[]> {
+  const fieldSelector = `status.volumeID=${id.replaceAll(/[\\,=]/g, '\\$&')}`;
+  return (await client.list(logicalVolumes, { fieldSelector, signal })).items;
+}
+
+/** Of several, only a person can decide which one has the data. */
+function onlyWithId([volume, ...others]: readonly StoredLogicalVolume[]): StoredLogicalVolume | undefined {
+  return others.length === 0 ? volume : undefined;
+}
+
 async function othersThan(
   client: Client,
   { metadata }: StoredVolumeMove,
@@ -79,9 +122,8 @@ async function logicalVolumeOf(
 ): Promise<StoredLogicalVolume | undefined> {
   const handle = volume && handleOf(volume);
   if (!volume || !handle) return undefined;
-  const fieldSelector = `status.volumeID=${handle.replaceAll(/[\\,=]/g, '\\$&')}`;
-  const { items } = await client.list(logicalVolumes, { fieldSelector, signal });
-  return items.find(({ spec }) => affinityValues(volume, topologyKey)?.includes(spec.nodeName));
+  const found = await volumesWithId(client, handle, signal);
+  return found.find(({ spec }) => affinityValues(volume, topologyKey)?.includes(spec.nodeName));
 }
 
 async function snapshotsOf(

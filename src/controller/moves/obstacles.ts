@@ -6,7 +6,13 @@ import {
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
-import { claimOfMove, isUnwanted, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
+import {
+  claimOfMove,
+  isUnwanted,
+  phaseOf,
+  type StoredVolumeMove,
+  type VolumeMoveStatus,
+} from '../../api/volume-move.ts';
 import type { Node, PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
 import { isBare, type Observed, siblingsIn } from './observed.ts';
 import { handleOf } from './persistent-volume-switch.ts';
@@ -25,6 +31,11 @@ export function obstacleBeforeVerdict(move: StoredVolumeMove, seen: Observed): O
     return { reason: 'Requested', message: what };
   }
   return claimObstacle(move, seen) ?? sourceObstacle(move, seen) ?? targetLoss(move, seen) ?? podObstacle(move, seen);
+}
+
+/** Why it is not successful. */
+export function failureIn({ conditions = [] }: VolumeMoveStatus): Obstacle | undefined {
+  return conditions.find(({ type, status }) => type === 'Succeeded' && status === 'False');
 }
 
 /** The claim that is moved was deleted; the one of this name, if any, is another. */

@@ -1,6 +1,6 @@
 import { currentBytes, deleting, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import { driverName, topologyKey } from '../../api/names.ts';
-import { claimOfMove, isUnwanted, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
+import { claimOfMove, isUnwanted, type StoredVolumeMove } from '../../api/volume-move.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import { affinityValues, type PersistentVolume, type PersistentVolumeClaim, type Stored } from '../../kube/resource.ts';
 import { chooseTarget } from '../../moves/choose-target.ts';
@@ -8,6 +8,7 @@ import { annotatedNode, freeBytesOf } from '../capacity/annotated-capacities.ts'
 import { type Observed, siblingsIn } from './observed.ts';
 import { barePods, isResizing, type Obstacle, pinnedElsewhere } from './obstacles.ts';
 import { handleOf } from './persistent-volume-switch.ts';
+import { isAtWork, otherAtWork } from './turns.ts';
 
 /** What is moved from where to where. It is recorded before the first change. */
 export interface MovePlan {
@@ -38,8 +39,8 @@ export function planMove(move: StoredVolumeMove, seen: Observed): Planning {
 
   const siblings = siblingsIn(seen);
   const atWork = seen.others.filter((other) => isAtWork(other) && !siblings.includes(other));
-  const ahead = atWork.find(({ status }) => status?.sourceNode === sourceNode || status?.targetNode === sourceNode);
-  if (ahead) return { kind: 'wait', message: turnOf(ahead, sourceNode) };
+  const ahead = otherAtWork(atWork, [sourceNode]);
+  if (ahead) return { kind: 'wait', message: ahead };
 
   const together = siblings.find(({ status }) => status?.targetNode)?.status?.targetNode;
   const bytes = new Map([[source.spec.deviceClass ?? '', currentBytes(source)]]);
@@ -122,15 +123,6 @@ function isEarlier({ metadata: one }: StoredVolumeMove, { metadata: other }: Sto
   return keyOf(one) < keyOf(other);
 }
 
-/** Whether it loads its nodes: it is planned, and more than the source is left to do. */
-function isAtWork(move: StoredVolumeMove): boolean {
-  return move.status?.sourceNode !== undefined && phaseOf(move) !== 'Cleaning';
-}
-
 function isPlanned(claim: string, siblings: readonly StoredVolumeMove[]): boolean {
   return siblings.some((move) => claimOfMove(move) === claim && move.status?.targetNode !== undefined);
-}
-
-function turnOf({ metadata }: StoredVolumeMove, node: string): string {
-  return `waits for VolumeMove ${metadata.namespace}/${metadata.name}, because node ${node} has one move at a time`;
 }

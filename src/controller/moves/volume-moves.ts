@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { LogicalVolume } from '../../api/logical-volume.ts';
 import {
   claimOfMove,
+  isCopy,
   isOver,
   phaseOf,
   type StoredVolumeMove,
@@ -23,6 +24,7 @@ import { MoveSteps } from './move-steps.ts';
 import { nextStep } from './next-step.ts';
 import { observe } from './observe.ts';
 import { PodWatches } from './pod-watches.ts';
+import { isAtWork } from './turns.ts';
 
 interface Collaborators {
   readonly client: KubeClient;
@@ -90,7 +92,7 @@ function watchOf(collaborators: Collaborators): Work['watch'] {
       claims.onChange(({ key }) => ofClaim(key)),
       persistentVolumes.onChange(({ key }) => addThose(({ status }) => status?.persistentVolume === key)),
       volumes.onChange(({ key }) =>
-        addThose(({ status }) => status?.sourceVolume === key || status?.targetVolume === key),
+        addThose(({ spec, status }) => [spec.fill, status?.sourceVolume, status?.targetVolume].includes(key)),
       ),
       nodes.onChange(({ kind, key, object }) => {
         if (kind !== 'deleted' && !object.isLeaving) return;
@@ -113,12 +115,12 @@ function decisive({ metadata, status = {} }: StoredVolumeMove): unknown {
 }
 
 function waitsForPods(move: StoredVolumeMove): boolean {
-  return ['Stopping', 'Freezing', 'Cleaning'].includes(phaseOf(move));
+  return !isCopy(move) && ['Stopping', 'Freezing', 'Cleaning'].includes(phaseOf(move));
 }
 
 /** Its nodes have room for another move. */
 function freesItsNodes({ kind, object, previous }: Change<StoredVolumeMove>): boolean {
-  const isFree = (move: StoredVolumeMove) => isOver(move) || phaseOf(move) === 'Cleaning';
+  const isFree = (move: StoredVolumeMove) => !isAtWork(move);
   return kind === 'deleted' || (isFree(object) && previous !== undefined && !isFree(previous));
 }
 

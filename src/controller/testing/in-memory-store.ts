@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
 import type { WantedVolume } from '../../csi/controller/volume-store.ts';
@@ -14,11 +15,18 @@ export const wanted: WantedVolume = {
   sizeBytes: gibi,
   claim: 'shop/db',
 };
+/** Of sources that are on the node of their copy. */
+export const noCopies = { create: async () => assert.fail('nothing is copied from another node') };
 export const never = new AbortController().signal;
 
 /** For tests: CSI volumes on an in-memory API server with in-memory nodes. */
 export function storeOf(t: TestContext) {
   const cluster = new InMemoryCluster(t);
   const clock = new ManualClock();
-  return { cluster, clock, api: cluster.api, store: new LogicalVolumeStore({ objects: cluster.objects, clock }) };
+  return {
+    cluster,
+    clock,
+    api: cluster.api,
+    store: new LogicalVolumeStore({ objects: cluster.objects, copies: noCopies, clock }),
+  };
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { logicalVolumes } from '../../api/logical-volume.ts';
 import { answering, grown } from '../testing/in-memory-cluster.ts';
-import { gibi, never, storeOf, wanted } from '../testing/in-memory-store.ts';
+import { gibi, never, noCopies, storeOf, wanted } from '../testing/in-memory-store.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
@@ -65,7 +65,7 @@ test('a late answer to an earlier growth is not taken for the answer to this one
       until: async (name, predicate, signal) => (predicate(late) ? late : watched.until(name, predicate, signal)),
     },
   });
-  const { sizeBytes } = await new LogicalVolumeStore({ objects, clock }).grow(id, 2n * gibi, never);
+  const { sizeBytes } = await new LogicalVolumeStore({ objects, copies: noCopies, clock }).grow(id, 2n * gibi, never);
   assert.equal(sizeBytes, 2n * gibi);
 });
 

@@ -4,6 +4,7 @@ import { logicalVolumes } from '../../api/logical-volume.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
 import type { WantedVolume } from '../../csi/controller/volume-store.ts';
 import { created, InMemoryCluster } from '../testing/in-memory-cluster.ts';
+import { noCopies } from '../testing/in-memory-store.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
@@ -21,7 +22,7 @@ const never = new AbortController().signal;
 /** A volume, and a store for its snapshots. */
 async function volumeIn(t: TestContext) {
   const cluster = new InMemoryCluster(t);
-  const volumes = new LogicalVolumeStore({ objects: cluster.objects, clock: new ManualClock() });
+  const volumes = new LogicalVolumeStore({ objects: cluster.objects, copies: noCopies, clock: new ManualClock() });
   const snapshots = new LogicalVolumeSnapshots(cluster.objects);
   return { cluster, api: cluster.api, volumes, snapshots, create: () => volumes.create(wanted, never) };
 }

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { logicalVolumes } from '../../api/logical-volume.ts';
 import type { WantedVolume } from '../../csi/controller/volume-store.ts';
 import { created } from '../testing/in-memory-cluster.ts';
-import { gibi, never, storeOf, wanted } from '../testing/in-memory-store.ts';
+import { gibi, never, noCopies, storeOf, wanted } from '../testing/in-memory-store.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
 
 test('a volume is one POST that carries everything the node needs', async (t) => {
@@ -187,7 +187,7 @@ test('a volume that is not in the cache yet is read from the API server', async 
   const { id } = await store.create(wanted, never);
   await store.create({ ...wanted, name: 'other' }, never);
 
-  const another = new LogicalVolumeStore({ objects: cluster.replica().objects, clock });
+  const another = new LogicalVolumeStore({ objects: cluster.replica().objects, copies: noCopies, clock });
   await another.remove(id, never);
   assert.equal(await api.get(logicalVolumes, 'pvc-a'), undefined);
   assert.ok(await api.get(logicalVolumes, 'other'));
@@ -202,7 +202,7 @@ test('a volume ID that two objects share is an error, in the cache and on the AP
   await api.patch(logicalVolumes, 'thief', { type: 'merge', body }, { subresource: 'status' });
   await cluster.watched.until('thief', (current) => current?.status?.volumeID === id, never);
 
-  const another = new LogicalVolumeStore({ objects: cluster.replica().objects, clock });
+  const another = new LogicalVolumeStore({ objects: cluster.replica().objects, copies: noCopies, clock });
   for (const replica of [store, another]) {
     const ambiguous = {
       code: 'FailedPrecondition',

@@ -26,16 +26,25 @@ import {
   type WantedVolume,
 } from '../../csi/controller/volume-store.ts';
 import { formatIoLimits, type IoLimits } from '../../csi/io-limits.ts';
+import type { CrossNodeCopies, WantedCopy } from './cross-node-copies.ts';
 import { NodeRefused, SourceGone, VolumeNotGrown, VolumeTaken } from './errors.ts';
 import { type LogicalVolumeObjects, objectName, type RequestedVolume } from './logical-volume-objects.ts';
+
+interface Collaborators {
+  readonly objects: LogicalVolumeObjects;
+  readonly copies: Pick<CrossNodeCopies, 'create'>;
+  readonly clock: Pick<Clock, 'now'>;
+}
 
 /** CSI volumes, each stored as one LogicalVolume object. */
 export class LogicalVolumeStore implements VolumeStore {
   readonly #objects: LogicalVolumeObjects;
+  readonly #copies: Collaborators['copies'];
   readonly #clock: Pick<Clock, 'now'>;
 
-  constructor(collaborators: { readonly objects: LogicalVolumeObjects; readonly clock: Pick<Clock, 'now'> }) {
+  constructor(collaborators: Collaborators) {
     this.#objects = collaborators.objects;
+    this.#copies = collaborators.copies;
     this.#clock = collaborators.clock;
   }
 
@@ -44,7 +53,10 @@ export class LogicalVolumeStore implements VolumeStore {
     if (wanted.source && !source) throw new SourceGone(wanted.source);
     const request = requestFor(wanted, source);
     const refuseIfDifferent = (existing: StoredLogicalVolume) => this.#refuseIfDifferent(existing, wanted);
-    return this.#stored(await this.#objects.create(request, refuseIfDifferent, signal));
+    const created = isCrossNode(wanted)
+      ? this.#copies.create(wanted, request, refuseIfDifferent, signal)
+      : this.#objects.create(request, refuseIfDifferent, signal);
+    return this.#stored(await created);
   }
 
   async find(id: string, signal: AbortSignal): Promise<StoredVolume | undefined> {
@@ -179,9 +191,13 @@ function requestFor(wanted: WantedVolume, source: StoredLogicalVolume | undefine
       size: toQuantity(sizeBytes),
       ...(deviceClass && { deviceClass }),
       ...(lvcreateOptionClass && { lvcreateOptionClass }),
-      ...(source && { source: source.spec.name, accessType: 'rw' }),
+      ...(source && !wanted.sourceNode && { source: source.spec.name, accessType: 'rw' }),
     },
   };
+}
+
+function isCrossNode(wanted: WantedVolume): wanted is WantedCopy {
+  return wanted.sourceNode !== undefined;
 }
 
 function hasGrown({ status }: StoredLogicalVolume, sizeBytes: bigint): boolean {

@@ -12,6 +12,7 @@ import { ApiUnreachable } from '../../kube/api-error.ts';
 import { Informer } from '../../kube/informer.ts';
 import { InMemoryApi } from '../../kube/testing/in-memory-api.ts';
 import { volumeWork } from '../../node/reconcile/logical-volume-reconciler.ts';
+import { noCopies } from '../testing/in-memory-store.ts';
 import { LogicalVolumeObjects } from './logical-volume-objects.ts';
 import { LogicalVolumeSnapshots } from './logical-volume-snapshots.ts';
 import { LogicalVolumeStore } from './logical-volume-store.ts';
@@ -98,7 +99,7 @@ class RoughCluster {
   #startController(): Controller {
     const watched = this.#watch();
     const objects = new LogicalVolumeObjects({ client: this.api.client, watched });
-    const volumes = new LogicalVolumeStore({ objects, clock: systemClock });
+    const volumes = new LogicalVolumeStore({ objects, copies: noCopies, clock: systemClock });
     return { watched, volume: volumes, snapshot: new LogicalVolumeSnapshots(objects) };
   }
 

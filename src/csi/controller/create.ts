@@ -1,4 +1,4 @@
-import { claimParameters, luks2, parameters } from '../../api/names.ts';
+import { claimParameters, crossNodeAllowed, luks2, parameters } from '../../api/names.ts';
 import { InvalidInput, MoorageError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/quantity.ts';
 import { luksHeaderBytes } from '../../engine/luks-device.ts';
@@ -42,6 +42,7 @@ export async function wantedVolume(
 ): Promise<WantedVolume> {
   const name = required(request.name, 'name');
   refuseUnknownParameters(request.parameters, Object.values(parameters));
+  const isClassCrossNode = allowsCrossNode(request.parameters[parameters.crossNode]);
   const deviceClass = request.parameters[parameters.deviceClass] ?? '';
   const limits = parseIoLimits(request.mutableParameters, 'mutable_parameters');
   const isLimited = Object.keys(limits).length > 0;
@@ -53,15 +54,23 @@ export async function wantedVolume(
   if (found) {
     refuseOtherClass(found, deviceClass);
     refuseOtherEncryption(found, isEncrypted);
-    const { nodeName } = found.stored;
-    if (accessible && !accessible.includes(nodeName)) {
+  }
+  const elsewhere = found && accessible && !accessible.includes(found.stored.nodeName) ? found : undefined;
+  if (elsewhere) {
+    const { nodeName } = elsewhere.stored;
+    const annotated = claim && (await ports.claims?.annotationOf(claim, parameters.crossNode, signal));
+    if (!claim || !(allowsCrossNode(annotated) || isClassCrossNode)) {
       if (claim) await ports.claims?.chooseNode(claim, nodeName, signal);
-      throw new SourceElsewhere(found.source, nodeName, accessible);
+      throw new SourceElsewhere(elsewhere.source, nodeName, accessible ?? []);
     }
   }
 
-  const candidates = found ? [found.stored.nodeName] : accessible;
-  const sizeBytes = volumeSize(request.capacityRange, { ...use, isEncrypted }, found?.stored.sizeBytes);
+  const candidates = found && !elsewhere ? [found.stored.nodeName] : accessible;
+  const requestedBytes = volumeSize(request.capacityRange, { ...use, isEncrypted }, found?.stored.sizeBytes);
+  // Of a source on another node all is copied, and it may be larger than what was requested for it.
+  const sizeBytes = elsewhere
+    ? within(request.capacityRange?.limitBytes ?? 0n, max(requestedBytes, elsewhere.stored.sizeBytes))
+    : requestedBytes;
   return {
     name,
     nodeNames: chooseNodes({ candidates, deviceClass, sizeBytes, isLimited }, ports.capacities),
@@ -71,6 +80,7 @@ export async function wantedVolume(
     sizeBytes,
     ...(claim && { claim }),
     ...(found && { source: found.source }),
+    ...(elsewhere && { sourceNode: elsewhere.stored.nodeName }),
     ...(isLimited && { limits }),
   };
 }
@@ -79,6 +89,13 @@ function claimOf(request: CreateVolumeRequest): string | undefined {
   const namespace = request.parameters[claimParameters.namespace];
   const name = request.parameters[claimParameters.name];
   return namespace && name ? `${namespace}/${name}` : undefined;
+}
+
+function allowsCrossNode(word: string | undefined): boolean {
+  if (word === undefined || word === crossNodeAllowed) return word !== undefined;
+  throw new InvalidInput(
+    `invalid ${parameters.crossNode} ${JSON.stringify(word)}; use ${crossNodeAllowed}, or remove it`,
+  );
 }
 
 /**
@@ -224,7 +241,7 @@ export class SourceElsewhere extends MoorageError {
   constructor({ kind, id }: ContentSource, nodeName: string, candidates: readonly string[]) {
     super(
       `${kind} ${id} is on node ${nodeName}, so its copy cannot be on ${candidates.join(' or ')}; ` +
-        `run its pod on ${nodeName}`,
+        `run its pod on ${nodeName}, or create the claim with the annotation ${parameters.crossNode}: ${crossNodeAllowed}`,
     );
   }
 }

@@ -35,8 +35,10 @@ export interface WantedVolume {
   readonly sizeBytes: bigint;
   /** `<namespace>/<name>` of its claim, if the caller says so. */
   readonly claim?: string;
-  /** On the first of the nodes, and in the same class. */
+  /** On the first of the nodes, unless `sourceNode` says otherwise, and in the same class. */
   readonly source?: ContentSource;
+  /** The node of a source that is copied from another node. */
+  readonly sourceNode?: string;
   readonly limits?: IoLimits;
 }
 
@@ -103,6 +105,8 @@ export interface NodeCapacities {
 export interface Claims {
   /** The VolumeAttributesClass that the claim names; undefined if none. */
   attributesClassOf(claim: string, signal: AbortSignal): Promise<string | undefined>;
+  /** The value of an annotation of the claim; undefined if it has none. */
+  annotationOf(claim: string, key: string, signal: AbortSignal): Promise<string | undefined>;
   /** Sends a claim that waits for its first pod to this node, if a node was chosen for it at all. */
   chooseNode(claim: string, nodeName: string, signal: AbortSignal): Promise<void>;
 }

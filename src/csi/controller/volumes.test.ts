@@ -195,7 +195,7 @@ test('an impossible copy is refused with the reason', async (t) => {
     [
       { volumeContentSource, accessibilityRequirements: { requisite: [node('b')] } },
       'ResourceExhausted',
-      /volume uid-1 is on node a, so its copy cannot be on b; run its pod on a/,
+      /volume uid-1 is on node a, so its copy cannot be on b; run its pod on a, or create the claim with the annotation moorage.dev\/cross-node: allow$/,
     ],
   ];
   for (const [changes, code, message] of impossible) {
@@ -239,6 +239,38 @@ test('a copy is encrypted exactly if its source is', async (t) => {
   for (const volumeContentSource of [copyOf('uid-2'), restored(snapshot.id)]) {
     await calls.createVolume(request({ volumeContentSource, ...encrypted }), { timeoutMs });
     assert.equal(volumes.wanted.at(-1)?.isEncrypted, true);
+  }
+});
+
+test('a claim or its class can allow that its source is copied from another node', async (t) => {
+  const { volumes, sent, calls } = await servedController(t);
+  await calls.createVolume(request({}), { timeoutMs });
+  const claim = (name: string) => ({
+    'csi.storage.k8s.io/pvc/namespace': 'shop',
+    'csi.storage.k8s.io/pvc/name': name,
+  });
+  const copy = { volumeContentSource: copyOf('uid-1'), accessibilityRequirements: { requisite: [node('b')] } };
+  const allowed = { 'moorage.dev/cross-node': 'allow' };
+  for (const parameters of [claim('anywhere'), { ...claim('db'), ...allowed }]) {
+    await calls.createVolume(request({ ...copy, parameters }), { timeoutMs });
+    const { nodeNames, source, sourceNode, sizeBytes } = volumes.wanted.at(-1) ?? {};
+    assert.deepEqual([nodeNames, source, sourceNode], [['b'], { kind: 'volume', id: 'uid-1' }, 'a']);
+    assert.ok(Number(sizeBytes) > gibi, 'it has room for all of its source, which is a byte larger than requested');
+  }
+  assert.deepEqual(sent, []);
+  await calls.createVolume(request({ ...copy, accessibilityRequirements: {}, parameters: claim('anywhere') }), {
+    timeoutMs,
+  });
+  assert.deepEqual([volumes.wanted.at(-1)?.nodeNames, volumes.wanted.at(-1)?.sourceNode], [['a'], undefined]);
+
+  const small = { ...copy, parameters: claim('anywhere'), capacityRange: { requiredBytes: 1n, limitBytes: gibi } };
+  const refused: readonly [CreateRequest, RegExp][] = [
+    [small, /limit_bytes allows 1 GiB, the volume needs/],
+    [{ ...copy, parameters: allowed }, /is on node a, so its copy cannot be on b/],
+    [{ parameters: { 'moorage.dev/cross-node': 'yes' } }, /invalid moorage.dev\/cross-node "yes"; use allow/],
+  ];
+  for (const [changes, message] of refused) {
+    await assert.rejects(calls.createVolume(request(changes), { timeoutMs }), { message });
   }
 });
 

@@ -1,4 +1,5 @@
 import type { TestContext } from 'node:test';
+import { parameters } from '../../api/names.ts';
 import type { Methods } from '../../rpc/client.ts';
 import { Controller } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { serving } from '../../rpc/testing/serving.ts';
@@ -102,7 +103,8 @@ interface ServedController {
 
 /**
  * For tests: the service on two nodes with the default class, one of them, which also limits IO, with `fast` too. Node
- * `leaving` is being deleted. Claim `shop/limited` names the VolumeAttributesClass `bronze`.
+ * `leaving` is being deleted. Claim `shop/limited` names the VolumeAttributesClass `bronze`; `shop/anywhere` allows copies on
+ * another node.
  */
 export async function servedController(
   t: TestContext,
@@ -123,6 +125,8 @@ export async function servedController(
   const sent: string[] = [];
   const claims: Claims = {
     attributesClassOf: async (claim) => (claim === 'shop/limited' ? 'bronze' : undefined),
+    annotationOf: async (claim, key) =>
+      claim === 'shop/anywhere' && key === parameters.crossNode ? 'allow' : undefined,
     chooseNode: async (claim, nodeName) => void sent.push(`${claim} to ${nodeName}`),
   };
   return {

@@ -9,8 +9,8 @@ import type { CheckpointId, Position } from './position.ts';
 export interface ChangeTracking {
   /**
    * What a copy at this position lacks. `next`: up to a new checkpoint, or up to the one that it has a part of. `last`:
-   * up to the volume itself, which must be closed and stay read-only until the move ends. A copy at an unknown position
-   * gets everything.
+   * up to the volume itself, which must be closed and stay read-only until the move ends. `whole`: the only round of a copy
+   * that is not followed up, of one moment; it fails if that is not possible. A copy at an unknown position gets everything.
    */
   round(kind: RoundKind, copy: Position, signal: AbortSignal): Promise<Round>;
 
@@ -18,7 +18,7 @@ export interface ChangeTracking {
   end(signal: AbortSignal): Promise<void>;
 }
 
-export type RoundKind = 'next' | 'last';
+export type RoundKind = 'next' | 'last' | 'whole';
 
 export interface Round {
   /** What the copy is after this round. */

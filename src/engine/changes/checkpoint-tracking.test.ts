@@ -159,6 +159,32 @@ test('without checkpoints all is read in each round, and hashes of the copy are 
   assert.notEqual(created.hashes, second.hashes, 'the copy was created again');
 });
 
+test('a copy of one moment is a checkpoint of a volume that can be written, and can be resumed', async () => {
+  const { checkpoints, tracking, restarted } = tracked();
+  const { checkpoint, devicePath, blocks } = await tracking.round('whole', {}, signal);
+  assert.deepEqual([devicePath, chunksIn(blocks)], [`/dev/vg/${checkpoint}`, all]);
+  const resumed = await restarted().round('whole', { partial: at(checkpoint, 3 * chunk) }, signal);
+  assert.equal(resumed.checkpoint, checkpoint);
+  checkpoints.refuses = new NoCheckpoints('its volume group is full');
+  await assert.rejects(tracking.round('whole', {}, signal), {
+    code: 'FailedPrecondition',
+    message: /^volume data cannot be copied as it is at one moment: its volume group is full; copy a snapshot of it/,
+  });
+  assert.equal(checkpoints.states.size, 0, 'the next attempt begins with a new checkpoint');
+});
+
+test('a snapshot is copied as it is, and can be resumed', async () => {
+  const { checkpoints } = tracked();
+  const snapshot = { ...volume, readOnly: true };
+  const tracking = () => new CheckpointTracking({ checkpoints, volume: () => snapshot, log: silentLog });
+  const { checkpoint, devicePath, blocks } = await tracking().round('whole', {}, signal);
+  assert.deepEqual([devicePath, chunksIn(blocks), checkpoints.states.size], [volume.devicePath, all, 0]);
+  const resumed = await tracking().round('whole', { partial: at(checkpoint, 3 * chunk) }, signal);
+  assert.equal(resumed.checkpoint, checkpoint);
+  checkpoints.contents = () => Promise.reject(new NoCheckpoints('thin_dump is missing'));
+  assert.deepEqual(chunksIn((await tracking().round('whole', {}, signal)).blocks), all);
+});
+
 test('any other failure is no reason to read everything', async () => {
   const { checkpoints, tracking } = tracked();
   checkpoints.refuses = new Error('LVM hangs');

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { MoorageError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { Volume } from '../pool.ts';
-import type { BlockMap } from './block-map.ts';
+import { BlockMap } from './block-map.ts';
 import type { ChangeTracking, Round, RoundKind } from './change-tracking.ts';
 import { HashTracking } from './hash-tracking.ts';
 import type { CheckpointId, Position } from './position.ts';
@@ -33,6 +33,17 @@ export class NoCheckpoints extends MoorageError {
   readonly code = 'FailedPrecondition';
 }
 
+/** Pods may write to it while it is copied. */
+class NotOfOneMoment extends MoorageError {
+  readonly code = 'FailedPrecondition';
+
+  constructor(id: string, cause: NoCheckpoints) {
+    super(`volume ${id} cannot be copied as it is at one moment: ${cause.message}; copy a snapshot of it instead`, {
+      cause,
+    });
+  }
+}
+
 interface CheckpointTrackingOptions {
   readonly checkpoints: Checkpoints;
   readonly volume: () => Volume;
@@ -56,6 +67,7 @@ export class CheckpointTracking implements ChangeTracking {
   }
 
   async round(kind: RoundKind, copy: Position, signal: AbortSignal): Promise<Round> {
+    if (kind === 'whole') return this.#whole(this.#volume(), copy, signal);
     if (this.#byHashes) return this.#byHashes.round(kind, copy);
     const volume = this.#volume();
     try {
@@ -88,6 +100,25 @@ export class CheckpointTracking implements ChangeTracking {
     for (const { id } of existing) if (id !== base?.id) await this.#checkpoints.remove(id, signal);
     const created = await this.#checkpoints.create(`checkpoint-${randomBytes(6).toString('hex')}`, signal);
     return { ...(await this.#between(base, created, signal)), sizeBytes };
+  }
+
+  /** Hashes would mix what the volume has at different times. A snapshot is a moment itself. */
+  async #whole(volume: Volume, copy: Position, signal: AbortSignal): Promise<Round> {
+    const { id, devicePath, sizeBytes, readOnly } = volume;
+    try {
+      if (!readOnly) return await this.#next(volume, copy, signal);
+      return {
+        checkpoint: 'whole',
+        devicePath,
+        sizeBytes,
+        blocks: await this.#checkpoints.contents(undefined, signal),
+      };
+    } catch (error) {
+      if (!(error instanceof NoCheckpoints)) throw error;
+      if (readOnly) return { checkpoint: 'whole', devicePath, sizeBytes, blocks: BlockMap.all(sizeBytes, 'data') };
+      await this.#checkpoints.removeAll(signal); // the next attempt begins with a new one
+      throw new NotOfOneMoment(id, error);
+    }
   }
 
   async #between(base: Checkpoint | undefined, to: Checkpoint, signal: AbortSignal): Promise<Omit<Round, 'sizeBytes'>> {

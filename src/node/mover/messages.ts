@@ -8,7 +8,7 @@ const bytes = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const targetMessage = v.variant('type', [
   v.object({
     type: v.literal('pull'),
-    kind: v.picklist(['next', 'last']),
+    kind: v.picklist(['next', 'last', 'whole']),
     position: v.object({
       complete: v.optional(checkpoint),
       partial: v.optional(v.object({ checkpoint, offset: bytes, isFirst: v.boolean() })),

@@ -1,3 +1,4 @@
+import type { RoundKind } from '../../engine/changes/change-tracking.ts';
 import type { VolumeId } from '../../engine/pool.ts';
 import type { Certificate } from '../../http/self-signed.ts';
 
@@ -29,8 +30,7 @@ export type OfferedVolume = Peer;
 export interface Pull extends Peer {
   /** Of the source agent, as `host:port`. */
   readonly endpoint: string;
-  /** The last round is read from the volume itself, which is read-only then. */
-  readonly kind: 'next' | 'last';
+  readonly kind: RoundKind;
   readonly bytesPerSecond: number | undefined;
   readonly onProgress: (progress: { readonly doneBytes: number; readonly totalBytes: number }) => void;
 }

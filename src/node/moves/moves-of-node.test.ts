@@ -24,7 +24,8 @@ const volume = (name: string): Stored<LogicalVolume> => ({
 });
 
 /** The agent of one end of the only move, on an API server in memory. */
-async function agent(t: TestContext, end: 'source' | 'target', copying = new InMemoryCopying()) {
+async function agent(t: TestContext, end: 'source' | 'target', spec: Partial<VolumeMove['spec']> = {}) {
+  const copying = new InMemoryCopying();
   const api = new InMemoryApi<VolumeMove>();
   const clock = new ManualClock();
   const moves = new Informer({ client: api.client, resource: volumeMoves, clock, log: silentLog });
@@ -47,7 +48,7 @@ async function agent(t: TestContext, end: 'source' | 'target', copying = new InM
     await workers.stop(0);
     await moves.stop();
   });
-  await api.create(volumeMoves, { metadata: { name: 'move' }, spec: { claimName: 'c' } });
+  await api.create(volumeMoves, { metadata: { name: 'move' }, spec: { claimName: 'c', ...spec } });
   const status = async () => (await api.get(volumeMoves, 'move'))?.status ?? {};
   return {
     copying,
@@ -203,6 +204,23 @@ test('a target that cannot pull says why, and goes on', async (t) => {
   clock.advance(1_000);
   assert.equal((await done()).length, 1);
   assert.equal((await status()).target?.message, '');
+});
+
+test('the source of a copy stays as it is, and its target pulls once', async (t) => {
+  const source = await agent(t, 'source', { fill: 'new' });
+  assert.deepEqual(await source.sees('Copying', { target: { certificate: 'T' } }), ['offer uid-old to T']);
+  assert.deepEqual(await source.sees('Opening'), ['end offer to T']);
+  assert.deepEqual(await source.sees('Cleaning'), ['end copy of uid-old']);
+  assert.deepEqual((await source.status()).source?.released, true);
+
+  const target = await agent(t, 'target', { fill: 'new' });
+  await target.sees('Copying');
+  assert.deepEqual(await target.sees('Copying', { source: served }), ['pull whole into uid-new from 10.0.0.2:7443, S']);
+  assert.equal((await target.status()).target?.converged, true);
+  target.clock.advance(60_000);
+  assert.deepEqual(await target.done(), []);
+  assert.deepEqual(await target.sees('Copying', { source: { ...served, certificate: 'S2' } }), []);
+  assert.deepEqual(await target.sees('Opening'), ['open uid-new for uid-1']);
 });
 
 test('a copy has converged when its rounds are short, do not shrink, or are many', () => {

@@ -1,5 +1,12 @@
 import { type LogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
-import { isOver, type MovePhase, phaseOf, type StoredVolumeMove, type VolumeMove } from '../../api/volume-move.ts';
+import {
+  isCopy,
+  isOver,
+  type MovePhase,
+  phaseOf,
+  type StoredVolumeMove,
+  type VolumeMove,
+} from '../../api/volume-move.ts';
 import { messageOf } from '../../base/errors.ts';
 import { type Aside, Requeue } from '../../base/keyed-queue.ts';
 import type { Listeners } from '../../base/listeners.ts';
@@ -43,7 +50,8 @@ const frozen: ReadonlySet<MovePhase> = new Set(['Freezing', 'Committed', 'Switch
 
 /**
  * The agent's part as the source of moves: serves the volume, closes it to new pods, makes it read-only, and undoes all of
- * it if the move is aborted. What it does follows from the phase alone, so that it can begin anywhere after a restart.
+ * it if the move is aborted. The source of a copy stays in use. What it does follows from the phase alone, so that it can
+ * begin anywhere after a restart.
  */
 export function movesFrom(collaborators: Collaborators): Work {
   const { client, moves, volumes, movable, copying, givenBack, log } = collaborators;
@@ -82,11 +90,11 @@ export function movesFrom(collaborators: Collaborators): Work {
     const { uid } = move.metadata;
     if (serving.has(phase)) await serve(move, volumeId, signal);
     else await close(uid);
-    if (fenced.has(phase)) {
+    if (fenced.has(phase) && !isCopy(move)) {
       await movable.fence(volumeId, uid, signal);
       await writer.report(move, { fenced: true }, signal);
     }
-    if (frozen.has(phase)) {
+    if (frozen.has(phase) && !isCopy(move)) {
       await movable.freeze(volumeId, signal);
       await writer.report(move, { readOnly: true }, signal);
     }

@@ -1,5 +1,12 @@
 import { bytesOf, type LogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
-import { isOver, type MovePhase, phaseOf, type StoredVolumeMove, type VolumeMove } from '../../api/volume-move.ts';
+import {
+  isCopy,
+  isOver,
+  type MovePhase,
+  phaseOf,
+  type StoredVolumeMove,
+  type VolumeMove,
+} from '../../api/volume-move.ts';
 import type { Clock } from '../../base/clock.ts';
 import { messageOf } from '../../base/errors.ts';
 import { type Aside, Requeue } from '../../base/keyed-queue.ts';
@@ -123,6 +130,11 @@ export function movesTo(collaborators: Collaborators): Work {
     const copy = await copyOf(move);
     await writer.report(move, { certificate: copy.own.cert }, signal);
     const { source, target } = move.status ?? {};
+    if (isCopy(move)) {
+      const whole = target?.converged ? undefined : await pull(move, volumeId, 'whole', copy, signal, aside);
+      if (whole) await writer.report(move, { ...finished(whole, copy), converged: true }, signal);
+      return Requeue.never;
+    }
     if (phaseOf(move) === 'Freezing') {
       if (!source?.readOnly || target?.verdict) return Requeue.never;
       const last = await pull(move, volumeId, 'last', copy, signal, aside);

@@ -189,6 +189,8 @@ test('an encrypted volume gets the Secret of its class, and is not imported with
       parameters: {
         'csi.storage.k8s.io/node-stage-secret-name': name,
         'csi.storage.k8s.io/node-stage-secret-namespace': namespace,
+        'csi.storage.k8s.io/node-publish-secret-name': name,
+        'csi.storage.k8s.io/node-publish-secret-namespace': namespace,
       },
     }),
   });
@@ -201,6 +203,7 @@ test('an encrypted volume gets the Secret of its class, and is not imported with
     volumeHandle: 'lv-1',
     volumeAttributes: { 'moorage.dev/encryption': 'luks2' },
     nodeStageSecretRef: { namespace: 'shop', name: 'db-pvc-1' },
+    nodePublishSecretRef: { namespace: 'shop', name: 'db-pvc-1' },
   });
   for (const unknown of [options, named("${pvc.annotations['team/key']}", 'shop'), named('key', '')]) {
     assert.deepEqual(planImport([encrypted], unknown), []);

@@ -191,6 +191,7 @@ function lacksSecret(volume: DiskVolume, { storageClassFor }: Pick<ImportOptions
 
 interface SecretReferences {
   readonly nodeStageSecretRef?: ClaimKey;
+  readonly nodePublishSecretRef?: ClaimKey;
   readonly nodeExpandSecretRef?: ClaimKey;
 }
 
@@ -207,8 +208,13 @@ function secretsFor({ claim }: DiskVolume, volumeName: string, { parameters: giv
     const namespace = filledIn(given[parameter.replace(/-name$/, '-namespace')] ?? '');
     return name && namespace && !`${name}${namespace}`.includes('$') ? { namespace, name } : undefined;
   };
-  const [stage, expand] = [reference(secretParameters.stage), reference(secretParameters.expand)];
-  return { ...(stage && { nodeStageSecretRef: stage }), ...(expand && { nodeExpandSecretRef: expand }) };
+  const { stage, publish, expand } = secretParameters;
+  const references = Object.entries({
+    nodeStageSecretRef: reference(stage),
+    nodePublishSecretRef: reference(publish),
+    nodeExpandSecretRef: reference(expand),
+  });
+  return Object.fromEntries(references.filter(([, secret]) => secret));
 }
 
 function claimOf(
