@@ -3,12 +3,10 @@ import { ensurePackages } from '../../worlds/host/packages.ts';
 import { stage } from '../../worlds/host/progress.ts';
 import { startMachine } from '../../worlds/lvm/machine-world.ts';
 import { quote } from '../../worlds/machine/quote.ts';
-import type { Statistics } from '../statistics.ts';
-import { table } from '../table.ts';
 import { measureThroughput, type Throughput } from './throughput.ts';
 
 const home = join(import.meta.dirname, '..', '..');
-const timeoutMs = 15 * 60_000;
+const timeoutMs = 20 * 60_000;
 
 /** What one round of a volume costs. */
 export interface Cost {
@@ -20,19 +18,35 @@ export interface Cost {
   readonly ms: number;
 }
 
-export interface MovesResults {
-  readonly throughput: Throughput;
-  readonly costs: readonly Cost[];
+/** The end of a move: how long no pod can use the volume because of the mover. */
+export interface Pause {
+  readonly kind: string;
+  readonly changedMib: number;
+  /** From the closed source until the target could be published: read-only, the last round, and opened. */
+  readonly ms: number;
+  readonly lastRoundMs: number;
+  /** To copy the same amount with socat, from the same disk to the same disk. */
+  readonly socatMs: number;
 }
 
-/** How fast data moves, compared with socat, and what a round costs. */
+/** What is measured on real LVM. */
+export interface LvmResults {
+  readonly costs: readonly Cost[];
+  readonly pauses: readonly Pause[];
+}
+
+export interface MovesResults extends LvmResults {
+  readonly throughput: Throughput;
+}
+
+/** How fast data moves, compared with socat, what a round costs, and how long the pause at the end is. */
 export async function measureMoves(): Promise<MovesResults> {
   await stage('Debian packages', (say) => ensurePackages(['socat', 'openssl'], say));
   const throughput = await stage('Throughput', measureThroughput);
-  return { throughput, costs: await measureCosts() };
+  return { throughput, ...(await measureOnLvm()) };
 }
 
-async function measureCosts(): Promise<readonly Cost[]> {
+async function measureOnLvm(): Promise<LvmResults> {
   const { machine, close } = await stage('LVM machine', startMachine);
   try {
     return await stage('Rounds', async (say) => {
@@ -42,31 +56,9 @@ async function measureCosts(): Promise<readonly Cost[]> {
         onStderr: (piece) => say(piece.toString().trim().split('\n').at(-1) ?? ''),
       });
       if (exitCode !== 0) throw new Error(`the benchmark failed with exit code ${exitCode}:\n${stderr}`);
-      return JSON.parse(stdout) as Cost[];
+      return JSON.parse(stdout) as LvmResults;
     });
   } finally {
     await close();
   }
-}
-
-export function movesTables({ throughput, costs }: MovesResults): string {
-  const { mibPerSecond, cpuSecondsPerGib } = throughput;
-  const words = ({ min, median, p95, samples }: Statistics) => `${min} / ${median} / ${p95} (${samples})`;
-  return [
-    'Throughput: min / median / p95 (samples).',
-    table([
-      ['', 'moorage', 'socat with TLS and sha256sum'],
-      ['MiB/s', words(mibPerSecond.moorage), words(mibPerSecond.socat)],
-      ['CPU seconds per GiB, both ends', words(cpuSecondsPerGib.moorage), words(cpuSecondsPerGib.socat)],
-    ]),
-    `moorage / socat: ${throughput.ratio}`,
-    'Rounds: milliseconds, from the request until everything is on the disk of the target.',
-    table([
-      ['volume', 'size, MiB', 'changed, MiB', 'sent, MiB', 'ms'],
-      ...costs.map(({ kind, sizeMib, changedMib, sentMib, ms }) => [
-        ...[kind, String(sizeMib), changedMib === undefined ? 'first round' : String(changedMib)],
-        ...[sentMib.toFixed(1), String(ms)],
-      ]),
-    ]),
-  ].join('\n\n');
 }

@@ -92,7 +92,7 @@ test('a snapshot, and a volume in use, are copied as they are at one moment, int
     const expected = await sumOf(devicePath);
     const wanted = { id: 'copy', sizeBytes: 2n * small, tags: [`${receivingKey}=${moveUid}`] };
     const copy = await target[to].create(wanted, signal);
-    await randomAt(copy.devicePath, 4, 8); // as its disk may have it
+    if (to === 'thick') await randomAt(copy.devicePath, 4, 8); // as its disk may have it
 
     if (from === 'thin') {
       await source.thin.snapshot(id, { id: 'moment', tags: [], access: 'ro' }, signal);
