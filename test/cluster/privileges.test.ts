@@ -103,7 +103,9 @@ describe('two controllers, and every feature of Moorage', () => {
     await ns.claim('restored', { ...there, size: '200Mi', source: { kind: 'VolumeSnapshot', name: 'moment' } });
     const clone = { source: { kind: 'PersistentVolumeClaim', name: 'data' }, size: '200Mi' } as const;
     await ns.claim('cloned', { ...there, ...clone, node: 'node-b' }); // and moved to node-a
-    for (const claim of ['restored', 'cloned']) await ns.volumeId(claim);
+    const annotations = { 'moorage.dev/cross-node': 'allow' };
+    await ns.claim('across', { ...there, ...clone, node: 'node-b', annotations });
+    for (const claim of ['restored', 'cloned', 'across']) await ns.volumeId(claim);
     await ns.empty();
   });
 

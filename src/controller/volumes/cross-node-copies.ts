@@ -80,7 +80,9 @@ export class CrossNodeCopies {
       if (!isAlreadyExists(error)) throw error;
     }
     const existing = await this.#client.get(volumeMoves, name, { namespace, signal });
-    const isOfClaim = existing?.metadata.ownerReferences?.some(({ uid }) => uid === claim.metadata.uid);
+    const isOfClaim =
+      existing?.spec.fill === request.metadata.name &&
+      existing.metadata.ownerReferences?.some(({ uid }) => uid === claim.metadata.uid);
     const isEnding = existing && (isOver(existing) || isUnwanted(existing) || phaseOf(existing) === 'Aborting');
     if (!existing || isEnding || !isOfClaim) throw new CopyEnded(wanted, existing);
     return existing;
