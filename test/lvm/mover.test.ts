@@ -103,6 +103,7 @@ test('a snapshot, and a volume in use, are copied as they are at one moment, int
     await randomAt(devicePath, 5, 1);
     assert.equal(await sumOf(copy.devicePath), expected, `${from} to ${to}`);
     await tracking.end(signal);
+    await target[to].remove('copy', signal);
   }
   assert.doesNotMatch(await command('lvs', '--noheadings', '-o', 'lv_name', source.vg), /checkpoint/);
 });
