@@ -20,6 +20,7 @@ export const parameters = {
   onDrain: 'moorage.dev/on-drain',
   /** `true` or `false`. Also an annotation of the claim, which has precedence. */
   reserve: 'moorage.dev/reserve',
+  onScaleDown: 'moorage.dev/on-scale-down',
   /** Also an annotation of the LogicalVolume. */
   encryption: 'moorage.dev/encryption',
   /** Also an annotation of the claim. */
@@ -73,6 +74,28 @@ export const leave = {
   message: 'moorage.dev/leave-message',
 } as const;
 
+/**
+ * What happens to the claim of a pod that its StatefulSet was scaled down by: an annotation of the claim, or else the
+ * StorageClass parameter. `keep` is the default.
+ */
+export const onScaleDown = {
+  annotation: parameters.onScaleDown,
+  policies: ['keep', 'delete'],
+} as const;
+
+/**
+ * Orders on a claim to release it, by its annotations: `graceful` after its data has left the volume, `force` without. The
+ * second name is that of the document that first described them, for Elastic's operator.
+ */
+export const tombstone = {
+  annotations: ['moorage.dev/delete', 'elasticsearch.k8s.elastic.co/delete'],
+  words: ['graceful', 'force'],
+  /** The name of the PersistentVolume: its data is given up although it is healthy and in use. */
+  confirm: 'moorage.dev/confirm',
+  /** The name of the VolumeMove that carries out `graceful`, by Moorage. */
+  move: 'moorage.dev/delete-move',
+} as const;
+
 /** StorageClass parameters that matter after a volume is created: its PersistentVolume keeps them. */
 export const keptParameters = [
   parameters.mkfsOptions,
@@ -81,6 +104,7 @@ export const keptParameters = [
   parameters.onNodeRemoval,
   parameters.onDrain,
   parameters.reserve,
+  parameters.onScaleDown,
   parameters.encryption,
 ] as const;
 

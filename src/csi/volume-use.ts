@@ -4,6 +4,7 @@ import {
   luks2,
   onDrain,
   onNodeRemoval,
+  onScaleDown,
   parameterPrefixes,
   parameters,
   publishContext,
@@ -131,6 +132,7 @@ const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters
 const policies: readonly (readonly [string, readonly string[]])[] = [
   [onNodeRemoval.annotation, onNodeRemoval.policies],
   [onDrain.annotation, onDrain.policies],
+  [onScaleDown.annotation, onScaleDown.policies],
   [parameters.reserve, ['true', 'false']],
 ];
 const gibi = 1024n ** 3n;
