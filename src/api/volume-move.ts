@@ -47,6 +47,11 @@ export const volumeMoves: Resource<VolumeMove> = {
   namespaced: true,
 };
 
+/** The API server completes the name. */
+export function newVolumeMove(namespace: string, spec: VolumeMove['spec']): VolumeMove {
+  return { metadata: { generateName: `${spec.claimName.slice(0, 200)}-`, namespace }, spec };
+}
+
 export function phaseOf({ status }: VolumeMove): MovePhase {
   return status?.phase ?? 'Pending';
 }

@@ -37,6 +37,8 @@ import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
 import { strandedPods } from './node-removal/stranded-pods.ts';
 import { orphanMetric } from './orphaned-objects.ts';
 import { refusedVolumes } from './refused-volumes.ts';
+import { scaledClaims } from './tombstones/scaled-claims.ts';
+import { tombstones } from './tombstones/tombstones.ts';
 import { unclaimedVolumes } from './unclaimed/unclaimed-volumes.ts';
 import { CrossNodeCopies } from './volumes/cross-node-copies.ts';
 import { LogicalVolumeObjects } from './volumes/logical-volume-objects.ts';
@@ -196,6 +198,7 @@ function csiWork(
     nodes,
     persistentvolumeclaims: claims,
     persistentvolumes: persistentVolumes,
+    statefulsets: sets,
   } = watches;
   const reporting = reportingOf(collaborators);
   return [
@@ -207,6 +210,8 @@ function csiWork(
     ...(keepObjects ? [] : [lateDecisions({ ...reporting, volumes, claims, nodes })]),
     ...(localPv && !keepObjects ? [lateStaticDecisions({ ...reporting, persistentVolumes, claims, nodes })] : []),
     ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims, persistentVolumes })] : []),
+    ...(sets ? [tombstones({ ...reporting, claims, moves, sets })] : []),
+    ...(sets ? [scaledClaims({ ...reporting, claims, persistentVolumes, sets })] : []),
     refusedVolumes({ client, volumes, clock, log }),
     unclaimedVolumes({ client, volumes, persistentVolumes, clock, log }),
     heldClaims({ client, claims, log }),

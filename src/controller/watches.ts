@@ -14,8 +14,10 @@ import {
   persistentVolumes,
   pods,
   type Stored,
+  statefulSets,
   storageClasses,
 } from '../kube/resource.ts';
+import { claimingSet } from '../kube/stateful-set.ts';
 import { annotatedNode } from './capacity/annotated-capacities.ts';
 import { publishedCapacity } from './capacity/plan.ts';
 import { registeredNode, scheduledClass, trackingDriver } from './capacity/storage-capacities.ts';
@@ -24,6 +26,12 @@ import type { ControllerCollaborators, ControllerOptions } from './controller-pr
 import { type MaybeStatic, ourStaticVolume } from './local-pv/static-volumes.ts';
 import { unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
 import { type OurPersistentVolume, ourPersistentVolume } from './orphaned-objects.ts';
+import { type ClaimName, scalableClaimOf } from './tombstones/scale-down.ts';
+
+/** What the controller keeps of a PersistentVolume. */
+interface WatchedVolume extends OurPersistentVolume, MaybeStatic {
+  readonly scalable?: ClaimName;
+}
 
 /** The controller's caches of cluster objects, by resource name, for metrics and health. */
 export function sharedWatches(options: ControllerOptions, collaborators: ControllerCollaborators) {
@@ -33,9 +41,11 @@ export function sharedWatches(options: ControllerOptions, collaborators: Control
     const { uid, labels = {} } = node.metadata;
     return { ...annotatedNode(node), uid, labels: localPv ? labels : {} };
   };
-  const watchedVolume = (volume: Stored<PersistentVolume>): OurPersistentVolume & MaybeStatic => {
+  const watchedVolume = (volume: Stored<PersistentVolume>): WatchedVolume => {
     const asStatic = localPv ? ourStaticVolume(volume, mountBase) : undefined;
-    return asStatic ? { handle: '', asStatic } : ourPersistentVolume(volume);
+    const scalable = scalableClaimOf(volume);
+    const watched: WatchedVolume = asStatic ? { handle: '', asStatic } : ourPersistentVolume(volume);
+    return scalable ? { ...watched, scalable } : watched;
   };
   return {
     nodes: new Informer({ ...collaborators, resource: nodes, project: watchedNode }),
@@ -57,6 +67,7 @@ export function csiWatches(options: ControllerOptions, collaborators: Controller
   return {
     ...(!skipNodeFinalize && {
       pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
+      statefulsets: new Informer({ ...collaborators, resource: statefulSets, project: claimingSet }),
     }),
     logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),
     volumemoves: new Informer({ ...collaborators, resource: volumeMoves }),

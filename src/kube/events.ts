@@ -1,4 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import { isAlreadyExists, isNamespaceGone } from './api-error.ts';
 import type { KubeClient } from './client.ts';
 import { apiVersionOf, type Event, events, type KubeObject, microTime, type Resource } from './resource.ts';
@@ -48,6 +51,29 @@ export async function writeEvent(
   } catch (error) {
     // Nobody reads the Events of a namespace that was deleted, with the claims in it.
     if (!isAlreadyExists(error) && !isNamespaceGone(error)) throw error;
+  }
+}
+
+/** What is needed to write Events. */
+export interface Reporting {
+  readonly client: Pick<KubeClient, 'create'>;
+  readonly reporter: Reporter;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** An Event that cannot be written, such as in a namespace that is being deleted, does not stop the work: it is logged. */
+export async function report(
+  { client, reporter, clock, log }: Reporting,
+  about: About,
+  event: EventContent,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await writeEvent(client, reporter, about, event, clock.now(), signal);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    log.warn({ name: about.name, reason: event.reason }, `cannot write an Event: ${messageOf(error)}`);
   }
 }
 

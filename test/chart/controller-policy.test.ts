@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
+import { leave, tombstone } from '../../src/api/names.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import { selfSigned } from '../../src/http/self-signed.ts';
 import type { Patch } from '../../src/kube/client.ts';
@@ -151,6 +152,10 @@ test('the controller can change only its own annotations and finalizers of a cla
   });
   await ofClaim(chosen('a'));
   await ofClaim(chosen(null));
+  for (const name of [...tombstone.annotations, tombstone.confirm, tombstone.move, leave.request]) {
+    await ofClaim({ metadata: { annotations: { [name]: 'force' } } });
+    await ofClaim({ metadata: { annotations: { [name]: null } } });
+  }
   const settled = { metadata: { annotations: { 'volume.kubernetes.io/node-expansion-not-required': 'yes' } } };
   await ofClaimStatus(settled); // csi-resizer 2 and newer
   const cloning = 'provisioner.storage.kubernetes.io/cloning-protection';

@@ -114,14 +114,15 @@ describe('two controllers, and every feature of Moorage', () => {
     const set = await StatefulSet.create(cluster, 'moving');
     await set.ready();
     const [from, [line]] = [await set.nodeOf(), await set.lines()];
-    const move = { metadata: { name: 'moving', namespace: 'default' }, spec: { claimName: 'data-moving-0' } };
-    await cluster.kube.create(volumeMoves, move);
-    const found = () => cluster.kube.get(volumeMoves, 'moving', { namespace: 'default' });
-    await eventually('it has moved', async () => (await found())?.status?.phase === 'Done', { explain });
+    await cluster.kubectl('annotate', 'pvc', 'data-moving-0', 'moorage.dev/delete=graceful');
+    const moves = async () => (await cluster.kube.list(volumeMoves, { namespace: 'default' })).items;
+    await eventually('it has moved', async () => (await moves()).some(({ status }) => status?.phase === 'Done'), {
+      explain,
+    });
     await eventually('its pod has, too', async () => ![from, ''].includes(await set.nodeOf()), { explain });
     await set.ready();
     assert.equal((await set.lines())[0], line);
-    await cluster.kubectl('delete', 'volumemove', 'moving');
+    await cluster.kubectl('delete', 'volumemove', '--all');
     await set.delete();
   });
 

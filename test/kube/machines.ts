@@ -35,6 +35,7 @@ export function mortal(client: KubeClient, writes: number): { readonly client: K
 export class Machines {
   readonly #client: KubeClient;
   readonly #names = new Set<string>();
+  readonly #off = new Set<string>();
   readonly #heartbeat = setInterval(() => void this.#beat(), 4000);
   readonly #pods: Informer<Pod>;
   readonly #claims: Informer<PersistentVolumeClaim>;
@@ -44,10 +45,11 @@ export class Machines {
     this.#client = client;
     this.#pods = new Informer({ ...common, resource: pods });
     this.#claims = new Informer({ ...common, resource: persistentVolumeClaims });
-    // A kubelet ends the pods of its node.
+    // A kubelet ends the pods of its node, unless its machine is off.
     this.#pods.onChange(({ kind, object }) => {
       const { namespace, name, uid, deletionTimestamp } = object.metadata;
-      if (kind === 'deleted' || !object.spec?.nodeName || !deletionTimestamp) return;
+      const { nodeName } = object.spec ?? {};
+      if (kind === 'deleted' || !nodeName || !deletionTimestamp || this.#off.has(nodeName)) return;
       void client.delete(pods, name, { namespace, gracePeriodSeconds: 0, preconditions: { uid } }).catch(() => {});
     });
     this.#claims.onChange(({ kind, object }) => {
@@ -64,6 +66,17 @@ export class Machines {
     await this.#beat();
   }
 
+  /** Its Node becomes NotReady, at once. */
+  async powerOff(name: string): Promise<void> {
+    this.#off.add(name);
+    await this.#beat();
+  }
+
+  async powerOn(name: string): Promise<void> {
+    this.#off.delete(name);
+    await this.#beat();
+  }
+
   forget(name: string): void {
     this.#names.delete(name);
   }
@@ -75,10 +88,11 @@ export class Machines {
 
   async #beat(): Promise<void> {
     const now = new Date().toISOString();
-    const conditions = [{ type: 'Ready', status: 'True', reason: 'KubeletReady', lastHeartbeatTime: now }];
     const allocatable = { cpu: '4', memory: '4Gi', pods: '110' };
-    const body = { status: { conditions, allocatable, capacity: allocatable } };
     for (const name of this.#names) {
+      const status = this.#off.has(name) ? 'False' : 'True';
+      const conditions = [{ type: 'Ready', status, reason: 'Test', lastHeartbeatTime: now }];
+      const body = { status: { conditions, allocatable, capacity: allocatable } };
       await this.#client.patch(nodes, name, { type: 'merge', body }, { subresource: 'status' }).catch(() => {}); // removed
     }
   }
@@ -110,12 +124,19 @@ export function claimSpec(storageClassName: string) {
   return { accessModes: ['ReadWriteOnce'], storageClassName, resources: { requests: { storage: '1Gi' } } };
 }
 
+interface SetOptions {
+  readonly pod?: Partial<Pod['spec']>;
+  readonly set?: Partial<StatefulSet['spec']>;
+  /** Of its claims. */
+  readonly annotations?: Record<string, string>;
+}
+
 export async function createSet(
   client: KubeClient,
   namespace: string,
   name: string,
   storageClass: string,
-  { pod = {}, set = {} }: { readonly pod?: Partial<Pod['spec']>; readonly set?: Partial<StatefulSet['spec']> } = {},
+  { pod = {}, set = {}, annotations = {} }: SetOptions = {},
 ) {
   const labels = { app: name };
   return client.create(statefulSets, {
@@ -125,7 +146,7 @@ export async function createSet(
       serviceName: name,
       selector: { matchLabels: labels },
       template: { metadata: { labels }, spec: { ...podSpec, ...pod } },
-      volumeClaimTemplates: [{ metadata: { name: 'data' }, spec: claimSpec(storageClass) }],
+      volumeClaimTemplates: [{ metadata: { name: 'data', annotations }, spec: claimSpec(storageClass) }],
       ...set,
     },
   });

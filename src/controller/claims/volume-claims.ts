@@ -5,6 +5,8 @@ import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../../kube/resource.ts';
 import { type DecidedClaim, decidedClaim } from '../node-removal/late-decisions.ts';
+import { type ClaimName, scalableClaim } from '../tombstones/scale-down.ts';
+import { tombstoneOf } from '../tombstones/tombstone.ts';
 import { type HeldClaim, heldClaim } from './held-claims.ts';
 import { type NamedClass, namedClass } from './ignored-classes.ts';
 
@@ -13,16 +15,27 @@ export interface WatchedClaim {
   readonly held: HeldClaim | undefined;
   readonly named: NamedClass | undefined;
   readonly decided: DecidedClaim | undefined;
+  readonly isTombstoned: boolean;
+  readonly scalable: ClaimName | undefined;
 }
 
 /** Shared by most claims, to save memory. */
-const ordinary: WatchedClaim = { held: undefined, named: undefined, decided: undefined };
+const ordinary: WatchedClaim = {
+  held: undefined,
+  named: undefined,
+  decided: undefined,
+  isTombstoned: false,
+  scalable: undefined,
+};
 
 export function watchedClaim(claim: Stored<PersistentVolumeClaim>): WatchedClaim {
   const held = heldClaim(claim);
   const named = namedClass(claim);
   const decided = decidedClaim(claim);
-  return held || named || decided ? { held, named, decided } : ordinary;
+  const isTombstoned = tombstoneOf(claim) !== undefined;
+  const scalable = scalableClaim(claim);
+  const isSpecial = held || named || decided || isTombstoned || scalable;
+  return isSpecial ? { held, named, decided, isTombstoned, scalable } : ordinary;
 }
 
 interface Collaborators {

@@ -1,25 +1,14 @@
 import { isCopy, type StoredVolumeMove } from '../../api/volume-move.ts';
-import type { Clock } from '../../base/clock.ts';
-import { messageOf } from '../../base/errors.ts';
-import type { Log } from '../../base/log.ts';
-import type { KubeClient } from '../../kube/client.ts';
-import { type About, type EventContent, type Reporter, writeEvent } from '../../kube/events.ts';
+import { type About, type EventContent, type Reporting, report } from '../../kube/events.ts';
 import { type Pod, persistentVolumeClaims, pods, type Stored } from '../../kube/resource.ts';
 import { downtimeSeconds } from './move-status.ts';
 import type { RecordedStep } from './next-step.ts';
 
-interface Collaborators {
-  readonly client: Pick<KubeClient, 'create'>;
-  readonly reporter: Reporter;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 /** Events about a move, on its claim and on its pods. One that cannot be written does not stop the move. */
 export class MoveReports {
-  readonly #collaborators: Collaborators;
+  readonly #collaborators: Reporting;
 
-  constructor(collaborators: Collaborators) {
+  constructor(collaborators: Reporting) {
     this.#collaborators = collaborators;
   }
 
@@ -58,13 +47,7 @@ export class MoveReports {
   }
 
   async #write(about: About, event: EventContent, signal: AbortSignal): Promise<void> {
-    const { client, reporter, clock, log } = this.#collaborators;
-    try {
-      await writeEvent(client, reporter, about, event, clock.now(), signal);
-    } catch (error) {
-      if (signal.aborted) throw error;
-      log.warn({ name: about.name, reason: event.reason }, `cannot write an Event: ${messageOf(error)}`);
-    }
+    await report(this.#collaborators, about, event, signal);
   }
 }
 

@@ -115,7 +115,7 @@ async function othersThan(
 }
 
 /** By the volume's ID, on the node that the PersistentVolume names. */
-async function logicalVolumeOf(
+export async function logicalVolumeOf(
   client: Client,
   volume: Stored<PersistentVolume> | undefined,
   signal: AbortSignal,

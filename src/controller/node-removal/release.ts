@@ -1,12 +1,10 @@
 import { localPvOptions } from '../../api/local-pv.ts';
 import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
 import { logicalVolume, nodeRemovedAnnotation, onNodeRemoval, pendingDeletionAnnotation } from '../../api/names.ts';
-import type { Clock } from '../../base/clock.ts';
-import { MoorageError, messageOf } from '../../base/errors.ts';
-import type { Log } from '../../base/log.ts';
+import { MoorageError } from '../../base/errors.ts';
 import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { type About, type EventContent, type Reporter, writeEvent } from '../../kube/events.ts';
+import { type About, type EventContent, type Reporting, report } from '../../kube/events.ts';
 import {
   claimNamesOf,
   type KubeObject,
@@ -20,11 +18,8 @@ import {
 } from '../../kube/resource.ts';
 import { type Claim, type OurVolume, ourVolume, type ReleasedClaim, type WaitingClaim } from './plan.ts';
 
-export interface ReleaseCollaborators {
+export interface ReleaseCollaborators extends Reporting {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete'>;
-  readonly reporter: Reporter;
-  readonly clock: Clock;
-  readonly log: Log;
 }
 
 /** A node that was removed, or is being removed. */
@@ -136,20 +131,7 @@ export class Release {
   /** Deletes the objects in place of the node; the data stays on its disks. */
   async dropVolumes(dropped: readonly StoredLogicalVolume[]): Promise<void> {
     await this.#reportOnNode('VolumesGivenUp', 'deleting LogicalVolumes', namesOf(dropped));
-    for (const { metadata } of dropped) {
-      const { name, uid } = metadata;
-      // Others may have changed it since: csi-provisioner has it deleted once its claim is gone.
-      const volume = await this.#client.get(logicalVolumes, name, { signal: this.#signal });
-      if (volume?.metadata.uid !== uid) continue;
-      const { resourceVersion, finalizers = [] } = volume.metadata;
-      const annotations = { [pendingDeletionAnnotation]: 'true' };
-      const left = finalizers.filter((finalizer) => finalizer !== logicalVolume.finalizer);
-      const body = { metadata: { uid, resourceVersion, annotations, finalizers: left } };
-      await this.#client
-        .patch(logicalVolumes, name, { type: 'merge', body }, { signal: this.#signal })
-        .catch(unlessNotFound);
-      await this.#delete(logicalVolumes, { name, uid });
-    }
+    for (const { metadata } of dropped) await giveUpVolume(this.#client, metadata, this.#signal);
   }
 
   /** Tells the owners of claims that stay what they can do. */
@@ -207,16 +189,26 @@ export class Release {
     await this.#report(about, { type: 'Normal', reason, action: 'Releasing', message });
   }
 
-  /** An Event that cannot be written, such as in a namespace that is being deleted, does not stop the work. */
   async #report(about: About, event: EventContent): Promise<void> {
-    const { reporter, clock, log } = this.#collaborators;
-    try {
-      await writeEvent(this.#client, reporter, about, event, clock.now(), this.#signal);
-    } catch (error) {
-      if (this.#signal.aborted) throw error;
-      log.warn({ name: about.name, reason: event.reason }, `cannot write an Event: ${messageOf(error)}`);
-    }
+    await report(this.#collaborators, about, event, this.#signal);
   }
+}
+
+/** Deletes a LogicalVolume in place of its node; the disks are not touched. */
+export async function giveUpVolume(
+  client: Pick<KubeClient, 'get' | 'patch' | 'delete'>,
+  { name, uid }: { readonly name: string; readonly uid: string },
+  signal: AbortSignal,
+): Promise<void> {
+  // Others may have changed it since: csi-provisioner has it deleted once its claim is gone.
+  const volume = await client.get(logicalVolumes, name, { signal });
+  if (volume?.metadata.uid !== uid) return;
+  const { resourceVersion, finalizers = [] } = volume.metadata;
+  const annotations = { [pendingDeletionAnnotation]: 'true' };
+  const left = finalizers.filter((finalizer) => finalizer !== logicalVolume.finalizer);
+  const body = { metadata: { uid, resourceVersion, annotations, finalizers: left } };
+  await client.patch(logicalVolumes, name, { type: 'merge', body }, { signal }).catch(unlessNotFound);
+  await client.delete(logicalVolumes, name, { preconditions: { uid }, signal }).catch(unlessConflict);
 }
 
 class NotRetained extends MoorageError {
@@ -255,6 +247,11 @@ function keyOf({ namespace, name }: { readonly namespace?: string | undefined; r
 
 function orList(words: readonly string[]): string {
   return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
+/** Another object has the name now, so this one is gone. */
+function unlessConflict(error: unknown): void {
+  if (!isConflict(error)) throw error;
 }
 
 function unlessNotFound(error: unknown): void {

@@ -2,6 +2,7 @@ import { abortAnnotation, driverName } from '../../api/names.ts';
 import {
   claimOfMove,
   isOver,
+  newVolumeMove,
   phaseOf,
   type StoredVolumeMove,
   type VolumeMove,
@@ -62,19 +63,17 @@ async function isOurs(
   return volume?.spec?.csi?.driver === driverName;
 }
 
-/** The API server completes the name. */
 export function moveOf(claimName: string, options: MoveOptions): VolumeMove {
   const { namespace, targetNode, stopBarePods, rateLimit } = options;
   return {
     apiVersion: apiVersionOf(volumeMoves),
     kind: volumeMoves.kind,
-    metadata: { generateName: `${claimName.slice(0, 200)}-`, namespace },
-    spec: {
+    ...newVolumeMove(namespace, {
       claimName,
       ...(targetNode && { targetNode }),
       ...(stopBarePods && { stopBarePods }),
       ...(rateLimit && { rateLimit }),
-    },
+    }),
   };
 }
 

@@ -1,0 +1,38 @@
+import { tombstone } from '../../api/names.ts';
+import type { PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
+
+export type TombstoneWord = (typeof tombstone.words)[number];
+
+/** What the annotations of a claim order. */
+export type Tombstone =
+  | { readonly kind: 'order'; readonly word: TombstoneWord; readonly annotation: string }
+  | { readonly kind: 'invalid'; readonly message: string };
+
+/** Undefined for most claims. */
+export function tombstoneOf({ metadata }: Stored<PersistentVolumeClaim>): Tombstone | undefined {
+  const { annotations = {} } = metadata;
+  const [first, second] = tombstone.annotations.flatMap((annotation) => {
+    const word = annotations[annotation];
+    return word === undefined ? [] : [{ annotation, word }];
+  });
+  if (!first) return undefined;
+  const wrong = [first, ...(second ? [second] : [])].find(({ word }) => !isWord(word));
+  if (wrong) {
+    const message = `${wrong.annotation} is ${JSON.stringify(wrong.word)}; use ${tombstone.words.join(' or ')}`;
+    return { kind: 'invalid', message };
+  }
+  if (second && second.word !== first.word) {
+    const message = `${first.annotation} is ${first.word}, but ${second.annotation} is ${second.word}; remove one of them`;
+    return { kind: 'invalid', message };
+  }
+  return isWord(first.word) ? { kind: 'order', word: first.word, annotation: first.annotation } : undefined;
+}
+
+function isWord(word: string): word is TombstoneWord {
+  return tombstone.words.some((each) => each === word);
+}
+
+/** Of a merge patch: all annotations of a tombstone, away. */
+export const withoutTombstone: Readonly<Record<string, null>> = Object.fromEntries(
+  [...tombstone.annotations, tombstone.confirm, tombstone.move].map((name) => [name, null]),
+);
