@@ -1,9 +1,10 @@
-// npm run bench -- engine|provision|install|capacity|plugin|moves [--json]: compares Moorage with what people use today.
+// npm run bench -- engine|provision|install|capacity|plugin|moves|evictions [--json]: compares Moorage with what people use today.
 import { parseArgs } from 'node:util';
 import { measureCapacity } from '../bench/capacity/capacity-bench.ts';
 import { capacityTables } from '../bench/capacity/results.ts';
 import { measureEngine } from '../bench/engine/engine-bench.ts';
 import { engineTables } from '../bench/engine/tables.ts';
+import { evictionsTables, measureEvictions } from '../bench/evictions/evictions-bench.ts';
 import { measureInstallation } from '../bench/install/install-bench.ts';
 import { installTables } from '../bench/install/results.ts';
 import { measureMoves } from '../bench/moves/moves-bench.ts';
@@ -20,6 +21,7 @@ npm run bench -- install     measure the memory of the chart's pods, and the res
 npm run bench -- capacity    measure how fast free capacity reaches the scheduler, with 3 and 1,000 nodes
 npm run bench -- plugin      measure kubectl moorage and kubectl get with 20,000 volumes
 npm run bench -- moves       measure how fast volumes are copied between nodes, and what a round of a move costs
+npm run bench -- evictions   measure how fast the eviction webhook answers, with 10,000 pods
 --json                       in addition, one JSON object as the last line`;
 
 async function measure(what: string | undefined): Promise<{ readonly tables: string; readonly results: object }> {
@@ -46,6 +48,10 @@ async function measure(what: string | undefined): Promise<{ readonly tables: str
   if (what === 'moves') {
     const results = await measureMoves();
     return { tables: movesTables(results), results };
+  }
+  if (what === 'evictions') {
+    const results = await measureEvictions();
+    return { tables: evictionsTables(results), results };
   }
   throw new Error(`missing or unknown benchmark; use one of:\n${usage}`);
 }

@@ -198,7 +198,14 @@ const controllerFlags = {
     name: 'enable-webhooks',
     type: onOff,
     default: false,
-    description: 'Pod webhook, which annotates pods with the capacity they request, for the scheduler extender',
+    description:
+      'Admission webhooks: the one that annotates pods with the capacity they request, for the scheduler extender',
+  },
+  evictionWebhook: {
+    name: 'eviction-webhook',
+    type: onOff,
+    default: false,
+    description: 'With --enable-webhooks: also the one that decides about evictions from nodes that are drained',
   },
   webhookAddress: {
     name: 'webhook-addr',

@@ -59,6 +59,19 @@ export const onDrain = {
   policies: ['wait', 'move', 'delegate', 'drop'],
 } as const;
 
+export type OnDrain = (typeof onDrain.policies)[number];
+
+/** Undefined for any other word. */
+export function asOnDrain(word: string): OnDrain | undefined {
+  return onDrain.policies.find((policy) => policy === word);
+}
+
+/**
+ * The node whose drain has set the tombstone of a claim, or created a move; what has not begun is withdrawn when the drain
+ * is over: an annotation of the claim, or of the VolumeMove.
+ */
+export const drainedFromAnnotation = 'moorage.dev/drained-from';
+
 /**
  * How Moorage and an operator agree that data has left a volume: annotations of the claim, described in docs/operators.md.
  * Moorage sets `request`, to a value that is different each time. The operator moves its data elsewhere, and copies the

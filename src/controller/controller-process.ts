@@ -26,6 +26,8 @@ import { storageCapacities } from './capacity/storage-capacities.ts';
 import { heldClaims } from './claims/held-claims.ts';
 import { ignoredClasses } from './claims/ignored-classes.ts';
 import { VolumeClaims } from './claims/volume-claims.ts';
+import { endedDrains } from './drain/ended-drains.ts';
+import { EvictionWebhook } from './drain/eviction-webhook.ts';
 import { volumeEvents } from './events/volume-events.ts';
 import { defaultsEvents, staticVolumeEvents } from './local-pv/static-volume-events.ts';
 import { staticVolumes } from './local-pv/static-volumes.ts';
@@ -58,6 +60,8 @@ export interface ControllerOptions {
   readonly metricsAddress: string;
   readonly secureMetricsServer: boolean;
   readonly enableWebhooks: boolean;
+  /** Whether to answer about evictions, too. */
+  readonly evictionWebhook: boolean;
   readonly webhookAddress: string;
   readonly certDir: string;
   readonly webhookService: string;
@@ -97,11 +101,16 @@ export async function runController(
     parts.defer(() => informer.stop());
     informer.start();
   }
+  const evictions = csi && evictionWebhookOf(collaborators, csi);
   const work = [
     ...(csi ? csiWork(options, collaborators, csi) : []),
+    ...(evictions ? [evictions.work] : []),
     ...(options.localPv ? localPvWork(options, collaborators, shared) : []),
   ];
   const workers = new Workers(work, { clock, log, random: Math.random });
+
+  workers.start();
+  parts.defer(() => workers.stop(graceMs));
 
   const calls = callLatency();
   const { queues } = workers;
@@ -140,7 +149,7 @@ export async function runController(
         certDir: options.certDir,
         service: options.webhookService,
         identity: hostname(),
-        answers: webhooksOf(collaborators),
+        answers: webhooksOf(collaborators, evictions),
       },
       { client, clock, log, random: Math.random },
     );
@@ -155,8 +164,28 @@ export async function runController(
 }
 
 /** The admission webhooks, by path; every replica answers. Which of them are called is up to their configurations. */
-function webhooksOf(collaborators: ControllerCollaborators): Readonly<Record<string, Answer>> {
-  return { '/pod/mutate': new PodWebhook(collaborators).mutate };
+function webhooksOf(
+  collaborators: ControllerCollaborators,
+  evictions: EvictionWebhook | undefined,
+): Readonly<Record<string, Answer>> {
+  return {
+    '/pod/mutate': new PodWebhook(collaborators).mutate,
+    ...(evictions && { '/eviction/validate': evictions.validate }),
+  };
+}
+
+/** Undefined if it is off. */
+function evictionWebhookOf(
+  collaborators: ControllerCollaborators,
+  {
+    runningpods: pods,
+    nodes,
+    persistentvolumeclaims: claims,
+    persistentvolumes: persistentVolumes,
+    volumemoves: moves,
+  }: CsiWatches,
+): EvictionWebhook | undefined {
+  return pods && new EvictionWebhook({ ...collaborators, pods, nodes, claims, persistentVolumes, moves });
 }
 
 type SharedWatches = ReturnType<typeof sharedWatches> & ReturnType<typeof defaultsWatch>;
@@ -218,6 +247,7 @@ function csiWork(
     volumeEvents({ ...reporting, volumes }),
     ignoredClasses({ ...reporting, claims, persistentVolumes }),
     movesOfVolumes({ ...reporting, moves, claims, persistentVolumes, volumes, nodes }),
+    endedDrains({ client, nodes, claims, log }),
     storageCapacities({
       namespace: leaderElectionNamespace,
       client,

@@ -23,6 +23,7 @@ import { publishedCapacity } from './capacity/plan.ts';
 import { registeredNode, scheduledClass, trackingDriver } from './capacity/storage-capacities.ts';
 import { watchedClaim } from './claims/volume-claims.ts';
 import type { ControllerCollaborators, ControllerOptions } from './controller-process.ts';
+import { isDraining, podOnNode, scheduled, type VolumeOnDrain, volumeOnDrain } from './drain/drained-objects.ts';
 import { type MaybeStatic, ourStaticVolume } from './local-pv/static-volumes.ts';
 import { unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
 import { type OurPersistentVolume, ourPersistentVolume } from './orphaned-objects.ts';
@@ -31,21 +32,23 @@ import { type ClaimName, scalableClaimOf } from './tombstones/scale-down.ts';
 /** What the controller keeps of a PersistentVolume. */
 interface WatchedVolume extends OurPersistentVolume, MaybeStatic {
   readonly scalable?: ClaimName;
+  readonly onDrain?: VolumeOnDrain;
 }
 
 /** The controller's caches of cluster objects, by resource name, for metrics and health. */
 export function sharedWatches(options: ControllerOptions, collaborators: ControllerCollaborators) {
-  const { localPv, localPvMountBase: mountBase } = options;
+  const { localPv, localPvMountBase: mountBase, evictionWebhook } = options;
   /** Labels are many, and only static volumes need them. */
   const watchedNode = (node: Stored<Node>) => {
     const { uid, labels = {} } = node.metadata;
-    return { ...annotatedNode(node), uid, labels: localPv ? labels : {} };
+    return { ...annotatedNode(node), uid, labels: localPv ? labels : {}, isDraining: isDraining(node) };
   };
   const watchedVolume = (volume: Stored<PersistentVolume>): WatchedVolume => {
     const asStatic = localPv ? ourStaticVolume(volume, mountBase) : undefined;
     const scalable = scalableClaimOf(volume);
+    const onDrain = evictionWebhook ? volumeOnDrain(volume) : undefined;
     const watched: WatchedVolume = asStatic ? { handle: '', asStatic } : ourPersistentVolume(volume);
-    return scalable ? { ...watched, scalable } : watched;
+    return scalable || onDrain ? { ...watched, ...(scalable && { scalable }), ...(onDrain && { onDrain }) } : watched;
   };
   return {
     nodes: new Informer({ ...collaborators, resource: nodes, project: watchedNode }),
@@ -63,8 +66,11 @@ export function defaultsWatch(options: ControllerOptions, collaborators: Control
 
 /** What only CSI needs. */
 export function csiWatches(options: ControllerOptions, collaborators: ControllerCollaborators) {
-  const { leaderElectionNamespace: namespace, skipNodeFinalize } = options;
+  const { leaderElectionNamespace: namespace, skipNodeFinalize, evictionWebhook } = options;
   return {
+    ...(evictionWebhook && {
+      runningpods: new Informer({ ...collaborators, resource: pods, fieldSelector: scheduled, project: podOnNode }),
+    }),
     ...(!skipNodeFinalize && {
       pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
       statefulsets: new Informer({ ...collaborators, resource: statefulSets, project: claimingSet }),

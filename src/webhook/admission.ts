@@ -5,6 +5,7 @@ import { InvalidInput } from '../base/errors.ts';
 export interface AdmissionRequest<T> {
   readonly namespace: string;
   readonly name: string;
+  readonly isDryRun: boolean;
   readonly object: T;
 }
 
@@ -28,6 +29,7 @@ export function admission<T extends object>(
       uid: v.string(),
       namespace: v.optional(v.string(), ''),
       name: v.optional(v.string(), ''),
+      dryRun: v.optional(v.boolean(), false),
       object,
     }),
   });
@@ -40,8 +42,8 @@ export function admission<T extends object>(
         `${where}: ${issue.message}; send an AdmissionReview of admission.k8s.io/v1 for a ${kind}`,
       );
     }
-    const { uid, ...request } = result.output.request;
-    const response = { uid, ...(await decide(request)) };
+    const { uid, dryRun: isDryRun, ...request } = result.output.request;
+    const response = { uid, ...(await decide({ ...request, isDryRun })) };
     return { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response };
   };
 }

@@ -39,19 +39,21 @@ const fromAgents = { ports: ['moves'], from: agents };
 
 test('everybody can read metrics, unless the values restrict it', async () => {
   assert.deepEqual((await policyOf('node')).ingress, [{ ports: ['metrics'] }, fromAgents]);
-  assert.deepEqual((await policyOf('controller')).ingress, [{ ports: sidecars }]);
+  assert.deepEqual((await policyOf('controller', 'webhook.evictions.enabled=false')).ingress, [{ ports: sidecars }]);
   assert.deepEqual((await policyOf('node', metricsFrom)).ingress, [
     { ports: ['metrics'], from: monitoring },
     fromAgents,
   ]);
 });
 
-test('the webhook and the extender can be called even if metrics are restricted', async () => {
-  const webhook = 'webhook.podMutatingWebhook.enabled=true';
-  assert.deepEqual((await policyOf('controller', webhook, metricsFrom)).ingress, [
-    { ports: sidecars, from: monitoring },
-    { ports: ['webhook'] },
-  ]);
+test('webhooks and the extender can be called even if metrics are restricted', async () => {
+  const onlyPods: readonly Value[] = ['webhook.podMutatingWebhook.enabled=true', 'webhook.evictions.enabled=false'];
+  for (const webhooks of [[], onlyPods]) {
+    assert.deepEqual((await policyOf('controller', ...webhooks, metricsFrom)).ingress, [
+      { ports: sidecars, from: monitoring },
+      { ports: ['webhook'] },
+    ]);
+  }
   assert.deepEqual((await policyOf('scheduler', 'scheduler.enabled=true', metricsFrom)).ingress, [
     { ports: ['extender'] },
   ]);

@@ -10,7 +10,7 @@ import { moorage } from '../../src/commands.ts';
 import { parseStorageConfig } from '../../src/engine/config/device-classes-yaml.ts';
 import { parseSchedulerConfig } from '../../src/scheduler/scheduler-config.ts';
 import { formatRight, rightsOf } from '../cluster/rights.ts';
-import { chartDir, find, type Rendered, render, type Value } from './chart.ts';
+import { chartDir, find, namespace, type Rendered, render, type Value } from './chart.ts';
 
 interface Container {
   readonly name: string;
@@ -285,16 +285,29 @@ async function controllerRights(...values: readonly Value[]): Promise<readonly s
   return [...new Set(rights.map(formatRight))].sort();
 }
 
-test('the controller may change its webhook configuration only if it creates its own certificates', async () => {
-  const webhook: readonly Value[] = ['webhook.podMutatingWebhook.enabled=true'];
+test('the controller may change its webhook configurations only if it creates its own certificates', async () => {
   const ofConfigurations = async (...values: readonly Value[]) =>
-    (await controllerRights(...values)).filter((right) => right.includes('mutatingwebhookconfigurations'));
-  const resource = 'mutatingwebhookconfigurations.admissionregistration.k8s.io moorage';
-  assert.deepEqual(await ofConfigurations(...webhook), [`list ${resource}`, `patch ${resource}`, `watch ${resource}`]);
-  const seen = [`list ${resource}`, `watch ${resource}`];
-  assert.deepEqual(await ofConfigurations(...webhook, 'webhook.certManager.enabled=true'), seen);
-  assert.deepEqual(await ofConfigurations(...webhook, 'webhook.secretName=own', 'webhook.caBundle=Q0E='), seen);
-  assert.deepEqual(await ofConfigurations(), []);
+    (await controllerRights(...values)).filter((right) => right.includes('webhookconfigurations'));
+  const [mutating, validating] = ['mutating', 'validating'].map(
+    (kind) => `${kind}webhookconfigurations.admissionregistration.k8s.io moorage`,
+  );
+  const seen = [`list ${mutating}`, `list ${validating}`, `watch ${mutating}`, `watch ${validating}`];
+  const pods = 'webhook.podMutatingWebhook.enabled=true';
+  assert.deepEqual(await ofConfigurations(), [...seen, `patch ${validating}`].sort());
+  assert.deepEqual(await ofConfigurations(pods), [...seen, `patch ${mutating}`, `patch ${validating}`].sort());
+  assert.deepEqual(await ofConfigurations(pods, 'webhook.certManager.enabled=true'), seen);
+  assert.deepEqual(await ofConfigurations(pods, 'webhook.secretName=own', 'webhook.caBundle=Q0E='), seen);
+  assert.deepEqual(await ofConfigurations('webhook.evictions.enabled=false'), []);
+});
+
+test('an eviction never depends on the webhook, and those of a move do not call it', async () => {
+  const { webhooks } = find(await render(), 'ValidatingWebhookConfiguration', 'moorage') as unknown as {
+    webhooks: readonly [{ failurePolicy: string; timeoutSeconds: number; matchConditions: [{ expression: string }] }];
+  };
+  assert.equal(webhooks[0].failurePolicy, 'Ignore');
+  assert.equal(webhooks[0].timeoutSeconds, 3);
+  const account = `system:serviceaccount:${namespace}:moorage-controller`;
+  assert.equal(webhooks[0].matchConditions[0].expression, `request.userInfo.username != "${account}"`);
 });
 
 test('a controller that only removes finalizers from Nodes can delete no claim', async () => {

@@ -3,6 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import manifest from '../../package.json' with { type: 'json' };
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
+import { messageOf } from '../../src/base/errors.ts';
 import { pods } from '../../src/kube/resource.ts';
 import { diagnose } from '../../src/plugin/doctor/diagnose.ts';
 import { AuditLog } from '../../worlds/cluster/audit-log.ts';
@@ -109,17 +110,28 @@ describe('two controllers, and every feature of Moorage', () => {
     await ns.empty();
   });
 
-  test('a volume moves to another node', async () => {
+  test('a volume moves to another node when its own is drained', async () => {
     await cluster.kubectl('label', 'namespace', 'default', 'topolvm.io/webhook=ignore');
     const set = await StatefulSet.create(cluster, 'moving');
     await set.ready();
     const [from, [line]] = [await set.nodeOf(), await set.lines()];
-    await cluster.kubectl('annotate', 'pvc', 'data-moving-0', 'moorage.dev/delete=graceful');
-    const moves = async () => (await cluster.kube.list(volumeMoves, { namespace: 'default' })).items;
-    await eventually('it has moved', async () => (await moves()).some(({ status }) => status?.phase === 'Done'), {
-      explain,
-    });
+    await cluster.kubectl('annotate', 'pvc', 'data-moving-0', 'moorage.dev/on-drain=move');
+    const evict = async () => {
+      const uid = (await cluster.kubectl('get', 'pod', 'moving-0', '-ojsonpath={.metadata.uid}')).trim();
+      const done = cluster.kube.evict('moving-0', { namespace: 'default', uid });
+      return done.then(() => 'evicted', messageOf);
+    };
+    const phase = async () => (await cluster.kube.list(volumeMoves, { namespace: 'default' })).items[0]?.status?.phase;
+    const nodes = cluster.nodes.map(({ name }) => name);
+    await cluster.kubectl('cordon', ...nodes);
+    await eventually('there is no target', async () => /cannot begin yet/.test(await evict()), { explain });
+    await cluster.kubectl('uncordon', ...nodes);
+    await eventually('the drain is over', async () => (await phase()) === 'Failed', { explain });
+    await cluster.kubectl('cordon', from);
+    await eventually('it moves', async () => /claim data-moving-0 moves to/.test(await evict()), { explain });
+    await eventually('it has moved', async () => (await phase()) === 'Done', { explain });
     await eventually('its pod has, too', async () => ![from, ''].includes(await set.nodeOf()), { explain });
+    await cluster.kubectl('uncordon', from);
     await set.ready();
     assert.equal((await set.lines())[0], line);
     await cluster.kubectl('delete', 'volumemove', '--all');

@@ -137,6 +137,7 @@ test('a controller that is told to stop becomes unready, and still answers for a
       metricsAddress: `${host}:8080`,
       secureMetricsServer: false,
       enableWebhooks: true,
+      evictionWebhook: false,
       webhookAddress: `${host}:9443`,
       certDir,
       webhookService: '',

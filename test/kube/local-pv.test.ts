@@ -46,6 +46,7 @@ const stopped = runController(
     metricsAddress: '127.0.0.1:0',
     secureMetricsServer: false,
     enableWebhooks: false,
+    evictionWebhook: false,
     webhookAddress: '',
     certDir: '',
     webhookService: '',

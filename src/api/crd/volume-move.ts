@@ -34,6 +34,11 @@ const spec = {
       description: 'Also stop pods that nothing would start again, because they have no owner.',
       type: 'boolean',
     },
+    patient: {
+      description:
+        'While the move cannot begin for a reason that may pass, such as that no node has room, it waits, instead of failing.',
+      type: 'boolean',
+    },
     rateLimit: {
       description: 'The most bytes per second to copy; unlimited by default.',
       ...quantity,

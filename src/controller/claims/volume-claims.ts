@@ -4,6 +4,7 @@ import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from '../../kube/resource.ts';
+import { type ClaimOnDrain, claimOnDrain } from '../drain/drained-objects.ts';
 import { type DecidedClaim, decidedClaim } from '../node-removal/late-decisions.ts';
 import { type ClaimName, scalableClaim } from '../tombstones/scale-down.ts';
 import { tombstoneOf } from '../tombstones/tombstone.ts';
@@ -17,15 +18,17 @@ export interface WatchedClaim {
   readonly decided: DecidedClaim | undefined;
   readonly isTombstoned: boolean;
   readonly scalable: ClaimName | undefined;
+  readonly onDrain: ClaimOnDrain | undefined;
 }
 
-/** Shared by most claims, to save memory. */
+/** Shared by claims that wait for a volume, to save memory. */
 const ordinary: WatchedClaim = {
   held: undefined,
   named: undefined,
   decided: undefined,
   isTombstoned: false,
   scalable: undefined,
+  onDrain: undefined,
 };
 
 export function watchedClaim(claim: Stored<PersistentVolumeClaim>): WatchedClaim {
@@ -34,8 +37,9 @@ export function watchedClaim(claim: Stored<PersistentVolumeClaim>): WatchedClaim
   const decided = decidedClaim(claim);
   const isTombstoned = tombstoneOf(claim) !== undefined;
   const scalable = scalableClaim(claim);
-  const isSpecial = held || named || decided || isTombstoned || scalable;
-  return isSpecial ? { held, named, decided, isTombstoned, scalable } : ordinary;
+  const onDrain = claimOnDrain(claim);
+  const isSpecial = held || named || decided || isTombstoned || scalable || onDrain;
+  return isSpecial ? { held, named, decided, isTombstoned, scalable, onDrain } : ordinary;
 }
 
 interface Collaborators {

@@ -15,6 +15,40 @@ const other = (
   creationTimestamp = '2025-01-01T00:00:00Z',
 ) => moveOfTest(phase, status, { metadata: { name: 'other', uid: 'o', creationTimestamp }, spec: { claimName } });
 
+/** A move that a drain has created. */
+const drained = (node: string) =>
+  moveOfTest(
+    undefined,
+    {},
+    { metadata: { annotations: { 'moorage.dev/drained-from': node } }, spec: { patient: true } },
+  );
+const cordoned = { sourceNode: nodeOfTest('a', { spec: { unschedulable: true } }) };
+
+const patiently: readonly Row[] = [
+  ['its node is drained', drained('a'), cordoned, /^plan a to b/],
+  ['its node is no longer drained', drained('a'), {}, 'refuse DrainEnded'],
+  ['its volume has left the drained node', drained('z'), cordoned, 'refuse DrainEnded'],
+  [
+    'no other node has room',
+    drained('a'),
+    { ...cordoned, nodes: [nodeOfTest('a')] },
+    /^wait cannot begin yet: there is no/,
+  ],
+  [
+    'the other volume of its pod has no move yet',
+    drained('a'),
+    { ...cordoned, pinned: [wal] },
+    /^wait .*prod\/wal-db-0/,
+  ],
+  ['there is no claim', drained('a'), { ...cordoned, claim: undefined }, 'refuse NoClaim'],
+  [
+    'another move has the claim',
+    drained('a'),
+    { ...cordoned, others: [other('Copying', {}, 'data-db-0')] },
+    'refuse MovedAlready',
+  ],
+];
+
 const begin: readonly Row[] = [
   ['it has no finalizer yet', moveOfTest(undefined, {}, { metadata: { finalizers: [] } }), {}, 'protect'],
   [
@@ -120,3 +154,4 @@ const begin: readonly Row[] = [
 ];
 
 stepTests(begin);
+stepTests(patiently);

@@ -1,10 +1,11 @@
 import { currentBytes, deleting, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
-import { driverName, topologyKey } from '../../api/names.ts';
+import { drainedFromAnnotation, driverName, topologyKey } from '../../api/names.ts';
 import { claimOfMove, isUnwanted, type StoredVolumeMove } from '../../api/volume-move.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import { affinityValues, type PersistentVolume, type PersistentVolumeClaim, type Stored } from '../../kube/resource.ts';
 import { chooseTarget } from '../../moves/choose-target.ts';
 import { annotatedNode, freeBytesOf } from '../capacity/annotated-capacities.ts';
+import { isDraining } from '../drain/drained-objects.ts';
 import { type Observed, siblingsIn } from './observed.ts';
 import { barePods, isResizing, type Obstacle, pinnedElsewhere } from './obstacles.ts';
 import { handleOf } from './persistent-volume-switch.ts';
@@ -28,9 +29,26 @@ export type Planning =
   | ({ readonly kind: 'refuse' } & Obstacle)
   | ({ readonly kind: 'abort' } & Obstacle);
 
+/** Refusals that may pass: more room, or the end of a resize. */
+const passing: ReadonlySet<string> = new Set([
+  'NotBound',
+  'ResizeInProgress',
+  'BarePod',
+  'PodHasOtherVolumes',
+  'NoTarget',
+]);
+
 /** Whether and where a move can begin. Nothing was changed for it yet. */
 export function planMove(move: StoredVolumeMove, seen: Observed): Planning {
+  const planning = planNow(move, seen);
+  const waits = planning.kind === 'refuse' && move.spec.patient === true && passing.has(planning.reason);
+  return waits ? { kind: 'wait', message: `cannot begin yet: ${planning.message}` } : planning;
+}
+
+function planNow(move: StoredVolumeMove, seen: Observed): Planning {
   if (isUnwanted(move)) return { kind: 'abort', reason: 'Requested', message: 'it was aborted before it began' };
+  const ended = drainEnded(move, seen);
+  if (ended) return { kind: 'refuse', ...ended };
   const movable = movableVolume(move, seen);
   if ('reason' in movable) return { kind: 'refuse', ...movable };
   const { source, volume, claim, sourceNode } = movable;
@@ -78,6 +96,14 @@ export function planMove(move: StoredVolumeMove, seen: Observed): Planning {
       size: toQuantity(currentBytes(source)),
     },
   };
+}
+
+/** A move that a drain has created, and that has not begun when the drain is over, must not begin later. */
+function drainEnded({ metadata }: StoredVolumeMove, { source, sourceNode }: Observed): Obstacle | undefined {
+  const name = metadata.annotations?.[drainedFromAnnotation];
+  if (name === undefined || !source || !sourceNode) return undefined;
+  if (source.spec.nodeName === name && isDraining(sourceNode)) return undefined;
+  return { reason: 'DrainEnded', message: `node ${name} is no longer drained` };
 }
 
 interface MovableVolume {

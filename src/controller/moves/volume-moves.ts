@@ -87,6 +87,7 @@ function watchOf(collaborators: Collaborators): Work['watch'] {
         );
         if (change.kind !== 'deleted' && isNews(change)) queue.add(change.key);
         if (freesItsNodes(change)) addThose(({ status }) => !status?.claimUID);
+        if (change.kind === 'added') addThose(isPatient); // another volume of its pod may move now, too
         if (isReadyToStop(change)) addThose((move) => phaseOf(move) === 'Copying');
       }),
       claims.onChange(({ key }) => ofClaim(key)),
@@ -95,6 +96,7 @@ function watchOf(collaborators: Collaborators): Work['watch'] {
         addThose(({ spec, status }) => [spec.fill, status?.sourceVolume, status?.targetVolume].includes(key)),
       ),
       nodes.onChange(({ kind, key, object }) => {
+        addThose(isPatient);
         if (kind !== 'deleted' && !object.isLeaving) return;
         addThose(({ status }) => status?.sourceNode === key || status?.targetNode === key);
       }),
@@ -116,6 +118,11 @@ function decisive({ metadata, status = {} }: StoredVolumeMove): unknown {
 
 function waitsForPods(move: StoredVolumeMove): boolean {
   return !isCopy(move) && ['Stopping', 'Freezing', 'Cleaning'].includes(phaseOf(move));
+}
+
+/** Whether it waits until it can begin, perhaps for room on a node. */
+function isPatient({ spec, status }: StoredVolumeMove): boolean {
+  return spec.patient === true && !status?.claimUID;
 }
 
 /** Its nodes have room for another move. */

@@ -31,6 +31,16 @@ needs no flag; older versions read v1beta1, which few clusters serve, and need a
 {{- include "moorage.attributesClasses" (dict "image" .Values.image.csi.csiResizer "since" "2.0.0" "capabilities" .Capabilities) }}
 {{- end }}
 
+{{/* The webhooks that the API server calls; empty if there are none. */}}
+{{- define "moorage.webhooks" -}}
+{{- $all := dict "podMutatingWebhook" "pods" "evictions" "evictions" }}
+{{- $on := list }}
+{{- range $value, $name := $all }}
+{{- if dig $value "enabled" false ($.Values.webhook | default dict) }}{{ $on = append $on $name }}{{ end }}
+{{- end }}
+{{- join " " $on }}
+{{- end }}
+
 {{- define "moorage.labels" -}}
 app.kubernetes.io/name: moorage
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}

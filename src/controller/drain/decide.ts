@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto';
+import { abortAnnotation, asOnDrain, type OnDrain, onDrain } from '../../api/names.ts';
+import { isOver, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
+import type { ClaimOnDrain } from './drained-objects.ts';
+
+/** A volume on the node that the pod is evicted from. */
+export interface DrainedVolume extends ClaimOnDrain {
+  /** The name of its claim. */
+  readonly claim: string;
+  /** CSI's volume ID; undefined for a static volume. */
+  readonly handle: string | undefined;
+  /** All moves of the claim, also those that are over. */
+  readonly moves: readonly StoredVolumeMove[];
+}
+
+/** A pod that somebody wants to evict, with its volumes of ours on its node. */
+export interface DrainedPod {
+  readonly namespace: string;
+  readonly uid: string;
+  readonly nodeName: string;
+  readonly volumes: readonly DrainedVolume[];
+}
+
+/** What must be done before the pod can be evicted. Each can be done again, by any replica. */
+export type Departure =
+  | { readonly kind: 'move'; readonly claim: string; readonly name: string }
+  /** Sets the tombstone of the claim. */
+  | {
+      readonly kind: 'retire';
+      readonly claim: string;
+      readonly volumeName: string;
+      readonly word: 'graceful' | 'force';
+    };
+
+export type Verdict =
+  | { readonly kind: 'pass' }
+  | { readonly kind: 'refuse'; readonly message: string; readonly departures: readonly Departure[] };
+
+const pass: Verdict = { kind: 'pass' };
+
+/** From the most careful policy to the one that gives data up: that of a pod is the first one that a claim of it has. */
+const strictest: readonly OnDrain[] = ['delegate', 'move', 'wait', 'drop'];
+
+/** How long a drain respects that a person has aborted its move; the next drain moves the volume. */
+const abortedForMs = 60 * 60_000;
+/** How long after a move that failed another one is tried. */
+const retryMs = 30_000;
+
+/** Whether a pod can be evicted from a node that is drained. */
+export function decide(pod: DrainedPod, nowMs: number): Verdict {
+  const { volumes, namespace } = pod;
+  const invalid = volumes.find(({ policy }) => policy !== undefined && !asOnDrain(policy));
+  if (invalid) {
+    const words = onDrain.policies.join(', ');
+    return refuse(
+      `${onDrain.annotation} of claim ${invalid.claim} is ${JSON.stringify(invalid.policy)}; use one of ${words}`,
+    );
+  }
+  const policies = new Set(volumes.map((volume) => policyOf(volume)));
+  switch (strictest.find((policy) => policies.has(policy))) {
+    case 'delegate':
+      return delegated(volumes.filter((volume) => policyOf(volume) === 'delegate'));
+    case 'move':
+      return moved(pod, namespace, nowMs);
+    case 'drop':
+      return dropped(volumes);
+    case 'wait':
+    case undefined:
+      return pass;
+  }
+}
+
+function policyOf({ policy }: DrainedVolume): OnDrain {
+  return asOnDrain(policy ?? '') ?? 'wait';
+}
+
+function refuse(message: string, departures: readonly Departure[] = []): Verdict {
+  return { kind: 'refuse', message, departures };
+}
+
+function delegated(volumes: readonly DrainedVolume[]): Verdict {
+  const staying = volumes.filter(({ hasLeft, tombstone }) => !hasLeft && tombstone !== 'force');
+  if (staying.length === 0) return pass;
+  const departures = staying.flatMap(({ claim, volumeName, tombstone }): Departure[] =>
+    tombstone === undefined ? [{ kind: 'retire', claim, volumeName, word: 'graceful' }] : [],
+  );
+  const states = staying.map(({ claim, leaveState }) => `claim ${claim}: ${leaveState ?? 'its operator is asked'}`);
+  return refuse(`waits until operators have moved their data: ${states.join('; ')}`, departures);
+}
+
+function dropped(volumes: readonly DrainedVolume[]): Verdict {
+  const departures = volumes.flatMap(({ claim, volumeName, tombstone }): Departure[] =>
+    tombstone === 'force' ? [] : [{ kind: 'retire', claim, volumeName, word: 'force' }],
+  );
+  if (departures.length === 0) return pass;
+  // Not evicted before the tombstone is there: a pod without it would only wait for its node.
+  return refuse(`gives up the volumes of claims ${departures.map(({ claim }) => claim).join(', ')}`, departures);
+}
+
+/** A pod runs on one node, so all its volumes move, whatever the policies of the others are. */
+function moved({ uid, volumes }: DrainedPod, namespace: string, nowMs: number): Verdict {
+  const all = volumes.flatMap(({ moves }) => moves);
+  if (all.some(({ status }) => status?.pods?.some((stopped) => stopped.uid === uid))) return pass; // stopped by a move
+  const fixed = volumes.find(({ handle }) => handle === undefined);
+  if (fixed) return refuse(`claim ${fixed.claim} has a static volume, which cannot move${remedy(fixed, namespace)}`);
+
+  const ends = volumes.map((volume) => ({ volume, own: ownMove(volume), active: volume.moves.find(isActive) }));
+  if (ends.every(({ active }) => !active) && ends.some(({ own }) => own && isRespected(own, nowMs))) return pass;
+  const departures = ends.flatMap(({ volume, own, active }): Departure[] => {
+    if (active || (own && !mayReplace(own, nowMs))) return [];
+    return [{ kind: 'move', claim: volume.claim, name: moveName(volume) }];
+  });
+  const states = ends.map(({ volume, own, active }) => stateOf(volume, active ?? own, namespace));
+  return refuse(`waits until its volumes have moved: ${states.join('; ')}`, departures);
+}
+
+function isActive(move: StoredVolumeMove): boolean {
+  return !isOver(move);
+}
+
+/** The name of the move that a drain creates. It is the same for all replicas, and another one for the next node. */
+export function moveName({ claim, handle = '' }: Pick<DrainedVolume, 'claim' | 'handle'>): string {
+  return `drain-${claim.slice(0, 200)}-${createHash('sha256').update(handle).digest('hex').slice(0, 10)}`;
+}
+
+function ownMove(volume: DrainedVolume): StoredVolumeMove | undefined {
+  const name = moveName(volume);
+  return volume.moves.find(({ metadata }) => metadata.name === name);
+}
+
+/** Whether a person has aborted it a short time ago. */
+function isRespected(move: StoredVolumeMove, nowMs: number): boolean {
+  return move.metadata.annotations?.[abortAnnotation] === 'true' && isOver(move) && ageMs(move, nowMs) < abortedForMs;
+}
+
+/** Whether a drain may try again, in place of its move. */
+export function mayReplace(move: StoredVolumeMove, nowMs: number): boolean {
+  const phase = phaseOf(move);
+  if ((phase !== 'Failed' && phase !== 'Aborted') || isRespected(move, nowMs)) return false;
+  const hasDrainEnded = move.status?.conditions?.some(({ reason }) => reason === 'DrainEnded');
+  return hasDrainEnded || ageMs(move, nowMs) >= retryMs;
+}
+
+function ageMs({ status }: StoredVolumeMove, nowMs: number): number {
+  return status?.completedAt ? nowMs - Date.parse(status.completedAt) : Number.POSITIVE_INFINITY;
+}
+
+function stateOf(volume: DrainedVolume, move: StoredVolumeMove | undefined, namespace: string): string {
+  const { claim } = volume;
+  if (!move) return `claim ${claim}: the move is being created`;
+  const { message = '', targetNode, target } = move.status ?? {};
+  if (isOver(move)) return `claim ${claim} cannot move: ${message}${remedy(volume, namespace)}`;
+  const { round, copiedBytes = 0, totalBytes = 0 } = target ?? {};
+  const percent = totalBytes > 0 ? ` ${Math.floor((100 * copiedBytes) / totalBytes)} %` : '';
+  const copied = round === undefined ? '' : `, round ${round}${percent}`;
+  const to = targetNode ? ` to node ${targetNode}` : '';
+  const state = `claim ${claim} moves${to}: ${phaseOf(move)}${copied}${message ? `, ${message}` : ''}`;
+  return targetNode ? state : `${state}; to evict its pod without it: kubectl moorage abort ${claim} -n ${namespace}`;
+}
+
+function remedy({ claim }: DrainedVolume, namespace: string): string {
+  return `; to evict its pod without it: kubectl annotate --overwrite pvc ${claim} -n ${namespace} ${onDrain.annotation}=wait`;
+}

@@ -1,0 +1,102 @@
+import { hasLeft, leaveState } from '../../api/leave.ts';
+import { localPvAnnotations, localPvFinalizer } from '../../api/local-pv.ts';
+import { drainedFromAnnotation, driverName, onDrain, topologyKey } from '../../api/names.ts';
+import {
+  affinityValues,
+  claimNamesOf,
+  type Node,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  type Pod,
+  type Stored,
+} from '../../kube/resource.ts';
+import { type TombstoneWord, tombstoneOf } from '../tombstones/tombstone.ts';
+
+/**
+ * Taints of programs that empty a node before they remove it: Cluster Autoscaler, and Karpenter, now and before 1.0. With
+ * DeletionCandidateOfClusterAutoscaler nothing is decided yet, and nothing is evicted because of it.
+ */
+const drainTaints: ReadonlySet<string> = new Set([
+  'ToBeDeletedByClusterAutoscaler',
+  'karpenter.sh/disrupted',
+  'karpenter.sh/disruption',
+]);
+
+/** Whether pods are evicted from the node so that it can be repaired or removed. */
+export function isDraining({ spec }: Node): boolean {
+  return Boolean(spec?.unschedulable) || (spec?.taints ?? []).some(({ key }) => drainTaints.has(key));
+}
+
+/** Selects pods that run, or are about to. */
+export const scheduled = 'spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed';
+
+/** What we keep of a pod that uses claims. */
+export interface PodOnNode {
+  readonly uid: string;
+  readonly nodeName: string;
+  readonly claimNames: readonly string[];
+}
+
+/** Undefined for pods that use no claim, and for those that an eviction does not stop: they are ending, or only mirrored. */
+export function podOnNode(pod: Stored<Pod>): PodOnNode | undefined {
+  const { uid, deletionTimestamp, annotations } = pod.metadata;
+  const claimNames = claimNamesOf(pod);
+  const nodeName = pod.spec?.nodeName;
+  if (claimNames.length === 0 || !nodeName || deletionTimestamp || annotations?.['kubernetes.io/config.mirror']) {
+    return undefined;
+  }
+  return { uid, nodeName, claimNames };
+}
+
+/** What a drain needs of a claim that is bound. */
+export interface ClaimOnDrain {
+  readonly volumeName: string;
+  /** Any word. */
+  readonly policy: string | undefined;
+  readonly tombstone: TombstoneWord | undefined;
+  /** The node whose drain has set the tombstone. */
+  readonly drainedFrom: string | undefined;
+  readonly hasLeft: boolean;
+  /** How far its operator is. */
+  readonly leaveState: string | undefined;
+}
+
+/** Undefined for one that has no volume, or is being deleted. */
+export function claimOnDrain(claim: Stored<PersistentVolumeClaim>): ClaimOnDrain | undefined {
+  const { metadata, spec } = claim;
+  const { annotations, deletionTimestamp } = metadata;
+  if (!spec?.volumeName || deletionTimestamp) return undefined;
+  const order = tombstoneOf(claim);
+  return {
+    volumeName: spec.volumeName,
+    policy: annotations?.[onDrain.annotation],
+    tombstone: order?.kind === 'order' ? order.word : undefined,
+    drainedFrom: annotations?.[drainedFromAnnotation],
+    hasLeft: hasLeft(annotations),
+    leaveState: leaveState(annotations),
+  };
+}
+
+/** What a drain needs of a PersistentVolume. */
+export interface VolumeOnDrain {
+  /** CSI's volume ID; undefined for a static volume. */
+  readonly handle: string | undefined;
+  readonly nodeNames: readonly string[];
+  /** What its StorageClass said when it was created, or what a static volume says itself. */
+  readonly policy: string | undefined;
+}
+
+/** Undefined for a volume that is not Moorage's. */
+export function volumeOnDrain({ metadata, spec }: Stored<PersistentVolume>): VolumeOnDrain | undefined {
+  const { annotations = {}, finalizers } = metadata;
+  if (finalizers?.includes(localPvFinalizer)) {
+    const node = annotations[localPvAnnotations.node];
+    return { handle: undefined, nodeNames: node ? [node] : [], policy: annotations[onDrain.annotation] };
+  }
+  if (spec?.csi?.driver !== driverName) return undefined;
+  return {
+    handle: spec.csi.volumeHandle,
+    nodeNames: affinityValues({ spec }, topologyKey) ?? [],
+    policy: spec.csi.volumeAttributes?.[onDrain.annotation],
+  };
+}

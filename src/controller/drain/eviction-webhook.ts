@@ -1,0 +1,157 @@
+import { drainedFromAnnotation, tombstone } from '../../api/names.ts';
+import { type VolumeMove, volumeMoves } from '../../api/volume-move.ts';
+import type { Clock } from '../../base/clock.ts';
+import { Requeue } from '../../base/keyed-queue.ts';
+import type { Log } from '../../base/log.ts';
+import type { Work, WorkQueue } from '../../base/work.ts';
+import { isAlreadyExists, isNotFound } from '../../kube/api-error.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import type { Informer } from '../../kube/informer.ts';
+import {
+  type Node,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  type Pod,
+  persistentVolumeClaims,
+} from '../../kube/resource.ts';
+import { type Admission, type AdmissionRequest, admission } from '../../webhook/admission.ts';
+import { type Departure, type DrainedPod, decide, mayReplace } from './decide.ts';
+import type { ClaimOnDrain, PodOnNode, VolumeOnDrain } from './drained-objects.ts';
+
+interface Watched<T extends object, P> extends Pick<Informer<T, P>, 'get' | 'synced'> {}
+
+interface Collaborators {
+  readonly client: Pick<KubeClient, 'create' | 'get' | 'patch' | 'delete'>;
+  /** Those that run and use claims. */
+  readonly pods: Watched<Pod, PodOnNode>;
+  readonly nodes: Watched<Node, { readonly isDraining: boolean }>;
+  readonly claims: Watched<PersistentVolumeClaim, { readonly onDrain: ClaimOnDrain | undefined }>;
+  readonly persistentVolumes: Watched<PersistentVolume, { readonly onDrain?: VolumeOnDrain | undefined }>;
+  readonly moves: Pick<Informer<VolumeMove>, 'list' | 'synced'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** An Eviction of policy/v1, as much of it as matters. */
+interface Eviction {
+  readonly deleteOptions?: { readonly dryRun?: readonly string[] };
+}
+
+const allowed: Admission = { allowed: true };
+
+/**
+ * Decides whether a pod can be evicted from a node that is drained, by the policies of its claims. It answers from memory,
+ * and what has to be done before is done beside the answer. Code 429 makes `kubectl drain` try again after 5 s; no
+ * retryAfterSeconds, because clients would then try again silently.
+ */
+export class EvictionWebhook {
+  readonly #collaborators: Collaborators;
+  #queue: WorkQueue | undefined;
+
+  constructor(collaborators: Collaborators) {
+    this.#collaborators = collaborators;
+  }
+
+  /** Answers an AdmissionReview. */
+  readonly validate = admission<Eviction>('Eviction', (request) => this.#answer(request));
+
+  /** Prepares what pods wait for. Every replica does it, for those that it was asked about. */
+  get work(): Work {
+    return {
+      name: 'drains',
+      watch: (queue) => {
+        this.#queue = queue;
+        return [() => (this.#queue = undefined)];
+      },
+      reconcile: async (key, signal) => {
+        const [namespace = '', name = ''] = key.split('/');
+        const pod = this.#podFrom(namespace, name);
+        if (!pod) return Requeue.never;
+        const verdict = decide(pod, this.#collaborators.clock.now());
+        if (verdict.kind !== 'refuse') return Requeue.never;
+        for (const departure of verdict.departures) await this.#prepare(departure, pod, signal);
+        return Requeue.never;
+      },
+      concurrency: 4,
+    };
+  }
+
+  #answer({ namespace, name, isDryRun, object }: AdmissionRequest<Eviction>): Admission {
+    // kubectl drain --dry-run=server says it in the Eviction only. It would repeat a refusal for ever.
+    if (isDryRun || object.deleteOptions?.dryRun?.length) return allowed;
+    const unread = this.#unread();
+    if (unread) return refusal(`Moorage has not read all ${unread} yet; try again`);
+    const pod = this.#podFrom(namespace, name);
+    const verdict = pod && decide(pod, this.#collaborators.clock.now());
+    if (verdict?.kind !== 'refuse') return allowed;
+    if (verdict.departures.length > 0) this.#queue?.add(`${namespace}/${name}`);
+    return refusal(verdict.message);
+  }
+
+  #unread(): string | undefined {
+    const { pods, nodes, claims, persistentVolumes, moves } = this.#collaborators;
+    const watched = { pods, nodes, claims, PersistentVolumes: persistentVolumes, VolumeMoves: moves };
+    return Object.entries(watched).find(([, { synced }]) => !synced)?.[0];
+  }
+
+  /** Undefined if the pod is not drained, or has no volume of ours on its node. */
+  #podFrom(namespace: string, name: string): DrainedPod | undefined {
+    const { pods, nodes, claims, persistentVolumes, moves } = this.#collaborators;
+    const pod = pods.get(`${namespace}/${name}`);
+    if (!pod || !nodes.get(pod.nodeName)?.isDraining) return undefined;
+    const volumes = pod.claimNames.flatMap((claim) => {
+      const known = claims.get(`${namespace}/${claim}`)?.onDrain;
+      const volume = known && persistentVolumes.get(known.volumeName)?.onDrain;
+      if (!known || !volume?.nodeNames.includes(pod.nodeName)) return [];
+      const ofClaim = moves
+        .list()
+        .filter(({ metadata, spec }) => spec.claimName === claim && metadata.namespace === namespace);
+      return [{ ...known, claim, policy: known.policy ?? volume.policy, handle: volume.handle, moves: ofClaim }];
+    });
+    return volumes.length > 0 ? { namespace, uid: pod.uid, nodeName: pod.nodeName, volumes } : undefined;
+  }
+
+  async #prepare(departure: Departure, { namespace, nodeName }: DrainedPod, signal: AbortSignal): Promise<void> {
+    const { client, log } = this.#collaborators;
+    const { claim } = departure;
+    if (departure.kind === 'move') {
+      await this.#move({ name: departure.name, namespace }, claim, nodeName, signal);
+    } else {
+      const { word, volumeName } = departure;
+      const [annotation] = tombstone.annotations;
+      const annotations = {
+        [annotation]: word,
+        [drainedFromAnnotation]: nodeName,
+        ...(word === 'force' && { [tombstone.confirm]: volumeName }),
+      };
+      const body = { metadata: { annotations } };
+      await client.patch(persistentVolumeClaims, claim, { type: 'merge', body }, { namespace, signal });
+    }
+    log.info({ namespace, claim, node: nodeName, departure: departure.kind }, 'prepares a drain');
+  }
+
+  async #move(
+    { name, namespace }: { readonly name: string; readonly namespace: string },
+    claimName: string,
+    nodeName: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { client, clock } = this.#collaborators;
+    const earlier = await client.get(volumeMoves, name, { namespace, signal });
+    if (earlier && !mayReplace(earlier, clock.now())) return;
+    try {
+      if (earlier) {
+        const { uid } = earlier.metadata;
+        await client.delete(volumeMoves, name, { namespace, preconditions: { uid }, signal });
+      }
+      const metadata = { name, namespace, annotations: { [drainedFromAnnotation]: nodeName } };
+      await client.create(volumeMoves, { metadata, spec: { claimName, patient: true } }, { signal });
+    } catch (error) {
+      if (!isAlreadyExists(error) && !isNotFound(error)) throw error; // another replica was asked, too
+    }
+  }
+}
+
+function refusal(message: string): Admission {
+  return { allowed: false, status: { code: 429, message } };
+}

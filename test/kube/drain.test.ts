@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { type TestContext, test } from 'node:test';
+import { driverName, onDrain, topologyKey } from '../../src/api/names.ts';
+import { volumeMoves } from '../../src/api/volume-move.ts';
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
+import { ApiError } from '../../src/kube/api-error.ts';
+import {
+  affinityValues,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  statefulSets,
+  storageClasses,
+} from '../../src/kube/resource.ts';
+import { kubectlMoorage } from '../../src/plugin/program.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
+import { newNamespace, startApiServer } from './api-server.ts';
+import { startEvictionWebhook } from './eviction-webhook.ts';
+import { createSet, Machines } from './machines.ts';
+import { SimulatedMovers } from './simulated-movers.ts';
+
+const api = await startApiServer();
+const { admin, cluster } = api;
+const controller = await startEvictionWebhook(api);
+await admin.create(storageClasses, {
+  metadata: { name: 'local' },
+  provisioner: driverName,
+  volumeBindingMode: 'WaitForFirstConsumer',
+});
+const room = { 'capacity.topolvm.io/00default': String(100 * 1024 ** 3) };
+const plugin = kubectlMoorage({ columns: undefined, colours: false });
+
+/** Node a with a pod for each policy, and node b with this annotation. */
+async function drained(t: TestContext, namespace: string, policies: readonly string[], capacity = room) {
+  await newNamespace(api, namespace);
+  const machines = new Machines(admin);
+  const movers = new SimulatedMovers(admin);
+  const [a, b]: [string, string] = [`${namespace}-a`, `${namespace}-b`];
+  t.after(async () => {
+    for (const { metadata } of (await admin.list(statefulSets, { namespace })).items) {
+      await admin.delete(statefulSets, metadata.name, { namespace });
+    }
+    await Promise.all([machines.stop(), movers.stop()]);
+    for (const name of [a, b]) {
+      await admin.patch(nodes, name, { type: 'merge', body: { metadata: { finalizers: null } } });
+      await admin.delete(nodes, name);
+    }
+  });
+  await machines.add(a, room);
+  for (const policy of policies) await createSet(admin, namespace, policy, 'local');
+  for (const policy of policies) {
+    await eventually(
+      `pod ${policy}-0 is on its node`,
+      async () => (await podOf(namespace, policy))?.spec?.nodeName === a,
+    );
+    await eventually('its claim is bound', async () => (await claimOf(namespace, policy))?.status?.phase === 'Bound');
+    await annotate(namespace, policy, { [onDrain.annotation]: policy });
+  }
+  await machines.add(b, capacity);
+  await eventually(`${b} is ready`, async () => ((await admin.get(nodes, b))?.spec?.taints ?? []).length === 0);
+  const uids = await Promise.all(policies.map(async (policy) => (await claimOf(namespace, policy))?.metadata.uid));
+  return { a, b, movers, uids };
+}
+
+const podOf = (namespace: string, set: string) => admin.get(pods, `${set}-0`, { namespace });
+const claimOf = (namespace: string, set: string) => admin.get(persistentVolumeClaims, `data-${set}-0`, { namespace });
+const annotate = (namespace: string, set: string, annotations: Record<string, string | null>) =>
+  admin.patch(
+    persistentVolumeClaims,
+    `data-${set}-0`,
+    { type: 'merge', body: { metadata: { annotations } } },
+    { namespace },
+  );
+
+async function nodeOfVolume(namespace: string, set: string): Promise<string | undefined> {
+  const volume = await admin.get(persistentVolumes, (await claimOf(namespace, set))?.spec?.volumeName ?? '');
+  return volume && affinityValues(volume, topologyKey)?.[0];
+}
+
+/** What the API server says about an eviction; `evicted` if it is done. */
+async function evict(namespace: string, set: string): Promise<string> {
+  const { uid = '' } = (await podOf(namespace, set))?.metadata ?? {};
+  try {
+    await admin.evict(`${set}-0`, { namespace, uid });
+    return 'evicted';
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 429) throw error;
+    return error.message;
+  }
+}
+
+/** A real `kubectl drain`: what it has said so far, and its exit code. */
+function kubectlDrain(t: TestContext, node: string, ...flags: string[]) {
+  const kubectl = cluster.binaries.kubernetes.kubectl;
+  const words = ['drain', node, '--ignore-daemonsets', '--timeout=150s', ...flags];
+  const child = spawn(kubectl, [`--kubeconfig=${cluster.kubeconfig}`, ...words]);
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk));
+  const code = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  t.after(() => void child.kill());
+  return { said: () => said, code };
+}
+
+const explain = async () =>
+  `${await cluster.kubectl('get', 'volumemoves,pods,pvc,nodes', '-A', '-o', 'wide')}\n${await controller.tail()}`;
+
+test('a drain moves the volumes that say so, and ends by itself; pods of the others wait for their node, as always', async (t) => {
+  const { a, b, uids } = await drained(t, 'ends', ['move', 'wait']);
+  const before = await Promise.all(['move', 'wait'].map(async (set) => (await podOf('ends', set))?.metadata.uid));
+  const rehearsal = kubectlDrain(t, a, '--dry-run=server');
+  assert.equal(await rehearsal.code, 0, rehearsal.said());
+  assert.deepEqual((await admin.list(volumeMoves, { namespace: 'ends' })).items, []);
+  // Without a drain, nothing is asked of volumes: VPA and descheduler evict as always.
+  const drain = kubectlDrain(t, a);
+  assert.equal(await drain.code, 0, drain.said());
+
+  assert.match(drain.said(), /pods\/"move-0" .*\(will retry after 5s\).*eviction-hook.moorage.dev.*claim data-move-0/);
+  assert.equal(await nodeOfVolume('ends', 'move'), b);
+  assert.equal(await nodeOfVolume('ends', 'wait'), a);
+  await eventually('the pod runs on the other node', async () => (await podOf('ends', 'move'))?.spec?.nodeName === b, {
+    explain,
+  });
+  await eventually('the other pod waits', async () => {
+    const pod = await podOf('ends', 'wait');
+    return pod?.metadata.uid !== before[1] && pod?.spec?.nodeName === undefined;
+  });
+  assert.deepEqual(
+    await Promise.all(['move', 'wait'].map(async (set) => (await claimOf('ends', set))?.metadata.uid)),
+    uids,
+  );
+  const moves = (await admin.list(volumeMoves, { namespace: 'ends' })).items;
+  assert.deepEqual(
+    moves.map(({ spec, status }) => [spec.claimName, status?.phase]),
+    [['data-move-0', 'Done']],
+  );
+});
+
+test('if no node has room the drain says so; an abort, or the policy wait, lets it go on', async (t) => {
+  const { a } = await drained(t, 'full', ['move'], { 'capacity.topolvm.io/00default': '1' });
+  await cluster.kubectl('cordon', a);
+  const refused = async () => {
+    const said = await evict('full', 'move');
+    return (
+      /cannot begin yet: node full-b: it has 1 B free.*kubectl moorage abort data-move-0 -n full/.test(said) && said
+    );
+  };
+  await eventually('it names the reason', refused, { explain });
+  const uid = (await podOf('full', 'move'))?.metadata.uid;
+
+  // The drain is given up: the move that waits must not begin later.
+  await cluster.kubectl('uncordon', a);
+  const [move] = (await admin.list(volumeMoves, { namespace: 'full' })).items;
+  await eventually('its move is withdrawn', async () => {
+    const found = await admin.get(volumeMoves, move?.metadata.name ?? '', { namespace: 'full' });
+    return found?.status?.phase === 'Failed' && /no longer drained/.test(found.status.message ?? '');
+  });
+  assert.equal((await podOf('full', 'move'))?.metadata.uid, uid);
+  await cluster.kubectl('cordon', a);
+  await eventually('another drain tries again at once', refused, { explain });
+
+  const words = ['abort', 'data-move-0', '-n', 'full'];
+  assert.match(await runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } }), /: Aborted, /);
+  await eventually('the pod is evicted', async () => (await evict('full', 'move')) === 'evicted');
+  await cluster.kubectl('uncordon', a);
+  await eventually('it is back', async () => {
+    const pod = await podOf('full', 'move');
+    return pod?.metadata.uid !== uid && pod?.spec?.nodeName === a;
+  });
+
+  await admin.delete(volumeMoves, move?.metadata.name ?? '', { namespace: 'full' });
+  await cluster.kubectl('cordon', a);
+  await eventually('the next drain is refused', refused, { explain });
+  await annotate('full', 'move', { [onDrain.annotation]: 'wait' });
+  await eventually('the pod is evicted', async () => (await evict('full', 'move')) === 'evicted');
+});
+
+test('an autoscaler drains by a taint, without a cordon; other evictions pass', async (t) => {
+  const { a } = await drained(t, 'scaled', ['move']);
+  const taints = async (...keys: string[]) =>
+    admin.patch(nodes, a, {
+      type: 'merge',
+      body: { spec: { taints: keys.map((key) => ({ key, effect: 'NoSchedule' })) } },
+    });
+  for (const key of ['ToBeDeletedByClusterAutoscaler', 'karpenter.sh/disrupted']) {
+    await taints(key);
+    await annotate('scaled', 'move', { [onDrain.annotation]: 'Move' }); // a word that is no policy, so that nothing moves
+    await eventually(key, async () => /is "Move"; use one of/.test(await evict('scaled', 'move')), { explain });
+  }
+  await taints();
+  await eventually('it is evicted', async () => (await evict('scaled', 'move')) === 'evicted');
+});
+
+test('an operator is asked before its node is drained, and no longer when the drain is given up', async (t) => {
+  const { a } = await drained(t, 'asked', ['delegate']);
+  await cluster.kubectl('cordon', a);
+  await eventually('the tombstone is set', async () => {
+    assert.match(
+      await evict('asked', 'delegate'),
+      /waits until operators have moved their data: claim data-delegate-0: /,
+    );
+    return (await claimOf('asked', 'delegate'))?.metadata.annotations?.['moorage.dev/delete'] === 'graceful';
+  });
+  await cluster.kubectl('uncordon', a);
+  await eventually('it is withdrawn', async () => {
+    const { annotations = {} } = (await claimOf('asked', 'delegate'))?.metadata ?? {};
+    return !Object.keys(annotations).some((key) => /moorage.dev\/(delete|drained-from)/.test(key));
+  });
+});
+
+test('evictions go on while no controller answers', async (t) => {
+  const { a } = await drained(t, 'down', ['move']);
+  await cluster.kubectl('cordon', a);
+  await controller.kill();
+  const drain = kubectlDrain(t, a);
+  assert.equal(await drain.code, 0, drain.said());
+  assert.equal(await nodeOfVolume('down', 'move'), a);
+});
