@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
-import { leave, tombstone } from '../../src/api/names.ts';
+import { drainedFromAnnotation, leave, tombstone } from '../../src/api/names.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import { selfSigned } from '../../src/http/self-signed.ts';
 import type { Patch } from '../../src/kube/client.ts';
@@ -152,7 +152,8 @@ test('the controller can change only its own annotations and finalizers of a cla
   });
   await ofClaim(chosen('a'));
   await ofClaim(chosen(null));
-  for (const name of [...tombstone.annotations, tombstone.confirm, tombstone.move, leave.request]) {
+  const ofLeaving = [...Object.values(leave), drainedFromAnnotation];
+  for (const name of [...tombstone.annotations, tombstone.confirm, tombstone.move, ...ofLeaving]) {
     await ofClaim({ metadata: { annotations: { [name]: 'force' } } });
     await ofClaim({ metadata: { annotations: { [name]: null } } });
   }

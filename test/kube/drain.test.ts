@@ -20,6 +20,7 @@ import { newNamespace, startApiServer } from './api-server.ts';
 import { startEvictionWebhook } from './eviction-webhook.ts';
 import { createSet, Machines } from './machines.ts';
 import { SimulatedMovers } from './simulated-movers.ts';
+import { SmallOperator } from './small-operator.ts';
 
 const api = await startApiServer();
 const { admin, cluster } = api;
@@ -112,7 +113,6 @@ test('a drain moves the volumes that say so, and ends by itself; pods of the oth
   const rehearsal = kubectlDrain(t, a, '--dry-run=server');
   assert.equal(await rehearsal.code, 0, rehearsal.said());
   assert.deepEqual((await admin.list(volumeMoves, { namespace: 'ends' })).items, []);
-  // Without a drain, nothing is asked of volumes: VPA and descheduler evict as always.
   const drain = kubectlDrain(t, a);
   assert.equal(await drain.code, 0, drain.said());
 
@@ -192,21 +192,40 @@ test('an autoscaler drains by a taint, without a cordon; other evictions pass', 
   await eventually('it is evicted', async () => (await evict('scaled', 'move')) === 'evicted');
 });
 
-test('an operator is asked before its node is drained, and no longer when the drain is given up', async (t) => {
-  const { a } = await drained(t, 'asked', ['delegate']);
+test('an operator moves its data before its node is drained; no longer if the drain is given up', async (t) => {
+  const { a, b, uids } = await drained(t, 'asked', ['delegate']);
+  const operator = new SmallOperator(admin);
+  t.after(() => operator.stop());
   await cluster.kubectl('cordon', a);
-  await eventually('the tombstone is set', async () => {
-    assert.match(
-      await evict('asked', 'delegate'),
-      /waits until operators have moved their data: claim data-delegate-0: /,
-    );
-    return (await claimOf('asked', 'delegate'))?.metadata.annotations?.['moorage.dev/delete'] === 'graceful';
-  });
+  const says = /claim data-delegate-0: its operator was asked to leave node asked-a at .*: 1 of 2 shards is still here/;
+  await eventually('its message is shown', async () => says.test(await evict('asked', 'delegate')), { explain });
+  const annotationsOf = async () => Object.keys((await claimOf('asked', 'delegate'))?.metadata.annotations ?? {});
   await cluster.kubectl('uncordon', a);
-  await eventually('it is withdrawn', async () => {
-    const { annotations = {} } = (await claimOf('asked', 'delegate'))?.metadata ?? {};
-    return !Object.keys(annotations).some((key) => /moorage.dev\/(delete|drained-from)/.test(key));
+  await eventually(
+    'the request is withdrawn',
+    async () => !(await annotationsOf()).some((key) => /moorage.dev\/(delete|drained-from|lea)/.test(key)),
+    { explain },
+  );
+
+  const drain = kubectlDrain(t, a);
+  await eventually('it is asked again', async () => says.test(drain.said()), { explain });
+  assert.equal((await claimOf('asked', 'delegate'))?.metadata.uid, uids[0]);
+  await operator.finish();
+  assert.equal(await drain.code, 0, drain.said());
+  await eventually('there is a new instance', async () => (await podOf('asked', 'delegate'))?.spec?.nodeName === b, {
+    explain,
   });
+  assert.notEqual((await claimOf('asked', 'delegate'))?.metadata.uid, uids[0]);
+  assert.deepEqual((await admin.list(volumeMoves, { namespace: 'asked' })).items, []);
+});
+
+test('data that may be lost is given up: pod and claim are created again elsewhere', async (t) => {
+  const { a, b, uids, movers } = await drained(t, 'given', ['drop']);
+  const drain = kubectlDrain(t, a);
+  assert.equal(await drain.code, 0, drain.said());
+  await eventually('it starts again', async () => (await podOf('given', 'drop'))?.spec?.nodeName === b, { explain });
+  assert.notEqual((await claimOf('given', 'drop'))?.metadata.uid, uids[0]);
+  assert.deepEqual(movers.removed, []); // nobody has asked for its removal but csi-provisioner, which does not run here
 });
 
 test('evictions go on while no controller answers', async (t) => {

@@ -1,5 +1,5 @@
 import { drainedFromAnnotation, tombstone } from '../../api/names.ts';
-import { type VolumeMove, volumeMoves } from '../../api/volume-move.ts';
+import { claimOfMove, isCopy, type VolumeMove, volumeMoves } from '../../api/volume-move.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
@@ -103,9 +103,7 @@ export class EvictionWebhook {
       const known = claims.get(`${namespace}/${claim}`)?.onDrain;
       const volume = known && persistentVolumes.get(known.volumeName)?.onDrain;
       if (!known || !volume?.nodeNames.includes(pod.nodeName)) return [];
-      const ofClaim = moves
-        .list()
-        .filter(({ metadata, spec }) => spec.claimName === claim && metadata.namespace === namespace);
+      const ofClaim = moves.list().filter((move) => claimOfMove(move) === `${namespace}/${claim}` && !isCopy(move));
       return [{ ...known, claim, policy: known.policy ?? volume.policy, handle: volume.handle, moves: ofClaim }];
     });
     return volumes.length > 0 ? { namespace, uid: pod.uid, nodeName: pod.nodeName, volumes } : undefined;
