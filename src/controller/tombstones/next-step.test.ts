@@ -114,7 +114,8 @@ function text(step: Step): string {
       return `ask-operator on ${step.nodeName}`;
     case 'follow':
       return `follow ${step.move.metadata.name}`;
-    default:
+    case 'move':
+    case 'nothing':
       return step.kind;
   }
 }
