@@ -175,6 +175,20 @@ export const otherNodeFinalizer = 'topolvm.io/node';
 /** Finalizers that TopoLVM 0.18 to 0.39 set on claims and removed itself. */
 export const oldClaimFinalizers = ['topolvm.io/pvc', 'topolvm.cybozu.com/pvc'] as const;
 
+/** Finalizers of Kubernetes and of sidecars, which keep objects that are still needed. */
+export const otherFinalizers = {
+  /** Of a claim that pods use. */
+  claimInUse: 'kubernetes.io/pvc-protection',
+  /** Of a claim while a snapshot of it is created. */
+  snapshotSource: 'snapshot.storage.kubernetes.io/pvc-as-source-protection',
+  /** Of a claim while it is copied to another claim. */
+  copySource: 'provisioner.storage.kubernetes.io/cloning-protection',
+  /** Of a VolumeSnapshot while a claim is created from it. */
+  restoreSource: 'snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection',
+  /** Of a PersistentVolume until its volume is removed. */
+  provisioned: 'external-provisioner.volume.kubernetes.io/finalizer',
+} as const;
+
 /** The LogicalVolume resource. */
 export const logicalVolume = {
   group: 'topolvm.io',

@@ -24,7 +24,7 @@ export interface Command<F extends Flags = Flags> {
   readonly summary: string;
   /** TopoLVM's name for the command. */
   readonly alias?: string;
-  /** The positional arguments, in order; a last one that ends in `...` may be repeated. */
+  /** The positional arguments, in order; one in brackets is optional, a last one that ends in `...` may be repeated. */
   readonly words?: readonly string[];
   /** Values of the arguments for completion. */
   readonly suggest?: Suggest;
@@ -112,7 +112,7 @@ class CommandParser extends Commander {
     const print = (text: string) => surroundings.print(text.trimEnd());
     this.configureOutput({ writeOut: print, writeErr: print, outputError: () => undefined });
 
-    for (const word of words) this.argument(`<${word}>`);
+    for (const word of words) this.argument(word.startsWith('[') ? word : `<${word}>`);
     for (const flag of Object.values(flags)) this.#addFlag(flag);
     for (const [name, each] of Object.entries(commands)) {
       this.addCommand(new CommandParser(each, [...path, name], surroundings));

@@ -6,8 +6,14 @@ type Parameters = Readonly<Record<string, string>>;
 
 /** If a mistyped parameter were ignored, the volume would silently differ from what was meant. */
 export function refuseUnknownParameters(given: Parameters, known: readonly string[]): void {
+  const problem = unknownParameter(given, known);
+  if (problem !== undefined) throw new InvalidInput(problem);
+}
+
+/** The problem and its remedy; undefined if there is none. */
+export function unknownParameter(given: Parameters, known: readonly string[]): string | undefined {
   const unknown = Object.keys(given).find((name) => isOurs(name) && !known.includes(name));
-  if (unknown !== undefined) throw new InvalidInput(unknownName(unknown, known));
+  return unknown === undefined ? undefined : unknownName(unknown, known);
 }
 
 function isOurs(name: string): boolean {

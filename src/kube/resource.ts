@@ -39,6 +39,19 @@ export type SubjectAccessReview = Wire<V1SubjectAccessReview>;
 export type TokenReview = Wire<V1TokenReview>;
 export type ValidatingWebhookConfiguration = Wire<V1ValidatingWebhookConfiguration>;
 
+/** The fields that matter to us of a kind that is not part of Kubernetes itself. */
+export interface VolumeSnapshot extends KubeObject {
+  readonly spec?: {
+    readonly source?: { readonly persistentVolumeClaimName?: string; readonly volumeSnapshotContentName?: string };
+    readonly volumeSnapshotClassName?: string;
+  };
+  readonly status?: {
+    readonly readyToUse?: boolean;
+    readonly boundVolumeSnapshotContentName?: string;
+    readonly error?: { readonly message?: string };
+  };
+}
+
 export const nodes: Resource<Node> = {
   group: '',
   version: 'v1',
@@ -94,6 +107,13 @@ export const storageClasses: Resource<StorageClass> = {
   plural: 'storageclasses',
   kind: 'StorageClass',
   namespaced: false,
+};
+export const volumeSnapshots: Resource<VolumeSnapshot> = {
+  group: 'snapshot.storage.k8s.io',
+  version: 'v1',
+  plural: 'volumesnapshots',
+  kind: 'VolumeSnapshot',
+  namespaced: true,
 };
 export const csiDrivers: Resource<CsiDriver> = {
   group: 'storage.k8s.io',

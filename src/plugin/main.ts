@@ -4,7 +4,8 @@ import manifest from '../../package.json' with { type: 'json' };
 import { runProgram } from '../base/command.ts';
 import { InvalidInput, messageOf } from '../base/errors.ts';
 import { ApiTimeout, ApiUnreachable } from '../kube/api-error.ts';
-import { kubectlMoorage, ProblemsFound } from './program.ts';
+import { ProblemsFound } from './problems-found.ts';
+import { kubectlMoorage } from './program.ts';
 
 const stop = new AbortController();
 process.once('SIGINT', () => stop.abort());
@@ -28,7 +29,7 @@ runProgram(kubectlMoorage(terminal), 'kubectl-moorage', process.argv.slice(2), {
   process.exitCode = exitCodeOf(error);
 });
 
-/** 1: refused or failed. 2: invalid command line. 3: no answer from the cluster. 4: status or doctor found problems. 130: interrupted. */
+/** 1: refused or failed. 2: invalid command line. 3: no answer from the cluster. 4: status, doctor or why found problems. 130: interrupted. */
 function exitCodeOf(error: unknown): number {
   if (stop.signal.aborted) return 130;
   if (error instanceof InvalidInput) return 2;

@@ -10,12 +10,14 @@ import { clusterFlags, namespaceFlag } from './flags.ts';
 import { moveCommands } from './moves/commands.ts';
 import { nodeTable, poolRows } from './nodes.ts';
 import { orphanScreen, orphansOf, unlisted } from './orphans.ts';
+import { ProblemsFound } from './problems-found.ts';
 import { recoveryCommands } from './recovery/commands.ts';
 import { statusOf, statusScreen } from './status.ts';
 import { suggestClaims, suggestNodes } from './suggestions.ts';
 import { forPrograms, type Terminal } from './terminal.ts';
 import { readVolume, volumeDetails, volumeScreen } from './volume.ts';
 import { type Health, healths, volumeRows, volumeTable } from './volumes.ts';
+import { whyCommand } from './why/command.ts';
 
 const healthType: FlagType<Health | undefined> = {
   placeholder: 'health',
@@ -52,11 +54,6 @@ const volumesFlags = {
   }),
   ...clusterFlags,
 } as const satisfies Flags;
-
-/** `status` or `doctor` found something: for scripts. */
-export class ProblemsFound extends MoorageError {
-  readonly code = 'FailedPrecondition';
-}
 
 export function kubectlMoorage(terminal: Terminal): Program {
   return {
@@ -186,6 +183,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
           if (!diagnosis.healthy) throw new ProblemsFound('the installation has findings');
         },
       }),
+      ...whyCommand(terminal),
       ...moveCommands(terminal),
       ...recoveryCommands,
     },

@@ -7,6 +7,7 @@ import {
   type PersistentVolume,
   persistentVolumeClaims,
   persistentVolumes,
+  pods,
   type Resource,
   type Stored,
 } from '../kube/resource.ts';
@@ -29,6 +30,18 @@ export const suggestNodes: Suggest = named((client, signal) => names(client, nod
 export const suggestClaims: Suggest = named((client, signal, namespace) =>
   names(client, persistentVolumeClaims, namespace, signal),
 );
+
+/** Claims, and pods that are not running yet. */
+export const suggestWaiting: Suggest = named(async (client, signal, namespace) => {
+  const claims = await names(client, persistentVolumeClaims, namespace, signal);
+  const { items } = await client.list(pods, {
+    namespace,
+    fieldSelector: 'status.phase=Pending',
+    project: ({ metadata }) => metadata.name,
+    signal,
+  });
+  return [...claims.map((name) => `pvc/${name}`), ...items.map((name) => `pod/${name}`)];
+});
 
 /** As the commands take them. Only volumes of ours. */
 export const suggestPersistentVolumes: Suggest = named(async (client, signal) => {

@@ -4,6 +4,7 @@ import { logicalVolumes, recordedSourceOf, type StoredLogicalVolume } from '../a
 import { claimKey, driverName } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
 import { formatBytes, parseQuantity } from '../base/quantity.ts';
+import { eventTime } from '../explain/known.ts';
 import type { KubeClient } from '../kube/client.ts';
 import {
   type Event,
@@ -74,7 +75,7 @@ export async function readVolume(
     persistentVolume: pv,
     claim: claim || undefined,
     pods: users,
-    events: lists.flat().sort((a, b) => timeOf(a) - timeOf(b)),
+    events: lists.flat().sort((a, b) => eventTime(a) - eventTime(b)),
   };
 }
 
@@ -113,11 +114,6 @@ async function eventsOf(
 ) {
   const fieldSelector = `regarding.uid=${uid}`;
   return (await client.list(events, { namespace: namespace ?? 'default', fieldSelector, signal })).items;
-}
-
-function timeOf(event: Stored<Event>): number {
-  const { series, eventTime, deprecatedLastTimestamp, metadata } = event;
-  return Date.parse(series?.lastObservedTime ?? eventTime ?? deprecatedLastTimestamp ?? metadata.creationTimestamp);
 }
 
 /** A volume as `-o json` shows it. Programs depend on these names. */
@@ -173,7 +169,7 @@ export function volumeDetails({ volume, persistentVolume: pv, claim, ...rest }: 
     ...(source && { source: `${source.kind} ${source.id}` }),
     podPhases: Object.fromEntries(rest.pods.map(({ metadata, status }) => [metadata.name, status?.phase ?? ''])),
     events: rest.events.map((event) => ({
-      time: new Date(timeOf(event)).toISOString(),
+      time: new Date(eventTime(event)).toISOString(),
       type: event.type ?? '',
       reason: event.reason ?? '',
       object: `${event.regarding?.kind}/${event.regarding?.name}`,

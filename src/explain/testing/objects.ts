@@ -13,7 +13,7 @@ const gibi = 1024n ** 3n;
 /** How a test changes an object. */
 export type Change = { readonly metadata?: object; readonly spec?: object; readonly status?: object };
 
-function meta(name: string) {
+export function meta(name: string) {
   return { name, uid: `uid-${name}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
 }
 

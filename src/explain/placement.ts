@@ -1,0 +1,236 @@
+import { onNodeRemoval, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
+import { formatBytes, parseQuantity } from '../base/quantity.ts';
+import { selects } from '../kube/node-selector.ts';
+import { affinityValues, type Node, type PersistentVolume, type Pod, type Stored } from '../kube/resource.ts';
+import { type Finding, listed, type ReasonCode } from './explanation.ts';
+import type { Claim, Known } from './known.ts';
+import { type NeededVolume, nodeObstacles, type Obstacle } from './node-obstacles.ts';
+import { agentOf, controllerPods } from './nodes.ts';
+
+/** A node with an obstacle. */
+interface Refused {
+  readonly node: Stored<Node>;
+  readonly first: Obstacle;
+  readonly texts: readonly string[];
+  /** Whether nothing but storage speaks against it. */
+  readonly isByStorage: boolean;
+}
+
+type Volume = NeededVolume & { readonly claim: Claim };
+
+/**
+ * Why no node can run a pod, worked out from objects, node by node. If its data is on a node, or a claim is assigned to one,
+ * only that node counts. Undefined if the nodes could not be read, or if no obstacle is seen on one of them.
+ */
+export function placementReason(pod: Stored<Pod>, known: Known): Finding | undefined {
+  const { nodes } = known.objects;
+  if (nodes === undefined) return undefined;
+  const volumes = known.volumesOf(pod);
+  const placed = volumes.filter(({ persistentVolume }) => persistentVolume?.spec?.nodeAffinity?.required);
+  const gone = placed.find((volume) => nodesOf(volume, nodes).length === 0);
+  if (gone) return nodeGone(gone, known);
+  const common = nodes.filter((node) => placed.every((volume) => nodesOf(volume, [node]).length > 0));
+  if (placed.length > 0 && common.length === 0) return apart(placed, nodes);
+  const assigned = volumes.find(({ claim }) => !claim.spec?.volumeName && selectedNodeOf(claim) !== undefined);
+  const only = assigned && selectedNodeOf(assigned.claim);
+  const considered = only === undefined ? common : common.filter(({ metadata }) => metadata.name === only);
+  const refused: Refused[] = [];
+  for (const node of considered) {
+    const all = nodeObstacles(pod, volumes, known.factsOf(node));
+    // The volume of an assigned claim may exist already, and then its space is not free any more.
+    const obstacles = assigned ? all.filter(({ kind }) => !storageKinds.has(kind)) : all;
+    const [first] = obstacles;
+    if (!first) return undefined;
+    const isByStorage = obstacles.every(({ kind }) => storageKinds.has(kind));
+    refused.push({ node, first, texts: obstacles.map(({ text }) => text), isByStorage });
+  }
+  const [single] = refused;
+  if (!single) return undefined;
+  if (placed.length > 0 && refused.length === 1) return onItsNode(single, 'its data is on node');
+  if (assigned) return assignedElsewhere(assigned.claim, single);
+  return onNoNode(volumes, single, refused);
+}
+
+function selectedNodeOf({ metadata }: Claim): string | undefined {
+  return metadata.annotations?.[selectedNodeAnnotation];
+}
+
+function nodesOf({ persistentVolume }: Volume, nodes: readonly Stored<Node>[]): readonly Stored<Node>[] {
+  const required = persistentVolume?.spec?.nodeAffinity?.required;
+  return nodes.filter(({ metadata: { name, labels = {} } }) => !required || selects(required, { name, labels }));
+}
+
+/** The names that the volume's own affinity has for its node. */
+function placeOf(pv: PersistentVolume | undefined): string {
+  const names = pv && (affinityValues(pv, topologyKey) ?? affinityValues(pv, 'kubernetes.io/hostname'));
+  return names?.length ? `node ${names.join(' or ')}` : 'a node';
+}
+
+function nodeGone({ claim, persistentVolume }: Volume, known: Known): Finding {
+  const { name, namespace, annotations } = claim.metadata;
+  const place = placeOf(persistentVolume);
+  const policy = annotations?.[onNodeRemoval.annotation];
+  const volume = known.logicalVolumeOf(claim);
+  return {
+    code: 'NodeGone',
+    cause: `its data is on ${place}, which no longer exists`,
+    advice: 'bring the node back, or give the data up',
+    evidence: [
+      `PersistentVolume ${persistentVolume?.metadata?.name} of claim ${name}: only on ${place}`,
+      ...(policy ? [`claim ${name}: ${onNodeRemoval.annotation} is ${policy}`] : []),
+      ...(volume ? [`LogicalVolume ${volume.metadata.name}: on node ${volume.spec.nodeName}`] : []),
+    ],
+    remedy: [`kubectl annotate pvc ${name} -n ${namespace} ${onNodeRemoval.annotation}=drop # loses the data`],
+  };
+}
+
+function apart(placed: readonly Volume[], nodes: readonly Stored<Node>[]): Finding {
+  const places = placed.map((volume) => {
+    const names = nodesOf(volume, nodes).map(({ metadata }) => metadata.name);
+    return `that of claim ${volume.claim.metadata.name} on node ${names.join(' or ')}`;
+  });
+  const { name, namespace } = placed.at(-1)?.claim.metadata ?? {};
+  return {
+    code: 'VolumesApart',
+    cause: `its data is on different nodes, ${listed(places)}`,
+    advice: 'move a volume to the node of the other',
+    evidence: placed.map(
+      ({ persistentVolume: pv }) => `PersistentVolume ${pv?.metadata?.name}: only on ${placeOf(pv)}`,
+    ),
+    remedy: [`kubectl moorage migrate pvc/${name} -n ${namespace} --to NODE`],
+  };
+}
+
+/** The pod can run on this node only. */
+function onItsNode({ node, first, texts }: Refused, start: string): Finding {
+  const { name } = node.metadata;
+  const { code, advice, remedy } = obstacleReasons[first.kind];
+  const [only = ''] = texts;
+  const how =
+    texts.length === 1 && only.startsWith('it is ') ? `, which ${only.slice('it '.length)}` : `: ${listed(texts)}`;
+  return {
+    code,
+    cause: `${start} ${name}${how}`,
+    advice: advice(name),
+    evidence: texts.map((text) => `Node ${name}: ${text}`),
+    remedy: remedy(name),
+  };
+}
+
+/** csi-provisioner keeps the choice of the scheduler, except if there is no room. */
+function assignedElsewhere({ metadata }: Claim, refused: Refused): Finding {
+  const found = onItsNode(refused, `its claim ${metadata.name} is assigned to node`);
+  const again = `kubectl annotate pvc ${metadata.name} -n ${metadata.namespace} ${selectedNodeAnnotation}-`;
+  return { ...found, code: 'PinnedToNode', remedy: [...(found.remedy ?? []), `${again} # choose a node again`] };
+}
+
+/** Each node has an obstacle. Nodes that only storage speaks against say most. */
+function onNoNode(volumes: readonly Volume[], single: Refused, all: readonly Refused[]): Finding {
+  const byStorage = all.filter(({ isByStorage }) => isByStorage);
+  const telling = byStorage.length > 0 ? byStorage : all;
+  const evidence = all.map(({ node, texts }) => `Node ${node.metadata.name}: ${listed(texts)}`);
+  const full = telling.filter(({ first }) => first.kind === 'no-room');
+  const kinds = new Set(telling.map(({ first }) => first.kind));
+  const { first, node } = full[0] ?? telling[0] ?? single;
+  const each = telling.map((one) => `${one.node.metadata.name} (${one.first.text})`);
+  if (full.length === 0 && kinds.size > 1) {
+    return { code: 'NoNodeLeft', cause: `no node can run it: ${listed(each)}`, advice: 'remove an obstacle', evidence };
+  }
+  const { code, advice, remedy } = obstacleReasons[first.kind];
+  const cause = inWords(first, full, volumes) ?? `no node can run it: ${listed(each)}`;
+  return { code, cause, advice: advice(node.metadata.name), evidence, remedy: remedy(node.metadata.name) };
+}
+
+/** What all nodes have in common. */
+function inWords({ kind, text }: Obstacle, full: readonly Refused[], volumes: readonly Volume[]): string | undefined {
+  if (kind === 'cordoned') return 'every node is cordoned';
+  if (kind === 'not-ready') return 'no node is ready';
+  if (kind === 'no-device-class') return `no node that it can run on has ${text.slice('it has no '.length)}`;
+  if (kind !== 'no-room') return undefined;
+  const sizes = volumes.map(({ claim }) => (claim.spec?.volumeName ? 0n : requested(claim)));
+  const largest = sizes.reduce((a, b) => (a > b ? a : b), 0n);
+  const free = full.map(({ node, first }) => `${node.metadata.name} has ${/it has (.*) free/.exec(first.text)?.[1]}`);
+  return `no node that it can run on has ${formatBytes(largest)} free: ${listed(free)}`;
+}
+
+function requested({ spec }: Claim): bigint {
+  return parseQuantity(spec?.resources?.requests?.['storage'] ?? '0');
+}
+
+const storageKinds: ReadonlySet<Obstacle['kind']> = new Set([
+  'topology',
+  'no-driver',
+  'leaving',
+  'no-volume',
+  'no-device-class',
+  'room-unknown',
+  'no-room',
+  'room-outdated',
+  'no-room-together',
+]);
+
+interface ObstacleReason {
+  readonly code: ReasonCode;
+  readonly advice: (node: string) => string;
+  readonly remedy: (node: string) => readonly string[];
+}
+
+const excluded: ObstacleReason = {
+  code: 'NodeExcluded',
+  advice: (node) => `change the pod so that it can run on ${node}, or move its volume`,
+  remedy: (node) => [`kubectl get node ${node} --show-labels`],
+};
+const elsewhere: ObstacleReason = { code: 'PinnedToNode', advice: () => 'let the pod run there', remedy: () => [] };
+const lackOfRoom = {
+  advice: () => 'remove volumes, add a disk, or request less',
+  remedy: () => ['kubectl moorage nodes', 'kubectl moorage orphans'],
+};
+const agent = {
+  advice: (node: string) => `start the agent of Moorage on ${node}`,
+  remedy: (node: string) => [agentOf(node)],
+};
+
+/** What to do about an obstacle on the node that matters. */
+const obstacleReasons: Readonly<Record<Obstacle['kind'], ObstacleReason>> = {
+  cordoned: {
+    code: 'NodeCordoned',
+    advice: (node) => `run kubectl uncordon ${node}`,
+    remedy: (node) => [`kubectl uncordon ${node}`],
+  },
+  'not-ready': {
+    code: 'NodeNotReady',
+    advice: (node) => `start node ${node}`,
+    remedy: (node) => [`kubectl describe node ${node}`],
+  },
+  taint: {
+    code: 'NodeTainted',
+    advice: () => 'remove the taint, or give the pod a toleration',
+    remedy: (node) => [`kubectl describe node ${node}`],
+  },
+  label: excluded,
+  affinity: excluded,
+  resources: {
+    code: 'NodeFull',
+    advice: (node) => `end other pods on ${node}, or move its volume`,
+    remedy: (node) => [`kubectl describe node ${node} # Allocated resources`],
+  },
+  'volume-elsewhere': elsewhere,
+  'selected-elsewhere': elsewhere,
+  topology: { ...elsewhere, advice: () => 'correct allowedTopologies, or add such a node' },
+  'no-driver': { code: 'DriverMissing', ...agent },
+  leaving: { ...elsewhere, advice: () => 'add a node' },
+  'no-volume': { code: 'VolumeMissing', advice: () => 'create one', remedy: () => ['kubectl get pv'] },
+  'no-device-class': {
+    code: 'DeviceClassMissing',
+    advice: () => 'use a StorageClass with a device class that nodes have',
+    remedy: () => ['kubectl moorage nodes'],
+  },
+  'room-unknown': { code: 'RoomUnknown', ...agent },
+  'no-room': { code: 'NoRoom', ...lackOfRoom },
+  'room-outdated': {
+    code: 'RoomOutdated',
+    advice: () => "see whether Moorage's controller runs, which publishes the free space",
+    remedy: () => [controllerPods],
+  },
+  'no-room-together': { code: 'NoRoomTogether', ...lackOfRoom },
+};
