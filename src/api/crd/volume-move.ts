@@ -58,7 +58,7 @@ const verdict = {
   required: ['round', 'bytes', 'sha256'],
   properties: {
     round: { description: 'The number of the last round.', type: 'integer', format: 'int32' },
-    bytes: { description: 'What all rounds together have copied.', ...bytes },
+    bytes: { description: 'What the last round has copied.', ...bytes },
     sha256: { description: 'Of the offsets, lengths and hashes of the last round.', type: 'string' },
   },
 } as const satisfies Schema;
@@ -132,6 +132,11 @@ const status = {
         required: ['name', 'uid'],
         properties: { name: { type: 'string' }, uid: { type: 'string' } },
       },
+    },
+    together: {
+      description: 'The other moves of volumes of the same pods: they are committed or aborted together.',
+      type: 'array',
+      items: { type: 'string' },
     },
     startedAt: { description: 'When copying began.', ...time },
     stoppedAt: { description: 'When the pods were told to stop.', ...time },

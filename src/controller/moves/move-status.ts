@@ -38,8 +38,10 @@ export function statusAfter(step: RecordedStep, move: StoredVolumeMove, nowMs: n
     }
     case 'record-return':
       return having('Switched', 'False', 'Returned', 'the PersistentVolume is as it was');
-    case 'enter':
-      return entering(step.phase, step.message, now, having);
+    case 'enter': {
+      const { phase, message, together = [] } = step;
+      return { ...entering(phase, message, now, having), ...(together.length > 0 && { together }) };
+    }
     case 'finish': {
       const { sourceNode, targetNode, sourceVolume } = status;
       const names = step.keptFor.join(', ');

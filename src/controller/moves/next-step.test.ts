@@ -147,6 +147,58 @@ const freezing: readonly Row[] = [
   ['a bare pod waits at the fence', moveOfTest('Freezing', fenced), { pods: [bare] }, /^wait/],
 ];
 
+const partner = (...[phase, status, change]: Parameters<typeof moveOfTest>) => [
+  { name: 'other', move: moveOfTest(phase, status, change) },
+];
+const ready = { source: { readOnly: true }, target: { verdict } };
+/** The moves of one pod, once it is about to be stopped. */
+const together: readonly Row[] = [
+  ...(['Copying', 'Stopping', 'Freezing'] as const).flatMap((phase): readonly Row[] => [
+    ['its partner is Aborting', moveOfTest(phase), { partners: partner('Aborting') }, 'abort AbortedTogether'],
+    ['its partner is Aborted', moveOfTest(phase), { partners: partner('Aborted') }, 'abort AbortedTogether'],
+    [
+      'its partner was deleted',
+      moveOfTest(phase),
+      { partners: [{ name: 'other', move: undefined }] },
+      'abort AbortedTogether',
+    ],
+    [
+      'its partner is to be aborted',
+      moveOfTest(phase),
+      { partners: partner('Freezing', {}, aborted) },
+      'abort AbortedTogether',
+    ],
+    ['its partner goes on', moveOfTest(phase), { partners: partner('Freezing') }, /^(wait|enter)/],
+  ]),
+  [
+    'the other volume of its pod is not copied any more',
+    moveOfTest('Copying', { target: { converged: true } }),
+    { pinned: [wal], others: [other('Aborting', { target: { converged: true } }, 'wal-db-0')] },
+    'abort AbortedTogether',
+  ],
+  [
+    'its partner has not all data',
+    moveOfTest('Freezing', ready),
+    { partners: partner('Stopping') },
+    /^wait .*VolumeMove other/,
+  ],
+  ['its partner has all data, too', moveOfTest('Freezing', ready), { partners: partner('Freezing', ready) }, 'commit'],
+  ['its partner is committed', moveOfTest('Freezing', ready), { partners: partner('Committed') }, 'commit'],
+  ['its partner is Done', moveOfTest('Freezing', ready), { partners: partner('Done') }, 'commit'],
+  [
+    'it was aborted after its partner was committed',
+    moveOfTest('Freezing', ready, aborted),
+    { partners: partner('Switching') },
+    'commit',
+  ],
+  [
+    'the target node is gone after its partner was committed',
+    moveOfTest('Freezing', ready),
+    { partners: partner('Committed'), targetNode: undefined },
+    'abort TargetNodeGone',
+  ],
+];
+
 const afterVerdict: readonly Row[] = [
   ['it was committed', moveOfTest('Committed'), {}, 'enter Switching'],
   ['it was aborted too late', moveOfTest('Committed', {}, aborted), {}, 'enter Switching'],
@@ -330,6 +382,12 @@ const ended: readonly Row[] = [
     /^wait .*node b/,
   ],
   ['the source is not released', moveOfTest('Aborting', started), { target: undefined }, /^wait .*node a/],
+  [
+    'the device class of the source is not configured any more',
+    moveOfTest('Aborting', { ...started, source: { message: 'volume x is not on the disks of this node' } }),
+    { target: undefined },
+    /^wait .*not on the disks of this node/,
+  ],
   ['the source is removed', moveOfTest('Aborting', started), { target: undefined, source: undefined }, 'enter Aborted'],
   ['it never began', moveOfTest('Aborting'), { target: undefined }, 'enter Aborted'],
   ['all is as it was', moveOfTest('Aborting', { ...started, ...released }), { target: undefined }, 'enter Aborted'],
@@ -372,4 +430,14 @@ const ended: readonly Row[] = [
   ]),
 ];
 
-stepTests([...pending, ...beforeVerdict, ...copying, ...stopping, ...freezing, ...afterVerdict, ...cleaning, ...ended]);
+stepTests([
+  ...pending,
+  ...beforeVerdict,
+  ...copying,
+  ...stopping,
+  ...freezing,
+  ...together,
+  ...afterVerdict,
+  ...cleaning,
+  ...ended,
+]);

@@ -21,6 +21,7 @@ import {
   switchStep,
 } from './persistent-volume-switch.ts';
 import { type MovePlan, planMove } from './plan-move.ts';
+import { unreadyPartner } from './together.ts';
 import { waitForAgents } from './turns.ts';
 
 type Pods = readonly Stored<Pod>[];
@@ -34,7 +35,13 @@ export type RecordedStep =
   /** Ends a move that has changed nothing. */
   | ({ readonly kind: 'refuse' } & Obstacle)
   | ({ readonly kind: 'abort' } & Obstacle)
-  | { readonly kind: 'enter'; readonly phase: MovePhase; readonly message: string }
+  | {
+      readonly kind: 'enter';
+      readonly phase: MovePhase;
+      readonly message: string;
+      /** The names of the moves that belong together with this one. */
+      readonly together?: readonly string[];
+    }
   /** Which pods are stopped: those that may have got the volume before it was fenced. */
   | { readonly kind: 'record-pods'; readonly pods: Pods }
   | { readonly kind: 'commit'; readonly manifest: string; readonly verdict: Verdict }
@@ -98,12 +105,15 @@ function ofPending(_: StoredVolumeMove, { targetNode }: VolumeMoveStatus, { targ
 
 function ofCopying(_: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
   if (!status.target?.converged) return waitForAgents(status, 'copies the data while the pods run');
-  const slower = siblingsIn(seen).find((each) => !each.status?.target?.converged);
-  if (slower) {
-    const message = `waits for VolumeMove ${slower.metadata.name}, because a pod uses both volumes`;
-    return { kind: 'wait', message };
-  }
-  return { kind: 'enter', phase: 'Stopping', message: `node ${status.sourceNode} closes the volume to new pods` };
+  const siblings = siblingsIn(seen);
+  const slower = siblings.find((each) => !each.status?.target?.converged);
+  if (slower) return waitForPartner(slower.metadata.name);
+  return {
+    kind: 'enter',
+    phase: 'Stopping',
+    message: `node ${status.sourceNode} closes the volume to new pods`,
+    together: siblings.map(({ metadata }) => metadata.name),
+  };
 }
 
 function ofStopping(_: StoredVolumeMove, status: VolumeMoveStatus, { pods }: Observed): Step {
@@ -130,7 +140,13 @@ function ofFreezing(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
     return waitForAgents(status, `waits until nothing uses the volume on node ${sourceNode}`);
   }
   if (!target?.verdict || !volume) return waitForAgents(status, 'copies the last changes');
+  const unready = unreadyPartner(seen);
+  if (unready !== undefined) return waitForPartner(unready);
   return { kind: 'commit', manifest: manifestOf(volume), verdict: target.verdict };
+}
+
+function waitForPartner(name: string): Step {
+  return { kind: 'wait', message: `waits for VolumeMove ${name}, because a pod uses both volumes` };
 }
 
 /** Nothing was changed yet, so there is still a way back without a trace. */
@@ -172,7 +188,7 @@ function ofOpening(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obser
   if (isClaimGone(move, seen) && !seen.target) return clean; // its owner has deleted the claim, and with it the volume
   const loss = targetLoss(move, seen);
   if (loss) return { kind: 'abort', ...loss };
-  return { kind: 'wait', message: `waits until node ${status.targetNode} has opened the volume` };
+  return waitForAgents(status, `waits until node ${status.targetNode} has opened the volume`);
 }
 
 function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
@@ -181,7 +197,7 @@ function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
   if (seen.target?.metadata.annotations?.[moveAnnotation]) return { kind: 'unmark-target' };
   const isNodeGone = isGone(seen.sourceNode);
   if (!seen.source || isNodeGone) return { kind: 'finish', keptFor: [] };
-  if (!status.source?.released) return { kind: 'wait', message: `waits for the agent of node ${status.sourceNode}` };
+  if (!status.source?.released) return waitForAgents(status, `waits for the agent of node ${status.sourceNode}`);
   if (deleting(seen.source)) {
     return { kind: 'wait', message: `waits until node ${status.sourceNode} has removed its volume` };
   }
@@ -209,7 +225,7 @@ function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
   const { sourceNode, targetNode, startedAt } = status;
   // The agents do nothing before the copy begins.
   if (startedAt && seen.source && !status.source?.released && !isGone(seen.sourceNode)) {
-    return { kind: 'wait', message: `waits until node ${sourceNode} has released the volume` };
+    return waitForAgents(status, `waits until node ${sourceNode} has released the volume`);
   }
   if (seen.target && !isGone(seen.targetNode)) {
     return { kind: 'wait', message: `waits until node ${targetNode} has removed the copy` };

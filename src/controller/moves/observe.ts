@@ -22,6 +22,7 @@ import {
 } from '../../kube/resource.ts';
 import { type Observed, type PinnedClaim, podsOf } from './observed.ts';
 import { handleOf } from './persistent-volume-switch.ts';
+import { recordedPartners } from './together.ts';
 
 type Client = Pick<KubeClient, 'get' | 'list'>;
 
@@ -30,6 +31,8 @@ const hostnameLabel = 'kubernetes.io/hostname';
 
 const podsMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying', 'Stopping', 'Freezing', 'Cleaning']);
 const otherVolumesMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying']);
+
+const partnersMatter: ReadonlySet<MovePhase> = new Set(['Copying', 'Stopping', 'Freezing']);
 
 /** Reads everything from the API server: what is decided may be destructive, and a cache may be behind. */
 export async function observe(client: Client, move: StoredVolumeMove, signal: AbortSignal): Promise<Observed> {
@@ -60,6 +63,9 @@ export async function observe(client: Client, move: StoredVolumeMove, signal: Ab
     targetNode: await nodeNamed(status.targetNode),
     nodes: isPlanned ? [] : (await client.list(nodes, { signal })).items,
     others: otherVolumesMatter.has(phase) ? await othersThan(client, move, signal) : [],
+    partners: partnersMatter.has(phase)
+      ? recordedPartners(move, (await client.list(volumeMoves, { namespace, signal })).items)
+      : [],
   };
 }
 
@@ -83,6 +89,7 @@ async function observeCopy(client: Client, move: StoredVolumeMove, signal: Abort
     targetNode: await nodeNamed(target?.spec.nodeName ?? status?.targetNode),
     nodes: [],
     others: status?.claimUID ? [] : await othersThan(client, move, signal),
+    partners: [],
   };
 }
 

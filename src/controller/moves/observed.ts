@@ -29,6 +29,15 @@ export interface Observed {
   readonly nodes: readonly Stored<Node>[];
   /** Other moves that are not over. */
   readonly others: readonly StoredVolumeMove[];
+  /** Moves of other volumes of the same pods, over or not, once the pods are about to be stopped. */
+  readonly partners: readonly Partner[];
+}
+
+/** A move of another volume of the same pods. */
+export interface Partner {
+  readonly name: string;
+  /** Undefined if it was deleted: a move that is deleted before it is committed is aborted. */
+  readonly move: StoredVolumeMove | undefined;
 }
 
 /** A claim that a pod needs, too, and that only certain nodes can have. */

@@ -16,6 +16,7 @@ import {
 import type { Node, PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
 import { isBare, type Observed, siblingsIn } from './observed.ts';
 import { handleOf } from './persistent-volume-switch.ts';
+import { abortedPartner, isCommittedTogether } from './together.ts';
 
 /** Why a move cannot begin or go on. */
 export interface Obstacle {
@@ -26,11 +27,26 @@ export interface Obstacle {
 
 /** Why a move that has no verdict yet must be aborted. */
 export function obstacleBeforeVerdict(move: StoredVolumeMove, seen: Observed): Obstacle | undefined {
-  if (isUnwanted(move)) {
-    const what = move.metadata.deletionTimestamp ? 'the move was deleted' : 'somebody has aborted it';
-    return { reason: 'Requested', message: what };
-  }
-  return claimObstacle(move, seen) ?? sourceObstacle(move, seen) ?? targetLoss(move, seen) ?? podObstacle(move, seen);
+  const request = isCommittedTogether(seen) ? undefined : (requestedAbort(move) ?? abortOfPartner(seen));
+  return (
+    request ??
+    claimObstacle(move, seen) ??
+    sourceObstacle(move, seen) ??
+    targetLoss(move, seen) ??
+    podObstacle(move, seen)
+  );
+}
+
+function requestedAbort(move: StoredVolumeMove): Obstacle | undefined {
+  if (!isUnwanted(move)) return undefined;
+  const message = move.metadata.deletionTimestamp ? 'the move was deleted' : 'somebody has aborted it';
+  return { reason: 'Requested', message };
+}
+
+function abortOfPartner(seen: Observed): Obstacle | undefined {
+  const name = abortedPartner(seen);
+  if (name === undefined) return undefined;
+  return { reason: 'AbortedTogether', message: `VolumeMove ${name} was aborted, and a pod uses both volumes` };
 }
 
 /** Why it is not successful. */

@@ -4,12 +4,14 @@ import {
   claimOfMove,
   isCopy,
   isOver,
+  isUnwanted,
   phaseOf,
   type StoredVolumeMove,
   type VolumeMove,
   volumeMoves,
 } from '../../api/volume-move.ts';
 import type { Clock } from '../../base/clock.ts';
+import { KeyedLock } from '../../base/keyed-lock.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
@@ -46,20 +48,27 @@ const stepsAtOnce = 50;
 export function movesOfVolumes(collaborators: Collaborators): Work {
   const { client, clock } = collaborators;
   const reports = new MoveReports(collaborators);
+  const namespaces = new KeyedLock();
   const steps = new MoveSteps({ client, reports, now: () => clock.now() });
+
+  const oneStep = async (namespace: string, name: string, signal: AbortSignal): Promise<Requeue | undefined> => {
+    const move = await client.get(volumeMoves, name, { namespace, signal });
+    if (!move) return Requeue.never;
+    const seen = await observe(client, move, signal);
+    try {
+      return await steps.run(nextStep(move, seen), move, seen, signal);
+    } catch (error) {
+      if (!isConflict(error)) throw error; // an agent or somebody else was faster: look again
+      return undefined;
+    }
+  };
 
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
     const [namespace = '', name = ''] = key.split('/');
     for (let done = 0; done < stepsAtOnce; done++) {
-      const move = await client.get(volumeMoves, name, { namespace, signal });
-      if (!move) return Requeue.never;
-      const seen = await observe(client, move, signal);
-      try {
-        const outcome = await steps.run(nextStep(move, seen), move, seen, signal);
-        if (outcome) return outcome;
-      } catch (error) {
-        if (!isConflict(error)) throw error; // an agent or somebody else was faster: look again
-      }
+      // One by one: otherwise one of two moves of a pod could be committed while the other one is aborted.
+      const outcome = await namespaces.run(namespace, signal, () => oneStep(namespace, name, signal));
+      if (outcome) return outcome;
     }
     return Requeue.after(1_000);
   };
@@ -88,7 +97,7 @@ function watchOf(collaborators: Collaborators): Work['watch'] {
         if (change.kind !== 'deleted' && isNews(change)) queue.add(change.key);
         if (freesItsNodes(change)) addThose(({ status }) => !status?.claimUID);
         if (change.kind === 'added') addThose(isPatient); // another volume of its pod may move now, too
-        if (isReadyToStop(change)) addThose((move) => phaseOf(move) === 'Copying');
+        if (concernsPartners(change)) addThose((move) => mayHavePartners(move, change.object));
       }),
       claims.onChange(({ key }) => ofClaim(key)),
       persistentVolumes.onChange(({ key }) => addThose(({ status }) => status?.persistentVolume === key)),
@@ -131,8 +140,18 @@ function freesItsNodes({ kind, object, previous }: Change<StoredVolumeMove>): bo
   return kind === 'deleted' || (isFree(object) && previous !== undefined && !isFree(previous));
 }
 
-/** Another volume of the same pod may have waited for it; or it has failed, and must not wait any more. */
-function isReadyToStop({ object, previous }: Change<StoredVolumeMove>): boolean {
-  const isReady = ({ status }: StoredVolumeMove) => Boolean(status?.target?.converged);
-  return isOver(object) || (isReady(object) && !(previous && isReady(previous)));
+/** Another volume of the same pod may wait for it, or must be aborted, too. */
+function concernsPartners({ kind, object, previous }: Change<StoredVolumeMove>): boolean {
+  const decisive = (move: StoredVolumeMove) => {
+    const { converged = false, verdict } = move.status?.target ?? {};
+    return [phaseOf(move), isUnwanted(move), converged, verdict !== undefined];
+  };
+  return kind === 'deleted' || !isDeepStrictEqual(decisive(object), previous && decisive(previous));
+}
+
+function mayHavePartners(move: StoredVolumeMove, other: StoredVolumeMove): boolean {
+  const isBeforeVerdict = ['Pending', 'Copying', 'Stopping', 'Freezing'].includes(phaseOf(move));
+  return (
+    isBeforeVerdict && move.metadata.namespace === other.metadata.namespace && move.metadata.uid !== other.metadata.uid
+  );
 }

@@ -113,6 +113,7 @@ export function observedOfTest(move: StoredVolumeMove, change: Partial<Observed>
     targetNode: isPlanned ? nodeOfTest('b') : undefined,
     nodes: isPlanned ? [] : [nodeOfTest('a'), nodeOfTest('b'), nodeOfTest('c')],
     others: [],
+    partners: [],
     ...change,
   };
 }
