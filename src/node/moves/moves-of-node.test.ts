@@ -91,8 +91,9 @@ test('a source serves, then fences, then freezes, and ends its part', async (t) 
   const { sees, status, copying } = await agent(t, 'source');
   assert.deepEqual(await sees('Pending'), []);
   assert.deepEqual(await sees('Copying'), [], 'the target has no certificate yet');
-  assert.deepEqual((await status()).source, { certificate: 'certificate-1', endpoint: '10.0.0.1:7443' });
+  assert.equal((await status()).source, undefined, 'a target that knows the endpoint would connect in vain');
   assert.deepEqual(await sees('Copying', { target: { certificate: 'T' } }), ['offer uid-old to T']);
+  assert.deepEqual((await status()).source, { certificate: 'certificate-1', endpoint: '10.0.0.1:7443' });
   assert.deepEqual(await sees('Copying', { target: { certificate: 'T2' } }), ['end offer to T', 'offer uid-old to T2']);
   assert.ok((await sees('Stopping')).includes('fence uid-old for uid-1'));
   assert.equal((await status()).source?.fenced, true);
@@ -126,6 +127,18 @@ test('an aborted source is as it was', async (t) => {
   const { fenced, readOnly, released } = (await status()).source ?? {};
   assert.deepEqual({ fenced, readOnly, released }, { fenced: false, readOnly: false, released: true });
   assert.equal(copying.offers.size, 0);
+});
+
+test('a source whose device class is not configured says so, and ends its part when the class is back', async (t) => {
+  const { sees, done, status, copying, clock } = await agent(t, 'source');
+  copying.notServed = new Error('volume uid-old is not on the disks of this node');
+  assert.deepEqual(await sees('Aborting'), []);
+  assert.equal((await status()).source?.message, 'volume uid-old is not on the disks of this node');
+  assert.equal((await status()).source?.released, undefined);
+  copying.notServed = undefined;
+  clock.advance(60_000);
+  assert.deepEqual(await done(), ['end copy of uid-old', 'unfence uid-old for uid-1']);
+  assert.deepEqual([(await status()).source?.released, (await status()).source?.message], [true, '']);
 });
 
 const served = { certificate: 'S', endpoint: '10.0.0.2:7443' };
@@ -166,7 +179,7 @@ test('a target pulls rounds until they are short, then the last one, and opens t
 
   assert.deepEqual(await sees('Freezing'), [], 'the source is not read-only yet');
   assert.equal((await sees('Freezing', { source: { ...served, readOnly: true } }))[0]?.slice(0, 9), 'pull last');
-  assert.deepEqual((await status()).target?.verdict, { round: 3, bytes: 1101, sha256: 'hash-3' });
+  assert.deepEqual((await status()).target?.verdict, { round: 3, bytes: 1, sha256: 'hash-3' });
   assert.deepEqual(await sees('Opening'), ['open uid-new for uid-1']);
   assert.equal((await status()).target?.opened, true);
 });

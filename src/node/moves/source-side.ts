@@ -76,8 +76,9 @@ export function movesFrom(collaborators: Collaborators): Work {
     const own = keys.get(moveUid) ?? (await copying.newKey());
     keys.set(moveUid, own);
     const { certificate: peerCertificate } = move.status?.target ?? {};
+    if (!peerCertificate) return; // the target is first: as soon as it knows where to connect, it does
     const open = offers.get(moveUid);
-    if (peerCertificate && open?.offered.peerCertificate !== peerCertificate) {
+    if (open?.offered.peerCertificate !== peerCertificate) {
       await close(moveUid);
       const offered: OfferedVolume = { moveUid, volumeId, own, peerCertificate };
       offers.set(moveUid, { offered, served: await copying.offer(offered) });

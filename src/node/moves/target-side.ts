@@ -114,7 +114,8 @@ export function movesTo(collaborators: Collaborators): Work {
     return ({ doneBytes, totalBytes }) => {
       if (clock.now() - lastMs < progressMs) return;
       lastMs = clock.now();
-      const progress = { round, copiedBytes: doneBytes, totalBytes };
+      const problem = move.status?.target?.message && { message: '' }; // it is over
+      const progress = { round, copiedBytes: doneBytes, totalBytes, ...problem };
       writer.report(move, progress, signal).catch((error: unknown) => {
         log.debug({ move: move.metadata.name }, `cannot report progress: ${messageOf(error)}`);
       });
@@ -139,8 +140,7 @@ export function movesTo(collaborators: Collaborators): Work {
       if (!source?.readOnly || target?.verdict) return Requeue.never;
       const last = await pull(move, volumeId, 'last', copy, signal, aside);
       if (!last) return Requeue.never;
-      const bytes = copy.rounds.reduce((sum, { sentBytes }) => sum + sentBytes, 0);
-      const verdict = { round: roundOf(copy), bytes, sha256: last.sha256 };
+      const verdict = { round: roundOf(copy), bytes: last.sentBytes, sha256: last.sha256 };
       await writer.report(move, { ...finished(last, copy), verdict }, signal);
       return Requeue.never;
     }

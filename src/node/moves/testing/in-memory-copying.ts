@@ -10,6 +10,8 @@ export class InMemoryCopying implements Copying, MovableVolumes {
   readonly offers = new Set<OfferedVolume>();
   /** Why `freeze` fails, as long as something has the volume open. */
   inUse: Error | undefined;
+  /** Why `endCopy` fails, as long as the device class is not configured. */
+  notServed: Error | undefined;
   roundBytes: readonly number[] = [100, 10];
   durationMs = 0;
   /** Called before each round ends. */
@@ -56,6 +58,7 @@ export class InMemoryCopying implements Copying, MovableVolumes {
   }
 
   async endCopy(id: VolumeId): Promise<void> {
+    if (this.notServed) throw this.notServed;
     this.steps.push(`end copy of ${id}`);
   }
 
