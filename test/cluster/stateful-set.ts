@@ -13,9 +13,16 @@ export interface StatefulSetOptions {
   readonly size?: string;
   /** Puts its pods on as many nodes as possible. */
   readonly spread?: boolean;
+  /** What its pods run; without it, they write one line to their volume at each start, and wait. */
+  readonly script?: string;
+  /** The nodes that its pods may run on. */
+  readonly onNodes?: readonly string[];
 }
 
-/** A StatefulSet whose pods write one line to their volume at each start. */
+const oneLine =
+  'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && { sleep 1000000 & wait $!; }';
+
+/** A StatefulSet whose pods have a volume each, at /data. */
 export class StatefulSet {
   readonly name: string;
   readonly #cluster: Cluster;
@@ -26,15 +33,13 @@ export class StatefulSet {
   }
 
   static async create(cluster: Cluster, name: string, options: StatefulSetOptions = {}): Promise<StatefulSet> {
-    const { replicas = 1, storageClass = 'moorage', size = '100Mi', spread = false } = options;
+    const { replicas = 1, storageClass = 'moorage', size = '100Mi', spread = false, script = oneLine } = options;
     const labels = { app: name };
-    const write =
-      'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && { sleep 1000000 & wait $!; }';
     const container = {
       name: 'writer',
       image: busyboxImage,
       imagePullPolicy: 'Never',
-      command: ['sh', '-c', `trap 'exit 0' TERM; ${write}`],
+      command: ['sh', '-c', `trap 'exit 0' TERM; ${script}`],
       volumeMounts: [{ name: 'data', mountPath: '/data' }],
     };
     const claim = {
@@ -51,7 +56,10 @@ export class StatefulSet {
       whenUnsatisfiable: 'DoNotSchedule',
       labelSelector: { matchLabels: labels },
     };
-    const placement = spread ? { topologySpreadConstraints: [evenly] } : {};
+    const placement = {
+      ...(spread && { topologySpreadConstraints: [evenly] }),
+      ...(options.onNodes && { affinity: affinityTo(options.onNodes) }),
+    };
     const object = {
       apiVersion: 'apps/v1',
       kind: 'StatefulSet',
@@ -123,4 +131,10 @@ export class StatefulSet {
   async #explain(object: string): Promise<string> {
     return [await this.#cluster.kubectl('describe', object), await this.#cluster.tails()].join('\n');
   }
+}
+
+function affinityTo(nodeNames: readonly string[]) {
+  const matchExpressions = [{ key: 'kubernetes.io/hostname', operator: 'In', values: nodeNames }];
+  const nodeSelectorTerms = [{ matchExpressions }];
+  return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } };
 }
