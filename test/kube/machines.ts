@@ -127,6 +127,8 @@ export function claimSpec(storageClassName: string) {
 interface SetOptions {
   readonly pod?: Partial<Pod['spec']>;
   readonly set?: Partial<StatefulSet['spec']>;
+  /** The names of its claims. */
+  readonly claims?: readonly string[];
   /** Of its claims. */
   readonly annotations?: Record<string, string>;
 }
@@ -136,7 +138,7 @@ export async function createSet(
   namespace: string,
   name: string,
   storageClass: string,
-  { pod = {}, set = {}, annotations = {} }: SetOptions = {},
+  { pod = {}, set = {}, annotations = {}, claims = ['data'] }: SetOptions = {},
 ) {
   const labels = { app: name };
   return client.create(statefulSets, {
@@ -146,7 +148,10 @@ export async function createSet(
       serviceName: name,
       selector: { matchLabels: labels },
       template: { metadata: { labels }, spec: { ...podSpec, ...pod } },
-      volumeClaimTemplates: [{ metadata: { name: 'data', annotations }, spec: claimSpec(storageClass) }],
+      volumeClaimTemplates: claims.map((claim) => ({
+        metadata: { name: claim, annotations },
+        spec: claimSpec(storageClass),
+      })),
       ...set,
     },
   });

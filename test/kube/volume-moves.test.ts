@@ -47,8 +47,8 @@ const plugin = kubectlMoorage({ columns: undefined, colours: false });
 const kubectlMoorageOf = (...words: string[]) =>
   runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
 
-/** Two nodes, and a StatefulSet with one pod and one volume on the first of them. */
-async function statefulSet(t: TestContext, namespace: string) {
+/** Two nodes, and a StatefulSet with one pod and its volumes on the first of them. */
+async function statefulSet(t: TestContext, namespace: string, claims?: readonly string[]) {
   await newNamespace(api, namespace);
   const machines = new Machines(admin);
   const movers = new SimulatedMovers(admin);
@@ -61,7 +61,7 @@ async function statefulSet(t: TestContext, namespace: string) {
   });
   const [a, b]: [string, string] = [`${namespace}-a`, `${namespace}-b`];
   await machines.add(a, room);
-  await createSet(admin, namespace, 'db', 'local');
+  await createSet(admin, namespace, 'db', 'local', claims ? { claims } : {});
   const claim = await eventually('the claim is bound', async () => {
     const found = await admin.get(persistentVolumeClaims, 'data-db-0', { namespace });
     return found?.status?.phase === 'Bound' && found;
@@ -359,6 +359,29 @@ test('a claim gets a copy of a volume on another node, and nothing is left if it
     `CopyStarted: copying the source from node ${a} to node ${b}`,
     `VolumeCopied: copied from node ${a} to node ${b}`,
   ]);
+});
+
+test('if one of two moves of a pod is aborted, so is the other one, and the pod starts where it was', async (t) => {
+  const { namespace, a, claim, volumeName, movers } = await statefulSet(t, 'together', ['data', 'wal']);
+  movers.silentIn = 'Freezing';
+  leadMoves(t);
+  await kubectlMoorageOf('migrate', 'pod/db-0', '-n', namespace, '--wait=false');
+  const moves = async () => (await admin.list(volumeMoves, { namespace })).items;
+  await eventually('both are Freezing', async () => {
+    const phases = (await moves()).map(({ status }) => status?.phase);
+    return phases.length === 2 && phases.every((phase) => phase === 'Freezing');
+  });
+  await kubectlMoorageOf('abort', 'data-db-0', '-n', namespace);
+  const ended = await eventually('both are over', async () => {
+    const found = await moves();
+    return found.every(isOver) && found;
+  });
+  const reasons = ended.map(({ spec, status }) => {
+    const { reason } = status?.conditions?.find(({ type }) => type === 'Succeeded') ?? {};
+    return `${spec.claimName} ${status?.phase} ${reason}`;
+  });
+  assert.deepEqual(reasons.sort(), ['data-db-0 Aborted Requested', 'wal-db-0 Aborted AbortedTogether']);
+  await isOn(namespace, a, { uid: claim.metadata.uid, volumeName });
 });
 
 test('a target node that is removed before it has opened the volume: the claim returns to the source', async (t) => {
