@@ -199,6 +199,7 @@ export class Cluster {
   }
 
   async stop(): Promise<void> {
+    for (const component of this.controlPlane.components) component.release();
     await this.kube.close();
     await Cluster.end(this.dir);
   }

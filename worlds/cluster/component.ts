@@ -4,6 +4,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Namespaces, onlyChild } from './namespaces.ts';
 
+const restartMs = 1000;
+
 /** One program of the cluster, in its namespaces. Tests can start, stop, pause and kill it. */
 export class Component {
   readonly name: string;
@@ -12,6 +14,7 @@ export class Component {
   readonly #argv: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
   #process: ChildProcess | undefined;
+  #isKept = false;
 
   constructor(
     namespaces: Namespaces,
@@ -29,6 +32,18 @@ export class Component {
 
   start(): void {
     this.#process = this.#namespaces.spawn(this.#argv, this.logFile, this.#env);
+  }
+
+  /** Starts it, also again if it ends by itself, as a kubelet does; until it is killed or released. */
+  keepRunning(): void {
+    this.#isKept = true;
+    this.start();
+    this.#process?.once('exit', () => setTimeout(() => this.#isKept && this.keepRunning(), restartMs).unref());
+  }
+
+  /** From now on it may end. */
+  release(): void {
+    this.#isKept = false;
   }
 
   /** As seen from the host. */
@@ -49,6 +64,7 @@ export class Component {
 
   /** Resolves when it is gone. */
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    this.release();
     if (!this.#process || this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     this.#process.ref(); // otherwise nothing would keep this process alive
     const exited = once(this.#process, 'exit');

@@ -141,9 +141,10 @@ export class ControlPlane {
     this.etcd.start();
     this.apiServer.start();
     await this.whenReady();
-    // These two would back off for seconds if they started before the API server.
-    this.controllerManager.start();
-    this.scheduler.start();
+    // These two would back off for seconds if they started before the API server. They end by themselves if the API server
+    // was gone and what they remember does not fit any more.
+    this.controllerManager.keepRunning();
+    this.scheduler.keepRunning();
   }
 
   /** Starts again with an empty etcd and the same certificates: every object is lost. */
