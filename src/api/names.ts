@@ -18,8 +18,6 @@ export const parameters = {
   rootOwner: 'moorage.dev/root-owner',
   onNodeRemoval: 'moorage.dev/on-node-removal',
   onDrain: 'moorage.dev/on-drain',
-  /** `true` or `false`. Also an annotation of the claim, which has precedence. */
-  reserve: 'moorage.dev/reserve',
   onScaleDown: 'moorage.dev/on-scale-down',
   /** Also an annotation of the LogicalVolume. */
   encryption: 'moorage.dev/encryption',
@@ -116,7 +114,6 @@ export const keptParameters = [
   parameters.rootOwner,
   parameters.onNodeRemoval,
   parameters.onDrain,
-  parameters.reserve,
   parameters.onScaleDown,
   parameters.encryption,
 ] as const;

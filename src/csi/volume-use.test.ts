@@ -26,7 +26,6 @@ test('the volume context contains only the settings that matter after the creati
     'moorage.dev/on-node-removal': 'keep',
     'moorage.dev/on-drain': 'move',
     'moorage.dev/on-scale-down': 'delete',
-    'moorage.dev/reserve': 'true',
   };
   assert.deepEqual(contextFor({ ...settings, 'topolvm.io/device-class': 'fast' }, onExt4), settings);
   assert.deepEqual(contextFor({}, onExt4), {});
@@ -44,7 +43,6 @@ test('invalid settings are refused when the volume is created', () => {
     ['moorage.dev/on-node-removal', '', /use one of drop, keep, wait/],
     ['moorage.dev/on-drain', 'keep', /^moorage.dev\/on-drain is "keep"; use one of wait, move, delegate, drop$/],
     ['moorage.dev/on-scale-down', 'drop', /^moorage.dev\/on-scale-down is "drop"; use one of keep, delete$/],
-    ['moorage.dev/reserve', 'yes', /^moorage.dev\/reserve is "yes"; use one of true, false$/],
     [
       'moorage.dev/mkfs-options',
       '-F',

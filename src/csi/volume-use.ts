@@ -133,7 +133,6 @@ const policies: readonly (readonly [string, readonly string[]])[] = [
   [onNodeRemoval.annotation, onNodeRemoval.policies],
   [onDrain.annotation, onDrain.policies],
   [onScaleDown.annotation, onScaleDown.policies],
-  [parameters.reserve, ['true', 'false']],
 ];
 const gibi = 1024n ** 3n;
 
