@@ -8,6 +8,7 @@ const minutesAgo = (minutes: number) => new Date(nowMs - minutes * 60_000).toISO
 
 const volume = (change: Partial<DrainedVolume> = {}): DrainedVolume => ({
   claim: 'data-db-0',
+  uid: 'claim-1',
   volumeName: 'pvc-1',
   handle: 'id-1',
   policy: undefined,
@@ -59,6 +60,10 @@ test('each policy answers, and starts what is missing', () => {
     [volume({ policy: 'delegate' }), /claim data-db-0: its operator is asked \[graceful data-db-0\]$/],
     [volume({ policy: 'delegate', tombstone: 'graceful', leaveState: '3 left' }), /claim data-db-0: 3 left \[\]$/],
     [volume({ policy: 'delegate', tombstone: 'graceful', hasLeft: true }), 'pass'],
+    [
+      volume({ policy: 'delegate', hasLeft: true, leaveState: 'left' }),
+      /its operator is asked \[graceful data-db-0\]$/,
+    ],
     [volume({ policy: 'delegate', tombstone: 'force' }), 'pass'],
     [volume({ policy: 'move' }), /claim data-db-0: the move is being created \[move data-db-0\]$/],
     [volume({ policy: 'move', handle: undefined }), /has a static volume, which cannot move; .*on-drain=wait \[\]$/],

@@ -28,6 +28,8 @@ export type Departure =
   | {
       readonly kind: 'retire';
       readonly claim: string;
+      /** Of the claim: another one of its name is not retired. */
+      readonly uid: string;
       readonly volumeName: string;
       readonly word: 'graceful' | 'force';
     };
@@ -79,18 +81,21 @@ function refuse(message: string, departures: readonly Departure[] = []): Verdict
 }
 
 function delegated(volumes: readonly DrainedVolume[]): Verdict {
-  const staying = volumes.filter(({ hasLeft, tombstone }) => !hasLeft && tombstone !== 'force');
+  // Without a tombstone, an answer is one to an earlier request.
+  const staying = volumes.filter(({ hasLeft, tombstone }) => tombstone !== 'force' && !(tombstone && hasLeft));
   if (staying.length === 0) return pass;
-  const departures = staying.flatMap(({ claim, volumeName, tombstone }): Departure[] =>
-    tombstone === undefined ? [{ kind: 'retire', claim, volumeName, word: 'graceful' }] : [],
+  const departures = staying.flatMap(({ claim, uid, volumeName, tombstone }): Departure[] =>
+    tombstone === undefined ? [{ kind: 'retire', claim, uid, volumeName, word: 'graceful' }] : [],
   );
-  const states = staying.map(({ claim, leaveState }) => `claim ${claim}: ${leaveState ?? 'its operator is asked'}`);
+  const states = staying.map(
+    ({ claim, leaveState, tombstone }) => `claim ${claim}: ${(tombstone && leaveState) ?? 'its operator is asked'}`,
+  );
   return refuse(`waits until operators have moved their data: ${states.join('; ')}`, departures);
 }
 
 function dropped(volumes: readonly DrainedVolume[]): Verdict {
-  const departures = volumes.flatMap(({ claim, volumeName, tombstone }): Departure[] =>
-    tombstone === 'force' ? [] : [{ kind: 'retire', claim, volumeName, word: 'force' }],
+  const departures = volumes.flatMap(({ claim, uid, volumeName, tombstone }): Departure[] =>
+    tombstone === 'force' ? [] : [{ kind: 'retire', claim, uid, volumeName, word: 'force' }],
   );
   if (departures.length === 0) return pass;
   // Not evicted before the tombstone is there: a pod without it would only wait for its node.

@@ -50,6 +50,7 @@ export function podOnNode(pod: Stored<Pod>): PodOnNode | undefined {
 
 /** What a drain needs of a claim that is bound. */
 export interface ClaimOnDrain {
+  readonly uid: string;
   readonly volumeName: string;
   /** Any word. */
   readonly policy: string | undefined;
@@ -64,10 +65,11 @@ export interface ClaimOnDrain {
 /** Undefined for one that has no volume, or is being deleted. */
 export function claimOnDrain(claim: Stored<PersistentVolumeClaim>): ClaimOnDrain | undefined {
   const { metadata, spec } = claim;
-  const { annotations, deletionTimestamp } = metadata;
+  const { uid, annotations, deletionTimestamp } = metadata;
   if (!spec?.volumeName || deletionTimestamp) return undefined;
   const order = tombstoneOf(claim);
   return {
+    uid,
     volumeName: spec.volumeName,
     policy: annotations?.[onDrain.annotation],
     tombstone: order?.kind === 'order' ? order.word : undefined,

@@ -4,6 +4,7 @@ import type { ClaimOnDrain } from './drained-objects.ts';
 import { isWithdrawn } from './ended-drains.ts';
 
 const asked: ClaimOnDrain = {
+  uid: 'claim-1',
   volumeName: 'pvc-1',
   policy: 'delegate',
   tombstone: 'graceful',
@@ -23,7 +24,8 @@ test('a request to leave ends with its drain, but not after the answer', () => {
     [{ policy: undefined }, true, false], // that of its class
     [{ drainedFrom: undefined }, false, false], // the tombstone of a person
     [{ tombstone: 'force' }, false, false],
-    [{ tombstone: undefined }, false, false],
+    [{ tombstone: undefined }, false, true], // refused meanwhile: what is left of it is removed
+    [{ tombstone: undefined }, true, false],
   ];
   for (const [change, isDraining, expected] of rows) {
     assert.equal(isWithdrawn({ ...asked, ...change }, isDraining), expected, JSON.stringify([change, isDraining]));

@@ -63,7 +63,7 @@ export function endedDrains({ client, nodes, claims, log }: Collaborators): Work
 
 /** A Node that is gone decides nothing here: what becomes of its claims is a policy of its own. */
 export function isWithdrawn(claim: ClaimOnDrain, isNodeDraining: boolean | undefined): boolean {
-  if (claim.drainedFrom === undefined || claim.tombstone !== 'graceful' || claim.hasLeft) return false;
+  if (claim.drainedFrom === undefined || claim.tombstone === 'force' || claim.hasLeft) return false;
   const isOtherPolicy = claim.policy !== undefined && asOnDrain(claim.policy) !== 'delegate';
   return isOtherPolicy || isNodeDraining === false;
 }

@@ -1,4 +1,4 @@
-import { drainedFromAnnotation, tombstone } from '../../api/names.ts';
+import { drainedFromAnnotation, leave, tombstone } from '../../api/names.ts';
 import { claimOfMove, isCopy, type VolumeMove, volumeMoves } from '../../api/volume-move.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
@@ -115,14 +115,16 @@ export class EvictionWebhook {
     if (departure.kind === 'move') {
       await this.#move({ name: departure.name, namespace }, claim, nodeName, signal);
     } else {
-      const { word, volumeName } = departure;
+      const { word, uid, volumeName } = departure;
       const [annotation] = tombstone.annotations;
       const annotations = {
         [annotation]: word,
         [drainedFromAnnotation]: nodeName,
         ...(word === 'force' && { [tombstone.confirm]: volumeName }),
+        // An answer to an earlier request does not count.
+        ...Object.fromEntries(Object.values(leave).map((key) => [key, null])),
       };
-      const body = { metadata: { annotations } };
+      const body = { metadata: { uid, annotations } };
       await client.patch(persistentVolumeClaims, claim, { type: 'merge', body }, { namespace, signal });
     }
     log.info({ namespace, claim, node: nodeName, departure: departure.kind }, 'prepares a drain');
