@@ -1,4 +1,4 @@
-// npm run bench -- engine|provision|install|capacity|plugin|moves|evictions [--json]: compares Moorage with what people use today.
+// npm run bench -- engine|provision|install|capacity|plugin|moves|evictions|page [--json]: compares Moorage with what people use today.
 import { parseArgs } from 'node:util';
 import { measureCapacity } from '../bench/capacity/capacity-bench.ts';
 import { capacityTables } from '../bench/capacity/results.ts';
@@ -9,6 +9,7 @@ import { measureInstallation } from '../bench/install/install-bench.ts';
 import { installTables } from '../bench/install/results.ts';
 import { measureMoves } from '../bench/moves/moves-bench.ts';
 import { movesTables } from '../bench/moves/results.ts';
+import { measurePage, pageTables } from '../bench/page/page-bench.ts';
 import { measurePlugin } from '../bench/plugin/plugin-bench.ts';
 import { pluginTables } from '../bench/plugin/results.ts';
 import { measureProvisioning } from '../bench/provision/provision-bench.ts';
@@ -20,6 +21,7 @@ npm run bench -- provision   measure CSI calls, from the controller to the mount
 npm run bench -- install     measure the memory of the chart's pods, and the restart time of an agent
 npm run bench -- capacity    measure how fast free capacity reaches the scheduler, with 3 and 1,000 nodes
 npm run bench -- plugin      measure kubectl moorage and kubectl get with 20,000 volumes
+npm run bench -- page        measure the page of kubectl moorage ui in Chromium, with 20,000 volumes on 1,000 nodes
 npm run bench -- moves       measure how fast volumes are copied between nodes, and what a round of a move costs
 npm run bench -- evictions   measure how fast the eviction webhook answers, with 10,000 pods
 --json                       in addition, one JSON object as the last line`;
@@ -52,6 +54,10 @@ async function measure(what: string | undefined): Promise<{ readonly tables: str
   if (what === 'evictions') {
     const results = await measureEvictions();
     return { tables: evictionsTables(results), results };
+  }
+  if (what === 'page') {
+    const results = await measurePage();
+    return { tables: pageTables(results), results };
   }
   throw new Error(`missing or unknown benchmark; use one of:\n${usage}`);
 }

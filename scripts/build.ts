@@ -2,6 +2,7 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
+import { buildPage } from './page.ts';
 
 const home = join(import.meta.dirname, '..');
 const dist = join(home, 'dist');
@@ -59,6 +60,16 @@ const { outputFiles, metafile } = await build({
   plugins: [unused],
   sourcemap: 'linked',
 });
+const page = await buildPage();
+/** The text of the page in place of the code that reads its file. */
+const withPage: Plugin = {
+  name: 'with-page',
+  setup(build) {
+    const contents = `export const readPage = async () => ${JSON.stringify(page.html)};`;
+    build.onLoad({ filter: /\/plugin\/page\/page-file\.ts$/ }, () => ({ contents }));
+  },
+};
+
 // One file for workstations, which have their own Node. CommonJS, because it is installed without an extension.
 const plugin = await build({
   ...options,
@@ -67,6 +78,7 @@ const plugin = await build({
   target: 'node20',
   format: 'cjs',
   banner: { js: '#!/usr/bin/env node' },
+  plugins: [withPage],
 });
 /** Packages whose licence is only in file headers; one has the terms of our own LICENSE, Apache 2.0. */
 const licensedInSources: Readonly<Record<string, readonly string[]>> = {
@@ -101,7 +113,8 @@ function bundledPackages(): Set<string> {
   const taken = outputs.flatMap(({ inputs }) =>
     Object.entries(inputs).filter(([, { bytesInOutput }]) => bytesInOutput > 0),
   );
-  return new Set(taken.flatMap(([path]) => /.*node_modules\/((@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []));
+  const names = taken.flatMap(([path]) => /.*node_modules\/((@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? []);
+  return new Set([...names, ...page.packages]);
 }
 
 async function licenseOf(name: string): Promise<string> {

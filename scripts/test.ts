@@ -17,6 +17,7 @@ const parts: Record<string, () => Promise<TestResult>> = {
   check: async () => {
     const commands = [
       ['tsc', '-p', '.'],
+      ['tsc', '-p', 'web'],
       ['oxlint', '--type-aware', '--deny-warnings'],
       ['biome', 'check'],
       ['knip', '--no-progress'], // unused files, exports and dependencies

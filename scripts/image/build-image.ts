@@ -103,10 +103,11 @@ async function npmPackages(): Promise<NpmPackages> {
   const read = async (file: string) => JSON.parse(await readFile(join(home, file), 'utf8')) as unknown;
   const sources = (await bundleFiles('.mjs.map')).map(async (file) => (await read(file)) as { sources: string[] });
   const { packages } = (await read('package-lock.json')) as { packages: NpmPackages };
-  return bundledPackages(
-    (await Promise.all(sources)).flatMap(({ sources }) => sources),
-    packages,
+  // The plugin and its page have no source maps, but each package in them has its licence there.
+  const licensed = (await readdir(join(home, 'dist', 'licenses'))).map(
+    (file) => `node_modules/${file.replace('+', '/')}`,
   );
+  return bundledPackages([...(await Promise.all(sources)).flatMap(({ sources }) => sources), ...licensed], packages);
 }
 
 function skeleton(): TreeEntry[] {

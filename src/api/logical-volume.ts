@@ -48,6 +48,12 @@ export function isSnapshot({ spec }: LogicalVolume): boolean {
   return Boolean(spec.source) && spec.accessType === 'ro';
 }
 
+/** TopoLVM names only the source's object. */
+export function isSnapshotOf(volume: StoredLogicalVolume, source: StoredLogicalVolume): boolean {
+  const isCopy = recordedSourceOf(volume)?.id === volumeIdOf(source) || volume.spec.source === source.spec.name;
+  return isSnapshot(volume) && isCopy;
+}
+
 /** Whether its StorageClass, or that of its source, requested encryption. */
 export function isEncrypted({ metadata }: LogicalVolume): boolean {
   return metadata?.annotations?.[parameters.encryption] === luks2;

@@ -17,3 +17,13 @@ export const systemClock: Clock = {
     return { cancel: () => clearTimeout(timer) };
   },
 };
+
+/** As kubectl shows it: `45s`, `12m`, `3h`, `12d`. */
+export function age(since: string, nowMs: number): string {
+  const seconds = Math.max(0, Math.floor((nowMs - Date.parse(since)) / 1000));
+  if (!Number.isFinite(seconds)) return '';
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}

@@ -61,6 +61,8 @@ export interface WatchOptions extends Selection {
   readonly timeoutSeconds?: number;
   /** Silence after which the connection counts as dead; the server sends a bookmark every minute. */
   readonly idleTimeoutMs?: number;
+  /** The server has accepted the watch; the first event may be a minute away. */
+  readonly onOpen?: (() => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -192,7 +194,7 @@ export class KubeClient {
   /** The events of one connection: it returns when the server ends it, and throws when it breaks. */
   watch<T extends KubeObject>(
     resource: Resource<T>,
-    { namespace, idleTimeoutMs = defaultIdleTimeoutMs, signal, sendInitialEvents, ...query }: WatchOptions,
+    { namespace, idleTimeoutMs = defaultIdleTimeoutMs, onOpen, signal, sendInitialEvents, ...query }: WatchOptions,
   ): AsyncGenerator<WatchEvent<T>, void, void> {
     const path = pathOf(resource, namespace);
     const chunks = this.#transport.stream(
@@ -207,7 +209,7 @@ export class KubeClient {
         },
         signal,
       },
-      { idleTimeoutMs },
+      { idleTimeoutMs, onOpen },
     );
     return watchEvents(`the watch of ${path}`, chunks);
   }

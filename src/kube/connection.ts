@@ -22,6 +22,9 @@ export interface Tls {
 /** Credentials change at run time: each request reads them. */
 export interface CredentialSource {
   read(): Promise<Credentials>;
-  /** The server refused them, or we did not trust the server: the next `read` must not use a cached value. */
-  refused(): void;
+  /**
+   * The server refused them (`isUnauthorized`), or we could not reach or did not trust the server: the next `read` must not
+   * use what is cached from files.
+   */
+  refused(isUnauthorized: boolean): void;
 }

@@ -39,7 +39,7 @@ test('in a cluster, the files of the service account are read again after a minu
   clock.advance(60_000);
   assert.deepEqual(await credentials.read(), { ...first, token: 'second' });
   await writeFile(join(dir, 'ca.crt'), 'another CA');
-  credentials.refused();
+  credentials.refused(true);
   assert.deepEqual(await credentials.read(), { tls: { ca: 'another CA' }, token: 'second' });
 });
 
@@ -71,7 +71,7 @@ test('a kubeconfig can have certificates inline or in files next to it', async (
   assert.deepEqual(await other.credentials.read(), { tls });
 
   await writeFile(join(dir, 'me.crt'), 'renewed');
-  other.credentials.refused();
+  other.credentials.refused(true);
   assert.deepEqual(await other.credentials.read(), { tls: { ...tls, cert: 'renewed' } });
 });
 

@@ -16,6 +16,8 @@ export interface InformerOptions<T extends KubeObject, P> extends Selection {
   readonly log: Log;
   /** Silence of the server, without even a bookmark, after which we reconnect. */
   readonly idleTimeoutMs?: number;
+  /** Called with the error when the watch breaks, and without one when the server accepts it again. */
+  readonly onFailure?: (error: unknown) => void;
 }
 
 export class InformerStopped extends MoorageError {
@@ -37,7 +39,16 @@ export class Informer<T extends KubeObject, P = Stored<T>> {
   #synced = false;
   #running: Promise<void> | undefined;
 
-  constructor({ client, resource, project, clock, log, idleTimeoutMs, ...selection }: InformerOptions<T, P>) {
+  constructor({
+    client,
+    resource,
+    project,
+    clock,
+    log,
+    idleTimeoutMs,
+    onFailure,
+    ...selection
+  }: InformerOptions<T, P>) {
     this.#path = pathOf(resource, selection.namespace);
     const watchLog = log.child({ watch: this.#path });
     this.#cache = new ObjectCache(watchLog);
@@ -51,6 +62,7 @@ export class Informer<T extends KubeObject, P = Stored<T>> {
         this.#synced = true;
         this.#firstSync.resolve();
       },
+      onFailure,
       clock,
       log: watchLog,
       idleTimeoutMs: idleTimeoutMs ?? defaultIdleTimeoutMs,

@@ -58,6 +58,7 @@ export interface KubeconfigFile {
 }
 
 export interface KubeconfigContext {
+  readonly name: string;
   readonly cluster: v.InferOutput<typeof cluster>;
   readonly user: v.InferOutput<typeof user>;
   readonly namespace: string | undefined;
@@ -96,6 +97,7 @@ export function contextOf(files: readonly KubeconfigFile[], wanted: string): Kub
   const user = context.user ? find(({ users }) => users, 'user', context.user) : undefined;
   refuseServer(cluster.item.cluster, cluster.path);
   return {
+    name,
     cluster: cluster.item.cluster,
     user: user?.item.user ?? {},
     namespace: context.namespace,

@@ -19,6 +19,8 @@ export interface ReflectorOptions<T extends KubeObject, P> {
   readonly cache: ObjectCache<P>;
   /** Called each time the cache holds the complete state. */
   readonly onSync: () => void;
+  /** Called with the error when the watch breaks, and without one when the server accepts it again. */
+  readonly onFailure?: ((error: unknown) => void) | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly idleTimeoutMs: number;
@@ -85,7 +87,7 @@ export class Reflector<T extends KubeObject, P> {
 
   /** One connection to its end, from the current position or from the complete state. */
   async #watchOnce(signal: AbortSignal): Promise<void> {
-    const { client, resource, selection, clock, idleTimeoutMs } = this.#options;
+    const { client, resource, selection, clock, idleTimeoutMs, onFailure } = this.#options;
     this.#connections += 1;
     if (this.#position === undefined && !this.#serverStreamsState) await this.#list(signal);
 
@@ -95,6 +97,7 @@ export class Reflector<T extends KubeObject, P> {
       ...(state ? { sendInitialEvents: true } : { resourceVersion: this.#position }),
       timeoutSeconds: Math.round(shortestWatchSeconds * (1 + Math.random())),
       idleTimeoutMs,
+      onOpen: () => onFailure?.(undefined),
       signal,
     });
     for await (const event of events) {
@@ -156,7 +159,7 @@ export class Reflector<T extends KubeObject, P> {
   }
 
   #learnFrom(error: unknown): void {
-    const { log } = this.#options;
+    const { log, onFailure } = this.#options;
     const readingState = this.#position === undefined;
     if (isGone(error)) {
       this.#position = undefined;
@@ -173,6 +176,7 @@ export class Reflector<T extends KubeObject, P> {
       log.info({ error: messageOf(error) }, 'the server does not stream its current state; listing instead');
       return;
     }
+    onFailure?.(error);
     log.warn({ error: messageOf(error) }, 'the watch broke; reconnecting');
   }
 }

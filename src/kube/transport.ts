@@ -21,9 +21,11 @@ export interface ApiRequest {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Silence of a stream after which its connection counts as dead. */
 export interface StreamOptions {
+  /** Silence of the stream after which its connection counts as dead. */
   readonly idleTimeoutMs: number;
+  /** The server has begun to answer. */
+  readonly onOpen?: (() => void) | undefined;
 }
 
 /** With the kernel's probes, a peer that vanished is detected in about half a minute. */
@@ -90,8 +92,9 @@ export class Transport {
   }
 
   /** The answer as a stream of bytes. The deadline covers only its start; after that, silence has a limit. */
-  async *stream(request: ApiRequest, { idleTimeoutMs }: StreamOptions): AsyncGenerator<Uint8Array, void, void> {
+  async *stream(request: ApiRequest, { idleTimeoutMs, onOpen }: StreamOptions): AsyncGenerator<Uint8Array, void, void> {
     const response = await this.#open(request);
+    onOpen?.();
     const abort = () => response.destroy(request.signal?.reason);
     request.signal?.addEventListener('abort', abort, { once: true });
     response.setTimeout(idleTimeoutMs, () => response.destroy(new StreamSilent(describe(request), idleTimeoutMs)));
@@ -129,7 +132,7 @@ export class Transport {
         response = await this.#send(agent, request, deadline.signal);
       } catch (error) {
         unreached += 1;
-        this.#credentials.refused(); // the server may have a certificate from a new CA
+        this.#credentials.refused(false); // the server may have a certificate from a new CA
         // A write may have arrived although its answer did not: only the caller knows whether to retry it.
         if (request.method !== 'GET' || unreached >= triesToReach || deadline.signal.aborted) throw error;
         this.#log.debug({ request: describe(request), error: messageOf(error) }, 'retrying');
@@ -141,7 +144,7 @@ export class Transport {
       const refusal = new ApiError(describe(request), await statusOf(response));
       if (refusal.status === 401 && !isRenewed) {
         isRenewed = true;
-        this.#credentials.refused();
+        this.#credentials.refused(true);
         continue;
       }
       const askedMs = retryAfter(response);

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { stringify } from 'yaml';
-import { withSession } from './connect.ts';
+import { ManualClock } from '../base/testing/manual-clock.ts';
+import { CommandCredentials, withSession } from './connect.ts';
 import { readNodeNames } from './facts.ts';
 
 /** The error of a request as this user. Nothing is reached before the credentials are known. */
@@ -51,3 +52,27 @@ for (const [what, user, reason] of [
     assert.match(error.message, reason);
   });
 }
+
+test('a command is run again when its answer has expired, was refused, or it failed a while ago', async () => {
+  const clock = new ManualClock();
+  let runs = 0;
+  let isBroken = false;
+  const credentials = new CommandCredentials(async () => {
+    runs += 1;
+    if (isBroken) throw new Error('no network');
+    return { credentials: { tls: {}, token: `token-${runs}` }, expiresAtMs: clock.now() + 600_000 };
+  }, clock);
+  const token = async () => (await credentials.read()).token;
+  assert.deepEqual(await Promise.all([token(), token()]), ['token-1', 'token-1']);
+  credentials.refused(false);
+  assert.equal(await token(), 'token-1', 'a server that is not reached has refused nothing');
+  credentials.refused(true);
+  assert.equal(await token(), 'token-2');
+  clock.advance(600_000);
+  isBroken = true;
+  await assert.rejects(token(), /no network/);
+  isBroken = false;
+  await assert.rejects(token(), /no network/, 'not at once');
+  clock.advance(30_000);
+  assert.equal(await token(), 'token-4');
+});

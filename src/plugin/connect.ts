@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process';
 import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { systemClock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 import { messageOf } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { KubeClient } from '../kube/client.ts';
-import type { Connection, Credentials } from '../kube/connection.ts';
+import type { Connection, CredentialSource, Credentials } from '../kube/connection.ts';
 import { CredentialsUnusable, readCredential } from '../kube/credential-files.ts';
 import { connectionInCluster, credentialsOf, serverOf } from '../kube/credentials.ts';
 import { contextNamesOf, contextOf, type KubeconfigContext, type KubeconfigFile } from '../kube/kubeconfig.ts';
@@ -23,6 +23,8 @@ export interface Session {
   readonly client: KubeClient;
   /** The namespace of the context. */
   readonly namespace: string;
+  /** The name of the context. */
+  readonly context: string;
 }
 
 const timeoutMs = 60_000;
@@ -33,10 +35,10 @@ export async function withSession<T>(
   env: NodeJS.ProcessEnv,
   use: (session: Session) => Promise<T>,
 ): Promise<T> {
-  const { connection, namespace } = await connectionOf(target, env);
+  const { connection, ...context } = await connectionOf(target, env);
   const client = new KubeClient({ connection, clock: systemClock, log: noLog, timeoutMs });
   try {
-    return await use({ client, namespace });
+    return await use({ client, ...context });
   } finally {
     await client.close();
   }
@@ -49,18 +51,20 @@ export async function contextNames({ kubeconfig }: Target, env: NodeJS.ProcessEn
 async function connectionOf(
   target: Target,
   env: NodeJS.ProcessEnv,
-): Promise<{ readonly connection: Connection; readonly namespace: string }> {
+): Promise<Omit<Session, 'client'> & { readonly connection: Connection }> {
   const files = await kubeconfigFiles(target.kubeconfig || env['KUBECONFIG'] || '', env);
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env;
   if (files.length === 0) {
     if (!host || !port)
       throw new CredentialsUnusable('there is no ~/.kube/config; pass --kubeconfig or set KUBECONFIG');
-    return { connection: await connectionInCluster({ host, port }, systemClock), namespace: 'default' };
+    const connection = await connectionInCluster({ host, port }, systemClock);
+    return { connection, namespace: 'default', context: 'in-cluster' };
   }
   const context = contextOf(files, target.context);
   return {
-    connection: { server: serverOf(context), credentials: { read: () => credentials(context, env), refused() {} } },
+    connection: { server: serverOf(context), credentials: credentialsFor(context, env) },
     namespace: context.namespace ?? 'default',
+    context: context.name,
   };
 }
 
@@ -80,20 +84,61 @@ async function kubeconfigFiles(named: string, env: NodeJS.ProcessEnv): Promise<K
   return files.flat();
 }
 
-const fromCommand = new WeakMap<KubeconfigContext, Promise<Credentials>>();
-
-/** A command is run once: a command line does not live long enough for a second token. */
-async function credentials(context: KubeconfigContext, env: NodeJS.ProcessEnv): Promise<Credentials> {
+function credentialsFor(context: KubeconfigContext, env: NodeJS.ProcessEnv): CredentialSource {
   const { user, userFile } = context;
   if (user['auth-provider']) {
     throw new CredentialsUnusable(
       `${userFile} uses an auth-provider, which is not supported; use exec, as kubectl does`,
     );
   }
-  if (!user.exec) return credentialsOf(context);
-  const known = fromCommand.get(context) ?? runCommand(context, user.exec, env);
-  fromCommand.set(context, known);
-  return known;
+  const { exec } = user;
+  if (!exec) return { read: () => credentialsOf(context), refused() {} };
+  return new CommandCredentials(() => runCommand(context, exec, env), systemClock);
+}
+
+/** All watches of the page would start a command that fails, each time they retry. */
+const retryCommandAfterMs = 30_000;
+
+/** What a command of the kubeconfig answered; it is run again when that has expired or the server refuses it. */
+export class CommandCredentials implements CredentialSource {
+  readonly #run: () => Promise<CommandAnswer>;
+  readonly #clock: Clock;
+  #answer: Promise<CommandAnswer> | undefined;
+  /** When what is known is no longer used. */
+  #untilMs = Number.POSITIVE_INFINITY;
+
+  constructor(run: () => Promise<CommandAnswer>, clock: Clock) {
+    this.#run = run;
+    this.#clock = clock;
+  }
+
+  async read(): Promise<Credentials> {
+    if (this.#untilMs <= this.#clock.now()) this.#answer = undefined;
+    this.#answer ??= this.#ask();
+    return (await this.#answer).credentials;
+  }
+
+  /** Not if the server is unreachable: a command may ask the user something. */
+  refused(isUnauthorized: boolean): void {
+    if (isUnauthorized) this.#answer = undefined;
+  }
+
+  async #ask(): Promise<CommandAnswer> {
+    this.#untilMs = Number.POSITIVE_INFINITY;
+    try {
+      const answer = await this.#run();
+      this.#untilMs = answer.expiresAtMs;
+      return answer;
+    } catch (error) {
+      this.#untilMs = this.#clock.now() + retryCommandAfterMs;
+      throw error;
+    }
+  }
+}
+
+interface CommandAnswer {
+  readonly credentials: Credentials;
+  readonly expiresAtMs: number;
 }
 
 /** https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins */
@@ -101,7 +146,7 @@ async function runCommand(
   context: KubeconfigContext,
   exec: NonNullable<KubeconfigContext['user']['exec']>,
   env: NodeJS.ProcessEnv,
-): Promise<Credentials> {
+): Promise<CommandAnswer> {
   const { tls } = await credentialsOf(context);
   const cluster = {
     server: context.cluster.server,
@@ -130,8 +175,11 @@ async function runCommand(
     if (code !== 0) throw new Error(`it ended with exit code ${code}; see its message above`);
     const { status } = JSON.parse(answer) as { status?: ExecStatus };
     if (!status) throw new Error('its answer has no status');
-    const { token, clientCertificateData: cert, clientKeyData: key } = status;
-    return { tls: { ...tls, ...(cert && key && { cert, key }) }, ...(token && { token }) };
+    const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp } = status;
+    return {
+      credentials: { tls: { ...tls, ...(cert && key && { cert, key }) }, ...(token && { token }) },
+      expiresAtMs: expirationTimestamp ? Date.parse(expirationTimestamp) : Number.POSITIVE_INFINITY,
+    };
   } catch (error) {
     throw new CredentialsUnusable(`cannot get credentials from ${exec.command}: ${messageOf(error)}${hint}`);
   }
@@ -141,6 +189,7 @@ interface ExecStatus {
   readonly token?: string;
   readonly clientCertificateData?: string;
   readonly clientKeyData?: string;
+  readonly expirationTimestamp?: string;
 }
 
 /** What goes wrong is reported by the error of the command. */

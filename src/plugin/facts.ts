@@ -18,7 +18,7 @@ import {
   pendingDeletionAnnotation,
   topologyKey,
 } from '../api/names.ts';
-import { type NodeStorageStatus, nodeStorages } from '../api/node-storage.ts';
+import { type NodeStorage, type NodeStorageStatus, nodeStorages } from '../api/node-storage.ts';
 import { MoorageError } from '../base/errors.ts';
 import { isNotFound } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -113,21 +113,33 @@ export interface Scope {
 export async function readFacts(client: KubeClient, { namespace, signal }: Scope): Promise<Facts> {
   const [volumes, pvs, claims, podList] = await Promise.all([
     readVolumes(client, signal),
-    client.list(persistentVolumes, { project: eitherFacts, signal }),
+    client.list(persistentVolumes, { project: eitherVolumeFacts, signal }),
     client.list(persistentVolumeClaims, { project: claimFacts, namespace, signal }),
     client.list(pods, { project: podFacts, namespace, signal }),
   ]);
+  return factsOf({ volumes, persistentVolumes: pvs.items, claims: claims.items, pods: podList.items });
+}
+
+/** What is kept of each object, before it is put together. */
+export interface FactsByObject {
+  readonly volumes: readonly VolumeFacts[];
+  readonly persistentVolumes: readonly ReturnType<typeof eitherVolumeFacts>[];
+  readonly claims: readonly ReturnType<typeof claimFacts>[];
+  readonly pods: readonly ReturnType<typeof podFacts>[];
+}
+
+export function factsOf({ volumes, persistentVolumes, claims, pods }: FactsByObject): Facts {
   const users = new Map<string, string[]>();
-  for (const { name, claims } of podList.items) {
+  for (const { name, claims } of pods) {
     for (const claim of claims) users.set(claim, [...(users.get(claim) ?? []), name]);
   }
   return {
     volumes,
-    persistentVolumes: new Map(pvs.items.flatMap(({ provisioned: pv }) => (pv ? [[pv.handle, pv]] : []))),
-    staticVolumes: pvs.items.flatMap(({ written }) => written ?? []),
-    claims: new Map(claims.items),
+    persistentVolumes: new Map(persistentVolumes.flatMap(({ provisioned: pv }) => (pv ? [[pv.handle, pv]] : []))),
+    staticVolumes: persistentVolumes.flatMap(({ written }) => written ?? []),
+    claims: new Map(claims),
     users,
-    agents: new Map(podList.items.flatMap(({ agent }) => (agent ? [agent] : []))),
+    agents: new Map(pods.flatMap(({ agent }) => (agent ? [agent] : []))),
   };
 }
 
@@ -142,22 +154,22 @@ async function readVolumes(client: KubeClient, signal: AbortSignal): Promise<rea
 }
 
 /** A PersistentVolume that Moorage has provisioned, or one that an administrator wrote; or neither. */
-function eitherFacts(volume: Stored<PersistentVolume>) {
+export function eitherVolumeFacts(volume: Stored<PersistentVolume>) {
   return { provisioned: persistentVolumeFacts(volume), written: staticVolumeFacts(volume) };
 }
 
 /** Undefined if the cluster has no such kind, because Moorage is older there. */
 export async function readNodes(client: KubeClient, signal: AbortSignal): Promise<readonly NodeFacts[] | undefined> {
   try {
-    const project = ({ metadata, status }: { metadata: { name: string }; status?: NodeStorageStatus }): NodeFacts => ({
-      name: metadata.name,
-      status,
-    });
-    return (await client.list(nodeStorages, { project, signal })).items;
+    return (await client.list(nodeStorages, { project: nodeFacts, signal })).items;
   } catch (error) {
     if (isNotFound(error)) return undefined;
     throw error;
   }
+}
+
+export function nodeFacts({ metadata, status }: Stored<NodeStorage>): NodeFacts {
+  return { name: metadata.name, status };
 }
 
 /** The names of the Nodes in the cluster. */

@@ -17,6 +17,8 @@ export interface PoolRow {
   readonly sizeBytes?: bigint;
   readonly usedBytes?: bigint;
   readonly freeBytes?: bigint;
+  /** Always kept free. */
+  readonly spareBytes?: bigint;
   readonly volumes: number;
   readonly dataPercent?: number;
   readonly metadataPercent?: number;
@@ -45,6 +47,7 @@ function poolRow(node: string, pool: Pool, updatedAt: string): PoolRow {
     ...bytes('sizeBytes', pool.size),
     ...bytes('usedBytes', pool.used),
     ...bytes('freeBytes', pool.free),
+    ...bytes('spareBytes', pool.spare),
     volumes,
     ...thin,
     health,

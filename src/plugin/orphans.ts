@@ -37,11 +37,12 @@ export interface OrphanFacts extends Facts {
 export function orphansOf(facts: OrphanFacts, nowMs: number): readonly Orphan[] {
   const known = new Set(facts.volumes.map(({ volumeId }) => volumeId));
   const onNodes = new Set(facts.volumes.map(({ node, volumeId }) => `${node}/${volumeId}`));
+  const reported = new Map(facts.nodes.map(({ name, status }) => [name, status]));
   return [
     ...reports(facts)
       .flatMap((node) => diskOrphans(node, facts.agents))
       .filter(({ node, name }) => !onNodes.has(`${node}/${name}`)), // the report is up to half a minute old
-    ...facts.volumes.flatMap((volume) => volumeOrphan(volume, facts, nowMs) ?? []),
+    ...facts.volumes.flatMap((volume) => volumeOrphan(volume, facts, reported, nowMs) ?? []),
     ...[...facts.persistentVolumes.values()]
       .filter(({ handle }) => !known.has(handle))
       .flatMap((pv) => persistentVolumeOrphan(pv, facts, nowMs) ?? []),
@@ -62,13 +63,15 @@ function reports({ nodes, nodeNames }: Pick<OrphanFacts, 'nodes' | 'nodeNames'>)
   return nodes.filter(({ name }) => nodeNames.has(name));
 }
 
-function volumeOrphan(volume: VolumeFacts, facts: OrphanFacts, nowMs: number): Orphan | undefined {
+type Reported = ReadonlyMap<string, NodeFacts['status']>;
+
+function volumeOrphan(volume: VolumeFacts, facts: OrphanFacts, reported: Reported, nowMs: number): Orphan | undefined {
   const { name, node, sizeBytes, createdAt } = volume;
   const pv = facts.persistentVolumes.get(volume.volumeId ?? '');
   const isNodeThere = facts.nodeNames.has(node);
   const kind =
     orphanedVolume(volume, { persistentVolume: pv, isNodeThere, nowMs }) ??
-    (isClassGone(volume, facts.nodes) ? 'ClassGone' : undefined);
+    (isClassGone(volume, reported) ? 'ClassGone' : undefined);
   if (!kind) return undefined;
   const lastOwner = pv?.claim ?? volume.claim;
   return {
@@ -161,9 +164,9 @@ export function deletionOf(name: string): string {
 }
 
 /** As far as its node has reported. A volume in the default class names none. */
-function isClassGone({ node, deviceClass, volumeId, isDeleting }: VolumeFacts, nodes: readonly NodeFacts[]): boolean {
+function isClassGone({ node, deviceClass, volumeId, isDeleting }: VolumeFacts, reported: Reported): boolean {
   if (!volumeId || !deviceClass || isDeleting) return false;
-  const pools = nodes.find(({ name }) => name === node)?.status?.pools;
+  const pools = reported.get(node)?.pools;
   return pools !== undefined && !pools.some((pool) => pool.deviceClass === deviceClass);
 }
 

@@ -10,6 +10,7 @@ import { clusterFlags, namespaceFlag } from './flags.ts';
 import { moveCommands } from './moves/commands.ts';
 import { nodeTable, poolRows } from './nodes.ts';
 import { orphanScreen, orphansOf, unlisted } from './orphans.ts';
+import { pageCommand } from './page/command.ts';
 import { ProblemsFound } from './problems-found.ts';
 import { recoveryCommands } from './recovery/commands.ts';
 import { statusOf, statusScreen } from './status.ts';
@@ -184,6 +185,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
         },
       }),
       ...whyCommand(terminal),
+      ui: pageCommand,
       ...moveCommands(terminal),
       ...recoveryCommands,
     },

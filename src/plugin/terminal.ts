@@ -1,5 +1,7 @@
 import { stringify } from 'yaml';
 
+export { age } from '../base/clock.ts';
+
 /** Standard output. */
 export interface Terminal {
   /** Undefined if it is a file or a pipe: then nothing is cut off. */
@@ -127,16 +129,6 @@ export function wrapped(text: string, indent: string, { columns = Number.POSITIV
 export function bar(share: number, width = 8): string {
   const filled = Math.floor(Math.min(1, Math.max(0, share)) * width);
   return '█'.repeat(filled) + '░'.repeat(width - filled);
-}
-
-/** As kubectl shows it: `45s`, `12m`, `3h`, `12d`. */
-export function age(since: string, nowMs: number): string {
-  const seconds = Math.max(0, Math.floor((nowMs - Date.parse(since)) / 1000));
-  if (!Number.isFinite(seconds)) return '';
-  if (seconds < 120) return `${seconds}s`;
-  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
-  if (seconds < 172_800) return `${Math.floor(seconds / 3600)}h`;
-  return `${Math.floor(seconds / 86_400)}d`;
 }
 
 export function count(n: number, what: string): string {

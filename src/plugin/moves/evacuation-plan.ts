@@ -2,7 +2,7 @@ import {
   currentBytes,
   deleting,
   isSnapshot,
-  recordedSourceOf,
+  isSnapshotOf,
   type StoredLogicalVolume,
   volumeIdOf,
 } from '../../api/logical-volume.ts';
@@ -170,10 +170,7 @@ export function freeBytesOn({ metadata }: Stored<Node>, deviceClass: string): bi
 
 function snapshotsOf(source: StoredLogicalVolume | undefined, all: readonly StoredLogicalVolume[]): readonly string[] {
   if (!source) return [];
-  const isIts = (volume: StoredLogicalVolume) =>
-    isSnapshot(volume) &&
-    (recordedSourceOf(volume)?.id === volumeIdOf(source) || volume.spec.source === source.spec.name);
-  return all.filter(isIts).map(({ metadata }) => metadata.name);
+  return all.filter((volume) => isSnapshotOf(volume, source)).map(({ metadata }) => metadata.name);
 }
 
 /** Their PersistentVolumes name their node for good. */

@@ -37,7 +37,7 @@ export async function readEvacuation(
 }
 
 /** About what a gigabit network carries: an estimate. */
-const assumedBytesPerSecond = 100n * 1024n ** 2n;
+export const assumedBytesPerSecond = 100n * 1024n ** 2n;
 
 export function evacuationScreen(
   { moves, staying, totalBytes }: EvacuationPlan,

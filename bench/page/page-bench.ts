@@ -1,0 +1,112 @@
+import { gzipSync } from 'node:zlib';
+import type { Page } from 'playwright-core';
+import { buildPage } from '../../scripts/page.ts';
+import { stage } from '../../worlds/host/progress.ts';
+import { desktop, startChromium } from '../../worlds/page/chromium.ts';
+import { largeCluster, largeClusterVolume, nodeCount, volumeCount } from '../../worlds/page/large-cluster.ts';
+import { servePage } from '../../worlds/page/served-page.ts';
+import { type Statistics, statisticsOf } from '../statistics.ts';
+import { table } from '../table.ts';
+import { scrollFrames, typingFrames } from './frames.ts';
+
+export interface PageResults {
+  readonly nodes: number;
+  readonly volumes: number;
+  readonly gzippedBytes: number;
+  readonly loads: Statistics;
+  readonly frames: readonly { readonly what: string; readonly ms: Statistics; readonly longest: number }[];
+  /** Until a change in the API is on the screen. */
+  readonly changes: Statistics;
+  readonly serverMiB: number;
+}
+
+const rounds = 5;
+const framesPerRound = 240;
+const changesPerSecond = 10;
+
+/** The page with 1,000 nodes and 20,000 volumes in a real browser: how long it takes to open, to scroll, to search. */
+export async function measurePage(): Promise<PageResults> {
+  const { html } = await buildPage();
+  const nowMs = Date.now();
+  const page = await stage(`${volumeCount} volumes`, () => servePage(largeCluster(nowMs), 'large'));
+  const browser = await startChromium();
+  try {
+    const tab = await browser.tab(desktop);
+    await open(tab, page.address); // the first one waits until the server has read the cluster
+    const loads: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const started = performance.now();
+      await open(tab, page.address);
+      loads.push(performance.now() - started);
+    }
+    const frames = async (what: string, script: string) => {
+      const times: number[] = [];
+      for (let round = 0; round < rounds; round++) times.push(...(await tab.evaluate<number[]>(script)));
+      return { what, ms: statisticsOf(times), longest: Math.round(Math.max(...times)) };
+    };
+    const show = async (view: string) => {
+      await tab.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: view }).click();
+      await tab.getByRole('grid').waitFor();
+    };
+    await show('Volumes');
+    const still = await frames('scroll volumes', scrollFrames('.grid', framesPerRound));
+    const search = await frames('type in the search', typingFrames('team-7/data-db-19 worker ssd'));
+    await tab.getByRole('searchbox').fill('');
+    let changed = 0;
+    const timer = setInterval(() => {
+      const i = (changed * 7) % volumeCount;
+      changed += 1;
+      for (const { resource, object } of largeClusterVolume(i, nowMs, `${100 + changed}Gi`))
+        page.api.put(resource, object);
+    }, 1000 / changesPerSecond);
+    const busy = await frames(
+      `scroll volumes, ${changesPerSecond} changes per second`,
+      scrollFrames('.grid', framesPerRound),
+    );
+    clearInterval(timer);
+    await show('Nodes');
+    const nodes = await frames('scroll nodes', scrollFrames('.grid', framesPerRound));
+    await show('Volumes');
+    const changes: number[] = [];
+    for (let round = 1; round <= 10; round++) {
+      const started = performance.now();
+      const size = `${5_000 + round}Gi`;
+      for (const { resource, object } of largeClusterVolume(0, nowMs, size)) page.api.put(resource, object);
+      const shown = `${(Math.floor(((5_000 + round) / 1024) * 100) / 100).toString()} TiB`;
+      await tab.getByRole('grid').getByText(shown, { exact: true }).waitFor();
+      changes.push(performance.now() - started);
+    }
+    return {
+      ...{ nodes: nodeCount, volumes: volumeCount, gzippedBytes: gzipSync(html).length },
+      loads: statisticsOf(loads),
+      frames: [still, busy, nodes, search],
+      changes: statisticsOf(changes),
+      serverMiB: Math.round(process.memoryUsage().rss / 1024 ** 2),
+    };
+  } finally {
+    await browser.close();
+    await page.stop();
+  }
+}
+
+async function open(tab: Page, address: string): Promise<void> {
+  await tab.goto('about:blank');
+  await tab.goto(address);
+  await tab.getByText('Live', { exact: true }).waitFor();
+  await tab.getByRole('link', { name: '20,000 volumes' }).waitFor();
+}
+
+export function pageTables({ nodes, volumes, gzippedBytes, loads, frames, changes }: PageResults): string {
+  const rows = frames.map(({ what, ms, longest }) => [
+    what,
+    String(ms.median),
+    String(ms.p95),
+    String(ms.p99),
+    String(longest),
+  ]);
+  return [
+    `With ${volumes} volumes on ${nodes} nodes; the page has ${Math.round(gzippedBytes / 1024)} KiB gzipped.`,
+    `Opens in ${Math.round(loads.median)} ms; a change is on the screen after ${Math.round(changes.median)} ms (p95 ${Math.round(changes.p95)}).`,
+    table([['frames, ms', 'median', 'p95', 'p99', 'longest'], ...rows]),
+  ].join('\n');
+}
