@@ -86,7 +86,7 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
   [
     'a missing volume whose claim exists',
     found([volume({ isMissing: true })], [pv()]),
-    { kind: 'Missing', since: createdAt, remove: 'kubectl delete pvc -n shop db' },
+    { kind: 'Missing', since: createdAt, remove: 'kubectl moorage drop pvc/db -n shop' },
   ],
   [
     'a missing volume that was released',
@@ -111,7 +111,7 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
   [
     'a claimed volume on a node that is gone',
     found([volume({ node: 'gone' })], [pv({ phase: 'Bound' })]),
-    { kind: 'NodeGone', remove: 'kubectl delete pvc -n shop db && kubectl moorage purge pv/pvc-1' },
+    { kind: 'NodeGone', remove: 'kubectl moorage drop pvc/db -n shop' },
   ],
   ['a volume without a PersistentVolume', found([volume()]), { kind: 'Unclaimed', keep: importing, remove: deletion }],
   [
@@ -130,7 +130,7 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
     {
       kind: 'NoLogicalVolume',
       keep: 'kubectl moorage reattach pv/pvc-1',
-      remove: 'kubectl delete pvc -n shop db',
+      remove: 'kubectl moorage drop pvc/db -n shop',
     },
   ],
   [

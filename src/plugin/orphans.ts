@@ -103,8 +103,6 @@ function resolutionOf(
     case 'NodeGone':
       return {
         ...removal,
-        // Deleting the claim alone leaves objects that wait for the agent of that node.
-        ...(pv && isClaimed(pv, facts) && { remove: `${removalOf(pv, facts)} && ${purgeOf(pv)}` }),
         reason: `node ${node} is not in the cluster: return it with its disks${removal.reason}`,
       };
     case 'Refused':
@@ -145,18 +143,16 @@ function persistentVolumeOrphan(pv: PersistentVolumeFacts, facts: OrphanFacts, n
   };
 }
 
-/** A claim that still exists must be deleted first. */
+/** A claim that still exists gets another volume. */
 function removalOf(pv: PersistentVolumeFacts, facts: Facts): string {
   const [namespace, claim] = (pv.claim ?? '').split('/');
-  return isClaimed(pv, facts) ? `kubectl delete pvc -n ${namespace} ${claim}` : purgeOf(pv);
+  return isClaimed(pv, facts)
+    ? `kubectl moorage drop pvc/${claim} -n ${namespace}`
+    : `kubectl moorage purge pv/${pv.name}`;
 }
 
 function isClaimed({ claim = '', phase }: PersistentVolumeFacts, { claims }: Facts): boolean {
   return phase === 'Bound' && claims.has(claim);
-}
-
-function purgeOf({ name }: PersistentVolumeFacts): string {
-  return `kubectl moorage purge pv/${name}`;
 }
 
 export function deletionOf(name: string): string {

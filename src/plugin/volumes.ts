@@ -111,13 +111,13 @@ export function healthOf(
   if (volume.isMissing) {
     return {
       health: 'Missing',
-      reason: `not on the disks of node ${volume.node}: return the disks, or delete the claim to give the data up`,
+      reason: `not on the disks of node ${volume.node}: return the disks, or give the data up with kubectl moorage drop`,
     };
   }
   if (volume.isNodeGone) {
     return {
       health: 'NodeGone',
-      reason: `node ${volume.node} was removed: return it with its disks, or delete the claim to give the data up`,
+      reason: `node ${volume.node} was removed: return it with its disks, or give the data up with kubectl moorage drop`,
     };
   }
   const failure = failureOf(volume);

@@ -5,6 +5,7 @@ import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName, leave, onDrain, onScaleDown, tombstone } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
 import { systemClock } from '../../src/base/clock.ts';
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
 import { watchedClaim } from '../../src/controller/claims/volume-claims.ts';
@@ -27,6 +28,7 @@ import {
   storageClasses,
 } from '../../src/kube/resource.ts';
 import { claimingSet } from '../../src/kube/stateful-set.ts';
+import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 import { createSet, Machines, mortal } from './machines.ts';
@@ -43,6 +45,10 @@ await admin.create(storageClasses, {
 });
 const room = { 'capacity.topolvm.io/00default': String(100 * 1024 ** 3) };
 const [deleteAnnotation] = tombstone.annotations;
+
+const plugin = kubectlMoorage({ columns: undefined, colours: false });
+const kubectlMoorageOf = (...words: string[]) =>
+  runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
 
 /** The controller's work, with watches of its own. */
 function leadOrders(t: TestContext, client: KubeClient = admin): () => Promise<void> {
@@ -93,7 +99,7 @@ async function machinesOf(t: TestContext, ...names: readonly string[]) {
 
 const claimNamed = (namespace: string, name: string) => admin.get(persistentVolumeClaims, name, { namespace });
 
-async function annotate(namespace: string, name: string, annotations: Record<string, string>): Promise<void> {
+async function annotate(namespace: string, name: string, annotations: Record<string, string | null>): Promise<void> {
   const body = { metadata: { annotations } };
   await admin.patch(persistentVolumeClaims, name, { type: 'merge', body }, { namespace });
 }
@@ -175,8 +181,13 @@ test('force: a volume that is healthy and in use is given up only with its name'
   });
   assert.equal((await placed(namespace)).uid, before.uid, 'a refused order has no effect later');
 
-  await annotate(namespace, 'data-db-0', { [deleteAnnotation]: 'force', [tombstone.confirm]: before.volume });
+  const orders = await kubectlMoorageOf('drop', 'pod/db-0', '-n', namespace, '--dry-run');
+  assert.match(orders, new RegExp(`moorage.dev/delete: force\\n +moorage.dev/confirm: ${before.volume}`));
+  assert.match(await kubectlMoorageOf('drop', 'pod/db-0', '-n', namespace), /--yes$/);
+  assert.equal((await placed(namespace)).uid, before.uid, 'it has only said what would be lost');
+  const output = await kubectlMoorageOf('drop', 'pvc/data-db-0', '-n', namespace, '--yes');
   const now = await placed(namespace, before.uid);
+  assert.match(output, new RegExp(`claim healthy/data-db-0 has the new volume ${now.volume} on node healthy-a$`));
   assert.notEqual(now.volume, before.volume);
   assert.ok(await admin.get(logicalVolumes, before.volume), 'its node removes it, as for every deleted claim');
 });
@@ -245,9 +256,14 @@ test('graceful: with the policy delegate, claim and volume are deleted after the
     return (await claimNamed(namespace, 'data-db-0'))?.metadata.annotations?.[leave.request];
   });
   assert.match(request, /^delegated-a@\d{4}-/);
-  await annotate(namespace, 'data-db-0', { [leave.acknowledgement]: 'an earlier request' });
-  assert.equal((await placed(namespace)).uid, before.uid);
-  await annotate(namespace, 'data-db-0', { [leave.acknowledgement]: request });
+  await annotate(namespace, 'data-db-0', { [deleteAnnotation]: null });
+  const annotations = async () => (await claimNamed(namespace, 'data-db-0'))?.metadata.annotations ?? {};
+  await eventually('the request is withdrawn, too', async () => !(leave.request in (await annotations())));
+  await annotate(namespace, 'data-db-0', { [leave.acknowledgement]: request, [deleteAnnotation]: 'graceful' });
+  const second = await eventually('the operator is asked again', async () => (await annotations())[leave.request]);
+  assert.notEqual(second, request);
+  assert.equal((await placed(namespace)).uid, before.uid, 'the answer was to an earlier request');
+  await annotate(namespace, 'data-db-0', { [leave.acknowledgement]: second });
   assert.notEqual((await placed(namespace, before.uid)).volume, before.volume);
   assert.equal((await admin.list(volumeMoves, { namespace })).items.length, 0);
 });

@@ -7,7 +7,7 @@ import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from 
 import { type ClaimOnDrain, claimOnDrain } from '../drain/drained-objects.ts';
 import { type DecidedClaim, decidedClaim } from '../node-removal/late-decisions.ts';
 import { type ClaimName, scalableClaim } from '../tombstones/scale-down.ts';
-import { tombstoneOf } from '../tombstones/tombstone.ts';
+import { isTombstoned } from '../tombstones/tombstone.ts';
 import { type HeldClaim, heldClaim } from './held-claims.ts';
 import { type NamedClass, namedClass } from './ignored-classes.ts';
 
@@ -35,11 +35,11 @@ export function watchedClaim(claim: Stored<PersistentVolumeClaim>): WatchedClaim
   const held = heldClaim(claim);
   const named = namedClass(claim);
   const decided = decidedClaim(claim);
-  const isTombstoned = tombstoneOf(claim) !== undefined;
+  const hasTombstone = isTombstoned(claim);
   const scalable = scalableClaim(claim);
   const onDrain = claimOnDrain(claim);
-  const isSpecial = held || named || decided || isTombstoned || scalable || onDrain;
-  return isSpecial ? { held, named, decided, isTombstoned, scalable, onDrain } : ordinary;
+  const isSpecial = held || named || decided || hasTombstone || scalable || onDrain;
+  return isSpecial ? { held, named, decided, isTombstoned: hasTombstone, scalable, onDrain } : ordinary;
 }
 
 interface Collaborators {

@@ -114,8 +114,9 @@ function text(step: Step): string {
       return `ask-operator on ${step.nodeName}`;
     case 'follow':
       return `follow ${step.move.metadata.name}`;
-    case 'move':
     case 'nothing':
+    case 'withdraw':
+    case 'move':
       return step.kind;
   }
 }
@@ -258,6 +259,7 @@ test('graceful: the data moves, and the claim stays', () => {
   const following = claim({ ...graceful, [tombstone.move]: 'move' });
   check({ ...healthy, claim: claim(graceful) }, [
     ['it begins', {}, 'move'],
+    ['the order is gone', { claim: claim({ [tombstone.move]: 'move' }), moves: [move('Done')] }, 'withdraw'],
     ['an earlier move is over', { moves: [move('Done'), move('Failed')] }, 'move'],
     ['a move is under way', { moves: [move('Done'), move('Copying', { name: 'second' })] }, 'follow second'],
     ['it goes on', { claim: following, moves: [move('Copying')] }, 'nothing'],
@@ -293,6 +295,7 @@ test('graceful: with the policy delegate, its operator answers first', () => {
   const left = { ...asked, [leave.acknowledgement]: 'node-a@now' };
   const byClass = csiVolume({ attributes: { [onDrain.annotation]: 'delegate' } });
   check(healthy, [
+    ['the order is gone', { claim: claim({ [leave.request]: 'node-a@now' }) }, 'withdraw'],
     ['asked', { claim: claim(delegated) }, 'ask-operator on node-a'],
     ['by its class', { claim: claim(graceful), volume: byClass }, 'ask-operator on node-a'],
     [

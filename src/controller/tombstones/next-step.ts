@@ -6,7 +6,7 @@ import type { EventContent } from '../../kube/events.ts';
 import type { Node, PersistentVolume, PersistentVolumeClaim, Pod, Stored } from '../../kube/resource.ts';
 import { isBare } from '../moves/observed.ts';
 import { type OurVolume, ourVolume } from '../node-removal/plan.ts';
-import { tombstoneOf } from './tombstone.ts';
+import { hasLeftovers, tombstoneOf } from './tombstone.ts';
 
 /** Everything that decides about a claim with a tombstone, read from the API server just before. */
 export interface Observed {
@@ -38,6 +38,8 @@ export type Step =
   /** Without the node's answer if it cannot answer. */
   | { readonly kind: 'delete-pods'; readonly pods: readonly Stored<Pod>[]; readonly isForced: boolean }
   | { readonly kind: 'ask-operator'; readonly nodeName: string }
+  /** The order is gone: what it has left must not count for a later one. */
+  | { readonly kind: 'withdraw' }
   | { readonly kind: 'move' }
   /** Records the name of the move. */
   | { readonly kind: 'follow'; readonly move: StoredVolumeMove };
@@ -47,7 +49,7 @@ const nothing: Step = { kind: 'nothing' };
 export function nextStep(seen: Observed): Step {
   const { claim, volume, moves } = seen;
   const order = tombstoneOf(claim);
-  if (!order) return nothing;
+  if (!order) return hasLeftovers(claim) ? { kind: 'withdraw' } : nothing;
   if (order.kind === 'invalid') return { kind: 'report', event: warning('InvalidTombstone', order.message) };
   const name = claim.spec?.volumeName;
   // Also keeps a StatefulSet with the annotation in its template from an endless loop.

@@ -1,4 +1,4 @@
-import { tombstone } from '../../api/names.ts';
+import { leave, tombstone } from '../../api/names.ts';
 import type { PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
 
 export type TombstoneWord = (typeof tombstone.words)[number];
@@ -28,11 +28,25 @@ export function tombstoneOf({ metadata }: Stored<PersistentVolumeClaim>): Tombst
   return isWord(first.word) ? { kind: 'order', word: first.word, annotation: first.annotation } : undefined;
 }
 
+/** Whether there is an order, or what is left of one. */
+export function isTombstoned(claim: Stored<PersistentVolumeClaim>): boolean {
+  return tombstoneOf(claim) !== undefined || hasLeftovers(claim);
+}
+
+/** Whether Moorage's own records of an order are there. Without the order, they must not count for a later one. */
+export function hasLeftovers({ metadata }: Stored<PersistentVolumeClaim>): boolean {
+  const { annotations = {} } = metadata;
+  return leave.request in annotations || tombstone.move in annotations;
+}
+
 function isWord(word: string): word is TombstoneWord {
   return tombstone.words.some((each) => each === word);
 }
 
-/** Of a merge patch: all annotations of a tombstone, away. */
-export const withoutTombstone: Readonly<Record<string, null>> = Object.fromEntries(
-  [...tombstone.annotations, tombstone.confirm, tombstone.move].map((name) => [name, null]),
-);
+/** Of merge patches: the annotations of an order, and what is left of one, away. */
+export const withoutTombstone = without(...tombstone.annotations, tombstone.confirm, tombstone.move);
+export const withoutLeftovers = without(tombstone.move, leave.request, leave.acknowledgement, leave.message);
+
+function without(...names: readonly string[]): Readonly<Record<string, null>> {
+  return Object.fromEntries(names.map((name) => [name, null]));
+}

@@ -22,7 +22,7 @@ import { podsOf } from '../moves/observed.ts';
 import { ourVolume } from '../node-removal/plan.ts';
 import { giveUpVolume, type ReleaseCollaborators } from '../node-removal/release.ts';
 import { nextStep, type Observed, type Step } from './next-step.ts';
-import { tombstoneOf, withoutTombstone } from './tombstone.ts';
+import { isTombstoned, withoutLeftovers, withoutTombstone } from './tombstone.ts';
 
 interface Collaborators extends ReleaseCollaborators {
   /** The claims of all namespaces. */
@@ -55,7 +55,7 @@ export function tombstones(collaborators: Collaborators): Work {
       sets.list().some((set) => set.namespace === namespace && ordinalOf(set, name) !== undefined);
     for (let done = 0; done < stepsAtOnce; done++) {
       const claim = await client.get(persistentVolumeClaims, name, { namespace, signal });
-      if (!claim || !tombstoneOf(claim)) return Requeue.never;
+      if (!claim || !isTombstoned(claim)) return Requeue.never;
       const seen = await observe(client, claim, isRecreated(claim), signal);
       try {
         if (!(await take(nextStep(seen), claim, signal))) return Requeue.never;
@@ -100,6 +100,9 @@ export function tombstones(collaborators: Collaborators): Work {
       case 'ask-operator':
         await annotate({ [leave.request]: `${step.nodeName}@${new Date(collaborators.clock.now()).toISOString()}` });
         return true;
+      case 'withdraw':
+        await annotate(withoutLeftovers);
+        return false;
       case 'move':
         await client.create(volumeMoves, newVolumeMove(namespace, { claimName: name }), { signal });
         return true;

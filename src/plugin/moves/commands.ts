@@ -13,7 +13,7 @@ import { forPrograms, type Terminal } from '../terminal.ts';
 import { evacuationScreen, readEvacuation } from './evacuation.ts';
 import { showUntilOver } from './live-moves.ts';
 import { type MoveRow, moveRows, moveTable } from './move-rows.ts';
-import { abortMove, claimsToMove, moveNamed, moveOf } from './request.ts';
+import { abortMove, claimsNamed, moveNamed, moveOf } from './request.ts';
 
 const { output: _, ...cluster } = clusterFlags;
 
@@ -87,7 +87,7 @@ export function moveCommands(terminal: Terminal): Commands {
       async run(flags, surroundings, [word = '']) {
         await withSession(flags, surroundings.env, async ({ client, namespace: current }) => {
           const namespace = flags.namespace || current;
-          const claims = await claimsToMove(client, word, namespace, surroundings.signal);
+          const claims = await claimsNamed(client, word, namespace, surroundings.signal);
           const options = { namespace, targetNode: flags.to || undefined, ...limitsOf(flags) };
           const moves = claims.map((claim) => moveOf(claim, options));
           await start(client, moves, flags, surroundings);

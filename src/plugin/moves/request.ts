@@ -13,7 +13,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import {
   apiVersionOf,
   claimNamesOf,
-  type PersistentVolumeClaim,
+  type PersistentVolume,
   persistentVolumeClaims,
   persistentVolumes,
   pods,
@@ -28,12 +28,13 @@ export interface MoveOptions {
   readonly rateLimit: string | undefined;
 }
 
-/** What a person names: `pod/NAME`, `pvc/NAME`, or the name of a claim or else of a pod. All claims of a pod move together. */
-export async function claimsToMove(
+/** What a person names: `pod/NAME`, `pvc/NAME`, or the name of a claim or else of a pod. For a pod, all its claims with a chosen volume. */
+export async function claimsNamed(
   client: KubeClient,
   word: string,
   namespace: string,
   signal: AbortSignal,
+  isChosen: (volume: Stored<PersistentVolume>) => boolean = isOurs,
 ): Promise<readonly string[]> {
   const [first = '', second, ...rest] = word.split('/');
   const kind = second === undefined ? '' : first;
@@ -48,19 +49,16 @@ export async function claimsToMove(
   const ours: string[] = [];
   for (const each of claimNamesOf(pod)) {
     const used = await client.get(persistentVolumeClaims, each, { namespace, signal });
-    if (used && (await isOurs(client, used, signal))) ours.push(each);
+    const volumeName = used?.spec?.volumeName;
+    const volume = volumeName ? await client.get(persistentVolumes, volumeName, { signal }) : undefined;
+    if (volume && isChosen(volume)) ours.push(each);
   }
   if (ours.length === 0) throw new NothingToMove(`pod ${namespace}/${name} uses no volume of Moorage`);
   return ours;
 }
 
-async function isOurs(
-  client: KubeClient,
-  { spec }: Stored<PersistentVolumeClaim>,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const volume = spec?.volumeName ? await client.get(persistentVolumes, spec.volumeName, { signal }) : undefined;
-  return volume?.spec?.csi?.driver === driverName;
+function isOurs({ spec }: PersistentVolume): boolean {
+  return spec?.csi?.driver === driverName;
 }
 
 export function moveOf(claimName: string, options: MoveOptions): VolumeMove {

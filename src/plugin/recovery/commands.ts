@@ -1,10 +1,13 @@
 import { readFile } from 'node:fs/promises';
+import { systemClock } from '../../base/clock.ts';
 import { type Command, command } from '../../base/command.ts';
 import { InvalidInput, messageOf } from '../../base/errors.ts';
 import { flag, list, onOff, path, text } from '../../base/flags.ts';
 import { withSession } from '../connect.ts';
 import { clusterFlags, namespaceFlag } from '../flags.ts';
-import { suggestNodes, suggestPersistentVolumes } from '../suggestions.ts';
+import { claimsNamed } from '../moves/request.ts';
+import { suggestClaims, suggestNodes, suggestPersistentVolumes } from '../suggestions.ts';
+import { drop, droppable, isDroppable, lossText, orderOf, untilDropped } from './drop.ts';
 import { importable, importManifests, readManifests, toYaml } from './import.ts';
 import { foundList } from './import-plan.ts';
 import { loss, purge, purgeable } from './purge.ts';
@@ -79,6 +82,43 @@ export const recoveryCommands = {
         if (flags.confirm !== name) throw new InvalidInput(`--confirm ${flags.confirm}: the name is ${name}`);
         await purge(client, found, signal);
         print(`removed ${loss(found)}`);
+      });
+    },
+  }),
+  drop: command({
+    summary: 'give up the volume of a claim, or all volumes of a pod, which start again elsewhere, empty',
+    words: ['pod/NAME|pvc/NAME'],
+    suggest: suggestClaims,
+    examples: [
+      'kubectl moorage drop pod/db-0 -n prod         # says what would be lost, and how to confirm',
+      'kubectl moorage drop pvc/data-db-0 -n prod --yes',
+    ],
+    flags: {
+      yes: flag({ name: 'yes', type: onOff, default: false, description: 'Give the data up: without it, nothing is' }),
+      dryRun,
+      wait: flag({
+        name: 'wait',
+        type: onOff,
+        default: true,
+        description: 'Wait until the claim has its new volume; it gets one also without',
+      }),
+      ...namespaceFlag,
+      ...cluster,
+    },
+    async run(flags, { env, print, screen, signal }, [word = '']) {
+      await withSession(flags, env, async ({ client, namespace: current }) => {
+        const namespace = flags.namespace || current;
+        const claims = await claimsNamed(client, word, namespace, signal, isDroppable);
+        const found = await Promise.all(claims.map((claim) => droppable(client, namespace, claim, signal)));
+        if (flags.dryRun) return print(toYaml(found.map(orderOf)));
+        for (const each of found) print(lossText(each, systemClock.now()));
+        if (!flags.yes) {
+          return print(`The data is given up. To confirm: kubectl moorage drop ${word} -n ${namespace} --yes`);
+        }
+        for (const each of found) await drop(client, each, signal);
+        if (!flags.wait) return;
+        screen.write('waiting for the new volume; to stop only the waiting, press Ctrl-C\n');
+        for (const each of found) print(await untilDropped(client, each, signal));
       });
     },
   }),
