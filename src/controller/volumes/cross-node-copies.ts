@@ -19,7 +19,7 @@ import type { LogicalVolumeObjects, RequestedVolume } from './logical-volume-obj
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'create' | 'get'>;
-  readonly objects: LogicalVolumeObjects;
+  readonly objects: Pick<LogicalVolumeObjects, 'create' | 'remove' | 'until'>;
   readonly moves: Pick<Informer<VolumeMove>, 'get'>;
 }
 
@@ -33,7 +33,7 @@ export type WantedCopy = WantedVolume & Required<Pick<WantedVolume, 'claim' | 's
  */
 export class CrossNodeCopies {
   readonly #client: Collaborators['client'];
-  readonly #objects: LogicalVolumeObjects;
+  readonly #objects: Collaborators['objects'];
   readonly #moves: Collaborators['moves'];
 
   constructor({ client, objects, moves }: Collaborators) {
@@ -49,22 +49,25 @@ export class CrossNodeCopies {
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
     signal: AbortSignal,
   ): Promise<StoredLogicalVolume> {
-    const existing = await this.#client.get(logicalVolumes, request.metadata.name, { signal });
-    if (existing && !deleting(existing) && !isToBeFilled(existing)) {
-      return this.#objects.create(request, refuseIfDifferent, signal); // a call before this one has filled it
-    }
+    const answer = () => this.#objects.create(request, refuseIfDifferent, signal);
+    if (isFilled(await this.#existing(request, signal))) return answer();
     const move = await this.#requested(wanted, request, signal);
     const { uid } = move.metadata;
+    const existing = await this.#existing(request, signal);
+    if (isFilled(existing)) return answer(); // an earlier VolumeMove has ended meanwhile
     // It was left by a VolumeMove that somebody removed by force, so nothing would ever fill it.
     if (existing && markOf(existing) !== uid) await this.#objects.remove(existing, signal);
-    const marked = withMark(request, uid);
-    const created = await this.#objects.create(marked, refuseIfDifferent, signal);
-    const isSettled = (current: StoredLogicalVolume | undefined) =>
-      !current || deleting(current) || !isToBeFilled(current);
+    const created = await this.#objects.create(withMark(request, uid), refuseIfDifferent, signal);
+    const isSettled = (current: StoredLogicalVolume | undefined) => !current || deleting(current) || isFilled(current);
     const inProgress = () => new CopyInProgress(wanted, this.#moves.get(keyOf(move)));
     const filled = await this.#objects.until(created, isSettled, signal, inProgress);
     if (!filled || deleting(filled)) throw new CopyEnded(wanted, this.#moves.get(keyOf(move)));
     return filled;
+  }
+
+  async #existing(request: RequestedVolume, signal: AbortSignal): Promise<StoredLogicalVolume | undefined> {
+    const found = await this.#client.get(logicalVolumes, request.metadata.name, { signal });
+    return found && !deleting(found) ? found : undefined;
   }
 
   /** The VolumeMove of this volume, created now or by an earlier call. */
@@ -108,9 +111,9 @@ function markOf({ metadata }: LogicalVolume): string | undefined {
   return metadata?.annotations?.[moveAnnotation];
 }
 
-/** Whether a VolumeMove is still to fill it. */
-function isToBeFilled(volume: LogicalVolume): boolean {
-  return markOf(volume) !== undefined;
+/** Whether no VolumeMove has to fill it any more. */
+function isFilled(volume: LogicalVolume | undefined): boolean {
+  return volume !== undefined && markOf(volume) === undefined;
 }
 
 function keyOf({ metadata: { namespace, name } }: StoredVolumeMove): string {
