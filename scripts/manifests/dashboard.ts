@@ -15,13 +15,11 @@ import { PanelBuilder as StatBuilder } from '@grafana/grafana-foundation-sdk/sta
 import { PanelBuilder as TableBuilder } from '@grafana/grafana-foundation-sdk/table';
 import { PanelBuilder as TimeseriesBuilder } from '@grafana/grafana-foundation-sdk/timeseries';
 
-const deploy = join(import.meta.dirname, '..', '..', 'deploy');
-
-/** To import by hand, and for the chart, which can only read its own files. */
-export const dashboardFiles: readonly string[] = [
-  join(deploy, 'grafana', 'moorage.json'),
-  join(deploy, 'helm', 'moorage', 'files', 'dashboard.json'),
-];
+/** In the chart, which can only read its own files. */
+export const dashboardPath: string = join(
+  import.meta.dirname,
+  ...['..', '..', 'deploy', 'helm', 'moorage', 'files', 'dashboard.json'],
+);
 
 const source: DataSourceRef = { type: 'prometheus', uid: '${datasource}' };
 const onNode = 'node=~"$node",device_class=~"$device_class"';

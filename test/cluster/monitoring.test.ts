@@ -14,6 +14,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { find, namespace, render } from '../chart/chart.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { StatefulSet } from './stateful-set.ts';
+import { TestNamespace } from './test-namespace.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 const rendered = await render('prometheus.rules.enabled=true');
@@ -24,6 +25,11 @@ const rules = groups.flatMap((group) => group.rules);
 
 const ports = { prometheus: 9090, lvmd: 9098 };
 
+interface Query {
+  readonly name: string;
+  readonly expr: string;
+}
+
 /** Of kube-state-metrics, which does not run here. */
 const ofOthers = /^kube_/;
 
@@ -33,6 +39,7 @@ describe('a Prometheus that scrapes this cluster', () => {
   let address: string;
   let components: readonly Component[] = [];
   let set: StatefulSet;
+  let ns: TestNamespace;
 
   before(async () => {
     ({ cluster, moorage } = await sharedCluster());
@@ -73,9 +80,17 @@ describe('a Prometheus that scrapes this cluster', () => {
     );
     const port = await forwardPort(cluster.namespaces, { host: '127.0.0.1', port: ports.prometheus });
     address = `http://127.0.0.1:${port}`;
+    // A rate is what changes after the first scrape: another volume of the same node.
+    await eventually('Prometheus has read what the first volume cost', async () => {
+      return (await values('moorage_pool_operation_seconds_count{operation="create"}')).length > 0;
+    });
+    ns = await TestNamespace.create(cluster, 'measured');
+    await ns.claim('another', { node: await set.nodeOf() });
+    await ns.volumeId('another');
   });
   after(async () => {
     for (const component of components) await component.kill();
+    await ns?.empty();
     await set?.delete();
     await moorage.whenNoVolumes();
   });
@@ -93,21 +108,36 @@ describe('a Prometheus that scrapes this cluster', () => {
     return result.map(({ value: [, text] }) => Number(text)).filter((value) => !Number.isNaN(value));
   };
 
-  const hasData = (name: string, expr: string) =>
-    eventually(`${name} has data`, async () => (await values(expr)).length > 0, { explain: async () => expr });
+  /** Rates need two scrapes, and rules one evaluation after them. */
+  const allHaveData = async (what: string, queries: readonly Query[]) => {
+    const lacking = async () => {
+      const found = await Promise.all(
+        queries.map(async ({ name, expr }) => ({ name, expr, values: await values(expr) })),
+      );
+      return found.filter(({ values }) => values.length === 0).map(({ name, expr }) => `no data: ${name}: ${expr}`);
+    };
+    const log = () => readFile(join(cluster.dir, 'prometheus', 'prometheus.log'), 'utf8');
+    const explain = () => lacking().then((lines) => lines.join('\n'), log);
+    await eventually(what, async () => (await lacking()).length === 0, { explain });
+  };
 
   test('every query of the dashboard returns data', async () => {
     const { panels } = JSON.parse(dashboard()) as { panels: { title: string; targets?: { expr: string }[] }[] };
-    const queries = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
+    const queries = panels.flatMap(({ title, targets = [] }) =>
+      targets.map(({ expr }) => ({ name: title, expr: expr.replaceAll(/\$(node|device_class)/g, '.*') })),
+    );
     assert.ok(queries.length > 20);
-    for (const { title, expr } of queries) await hasData(title, expr.replaceAll(/\$(node|device_class)/g, '.*'));
+    await allHaveData('the dashboard has data', queries);
   });
 
   test('every recording rule returns data, and so does what every alert compares', async () => {
-    for (const { record, alert = '', expr } of rules) {
-      if (record) await hasData(record, record);
-      else if (!ofOthers.test(expr)) await hasData(alert, expr.replace(/ (<|>|==) [\d.]+$/, ''));
-    }
+    const queries = rules
+      .filter(({ expr }) => !ofOthers.test(expr))
+      .map(({ record, alert = '', expr }) => ({
+        name: record ?? alert,
+        expr: record ?? expr.replace(/ (<|>|==) [\d.]+$/, ''),
+      }));
+    await allHaveData('rules and alerts have data', queries);
   });
 
   test('no alert fires here', async () => {
