@@ -282,7 +282,11 @@ test('claims of pods that are scaled away are released by policy, beside the ret
   leadOrders(t);
   for (const { name, policy, whenScaled } of rows) {
     const annotations = { [onScaleDown.annotation]: policy };
-    const set = { replicas: 2, persistentVolumeClaimRetentionPolicy: { whenScaled } };
+    const set = {
+      replicas: 2,
+      podManagementPolicy: 'Parallel', // no kubelet makes the first pod Ready
+      persistentVolumeClaimRetentionPolicy: { whenScaled },
+    };
     await createSet(admin, namespace, name, 'local', { set, annotations });
   }
   const isBound = async (name: string) => (await claimNamed(namespace, name))?.status?.phase === 'Bound';
