@@ -29,6 +29,7 @@ import { VolumeClaims } from './claims/volume-claims.ts';
 import { endedDrains } from './drain/ended-drains.ts';
 import { EvictionWebhook } from './drain/eviction-webhook.ts';
 import { volumeEvents } from './events/volume-events.ts';
+import { waitingPods } from './explain/waiting-pods.ts';
 import { defaultsEvents, staticVolumeEvents } from './local-pv/static-volume-events.ts';
 import { staticVolumes } from './local-pv/static-volumes.ts';
 import { isHeldByMove } from './moves/held-nodes.ts';
@@ -241,6 +242,18 @@ function csiWork(
     ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims, persistentVolumes })] : []),
     ...(sets ? [tombstones({ ...reporting, claims, moves, sets })] : []),
     ...(sets ? [scaledClaims({ ...reporting, claims, persistentVolumes, sets })] : []),
+    ...(watches.pods
+      ? [
+          waitingPods({
+            ...reporting,
+            pods: watches.pods,
+            volumes,
+            moves,
+            csiNodes: watches.csinodes,
+            published: watches.csistoragecapacities,
+          }),
+        ]
+      : []),
     refusedVolumes({ client, volumes, clock, log }),
     unclaimedVolumes({ client, volumes, persistentVolumes, clock, log }),
     heldClaims({ client, claims, log }),

@@ -37,7 +37,7 @@ test('only a pod of a StatefulSet that waits to be scheduled may be replaced', (
     ['being deleted', pod({ ownerReferences: [set], deletionTimestamp: 'now' })],
     ['scheduled', pod({ ownerReferences: [set] }, 'a')],
   ] as const) {
-    assert.equal(waitingPod(other), undefined, state);
+    assert.equal(waitingPod(other)?.set, undefined, state);
   }
 });
 

@@ -26,24 +26,26 @@ import type { MaybeStatic } from '../local-pv/static-volumes.ts';
 /** Selects pods that wait to be scheduled, which are few. */
 export const unscheduled = 'status.phase=Pending,spec.nodeName=';
 
-/** A pod of a StatefulSet that waits to be scheduled. */
+/** A pod with claims that waits to be scheduled. */
 export interface WaitingPod {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  readonly set: { readonly name: string; readonly uid: string };
+  /** The StatefulSet that it is of; nobody would re-create the claims of other pods. */
+  readonly set: { readonly name: string; readonly uid: string } | undefined;
   readonly claimNames: readonly string[];
 }
 
-/** Undefined for pods that are not of a StatefulSet: nobody would re-create their claims. */
+/** Undefined for pods without claims. */
 export function waitingPod(pod: Stored<Pod>): WaitingPod | undefined {
   const { namespace = '', name, uid, resourceVersion, ownerReferences = [], deletionTimestamp } = pod.metadata;
   const owner = ownerReferences.find(({ controller }) => controller);
   const isOfSet = owner?.kind === statefulSets.kind && owner.apiVersion.startsWith(`${statefulSets.group}/`);
-  if (!isOfSet || deletionTimestamp !== undefined || pod.spec?.nodeName) return undefined;
-  const set = { name: owner.name, uid: owner.uid };
-  return { namespace, name, uid, resourceVersion, set, claimNames: claimNamesOf(pod) };
+  const claimNames = claimNamesOf(pod);
+  if (claimNames.length === 0 || deletionTimestamp !== undefined || pod.spec?.nodeName) return undefined;
+  const set = isOfSet ? { name: owner.name, uid: owner.uid } : undefined;
+  return { namespace, name, uid, resourceVersion, set, claimNames };
 }
 
 interface Collaborators {
@@ -68,7 +70,7 @@ export function strandedPods(collaborators: Collaborators): Work {
   const { client, pods: waiting, claims, persistentVolumes, reporter, clock, log } = collaborators;
   const watch: Work['watch'] = (queue) => [
     waiting.onChange(({ kind, key, object }) => {
-      if (kind !== 'deleted' && object) queue.add(key);
+      if (kind !== 'deleted' && object?.set) queue.add(key);
     }),
     claims.onChange(({ kind, key }) => {
       if (kind !== 'deleted') return;
@@ -80,7 +82,7 @@ export function strandedPods(collaborators: Collaborators): Work {
 
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
     const pod = waiting.get(key);
-    if (!pod) return Requeue.never;
+    if (!pod?.set) return Requeue.never;
     const { namespace, name, uid, resourceVersion } = pod;
     const missing = await missingClaim(pod, signal);
     if (!missing) return Requeue.never;
@@ -100,6 +102,7 @@ export function strandedPods(collaborators: Collaborators): Work {
   /** The name of a claim of ours that the pod needs, that does not exist, and that its StatefulSet would create. */
   const missingClaim = async (pod: WaitingPod, signal: AbortSignal): Promise<string | undefined> => {
     const { namespace, set, claimNames } = pod;
+    if (!set) return undefined;
     const unknown = claimNames.filter((name) => claims.get(`${namespace}/${name}`) === undefined);
     for (const name of unknown) {
       // The watch of claims may be behind the watch of pods.
