@@ -1,31 +1,25 @@
 import { driverName, filesystemErrorAnnotation, selectedNodeAnnotation } from '../api/names.ts';
-import { claimNamesOf, type Pod, type Stored } from '../kube/resource.ts';
+import type { Pod, Stored } from '../kube/resource.ts';
 import { unboundReason } from './claim.ts';
 import { because, type Finding } from './explanation.ts';
 import { eventText, type Known } from './known.ts';
 import { moveReason } from './move.ts';
 import { agentOf, isSilent, notReady } from './nodes.ts';
+import { missingClaim } from './scheduling.ts';
 
 /** Why a pod that has a node does not run yet. */
 export function startingReason(pod: Stored<Pod>, known: Known): Finding {
-  return ofClaims(pod, known) ?? ofNode(pod, known) ?? ofMount(pod, known) ?? starting(pod, known);
+  return (
+    missingClaim(pod, known) ??
+    ofClaims(pod, known) ??
+    ofNode(pod, known) ??
+    ofMount(pod, known) ??
+    starting(pod, known)
+  );
 }
 
 function ofClaims(pod: Stored<Pod>, known: Known): Finding | undefined {
-  const { name, namespace } = pod.metadata;
   const { nodeName } = pod.spec ?? {};
-  if (known.objects.claims !== undefined) {
-    const missing = claimNamesOf(pod).find((each) => !known.claim(namespace, each));
-    if (missing !== undefined) {
-      return {
-        code: 'ClaimMissing',
-        cause: `its claim ${missing} does not exist`,
-        advice: 'create it, or correct the name in the pod',
-        evidence: [`pod ${name}: names claim ${missing}`, `there is no claim ${missing} in namespace ${namespace}`],
-        remedy: [`kubectl get pvc -n ${namespace}`],
-      };
-    }
-  }
   for (const { claim, storageClass } of known.volumesOf(pod)) {
     const claimName = claim.metadata.name;
     const move = moveReason(claim, known);

@@ -46,7 +46,8 @@ export function placementReason(pod: Stored<Pod>, known: Known): Finding | undef
   }
   const [single] = refused;
   if (!single) return undefined;
-  if (placed.length > 0 && refused.length === 1) return onItsNode(single, 'its data is on node');
+  const [data] = placed;
+  if (data && refused.length === 1) return besideItsData(data.claim, single);
   if (assigned) return assignedElsewhere(assigned.claim, single);
   return onNoNode(volumes, single, refused);
 }
@@ -80,7 +81,7 @@ function nodeGone({ claim, persistentVolume }: Volume, known: Known): Finding {
       ...(policy ? [`claim ${name}: ${onNodeRemoval.annotation} is ${policy}`] : []),
       ...(volume ? [`LogicalVolume ${volume.metadata.name}: on node ${volume.spec.nodeName}`] : []),
     ],
-    remedy: [`kubectl annotate pvc ${name} -n ${namespace} ${onNodeRemoval.annotation}=drop # loses the data`],
+    remedy: [`kubectl moorage drop pvc/${name} -n ${namespace} # says what would be lost`],
   };
 }
 
@@ -115,6 +116,17 @@ function onItsNode({ node, first, texts }: Refused, start: string): Finding {
     evidence: texts.map((text) => `Node ${name}: ${text}`),
     remedy: remedy(name),
   };
+}
+
+/** What is left if the node does not come back soon. */
+function besideItsData({ metadata: { name, namespace } }: Claim, refused: Refused): Finding {
+  const found = onItsNode(refused, 'its data is on node');
+  const others = {
+    NodeCordoned: `kubectl moorage migrate pvc/${name} -n ${namespace} # or move its data to another node`,
+    NodeNotReady: `kubectl moorage drop pvc/${name} -n ${namespace} # or give its data up: says what would be lost`,
+  };
+  const other = found.code === 'NodeCordoned' || found.code === 'NodeNotReady' ? [others[found.code]] : [];
+  return { ...found, remedy: [...(found.remedy ?? []), ...other] };
 }
 
 /** csi-provisioner keeps the choice of the scheduler, except if there is no room. */

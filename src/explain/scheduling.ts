@@ -23,25 +23,20 @@ export function schedulingReason(pod: Waiting, known: Known): Finding {
   );
 }
 
-function gated({ metadata, spec }: Waiting, known: Known): Finding | undefined {
-  const gates = spec?.schedulingGates ?? [];
-  if (gates.length === 0) return undefined;
-  const moving = claimNamesOf({ metadata, ...(spec && { spec }) }).flatMap((name) => {
-    const claim = known.claim(metadata.namespace, name);
-    return (claim && moveReason(claim, known)) ?? [];
-  });
-  const [move] = moving;
+function gated(pod: Waiting, known: Known): Finding | undefined {
+  const names = (pod.spec?.schedulingGates ?? []).map(({ name }) => name);
+  if (names.length === 0) return undefined;
+  const [move] = known.volumesOf(pod).flatMap(({ claim }) => moveReason(claim, known) ?? []);
   if (move) return move;
-  const names = gates.map(({ name }) => name);
   return {
     code: 'SchedulingGated',
     cause: `it has the scheduling gate ${listed(names)}, which another program removes`,
-    evidence: [`pod ${metadata.name}: spec.schedulingGates ${names.join(', ')}`],
+    evidence: [`pod ${pod.metadata.name}: spec.schedulingGates ${names.join(', ')}`],
   };
 }
 
 /** Nothing about the pod is decided before its claims exist. */
-function missingClaim(pod: Waiting, known: Known): Finding | undefined {
+export function missingClaim(pod: Waiting, known: Known): Finding | undefined {
   const { namespace, name, ownerReferences = [] } = pod.metadata;
   if (known.objects.claims === undefined) return undefined;
   const missing = claimNamesOf(pod).find((claimName) => !known.claim(namespace, claimName));
@@ -51,21 +46,15 @@ function missingClaim(pod: Waiting, known: Known): Finding | undefined {
     .statefulSet(namespace, set?.name ?? '')
     ?.spec?.volumeClaimTemplates?.some(({ metadata }) => `${metadata?.name}-${name}` === missing);
   const evidence = [`pod ${name}: names claim ${missing}`, `there is no claim ${missing} in namespace ${namespace}`];
-  if (set && isTemplate !== false) {
-    return {
-      code: 'ClaimMissing',
-      cause: `its claim ${missing} does not exist`,
-      advice: `delete the pod: StatefulSet ${set.name} then creates both`,
-      evidence,
-      remedy: [`kubectl delete pod ${name} -n ${namespace}`],
-    };
-  }
+  const isOfSet = set !== undefined && isTemplate !== false;
   return {
     code: 'ClaimMissing',
     cause: `its claim ${missing} does not exist`,
-    advice: 'create it, or correct the name in the pod',
+    advice: isOfSet
+      ? `delete the pod: StatefulSet ${set.name} then creates both`
+      : 'create it, or correct the name in the pod',
     evidence,
-    remedy: [`kubectl get pvc -n ${namespace}`],
+    remedy: [isOfSet ? `kubectl delete pod ${name} -n ${namespace}` : `kubectl get pvc -n ${namespace}`],
   };
 }
 

@@ -40,7 +40,8 @@ export class Machines {
   readonly #pods: Informer<Pod>;
   readonly #claims: Informer<PersistentVolumeClaim>;
 
-  constructor(client: KubeClient) {
+  /** `provisions`: whether claims get volumes, as from csi-provisioner. */
+  constructor(client: KubeClient, { provisions = true } = {}) {
     const common = { client, clock: systemClock, log: silentLog };
     this.#client = client;
     this.#pods = new Informer({ ...common, resource: pods });
@@ -53,14 +54,14 @@ export class Machines {
       void client.delete(pods, name, { namespace, gracePeriodSeconds: 0, preconditions: { uid } }).catch(() => {});
     });
     this.#claims.onChange(({ kind, object }) => {
-      if (kind !== 'deleted') void provision(client, object).catch(() => {}); // provisioned already
+      if (kind !== 'deleted' && provisions) void provision(client, object).catch(() => {}); // provisioned already
     });
     this.#pods.start();
     this.#claims.start();
   }
 
-  async add(name: string, annotations: Record<string, string> = {}): Promise<void> {
-    const labels = { 'kubernetes.io/hostname': name, [topologyKey]: name };
+  async add(name: string, annotations: Record<string, string> = {}, more: Record<string, string> = {}): Promise<void> {
+    const labels = { 'kubernetes.io/hostname': name, [topologyKey]: name, ...more };
     await this.#client.create(nodes, { metadata: { name, labels, annotations, finalizers: [nodeFinalizer] } });
     this.#names.add(name);
     await this.#beat();
