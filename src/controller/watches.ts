@@ -41,7 +41,8 @@ export function sharedWatches(options: ControllerOptions, collaborators: Control
   /** Labels are many, and only static volumes need them. */
   const watchedNode = (node: Stored<Node>) => {
     const { uid, labels = {} } = node.metadata;
-    return { ...annotatedNode(node), uid, labels: localPv ? labels : {}, isDraining: isDraining(node) };
+    const isReady = node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
+    return { ...annotatedNode(node), uid, labels: localPv ? labels : {}, isReady, isDraining: isDraining(node) };
   };
   const watchedVolume = (volume: Stored<PersistentVolume>): WatchedVolume => {
     const asStatic = localPv ? ourStaticVolume(volume, mountBase) : undefined;

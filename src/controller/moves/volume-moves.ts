@@ -104,8 +104,8 @@ function watchOf(collaborators: Collaborators): Work['watch'] {
       volumes.onChange(({ key }) =>
         addThose(({ spec, status }) => [spec.fill, status?.sourceVolume, status?.targetVolume].includes(key)),
       ),
-      nodes.onChange(({ kind, key, object }) => {
-        addThose(isPatient);
+      nodes.onChange(({ kind, key, object, previous }) => {
+        if (!isDeepStrictEqual(object, previous)) addThose(isPatient); // not for each heartbeat
         if (kind !== 'deleted' && !object.isLeaving) return;
         addThose(({ status }) => status?.sourceNode === key || status?.targetNode === key);
       }),
