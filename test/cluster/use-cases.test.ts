@@ -77,7 +77,7 @@ describe('a claim that loses its pod', () => {
     const { stderr } = await run(
       cluster.binaries.kubernetes.kubectl,
       [`--kubeconfig=${cluster.kubeconfig}`, 'drain', drained.name, '--ignore-daemonsets', '--delete-emptydir-data'],
-      { timeout: 300_000 },
+      { timeout: 900_000 },
     );
     for (const { name } of [thick, thin, encrypted]) assert.match(stderr, new RegExp(`claim data-${name}-0 moves`));
     for (const set of [thick, thin, encrypted]) {
