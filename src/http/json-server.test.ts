@@ -25,6 +25,16 @@ test('JSON is answered with JSON, and a string is sent as text', async (t) => {
   assert.deepEqual(await ask('/status'), { status: 200, text: 'ok', type: 'text/plain' });
 });
 
+test('an idle connection is kept longer than clients in Go keep it, so that no request meets its end', async (t) => {
+  const http = createServer();
+  const server = new JsonServer({ server: http, address: '127.0.0.1:0', answers: { '/': () => [] }, log: silentLog });
+  const { port } = await server.listen();
+  t.after(() => server.stop());
+  const { headers } = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST' });
+  const [, seconds] = /timeout=(\d+)/.exec(headers.get('keep-alive') ?? '') ?? [];
+  assert.ok(Number(seconds) > 90, `${seconds} s`);
+});
+
 test('an error is answered with its message', async (t) => {
   const ask = await serving(t, {
     '/refuse': () => {

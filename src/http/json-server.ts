@@ -21,6 +21,11 @@ interface Collaborators {
 /** The limit of TopoLVM's extender: some thousand Nodes. */
 const maxBodyBytes = 10 << 20;
 const requestTimeoutMs = 30_000;
+/**
+ * Longer than clients in Go keep an idle connection (90 s), so that it is they who close it. Otherwise a request can meet a
+ * connection that is just being closed, and Go does not repeat it: a call of a webhook fails.
+ */
+const keepAliveMs = 120_000;
 
 const httpStatus: Partial<Record<ErrorCode, number>> = { InvalidArgument: 400, NotFound: 404, OutOfRange: 413 };
 
@@ -38,6 +43,7 @@ export class JsonServer {
     this.#answers = new Map(Object.entries(answers));
     this.#log = log;
     server.requestTimeout = requestTimeoutMs;
+    server.keepAliveTimeout = keepAliveMs;
     server.on('request', (request: IncomingMessage, response: ServerResponse) => void this.#respond(request, response));
   }
 
