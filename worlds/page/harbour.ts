@@ -1,7 +1,16 @@
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
-import { contentSourceAnnotation, driverName } from '../../src/api/names.ts';
+import { contentSourceAnnotation, driverName, topologyKey } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
-import { events, persistentVolumeClaims, persistentVolumes, pods, storageClasses } from '../../src/kube/resource.ts';
+import {
+  csiDrivers,
+  csiStorageCapacities,
+  events,
+  microTime,
+  persistentVolumeClaims,
+  persistentVolumes,
+  pods,
+  storageClasses,
+} from '../../src/kube/resource.ts';
 import { type Entry, entry, nodeEntries, type SampleVolume, volumeEntries } from './objects.ts';
 
 const versions = { moorage: '0.1.0', kernel: '6.12.48', lvm: '2.03.22', e2fsprogs: '1.47.1', xfsprogs: '6.10.1' };
@@ -63,7 +72,7 @@ export function harbour(nowMs: number): readonly Entry[] {
   ) =>
     entry(events, {
       metadata: { name, namespace: 'shop', creationTimestamp: ago(minutes) },
-      eventTime: ago(minutes),
+      eventTime: microTime(nowMs - minutes * 60_000),
       ...{
         type,
         reason,
@@ -132,6 +141,15 @@ export function harbour(nowMs: number): readonly Entry[] {
         },
       ],
       { versions, health: 'Unavailable', erasures: nothing },
+    ),
+    entry(csiDrivers, { metadata: { name: driverName }, spec: { storageCapacity: true } }),
+    ...[1972, 81, 2458, 1452].map((free, i) =>
+      entry(csiStorageCapacities, {
+        metadata: { name: `fast-${i + 1}`, namespace: 'ci' },
+        storageClassName: 'fast',
+        nodeTopology: { matchLabels: { [topologyKey]: `harbor-${i + 1}` } },
+        ...{ capacity: `${free}Gi`, maximumVolumeSize: `${free}Gi` },
+      }),
     ),
     classOf('fast', 'ssd'),
     classOf('bulk', 'hdd'),

@@ -10,6 +10,7 @@ import { type NodeStorageStatus, nodeStorages } from '../../src/api/node-storage
 import { parseQuantity } from '../../src/base/quantity.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import {
+  csiNodes,
   type KubeObject,
   nodes,
   type Pod,
@@ -54,7 +55,9 @@ export function nodeEntries(
   const capacity = pools.map((pool) => [`${capacityAnnotationPrefix}${pool.deviceClass}`, free(pool)]);
   const [first] = pools;
   const annotations = Object.fromEntries([...capacity, ...(first ? [[defaultCapacityAnnotation, free(first)]] : [])]);
+  const drivers = [{ name: driverName, nodeID: name, topologyKeys: [topologyKey] }];
   return [
+    entry(csiNodes, { metadata: { name }, spec: { drivers } }),
     entry(nodes, { metadata: { name, annotations, labels: { [topologyKey]: name, 'kubernetes.io/hostname': name } } }),
     entry(nodeStorages, {
       metadata: { name },

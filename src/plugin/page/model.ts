@@ -1,3 +1,4 @@
+import type { Severity } from '../../explain/explanation.ts';
 import type { EvacuationPlan } from '../moves/evacuation-plan.ts';
 import type { MoveRow } from '../moves/move-rows.ts';
 import type { PoolRow } from '../nodes.ts';
@@ -37,6 +38,8 @@ export interface Waiting {
   readonly namespace: string;
   readonly name: string;
   readonly since: string;
+  /** `waits` ends by itself, `stuck` needs somebody. Undefined until it is known. */
+  readonly severity?: Severity;
   /** As in `kubectl moorage why -o json`; empty until it is known. */
   readonly code: string;
   readonly sentence: string;

@@ -77,8 +77,8 @@ export function explainWith(client: KubeClient): Explain {
       const { kind, namespace, name } = subject;
       const word = `${kind === 'claim' ? 'pvc' : 'pod'}/${name}`;
       try {
-        const { code, sentence, evidence, remedy } = await explained(word, namespace, reader);
-        rows.push({ ...subject, code, sentence, evidence, remedy });
+        const { subject: _, ...reason } = await explained(word, namespace, reader);
+        rows.push({ ...subject, ...reason });
       } catch (error) {
         if (codeOf(error) !== 'NotFound') throw error;
       }

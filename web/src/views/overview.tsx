@@ -14,11 +14,13 @@ export function Overview() {
   const waiting = useStore(({ tables }) => tables.waiting);
   const moves = useStore(({ tables }) => tables.moves);
   const nowMs = useNow();
-  const rows = [...waiting.rows.values()].toSorted((a, b) => a.since.localeCompare(b.since));
+  const rows = [...waiting.rows.values()].toSorted(
+    (a, b) => Number(b.severity === 'stuck') - Number(a.severity === 'stuck') || a.since.localeCompare(b.since),
+  );
   const running = [...moves.rows.values()].filter(({ isOver }) => !isOver);
   return (
     <>
-      <Headline summary={summary} waiting={rows.length} />
+      <Headline summary={summary} waiting={rows} />
       {summary && <Tiles summary={summary} moving={running.length} />}
       <section aria-labelledby="waiting">
         <h2 id="waiting">
@@ -52,14 +54,21 @@ export function Overview() {
   );
 }
 
-function Headline({ summary, waiting }: { readonly summary: Summary | undefined; readonly waiting: number }) {
+interface HeadlineProps {
+  readonly summary: Summary | undefined;
+  readonly waiting: readonly Waiting[];
+}
+
+function Headline({ summary, waiting }: HeadlineProps) {
+  const stuck = waiting.filter(({ severity }) => severity === 'stuck').length;
   const errors = summary?.problems.filter(({ severity }) => severity === 'error').length ?? 0;
   const warnings = (summary?.problems.length ?? 0) - errors;
-  const tone = errors > 0 ? 'bad' : warnings > 0 || waiting > 0 ? 'warning' : 'good';
+  const tone = errors > 0 ? 'bad' : warnings > 0 || stuck > 0 ? 'warning' : 'good';
   const parts = [
     errors > 0 && count(errors, 'error'),
     warnings > 0 && count(warnings, 'warning'),
-    waiting > 0 && `${waiting} waiting`,
+    stuck > 0 && `${stuck} stuck`,
+    waiting.length > stuck && `${waiting.length - stuck} waiting`,
   ].filter(Boolean);
   return (
     <h1 class={`headline ${tone}`} tabIndex={-1}>
@@ -102,11 +111,12 @@ function Tiles({ summary, moving }: { readonly summary: Summary; readonly moving
 }
 
 function WaitingCard({ row, nowMs }: { readonly row: Waiting; readonly nowMs: number }) {
-  const { kind, namespace, name, sentence, evidence, remedy, since, code } = row;
+  const { kind, namespace, name, sentence, evidence, remedy, since, code, severity } = row;
   return (
     <li class="card waiting">
       <div class="card-head">
-        <Badge tone="busy">{kind === 'claim' ? 'Claim' : 'Pod'}</Badge>
+        <Badge tone={severity === 'stuck' ? 'warning' : 'busy'}>{severity === 'stuck' ? 'Stuck' : 'Waits'}</Badge>
+        <span class="muted">{kind}</span>
         <strong class="name">
           {kind === 'claim' ? (
             <a href={paths.volume(`${namespace}/${name}`)}>{`${namespace}/${name}`}</a>
