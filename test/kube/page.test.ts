@@ -223,7 +223,7 @@ test('of 20,000 volumes, only those that can be seen are in the document', async
     await tab.goto(large.address);
     await tab.getByRole('link', { name: '20,000 volumes' }).click();
     const grid = tab.getByRole('grid', { name: 'Volumes' });
-    await grid.getByText('data-db-0', { exact: true }).waitFor();
+    await grid.getByText('team-0/data-db-0', { exact: true }).waitFor();
     await grid.press('End');
     await tab.locator('[aria-selected="true"][aria-rowindex="20001"]').getByText('data-db-19979').waitFor();
     const elements = await tab.evaluate<number>("document.querySelectorAll('main *').length");

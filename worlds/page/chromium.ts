@@ -35,7 +35,7 @@ export async function startChromium(packages: readonly string[] = []): Promise<B
         ...{ colorScheme, reducedMotion: 'reduce' },
       });
       const tab = await context.newPage();
-      tab.setDefaultTimeout(60_000);
+      tab.setDefaultTimeout(180_000);
       return tab;
     },
     close: () => browser.close(),

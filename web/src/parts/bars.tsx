@@ -54,7 +54,7 @@ export function ForecastNote({ pool, nowMs }: { readonly pool: Pick<PagePool, 'f
 export function Sparkline({ samples, nowMs }: { readonly samples: readonly Sample[]; readonly nowMs: number }) {
   const [first, last] = [samples[0], samples.at(-1)];
   if (!first || !last || samples.length < 2) {
-    return <p class="muted small">Unchanged since this page is watching.</p>;
+    return <p class="muted small">Unchanged since kubectl moorage ui was started.</p>;
   }
   const [width, height] = [320, 48];
   const top = Math.max(...samples.map(({ usedBytes }) => usedBytes));
