@@ -16,18 +16,18 @@ export function unknownParameter(given: Parameters, known: readonly string[]): s
   return unknown === undefined ? undefined : unknownName(unknown, known);
 }
 
-function isOurs(name: string): boolean {
+export function isOurs(name: string): boolean {
   return parameterPrefixes.some((prefix) => name.startsWith(prefix));
 }
 
-function unknownName(name: string, known: readonly string[]): string {
+export function unknownName(name: string, known: readonly string[]): string {
   const meant = meantName(name, known);
   const remedy = meant ? `did you mean ${meant}?` : known.length > 0 ? `use one of ${known.join(', ')}` : 'remove it';
   return `unknown name ${JSON.stringify(name)} in parameters; ${remedy}`;
 }
 
 /** Prefixes are often wrong or missing, so only what follows them is compared. */
-function meantName(name: string, known: readonly string[]): string | undefined {
+export function meantName(name: string, known: readonly string[]): string | undefined {
   const last = (each: string) => each.slice(each.lastIndexOf('/') + 1);
   const meant = mostSimilar(last(name), known.map(last));
   return known.find((each) => last(each) === meant);

@@ -45,6 +45,12 @@ export type Patch =
   | { readonly type: 'json'; readonly body: readonly JsonPatchStep[] }
   | { readonly type: 'apply'; readonly body: object; readonly fieldManager: string; readonly force?: boolean };
 
+export interface PatchOptions extends Place {
+  readonly subresource?: 'status';
+  /** The server answers with the changed object and does not store it. */
+  readonly dryRun?: boolean;
+}
+
 export interface DeleteOptions extends Place {
   /** Delete the object only with this uid and resourceVersion; a conflict otherwise. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
@@ -64,18 +70,6 @@ export interface WatchOptions extends Selection {
   /** The server has accepted the watch; the first event may be a minute away. */
   readonly onOpen?: (() => void) | undefined;
   readonly signal?: AbortSignal | undefined;
-}
-
-export interface LogOptions {
-  readonly container: string;
-  readonly previous?: boolean;
-  readonly tailLines: number;
-  readonly limitBytes: number;
-}
-
-export interface PodPath {
-  readonly port: number;
-  readonly path: string;
 }
 
 export interface KubeClientOptions {
@@ -155,14 +149,17 @@ export class KubeClient {
     resource: Resource<T>,
     name: string,
     patch: Patch,
-    { namespace, subresource, signal }: Place & { readonly subresource?: 'status' } = {},
+    { namespace, subresource, dryRun, signal }: PatchOptions = {},
   ): Promise<Stored<T>> {
     const path = objectPath(resource, name, namespace);
     const applied = patch.type === 'apply';
     return (await this.#transport.call({
       method: 'PATCH',
       path: subresource ? `${path}/${subresource}` : path,
-      query: applied ? { fieldManager: patch.fieldManager, force: patch.force ?? false } : {},
+      query: {
+        ...(applied && { fieldManager: patch.fieldManager, force: patch.force ?? false }),
+        ...(dryRun && { dryRun: 'All' }),
+      },
       body: applied ? named(resource, name, patch.body) : patch.body,
       contentType: contentTypes[patch.type],
       signal,
@@ -201,18 +198,6 @@ export class KubeClient {
       deleteOptions: { preconditions: { uid } },
     };
     await this.#transport.call({ method: 'POST', path, body, signal });
-  }
-
-  /** The end of the log of a container; of the one before it was restarted, with `previous`. */
-  async log(name: string, { namespace, signal, ...query }: Place & LogOptions): Promise<string> {
-    const path = `${objectPath(pods, name, namespace)}/log`;
-    return this.#transport.text({ method: 'GET', path, query: { ...query }, signal });
-  }
-
-  /** What a pod serves on a port, through the API server. */
-  async fromPod(name: string, { namespace, port, path, signal }: Place & PodPath): Promise<string> {
-    const pod = objectPath(pods, name, namespace);
-    return this.#transport.text({ method: 'GET', path: `${pod}:${port}/proxy${path}`, signal });
   }
 
   /** The events of one connection: it returns when the server ends it, and throws when it breaks. */

@@ -4,6 +4,7 @@ import type {
   V1CSIDriver,
   V1CSINode,
   V1CSIStorageCapacity,
+  V1Deployment,
   V1Lease,
   V1MutatingWebhookConfiguration,
   V1Node,
@@ -25,6 +26,7 @@ export type ConfigMap = Wire<V1ConfigMap>;
 export type CsiDriver = Wire<V1CSIDriver>;
 export type CsiNode = Wire<V1CSINode>;
 export type CsiStorageCapacity = Wire<V1CSIStorageCapacity>;
+export type Deployment = Wire<V1Deployment>;
 export type Event = Wire<EventsV1Event>;
 export type Lease = Wire<V1Lease>;
 export type MutatingWebhookConfiguration = Wire<V1MutatingWebhookConfiguration>;
@@ -99,6 +101,13 @@ export const statefulSets: Resource<StatefulSet> = {
   version: 'v1',
   plural: 'statefulsets',
   kind: 'StatefulSet',
+  namespaced: true,
+};
+export const deployments: Resource<Deployment> = {
+  group: 'apps',
+  version: 'v1',
+  plural: 'deployments',
+  kind: 'Deployment',
   namespaced: true,
 };
 export const storageClasses: Resource<StorageClass> = {

@@ -1,13 +1,14 @@
 import { systemClock } from '../base/clock.ts';
 import { command, type Program } from '../base/command.ts';
 import { InvalidInput, MoorageError } from '../base/errors.ts';
-import { type Flags, type FlagType, flag, onOff, text } from '../base/flags.ts';
-import { bundleCommand } from './bundle/command.ts';
+import { type Flags, type FlagType, flag, onOff, path, text } from '../base/flags.ts';
+import { checkScreen, checkWorkload, stuckIn, workloadsIn } from './check.ts';
 import { withSession } from './connect.ts';
 import { diagnose } from './doctor/diagnose.ts';
 import { doctorScreen } from './doctor/screen.ts';
 import { readFacts, readNodeNames, readNodes } from './facts.ts';
 import { clusterFlags, namespaceFlag } from './flags.ts';
+import { textOf } from './manifests.ts';
 import { moveCommands } from './moves/commands.ts';
 import { nodeTable, poolRows } from './nodes.ts';
 import { orphanScreen, orphansOf, unlisted } from './orphans.ts';
@@ -145,6 +146,31 @@ export function kubectlMoorage(terminal: Terminal): Program {
           print(forPrograms(details, flags.output) ?? volumeScreen(details, systemClock.now(), terminal));
         },
       }),
+      check: command({
+        summary: 'check whether pods would start again beside their data after a change, before it is applied',
+        examples: [
+          'kubectl moorage check -f db.yaml               # StatefulSets, Deployments and Pods; exit code 4 if one would not',
+          'kustomize build prod | kubectl moorage check -f -',
+        ],
+        flags: {
+          file: flag({ name: 'filename', short: 'f', type: path, description: 'File to check; - for standard input' }),
+          ...namespaceFlag,
+          ...clusterFlags,
+        },
+        async run(flags, { env, print, signal }) {
+          const text = await textOf(flags.file);
+          const checked = await withSession(flags, env, ({ client, namespace }) =>
+            Promise.all(
+              workloadsIn(text, flags.file, flags.namespace || namespace).map((each) =>
+                checkWorkload(client, each, signal),
+              ),
+            ),
+          );
+          print(forPrograms({ items: checked }, flags.output) ?? checkScreen(checked, terminal));
+          const stuck = checked.flatMap(({ pods }) => stuckIn(pods)).length;
+          if (stuck > 0) throw new ProblemsFound(`${stuck} found`);
+        },
+      }),
       orphans: command({
         summary: 'list volumes and objects that nothing refers to any more, and the commands that resolve each',
         examples: [
@@ -187,7 +213,6 @@ export function kubectlMoorage(terminal: Terminal): Program {
       }),
       ...whyCommand(terminal),
       ui: pageCommand,
-      bundle: bundleCommand,
       ...moveCommands(terminal),
       ...recoveryCommands,
     },

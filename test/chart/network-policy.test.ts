@@ -35,11 +35,12 @@ test('pods may call the ports of the API server at any address, unless its addre
   assert.deepEqual((await policyOf('scheduler', 'scheduler.enabled=true')).egress, []);
 });
 
+const validating = ['evictions', 'classes', 'changes'].map((name): Value => `webhook.${name}.enabled=false`);
 const fromAgents = { ports: ['moves'], from: agents };
 
 test('everybody can read metrics, unless the values restrict it', async () => {
   assert.deepEqual((await policyOf('node')).ingress, [{ ports: ['metrics'] }, fromAgents]);
-  assert.deepEqual((await policyOf('controller', 'webhook.evictions.enabled=false')).ingress, [{ ports: sidecars }]);
+  assert.deepEqual((await policyOf('controller', ...validating)).ingress, [{ ports: sidecars }]);
   assert.deepEqual((await policyOf('node', metricsFrom)).ingress, [
     { ports: ['metrics'], from: monitoring },
     fromAgents,
@@ -47,7 +48,7 @@ test('everybody can read metrics, unless the values restrict it', async () => {
 });
 
 test('webhooks and the extender can be called even if metrics are restricted', async () => {
-  const onlyPods: readonly Value[] = ['webhook.podMutatingWebhook.enabled=true', 'webhook.evictions.enabled=false'];
+  const onlyPods: readonly Value[] = ['webhook.podMutatingWebhook.enabled=true', ...validating];
   for (const webhooks of [[], onlyPods]) {
     assert.deepEqual((await policyOf('controller', ...webhooks, metricsFrom)).ingress, [
       { ports: sidecars, from: monitoring },

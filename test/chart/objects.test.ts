@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 import manifest from '../../package.json' with { type: 'json' };
+import { metrics } from '../../src/api/names.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { moorage } from '../../src/commands.ts';
 import { parseStorageConfig } from '../../src/engine/config/device-classes-yaml.ts';
@@ -41,7 +42,6 @@ const everything = await render(
   'webhook.certManager.enabled=true',
   'prometheus.podMonitor.enabled=true',
   'prometheus.rules.enabled=true',
-  'grafana.dashboard.enabled=true',
 );
 
 test('the chart has the same version as the program', async () => {
@@ -258,6 +258,18 @@ test('uninstalling keeps the CRDs, and with them their objects', () => {
   }
 });
 
+test('alerts use metrics that exist', () => {
+  const { groups } = find(everything, 'PrometheusRule', 'moorage')['spec'] as {
+    groups: { rules: { alert: string; expr: string }[] }[];
+  };
+  const known = new Set<string>(Object.values(metrics));
+  const rules = groups.flatMap(({ rules }) => rules);
+  assert.ok(rules.length > 0);
+  for (const { alert, expr } of rules) {
+    for (const [name] of expr.matchAll(/\b(moorage|topolvm)_\w+/g)) assert.ok(known.has(name), `${alert}: ${name}`);
+  }
+});
+
 /** What all roles of the controller's ServiceAccount allow. */
 async function controllerRights(...values: readonly Value[]): Promise<readonly string[]> {
   const objects = await render(...values);
@@ -285,7 +297,8 @@ test('the controller may change its webhook configurations only if it creates it
   assert.deepEqual(await ofConfigurations(pods), [...seen, `patch ${mutating}`, `patch ${validating}`].sort());
   assert.deepEqual(await ofConfigurations(pods, 'webhook.certManager.enabled=true'), seen);
   assert.deepEqual(await ofConfigurations(pods, 'webhook.secretName=own', 'webhook.caBundle=Q0E='), seen);
-  assert.deepEqual(await ofConfigurations('webhook.evictions.enabled=false'), []);
+  const off = ['evictions', 'classes', 'changes'].map((name): Value => `webhook.${name}.enabled=false`);
+  assert.deepEqual(await ofConfigurations(...off), []);
 });
 
 test('an eviction never depends on the webhook, and those of a move do not call it', async () => {

@@ -10,6 +10,8 @@ export interface AnnotatedNode {
   /** By annotation name. */
   readonly freeBytes: ReadonlyMap<string, bigint>;
   readonly limitsIo: boolean;
+  /** Keys of its taints. */
+  readonly taints: readonly string[];
   /** Whether the Node is being deleted and has our finalizer. */
   readonly isLeaving: boolean;
 }
@@ -23,6 +25,7 @@ export function annotatedNode(node: Stored<Node>): AnnotatedNode {
     name: metadata.name,
     freeBytes: new Map(annotations.map(([key, value]) => [key, BigInt(value)])),
     limitsIo: metadata.annotations?.[ioLimitsAnnotation] === 'true',
+    taints: node.spec?.taints?.map(({ key }) => key) ?? [],
     isLeaving: isLeaving(node),
   };
 }
@@ -52,6 +55,18 @@ export class AnnotatedCapacities implements NodeCapacities {
       if (bytes !== undefined) free.set(node.name, bytes);
     }
     return free;
+  }
+
+  /** The device classes of all nodes that stay, '' for a default one. */
+  deviceClasses(): ReadonlySet<string> {
+    const annotations = this.#nodes
+      .list()
+      .flatMap(({ isLeaving, freeBytes }) => (isLeaving ? [] : [...freeBytes.keys()]));
+    return new Set(
+      annotations.map((name) =>
+        name === defaultCapacityAnnotation ? '' : name.slice(capacityAnnotationPrefix.length),
+      ),
+    );
   }
 
   leaving(): ReadonlySet<string> {

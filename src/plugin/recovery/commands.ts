@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { systemClock } from '../../base/clock.ts';
 import { type Command, command } from '../../base/command.ts';
-import { InvalidInput, messageOf } from '../../base/errors.ts';
+import { InvalidInput } from '../../base/errors.ts';
 import { flag, list, onOff, path, text } from '../../base/flags.ts';
 import { withSession } from '../connect.ts';
 import { clusterFlags, namespaceFlag } from '../flags.ts';
+import { textOf } from '../manifests.ts';
 import { claimsNamed } from '../moves/request.ts';
 import { suggestClaims, suggestNodes, suggestPersistentVolumes } from '../suggestions.ts';
 import { drop, droppable, isDroppable, lossText, orderOf, untilDropped } from './drop.ts';
@@ -187,11 +187,3 @@ export const recoveryCommands = {
     },
   }),
 } satisfies Record<string, Command>;
-
-async function textOf(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    throw new InvalidInput(`-f ${file}: ${messageOf(error)}`);
-  }
-}

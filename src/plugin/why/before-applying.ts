@@ -1,4 +1,3 @@
-import { parseAllDocuments } from 'yaml';
 import { driverName } from '../../api/names.ts';
 import { InvalidInput } from '../../base/errors.ts';
 import { unboundReason } from '../../explain/claim.ts';
@@ -34,20 +33,6 @@ interface Workload extends KubeObject {
     readonly jobTemplate?: { readonly spec?: { readonly template?: { readonly spec?: Pod['spec'] } } };
     readonly volumeClaimTemplates?: readonly PersistentVolumeClaim[];
   };
-}
-
-/** The objects of a file in YAML or JSON; lists are taken apart. */
-export function objectsIn(text: string, file: string): readonly KubeObject[] {
-  const found = parseAllDocuments(text).flatMap((document) => {
-    const [error] = document.errors;
-    if (error) throw new InvalidInput(`${file}: ${error.message}`);
-    const object = document.toJS() as (KubeObject & { readonly items?: readonly KubeObject[] }) | null;
-    return object === null ? [] : (object.items ?? [object]);
-  });
-  const nameless = found.find((object) => typeof object !== 'object' || !object.kind || !object.metadata?.name);
-  if (nameless) throw new InvalidInput(`${file}: each object needs kind and metadata.name`);
-  if (found.length === 0) throw new InvalidInput(`${file}: there is no object in it`);
-  return found;
 }
 
 /** Whether the objects of a file would wait, each in one sentence. Kinds that have nothing to do with volumes are left out. */

@@ -1,14 +1,14 @@
-import { readFile } from 'node:fs/promises';
 import { type Commands, command } from '../../base/command.ts';
-import { InvalidInput, messageOf } from '../../base/errors.ts';
+import { InvalidInput } from '../../base/errors.ts';
 import { flag, path } from '../../base/flags.ts';
 import type { Explanation, Severity } from '../../explain/explanation.ts';
 import { withSession } from '../connect.ts';
 import { clusterFlags, namespaceFlag } from '../flags.ts';
+import { objectsIn, textOf } from '../manifests.ts';
 import { ProblemsFound } from '../problems-found.ts';
 import { suggestWaiting } from '../suggestions.ts';
 import { type Cell, forPrograms, paint, type Terminal, wrapped } from '../terminal.ts';
-import { beforeApplying, objectsIn } from './before-applying.ts';
+import { beforeApplying } from './before-applying.ts';
 import { explained } from './explained.ts';
 import { Reader } from './read.ts';
 
@@ -55,14 +55,6 @@ export function whyCommand(terminal: Terminal): Commands {
       },
     }),
   };
-}
-
-async function textOf(file: string): Promise<string> {
-  try {
-    return await readFile(file === '-' ? '/dev/stdin' : file, 'utf8');
-  } catch (error) {
-    throw new InvalidInput(`-f ${file}: ${messageOf(error)}`);
-  }
 }
 
 const marks: Readonly<Record<Severity, Cell>> = {

@@ -70,11 +70,7 @@ export function pod(
   const found: Stored<Pod> = {
     metadata: meta(name, {
       namespace,
-      labels: {
-        'app.kubernetes.io/name': 'moorage',
-        'app.kubernetes.io/component': component,
-        'app.kubernetes.io/version': '1.2.3',
-      },
+      labels: { 'app.kubernetes.io/name': 'moorage', 'app.kubernetes.io/component': component },
     }),
     spec: {
       nodeName: name.replace(/^.*-on-/, ''),

@@ -1,0 +1,27 @@
+import { messageOf } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
+import { changeWarning, placementIn, podsAfterChange, type Workload } from '../explain/inline-change.ts';
+import type { Answer } from '../http/json-server.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { admission } from './admission.ts';
+
+/** Less than the API server waits. */
+const timeoutMs = 2500;
+/** More would not be read, and the API server passes on 4 KiB. */
+const mostWarnings = 5;
+
+/** Admits every change of a StatefulSet or Deployment, and warns of pods that would not start again beside their data. */
+export function changeWebhook({ client, log }: { readonly client: KubeClient; readonly log: Log }): Answer {
+  return admission<Workload>('StatefulSet or Deployment', async ({ namespace, object }) => {
+    try {
+      const found = await podsAfterChange(object, placementIn(client, AbortSignal.timeout(timeoutMs)));
+      const stuck = found.filter(({ obstacles }) => obstacles.length > 0);
+      const more = stuck.length - mostWarnings;
+      const warnings = stuck.slice(0, mostWarnings).map(changeWarning);
+      return { allowed: true, warnings: more > 0 ? [...warnings, `and ${more} more pods`] : warnings };
+    } catch (error) {
+      log.warn({ err: error, namespace, name: object.metadata?.name }, `change not checked: ${messageOf(error)}`);
+      return { allowed: true };
+    }
+  });
+}
