@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { defaultMountBase } from './api/local-pv.ts';
 import { systemClock } from './base/clock.ts';
 import { type Commands, command, type Program } from './base/command.ts';
-import { duration, type Flags, list, oneOf, onOff, path, quantity, text } from './base/flags.ts';
+import { duration, type Flags, list, oneOf, onOff, path, quantities, quantity, text } from './base/flags.ts';
 import type { Log, LogLevel } from './base/log.ts';
 import { configFlag, healthCommand } from './cli/health-command.ts';
 import { poolCommand } from './cli/pool-commands.ts';
@@ -231,6 +231,19 @@ const controllerFlags = {
     type: onOff,
     default: false,
     description: 'No cleanup after a deleted Node: only its finalizer is removed; claims, pods and LogicalVolumes stay',
+  },
+  freshNodeCapacity: {
+    name: 'fresh-node-capacity',
+    type: quantities,
+    default: new Map(),
+    description:
+      'Free space of a node that Cluster Autoscaler would add, by device class, such as ssd=400Gi,00default=400Gi; empty for no autoscaler',
+  },
+  startupTaint: {
+    name: 'startup-taint',
+    type: text,
+    default: '',
+    description: 'Key of the taint that is removed from a Node once its free space is published; empty for none',
   },
   leaderElection: {
     name: 'leader-election',

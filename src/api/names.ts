@@ -157,7 +157,11 @@ export const podTag = 'moorage.dev/pod';
 
 /** Node annotations `capacity.topolvm.io/<device class or volume group>` and `…/00default`, in bytes. */
 export const capacityAnnotationPrefix = 'capacity.topolvm.io/';
-export const defaultCapacityAnnotation = `${capacityAnnotationPrefix}00default`;
+export const defaultClassName = '00default';
+export const defaultCapacityAnnotation = `${capacityAnnotationPrefix}${defaultClassName}`;
+
+/** Label of Cluster Autoscaler on the nodes that it only imagines, to find out whether a new one would help a pod: `true`. */
+export const templateNodeLabel = 'cluster-autoscaler.kubernetes.io/template-node';
 
 /** Label value for the manager of the CSIStorageCapacity objects that Moorage writes. */
 export const capacityManager = 'moorage-controller';

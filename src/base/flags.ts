@@ -84,6 +84,20 @@ export const list: FlagType<readonly string[]> = {
   show: (values) => JSON.stringify(values.join(',')),
 };
 
+/** Quantities by name, such as `ssd=10Gi,hdd=1Ti`; in bytes. */
+export const quantities: FlagType<ReadonlyMap<string, bigint>> = {
+  placeholder: 'name=quantity,...',
+  parse: (value) =>
+    new Map(
+      list.parse(value).map((part) => {
+        const [, name, amount] = /^([^=]+)=(.+)$/.exec(part) ?? [];
+        if (name === undefined || amount === undefined) throw new InvalidInput('use a list such as ssd=10Gi,hdd=1Ti');
+        return [name, parseQuantity(amount)];
+      }),
+    ),
+  show: (values) => JSON.stringify([...values].map(([name, bytes]) => `${name}=${toQuantity(bytes)}`).join(',')),
+};
+
 export function oneOf<const T extends string>(choices: readonly T[]): FlagType<T> {
   return {
     placeholder: choices.join('|'),

@@ -19,9 +19,12 @@ import { Controller, Identity } from '../rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../rpc/gen/grpc/health/v1/health_pb.ts';
 import { healthService } from '../rpc/health-service.ts';
 import { RpcServer } from '../rpc/server.ts';
+import { changeWebhook } from '../webhook/change-webhook.ts';
+import { snapshotClassWebhook, storageClassWebhook } from '../webhook/class-webhook.ts';
 import { PodWebhook } from '../webhook/pod-webhook.ts';
 import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities } from './capacity/annotated-capacities.ts';
+import { startupTaints } from './capacity/startup-taints.ts';
 import { storageCapacities } from './capacity/storage-capacities.ts';
 import { heldClaims } from './claims/held-claims.ts';
 import { ignoredClasses } from './claims/ignored-classes.ts';
@@ -68,6 +71,10 @@ export interface ControllerOptions {
   readonly webhookService: string;
   /** Remove only the finalizer of deleted Nodes, and leave their claims, pods and LogicalVolumes. */
   readonly skipNodeFinalize: boolean;
+  /** Free bytes of a node that an autoscaler would add, by device class, `00default` for the default one. */
+  readonly freshNodeCapacity: ReadonlyMap<string, bigint>;
+  /** Key of the taint to remove from nodes whose free space is published; empty for none. */
+  readonly startupTaint: string;
   readonly leaderElection: boolean;
   readonly leaderElectionId: string;
   readonly leaderElectionNamespace: string;
@@ -150,7 +157,7 @@ export async function runController(
         certDir: options.certDir,
         service: options.webhookService,
         identity: hostname(),
-        answers: webhooksOf(collaborators, evictions),
+        answers: webhooksOf(collaborators, shared, evictions),
       },
       { client, clock, log, random: Math.random },
     );
@@ -167,10 +174,14 @@ export async function runController(
 /** The admission webhooks, by path; every replica answers. Which of them are called is up to their configurations. */
 function webhooksOf(
   collaborators: ControllerCollaborators,
+  { nodes }: SharedWatches,
   evictions: EvictionWebhook | undefined,
 ): Readonly<Record<string, Answer>> {
   return {
     '/pod/mutate': new PodWebhook(collaborators).mutate,
+    '/storageclass/validate': storageClassWebhook(() => new AnnotatedCapacities(nodes).deviceClasses()),
+    '/volumesnapshotclass/validate': snapshotClassWebhook(),
+    '/workload/validate': changeWebhook(collaborators),
     ...(evictions && { '/eviction/validate': evictions.validate }),
   };
 }
@@ -217,7 +228,13 @@ function csiServer(
 
 /** The reconcilers that CSI needs; only the leader runs them. */
 function csiWork(
-  { skipNodeFinalize: keepObjects, leaderElectionNamespace, localPv }: ControllerOptions,
+  {
+    skipNodeFinalize: keepObjects,
+    leaderElectionNamespace,
+    localPv,
+    freshNodeCapacity,
+    startupTaint,
+  }: ControllerOptions,
   collaborators: ControllerCollaborators,
   watches: CsiWatches,
 ): readonly Work[] {
@@ -269,8 +286,12 @@ function csiWork(
       classes: watches.storageclasses,
       driver: watches.csidrivers,
       published: watches.csistoragecapacities,
+      freshNode: freshNodeCapacity,
       clock,
     }),
+    ...(startupTaint === ''
+      ? []
+      : [startupTaints({ taint: startupTaint, client, nodes, published: watches.csistoragecapacities, log })]),
   ];
 }
 

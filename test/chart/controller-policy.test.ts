@@ -17,7 +17,12 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace } from '../kube/api-server.ts';
 import { InstalledChart } from './installed-chart.ts';
 
-const chart = await InstalledChart.start('webhook.podMutatingWebhook.enabled=true', 'localPv.enabled=true');
+const startupTaint = 'startup-taint.cluster-autoscaler.kubernetes.io/moorage';
+const chart = await InstalledChart.start(
+  'webhook.podMutatingWebhook.enabled=true',
+  'localPv.enabled=true',
+  `controller.autoscaler.startupTaint=${startupTaint}`,
+);
 const { admin } = chart.api;
 const { kubectl } = chart.api.cluster;
 const controller = await chart.clientOf('moorage-controller');
@@ -144,6 +149,19 @@ test('the controller can remove its finalizers from Nodes, and change nothing el
   ]) {
     await refused(ofNode(body), /only (its own )?finalizers/);
   }
+});
+
+test('the controller can remove the startup taint from a Node, and no other', async () => {
+  const own = { key: startupTaint, effect: 'NoSchedule' } as const;
+  const dedicated = { key: 'dedicated', value: 'db', effect: 'NoSchedule' } as const;
+  await admin.patch(nodes, 'a', patchOf({ spec: { taints: [own, dedicated] } }));
+  const reason = /only finalizers of a Node and remove the taint startup-taint/;
+  await refused(ofNode({ spec: { taints: [own] } }), reason);
+  await refused(ofNode({ spec: { taints: [dedicated, { ...own, key: 'theirs' }] } }), reason);
+  await refused(ofNode({ spec: { taints: [dedicated], unschedulable: true } }), reason);
+  await refused(ofNode({ spec: { taints: [{ ...dedicated, value: 'web' }] } }), reason);
+  await ofNode({ spec: { taints: [dedicated] } });
+  await refused(ofNode({ spec: { taints: [dedicated, own] } }), reason);
 });
 
 test('the controller can change only its own annotations and finalizers of a claim', async () => {

@@ -142,6 +142,8 @@ test('a controller that is told to stop becomes unready, and still answers for a
       certDir,
       webhookService: '',
       skipNodeFinalize: false,
+      freshNodeCapacity: new Map(),
+      startupTaint: '',
       leaderElection: false,
       leaderElectionId: '',
       leaderElectionNamespace: '',

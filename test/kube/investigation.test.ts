@@ -2,11 +2,14 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { driverName, selectedNodeAnnotation, topologyKey } from '../../src/api/names.ts';
+import { driverName, selectedNodeAnnotation, templateNodeLabel, topologyKey } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
+import { templateNode, toCapacityObject } from '../../src/controller/capacity/plan.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import {
+  csiDrivers,
+  csiStorageCapacities,
   events,
   nodes,
   type PersistentVolumeClaim,
@@ -202,6 +205,29 @@ describe('how Kubernetes places volumes', { concurrency: true }, () => {
     assert.equal((await boundClaim(namespace, 'data-db-0')).spec?.volumeName, 'available');
   });
 
+  test('a capacity for template nodes makes a pod schedulable on a template node only', async () => {
+    const { namespace } = await shop('autoscaled', ['autoscaled-real']);
+    const driver = await admin.create(csiDrivers, {
+      metadata: { name: 'autoscaled.example.com' },
+      spec: { storageCapacity: true },
+    });
+    const storageClass = { metadata: { name: namespace }, provisioner: driver.metadata.name };
+    await admin.create(storageClasses, { ...storageClass, volumeBindingMode: 'WaitForFirstConsumer' });
+    const wanted = { nodeName: templateNode, storageClass: namespace, freeBytes: 8n * 1024n ** 3n, ownerUid: 'none' };
+    const { metadata, ...capacity } = toCapacityObject(wanted, namespace);
+    await admin.create(csiStorageCapacities, { ...capacity, metadata: { ...metadata, ownerReferences: [] } });
+    await claimOf(namespace, '2Gi');
+    await pod(namespace, {});
+    await unschedulable(namespace, 'pod', /did not have enough free storage/);
+
+    await node('autoscaled-template', namespace, {}, { [templateNodeLabel]: 'true' });
+    const selected = await eventually('a node is selected', async () => {
+      const claim = await admin.get(persistentVolumeClaims, 'data', { namespace });
+      return claim?.metadata.annotations?.[selectedNodeAnnotation];
+    });
+    assert.equal(selected, 'autoscaled-template');
+  });
+
   test('a StorageClass with a zone is refused when it is created, and the answer says what to write instead', async () => {
     const create = (parameters: Record<string, string>, rest: object = {}) =>
       admin.create(storageClasses, {
@@ -253,13 +279,21 @@ async function shop(name: string, nodeNames: readonly string[]): Promise<{ reado
 }
 
 /** For pods of the namespace, from the moment it is labelled. */
-async function node(name: string, namespace: string, spec: { readonly unschedulable?: boolean } = {}): Promise<void> {
+async function node(
+  name: string,
+  namespace: string,
+  spec: { readonly unschedulable?: boolean } = {},
+  labels: Record<string, string> = {},
+): Promise<void> {
   await machines.add(name);
   await eventually('the node is ready', async () => {
     const taints = (await admin.get(nodes, name))?.spec?.taints ?? [];
     return !taints.some(({ key }) => key === 'node.kubernetes.io/not-ready');
   });
-  await admin.patch(nodes, name, { type: 'merge', body: { metadata: { labels: { shop: namespace } }, spec } });
+  await admin.patch(nodes, name, {
+    type: 'merge',
+    body: { metadata: { labels: { shop: namespace, ...labels } }, spec },
+  });
 }
 
 /** Its pods do not wait for each other, because no kubelet makes them ready. */

@@ -51,6 +51,8 @@ const stopped = runController(
     certDir: '',
     webhookService: '',
     skipNodeFinalize: false,
+    freshNodeCapacity: new Map(),
+    startupTaint: '',
     leaderElection: false,
     leaderElectionId: '',
     leaderElectionNamespace: namespace,

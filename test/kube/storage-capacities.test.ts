@@ -29,6 +29,9 @@ const { admin } = api;
 const namespace = await newNamespace(api, 'moorage-system');
 const labels = { 'csi.storage.k8s.io/drivername': driverName };
 
+/** For nodes that Cluster Autoscaler only imagines. */
+const template = { 'cluster-autoscaler.kubernetes.io/template-node fast': '8Gi' };
+
 await admin.create(csiDrivers, { metadata: { name: driverName }, spec: { storageCapacity: true } });
 await storageClass('fast', { 'topolvm.io/device-class': 'ssd' });
 for (const name of ['a', 'b']) await node(name, { ssd: '1073741824' });
@@ -44,10 +47,21 @@ const watched = {
   published: new Informer({ ...parts, resource: csiStorageCapacities, namespace, project: publishedCapacity }),
 };
 for (const informer of Object.values(watched)) informer.start();
-const workers = new Workers([storageCapacities({ namespace, client: admin, ...watched, clock: systemClock })], {
-  ...parts,
-  random: Math.random,
-});
+const workers = new Workers(
+  [
+    storageCapacities({
+      namespace,
+      client: admin,
+      ...watched,
+      freshNode: new Map([['ssd', 8n * 1024n ** 3n]]),
+      clock: systemClock,
+    }),
+  ],
+  {
+    ...parts,
+    random: Math.random,
+  },
+);
 const term = new AbortController();
 const leading = workers.lead(term.signal);
 test.after(async () => {
@@ -57,7 +71,7 @@ test.after(async () => {
 });
 
 test('each node with free space has one object per StorageClass, and those of an earlier installation are deleted', async () => {
-  await waitFor({ 'a fast': '1Gi', 'b fast': '1Gi' });
+  await waitFor({ ...template, 'a fast': '1Gi', 'b fast': '1Gi' });
   const [object] = (await admin.list(csiStorageCapacities, { namespace })).items;
   assert.equal(object?.metadata.labels?.['csi.storage.k8s.io/managed-by'], 'moorage-controller');
   assert.equal(object?.metadata.ownerReferences?.[0]?.kind, 'CSIDriver', 'it would stay when the driver goes');
@@ -66,37 +80,38 @@ test('each node with free space has one object per StorageClass, and those of an
 test('a change of free space is published, down to zero on a full node', async () => {
   await annotate('a', { ssd: '536870912' });
   await annotate('b', { ssd: '0' });
-  await waitFor({ 'a fast': '512Mi', 'b fast': '0' });
+  await waitFor({ ...template, 'a fast': '512Mi', 'b fast': '0' });
 });
 
 test('a new StorageClass is published at once, on the nodes that have its device class', async () => {
   await annotate('b', { ssd: '0', hdd: '2147483648' });
   await storageClass('slow', { 'topolvm.io/device-class': 'hdd' });
   await storageClass('immediate', { 'topolvm.io/device-class': 'hdd' }, 'Immediate');
-  await waitFor({ 'a fast': '512Mi', 'b fast': '0', 'b slow': '2Gi' });
+  await waitFor({ ...template, 'a fast': '512Mi', 'b fast': '0', 'b slow': '2Gi' });
   await admin.delete(storageClasses, 'slow');
-  await waitFor({ 'a fast': '512Mi', 'b fast': '0' });
+  await waitFor({ ...template, 'a fast': '512Mi', 'b fast': '0' });
 });
 
 test('objects that somebody else deletes or changes are restored', async () => {
-  const [object] = (await admin.list(csiStorageCapacities, { namespace })).items;
+  const { items } = await admin.list(csiStorageCapacities, { namespace });
+  const object = items.find(({ nodeTopology }) => nodeTopology?.matchLabels?.[topologyKey] === 'a');
   const name = object?.metadata.name ?? '';
   await admin.delete(csiStorageCapacities, name, { namespace });
-  await waitFor({ 'a fast': '512Mi', 'b fast': '0' });
+  await waitFor({ ...template, 'a fast': '512Mi', 'b fast': '0' });
   await admin.patch(csiStorageCapacities, name, { type: 'merge', body: { capacity: '7Gi' } }, { namespace });
-  await waitFor({ 'a fast': '512Mi', 'b fast': '0' });
+  await waitFor({ ...template, 'a fast': '512Mi', 'b fast': '0' });
 });
 
 test('a node whose driver is not registered, or that was removed, has no capacity', async () => {
   await admin.delete(csiNodes, 'a');
-  await waitFor({ 'b fast': '0' });
+  await waitFor({ ...template, 'b fast': '0' });
   await admin.delete(nodes, 'b');
-  await waitFor({});
+  await waitFor(template);
 });
 
 test('nothing is published if the CSIDriver does not track capacity', async () => {
   await node('c', { ssd: '1073741824' });
-  await waitFor({ 'c fast': '1Gi' });
+  await waitFor({ ...template, 'c fast': '1Gi' });
   await admin.patch(csiDrivers, driverName, { type: 'merge', body: { spec: { storageCapacity: false } } });
   await waitFor({});
 });
@@ -105,7 +120,7 @@ async function waitFor(expected: Readonly<Record<string, string>>): Promise<void
   await eventually('the objects are as expected', async () => {
     const { items } = await admin.list(csiStorageCapacities, { namespace });
     const found = items.map(({ nodeTopology, storageClassName, capacity }) => [
-      `${nodeTopology?.matchLabels?.[topologyKey]} ${storageClassName}`,
+      `${nodeTopology?.matchLabels?.[topologyKey] ?? Object.keys(nodeTopology?.matchLabels ?? {}).join()} ${storageClassName}`,
       capacity,
     ]);
     assert.equal(found.length, Object.keys(expected).length);

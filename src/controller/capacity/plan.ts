@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
-import { capacityManager, driverName, topologyKey } from '../../api/names.ts';
+import { capacityManager, driverName, templateNodeLabel, topologyKey } from '../../api/names.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import type { CsiStorageCapacity, Stored } from '../../kube/resource.ts';
+
+/** Stands for every node that Cluster Autoscaler only imagines; not the name of a node. */
+export const templateNode = '*';
 
 /** The fields that we keep of a CSIStorageCapacity. */
 export interface PublishedCapacity {
   readonly name: string;
   readonly uid: string;
-  /** Empty if the object does not select one node by our topology key. */
+  /** Empty if the object selects neither one node by our topology key, nor template nodes. */
   readonly nodeName: string;
   readonly storageClass: string;
   readonly capacity: string;
@@ -62,7 +65,10 @@ export function toCapacityObject(wanted: WantedCapacity, namespace: string): Csi
       labels: { 'csi.storage.k8s.io/drivername': driverName, 'csi.storage.k8s.io/managed-by': capacityManager },
       ownerReferences: ownedBy(wanted),
     },
-    nodeTopology: { matchLabels: { [topologyKey]: wanted.nodeName } },
+    nodeTopology: {
+      matchLabels:
+        wanted.nodeName === templateNode ? { [templateNodeLabel]: 'true' } : { [topologyKey]: wanted.nodeName },
+    },
     storageClassName: wanted.storageClass,
     capacity: toQuantity(wanted.freeBytes),
   };
@@ -75,10 +81,11 @@ export function toCapacityPatch(wanted: WantedCapacity): object {
 
 export function publishedCapacity(object: Stored<CsiStorageCapacity>): PublishedCapacity {
   const { name, uid, ownerReferences } = object.metadata;
+  const { matchLabels: labels = {} } = object.nodeTopology ?? {};
   return {
     name,
     uid,
-    nodeName: object.nodeTopology?.matchLabels?.[topologyKey] ?? '',
+    nodeName: labels[topologyKey] ?? (labels[templateNodeLabel] === 'true' ? templateNode : ''),
     storageClass: object.storageClassName,
     capacity: object.capacity ?? '',
     ownerUid: ownerReferences?.find(({ kind }) => kind === 'CSIDriver')?.uid,

@@ -1,4 +1,4 @@
-import { driverName, parameters } from '../../api/names.ts';
+import { defaultClassName, driverName, parameters } from '../../api/names.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import { RateLimit } from '../../base/rate-limit.ts';
@@ -20,6 +20,7 @@ import {
   type CapacityStep,
   nextCapacityStep,
   type PublishedCapacity,
+  templateNode,
   toCapacityObject,
   toCapacityPatch,
   type WantedCapacity,
@@ -54,6 +55,8 @@ interface Collaborators {
   readonly driver: Watched<CsiDriver, TrackingDriver>;
   /** The CSIStorageCapacity objects of our driver in the namespace, from any writer. */
   readonly published: Watched<CsiStorageCapacity, PublishedCapacity>;
+  /** Free bytes of a node that an autoscaler would add, by device class, `00default` for the default one; none if there is no autoscaler. */
+  readonly freshNode: ReadonlyMap<string, bigint>;
   readonly clock: Clock;
 }
 
@@ -64,11 +67,12 @@ const writes = { burst: 200, perSecond: 200 };
 const writesAtOnce = 16;
 
 /**
- * Publishes the free capacity of each node for kube-scheduler, in one CSIStorageCapacity object per node and StorageClass.
+ * Publishes the free capacity of each node for kube-scheduler, in one CSIStorageCapacity object per node and StorageClass, and
+ * of nodes that an autoscaler could add.
  * Changes of Nodes, CSINodes, StorageClasses, the CSIDriver and the objects themselves trigger it. It never polls.
  */
 export function storageCapacities(collaborators: Collaborators): Work {
-  const { nodes, csiNodes, classes, driver, published, clock } = collaborators;
+  const { nodes, csiNodes, classes, driver, published, freshNode, clock } = collaborators;
   const publishedOf = new Map<string, Map<string, PublishedCapacity>>();
   const writtenAtMs = new Map<string, number>();
   const rate = new RateLimit({ clock, ...writes });
@@ -79,6 +83,7 @@ export function storageCapacities(collaborators: Collaborators): Work {
     };
     const addClass = (className: string) => {
       for (const { name } of nodes.list()) queue.add(keyOf(name, className));
+      if (freshNode.size > 0) queue.add(keyOf(templateNode, className));
     };
     publishedOf.clear();
     return [
@@ -124,13 +129,17 @@ export function storageCapacities(collaborators: Collaborators): Work {
 /** Undefined if the node cannot serve volumes of the class: the scheduler must find no capacity there. */
 function wantedFor(
   key: string,
-  { nodes, csiNodes, classes, driver }: Pick<Collaborators, 'nodes' | 'csiNodes' | 'classes' | 'driver'>,
+  { nodes, csiNodes, classes, driver, freshNode }: Omit<Collaborators, 'client' | 'published'>,
 ): WantedCapacity | undefined {
   const [nodeName = '', storageClass = ''] = key.split(' ');
   const owner = driver.get(driverName);
   const deviceClass = classes.get(storageClass)?.deviceClass;
-  if (!owner?.tracksCapacity || deviceClass === undefined || !csiNodes.get(nodeName)?.hasDriver) return undefined;
-  const freeBytes = freeBytesOf(nodes.get(nodeName), deviceClass);
+  if (!owner?.tracksCapacity || deviceClass === undefined) return undefined;
+  const isReal = nodeName !== templateNode;
+  if (isReal && !csiNodes.get(nodeName)?.hasDriver) return undefined;
+  const freeBytes = isReal
+    ? freeBytesOf(nodes.get(nodeName), deviceClass)
+    : freshNode.get(deviceClass || defaultClassName);
   return freeBytes === undefined ? undefined : { nodeName, storageClass, freeBytes, ownerUid: owner.uid };
 }
 

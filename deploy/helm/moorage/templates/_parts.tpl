@@ -33,7 +33,7 @@ needs no flag; older versions read v1beta1, which few clusters serve, and need a
 
 {{/* The webhooks that the API server calls; empty if there are none. */}}
 {{- define "moorage.webhooks" -}}
-{{- $all := dict "podMutatingWebhook" "pods" "evictions" "evictions" }}
+{{- $all := dict "podMutatingWebhook" "pods" "evictions" "evictions" "classes" "classes" "changes" "changes" }}
 {{- $on := list }}
 {{- range $value, $name := $all }}
 {{- if dig $value "enabled" false ($.Values.webhook | default dict) }}{{ $on = append $on $name }}{{ end }}
