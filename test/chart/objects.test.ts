@@ -317,7 +317,9 @@ test('a controller that only removes finalizers from Nodes can delete no claim',
   assert.deepEqual(spared, [
     'delete persistentvolumeclaims',
     'get statefulsets.apps',
+    'list statefulsets.apps',
     'list volumesnapshotcontents.snapshot.storage.k8s.io',
+    'watch statefulsets.apps',
   ]);
 });
 

@@ -1,4 +1,5 @@
 import { driverName, parameters } from '../../api/names.ts';
+import { defaultFilesystem } from '../../filesystem/filesystem.ts';
 import type { StorageClass, Stored } from '../../kube/resource.ts';
 import { type PoolRow, type PoolTrouble, poolRows, poolTroubles } from '../nodes.ts';
 import { orphansOf, unlisted } from '../orphans.ts';
@@ -148,7 +149,7 @@ export const features = area({
     const findings: Finding[] = [];
     const filesystems = observed.storageClasses
       .filter(isOurs)
-      .map(({ parameters: given = {} }) => given['csi.storage.k8s.io/fstype'] || 'ext4');
+      .map(({ parameters: given = {} }) => given['csi.storage.k8s.io/fstype'] || defaultFilesystem.name);
     for (const { name, status } of reports) {
       const { segmentTypes } = status?.features ?? {};
       const isThin = status?.pools.some(({ type }) => type === 'thin');
