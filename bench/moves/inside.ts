@@ -8,7 +8,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { systemClock } from '../../src/base/clock.ts';
 import { run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
@@ -132,6 +132,7 @@ async function socatMs(mib: number): Promise<number> {
     await command('sh', '-c', 'echo 3 >/proc/sys/vm/drop_caches');
     samples.push((await side.copy()).seconds * 1000);
   }
+  await rm(directory, { recursive: true });
   for (const group of ['source', 'target']) await command('lvremove', '--yes', `${group}/plain`);
   return Math.round(samples.toSorted((one, other) => one - other)[1] ?? 0);
 }
