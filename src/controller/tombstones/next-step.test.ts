@@ -35,6 +35,7 @@ function csiVolume({ policy = 'Delete', driver = driverName, attributes = {} } =
     spec: {
       persistentVolumeReclaimPolicy: policy,
       csi: { driver, volumeHandle: 'id', volumeAttributes: attributes },
+      claimRef: { uid: 'u' },
       nodeAffinity: {
         required: {
           nodeSelectorTerms: [{ matchExpressions: [{ key: topologyKey, operator: 'In', values: ['node-a'] }] }],
@@ -51,7 +52,7 @@ const staticVolume: Stored<PersistentVolume> = {
     finalizers: [localPvFinalizer],
     annotations: { [localPvAnnotations.node]: 'node-a' },
   },
-  spec: { local: { path: '/mnt/pv/pv' } },
+  spec: { local: { path: '/mnt/pv/pv' }, claimRef: { uid: 'u' } },
 };
 
 function object(metadata: object = {}, status: object = {}): StoredLogicalVolume {
@@ -159,6 +160,11 @@ test('an order that cannot be carried out is withdrawn', () => {
       'no PersistentVolume',
       { volume: undefined },
       /^end TombstoneRefused: .*no PersistentVolume pv; delete the claim$/,
+    ],
+    [
+      'the volume of another claim',
+      { claim: claim(force, { metadata: { uid: 'thief' } }) },
+      /^end TombstoneRefused: .*pv is not bound to this claim$/,
     ],
     ['it moves', { moves: [move('Copying')] }, /^end TombstoneRefused: .*kubectl moorage abort move$/],
     ['it has moved', { moves: [move('Done')] }, 'give-up pv'],

@@ -62,6 +62,9 @@ export function nextStep(seen: Observed): Step {
   if (!volume) return move ? nothing : refuse(`there is no PersistentVolume ${name}; delete the claim`);
   const ours = ourVolume(volume);
   if (!ours) return order.annotation === tombstone.annotations[0] ? notOurs(name) : nothing;
+  // Anybody can name the volume of somebody else in a new claim.
+  if (volume.spec?.claimRef?.uid !== claim.metadata.uid)
+    return refuse(`PersistentVolume ${name} is not bound to this claim`);
   if (order.word === 'force') return stepOfForce(seen, ours);
   if (isDelegated(claim, volume)) return stepOfDelegation(seen, ours);
   if (ours.handle === undefined) return refuse(`PersistentVolume ${name} is static, and static volumes do not move`);
