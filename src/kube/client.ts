@@ -72,6 +72,18 @@ export interface WatchOptions extends Selection {
   readonly signal?: AbortSignal | undefined;
 }
 
+export interface LogOptions {
+  readonly container: string;
+  readonly previous?: boolean;
+  readonly tailLines: number;
+  readonly limitBytes: number;
+}
+
+export interface PodPath {
+  readonly port: number;
+  readonly path: string;
+}
+
 export interface KubeClientOptions {
   readonly connection: Connection;
   readonly clock: Clock;
@@ -198,6 +210,18 @@ export class KubeClient {
       deleteOptions: { preconditions: { uid } },
     };
     await this.#transport.call({ method: 'POST', path, body, signal });
+  }
+
+  /** The end of the log of a container; of the one before it was restarted, with `previous`. */
+  async log(name: string, { namespace, signal, ...query }: Place & LogOptions): Promise<string> {
+    const path = `${objectPath(pods, name, namespace)}/log`;
+    return this.#transport.text({ method: 'GET', path, query: { ...query }, signal });
+  }
+
+  /** What a pod serves on a port, through the API server. */
+  async fromPod(name: string, { namespace, port, path, signal }: Place & PodPath): Promise<string> {
+    const pod = objectPath(pods, name, namespace);
+    return this.#transport.text({ method: 'GET', path: `${pod}:${port}/proxy${path}`, signal });
   }
 
   /** The events of one connection: it returns when the server ends it, and throws when it breaks. */

@@ -18,6 +18,8 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly body?: unknown;
   readonly contentType?: string;
+  /** JSON, unless something else is wanted. */
+  readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -91,6 +93,14 @@ export class Transport {
     });
   }
 
+  /** The answer as text. */
+  async text(request: ApiRequest): Promise<string> {
+    using deadline = new Deadline(this.#clock, this.#timeoutMs, request.signal);
+    return await this.#translate(request, deadline, async () => {
+      return await text(await this.#answered(this.#requests, { accept: '*/*', ...request }, deadline));
+    });
+  }
+
   /** The answer as a stream of bytes. The deadline covers only its start; after that, silence has a limit. */
   async *stream(request: ApiRequest, { idleTimeoutMs, onOpen }: StreamOptions): AsyncGenerator<Uint8Array, void, void> {
     const response = await this.#open(request);
@@ -158,10 +168,10 @@ export class Transport {
 
   async #send(
     agent: HttpAgent,
-    { method, path, query, body, contentType = 'application/json' }: ApiRequest,
+    { method, path, query, body, contentType = 'application/json', accept = 'application/json' }: ApiRequest,
     signal: AbortSignal,
   ): Promise<IncomingMessage> {
-    const headers: Record<string, string | number> = { accept: 'application/json', 'user-agent': 'moorage' };
+    const headers: Record<string, string | number> = { accept, 'user-agent': 'moorage' };
     const { tls, token } = await this.#credentials.read();
     if (token !== undefined) headers['authorization'] = `Bearer ${token}`;
     const content = body === undefined ? '' : JSON.stringify(body);

@@ -2,6 +2,7 @@ import { systemClock } from '../base/clock.ts';
 import { command, type Program } from '../base/command.ts';
 import { InvalidInput, MoorageError } from '../base/errors.ts';
 import { type Flags, type FlagType, flag, onOff, path, text } from '../base/flags.ts';
+import { bundleCommand } from './bundle/command.ts';
 import { checkScreen, checkWorkload, stuckIn, workloadsIn } from './check.ts';
 import { withSession } from './connect.ts';
 import { diagnose } from './doctor/diagnose.ts';
@@ -213,6 +214,7 @@ export function kubectlMoorage(terminal: Terminal): Program {
       }),
       ...whyCommand(terminal),
       ui: pageCommand,
+      bundle: bundleCommand,
       ...moveCommands(terminal),
       ...recoveryCommands,
     },

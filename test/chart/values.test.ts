@@ -34,6 +34,7 @@ const good: Record<string, readonly Value[]> = {
     'snapshot.enabled=true',
     'prometheus.podMonitor.enabled=true',
     'prometheus.rules.enabled=true',
+    'grafana.dashboard.enabled=true',
   ],
   'metrics for those who may read them': [
     'metrics.secure=true',

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import manifest from '../../package.json' with { type: 'json' };
 import { driverName, parameters } from '../../src/api/names.ts';
 import { storageClasses } from '../../src/kube/resource.ts';
+import { bundleFiles } from '../../src/plugin/bundle/collect.ts';
 import { diagnose } from '../../src/plugin/doctor/diagnose.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { sharedCluster } from './shared-cluster.ts';
@@ -26,6 +27,22 @@ test('doctor finds nothing wrong with this installation, and compares all clocks
   const summaries = Object.fromEntries(areas.map(({ area, summary }) => [area, summary]));
   assert.equal(summaries['clock'], '2 of 2 nodes compared with the API server');
   assert.equal(summaries['agents'], '2 agents ready, on 2 nodes');
+});
+
+test('a bundle has the logs and metrics of every pod of Moorage', async () => {
+  const names: string[] = [];
+  for await (const { name, text } of bundleFiles(cluster.kube, manifest.version, AbortSignal.timeout(60_000))) {
+    if (name === 'not-read.txt') assert.equal(text, '');
+    else assert.ok(text.length > 0 || name.startsWith('logs/'), name);
+    names.push(name);
+  }
+  const { metadata } = await moorage.controller();
+  for (const { metadata: agent } of await Promise.all(cluster.nodes.map((node) => moorage.agentOn(node)))) {
+    assert.ok(names.includes(`logs/${agent.name}/node.log`) && names.includes(`metrics/${agent.name}.txt`));
+  }
+  for (const container of ['controller', 'csi-provisioner']) {
+    assert.ok(names.includes(`logs/${metadata.name}/${container}.log`), container);
+  }
 });
 
 test('doctor finds a class that no node serves', async () => {

@@ -3,6 +3,8 @@ import { chmod, mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { unpackTar } from 'modern-tar';
 import { parse, stringify } from 'yaml';
 import { type LogicalVolumeStatus, logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName } from '../../src/api/names.ts';
@@ -16,6 +18,7 @@ import {
   persistentVolumeClaims,
   persistentVolumes,
   pods,
+  secrets,
 } from '../../src/kube/resource.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
@@ -203,6 +206,64 @@ test('doctor says what is missing, and what the user may not read', async () => 
     ),
     JSON.stringify(unknown),
   );
+});
+
+test('a bundle has what a bug report needs, and none of the secrets that are around', async () => {
+  const planted = 'pl4nted-value';
+  const annotations = {
+    'example.com/note': planted,
+    'kubectl.kubernetes.io/last-applied-configuration': `{"data":"${planted}"}`,
+  };
+  const program = {
+    ...{ name: 'main', image: 'none', command: ['run', `--token=${planted}`], args: ['--password', planted] },
+    env: [{ name: 'KEY', value: planted }],
+  };
+  await newNamespace(api, 'secrets');
+  await cluster.kubectl('-n', 'secrets', 'wait', '--for=create', 'serviceaccount/default', '--timeout=60s');
+  const metadata = (name: string) => ({ name, namespace: 'secrets', annotations });
+  await admin.create(secrets, { metadata: metadata('key'), stringData: { passphrase: planted } });
+  const claim = { accessModes: ['ReadWriteOnce'], storageClassName: 'fast', resources, volumeName: 'pvc-planted' };
+  const { metadata: bound } = await admin.create(persistentVolumeClaims, {
+    metadata: metadata('planted'),
+    spec: claim,
+  });
+  const reference = { namespace: 'secrets', name: 'planted' };
+  const csi = {
+    driver: driverName,
+    volumeHandle: 'planted',
+    nodeStageSecretRef: { namespace: 'secrets', name: 'key' },
+  };
+  await admin.create(persistentVolumes, {
+    metadata: { name: 'pvc-planted', annotations },
+    spec: { accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' }, csi, claimRef: reference },
+  });
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'planted' } }];
+  await admin.create(pods, { metadata: metadata('user'), spec: { containers: [program], volumes } });
+  const labels = { 'app.kubernetes.io/name': 'moorage', 'app.kubernetes.io/component': 'node' };
+  await admin.create(pods, { metadata: { ...metadata('agent'), labels }, spec: { containers: [program] } });
+  await admin.create(nodes, { metadata: { name: 'planted', annotations } });
+  const about = { resource: persistentVolumeClaims, ...reference, uid: bound.uid };
+  const event = { type: 'Warning', reason: 'X', action: 'X', message: `login failed: password=${planted}` } as const;
+  await writeEvent(admin, { controller: 'x', instance: 'x' }, about, event, Date.now(), AbortSignal.timeout(10_000));
+
+  const file = join(await mkdtemp(join(tmpdir(), 'bundle-')), 'bundle.tar.gz');
+  const said = await printed('bundle', '--output', file);
+  assert.match(said, /bundle\.tar\.gz contains:\n {2}doctor\.txt, doctor\.json[^]*objects\/: \d+ files/);
+  const archive = gunzipSync(await readFile(file));
+  const entries = await unpackTar(archive);
+  const textOf = (name: string) =>
+    Buffer.from(entries.find(({ header }) => header.name === `moorage-bundle/${name}`)?.data ?? []).toString();
+  assert.match(textOf('objects/pods.yaml'), /name: agent/);
+  assert.match(textOf('objects/pods-with-volumes.yaml'), /name: user[^]*claimName: planted/);
+  assert.match(textOf('objects/events.yaml'), /login failed: password=REDACTED/);
+  assert.match(textOf('objects/persistentvolumes.yaml'), /volumeHandle: planted/);
+  assert.match(textOf('doctor.txt'), /^✘ agents/m);
+  assert.equal(archive.includes(planted), false);
+  assert.equal(archive.includes(Buffer.from(planted).toString('base64')), false);
+  await assert.rejects(printed('bundle', '--output', file), /exists already; pass another --output/);
+  for (const name of ['user', 'agent']) {
+    await admin.delete(pods, name, { namespace: 'secrets', gracePeriodSeconds: 0 });
+  }
 });
 
 test('the user is who the command of the kubeconfig says', async () => {

@@ -321,7 +321,9 @@ test('a claim gets a copy of a volume on another node, and nothing is left if it
   const { signal } = new AbortController();
   const soon = () => AbortSignal.timeout(500);
   const nothingLeft = async () => {
-    await eventually('the VolumeMove is gone', async () => (await admin.list(volumeMoves)).items.length === 0);
+    await eventually('the VolumeMove is gone', async () => {
+      return (await admin.list(volumeMoves, { namespace })).items.length === 0;
+    });
     const { items } = await admin.list(logicalVolumes, { fieldSelector: `spec.nodeName=${b}` });
     assert.deepEqual(items, []);
   };

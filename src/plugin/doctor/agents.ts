@@ -32,7 +32,7 @@ function argumentOf(pod: Stored<Pod>, flag: string): string | undefined {
 }
 
 /** Ready, and long enough for everything that follows. */
-export function isSettled(pod: Stored<Pod>, nowMs: number): boolean {
+function isSettled(pod: Stored<Pod>, nowMs: number): boolean {
   const ready = pod.status?.conditions?.find(({ type }) => type === 'Ready');
   const readyMs = Date.parse(ready?.lastTransitionTime ?? '');
   // The kubelet writes it: a clock that is ahead would make the agent new for a long time.
@@ -40,10 +40,20 @@ export function isSettled(pod: Stored<Pod>, nowMs: number): boolean {
   return isReady(pod) && nowMs - sinceMs > settledMs;
 }
 
+function servesCsi(agent: Stored<Pod>): boolean {
+  return argumentOf(agent, '--csi') !== 'false';
+}
+
+/** Whether Moorage serves static volumes only, and so needs neither CRDs nor a driver. */
+export function isStaticOnly(pods: readonly Stored<Pod>[]): boolean {
+  const agents = [...agentsByNode(pods).values()].flat();
+  return agents.length > 0 && !agents.some(servesCsi);
+}
+
 /** Agents that serve CSI, and have had the time to start. */
-function servingAgents(pods: readonly Stored<Pod>[], nowMs: number): ReadonlyMap<string, Stored<Pod>> {
+export function servingAgents(pods: readonly Stored<Pod>[], nowMs: number): ReadonlyMap<string, Stored<Pod>> {
   const serving = [...agentsByNode(pods)].flatMap(([node, agents]) => {
-    const ready = agents.find((pod) => isSettled(pod, nowMs) && argumentOf(pod, '--csi') !== 'false');
+    const ready = agents.find((pod) => isSettled(pod, nowMs) && servesCsi(pod));
     return ready ? [[node, ready] as const] : [];
   });
   return new Map(serving);

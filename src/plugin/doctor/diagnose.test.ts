@@ -330,6 +330,21 @@ for (const [about, change, ...expected] of rows) {
   });
 }
 
+test('a CRD that is missing is found, although there are no reports without it', async () => {
+  const observed = await healthy();
+  const reports = { kind: 'unknown', reason: 'the cluster has no nodestorages' } as const;
+  const crds = observed.crds.filter(({ metadata }) => metadata.name !== 'nodestorages.moorage.dev');
+  const diagnosis = diagnosisOf({ ...readingsOf({ ...observed, crds }), reports }, { nowMs, version: '1.2.3' });
+  const report = diagnosis.areas.find(({ area }) => area === 'CRDs');
+  assert.match(report?.findings[0]?.what ?? '', /^CRD nodestorages\.moorage\.dev is missing/);
+});
+
+test('static volumes alone need neither CRDs nor a driver', async () => {
+  const { pods } = await healthy();
+  const agents = ['a', 'b'].map((name) => pod(`agent-on-${name}`, 'node', { args: ['--csi=false'] }));
+  assert.deepEqual(await found({ pods: [...agents, ...pods.slice(2)], crds: [], csiNodes: [], csiDrivers: [] }), []);
+});
+
 test('what may not be read is said, and is not healthy', async () => {
   const observed = await healthy();
   const readings = {

@@ -1,6 +1,6 @@
 import { nodeFinalizer, otherNodeFinalizer, webhookConfigurationName } from '../../api/names.ts';
 import { count } from '../terminal.ts';
-import { agentsByNode, isSettled } from './agents.ts';
+import { servingAgents } from './agents.ts';
 import { area, type Finding, some } from './finding.ts';
 
 /** How long the removal of a Node may take before it counts as stuck. */
@@ -10,7 +10,7 @@ export const nodeRemoval = area({
   name: 'node removal',
   needs: ['nodes', 'pods', 'facts'],
   judge({ nodes, pods, facts, nowMs }) {
-    const agents = agentsByNode(pods);
+    const agents = servingAgents(pods, nowMs);
     const ours = nodes.filter(({ metadata }) =>
       metadata.finalizers?.some((each) => each === nodeFinalizer || each === otherNodeFinalizer),
     );
@@ -18,10 +18,7 @@ export const nodeRemoval = area({
       ({ metadata }) => metadata.deletionTimestamp && nowMs - Date.parse(metadata.deletionTimestamp) > removalMs,
     );
     const unprotected = nodes.filter(
-      (node) =>
-        !ours.includes(node) &&
-        !node.metadata.deletionTimestamp &&
-        agents.get(node.metadata.name)?.some((pod) => isSettled(pod, nowMs)),
+      (node) => !ours.includes(node) && !node.metadata.deletionTimestamp && agents.has(node.metadata.name),
     );
     const findings = [
       ...stuck.map(({ metadata: { name, deletionTimestamp } }): Finding => {

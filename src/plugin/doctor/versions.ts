@@ -3,6 +3,7 @@ import { logicalVolumeCrd } from '../../api/crd/logical-volume.ts';
 import { nodeStorageCrd } from '../../api/crd/node-storage.ts';
 import { volumeMoveCrd } from '../../api/crd/volume-move.ts';
 import type { Pod, Stored } from '../../kube/resource.ts';
+import { isStaticOnly } from './agents.ts';
 import { area, type Finding, some } from './finding.ts';
 import type { CustomResourceDefinition, Observed } from './observed.ts';
 
@@ -74,9 +75,11 @@ const ours: readonly CrdSpec[] = [logicalVolumeCrd, nodeStorageCrd, volumeMoveCr
 
 export const crds = area({
   name: 'CRDs',
-  needs: ['crds', 'nodes', 'reports'],
-  judge({ crds, nodes, reports, version }) {
-    const isSameVersion = agentVersions({ nodes, reports }).has(version);
+  needs: ['crds', 'pods'],
+  judge({ crds, pods, version }) {
+    if (isStaticOnly(pods)) return { summary: 'static volumes need none', findings: [] };
+    // Not from the reports, which need a CRD.
+    const isSameVersion = pods.some(({ metadata }) => metadata.labels?.['app.kubernetes.io/version'] === version);
     const findings = ours.flatMap((spec) => {
       const name = `${spec.names.plural}.${spec.group}`;
       const crd = crds.find(({ metadata }) => metadata.name === name);

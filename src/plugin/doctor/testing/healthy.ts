@@ -70,7 +70,11 @@ export function pod(
   const found: Stored<Pod> = {
     metadata: meta(name, {
       namespace,
-      labels: { 'app.kubernetes.io/name': 'moorage', 'app.kubernetes.io/component': component },
+      labels: {
+        'app.kubernetes.io/name': 'moorage',
+        'app.kubernetes.io/component': component,
+        'app.kubernetes.io/version': '1.2.3',
+      },
     }),
     spec: {
       nodeName: name.replace(/^.*-on-/, ''),
