@@ -2,15 +2,19 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { driverName, luks2, onDrain, parameters, secretParameters } from '../../src/api/names.ts';
+import { driverName, luks2, onDrain, onScaleDown, parameters, secretParameters } from '../../src/api/names.ts';
+import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { storageClasses } from '../../src/kube/resource.ts';
+import { kubectlMoorage as program } from '../../src/plugin/program.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
-import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
+import { type ClusterNode, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
 import { Moorage } from '../../worlds/cluster/moorage.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { CheckedSet } from './checked-set.ts';
 import { nothingLeft } from './nothing-left.ts';
 
 const run = promisify(execFile);
+const plugin = program({ columns: undefined, colours: false });
 
 /** The use cases of docs/use-cases, each with pods that write checksummed data. */
 describe('a claim that loses its pod', () => {
@@ -21,19 +25,64 @@ describe('a claim that loses its pod', () => {
     moorage = await Moorage.install(cluster);
   });
   after(() => cluster?.stop());
+  const kubectlMoorage = (...words: string[]) =>
+    runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
+
+  test('5. pods are scaled away: their claims are kept, or released by policy', async () => {
+    await cluster.kube.create(storageClasses, {
+      metadata: { name: 'shrinking' },
+      provisioner: driverName,
+      parameters: { [onScaleDown.annotation]: 'delete' },
+      volumeBindingMode: 'WaitForFirstConsumer',
+    });
+    const kept = await CheckedSet.create(cluster, 'kept', { replicas: 2 });
+    const shrinking = await CheckedSet.create(cluster, 'shrinking', { replicas: 2, storageClass: 'shrinking' });
+    const [before, volumeId] = [await kept.volumeId(1), await shrinking.volumeId(1)];
+    const holder = cluster.node(await shrinking.nodeOf(1));
+    for (const set of [kept, shrinking]) await set.scale(1);
+    for (const set of [kept, shrinking]) {
+      await eventually(`pod ${set.pod(1)} is gone`, async () => (await set.nodeOf(1)) === '');
+    }
+    await eventually('the claim is gone', async () => !(await shrinking.ns.found(shrinking.claim(1))));
+    const lvs = () => holder.shell(`lvs --noheadings -o lv_name ${volumeGroup}`);
+    await eventually('so is the volume, from its disk', async () => !(await lvs()).includes(volumeId));
+
+    for (const set of [kept, shrinking]) await set.scale(2);
+    await kept.verify(1);
+    assert.equal(await kept.volumeId(1), before);
+    await shrinking.isFresh(1);
+    await shrinking.verify(0);
+    for (const set of [kept, shrinking]) await set.delete();
+  });
 
   describe('because its machine fails', () => {
     let failed: ClusterNode;
     let patient: CheckedSet;
+    let lost: CheckedSet;
+    let lostId: string;
     before(async () => {
       const { spec } = await moorage.controller(); // it must go on
       failed = cluster.nodes.find(({ name }) => name !== spec?.nodeName) ?? assert.fail('there is one node');
       const others = cluster.nodes.filter((node) => node !== failed).map(({ name }) => name);
       await cluster.kubectl('cordon', ...others);
       patient = await CheckedSet.create(cluster, 'patient');
+      lost = await CheckedSet.create(cluster, 'lost');
+      lostId = await lost.volumeId();
       await cluster.kubectl('uncordon', ...others);
       await failed.kill();
       await failed.becomes('NotReady');
+    });
+
+    test('1. the data is given up: the pod starts elsewhere, with a new volume', async () => {
+      const says = await kubectlMoorage('drop', 'pod/lost-0', '-n', 'lost');
+      assert.match(
+        says,
+        new RegExp(`^claim lost/data-lost-0: .* 100 MiB, .* on node ${failed.name}, which is not Ready`),
+      );
+      assert.equal(await lost.volumeId(), lostId, 'it has only said what would be lost');
+      assert.match(await kubectlMoorage('drop', 'pod/lost-0', '-n', 'lost', '--yes'), /has the new volume pvc-/);
+      await lost.isFresh();
+      assert.notEqual(await lost.nodeOf(), failed.name);
     });
 
     test('2. the machine comes back: the pod waits for it, with its data', async () => {
@@ -44,6 +93,18 @@ describe('a claim that loses its pod', () => {
       assert.equal(await patient.nodeOf(), failed.name);
       assert.equal(await patient.volumeId(), volumeId);
       await patient.delete();
+    });
+
+    test('1. the machine comes back: what was given up is an orphan, and is not used again', async () => {
+      const orphans = await eventually('it is listed', async () => {
+        const found = await kubectlMoorage('orphans');
+        return found.includes(lostId) && found;
+      });
+      assert.match(orphans, new RegExp(`DiskOnly +${lostId} +${failed.name} .*lost/data-lost-0`));
+      await lost.writes();
+      assert.notEqual(await lost.volumeId(), lostId);
+      await lost.delete();
+      await failed.shell(`lvremove -y ${volumeGroup}/${lostId}`);
     });
   });
 
