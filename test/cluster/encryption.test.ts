@@ -24,19 +24,17 @@ describe('encrypted claims', () => {
       [`csi.storage.k8s.io/node-${call}-secret-name`]: 'disk-key',
       [`csi.storage.k8s.io/node-${call}-secret-namespace`]: namespaceOfClaim,
     });
-    for (const [name, secrets] of [
-      ['encrypted', { ...ofCall('stage'), ...ofCall('expand') }],
-      ['keyless', {}],
-    ] as const) {
-      await cluster.kube.create(storageClasses, {
-        metadata: { name },
-        provisioner: driverName,
-        parameters: { 'moorage.dev/encryption': 'luks2', ...secrets },
-        volumeBindingMode: 'WaitForFirstConsumer',
-        allowVolumeExpansion: true,
-      });
-    }
+    await createClass('encrypted', { ...ofCall('stage'), ...ofCall('expand') });
   });
+
+  const createClass = (name: string, secrets: Readonly<Record<string, string>>) =>
+    cluster.kube.create(storageClasses, {
+      metadata: { name },
+      provisioner: driverName,
+      parameters: { 'moorage.dev/encryption': 'luks2', ...secrets },
+      volumeBindingMode: 'WaitForFirstConsumer',
+      allowVolumeExpansion: true,
+    });
 
   const setKey = async (ns: TestNamespace, entries: Readonly<Record<string, string>>) => {
     const literals = Object.entries(entries).map(([name, value]) => `--from-literal=${name}=${value}`);
@@ -44,56 +42,45 @@ describe('encrypted claims', () => {
     await ns.kubectl('create', 'secret', 'generic', 'disk-key', ...literals);
   };
 
-  describe('in parallel', { concurrency: 2 }, () => {
-    test('a claim is encrypted on its disk, grows in use, is refused a wrong key, and gets a new one', async () => {
-      const ns = await TestNamespace.create(cluster, 'encrypted');
-      await setKey(ns, { passphrase: oldKey });
-      await ns.claim('data', { storageClass: 'encrypted' });
-      await ns.pod('first', pod);
-      await ns.ready('first');
-      await ns.sh('first', 'yes moorage-plaintext | head -c 1000000 >/data/file; sync');
-      const node = await ns.nodeOf('first');
-      const raw = `/dev/${volumeGroup}/${await ns.volumeId('data')}`;
-      const onDisk = await node.shell(`blockdev --flushbufs ${raw}; grep -c moorage-plaintext ${raw} || true`);
-      assert.equal(onDisk.trim(), '0');
-      assert.match(await node.shell(`blkid -p ${raw}`), /TYPE="crypto_LUKS"/);
+  test('a claim is encrypted on its disk, grows in use, is refused a wrong key, and gets a new one', async () => {
+    const ns = await TestNamespace.create(cluster, 'encrypted');
+    await setKey(ns, { passphrase: oldKey });
+    await ns.claim('data', { storageClass: 'encrypted' });
+    await ns.pod('first', pod);
+    await ns.ready('first');
+    await ns.sh('first', 'yes moorage-plaintext | head -c 1000000 >/data/file; sync');
+    const node = await ns.nodeOf('first');
+    const raw = `/dev/${volumeGroup}/${await ns.volumeId('data')}`;
+    const onDisk = await node.shell(`blockdev --flushbufs ${raw}; grep -c moorage-plaintext ${raw} || true`);
+    assert.equal(onDisk.trim(), '0');
+    assert.match(await node.shell(`blkid -p ${raw}`), /TYPE="crypto_LUKS"/);
 
-      await ns.grow('data', '200Mi');
-      await ns.grown('data', '200Mi');
-      const mebibytes = await ns.sh('first', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2');
-      assert.ok(Number(mebibytes) > 140, `the filesystem has ${mebibytes} MiB`);
+    await ns.grow('data', '200Mi');
+    await ns.grown('data', '200Mi');
+    const mebibytes = await ns.sh('first', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2');
+    assert.ok(Number(mebibytes) > 140, `the filesystem has ${mebibytes} MiB`);
 
-      await ns.deletePod('first');
-      await setKey(ns, { passphrase: newKey });
-      await ns.pod('refused', pod);
-      await ns.event('PersistentVolumeClaim/data', /the key does not open volume .*; use the passphrase that it was/);
-      await ns.deletePod('refused');
-      const data = { passphrase: base64(newKey), 'previous-passphrase': base64(oldKey) };
-      await ns.kubectl('patch', 'secret', 'disk-key', '--type=merge', `--patch=${JSON.stringify({ data })}`);
-      await ns.pod('rekeyed', pod);
-      await ns.ready('rekeyed');
-      assert.equal(await ns.sh('rekeyed', 'grep -c moorage-plaintext /data/file'), '55555');
+    await ns.deletePod('first');
+    await setKey(ns, { passphrase: newKey });
+    await ns.pod('refused', pod);
+    await ns.event('PersistentVolumeClaim/data', /the key does not open volume .*; use the passphrase that it was/);
+    await ns.deletePod('refused');
+    const data = { passphrase: base64(newKey), 'previous-passphrase': base64(oldKey) };
+    await ns.kubectl('patch', 'secret', 'disk-key', '--type=merge', `--patch=${JSON.stringify({ data })}`);
+    await ns.pod('rekeyed', pod);
+    await ns.ready('rekeyed');
+    assert.equal(await ns.sh('rekeyed', 'grep -c moorage-plaintext /data/file'), '55555');
 
-      const objects = await cluster.kubectl(
-        'get',
-        '-A',
-        '-o',
-        'yaml',
-        'pv,pvc,pods,events,logicalvolumes,nodestorages',
-      );
-      const logs = await Promise.all(cluster.nodes.map(async (each) => moorage.log(await moorage.agentOn(each))));
-      for (const key of [oldKey, newKey]) assert.ok(![objects, ...logs].some((text) => text.includes(key)));
-      assert.match(logs.join(), /key of encrypted volume changed/);
-      await ns.empty();
-    });
+    const objects = await cluster.kubectl('get', '-A', '-o', 'yaml', 'pv,pvc,pods,events,logicalvolumes,nodestorages');
+    const logs = await Promise.all(cluster.nodes.map(async (each) => moorage.log(await moorage.agentOn(each))));
+    for (const key of [oldKey, newKey]) assert.ok(![objects, ...logs].some((text) => text.includes(key)));
+    assert.match(logs.join(), /key of encrypted volume changed/);
+    await ns.empty();
+  });
 
-    test('a claim whose class names no Secret is not formatted, and its Event says what is missing', async () => {
-      const ns = await TestNamespace.create(cluster, 'keyless');
-      await ns.claim('data', { storageClass: 'keyless' });
-      await ns.pod('first', pod);
-      await ns.event('PersistentVolumeClaim/data', /has no key; .* csi\.storage\.k8s\.io\/node-stage-secret-name/);
-      await ns.empty();
-    });
+  test('a class that names no Secret is refused', async () => {
+    const missing = /requires a Secret with the key; set csi\.storage\.k8s\.io\/node-stage-secret-name and/;
+    await assert.rejects(createClass('keyless', {}), missing);
   });
 
   test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
