@@ -186,6 +186,7 @@ describe('changes to a volume', () => {
       assert.equal(refused?.status?.phase, 'Pending');
       assert.equal(await cluster.kube.get(logicalVolumes, `pvc-${refused.metadata?.uid}`), undefined);
       await ns.empty();
+      await cluster.kubectl('delete', 'volumeattributesclass', 'slow');
     });
   });
 

@@ -152,5 +152,29 @@ describe('a claim that loses its pod', () => {
     await Promise.all([thick, thin, encrypted, staying].map((set) => set.delete()));
   });
 
+  test('4. pods change and keep their volumes; a change that its node does not allow is announced, and a move makes it fit', async () => {
+    const set = await CheckedSet.create(cluster, 'changing');
+    const [from, volumeId] = [await set.nodeOf(), await set.volumeId()];
+    const { name: to } = cluster.nodes.find(({ name }) => name !== from) ?? assert.fail('there is one node');
+    /** Returns the API server's warnings. */
+    const change = async (template: object) => {
+      const [flags, patch] = [['-n', set.name, '--type=merge'], JSON.stringify({ spec: { template } })];
+      const words = [`--kubeconfig=${cluster.kubeconfig}`, 'patch', 'statefulset', set.name, ...flags, '-p', patch];
+      return (await run(cluster.binaries.kubernetes.kubectl, words)).stderr;
+    };
+
+    assert.equal(await change({ metadata: { annotations: { release: 'second' } } }), '');
+    await set.ns.kubectl('rollout', 'status', `statefulset/${set.name}`);
+    await set.verify();
+    assert.deepEqual([await set.nodeOf(), await set.volumeId()], [from, volumeId]);
+
+    const warning = await change({ spec: { nodeSelector: { 'kubernetes.io/hostname': to } } });
+    assert.match(warning, new RegExp(`would not start again on node ${from}, .* migrate pvc/data-${set.name}-0`));
+    await kubectlMoorage('migrate', `pvc/${set.claim()}`, '-n', set.name, '--to', to);
+    await set.verify();
+    assert.equal(await set.nodeOf(), to);
+    await set.delete();
+  });
+
   test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });
