@@ -184,6 +184,11 @@ describe('static volumes, from the chart local-pv alone', () => {
     await ns.event('Pod/pod', /\/mnt\/pv\/search-node01-[12]/);
     assert.equal(await node.shell('find /mnt/pv -type f; ls /run/moorage/local-pv 2>/dev/null || true'), '');
 
+    await eventually('the kubelet has noticed that the pod does not run', async () => {
+      const ready = 'jsonpath={.status.conditions[?(@.type=="Ready")].status}';
+      return (await ns.kubectl('get', 'pod', 'pod', '-o', ready)) === 'False';
+    });
+
     await hold(null);
     await ns.ready('pod');
     assert.equal(await ns.sh('pod', 'sha256sum </one/file'), await ns.sh('pod', 'cat /two/sum'));

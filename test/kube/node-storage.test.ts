@@ -39,7 +39,7 @@ async function startAgent() {
   const warnings: string[] = [];
   const log = { ...silentLog, warn: (message: string) => void warnings.push(message) } as unknown as typeof silentLog;
   const inspect = async () => ({ versions: { moorage: 'test' }, features: { ioLimits: false } });
-  const swap = async () => [{ device: '/dev/sda2', encrypted: 'No' } as const];
+  const swap = async () => [{ device: '/dev/sda2', protection: 'Plain' } as const];
   const work = nodeStorageWork({
     ...{ nodeName, client, node: own, volumes, staticVolumes: undefined, pools },
     engine: { allPools: pools, deviceClasses: () => [], outdated: () => undefined },

@@ -121,7 +121,8 @@ async function forbidChanges(): Promise<() => Promise<void>> {
   };
   const set = async (to: typeof rules) =>
     void (await cluster.kubectl('patch', ...place, '--type=merge', `--patch=${JSON.stringify({ rules: to })}`));
-  await set(rules.map(({ verbs, ...rule }) => ({ ...rule, verbs: verbs.filter((verb) => verb !== 'patch') })));
+  const others = rules.map(({ verbs, ...rule }) => ({ ...rule, verbs: verbs.filter((verb) => verb !== 'patch') }));
+  await set(others.filter(({ verbs }) => verbs.length > 0));
   return () => set(rules);
 }
 

@@ -147,13 +147,13 @@ const swap = {
   maxItems: listLimit,
   items: {
     type: 'object',
-    required: ['device', 'encrypted'],
+    required: ['device', 'protection'],
     properties: {
       device: { description: 'The block device or the file.', type: 'string' },
-      encrypted: {
-        description: 'Whether all of it is on dm-crypt. Unknown for files.',
+      protection: {
+        description: 'Encrypted if all of it is on dm-crypt. Unknown for files.',
         type: 'string',
-        enum: ['Yes', 'No', 'Unknown'],
+        enum: ['Encrypted', 'Plain', 'Unknown'], // not Yes and No, which are booleans in YAML,
       },
     },
   },

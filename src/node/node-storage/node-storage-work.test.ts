@@ -49,7 +49,7 @@ async function reportingNode(t: TestContext) {
     orphans: new Orphans(),
     pods: async () => pods,
     inspect: async () => ({ versions: { moorage: '1' }, features: {} }),
-    swap: async () => [{ device: '/dev/sda2', encrypted: 'No' }],
+    swap: async () => [{ device: '/dev/sda2', protection: 'Plain' }],
     clock,
     log: { ...silentLog, warn: (message: string) => void warnings.push(message) },
   });

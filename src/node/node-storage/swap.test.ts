@@ -21,24 +21,24 @@ const block = 'sys/class/block';
 
 test('swap is encrypted if everything below it is', async (t) => {
   const rows: readonly (readonly [string, Readonly<Record<string, string>>, string])[] = [
-    ['/dev/sda2', {}, 'No'],
-    ['/dev/dm-0', { 'dm-0/dm/uuid': 'CRYPT-PLAIN-swap\n' }, 'Yes'],
-    ['/dev/dm-1', { 'dm-1/dm/uuid': 'LVM-x', 'dm-1/slaves/dm-0': '', 'dm-0/dm/uuid': 'CRYPT-LUKS2-y' }, 'Yes'],
-    ['/dev/dm-1', { 'dm-1/dm/uuid': 'LVM-x', 'dm-1/slaves/sda2': '' }, 'No'],
-    ['/dev/dm-1', { 'dm-1/slaves/sda2': '', 'dm-1/slaves/dm-0': '', 'dm-0/dm/uuid': 'CRYPT-LUKS2-y' }, 'No'],
+    ['/dev/sda2', {}, 'Plain'],
+    ['/dev/dm-0', { 'dm-0/dm/uuid': 'CRYPT-PLAIN-swap\n' }, 'Encrypted'],
+    ['/dev/dm-1', { 'dm-1/dm/uuid': 'LVM-x', 'dm-1/slaves/dm-0': '', 'dm-0/dm/uuid': 'CRYPT-LUKS2-y' }, 'Encrypted'],
+    ['/dev/dm-1', { 'dm-1/dm/uuid': 'LVM-x', 'dm-1/slaves/sda2': '' }, 'Plain'],
+    ['/dev/dm-1', { 'dm-1/slaves/sda2': '', 'dm-1/slaves/dm-0': '', 'dm-0/dm/uuid': 'CRYPT-LUKS2-y' }, 'Plain'],
     ['/dev/loop0', {}, 'Unknown'],
   ];
-  for (const [device, below, encrypted] of rows) {
+  for (const [device, below, protection] of rows) {
     const files = Object.fromEntries(Object.entries(below).map(([path, text]) => [`${block}/${path}`, text]));
     const root = await machine(t, { ...files, 'proc/swaps': `${title}${device}  partition\t8388604\t0\t-2\n` });
-    assert.deepEqual(await swapOf(root), [{ device, encrypted }], JSON.stringify(below));
+    assert.deepEqual(await swapOf(root), [{ device, protection }], JSON.stringify(below));
   }
 });
 
 test('a file is unknown, compressed memory is no disk, and no swap is none', async (t) => {
   const lines = ['/swap\\040file  file\t10\t0\t-2', '/dev/zram0  partition\t10\t0\t100', ''].join('\n');
   const root = await machine(t, { 'proc/swaps': title + lines, [`${block}/zram0/backing_dev`]: 'none\n' });
-  assert.deepEqual(await swapOf(root), [{ device: '/swap file', encrypted: 'Unknown' }]);
+  assert.deepEqual(await swapOf(root), [{ device: '/swap file', protection: 'Unknown' }]);
   assert.deepEqual(await swapOf(await machine(t, { 'proc/swaps': title })), []);
   assert.equal(await swapOf(await machine(t, {})), undefined);
 });

@@ -30,22 +30,22 @@ function placeOf(line: string): Place {
 }
 
 async function swapAt({ device, isFile }: Place, blocks: string): Promise<Swap | undefined> {
-  if (isFile) return { device, encrypted: 'Unknown' }; // its filesystem is one of the node's, not of the agent's
+  if (isFile) return { device, protection: 'Unknown' }; // its filesystem is one of the node's, not of the agent's
   const name = basename(device);
   if (name.startsWith('zram') && (await textOf(join(blocks, name, 'backing_dev')))?.trim() === 'none') return undefined;
-  return { device, encrypted: await isEncrypted(name, blocks) };
+  return { device, protection: await protectionOf(name, blocks) };
 }
 
 /** dm-crypt itself, or anything whose parts are all on it, such as a logical volume. */
-async function isEncrypted(name: string, blocks: string): Promise<Swap['encrypted']> {
+async function protectionOf(name: string, blocks: string): Promise<Swap['protection']> {
   const uuid = await textOf(join(blocks, name, 'dm/uuid'));
-  if (uuid?.startsWith('CRYPT-')) return 'Yes';
+  if (uuid?.startsWith('CRYPT-')) return 'Encrypted';
   const parts = await readdir(join(blocks, name, 'slaves')).catch(() => []); // a partition has no such directory
   const isDisk = parts.length === 0;
-  if (isDisk) return /^(loop|zram)/.test(name) ? 'Unknown' : 'No';
-  const answers = await Promise.all(parts.map((part) => isEncrypted(part, blocks)));
-  if (answers.includes('No')) return 'No';
-  return answers.includes('Unknown') ? 'Unknown' : 'Yes';
+  if (isDisk) return /^(loop|zram)/.test(name) ? 'Unknown' : 'Plain';
+  const answers = await Promise.all(parts.map((part) => protectionOf(part, blocks)));
+  if (answers.includes('Plain')) return 'Plain';
+  return answers.includes('Unknown') ? 'Unknown' : 'Encrypted';
 }
 
 async function textOf(path: string): Promise<string | undefined> {

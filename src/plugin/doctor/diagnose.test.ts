@@ -244,9 +244,9 @@ const rows: readonly Row[] = [
       reports: [
         report('a', {
           swap: [
-            { device: '/dev/sda2', encrypted: 'No' },
-            { device: '/swap', encrypted: 'Unknown' },
-            { device: '/dev/dm-0', encrypted: 'Yes' },
+            { device: '/dev/sda2', protection: 'Plain' },
+            { device: '/swap', protection: 'Unknown' },
+            { device: '/dev/dm-0', protection: 'Encrypted' },
           ],
         }),
         ...reports.slice(1),
@@ -258,7 +258,7 @@ const rows: readonly Row[] = [
   [
     'swap does not matter without encrypted volumes',
     ({ reports }) => ({
-      reports: [report('a', { swap: [{ device: '/dev/sda2', encrypted: 'No' }] }), ...reports.slice(1)],
+      reports: [report('a', { swap: [{ device: '/dev/sda2', protection: 'Plain' }] }), ...reports.slice(1)],
     }),
   ],
   [

@@ -227,14 +227,14 @@ type Swap = NonNullable<NonNullable<Observed['reports'][number]['status']>['swap
 function swapFindings(node: string, swap: readonly Swap[]): Finding[] {
   const fix = `swapoff --all   # on node ${node}; or put swap on dm-crypt, see docs/encryption.md`;
   return swap
-    .filter(({ encrypted }) => encrypted !== 'Yes')
-    .map(({ device, encrypted }) => ({
+    .filter(({ protection }) => protection !== 'Encrypted')
+    .map(({ device, protection }) => ({
       severity: 'warning',
       what:
-        encrypted === 'No'
+        protection === 'Plain'
           ? `Node ${node} has encrypted volumes, and swaps to ${device}, which is not encrypted: their data can get there.`
           : `Node ${node} has encrypted volumes, and it is unknown whether its swap ${device} is encrypted.`,
-      evidence: [`NodeStorage ${node}: swap ${device}, encrypted ${encrypted}`],
+      evidence: [`NodeStorage ${node}: swap ${device}, protection ${protection}`],
       fix,
     }));
 }
