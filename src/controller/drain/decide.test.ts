@@ -74,7 +74,7 @@ test('each policy answers, and starts what is missing', () => {
   }
 });
 
-test('a volume that moves is waited for, whoever has created the move', () => {
+test('a volume that moves is waited for, also if a person has created the move', () => {
   const progress = { targetNode: 'b', message: 'copies', target: { round: 1, copiedBytes: 45, totalBytes: 100 } };
   const rows: readonly (readonly [StoredVolumeMove, string | RegExp])[] = [
     [

@@ -29,7 +29,7 @@ class PortUnavailable extends MoorageError {
   readonly code = 'FailedPrecondition';
 }
 
-/** Serves the page and its data on the loopback interface, to whoever has the token. It changes nothing. */
+/** Serves the page and its data on the loopback interface, to clients that have the token. It changes nothing. */
 export class PageServer {
   readonly #options: PageServerOptions;
   readonly #server: Server;

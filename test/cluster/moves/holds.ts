@@ -20,7 +20,7 @@ export function holdOf({ phase, end }: Hold): Record<string, string> {
   return { [holdAnnotation]: end ? `${phase} ${end}` : phase };
 }
 
-/** Lets the move go on, as far as this cluster's hold is concerned. Whoever was refused notices it at once. */
+/** Lets the move go on, as far as this cluster's hold is concerned. A process that was refused notices it at once. */
 export async function release(cluster: Cluster, moveName: string, volumeName: string): Promise<void> {
   const body = { metadata: { annotations: { [holdAnnotation]: null } } };
   await cluster.kube.patch(volumeMoves, moveName, { type: 'merge', body }, { namespace: 'default' });
