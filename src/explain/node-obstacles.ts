@@ -197,7 +197,7 @@ function tooMuchTogether(volumes: readonly NeededVolume[], facts: NodeFacts): re
     }));
 }
 
-function requestedBytes({ spec }: PersistentVolumeClaim): bigint {
+export function requestedBytes({ spec }: PersistentVolumeClaim): bigint {
   return parseQuantity(spec?.resources?.requests?.['storage'] ?? '0');
 }
 

@@ -1,10 +1,10 @@
 import { onNodeRemoval, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
-import { formatBytes, parseQuantity } from '../base/quantity.ts';
+import { formatBytes } from '../base/quantity.ts';
 import { selects } from '../kube/node-selector.ts';
 import { affinityValues, type Node, type PersistentVolume, type Pod, type Stored } from '../kube/resource.ts';
 import { type Finding, listed, type ReasonCode } from './explanation.ts';
 import type { Claim, Known } from './known.ts';
-import { type NeededVolume, nodeObstacles, type Obstacle } from './node-obstacles.ts';
+import { type NeededVolume, nodeObstacles, type Obstacle, requestedBytes } from './node-obstacles.ts';
 import { agentOf, controllerPods } from './nodes.ts';
 
 /** A node with an obstacle. */
@@ -159,14 +159,10 @@ function inWords({ kind, text }: Obstacle, full: readonly Refused[], volumes: re
   if (kind === 'not-ready') return 'no node is ready';
   if (kind === 'no-device-class') return `no node that it can run on has ${text.slice('it has no '.length)}`;
   if (kind !== 'no-room') return undefined;
-  const sizes = volumes.map(({ claim }) => (claim.spec?.volumeName ? 0n : requested(claim)));
+  const sizes = volumes.map(({ claim }) => (claim.spec?.volumeName ? 0n : requestedBytes(claim)));
   const largest = sizes.reduce((a, b) => (a > b ? a : b), 0n);
   const free = full.map(({ node, first }) => `${node.metadata.name} has ${/it has (.*) free/.exec(first.text)?.[1]}`);
   return `no node that it can run on has ${formatBytes(largest)} free: ${listed(free)}`;
-}
-
-function requested({ spec }: Claim): bigint {
-  return parseQuantity(spec?.resources?.requests?.['storage'] ?? '0');
 }
 
 const storageKinds: ReadonlySet<Obstacle['kind']> = new Set([
