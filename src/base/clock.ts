@@ -1,7 +1,9 @@
 /** Injected time, so that tests control it and never wait. */
 export interface Clock {
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, for times that others read or have written. It jumps when somebody sets the clock. */
   now(): number;
+  /** Milliseconds since a moment in the past, for how long something takes or is valid. It never jumps. */
+  monotonic(): number;
   setTimer(callback: () => void, delayMs: number): Timer;
 }
 
@@ -12,6 +14,7 @@ export interface Timer {
 
 export const systemClock: Clock = {
   now: () => Date.now(),
+  monotonic: () => Math.floor(performance.now()),
   setTimer(callback, delayMs) {
     const timer = setTimeout(callback, delayMs);
     return { cancel: () => clearTimeout(timer) };

@@ -160,7 +160,8 @@ class CommandParser extends Commander {
       const fromEnvironment = flag.env && env[flag.env];
       if (fromEnvironment) return parseValue(flag, fromEnvironment, `environment variable ${flag.env}`);
       if ('default' in flag) return flag.default;
-      throw new InvalidInput(`--${flag.name} is required; pass it${flag.env ? ` or set ${flag.env}` : ''}`);
+      const how = flag.short ? `-${flag.short} ${flag.type.placeholder.toUpperCase()}` : 'it';
+      throw new InvalidInput(`--${flag.name} is required; pass ${how}${flag.env ? ` or set ${flag.env}` : ''}`);
     };
     return Object.fromEntries(Object.entries(flags).map(([key, flag]) => [key, valueOf(flag)]));
   }

@@ -63,7 +63,7 @@ export class KeyedQueue {
   /** The key that has run longest, and for how long; keys that wait aside are not counted. */
   get slowest(): { readonly key: string; readonly forMs: number } | undefined {
     const [oldest] = [...this.#slots].toSorted(([, one], [, other]) => one - other);
-    return oldest && { key: oldest[0], forMs: this.#clock.now() - oldest[1] };
+    return oldest && { key: oldest[0], forMs: this.#clock.monotonic() - oldest[1] };
   }
 
   add(key: string): void {
@@ -77,7 +77,7 @@ export class KeyedQueue {
   /** Keeps the earlier time if the key is already scheduled. */
   addAfter(key: string, delayMs: number): void {
     if (this.#stopping) return;
-    const dueMs = this.#clock.now() + delayMs;
+    const dueMs = this.#clock.monotonic() + delayMs;
     const delayed = this.#delayed.get(key);
     if (delayed && delayed.dueMs <= dueMs) return;
     this.#cancelDelay(key);
@@ -104,13 +104,13 @@ export class KeyedQueue {
     for (const [key, goOn] of this.#returning) {
       if (this.#slots.size >= this.#concurrency) return;
       this.#returning.delete(key);
-      this.#slots.set(key, this.#clock.now());
+      this.#slots.set(key, this.#clock.monotonic());
       goOn();
     }
     for (const key of this.#waiting) {
       if (this.#slots.size >= this.#concurrency) return;
       this.#waiting.delete(key);
-      this.#slots.set(key, this.#clock.now());
+      this.#slots.set(key, this.#clock.monotonic());
       this.#running.set(key, this.#run(key));
     }
   }

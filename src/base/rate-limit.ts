@@ -14,7 +14,7 @@ export class RateLimit {
     this.#burst = burst;
     this.#perSecond = perSecond;
     this.#left = burst;
-    this.#countedAtMs = clock.now();
+    this.#countedAtMs = clock.monotonic();
   }
 
   /** Concurrent callers wait one after another. More than the burst can be taken at once, and is waited for. */
@@ -25,7 +25,7 @@ export class RateLimit {
   }
 
   #refill(): void {
-    const nowMs = this.#clock.now();
+    const nowMs = this.#clock.monotonic();
     const sinceMs = Math.max(0, nowMs - this.#countedAtMs);
     this.#countedAtMs = nowMs;
     this.#left = Math.min(this.#burst, this.#left + (sinceMs / 1000) * this.#perSecond);

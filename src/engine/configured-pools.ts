@@ -178,13 +178,13 @@ export class ConfiguredPools {
   /** Reports slow opening, as LVM checks a whole thin pool before it activates the volumes. */
   #reportWhileOpening(entry: Entry): Disposable {
     const { name } = entry.settings.deviceClass;
-    const startedMs = this.#clock.now();
+    const startedMs = this.#clock.monotonic();
     let timer: Timer;
     const report = () => {
       entry.problem = new BeingOpened();
       entry.decided.resolve();
       this.#publish();
-      const seconds = Math.round((this.#clock.now() - startedMs) / 1000);
+      const seconds = Math.round((this.#clock.monotonic() - startedMs) / 1000);
       this.#log.warn(
         { deviceClass: name, seconds },
         `device class ${name} is not served yet: ${messageOf(entry.problem)}`,

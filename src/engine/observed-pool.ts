@@ -124,7 +124,7 @@ class ObservedPool implements ServedPool {
   }
 
   async #timed<T>(operation: DoneOperation['operation'], work: () => Promise<T>): Promise<T> {
-    const startedMs = this.#clock.now();
+    const startedMs = this.#clock.monotonic();
     let code: DoneOperation['code'] = 'OK';
     try {
       return await work();
@@ -132,7 +132,7 @@ class ObservedPool implements ServedPool {
       code = codeOf(error);
       throw error;
     } finally {
-      this.#onDone({ deviceClass: this.name, operation, code, durationMs: this.#clock.now() - startedMs });
+      this.#onDone({ deviceClass: this.name, operation, code, durationMs: this.#clock.monotonic() - startedMs });
     }
   }
 }

@@ -43,7 +43,7 @@ export class FileCredentials implements CredentialSource {
   }
 
   async read(): Promise<Credentials> {
-    const nowMs = this.#clock.now();
+    const nowMs = this.#clock.monotonic();
     if (this.#known && nowMs - this.#known.readAtMs < rereadAfterMs) return this.#known.credentials;
     const credentials = await this.#readFiles();
     this.#known = { credentials, readAtMs: nowMs };

@@ -15,7 +15,7 @@ export class Deadline implements Disposable {
 
   constructor(clock: Clock, timeoutMs: number, caller?: AbortSignal) {
     this.#clock = clock;
-    this.#endsAtMs = clock.now() + timeoutMs;
+    this.#endsAtMs = clock.monotonic() + timeoutMs;
     this.#caller = caller;
     this.#timer = clock.setTimer(() => {
       this.#expired = true;
@@ -35,7 +35,7 @@ export class Deadline implements Disposable {
   }
 
   get remainingMs(): number {
-    return this.#endsAtMs - this.#clock.now();
+    return this.#endsAtMs - this.#clock.monotonic();
   }
 
   [Symbol.dispose](): void {

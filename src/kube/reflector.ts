@@ -101,7 +101,7 @@ export class Reflector<T extends KubeObject, P> {
       signal,
     });
     for await (const event of events) {
-      this.#lastEventAtMs = clock.now();
+      this.#lastEventAtMs = clock.monotonic();
       this.#silences = 0;
       if (!state) {
         this.#follow(event);

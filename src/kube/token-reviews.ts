@@ -34,7 +34,7 @@ export class TokenReviews {
 
   async mayGet(token: string, path: string): Promise<Decision> {
     const key = `${token} ${path}`;
-    if ((this.#allowed.get(key) ?? 0) > this.#clock.now()) return 'allowed';
+    if ((this.#allowed.get(key) ?? 0) > this.#clock.monotonic()) return 'allowed';
     if (this.#inProgress >= atOnce) return 'busy';
     this.#inProgress += 1;
     try {
@@ -57,7 +57,7 @@ export class TokenReviews {
   }
 
   #remember(key: string): void {
-    const nowMs = this.#clock.now();
+    const nowMs = this.#clock.monotonic();
     for (const [known, untilMs] of this.#allowed) if (untilMs <= nowMs) this.#allowed.delete(known);
     this.#allowed.set(key, nowMs + rememberedMs);
   }

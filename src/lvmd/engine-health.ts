@@ -25,9 +25,9 @@ const answered: ReadonlySet<ErrorCode> = new Set(['FailedPrecondition', 'NotFoun
 export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: Clock): Implementation<typeof Health> {
   let asking: Promise<readonly string[]> | undefined;
   const answeredAtMs = new WeakMap<Pool, number>();
-  const startedAtMs = clock.now();
+  const startedAtMs = clock.monotonic();
   const isBusy = (pool: Pool) =>
-    pool.isChanging() && clock.now() - (answeredAtMs.get(pool) ?? startedAtMs) < changeMs + patienceMs;
+    pool.isChanging() && clock.monotonic() - (answeredAtMs.get(pool) ?? startedAtMs) < changeMs + patienceMs;
   const askPool = async (pool: Pool, signal: AbortSignal, tooLate: Promise<never>): Promise<string> => {
     try {
       await Promise.race([pool.refresh(signal), tooLate]);
@@ -35,7 +35,7 @@ export function engineHealth(pools: Pick<Pools, 'all' | 'unavailable'>, clock: C
       if (error instanceof NoAnswer && isBusy(pool)) return '';
       return complaint(pool.name, error);
     }
-    answeredAtMs.set(pool, clock.now());
+    answeredAtMs.set(pool, clock.monotonic());
     return '';
   };
   return {

@@ -33,7 +33,7 @@ export function silentWatches(
 ): readonly string[] {
   return Object.entries(watches).flatMap(([name, { synced, lastEventAtMs }]) => {
     if (!synced) return [`watch ${name}: nothing has been read from the API server yet (see the log)`];
-    const forMs = clock.now() - (lastEventAtMs ?? clock.now());
+    const forMs = clock.monotonic() - (lastEventAtMs ?? clock.monotonic());
     return forMs > silentMs ? [`watch ${name}: no event from the API server for ${minutes(forMs)}`] : [];
   });
 }
@@ -68,7 +68,7 @@ export function watchMetrics(watches: Readonly<Record<string, Watch>>, clock: Cl
       }),
   });
   const ageSeconds = ({ lastEventAtMs }: Watch) =>
-    lastEventAtMs === undefined ? undefined : (clock.now() - lastEventAtMs) / 1000;
+    lastEventAtMs === undefined ? undefined : (clock.monotonic() - lastEventAtMs) / 1000;
   return [
     gauge(
       byWatch(metrics.watchSynced, '1 once the complete state was read, by watch.', ({ synced }) => Number(synced)),

@@ -24,7 +24,7 @@ export class CallSignal {
     const remainingMs = Math.min(longestMs, timeoutMs);
     this.kind = kind;
     this.#clock = clock;
-    this.#endsAtMs = clock.now() + remainingMs;
+    this.#endsAtMs = clock.monotonic() + remainingMs;
     if (Number.isFinite(remainingMs)) {
       this.#deadline = clock.setTimer(() => this.#abort.abort(new CallTimedOut()), remainingMs);
     }
@@ -41,7 +41,7 @@ export class CallSignal {
   /** The caller has left; an answered call is not affected. */
   callerLeft(): void {
     if (this.#released) return;
-    if (this.#clock.now() + headStartMs >= this.#endsAtMs) this.#abort.abort(new CallTimedOut());
+    if (this.#clock.monotonic() + headStartMs >= this.#endsAtMs) this.#abort.abort(new CallTimedOut());
     else this.cancel('its caller is gone');
   }
 

@@ -203,8 +203,8 @@ export class RpcServer {
   }
 
   async #serve(method: DescMethod, call: GrpcCall, kind: CallSignal['kind'], replies: Replies): Promise<void> {
-    const startedMs = this.#clock.now();
-    const durationMs = () => this.#clock.now() - startedMs;
+    const startedMs = this.#clock.monotonic();
+    const durationMs = () => this.#clock.monotonic() - startedMs;
     const log = this.#log.child({ method: method.name });
     const callSignal = new CallSignal(kind, Number(call.getDeadline()) - Date.now(), this.#clock);
     const { signal } = callSignal;

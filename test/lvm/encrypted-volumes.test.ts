@@ -53,7 +53,7 @@ async function agent(t: TestContext, pools: Pools) {
     await rm(directory, { recursive: true });
   });
   const paths = (id: string) => ({
-    stagingPath: join(directory, id, 'staged'),
+    stagingPath: join(directory, 'plugins/kubernetes.io/csi', id, 'globalmount'), // as the kubelet's
     targetPath: join(directory, id, 'target'),
   });
   const volumes = () => {
@@ -70,9 +70,9 @@ async function agent(t: TestContext, pools: Pools) {
       await volumes().stage({ volumeId: id, stagingPath, use, encryption }, signal);
       return stagingPath;
     },
-    publish: async (id: string, use: PreparedUse = onExt4): Promise<string> => {
+    publish: async (id: string, use: PreparedUse = onExt4, keys?: VolumeKeys): Promise<string> => {
       const shared = { readOnly: false, exclusive: false, ephemeral: undefined };
-      const encryption = { isRequested: true, keys: undefined };
+      const encryption = { isRequested: true, keys };
       await volumes().publish({ volumeId: id, ...paths(id), ...shared, use, encryption }, signal);
       return paths(id).targetPath;
     },
@@ -161,6 +161,25 @@ test('an encrypted volume of every kind is created, used, grown, re-keyed, copie
       }
     });
   }
+
+  await t.test('a staged volume is closed for a move by the next agent, and opened again by its key', async () => {
+    const pool = engine.pools.get('thick');
+    await pool.create({ id: 'moving', sizeBytes, tags: [] }, signal);
+    await stage('moving', withKey('k'));
+    const at = await publish('moving');
+    await writeFile(join(at, 'file'), pattern);
+    await volumes().close('moving', signal);
+    assert.equal(await readFile(join(at, 'file'), 'utf8'), pattern, 'a pod has it');
+    await volumes().unpublish('moving', at, signal);
+    await volumes().close('moving', signal);
+    assert.equal(existsSync(luksDevicePath('moving')), false);
+
+    await assert.rejects(publish('moving'), { name: 'KeyMissing' });
+    await publish('moving', onExt4, keys('k'));
+    assert.equal(await readFile(join(at, 'file'), 'utf8'), pattern);
+    await release('moving');
+    assert.equal(await pool.remove('moving', signal), 'removed');
+  });
 
   await t.test('a raw volume is the decrypted device, also after it has grown', async () => {
     const pool = engine.pools.get('thin');

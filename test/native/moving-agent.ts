@@ -31,7 +31,7 @@ export interface PullOfTest {
 const [, , directory = ''] = process.argv;
 const { signal } = new AbortController();
 /** Faster than real time, so that the position is recorded each time that data is flushed. */
-const clock = { ...systemClock, now: () => Date.now() * 1000 };
+const clock = { ...systemClock, monotonic: () => systemClock.monotonic() * 1000 };
 
 const pool = await openFilePool(directory);
 const mover = new Mover({ port: 0, clock, log: silentLog });

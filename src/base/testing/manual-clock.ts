@@ -8,6 +8,7 @@ interface Pending {
 /** A clock for tests: its time only moves when a test advances it. */
 export class ManualClock implements Clock {
   #nowMs: number;
+  #setByMs = 0;
   readonly #pending = new Set<Pending>();
 
   constructor(startMs = 0) {
@@ -15,7 +16,16 @@ export class ManualClock implements Clock {
   }
 
   now(): number {
+    return this.#nowMs + this.#setByMs;
+  }
+
+  monotonic(): number {
     return this.#nowMs;
+  }
+
+  /** Somebody sets the time: no timer is due because of that. */
+  jump(byMs: number): void {
+    this.#setByMs += byMs;
   }
 
   setTimer(callback: () => void, delayMs: number): Timer {

@@ -200,12 +200,12 @@ export class Lvm {
     if (this.#shell && !this.#shell.alive) this.#lose(); // it exited while idle
     if (this.#disks.devices.length === 0 || !LvmShell.understands(args)) return undefined;
     if (this.#shell) return this.#shell;
-    if (this.#clock.now() < this.#noShellUntilMs) return undefined;
+    if (this.#clock.monotonic() < this.#noShellUntilMs) return undefined;
     try {
       this.#shell = await this.#started();
       return this.#shell;
     } catch (error) {
-      this.#noShellUntilMs = this.#clock.now() + shellPauseMs;
+      this.#noShellUntilMs = this.#clock.monotonic() + shellPauseMs;
       this.#counts.shellFailures++;
       this.#log.warn(
         { err: error },

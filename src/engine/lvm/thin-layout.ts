@@ -220,7 +220,7 @@ export class ThinLayout implements Layout {
   async #measureAgain(): Promise<void> {
     try {
       await this.#group.measureByKernel(this.#class.thinPool.name);
-      this.#measuredAtMs = this.#clock.now();
+      this.#measuredAtMs = this.#clock.monotonic();
     } catch (error) {
       this.#log.warn({ err: error }, `cannot read the usage of the thin pool with dmsetup: ${messageOf(error)}`);
     }
@@ -229,9 +229,9 @@ export class ThinLayout implements Layout {
   }
 
   async #mustBeAbleToPromise(sizeBytes: bigint): Promise<void> {
-    if (this.#clock.now() - this.#measuredAtMs > usageAgeMs) {
+    if (this.#clock.monotonic() - this.#measuredAtMs > usageAgeMs) {
       await this.#group.measure(this.#pool());
-      this.#measuredAtMs = this.#clock.now();
+      this.#measuredAtMs = this.#clock.monotonic();
     }
     const thin = this.#thinCapacity();
     const danger = this.#danger(thin);

@@ -100,7 +100,7 @@ export class Mover {
   /** Copies one round into the volume. Repeated after a failure, it goes on where it was. */
   async pull(options: RoundOptions, signal: AbortSignal): Promise<RoundResult> {
     const { clock } = this.#options;
-    const startedMs = clock.now();
+    const startedMs = clock.monotonic();
     const pullId = ++this.#pullIds;
     const pulling = new Pulling(options, clock, signal);
     this.#pulls.set(pullId, pulling);
@@ -108,7 +108,7 @@ export class Mover {
       const { calls } = await this.#started();
       const result = await calls.call('pull', { pullId, ...pulling.request() }, signal);
       await pulling.record({ complete: result.checkpoint });
-      return { ...result, durationMs: clock.now() - startedMs };
+      return { ...result, durationMs: clock.monotonic() - startedMs };
     } finally {
       this.#pulls.delete(pullId);
       this.#rest();
@@ -231,7 +231,7 @@ class Pulling {
   async reached({ offset, doneBytes }: { readonly offset: number; readonly doneBytes: number }): Promise<void> {
     this.#options.onProgress?.({ doneBytes, totalBytes: this.#totalBytes });
     const { partial } = this.#position;
-    if (partial && this.#clock.now() - this.#recordedMs > recordEveryMs) {
+    if (partial && this.#clock.monotonic() - this.#recordedMs > recordEveryMs) {
       await this.record({ ...this.#position, partial: { ...partial, offset } });
     }
   }
@@ -239,7 +239,7 @@ class Pulling {
   async record(position: Position, tags: readonly string[] = []): Promise<void> {
     const { pool, volumeId } = this.#options;
     this.#position = position;
-    this.#recordedMs = this.#clock.now();
+    this.#recordedMs = this.#clock.monotonic();
     await pool.addTags(volumeId, [positionTag(position), ...tags], this.#signal);
   }
 

@@ -112,8 +112,8 @@ export function movesTo(collaborators: Collaborators): Work {
   const progressOf = (move: StoredVolumeMove, round: number, signal: AbortSignal): Pull['onProgress'] => {
     let lastMs = Number.NEGATIVE_INFINITY;
     return ({ doneBytes, totalBytes }) => {
-      if (clock.now() - lastMs < progressMs) return;
-      lastMs = clock.now();
+      if (clock.monotonic() - lastMs < progressMs) return;
+      lastMs = clock.monotonic();
       const problem = move.status?.target?.message && { message: '' }; // it is over
       const progress = { round, copiedBytes: doneBytes, totalBytes, ...problem };
       writer.report(move, progress, signal).catch((error: unknown) => {

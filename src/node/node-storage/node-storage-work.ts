@@ -60,7 +60,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
   let written: { readonly content: Content; readonly updatedAt: string } | undefined;
   let lastMs = Number.NEGATIVE_INFINITY;
   let isAbsent = false;
-  const waitMs = () => Math.max(0, lastMs + everyMs - clock.now());
+  const waitMs = () => Math.max(0, lastMs + everyMs - clock.monotonic());
 
   const watch = (queue: WorkQueue) => {
     const look = () => queue.addAfter(nodeName, Math.max(burstMs, waitMs()));
@@ -81,7 +81,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
         log.warn(`the API server has no CRD ${crdName}, so this node does not report its storage; apply it`);
       isAbsent = true;
     }
-    lastMs = clock.now();
+    lastMs = clock.monotonic();
   };
 
   const reconcile = async (_: string, signal: AbortSignal): Promise<Requeue> => {
@@ -99,7 +99,7 @@ export function nodeStorageWork(collaborators: Collaborators): Work {
     const content = contentOf({ nodeUID, ...machine, swap: await swap(), ...current, orphans: found.orphans });
     const isNew = !isDeepStrictEqual(content, written?.content);
     if (isNew && waitMs() > 0) return Requeue.after(waitMs());
-    const isOld = clock.now() - lastMs >= confirmMs;
+    const isOld = clock.monotonic() - lastMs >= confirmMs;
     if (isNew || isOld) {
       const updatedAt = !isNew && written ? written.updatedAt : timeOf(clock.now());
       await write(content, updatedAt, signal);

@@ -112,6 +112,8 @@ class LogicalVolumeReconciler {
   readonly #volumes: Collaborators['volumes'];
   readonly #pools: Collaborators['pools'];
   readonly #log: Log;
+  /** What this agent has recorded as holders, by the uids of the objects: the watch may not show it yet. */
+  readonly #recordedHolders = new Map<string, string>();
 
   constructor({ client, volumes, pools, log }: Collaborators) {
     this.#writer = new LogicalVolumeWriter(client);
@@ -210,7 +212,8 @@ class LogicalVolumeReconciler {
     await this.#writer.answer(volume, status, signal);
   }
 
-  async #remove(volume: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
+  async #remove(watched: StoredLogicalVolume, signal: AbortSignal, aside: Aside): Promise<void> {
+    const volume = this.#withRecordedHolder(watched);
     const { metadata, status } = volume;
     const id = volumeIdOf(volume);
     try {
@@ -219,6 +222,7 @@ class LogicalVolumeReconciler {
       // After a crash it must be known which class has to confirm the removal.
       if (holder?.get(id) && holder.name !== classOf(volume)) {
         await this.#writer.annotate(volume, { [heldByAnnotation]: holder.name }, signal);
+        this.#recordedHolders.set(metadata.uid, holder.name);
       }
       const removals: Removal[] = [];
       for (const pool of pools) removals.push(await aside(pool.remove(id, signal)));
@@ -230,7 +234,18 @@ class LogicalVolumeReconciler {
       throw error; // a removal is retried until it succeeds
     }
     await this.#writer.removeFinalizer(volume, signal);
+    this.#recordedHolders.delete(metadata.uid);
     this.#log.info({ name: metadata.name, volume: id }, 'volume removed');
+  }
+
+  #withRecordedHolder(volume: StoredLogicalVolume): StoredLogicalVolume {
+    const { metadata } = volume;
+    const holder = this.#recordedHolders.get(metadata.uid);
+    if (holder === undefined) return volume;
+    return {
+      ...volume,
+      metadata: { ...metadata, annotations: { ...metadata.annotations, [heldByAnnotation]: holder } },
+    };
   }
 
   /** For the controller, which sees no change that is made together with the removal of the finalizer. */

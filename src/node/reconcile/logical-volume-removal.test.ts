@@ -123,6 +123,27 @@ test('the object of a volume in the default class is released after a crash duri
   await gone();
 });
 
+test('a retry whose watch lags behind knows the class that it has recorded', async (t) => {
+  const { api, clock, ssd, volumes, answered } = reconcilingNode(t);
+  await api.create(logicalVolumes, { ...requested, spec: byDefault });
+  await answered();
+  const remove = ssd.remove.bind(ssd);
+  ssd.remove = async (id) => {
+    await remove(id);
+    ssd.remove = remove;
+    throw new InjectedError('TimeoutError');
+  };
+  await api.delete(logicalVolumes, 'pvc-1');
+  const stale = await volumes.until('pvc-1', (current) => current?.metadata.deletionTimestamp !== undefined, never);
+  assert.equal(stale?.metadata.annotations?.['moorage.dev/held-by'], undefined);
+  t.mock.method(volumes, 'get', () => stale);
+  while (clock.timers === 0) await setImmediate();
+  assert.deepEqual(ssd.list(), []);
+  clock.advance(60_000);
+  await settled();
+  assert.equal(await api.get(logicalVolumes, 'pvc-1'), undefined);
+});
+
 test('a deletion joins a running erasure, even if the default class has changed', async (t) => {
   const { api, ssd, pools, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...requested, spec: byDefault });
