@@ -107,6 +107,17 @@ export const tombstone = {
   move: 'moorage.dev/delete-move',
 } as const;
 
+/** `true` on a claim keeps CPU and memory on the node of its volume, for the pod that will return. */
+export const reserve = {
+  annotation: 'moorage.dev/reserve',
+  words: ['true', 'false'],
+  /** On the placeholder, a pod that never runs: the scheduling gate that keeps it from running, and its label. */
+  gate: 'moorage.dev/reserve',
+  label: 'moorage.dev/reserve',
+  /** Annotation of a placeholder: the instance of kube-scheduler that counts it. */
+  toldAnnotation: 'moorage.dev/told-scheduler',
+} as const;
+
 /** StorageClass parameters that matter after a volume is created: its PersistentVolume keeps them. */
 export const keptParameters = [
   parameters.mkfsOptions,
@@ -172,6 +183,8 @@ export const capacityResource = 'topolvm.io/capacity';
 /** Keeps a Node until the controller has released its volumes: the name that Moorage sets, and TopoLVM's current one. */
 export const nodeFinalizer = 'topolvm.cybozu.com/node';
 export const otherNodeFinalizer = 'topolvm.io/node';
+/** Keeps a Node while Karpenter drains it. */
+export const karpenterFinalizer = 'karpenter.sh/termination';
 
 /** Finalizers that TopoLVM 0.18 to 0.39 set on claims and removed itself. */
 export const oldClaimFinalizers = ['topolvm.io/pvc', 'topolvm.cybozu.com/pvc'] as const;

@@ -60,6 +60,9 @@ export function isOver(move: VolumeMove): boolean {
   return ['Done', 'Aborted', 'Failed'].includes(phaseOf(move));
 }
 
+/** How the message of a patient move begins while it cannot begin; then comes why. */
+export const cannotBegin = 'cannot begin yet: ';
+
 /** Whether somebody wants to end it. */
 export function isUnwanted({ metadata }: VolumeMove): boolean {
   return metadata?.deletionTimestamp !== undefined || metadata?.annotations?.[abortAnnotation] === 'true';

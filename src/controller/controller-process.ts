@@ -26,11 +26,13 @@ import { WebhookServer } from '../webhook/webhook-server.ts';
 import { AnnotatedCapacities } from './capacity/annotated-capacities.ts';
 import { startupTaints } from './capacity/startup-taints.ts';
 import { storageCapacities } from './capacity/storage-capacities.ts';
+import { ClaimUsers } from './claims/claim-users.ts';
 import { heldClaims } from './claims/held-claims.ts';
 import { ignoredClasses } from './claims/ignored-classes.ts';
 import { VolumeClaims } from './claims/volume-claims.ts';
 import { endedDrains } from './drain/ended-drains.ts';
 import { EvictionWebhook } from './drain/eviction-webhook.ts';
+import { invalidPolicies } from './drain/invalid-policies.ts';
 import { volumeEvents } from './events/volume-events.ts';
 import { waitingPods } from './explain/waiting-pods.ts';
 import { defaultsEvents, staticVolumeEvents } from './local-pv/static-volume-events.ts';
@@ -43,6 +45,7 @@ import { NodeRemoval, nodeRemovals } from './node-removal/node-removal.ts';
 import { strandedPods } from './node-removal/stranded-pods.ts';
 import { orphanMetric } from './orphaned-objects.ts';
 import { refusedVolumes } from './refused-volumes.ts';
+import { reservedRoom } from './reserve/reserved-room.ts';
 import { scaledClaims } from './tombstones/scaled-claims.ts';
 import { tombstones } from './tombstones/tombstones.ts';
 import { unclaimedVolumes } from './unclaimed/unclaimed-volumes.ts';
@@ -109,7 +112,7 @@ export async function runController(
     parts.defer(() => informer.stop());
     informer.start();
   }
-  const evictions = csi && evictionWebhookOf(collaborators, csi);
+  const evictions = csi && options.evictionWebhook ? evictionWebhookOf(collaborators, csi) : undefined;
   const work = [
     ...(csi ? csiWork(options, collaborators, csi) : []),
     ...(evictions ? [evictions.work] : []),
@@ -186,7 +189,6 @@ function webhooksOf(
   };
 }
 
-/** Undefined if it is off. */
 function evictionWebhookOf(
   collaborators: ControllerCollaborators,
   {
@@ -196,8 +198,8 @@ function evictionWebhookOf(
     persistentvolumes: persistentVolumes,
     volumemoves: moves,
   }: CsiWatches,
-): EvictionWebhook | undefined {
-  return pods && new EvictionWebhook({ ...collaborators, pods, nodes, claims, persistentVolumes, moves });
+): EvictionWebhook {
+  return new EvictionWebhook({ ...collaborators, pods, nodes, claims, persistentVolumes, moves });
 }
 
 type SharedWatches = ReturnType<typeof sharedWatches> & ReturnType<typeof defaultsWatch>;
@@ -245,9 +247,11 @@ function csiWork(
     nodes,
     persistentvolumeclaims: claims,
     persistentvolumes: persistentVolumes,
+    pods: waiting,
     statefulsets: sets,
   } = watches;
   const reporting = reportingOf(collaborators);
+  const users = new ClaimUsers({ client, running: watches.runningpods, waiting });
   return [
     nodeRemovals({
       nodes,
@@ -256,28 +260,40 @@ function csiWork(
     }),
     ...(keepObjects ? [] : [lateDecisions({ ...reporting, volumes, claims, nodes })]),
     ...(localPv && !keepObjects ? [lateStaticDecisions({ ...reporting, persistentVolumes, claims, nodes })] : []),
-    ...(watches.pods ? [strandedPods({ ...reporting, pods: watches.pods, claims, persistentVolumes })] : []),
-    ...(sets ? [tombstones({ ...reporting, claims, moves, sets })] : []),
-    ...(sets ? [scaledClaims({ ...reporting, claims, persistentVolumes, sets })] : []),
-    ...(watches.pods
+    ...(sets
       ? [
-          waitingPods({
-            ...reporting,
-            pods: watches.pods,
-            volumes,
-            moves,
-            csiNodes: watches.csinodes,
-            published: watches.csistoragecapacities,
-          }),
+          strandedPods({ ...reporting, pods: waiting, claims, persistentVolumes }),
+          tombstones({ ...reporting, claims, moves, sets }),
+          scaledClaims({ ...reporting, claims, persistentVolumes, users, sets }),
         ]
       : []),
+    waitingPods({
+      ...reporting,
+      pods: waiting,
+      volumes,
+      moves,
+      csiNodes: watches.csinodes,
+      published: watches.csistoragecapacities,
+    }),
+    reservedRoom({
+      ...reporting,
+      namespace: leaderElectionNamespace,
+      claims,
+      users,
+      placeholders: watches.placeholders,
+      nodes,
+      moves,
+      driver: watches.csidrivers,
+      scheduler: watches.scheduler,
+    }),
     refusedVolumes({ client, volumes, clock, log }),
     unclaimedVolumes({ client, volumes, persistentVolumes, clock, log }),
     heldClaims({ client, claims, log }),
     volumeEvents({ ...reporting, volumes }),
     ignoredClasses({ ...reporting, claims, persistentVolumes }),
-    movesOfVolumes({ ...reporting, moves, claims, persistentVolumes, volumes, nodes }),
+    movesOfVolumes({ ...reporting, moves, claims, users, persistentVolumes, volumes, nodes }),
     endedDrains({ client, nodes, claims, log }),
+    invalidPolicies({ ...reporting, claims }),
     storageCapacities({
       namespace: leaderElectionNamespace,
       client,

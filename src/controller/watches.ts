@@ -1,5 +1,5 @@
 import { logicalVolumes } from '../api/logical-volume.ts';
-import { driverName } from '../api/names.ts';
+import { driverName, reserve } from '../api/names.ts';
 import { volumeMoves } from '../api/volume-move.ts';
 import { Informer } from '../kube/informer.ts';
 import {
@@ -7,6 +7,7 @@ import {
   csiDrivers,
   csiNodes,
   csiStorageCapacities,
+  leases,
   type Node,
   nodes,
   type PersistentVolume,
@@ -27,6 +28,7 @@ import { isDraining, podOnNode, scheduled, type VolumeOnDrain, volumeOnDrain } f
 import { type MaybeStatic, ourStaticVolume } from './local-pv/static-volumes.ts';
 import { unscheduled, waitingPod } from './node-removal/stranded-pods.ts';
 import { type OurPersistentVolume, ourPersistentVolume } from './orphaned-objects.ts';
+import { watchedPlaceholder } from './reserve/placeholder.ts';
 import { type ClaimName, scalableClaimOf } from './tombstones/scale-down.ts';
 
 /** What the controller keeps of a PersistentVolume. */
@@ -67,13 +69,25 @@ export function defaultsWatch(options: ControllerOptions, collaborators: Control
 
 /** What only CSI needs. */
 export function csiWatches(options: ControllerOptions, collaborators: ControllerCollaborators) {
-  const { leaderElectionNamespace: namespace, skipNodeFinalize, evictionWebhook } = options;
+  const { leaderElectionNamespace: namespace, skipNodeFinalize } = options;
   return {
-    ...(evictionWebhook && {
-      runningpods: new Informer({ ...collaborators, resource: pods, fieldSelector: scheduled, project: podOnNode }),
+    runningpods: new Informer({ ...collaborators, resource: pods, fieldSelector: scheduled, project: podOnNode }),
+    pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
+    placeholders: new Informer({
+      ...collaborators,
+      resource: pods,
+      namespace,
+      labelSelector: reserve.label,
+      project: watchedPlaceholder,
+    }),
+    scheduler: new Informer({
+      ...collaborators,
+      resource: leases,
+      namespace: 'kube-system',
+      fieldSelector: 'metadata.name=kube-scheduler',
+      project: ({ spec }) => spec?.holderIdentity ?? '',
     }),
     ...(!skipNodeFinalize && {
-      pods: new Informer({ ...collaborators, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
       statefulsets: new Informer({ ...collaborators, resource: statefulSets, project: claimingSet }),
     }),
     logicalvolumes: new Informer({ ...collaborators, resource: logicalVolumes }),

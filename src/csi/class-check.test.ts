@@ -3,7 +3,10 @@ import { test } from 'node:test';
 import type { StorageClass } from '../kube/resource.ts';
 import { checkSnapshotClass, checkStorageClass } from './class-check.ts';
 
-const served = new Set(['', 'ssd', 'hdd']);
+const served = new Map([
+  ['a', new Set(['', 'ssd'])],
+  ['b', new Set(['hdd'])],
+]);
 
 function check(given: Record<string, string>, rest: Partial<StorageClass> = {}) {
   return checkStorageClass(
@@ -84,21 +87,34 @@ test('parameters of other drivers have no effect, which is a warning', () => {
 });
 
 test('a device class that no node has is a warning, unless no node has reported yet', () => {
-  const of = (deviceClass: string | undefined, names: Iterable<string>) =>
+  const of = (deviceClass: string | undefined, nodes: typeof served) =>
     checkStorageClass(
       { provisioner: 'topolvm.io', parameters: deviceClass ? { 'topolvm.io/device-class': deviceClass } : {} },
-      new Set(names),
+      nodes,
     ).warnings.join();
   assert.match(
     of('ssd2', served),
     /^no node has device class "ssd2" \(topolvm.io\/device-class\); did you mean ssd\?$/,
   );
-  assert.match(of('nvme', served), /nodes have hdd, ssd$/);
+  assert.match(of('nvme', served), /; kubectl moorage nodes shows those that nodes have$/);
   assert.match(
-    of(undefined, ['ssd']),
-    /^no node has a default device class; set topolvm.io\/device-class: nodes have ssd$/,
+    of(undefined, new Map([['a', new Set(['ssd'])]])),
+    /^no node has a default device class; set topolvm.io\/device-class: kubectl moorage nodes shows those that nodes have$/,
   );
-  assert.equal(of('nvme', []), '');
+  assert.equal(of('nvme', new Map()), '');
+});
+
+test('only the nodes of allowedTopologies serve a class', () => {
+  const of = (deviceClass: string, ...values: string[]) => {
+    const allowedTopologies = [{ matchLabelExpressions: [{ key: 'topology.topolvm.io/node', values }] }];
+    return check({ 'topolvm.io/device-class': deviceClass }, { allowedTopologies }).warnings.join();
+  };
+  assert.equal(of('ssd', 'a', 'nope'), '');
+  assert.match(of('ssd', 'b'), /^no node of allowedTopologies has device class "ssd" /);
+  assert.equal(
+    of('ssd', 'nope'),
+    'allowedTopologies leaves out every node that has storage; list names of nodes under topology.topolvm.io/node',
+  );
 });
 
 test('a VolumeSnapshotClass has only the parameters of csi-snapshotter', () => {

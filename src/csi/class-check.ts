@@ -1,10 +1,12 @@
-import { driverName, parameters, secretParameters } from '../api/names.ts';
+import { driverName, parameters, secretParameters, topologyKey } from '../api/names.ts';
 import { InvalidInput, messageOf } from '../base/errors.ts';
 import { mostSimilar } from '../base/similar.ts';
 import { defaultFilesystem, filesystemNamed } from '../filesystem/filesystem.ts';
 import type { StorageClass } from '../kube/resource.ts';
 import { isOurs, meantName, unknownName } from './class-parameters.ts';
 import { contextFor, isEncryptionRequested } from './volume-use.ts';
+
+export type DeviceClassesOfNodes = ReadonlyMap<string, ReadonlySet<string>>;
 
 type Parameters = Readonly<Record<string, string>>;
 
@@ -25,9 +27,9 @@ const immediate =
 
 /**
  * What is wrong with a StorageClass of this driver, apart from what the chart's policy refuses: zones, topologies, filesystems.
- * `served` are the device classes of the nodes, '' for a default one; none if no node has reported yet.
+ * `served` are the device classes of each node by its name, '' for a default one; none if no node has reported yet.
  */
-export function checkStorageClass(storageClass: StorageClass, served: ReadonlySet<string>): ClassFindings {
+export function checkStorageClass(storageClass: StorageClass, served: DeviceClassesOfNodes): ClassFindings {
   const given = storageClass.parameters ?? {};
   const names = Object.keys(given).filter((name) => !isFilesystemName(name));
   const { errors, warnings } = checkNames(names, Object.values(parameters), [filesystemParameter]);
@@ -36,7 +38,7 @@ export function checkStorageClass(storageClass: StorageClass, served: ReadonlySe
     warnings: [
       ...warnings,
       ...(storageClass.volumeBindingMode === 'Immediate' ? [immediate] : []),
-      ...unservedClass(given[parameters.deviceClass] ?? '', served),
+      ...unservedClass(given[parameters.deviceClass] ?? '', storageClass, served),
     ],
   };
 }
@@ -91,12 +93,29 @@ function missingSecret(given: Parameters): string[] {
   return [`${parameters.encryption} requires a Secret with the key; set ${stage} and ${stage}space`];
 }
 
-function unservedClass(deviceClass: string, served: ReadonlySet<string>): string[] {
+/** Nodes report volume groups under the same names as device classes, so `served` is not a list for people. */
+function unservedClass(
+  deviceClass: string,
+  { allowedTopologies }: StorageClass,
+  nodes: DeviceClassesOfNodes,
+): string[] {
+  const allowed = [...nodes.keys()].filter((name) => isNodeAllowed(allowedTopologies, name));
+  if (nodes.size > 0 && allowed.length === 0) {
+    return [`allowedTopologies leaves out every node that has storage; list names of nodes under ${topologyKey}`];
+  }
+  const served = new Set(allowed.flatMap((name) => [...(nodes.get(name) ?? [])]));
   if (served.size === 0 || served.has(deviceClass)) return [];
-  const names = [...served].filter((name) => name !== '').sort();
-  const offered = `nodes have ${names.join(', ')}`;
-  if (deviceClass === '') return [`no node has a default device class; set ${parameters.deviceClass}: ${offered}`];
-  const meant = mostSimilar(deviceClass, names);
+  const none = allowedTopologies?.length ? 'no node of allowedTopologies' : 'no node';
+  const offered = 'kubectl moorage nodes shows those that nodes have';
+  if (deviceClass === '') return [`${none} has a default device class; set ${parameters.deviceClass}: ${offered}`];
+  const meant = mostSimilar(deviceClass, [...served].filter((name) => name !== '').sort());
   const remedy = meant ? `did you mean ${meant}?` : offered;
-  return [`no node has device class ${JSON.stringify(deviceClass)} (${parameters.deviceClass}); ${remedy}`];
+  return [`${none} has device class ${JSON.stringify(deviceClass)} (${parameters.deviceClass}); ${remedy}`];
+}
+
+/** The chart's policy refuses other keys. */
+function isNodeAllowed(terms: StorageClass['allowedTopologies'] = [], name: string): boolean {
+  const allows = ({ matchLabelExpressions = [] }: (typeof terms)[number]) =>
+    matchLabelExpressions.every(({ key, values }) => key !== topologyKey || values.includes(name));
+  return terms.length === 0 || terms.some(allows);
 }

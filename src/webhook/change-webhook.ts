@@ -10,7 +10,11 @@ const timeoutMs = 2500;
 /** More would not be read, and the API server passes on 4 KiB. */
 const mostWarnings = 5;
 
-/** Admits every change of a StatefulSet or Deployment, and warns of pods that would not start again beside their data. */
+/**
+ * Admits every change of a StatefulSet or Deployment, and warns of pods that would not start again beside their data. It reads
+ * the API server: to know the requests of all pods, and labels and taints of all nodes, costs too much memory for a change
+ * that is rare and never waits longer than the limit.
+ */
 export function changeWebhook({ client, log }: { readonly client: KubeClient; readonly log: Log }): Answer {
   return admission<Workload>('StatefulSet or Deployment', async ({ namespace, object }) => {
     try {

@@ -1,5 +1,10 @@
 import { driverName } from '../api/names.ts';
-import { type ClassFindings, checkSnapshotClass, checkStorageClass } from '../csi/class-check.ts';
+import {
+  type ClassFindings,
+  checkSnapshotClass,
+  checkStorageClass,
+  type DeviceClassesOfNodes,
+} from '../csi/class-check.ts';
 import type { Answer } from '../http/json-server.ts';
 import type { KubeObject, StorageClass } from '../kube/resource.ts';
 import { type Admission, admission } from './admission.ts';
@@ -10,7 +15,7 @@ interface VolumeSnapshotClass extends KubeObject {
 }
 
 /** Refuses a new StorageClass with which volumes could not be created as meant, and warns of one that may not work. */
-export function storageClassWebhook(served: () => ReadonlySet<string>): Answer {
+export function storageClassWebhook(served: () => DeviceClassesOfNodes): Answer {
   return admission<StorageClass>('StorageClass', ({ object }) =>
     object.provisioner === driverName ? verdict(checkStorageClass(object, served())) : { allowed: true },
   );

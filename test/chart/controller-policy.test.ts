@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
-import { drainedFromAnnotation, leave, tombstone } from '../../src/api/names.ts';
+import { drainedFromAnnotation, leave, reserve, tombstone } from '../../src/api/names.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import { selfSigned } from '../../src/http/self-signed.ts';
 import type { Patch } from '../../src/kube/client.ts';
@@ -11,6 +11,7 @@ import {
   nodes,
   persistentVolumeClaims,
   persistentVolumes,
+  pods,
   type Resource,
 } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
@@ -86,6 +87,7 @@ test('the API server compiles every rule of the policies', async () => {
   for (const name of [
     'moorage-controller',
     'moorage-controller-volumes',
+    'moorage-controller-pods',
     'moorage-controller-static-volumes',
     'moorage-webhook',
     'moorage-node',
@@ -194,6 +196,56 @@ test('the controller can change only its own annotations and finalizers of a cla
   }
   await refused(ofClaim({ spec: { volumeName: 'stolen' } }), /spec/);
   assert.deepEqual(await finalizersOf(persistentVolumeClaims, 'data'), left);
+});
+
+test('the controller can create pods that never run, and nominate pods, and change nothing else of them', async () => {
+  const home = { namespace: 'moorage-system' };
+  const containers = [{ name: 'main', image: 'never-runs' }];
+  const placeholder = (name: string, gates: readonly string[]) => ({
+    metadata: { name, ...home, labels: { [reserve.label]: 'true' } },
+    spec: {
+      containers,
+      schedulingGates: gates.map((gate) => ({ name: gate })),
+      automountServiceAccountToken: false,
+    },
+  });
+  await eventually('the namespace has its ServiceAccount', () => admin.create(pods, placeholder('probe', ['a'])));
+  const onlyGated = /only pods with the scheduling gate moorage\.dev\/reserve/;
+  await eventually('the policy is in effect', () =>
+    controller.create(pods, placeholder(`probe-${probes++}`, [])).then(
+      () => false,
+      (error: Error) => onlyGated.test(error.message),
+    ),
+  );
+  await refused(controller.create(pods, placeholder('other', ['example.com/gate'])), onlyGated);
+  await refused(
+    controller.create(pods, { ...placeholder('there', [reserve.gate]), metadata: { name: 'there', namespace } }),
+    /cannot create/,
+  );
+  await controller.create(pods, placeholder('reserve-1', [reserve.gate]));
+
+  await eventually('the pod is created', () =>
+    admin.create(pods, { metadata: { name: 'db-0', namespace }, spec: { containers } }),
+  );
+  const change = (place: object, name: string, body: Body) =>
+    controller.patch(pods, name, patchOf(body), { ...place, subresource: 'status' });
+  await change(home, 'reserve-1', {
+    metadata: { annotations: { [reserve.toldAnnotation]: 'leader' } },
+    status: { nominatedNodeName: 'a' },
+  });
+  await change({ namespace }, 'db-0', { status: { nominatedNodeName: 'a' } });
+  await change({ namespace }, 'db-0', { status: { nominatedNodeName: null } });
+  for (const body of [
+    { status: { phase: 'Failed' } },
+    { status: { conditions: [{ type: 'Ready', status: 'True' }] } },
+    { metadata: { annotations: { 'example.com/owner': 'thief' } } },
+    { metadata: { labels: { app: 'other' } } },
+  ]) {
+    await refused(change({ namespace }, 'db-0', body), /may (not )?change (only nominatedNodeName|the metadata)/);
+  }
+  await refused(change(home, 'reserve-1', { metadata: { labels: { app: 'other' } } }), /the metadata of a pod/);
+  const open = { type: 'json', body: [{ op: 'remove', path: '/spec/schedulingGates' }] } as const;
+  await refused(controller.patch(pods, 'reserve-1', open, home), /cannot patch/);
 });
 
 test('only the controller can delete a LogicalVolume, unless the annotation allows it', async () => {

@@ -44,16 +44,18 @@ const pool = {
   },
 } as const satisfies Schema;
 
+const total = {
+  description: 'How many there are; only the first of them may be listed.',
+  type: 'integer',
+  format: 'int32',
+} as const satisfies Schema;
+
 const erasures = {
   description: 'Removed volumes whose data is being erased. Their space is not free yet.',
   type: 'object',
   required: ['total', 'volumes'],
   properties: {
-    total: {
-      description: 'How many there are; only the first of them may be listed.',
-      type: 'integer',
-      format: 'int32',
-    },
+    total,
     volumes: {
       type: 'array',
       maxItems: listLimit,
@@ -77,11 +79,7 @@ const orphans = {
   type: 'object',
   required: ['total', 'volumes'],
   properties: {
-    total: {
-      description: 'How many there are; only the first of them may be listed.',
-      type: 'integer',
-      format: 'int32',
-    },
+    total,
     volumes: {
       type: 'array',
       maxItems: listLimit,

@@ -1,4 +1,5 @@
 import { capacityAnnotationPrefix, defaultCapacityAnnotation, ioLimitsAnnotation } from '../../api/names.ts';
+import type { DeviceClassesOfNodes } from '../../csi/class-check.ts';
 import type { NodeCapacities } from '../../csi/controller/volume-store.ts';
 import type { Informer } from '../../kube/informer.ts';
 import type { Node, Stored } from '../../kube/resource.ts';
@@ -57,16 +58,12 @@ export class AnnotatedCapacities implements NodeCapacities {
     return free;
   }
 
-  /** The device classes of all nodes that stay, '' for a default one. */
-  deviceClasses(): ReadonlySet<string> {
-    const annotations = this.#nodes
-      .list()
-      .flatMap(({ isLeaving, freeBytes }) => (isLeaving ? [] : [...freeBytes.keys()]));
-    return new Set(
-      annotations.map((name) =>
-        name === defaultCapacityAnnotation ? '' : name.slice(capacityAnnotationPrefix.length),
-      ),
-    );
+  /** The device classes of each node that reports and stays, '' for a default one. */
+  deviceClasses(): DeviceClassesOfNodes {
+    const staying = this.#nodes.list().filter(({ isLeaving, freeBytes }) => !isLeaving && freeBytes.size > 0);
+    const className = (annotation: string) =>
+      annotation === defaultCapacityAnnotation ? '' : annotation.slice(capacityAnnotationPrefix.length);
+    return new Map(staying.map(({ name, freeBytes }) => [name, new Set([...freeBytes.keys()].map(className))]));
   }
 
   leaving(): ReadonlySet<string> {

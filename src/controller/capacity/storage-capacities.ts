@@ -114,12 +114,13 @@ export function storageCapacities(collaborators: Collaborators): Work {
     await Promise.all([nodes, csiNodes, classes, driver, published].map((watched) => watched.whenSynced(signal)));
     const step = nextCapacityStep(wantedFor(key, collaborators), [...(publishedOf.get(key)?.values() ?? [])]);
     if (step.kind === 'nothing') return Requeue.never;
-    const waitMs = step.kind === 'update' ? (writtenAtMs.get(key) ?? -updateEveryMs) + updateEveryMs - clock.now() : 0;
+    const waitMs =
+      step.kind === 'update' ? (writtenAtMs.get(key) ?? -updateEveryMs) + updateEveryMs - clock.monotonic() : 0;
     if (waitMs > 0) return Requeue.after(waitMs);
     await rate.take(signal);
     await carryOut(step, collaborators, signal);
     if (step.kind === 'delete') writtenAtMs.delete(key);
-    else writtenAtMs.set(key, clock.now());
+    else writtenAtMs.set(key, clock.monotonic());
     return Requeue.never; // the watch reports our write and triggers the next step
   };
 

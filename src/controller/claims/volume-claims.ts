@@ -1,4 +1,5 @@
-import { selectedNodeAnnotation } from '../../api/names.ts';
+import { reserve, selectedNodeAnnotation } from '../../api/names.ts';
+import { isTombstoned } from '../../api/tombstone.ts';
 import type { Claims } from '../../csi/controller/volume-store.ts';
 import { isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -7,7 +8,6 @@ import { type PersistentVolumeClaim, persistentVolumeClaims, type Stored } from 
 import { type ClaimOnDrain, claimOnDrain } from '../drain/drained-objects.ts';
 import { type DecidedClaim, decidedClaim } from '../node-removal/late-decisions.ts';
 import { type ClaimName, scalableClaim } from '../tombstones/scale-down.ts';
-import { isTombstoned } from '../tombstones/tombstone.ts';
 import { type HeldClaim, heldClaim } from './held-claims.ts';
 import { type NamedClass, namedClass } from './ignored-classes.ts';
 
@@ -19,6 +19,8 @@ export interface WatchedClaim {
   readonly isTombstoned: boolean;
   readonly scalable: ClaimName | undefined;
   readonly onDrain: ClaimOnDrain | undefined;
+  /** Any word. */
+  readonly reserve: string | undefined;
 }
 
 /** Shared by claims that wait for a volume, to save memory. */
@@ -29,6 +31,7 @@ const ordinary: WatchedClaim = {
   isTombstoned: false,
   scalable: undefined,
   onDrain: undefined,
+  reserve: undefined,
 };
 
 export function watchedClaim(claim: Stored<PersistentVolumeClaim>): WatchedClaim {
@@ -38,8 +41,9 @@ export function watchedClaim(claim: Stored<PersistentVolumeClaim>): WatchedClaim
   const hasTombstone = isTombstoned(claim);
   const scalable = scalableClaim(claim);
   const onDrain = claimOnDrain(claim);
-  const isSpecial = held || named || decided || hasTombstone || scalable || onDrain;
-  return isSpecial ? { held, named, decided, isTombstoned: hasTombstone, scalable, onDrain } : ordinary;
+  const word = claim.metadata.annotations?.[reserve.annotation];
+  const isSpecial = held || named || decided || hasTombstone || scalable || onDrain || word !== undefined;
+  return isSpecial ? { held, named, decided, isTombstoned: hasTombstone, scalable, onDrain, reserve: word } : ordinary;
 }
 
 interface Collaborators {

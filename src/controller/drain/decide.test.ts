@@ -54,7 +54,7 @@ test('each policy answers, and starts what is missing', () => {
       volume({ policy: 'Move' }),
       'moorage.dev/on-drain of claim data-db-0 is "Move"; use one of wait, move, delegate, drop []',
     ],
-    [volume({ policy: 'drop' }), 'gives up the volumes of claims data-db-0 [force data-db-0]'],
+    [volume({ policy: 'drop' }), 'claim data-db-0 is being released, and its data given up [force data-db-0]'],
     [volume({ policy: 'drop', tombstone: 'graceful' }), /\[force data-db-0\]$/],
     [volume({ policy: 'drop', tombstone: 'force' }), 'pass'],
     [volume({ policy: 'delegate' }), /claim data-db-0: its operator is asked \[graceful data-db-0\]$/],

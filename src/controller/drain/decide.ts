@@ -99,7 +99,12 @@ function dropped(volumes: readonly DrainedVolume[]): Verdict {
   );
   if (departures.length === 0) return pass;
   // Not evicted before the tombstone is there: a pod without it would only wait for its node.
-  return refuse(`gives up the volumes of claims ${departures.map(({ claim }) => claim).join(', ')}`, departures);
+  const names = departures.map(({ claim }) => claim).join(', ');
+  const released = departures.length === 1 ? `claim ${names} is` : `claims ${names} are`;
+  return refuse(
+    `${released} being released, and ${departures.length === 1 ? 'its' : 'their'} data given up`,
+    departures,
+  );
 }
 
 /** A pod runs on one node, so all its volumes move, whatever the policies of the others are. */

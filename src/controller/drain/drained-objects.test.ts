@@ -18,17 +18,19 @@ test('a node is drained if it is cordoned, or if an autoscaler has decided to re
     assert.equal(isDraining({ ...(spec && { spec }) }), expected, JSON.stringify(spec));
 });
 
-test('only pods that an eviction would stop, and that use claims, are kept', () => {
+test('only pods that use claims are kept, and whether an eviction would stop them', () => {
   const metadata = { name: 'db-0', namespace: 'prod', uid: '1', resourceVersion: '1', creationTimestamp: '' };
   const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'data-db-0' } }];
   const spec = { containers: [], nodeName: 'a', volumes };
-  const kept = { uid: '1', nodeName: 'a', claimNames: ['data-db-0'] };
+  const known = { namespace: 'prod', name: 'db-0', uid: '1', nodeName: 'a', claimNames: ['data-db-0'] };
+  const kept = { ...known, isBeyondEviction: false };
+  const lost = { ...known, isBeyondEviction: true };
   const rows: readonly (readonly [Stored<Pod>, object | undefined])[] = [
     [{ metadata, spec }, kept],
     [{ metadata, spec: { ...spec, volumes: [] } }, undefined],
     [{ metadata, spec: { containers: [], volumes } }, undefined],
-    [{ metadata: { ...metadata, deletionTimestamp: 'now' }, spec }, undefined],
-    [{ metadata: { ...metadata, annotations: { 'kubernetes.io/config.mirror': 'x' } }, spec }, undefined],
+    [{ metadata: { ...metadata, deletionTimestamp: 'now' }, spec }, lost],
+    [{ metadata: { ...metadata, annotations: { 'kubernetes.io/config.mirror': 'x' } }, spec }, lost],
   ];
   for (const [pod, expected] of rows) assert.deepEqual(podOnNode(pod), expected);
 });

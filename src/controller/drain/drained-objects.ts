@@ -1,6 +1,7 @@
 import { hasLeft, leaveState } from '../../api/leave.ts';
 import { localPvAnnotations, localPvFinalizer } from '../../api/local-pv.ts';
 import { drainedFromAnnotation, driverName, onDrain, topologyKey } from '../../api/names.ts';
+import { type TombstoneWord, tombstoneOf } from '../../api/tombstone.ts';
 import {
   affinityValues,
   claimNamesOf,
@@ -10,7 +11,6 @@ import {
   type Pod,
   type Stored,
 } from '../../kube/resource.ts';
-import { type TombstoneWord, tombstoneOf } from '../tombstones/tombstone.ts';
 
 /**
  * Taints of programs that empty a node before they remove it: Cluster Autoscaler, and Karpenter, now and before 1.0. With
@@ -32,20 +32,23 @@ export const scheduled = 'spec.nodeName!=,status.phase!=Succeeded,status.phase!=
 
 /** What we keep of a pod that uses claims. */
 export interface PodOnNode {
+  readonly namespace: string;
+  readonly name: string;
   readonly uid: string;
   readonly nodeName: string;
   readonly claimNames: readonly string[];
+  /** Whether it is being deleted, or only mirrors a pod that the kubelet started itself: no eviction would stop it. */
+  readonly isBeyondEviction: boolean;
 }
 
-/** Undefined for pods that use no claim, and for those that an eviction does not stop: they are ending, or only mirrored. */
+/** Undefined for pods that use no claim. */
 export function podOnNode(pod: Stored<Pod>): PodOnNode | undefined {
-  const { uid, deletionTimestamp, annotations } = pod.metadata;
+  const { namespace = '', name, uid, deletionTimestamp, annotations } = pod.metadata;
   const claimNames = claimNamesOf(pod);
   const nodeName = pod.spec?.nodeName;
-  if (claimNames.length === 0 || !nodeName || deletionTimestamp || annotations?.['kubernetes.io/config.mirror']) {
-    return undefined;
-  }
-  return { uid, nodeName, claimNames };
+  if (claimNames.length === 0 || !nodeName) return undefined;
+  const isBeyondEviction = Boolean(deletionTimestamp || annotations?.['kubernetes.io/config.mirror']);
+  return { namespace, name, uid, nodeName, claimNames, isBeyondEviction };
 }
 
 /** What a drain needs of a claim that is bound. */

@@ -23,7 +23,7 @@ interface Watched<T extends object, P> extends Pick<Informer<T, P>, 'get' | 'syn
 interface Collaborators {
   readonly client: Pick<KubeClient, 'create' | 'get' | 'patch' | 'delete'>;
   /** Those that run and use claims. */
-  readonly pods: Watched<Pod, PodOnNode>;
+  readonly pods: Watched<Pod, PodOnNode | undefined>;
   readonly nodes: Watched<Node, { readonly isDraining: boolean }>;
   readonly claims: Watched<PersistentVolumeClaim, { readonly onDrain: ClaimOnDrain | undefined }>;
   readonly persistentVolumes: Watched<PersistentVolume, { readonly onDrain?: VolumeOnDrain | undefined }>;
@@ -98,7 +98,7 @@ export class EvictionWebhook {
   #podFrom(namespace: string, name: string): DrainedPod | undefined {
     const { pods, nodes, claims, persistentVolumes, moves } = this.#collaborators;
     const pod = pods.get(`${namespace}/${name}`);
-    if (!pod || !nodes.get(pod.nodeName)?.isDraining) return undefined;
+    if (!pod || pod.isBeyondEviction || !nodes.get(pod.nodeName)?.isDraining) return undefined;
     const volumes = pod.claimNames.flatMap((claim) => {
       const known = claims.get(`${namespace}/${claim}`)?.onDrain;
       const volume = known && persistentVolumes.get(known.volumeName)?.onDrain;

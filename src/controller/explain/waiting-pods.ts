@@ -54,14 +54,14 @@ const nodesAreRecentMs = 10_000;
 /**
  * Reports on each claim of ours why its pod is not scheduled, once for each reason: the sentence of `kubectl moorage why`,
  * where users look first. It looks when the scheduler has changed what it says about the pod, and never polls. What passes
- * by itself is not reported, nor moves, which report themselves.
+ * by itself is not reported, so neither are moves in progress, which report themselves.
  */
 export function waitingPods(collaborators: Collaborators): Work {
   const { client, pods: waiting, reporter, clock } = collaborators;
   /** The codes of the last reasons, by pod: the same reason with other numbers is not reported again. */
   const reported = new Map<string, string>();
   const rate = new RateLimit({ clock, ...looks });
-  const allNodes = new RecentList(() => clock.now());
+  const allNodes = new RecentList(() => clock.monotonic());
 
   const watch: Work['watch'] = (queue) => [
     waiting.onChange(({ kind, key }) => {

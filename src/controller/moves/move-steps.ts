@@ -52,7 +52,7 @@ export class MoveSteps {
         return Requeue.never;
       case 'wait':
         await this.#record(step, move, seen, signal);
-        return Requeue.never;
+        return step.forMs === undefined ? Requeue.never : Requeue.after(step.forMs);
       case 'protect':
         return this.#setFinalizers(move, [...(move.metadata.finalizers ?? []), volumeMove.finalizer], signal);
       case 'release': {

@@ -10,9 +10,10 @@ import {
   type VolumeMoveStatus,
 } from '../../api/volume-move.ts';
 import { toQuantity } from '../../base/quantity.ts';
+import { isGone } from '../node-removal/node-removal.ts';
 import type { Step } from './next-step.ts';
 import type { Observed } from './observed.ts';
-import { failureIn, isGone, type Obstacle, targetLoss } from './obstacles.ts';
+import { failureIn, type Obstacle, targetLoss } from './obstacles.ts';
 import { otherAtWork, waitForAgents } from './turns.ts';
 
 /**

@@ -110,7 +110,12 @@ const stopping: readonly Row[] = [
   ],
   ['a bare pod has come before the fence', moveOfTest('Stopping', fenced), { pods: [bare] }, 'abort BarePod'],
   ['the pods run', moveOfTest('Stopping', recorded), {}, 'evict-pods db-0'],
-  ['the pods stop', moveOfTest('Stopping', recorded), { pods: [podOfTest('db-0', gone)] }, /^wait .*db-0/],
+  [
+    'the pods stop',
+    moveOfTest('Stopping', recorded),
+    { pods: [podOfTest('db-0', gone)] },
+    /^wait waits until pod db-0 has stopped$/,
+  ],
   ['the pods are gone', moveOfTest('Stopping', recorded), { pods: [] }, 'enter Freezing'],
   [
     'its owner has created the pod again, which waits at the fence',

@@ -9,9 +9,10 @@ import {
   type VolumeMoveStatus,
 } from '../../api/volume-move.ts';
 import type { PersistentVolume, Pod, Stored } from '../../kube/resource.ts';
+import { isGone } from '../node-removal/node-removal.ts';
 import { nextCopyStep } from './next-copy-step.ts';
 import { isBare, type Observed, siblingsIn } from './observed.ts';
-import { failureIn, isClaimGone, isGone, type Obstacle, obstacleBeforeVerdict, targetLoss } from './obstacles.ts';
+import { failureIn, isClaimGone, type Obstacle, obstacleBeforeVerdict, targetLoss } from './obstacles.ts';
 import {
   handleOf,
   manifestOf,
@@ -30,7 +31,7 @@ type Verdict = NonNullable<VolumeMoveStatus['verdict']>;
 /** Steps that only write the status of the move. */
 export type RecordedStep =
   /** Until something changes; the message says what. */
-  | { readonly kind: 'wait'; readonly message: string }
+  | { readonly kind: 'wait'; readonly message: string; readonly forMs?: number }
   | { readonly kind: 'plan'; readonly plan: MovePlan }
   /** Ends a move that has changed nothing. */
   | ({ readonly kind: 'refuse' } & Obstacle)
@@ -126,7 +127,10 @@ function ofStopping(_: StoredVolumeMove, status: VolumeMoveStatus, { pods }: Obs
   const left = pods.filter(({ metadata }) => uids.has(metadata.uid));
   const running = left.filter(({ metadata }) => !metadata.deletionTimestamp);
   if (running.length > 0) return { kind: 'evict-pods', pods: running };
-  if (left.length > 0) return { kind: 'wait', message: `waits until pods ${namesOf(left)} have stopped` };
+  if (left.length > 0) {
+    const stopped = left.length === 1 ? `pod ${namesOf(left)} has` : `pods ${namesOf(left)} have`;
+    return { kind: 'wait', message: `waits until ${stopped} stopped` };
+  }
   return { kind: 'enter', phase: 'Freezing', message: `waits until nothing uses the volume on node ${sourceNode}` };
 }
 

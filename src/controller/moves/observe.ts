@@ -7,7 +7,16 @@ import {
   volumeIdOf,
 } from '../../api/logical-volume.ts';
 import { topologyKey } from '../../api/names.ts';
-import { isCopy, isOver, type MovePhase, phaseOf, type StoredVolumeMove, volumeMoves } from '../../api/volume-move.ts';
+import {
+  claimOfMove,
+  isCopy,
+  isOver,
+  type MovePhase,
+  phaseOf,
+  type StoredVolumeMove,
+  volumeMoves,
+} from '../../api/volume-move.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import {
   affinityValues,
@@ -17,14 +26,20 @@ import {
   type Pod,
   persistentVolumeClaims,
   persistentVolumes,
-  pods,
   type Stored,
 } from '../../kube/resource.ts';
-import { type Observed, type PinnedClaim, podsOf } from './observed.ts';
+import type { ClaimUsers } from '../claims/claim-users.ts';
+import type { Observed, PinnedClaim } from './observed.ts';
 import { handleOf } from './persistent-volume-switch.ts';
 import { recordedPartners } from './together.ts';
 
 type Client = Pick<KubeClient, 'get' | 'list'>;
+
+interface Collaborators {
+  readonly client: Client;
+  readonly users: Pick<ClaimUsers, 'of'>;
+  readonly clock: Pick<Clock, 'now'>;
+}
 
 /** The label that local volumes of other drivers name. */
 const hostnameLabel = 'kubernetes.io/hostname';
@@ -34,9 +49,17 @@ const otherVolumesMatter: ReadonlySet<MovePhase> = new Set(['Pending', 'Copying'
 
 const partnersMatter: ReadonlySet<MovePhase> = new Set(['Copying', 'Stopping', 'Freezing']);
 
-/** Reads everything from the API server: what is decided may be destructive, and a cache may be behind. */
-export async function observe(client: Client, move: StoredVolumeMove, signal: AbortSignal): Promise<Observed> {
-  if (isCopy(move)) return observeCopy(client, move, signal);
+/**
+ * Reads everything from the API server: what is decided may be destructive, and a cache may be behind. Only which pods use
+ * the claim is known from a watch; one that it does not know yet cannot use the volume, which the source has closed.
+ */
+export async function observe(
+  { client, users, clock }: Collaborators,
+  move: StoredVolumeMove,
+  signal: AbortSignal,
+): Promise<Observed> {
+  const ageMs = clock.now() - Date.parse(move.metadata.creationTimestamp);
+  if (isCopy(move)) return { ageMs, ...(await observeCopy(client, move, signal)) };
   const { namespace = '' } = move.metadata;
   const { claimName } = move.spec;
   const { status = {} } = move;
@@ -49,13 +72,14 @@ export async function observe(client: Client, move: StoredVolumeMove, signal: Ab
   const source = isPlanned
     ? await client.get(logicalVolumes, status.sourceVolume ?? '', { signal })
     : await logicalVolumeOf(client, volume, signal);
-  const users = podsMatter.has(phase) ? podsOf(claimName, (await client.list(pods, { namespace, signal })).items) : [];
+  const found = podsMatter.has(phase) ? await users.of(claimOfMove(move), signal) : [];
   const nodeNamed = async (name: string | undefined) => (name ? client.get(nodes, name, { signal }) : undefined);
   return {
+    ageMs,
     claim,
     volume,
-    pods: users,
-    pinned: otherVolumesMatter.has(phase) ? await pinnedBy(client, users, move, signal) : [],
+    pods: found,
+    pinned: otherVolumesMatter.has(phase) ? await pinnedBy(client, found, move, signal) : [],
     source,
     target: status.targetVolume ? await client.get(logicalVolumes, status.targetVolume, { signal }) : undefined,
     snapshots: source && phase === 'Cleaning' ? await snapshotsOf(client, source, signal) : [],
@@ -70,7 +94,11 @@ export async function observe(client: Client, move: StoredVolumeMove, signal: Ab
 }
 
 /** A copy has no PersistentVolume and no pods. Before it is planned, its target names its source. */
-async function observeCopy(client: Client, move: StoredVolumeMove, signal: AbortSignal): Promise<Observed> {
+async function observeCopy(
+  client: Client,
+  move: StoredVolumeMove,
+  signal: AbortSignal,
+): Promise<Omit<Observed, 'ageMs'>> {
   const { metadata, spec, status } = move;
   const nodeNamed = async (name: string | undefined) => (name ? client.get(nodes, name, { signal }) : undefined);
   const target = await client.get(logicalVolumes, spec.fill ?? '', { signal });

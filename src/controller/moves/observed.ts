@@ -11,6 +11,8 @@ import {
 
 /** Everything that decides the next step of a move, read from the API server just before. */
 export interface Observed {
+  /** How long ago the move was created. */
+  readonly ageMs: number;
   /** That of the move's name and namespace; it may have another uid than the one that is moved. */
   readonly claim: Stored<PersistentVolumeClaim> | undefined;
   readonly volume: Stored<PersistentVolume> | undefined;

@@ -13,7 +13,8 @@ import {
   type StoredVolumeMove,
   type VolumeMoveStatus,
 } from '../../api/volume-move.ts';
-import type { Node, PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
+import type { PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
+import { isGone } from '../node-removal/node-removal.ts';
 import { isBare, type Observed, siblingsIn } from './observed.ts';
 import { handleOf } from './persistent-volume-switch.ts';
 import { abortedPartner, isCommittedTogether } from './together.ts';
@@ -68,10 +69,6 @@ export function targetLoss({ status }: StoredVolumeMove, { target, targetNode }:
   const wasCreated = status?.phase !== undefined && status.phase !== 'Pending';
   const isLost = target ? deleting(target) || Boolean(target.status?.missingFrom) : wasCreated;
   return isLost ? { reason: 'TargetLost', message: `the new volume on node ${name} is gone` } : undefined;
-}
-
-export function isGone(node: Stored<Node> | undefined): boolean {
-  return !node || node.metadata.deletionTimestamp !== undefined;
 }
 
 /** Growing a volume while it is copied would lose what is written beyond its old end. */

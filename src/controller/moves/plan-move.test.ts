@@ -1,3 +1,4 @@
+import { localPvFinalizer } from '../../api/local-pv.ts';
 import { nodeOfTest, podOfTest } from '../../moves/testing/nodes-and-pods.ts';
 import type { PinnedClaim } from './observed.ts';
 import { claimOfTest, logicalVolumeOfTest, moveOfTest, volumeOfTest } from './testing/move-of-test.ts';
@@ -78,6 +79,12 @@ const begin: readonly Row[] = [
     { volume: volumeOfTest({ spec: { csi: { driver: 'other', volumeHandle: 'x' } } }) },
     'refuse NotOurs',
   ],
+  [
+    'the volume is static',
+    moveOfTest(undefined),
+    { volume: volumeOfTest({ metadata: { finalizers: [localPvFinalizer] }, spec: { csi: undefined } }) },
+    'refuse StaticVolume',
+  ],
   ['no LogicalVolume has the volume', moveOfTest(undefined), { source: undefined }, 'refuse SourceLost'],
   [
     'the volume is on another node',
@@ -139,6 +146,12 @@ const begin: readonly Row[] = [
     /^wait .*node b/,
   ],
   ['its pod has another volume there', moveOfTest(undefined), { pinned: [wal] }, 'refuse PodHasOtherVolumes'],
+  [
+    'its pod has another volume there, whose move may be created now',
+    moveOfTest(undefined),
+    { pinned: [wal], ageMs: 500 },
+    /^wait cannot begin yet: pod db-0 also uses claim prod\/wal-db-0/,
+  ],
   [
     'the other volume of its pod moves to c',
     moveOfTest(undefined),

@@ -1,11 +1,13 @@
+import { localPvFinalizer } from '../../api/local-pv.ts';
 import { currentBytes, deleting, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import { drainedFromAnnotation, driverName, topologyKey } from '../../api/names.ts';
-import { claimOfMove, isUnwanted, type StoredVolumeMove } from '../../api/volume-move.ts';
+import { cannotBegin, claimOfMove, isUnwanted, type StoredVolumeMove } from '../../api/volume-move.ts';
 import { toQuantity } from '../../base/quantity.ts';
 import { affinityValues, type PersistentVolume, type PersistentVolumeClaim, type Stored } from '../../kube/resource.ts';
 import { chooseTarget } from '../../moves/choose-target.ts';
 import { annotatedNode, freeBytesOf } from '../capacity/annotated-capacities.ts';
 import { isDraining } from '../drain/drained-objects.ts';
+import { isGone } from '../node-removal/node-removal.ts';
 import { type Observed, siblingsIn } from './observed.ts';
 import { barePods, isResizing, type Obstacle, pinnedElsewhere } from './obstacles.ts';
 import { handleOf } from './persistent-volume-switch.ts';
@@ -24,8 +26,8 @@ export interface MovePlan {
 
 export type Planning =
   | { readonly kind: 'plan'; readonly plan: MovePlan }
-  /** It is another move's turn. */
-  | { readonly kind: 'wait'; readonly message: string }
+  /** It is another move's turn, or something may pass, perhaps within a known time. */
+  | { readonly kind: 'wait'; readonly message: string; readonly forMs?: number }
   | ({ readonly kind: 'refuse' } & Obstacle)
   | ({ readonly kind: 'abort' } & Obstacle);
 
@@ -38,11 +40,17 @@ const passing: ReadonlySet<string> = new Set([
   'NoTarget',
 ]);
 
+/** The moves of the volumes of one pod are created one after the other. */
+const siblingsAppearMs = 10_000;
+
 /** Whether and where a move can begin. Nothing was changed for it yet. */
 export function planMove(move: StoredVolumeMove, seen: Observed): Planning {
   const planning = planNow(move, seen);
-  const waits = planning.kind === 'refuse' && move.spec.patient === true && passing.has(planning.reason);
-  return waits ? { kind: 'wait', message: `cannot begin yet: ${planning.message}` } : planning;
+  if (planning.kind !== 'refuse') return planning;
+  const waiting = { kind: 'wait', message: `${cannotBegin}${planning.message}` } as const;
+  if (move.spec.patient && passing.has(planning.reason)) return waiting;
+  const forMs = planning.reason === 'PodHasOtherVolumes' ? siblingsAppearMs - seen.ageMs : 0;
+  return forMs > 0 ? { ...waiting, forMs } : planning;
 }
 
 function planNow(move: StoredVolumeMove, seen: Observed): Planning {
@@ -125,6 +133,10 @@ function movableVolume(move: StoredVolumeMove, seen: Observed): MovableVolume | 
   if (claim.status?.phase !== 'Bound' || !volume || volume.status?.phase !== 'Bound') {
     return { reason: 'NotBound', message: `claim ${name} is not bound to a volume` };
   }
+  if (volume.metadata.finalizers?.includes(localPvFinalizer)) {
+    const message = `PersistentVolume ${volume.metadata.name} of claim ${name} is static, and static volumes do not move`;
+    return { reason: 'StaticVolume', message };
+  }
   if (volume.spec?.csi?.driver !== driverName) {
     return { reason: 'NotOurs', message: `the volume of claim ${name} is not of the driver ${driverName}` };
   }
@@ -134,7 +146,7 @@ function movableVolume(move: StoredVolumeMove, seen: Observed): MovableVolume | 
     const message = `the volume of claim ${name} is not where PersistentVolume ${volume.metadata.name} says; see kubectl moorage orphans`;
     return { reason: 'SourceLost', message };
   }
-  if (!seen.sourceNode || seen.sourceNode.metadata.deletionTimestamp) {
+  if (isGone(seen.sourceNode)) {
     return { reason: 'SourceNodeGone', message: `node ${sourceNode}, which has the volume, was removed` };
   }
   if (isResizing(claim, source)) {

@@ -21,11 +21,11 @@ import type { Reporter } from '../../kube/events.ts';
 import type { Informer } from '../../kube/informer.ts';
 import type { Change } from '../../kube/object-cache.ts';
 import { keyOf, type Node, type PersistentVolume, type PersistentVolumeClaim } from '../../kube/resource.ts';
+import type { ClaimUsers } from '../claims/claim-users.ts';
 import { MoveReports } from './move-reports.ts';
 import { MoveSteps } from './move-steps.ts';
 import { nextStep } from './next-step.ts';
 import { observe } from './observe.ts';
-import { PodWatches } from './pod-watches.ts';
 import { isAtWork } from './turns.ts';
 
 interface Collaborators {
@@ -33,6 +33,7 @@ interface Collaborators {
   readonly moves: Pick<Informer<VolumeMove>, 'list' | 'onChange'>;
   /** The claims, PersistentVolumes, LogicalVolumes and Nodes of the cluster: that one has changed is all that is used. */
   readonly claims: Pick<Informer<PersistentVolumeClaim, object>, 'onChange'>;
+  readonly users: ClaimUsers;
   readonly persistentVolumes: Pick<Informer<PersistentVolume, object>, 'onChange'>;
   readonly volumes: Pick<Informer<LogicalVolume>, 'onChange'>;
   readonly nodes: Pick<Informer<Node, { readonly isLeaving: boolean }>, 'onChange'>;
@@ -54,7 +55,7 @@ export function movesOfVolumes(collaborators: Collaborators): Work {
   const oneStep = async (namespace: string, name: string, signal: AbortSignal): Promise<Requeue | undefined> => {
     const move = await client.get(volumeMoves, name, { namespace, signal });
     if (!move) return Requeue.never;
-    const seen = await observe(client, move, signal);
+    const seen = await observe(collaborators, move, signal);
     try {
       return await steps.run(nextStep(move, seen), move, seen, signal);
     } catch (error) {
@@ -77,29 +78,21 @@ export function movesOfVolumes(collaborators: Collaborators): Work {
 }
 
 function watchOf(collaborators: Collaborators): Work['watch'] {
-  const { moves, claims, persistentVolumes, volumes, nodes } = collaborators;
+  const { moves, claims, users, persistentVolumes, volumes, nodes } = collaborators;
   return (queue: WorkQueue) => {
     const addThose = (isConcerned: (move: StoredVolumeMove) => boolean) => {
       for (const move of moves.list()) if (!isOver(move) && isConcerned(move)) queue.add(keyOf(move));
     };
     const ofClaim = (key: string) => addThose((move) => claimOfMove(move) === key);
-    const pods = new PodWatches(collaborators, ofClaim);
     return [
       moves.onChange((change) => {
-        pods.watchOnly(
-          new Set(
-            moves
-              .list()
-              .filter(waitsForPods)
-              .map(({ metadata }) => metadata.namespace ?? ''),
-          ),
-        );
         if (change.kind !== 'deleted' && isNews(change)) queue.add(change.key);
-        if (freesItsNodes(change)) addThose(({ status }) => !status?.claimUID);
-        if (change.kind === 'added') addThose(isPatient); // another volume of its pod may move now, too
+        if (freesItsNodes(change)) addThose(hasNotBegun);
+        if (change.kind === 'added') addThose(hasNotBegun); // another volume of its pod may move now, too
         if (concernsPartners(change)) addThose((move) => mayHavePartners(move, change.object));
       }),
       claims.onChange(({ key }) => ofClaim(key)),
+      users.onChange((key) => addThose((move) => waitsForPods(move) && claimOfMove(move) === key)),
       persistentVolumes.onChange(({ key }) => addThose(({ status }) => status?.persistentVolume === key)),
       volumes.onChange(({ key }) =>
         addThose(({ spec, status }) => [spec.fill, status?.sourceVolume, status?.targetVolume].includes(key)),
@@ -109,7 +102,6 @@ function watchOf(collaborators: Collaborators): Work['watch'] {
         if (kind !== 'deleted' && !object.isLeaving) return;
         addThose(({ status }) => status?.sourceNode === key || status?.targetNode === key);
       }),
-      () => pods.watchOnly(new Set()),
     ];
   };
 }
@@ -129,9 +121,13 @@ function waitsForPods(move: StoredVolumeMove): boolean {
   return !isCopy(move) && ['Stopping', 'Freezing', 'Cleaning'].includes(phaseOf(move));
 }
 
+function hasNotBegun({ status }: StoredVolumeMove): boolean {
+  return !status?.claimUID;
+}
+
 /** Whether it waits until it can begin, perhaps for room on a node. */
-function isPatient({ spec, status }: StoredVolumeMove): boolean {
-  return spec.patient === true && !status?.claimUID;
+function isPatient(move: StoredVolumeMove): boolean {
+  return move.spec.patient === true && hasNotBegun(move);
 }
 
 /** Its nodes have room for another move. */

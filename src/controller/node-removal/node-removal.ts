@@ -1,5 +1,12 @@
 import { deleting, logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { driverName, logicalVolume, nodeFinalizer, otherNodeFinalizer, parameters } from '../../api/names.ts';
+import {
+  driverName,
+  karpenterFinalizer,
+  logicalVolume,
+  nodeFinalizer,
+  otherNodeFinalizer,
+  parameters,
+} from '../../api/names.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Work } from '../../base/work.ts';
 import { isNotFound } from '../../kube/api-error.ts';
@@ -28,6 +35,13 @@ export function isLeaving({ metadata }: Stored<Node>): boolean {
   return metadata.deletionTimestamp !== undefined && (metadata.finalizers ?? []).some(isOurFinalizer);
 }
 
+/** Whether the machine of a Node is gone. Karpenter deletes a Node first and drains it then: until it is done, it is there. */
+export function isGone(node: Stored<Node> | undefined): boolean {
+  if (!node) return true;
+  const { deletionTimestamp, finalizers = [] } = node.metadata;
+  return deletionTimestamp !== undefined && !finalizers.includes(karpenterFinalizer);
+}
+
 /**
  * Cleans up after a Node that is being deleted: its claims, then the pods that use them, then its LogicalVolumes, and
  * finally our finalizer on the Node. Claims are deleted first, so that a controller that replaces a pod creates a new
@@ -44,7 +58,7 @@ export class NodeRemoval {
   async reconcile(nodeName: string, signal: AbortSignal): Promise<Requeue> {
     const { client, log, keepObjects } = this.#collaborators;
     const node = await client.get(nodes, nodeName, { signal });
-    if (!node || !isLeaving(node)) return Requeue.never;
+    if (!node || !isLeaving(node) || !isGone(node)) return Requeue.never;
     const { uid } = node.metadata;
     if (!keepObjects) {
       while (await this.#release(nodeName, uid, signal)) log.debug({ node: nodeName }, 'released; looking for more');

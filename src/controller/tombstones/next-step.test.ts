@@ -183,6 +183,7 @@ test('an order that cannot be carried out is withdrawn', () => {
 
 test('force: a volume that is healthy and in use needs a confirmation', () => {
   const confirmed = claim({ ...force, [tombstone.confirm]: 'pv' });
+  const byDrain = { [tombstone.confirm]: 'pv', 'moorage.dev/drained-from': 'node-a' };
   const removed =
     /^delete-claim\nClaimReleased: deleting this claim: moorage.dev\/delete is force; its volume is removed with its data$/;
   check(healthy, [
@@ -194,6 +195,12 @@ test('force: a volume that is healthy and in use needs a confirmation', () => {
     ],
     ['confirmed for another', { claim: claim({ ...force, [tombstone.confirm]: 'old' }) }, /^end .*confirm is old\)/],
     ['confirmed', { claim: confirmed }, removed],
+    ['by a person, after a drain', { claim: claim({ ...force, ...byDrain }) }, removed],
+    [
+      'by a drain',
+      { claim: claim({ ...force, ...byDrain, 'moorage.dev/on-drain': 'drop' }) },
+      /deleting this claim: moorage.dev\/on-drain is drop, and node node-a is drained; its volume is removed/,
+    ],
     ['no pod', { pods: [] }, removed],
     ['its pod ends', { pods: [pod('db-0', { metadata: deleted })] }, removed],
     ['its pod waits', { pods: [pod('db-0', { nodeName: '' })] }, removed],

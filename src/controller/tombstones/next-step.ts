@@ -1,12 +1,20 @@
 import { hasLeft } from '../../api/leave.ts';
 import type { StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { leave, logicalVolume as named, onDrain, pendingDeletionAnnotation, tombstone } from '../../api/names.ts';
+import {
+  drainedFromAnnotation,
+  leave,
+  logicalVolume as named,
+  onDrain,
+  pendingDeletionAnnotation,
+  tombstone,
+} from '../../api/names.ts';
+import { hasLeftovers, tombstoneOf } from '../../api/tombstone.ts';
 import { isOver, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
 import type { EventContent } from '../../kube/events.ts';
 import type { Node, PersistentVolume, PersistentVolumeClaim, Pod, Stored } from '../../kube/resource.ts';
 import { isBare } from '../moves/observed.ts';
+import { isGone } from '../node-removal/node-removal.ts';
 import { type OurVolume, ourVolume } from '../node-removal/plan.ts';
-import { hasLeftovers, tombstoneOf } from './tombstone.ts';
 
 /** Everything that decides about a claim with a tombstone, read from the API server just before. */
 export interface Observed {
@@ -66,7 +74,7 @@ export function nextStep(seen: Observed): Step {
   if (volume.spec?.claimRef?.uid !== claim.metadata.uid)
     return refuse(`PersistentVolume ${name} is not bound to this claim`);
   if (order.word === 'force') return stepOfForce(seen, ours);
-  if (isDelegated(claim, volume)) return stepOfDelegation(seen, ours);
+  if (policyOf(claim, volume) === 'delegate') return stepOfDelegation(seen, ours);
   if (ours.handle === undefined) return refuse(`PersistentVolume ${name} is static, and static volumes do not move`);
   return stepOfMove(seen);
 }
@@ -90,7 +98,14 @@ function stepOfForce(seen: Observed, ours: OurVolume): Step {
     return { kind: 'give-up', volume: logicalVolume };
   const because = loss ? `${loss.reason}, and ` : '';
   const fate = loss && !ours.isRetained ? 'what is left of its data stays on the disks' : fateOf(ours);
-  return stepOfRelease(seen, `${because}${tombstone.annotations[0]} is force; ${fate}`, loss?.isNodeSilent ?? false);
+  return stepOfRelease(seen, `${because}${orderText(seen)}; ${fate}`, loss?.isNodeSilent ?? false);
+}
+
+/** What a person has set: a drain sets `force` itself. */
+function orderText({ claim, volume }: Observed): string {
+  const drained = claim.metadata.annotations?.[drainedFromAnnotation];
+  if (drained === undefined || policyOf(claim, volume) !== 'drop') return `${tombstone.annotations[0]} is force`;
+  return `${onDrain.annotation} is drop, and node ${drained} is drained`;
 }
 
 /** An operator moves its data elsewhere. */
@@ -148,7 +163,7 @@ function lossOf({ node, logicalVolume }: Observed, { nodeNames = [], handle }: O
   const name = nodeNames.join(', ');
   if (!node) return { reason: `node ${name} is not in the cluster`, isNodeSilent: true };
   if (!isReady(node)) return { reason: `node ${name} is not Ready`, isNodeSilent: true };
-  if (node.metadata.deletionTimestamp) return { reason: `node ${name} is being removed`, isNodeSilent: false };
+  if (isGone(node)) return { reason: `node ${name} is being removed`, isNodeSilent: false };
   if (handle === undefined) return undefined;
   const isThere = logicalVolume && !logicalVolume.status?.missingFrom && !isMarked(logicalVolume);
   return isThere ? undefined : { reason: `node ${name} has lost the volume`, isNodeSilent: false };
@@ -175,9 +190,9 @@ function userOf({ pods, node }: Observed): Stored<Pod> | undefined {
   );
 }
 
-function isDelegated({ metadata }: Stored<PersistentVolumeClaim>, { spec }: Stored<PersistentVolume>): boolean {
-  const word = metadata.annotations?.[onDrain.annotation] ?? spec?.csi?.volumeAttributes?.[onDrain.annotation];
-  return word === 'delegate';
+/** What a drain does with the claim: its own annotation decides, then its StorageClass. */
+function policyOf({ metadata }: Observed['claim'], volume: Observed['volume']): string | undefined {
+  return metadata.annotations?.[onDrain.annotation] ?? volume?.spec?.csi?.volumeAttributes?.[onDrain.annotation];
 }
 
 function fateOf({ name, handle, isRetained }: OurVolume): string {

@@ -13,6 +13,7 @@ import {
   statefulSets,
 } from '../../kube/resource.ts';
 import { type ClaimingSet, claimingSet, ordinalOf } from '../../kube/stateful-set.ts';
+import type { ClaimUsers } from '../claims/claim-users.ts';
 import type { ReleaseCollaborators } from '../node-removal/release.ts';
 import { type ClaimName, nextStep } from './scale-down.ts';
 
@@ -20,19 +21,21 @@ interface MaybeScalable {
   readonly scalable?: ClaimName | undefined;
 }
 
+interface WatchedClaim extends MaybeScalable {
+  readonly onDrain?: { readonly volumeName: string } | undefined;
+}
+
 interface Collaborators extends ReleaseCollaborators {
   /** The claims of all namespaces. */
-  readonly claims: Pick<Informer<PersistentVolumeClaim, MaybeScalable>, 'list' | 'onChange'>;
-  readonly persistentVolumes: Pick<Informer<PersistentVolume, MaybeScalable>, 'list' | 'onChange'>;
+  readonly claims: Pick<Informer<PersistentVolumeClaim, WatchedClaim>, 'get' | 'list' | 'onChange'>;
+  readonly persistentVolumes: Pick<Informer<PersistentVolume, MaybeScalable>, 'get' | 'list' | 'onChange'>;
+  readonly users: Pick<ClaimUsers, 'onChange'>;
   readonly sets: Pick<Informer<StatefulSet, ClaimingSet>, 'onChange'>;
 }
 
-/**
- * Releases the claims of pods that their StatefulSet was scaled down by, if their policy is `delete`. A StatefulSet changes
- * its status when a pod of it is gone, so pods need no watch.
- */
+/** Releases the claims of pods that their StatefulSet was scaled down by, if their policy is `delete`. */
 export function scaledClaims(collaborators: Collaborators): Work {
-  const { client, claims, persistentVolumes: volumes, sets, log } = collaborators;
+  const { client, claims, persistentVolumes: volumes, users, sets, log } = collaborators;
   const watch: Work['watch'] = (queue) => {
     const add = ({ scalable }: MaybeScalable) => {
       if (scalable) queue.add(`${scalable.namespace}/${scalable.name}`);
@@ -45,6 +48,11 @@ export function scaledClaims(collaborators: Collaborators): Work {
         const isOfSet = ({ scalable }: MaybeScalable) =>
           scalable?.namespace === set.namespace && ordinalOf(set, scalable.name) !== undefined;
         for (const each of [...claims.list(), ...volumes.list()]) if (isOfSet(each)) add(each);
+      }),
+      // Also pods that are not of the set may have used the claim.
+      users.onChange((key, isGone) => {
+        const claim = claims.get(key);
+        if (isGone && (claim?.scalable ?? volumes.get(claim?.onDrain?.volumeName ?? '')?.scalable)) queue.add(key);
       }),
     ];
   };

@@ -1,4 +1,5 @@
 import { leave, tombstone } from '../../api/names.ts';
+import { isTombstoned, withoutLeftovers, withoutTombstone } from '../../api/tombstone.ts';
 import { claimOfMove, isCopy, isOver, newVolumeMove, type VolumeMove, volumeMoves } from '../../api/volume-move.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Work } from '../../base/work.ts';
@@ -22,7 +23,6 @@ import { podsOf } from '../moves/observed.ts';
 import { ourVolume } from '../node-removal/plan.ts';
 import { giveUpVolume, type ReleaseCollaborators } from '../node-removal/release.ts';
 import { nextStep, type Observed, type Step } from './next-step.ts';
-import { isTombstoned, withoutLeftovers, withoutTombstone } from './tombstone.ts';
 
 interface Collaborators extends ReleaseCollaborators {
   /** The claims of all namespaces. */

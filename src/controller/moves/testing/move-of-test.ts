@@ -102,6 +102,7 @@ export function moveOfTest(
 export function observedOfTest(move: StoredVolumeMove, change: Partial<Observed> = {}): Observed {
   const isPlanned = move.status?.targetVolume !== undefined;
   return {
+    ageMs: 60_000,
     claim: claimOfTest(),
     volume: volumeOfTest(),
     pods: [podOfTest('db-0')],

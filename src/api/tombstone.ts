@@ -1,5 +1,5 @@
-import { leave, tombstone } from '../../api/names.ts';
-import type { PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
+import { leave, tombstone } from './names.ts';
+import type { KubeObject } from './object.ts';
 
 export type TombstoneWord = (typeof tombstone.words)[number];
 
@@ -9,8 +9,8 @@ export type Tombstone =
   | { readonly kind: 'invalid'; readonly message: string };
 
 /** Undefined for most claims. */
-export function tombstoneOf({ metadata }: Stored<PersistentVolumeClaim>): Tombstone | undefined {
-  const { annotations = {} } = metadata;
+export function tombstoneOf({ metadata }: KubeObject): Tombstone | undefined {
+  const { annotations = {} } = metadata ?? {};
   const [first, second] = tombstone.annotations.flatMap((annotation) => {
     const word = annotations[annotation];
     return word === undefined ? [] : [{ annotation, word }];
@@ -29,13 +29,13 @@ export function tombstoneOf({ metadata }: Stored<PersistentVolumeClaim>): Tombst
 }
 
 /** Whether there is an order, or what is left of one. */
-export function isTombstoned(claim: Stored<PersistentVolumeClaim>): boolean {
+export function isTombstoned(claim: KubeObject): boolean {
   return tombstoneOf(claim) !== undefined || hasLeftovers(claim);
 }
 
 /** Whether Moorage's own records of an order are there. Without the order, they must not count for a later one. */
-export function hasLeftovers({ metadata }: Stored<PersistentVolumeClaim>): boolean {
-  const { annotations = {} } = metadata;
+export function hasLeftovers({ metadata }: KubeObject): boolean {
+  const { annotations = {} } = metadata ?? {};
   return leave.request in annotations || tombstone.move in annotations;
 }
 
