@@ -1,3 +1,4 @@
+import { localPvAnnotations } from '../api/local-pv.ts';
 import type { StoredLogicalVolume } from '../api/logical-volume.ts';
 import type { Node, PersistentVolume, Pod, StatefulSet, Stored, VolumeSnapshot } from '../kube/resource.ts';
 import { unboundReason, waitsForPod } from './claim.ts';
@@ -6,11 +7,13 @@ import { because, type Explanation, explanation, type Finding } from './explanat
 import { growthReason, snapshotReason } from './growth.ts';
 import type { Claim, Known } from './known.ts';
 import { moveReason } from './move.ts';
-import { bypassed, startingReason } from './on-node.ts';
+import { isSilent, notReady } from './nodes.ts';
+import { bypassed, silentNode, startingReason } from './on-node.ts';
+import { policyReason } from './policies.ts';
 import { schedulingReason } from './scheduling.ts';
 import { missingPodReason, setState } from './stateful-set.ts';
 
-/** Why a claim waits; `Fine` if it does not. Most specific first: what ends it, what moves it, its volume, its pods, its size. */
+/** Why a claim waits; `Fine` if it does not. Most specific first: what ends it, what moves it, its volume, its pods, its size, its policies. */
 export function explainClaim(claim: Claim, known: Known): Explanation {
   const finding =
     claimDeletion(claim, known) ??
@@ -19,6 +22,7 @@ export function explainClaim(claim: Claim, known: Known): Explanation {
     (claim.status?.phase === 'Bound' ? undefined : consumerReason(claim, known)) ??
     growthReason(claim, known) ??
     stuckPod(claim, known) ??
+    policyReason(claim) ??
     boundFine(claim, known);
   return explanation(`claim ${claim.metadata.name}`, finding);
 }
@@ -48,17 +52,25 @@ function consumerReason(claim: Claim, known: Known): Finding {
   return because(`pod ${pod.metadata.name} is not scheduled: `, schedulingReason(pod, known));
 }
 
-/** The volume exists, and a pod that uses it does not run. */
+/** The volume exists, and a pod that uses it does not run, or nobody knows whether it does. */
 function stuckPod(claim: Claim, known: Known): Finding | undefined {
-  const pod = known.usersOf(claim).find(({ status }) => status?.phase === 'Pending');
-  if (!pod) return undefined;
-  const own = podReason(pod, known);
-  return own && because(`pod ${pod.metadata.name} is ${pod.spec?.nodeName ? 'not running' : 'not scheduled'}: `, own);
+  const users = known.usersOf(claim);
+  const pod = users.find(({ status }) => status?.phase === 'Pending') ?? users.find((user) => silentNode(user, known));
+  const own = pod && podReason(pod, known);
+  return own && because(`pod ${pod.metadata.name} is ${stateOf(pod)}: `, own);
+}
+
+function stateOf({ spec, status }: Stored<Pod>): string {
+  if (!spec?.nodeName) return 'not scheduled';
+  return status?.phase === 'Pending' ? 'not running' : 'not ready';
 }
 
 function boundFine(claim: Claim, known: Known): Finding {
-  const volume = known.logicalVolumeOf(claim);
-  const place = volume ? ` on node ${volume.spec.nodeName}` : '';
+  const asStatic = known.persistentVolume(claim.spec?.volumeName ?? '')?.metadata.annotations?.[
+    localPvAnnotations.node
+  ];
+  const node = known.logicalVolumeOf(claim)?.spec.nodeName ?? asStatic;
+  const place = node ? ` on node ${node}` : '';
   const users = known.usersOf(claim).map(({ metadata }) => metadata.name);
   const used =
     known.objects.pods === undefined
@@ -79,16 +91,21 @@ export function explainPod(pod: Stored<Pod>, known: Known): Explanation {
 }
 
 function podReason(pod: Stored<Pod>, known: Known): Finding | undefined {
-  if (pod.status?.phase !== 'Pending') return undefined;
+  const { phase } = pod.status ?? {};
+  if (phase !== 'Pending') return phase === 'Running' ? silentNode(pod, known) : undefined;
   return pod.spec?.nodeName ? startingReason(pod, known) : schedulingReason(pod, known);
 }
 
 function podFine(pod: Stored<Pod>, known: Known): Finding {
   for (const { claim } of known.volumesOf(pod)) {
-    const growth = growthReason(claim, known);
-    if (growth) return because(`it runs, and its claim ${claim.metadata.name} waits: `, growth);
+    const own = moveReason(claim, known) ?? growthReason(claim, known);
+    if (own) return because(`it runs, and its claim ${claim.metadata.name} waits: `, own);
   }
   const { phase } = pod.status ?? {};
+  for (const { claim } of phase === 'Running' ? known.volumesOf(pod) : []) {
+    const invalid = policyReason(claim);
+    if (invalid) return { ...invalid, verb: `runs, but its claim ${claim.metadata.name} ${invalid.verb}` };
+  }
   const verb = phase === 'Running' ? `runs on node ${pod.spec?.nodeName}` : `has the phase ${phase}`;
   const count = known.volumesOf(pod).length;
   const volumes =
@@ -116,8 +133,19 @@ export function explainLogicalVolume(volume: StoredLogicalVolume, known: Known):
 }
 
 export function explainNode(node: Stored<Node>, known: Known): Explanation {
-  const fine: Finding = { code: 'Fine', cause: 'is not being deleted' };
-  return explanation(`node ${node.metadata.name}`, nodeDeletion(node, known) ?? fine);
+  const { name } = node.metadata;
+  const silent: Finding = {
+    code: 'NodeNotReady',
+    cause: notReady(node),
+    advice: `start node ${name}`,
+    evidence: [`Node ${name}: ${notReady(node)}`],
+    remedy: [`kubectl describe node ${name}`],
+  };
+  const fine: Finding = {
+    code: 'Fine',
+    cause: `is fine: it is Ready, and is not being deleted; to see its volumes: kubectl moorage volumes -A --node ${name}`,
+  };
+  return explanation(`node ${name}`, nodeDeletion(node, known) ?? (isSilent(node) ? silent : fine));
 }
 
 export function explainSnapshot(snapshot: Stored<VolumeSnapshot>, known: Known): Explanation {

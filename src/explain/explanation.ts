@@ -65,6 +65,10 @@ export const reasons = {
   SnapshotBeingCreated: 'waits',
   // Moves
   Moving: 'waits',
+  MoveCannotBegin: 'stuck',
+  DataLeaving: 'waits',
+  ReleaseOrdered: 'stuck',
+  InvalidPolicy: 'stuck',
   // Deletion
   UsedByPod: 'stuck',
   UsedAsSource: 'waits',
@@ -90,6 +94,8 @@ export type ReasonCode = keyof typeof reasons;
 /** One reason, before it is known whose: a claim may wait because its pod does. */
 export interface Finding {
   readonly code: ReasonCode;
+  /** In place of "waits", for what does not wait. */
+  readonly verb?: string;
   /** Continues "X waits: ". The whole sentence if nothing waits. */
   readonly cause: string;
   /** What to do, in a few words. Ends the sentence. */
@@ -111,20 +117,17 @@ export interface Explanation {
   readonly remedy: readonly string[];
 }
 
-export function explanation(subject: string, finding: Finding): Explanation {
-  return inSentence(subject, 'waits', finding);
-}
-
-/** About something that does not exist yet. */
-export function expectation(subject: string, finding: Finding, verb = 'would wait'): Explanation {
-  return inSentence(subject, verb, finding);
-}
-
-function inSentence(subject: string, verb: string, finding: Finding): Explanation {
-  const { code, cause, advice, evidence = [], remedy = [] } = finding;
+/** `verb`: another one for what does not exist yet. */
+export function explanation(subject: string, finding: Finding, verb = 'waits'): Explanation {
+  const { code, verb: own = verb, cause, advice, evidence = [], remedy = [] } = finding;
   const severity = reasons[code];
-  const start = severity === 'fine' ? `${subject} ${cause}` : `${subject} ${verb}: ${cause}`;
+  const start = severity === 'fine' ? `${subject} ${cause}` : `${subject} ${own}: ${cause}`;
   return { subject, code, severity, sentence: advice ? `${start}; ${advice}` : start, evidence, remedy };
+}
+
+/** What gRPC's server said, without the words of its callers around it. */
+export function rpcMessage(text: string): string {
+  return text.replace(/^.*rpc error: code = \w+ desc = /s, '');
 }
 
 /** The finding about something that another object waits for. */

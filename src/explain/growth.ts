@@ -1,7 +1,7 @@
 import { growthFailureOf } from '../api/logical-volume.ts';
 import { parseQuantity } from '../base/quantity.ts';
 import type { Stored, VolumeSnapshot } from '../kube/resource.ts';
-import type { Finding } from './explanation.ts';
+import { type Finding, rpcMessage } from './explanation.ts';
 import { type Claim, eventText, type Known } from './known.ts';
 
 /** Why a bound claim is smaller than it requests. */
@@ -24,7 +24,7 @@ export function growthReason(claim: Claim, known: Known): Finding | undefined {
   if (message) {
     return {
       code: 'GrowthFailed',
-      cause: `it cannot grow to ${requested}${volume ? ` on node ${volume.spec.nodeName}` : ''}: ${message.replace(/^.*rpc error: code = \w+ desc = /s, '')}`,
+      cause: `it cannot grow to ${requested}${volume ? ` on node ${volume.spec.nodeName}` : ''}: ${rpcMessage(message)}`,
       advice: `free space, or request less, but more than ${has}`,
       evidence,
       remedy: [
@@ -53,7 +53,7 @@ export function snapshotReason(snapshot: Stored<VolumeSnapshot>, known: Known): 
   if (message) {
     return {
       code: 'SnapshotFailed',
-      cause: `it cannot be created: ${message.replace(/^.*rpc error: code = \w+ desc = /s, '')}`,
+      cause: `it cannot be created: ${rpcMessage(message)}`,
       evidence: [...evidence, `VolumeSnapshot ${metadata.name}: status.error: ${message}`],
       remedy: spec?.volumeSnapshotClassName
         ? [`kubectl get volumesnapshotclass ${spec.volumeSnapshotClassName} -o yaml`]

@@ -38,6 +38,7 @@ function placement(volumes: Record<string, string>, pods: readonly Pod[] = []): 
       ['a', 'b'].includes(name)
         ? { node: node(name, 1n), pods: pods.filter(({ spec }) => spec?.nodeName === name) }
         : undefined,
+    nodes: async () => [node('a', 1n), node('b', 1n)],
   };
 }
 
@@ -86,11 +87,14 @@ test('a node that is gone, and volumes on two nodes, are obstacles', async () =>
   assert.deepEqual(await seen(both, placement({ x: 'a', y: 'b' })), ['one on a: the data of claim y is on node b']);
 });
 
-test('a warning says why, and how to move the data', () => {
-  const found = { namespace: 'prod', pod: 'db-0', node: 'a', claims: ['data-db-0'], obstacles: ['it is cordoned'] };
-  assert.equal(
-    changeWarning(found),
-    'pod db-0 would not start again on node a, where its data is: it is cordoned; ' +
-      'first move the data: kubectl moorage migrate pvc/data-db-0 -n prod --to NODE',
-  );
+test('a warning says why, and how to move the data unless no node is large enough', async () => {
+  const warnings = async (change: Partial<Pod['spec']>) =>
+    (await podsAfterChange(statefulSet(1, change), placement({ 'data-db-0': 'a' }))).map(changeWarning);
+  const start = 'pod db-0 would not start again on node a, where its data is:';
+  assert.deepEqual(await warnings({ nodeSelector: { disk: 'nvme' } }), [
+    `${start} it does not have the label disk=nvme; first move the data: kubectl moorage migrate pvc/data-db-0 -n prod --to NODE`,
+  ]);
+  assert.deepEqual(await warnings({ containers: withCpu('40') }), [
+    `${start} it has 4 cpu left, 40 requested; no node is large enough; request less`,
+  ]);
 });

@@ -5,14 +5,16 @@ import {
   affinityValues,
   claimNamesOf,
   type Deployment,
+  type Node,
   nodes,
   type Pod,
   persistentVolumeClaims,
   persistentVolumes,
   pods,
   type StatefulSet,
+  type Stored,
 } from '../kube/resource.ts';
-import { type NodeFacts, nodeObstacles } from './node-obstacles.ts';
+import { type NodeFacts, nodeObstacles, type Obstacle } from './node-obstacles.ts';
 
 /** What runs pods, as it would be after the change. */
 export type Workload =
@@ -26,6 +28,8 @@ export interface Placement {
   nodeOf(namespace: string, claim: string): Promise<string | undefined>;
   /** With its pods; undefined if there is no such node. */
   facts(nodeName: string): Promise<NodeFacts | undefined>;
+  /** All of the cluster. */
+  nodes(): Promise<readonly Stored<Node>[]>;
 }
 
 /** Whether a pod could still run where its volumes are. */
@@ -38,6 +42,8 @@ export interface PodOnVolumeNode {
   readonly claims: readonly string[];
   /** Why not, as sentences about the node; empty if no obstacle was seen. */
   readonly obstacles: readonly string[];
+  /** Whether it requests more than any node has, so that moving its data cannot help. */
+  readonly isTooLarge: boolean;
 }
 
 /**
@@ -55,6 +61,7 @@ export async function podsAfterChange(workload: Workload, placement: Placement):
     if (!first) continue;
     const facts = await placement.facts(first.node);
     const others = facts?.pods && podsBeside(facts, workload, replaced);
+    const ofNode = facts && nodeObstacles(pod, [], { ...facts, pods: others });
     found.push({
       namespace,
       pod: name,
@@ -64,21 +71,33 @@ export async function podsAfterChange(workload: Workload, placement: Placement):
         ...located
           .filter(({ node }) => node !== first.node)
           .map(({ claim, node }) => `the data of claim ${claim} is on node ${node}`),
-        ...(facts
-          ? nodeObstacles(pod, [], { ...facts, pods: others }).map(({ text }) => text)
-          : ['it is not in the cluster']),
+        ...(ofNode?.map(({ text }) => text) ?? ['it is not in the cluster']),
       ],
+      isTooLarge: isTooLarge(ofNode) && (await placement.nodes()).every((node) => isTooLarge(alone(pod, node))),
     });
     replaced.push({ ...pod, spec: { containers: [], ...pod.spec, nodeName: first.node } });
   }
   return found;
 }
 
+/** The obstacles for a pod on a node that has no other pod. */
+function alone(pod: Pod, node: Stored<Node>): readonly Obstacle[] {
+  return nodeObstacles(pod, [], { node, pods: [] });
+}
+
+function isTooLarge(obstacles: readonly Obstacle[] = []): boolean {
+  return obstacles.some(({ kind }) => kind === 'too-large');
+}
+
+/** What to do about a pod that requests more than any node has. */
+export const tooLarge = 'no node is large enough; request less';
+
 /** For an admission warning. */
 export function changeWarning(checked: PodOnVolumeNode): string {
   const { pod, node, obstacles } = checked;
   const reasons = obstacles.join(', ');
-  return `pod ${pod} would not start again on node ${node}, where its data is: ${reasons}; first move the data: ${movesOf(checked).join('; ')}`;
+  const todo = checked.isTooLarge ? tooLarge : `first move the data: ${movesOf(checked).join('; ')}`;
+  return `pod ${pod} would not start again on node ${node}, where its data is: ${reasons}; ${todo}`;
 }
 
 /** The commands that take its volumes to another node, which a person must choose: the pod that runs may have other needs. */
@@ -103,6 +122,7 @@ export function placementIn(client: Pick<KubeClient, 'get' | 'list'>, signal: Ab
       const volume = volumeName ? await client.get(persistentVolumes, volumeName, { signal }) : undefined;
       return volume?.spec?.csi?.driver === driverName ? affinityValues(volume, topologyKey)?.[0] : undefined;
     },
+    nodes: async () => (await client.list(nodes, { signal })).items,
     facts(name) {
       const facts = known.get(name) ?? read(name);
       known.set(name, facts);

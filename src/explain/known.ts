@@ -34,6 +34,8 @@ export interface Objects {
   readonly pods?: readonly Stored<Pod>[] | undefined;
   /** All pods of the nodes that are evaluated. */
   readonly podsOfNodes?: readonly Pod[] | undefined;
+  /** Pods that reserve room for others. */
+  readonly placeholders?: readonly Stored<Pod>[] | undefined;
   readonly persistentVolumes?: readonly Stored<PersistentVolume>[] | undefined;
   readonly storageClasses?: readonly Stored<StorageClass>[] | undefined;
   readonly nodes?: readonly Stored<Node>[] | undefined;
@@ -150,7 +152,7 @@ export class Known {
   }
 
   factsOf(node: Stored<Node>): NodeFacts {
-    const { podsOfNodes, csiNodes, capacities, csiDrivers, persistentVolumes } = this.objects;
+    const { podsOfNodes, placeholders, csiNodes, capacities, csiDrivers, persistentVolumes } = this.objects;
     const { name, labels = {} } = node.metadata;
     const drivers: { readonly name: string }[] | null | undefined = this.#get(csiNodes, name)?.spec.drivers;
     const driver = csiDrivers?.find(({ metadata }) => metadata.name === driverName);
@@ -164,6 +166,7 @@ export class Known {
     return {
       node,
       pods: podsOfNodes && (this.#podsByNode.get(name) ?? []),
+      reserving: placeholders?.filter(({ status }) => status?.nominatedNodeName === name),
       drivers: csiNodes && (drivers ?? []).map((each) => each.name),
       capacities: capacities && isTracked ? [...own, ...(this.#capacitiesByNode.get('') ?? [])] : undefined,
       unbound: persistentVolumes?.filter(({ status }) => status?.phase !== 'Bound'),

@@ -71,23 +71,23 @@ test('CPU, memory and other requests count against what is allocatable and not t
     [
       { initContainers: [{ ...requests('1', '1Gi'), restartPolicy: 'Always' }], containers: [requests('4', '1Gi')] },
       [],
-      ['resources: it has 4 cpu left, 5 requested'],
+      ['too-large: it has 4 cpu left, 5 requested'],
     ],
     [
       { containers: [requests('1', '1Gi')], overhead: { cpu: '3500m' } },
       [],
-      ['resources: it has 4 cpu left, 4500m requested'],
+      ['too-large: it has 4 cpu left, 4500m requested'],
     ],
-    [{ containers: [{ resources: { limits: { cpu: '5' } } }] }, [], ['resources: it has 4 cpu left, 5 requested']],
+    [{ containers: [{ resources: { limits: { cpu: '5' } } }] }, [], ['too-large: it has 4 cpu left, 5 requested']],
     [
       { resources: { requests: { cpu: '5' } }, containers: [requests('1', '0')] },
       [],
-      ['resources: it has 4 cpu left, 5 requested'],
+      ['too-large: it has 4 cpu left, 5 requested'],
     ],
     [
       { containers: [{ resources: { limits: { 'gpu.io/one': '1' } } }] },
       [],
-      ['resources: it has 0 gpu.io/one left, 1 requested'],
+      ['too-large: it has 0 gpu.io/one left, 1 requested'],
     ],
     [{ containers: [{ resources: { limits: { 'topolvm.io/capacity': '1' } } }] }, [], []],
   ];
@@ -96,6 +96,23 @@ test('CPU, memory and other requests count against what is allocatable and not t
   assert.deepEqual(seen([], { node: crowded, pods: full }, wanting({})), [
     'resources: it has 0 pods left, 1 requested',
   ]);
+});
+
+test('room that is reserved counts for other pods, unless their priority is higher', () => {
+  const using = (cpu: string, more: object = {}) => ({
+    spec: { containers: [{ resources: { requests: { cpu } } }], ...more },
+  });
+  const placeholder = pod('reserve-1', [], {
+    metadata: { namespace: 'moorage-system', annotations: { 'moorage.dev/claim': 'prod/data' } },
+    ...using('3'),
+  });
+  const facts = { pods: [], reserving: [placeholder] };
+  assert.deepEqual(seen([], facts, pod('rival', [], using('1'))), []);
+  assert.deepEqual(seen([], facts, pod('rival', [], using('2'))), [
+    'resources: it has 1 cpu left, 2 requested; room is reserved there for the pod of claim prod/data',
+  ]);
+  assert.deepEqual(seen([], facts, pod('rival', [], using('2', { priority: 1 }))), []);
+  assert.deepEqual(seen([], facts, pod('db-0', ['data'], using('3'))), []);
 });
 
 test('a bound volume and a claim with a selected node belong to one node', () => {
@@ -131,7 +148,7 @@ test('a new volume needs the driver, the device class, and room that the schedul
     [
       { claim: data, storageClass: fast },
       { capacities: [] },
-      'room-unknown: the scheduler does not know its free space: no CSIStorageCapacity of class fast',
+      'room-unpublished: the scheduler does not know its free space: no CSIStorageCapacity of class fast',
     ],
     [
       { claim: data, storageClass: fast },

@@ -1,5 +1,6 @@
 import {
   capacityAnnotationPrefix,
+  claimKey,
   defaultCapacityAnnotation,
   driverName,
   parameters,
@@ -8,10 +9,11 @@ import {
 } from '../api/names.ts';
 import { formatBytes, parseQuantity } from '../base/quantity.ts';
 import { matchesLabels, selectorText, selects } from '../kube/node-selector.ts';
-import { podConstraints } from '../kube/pod-constraints.ts';
+import { type PodConstraint, podConstraints } from '../kube/pod-constraints.ts';
 import {
   affinityValues,
   type CsiStorageCapacity,
+  claimNamesOf,
   type Node,
   type PersistentVolume,
   type PersistentVolumeClaim,
@@ -35,6 +37,8 @@ export interface NodeFacts {
   readonly node: Stored<Node>;
   /** The pods of the node. */
   readonly pods?: readonly Pod[] | undefined;
+  /** Placeholders, which reserve room there for pods that will return. */
+  readonly reserving?: readonly Pod[] | undefined;
   /** The CSI drivers that are registered there; none if the node has no CSINode. */
   readonly drivers?: readonly string[] | undefined;
   /** CSIStorageCapacities, at least of this node. Undefined also if the CSIDriver does not let the scheduler use them. */
@@ -43,30 +47,40 @@ export interface NodeFacts {
   readonly unbound?: readonly PersistentVolume[] | undefined;
 }
 
-export const obstacleKinds = [
-  'cordoned',
-  'not-ready',
-  'taint',
-  'label',
-  'affinity',
-  'resources',
-  'volume-elsewhere',
-  'selected-elsewhere',
+/** What only the storage of the node decides. */
+const storageKinds = [
   'topology',
   'no-driver',
   'leaving',
   'no-volume',
   'no-device-class',
   'room-unknown',
+  'room-unpublished',
   'no-room',
   'room-outdated',
   'no-room-together',
 ] as const;
 
-export interface Obstacle {
-  readonly kind: (typeof obstacleKinds)[number];
+export type ObstacleKind =
+  | PodConstraint['kind']
+  | 'resources'
+  | 'too-large'
+  | 'volume-elsewhere'
+  | 'selected-elsewhere'
+  | (typeof storageKinds)[number];
+
+export type Obstacle = {
   /** Continues a sentence about the node: `it is cordoned`. */
   readonly text: string;
+} & (
+  | { readonly kind: Exclude<ObstacleKind, 'no-room' | 'no-device-class'> }
+  | { readonly kind: 'no-room'; readonly freeBytes: bigint }
+  /** `deviceClass`: in words, such as `device class ssd`. */
+  | { readonly kind: 'no-device-class'; readonly deviceClass: string }
+);
+
+export function isAboutStorage({ kind }: Obstacle): boolean {
+  return storageKinds.some((each) => each === kind);
 }
 
 /**
@@ -75,16 +89,31 @@ export interface Obstacle {
  * empty answer means "no obstacle seen", never "it fits".
  */
 export function nodeObstacles(pod: Pod, volumes: readonly NeededVolume[], facts: NodeFacts): readonly Obstacle[] {
-  const { node, pods } = facts;
-  const lacking = pods === undefined ? [] : shortages(pod, node, pods);
+  const { node, pods, reserving = [] } = facts;
+  const reserved = reserving.filter((placeholder) => isCounted(placeholder, pod));
+  const lacking = pods === undefined ? [] : shortages(pod, node, [...pods, ...reserved]);
+  const claims = reserved.map((placeholder) => claimOf(placeholder)).join(', ');
+  const because = claims && `; room is reserved there for the pod of claim ${claims}`;
   return [
     ...podConstraints(pod, node),
-    ...lacking.map(({ resource, needed, left }): Obstacle => {
-      return { kind: 'resources', text: `it has ${left} ${resource} left, ${needed} requested` };
+    ...lacking.map(({ resource, needed, left, isTooLarge }): Obstacle => {
+      const text = `it has ${left} ${resource} left, ${needed} requested`;
+      return isTooLarge ? { kind: 'too-large', text } : { kind: 'resources', text: `${text}${because}` };
     }),
     ...volumes.flatMap((volume) => volumeObstacle(volume, facts) ?? []),
     ...tooMuchTogether(volumes, facts),
   ];
+}
+
+/** The scheduler counts a placeholder for pods of its priority or a lower one. It gives way to its own pod. */
+function isCounted(placeholder: Pod, pod: Pod): boolean {
+  const isOwn = claimNamesOf(pod).some((name) => `${pod.metadata?.namespace}/${name}` === claimOf(placeholder));
+  return !isOwn && (placeholder.spec?.priority ?? 0) >= (pod.spec?.priority ?? 0);
+}
+
+/** The claim whose pod a placeholder keeps room for, `namespace/name`. */
+function claimOf({ metadata }: Pod): string {
+  return metadata?.annotations?.[claimKey] ?? '';
 }
 
 /** The most specific one. */
@@ -148,13 +177,14 @@ function roomObstacle(
   const reported = reportedBytes(node, storageClass);
   if (reported === undefined) return unreported(node, storageClass);
   if (needed > reported) {
-    return { kind: 'no-room', text: `it has ${formatBytes(reported)} free, ${formatBytes(needed)} requested` };
+    const text = `it has ${formatBytes(reported)} free, ${formatBytes(needed)} requested`;
+    return { kind: 'no-room', text, freeBytes: reported };
   }
   if (capacities === undefined) return undefined;
   const published = capacities.filter((each) => isAbout(each, node, storageClass));
   if (published.length === 0) {
     const text = `the scheduler does not know its free space: no CSIStorageCapacity of class ${storageClass.metadata?.name}`;
-    return { kind: 'room-unknown', text };
+    return { kind: 'room-unpublished', text };
   }
   const largest = published.map(publishedBytes).reduce((a, b) => (a > b ? a : b));
   if (needed <= largest) return undefined;
@@ -167,11 +197,9 @@ function roomObstacle(
 function unreported({ metadata }: Stored<Node>, storageClass: StorageClass): Obstacle {
   const reports = Object.keys(metadata.annotations ?? {}).some((key) => key.startsWith(capacityAnnotationPrefix));
   if (!reports) return { kind: 'room-unknown', text: 'it does not report any free space' };
-  const deviceClass = deviceClassOf(storageClass);
-  return {
-    kind: 'no-device-class',
-    text: `it has no ${deviceClass === '' ? 'default device class' : `device class ${deviceClass}`}`,
-  };
+  const name = deviceClassOf(storageClass);
+  const words = name === '' ? 'default device class' : `device class ${name}`;
+  return { kind: 'no-device-class', text: `it has no ${words}`, deviceClass: words };
 }
 
 /** The scheduler checks one claim after the other, and would let them fail together. */

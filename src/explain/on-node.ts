@@ -1,8 +1,8 @@
 import { driverName, filesystemErrorAnnotation, selectedNodeAnnotation } from '../api/names.ts';
-import type { Pod, Stored } from '../kube/resource.ts';
+import type { Pod, StorageClass, Stored } from '../kube/resource.ts';
 import { unboundReason } from './claim.ts';
-import { because, type Finding } from './explanation.ts';
-import { eventText, type Known } from './known.ts';
+import { because, type Finding, rpcMessage } from './explanation.ts';
+import { type Claim, eventText, type Known } from './known.ts';
 import { moveReason } from './move.ts';
 import { agentOf, isSilent, notReady } from './nodes.ts';
 import { missingClaim } from './scheduling.ts';
@@ -12,7 +12,7 @@ export function startingReason(pod: Stored<Pod>, known: Known): Finding {
   return (
     missingClaim(pod, known) ??
     ofClaims(pod, known) ??
-    ofNode(pod, known) ??
+    silentNode(pod, known) ??
     ofMount(pod, known) ??
     starting(pod, known)
   );
@@ -25,10 +25,7 @@ function ofClaims(pod: Stored<Pod>, known: Known): Finding | undefined {
     const move = moveReason(claim, known);
     if (move) return move;
     if (claim.status?.phase === 'Bound') continue;
-    const isUnscheduled = claim.metadata.annotations?.[selectedNodeAnnotation] === undefined;
-    if (storageClass?.volumeBindingMode === 'WaitForFirstConsumer' && isUnscheduled && !claim.spec?.volumeName) {
-      return bypassed(pod, claimName);
-    }
+    if (needsScheduler(claim, storageClass)) return bypassed(pod, claimName, 'it');
     const own = unboundReason(claim, known);
     return own
       ? because(`its claim ${claimName} has no volume: `, own)
@@ -37,13 +34,31 @@ function ofClaims(pod: Stored<Pod>, known: Known): Finding | undefined {
   return undefined;
 }
 
+/** Whether the claim gets no volume before the scheduler has chosen a node. */
+function needsScheduler({ metadata, spec, status }: Claim, storageClass: StorageClass | undefined): boolean {
+  const isUnscheduled = metadata.annotations?.[selectedNodeAnnotation] === undefined;
+  const isWaiting = status?.phase !== 'Bound' && !spec?.volumeName && isUnscheduled;
+  return isWaiting && storageClass?.volumeBindingMode === 'WaitForFirstConsumer';
+}
+
+/** Why a pod that is not created yet would wait for ever because of `spec.nodeName`. */
+export function wouldBypass(pod: Stored<Pod>, known: Known): Finding | undefined {
+  const { nodeName } = pod.spec ?? {};
+  if (!nodeName) return undefined;
+  const waiting = known.volumesOf(pod).find(({ claim, storageClass }) => needsScheduler(claim, storageClass));
+  if (!waiting) return undefined;
+  const { name } = waiting.claim.metadata;
+  const cause = `its nodeName ${nodeName} bypasses the scheduler, so no volume would be created for claim ${name}`;
+  return { ...bypassed(pod, name), cause, remedy: [] };
+}
+
 /** A pod with `spec.nodeName` in its manifest never meets the scheduler, which alone tells the claim where its volume goes. */
-export function bypassed(pod: Stored<Pod>, claimName: string): Finding {
+export function bypassed(pod: Stored<Pod>, claimName: string, subject = `pod ${pod.metadata.name}`): Finding {
   const { name, namespace } = pod.metadata;
   const { nodeName } = pod.spec ?? {};
   return {
     code: 'SchedulerBypassed',
-    cause: `pod ${name} was created with nodeName ${nodeName} and bypassed the scheduler, so no volume is created for claim ${claimName}`,
+    cause: `${subject} was created with nodeName ${nodeName} and bypassed the scheduler, so no volume is created for claim ${claimName}`,
     advice: `replace nodeName in the pod with nodeSelector kubernetes.io/hostname: ${nodeName}`,
     evidence: [
       `pod ${name}: has node ${nodeName}`,
@@ -53,7 +68,8 @@ export function bypassed(pod: Stored<Pod>, claimName: string): Finding {
   };
 }
 
-function ofNode({ spec }: Stored<Pod>, known: Known): Finding | undefined {
+/** Its node is not ready. The API server shows a pod that ran there as Running, whatever has become of it. */
+export function silentNode({ spec }: Stored<Pod>, known: Known): Finding | undefined {
   const node = known.node(spec?.nodeName ?? '');
   if (!node || !isSilent(node)) return undefined;
   const { name } = node.metadata;
@@ -66,10 +82,14 @@ function ofNode({ spec }: Stored<Pod>, known: Known): Finding | undefined {
   };
 }
 
-/** What the kubelet reports about mounting. */
+/** What the kubelet reports about mounting, and what it would report only after minutes. */
 function ofMount(pod: Stored<Pod>, known: Known): Finding | undefined {
   const nodeName = pod.spec?.nodeName ?? '';
-  for (const { claim } of known.volumesOf(pod)) {
+  for (const { claim, persistentVolume } of known.volumesOf(pod)) {
+    const isDriverThere = known.objects.csiDrivers?.some(({ metadata }) => metadata.name === driverName);
+    if (persistentVolume?.spec?.csi?.driver === driverName && isDriverThere === false) {
+      return driverMissing([`there is no CSIDriver ${driverName}`]);
+    }
     const volume = known.logicalVolumeOf(claim);
     const error = volume?.metadata.annotations?.[filesystemErrorAnnotation];
     if (volume?.status?.missingFrom) {
@@ -105,19 +125,10 @@ function ofMount(pod: Stored<Pod>, known: Known): Finding | undefined {
         remedy: isOurs ? [agentOf(nodeName)] : [`kubectl get csinode ${nodeName} -o yaml`],
       };
     }
-    const isDriverMissing = known.objects.csiDrivers?.every(({ metadata }) => metadata.name !== driverName);
-    if (failed.reason === 'FailedAttachVolume' && (isDriverMissing || /external-attacher/.test(note))) {
-      return {
-        code: 'CsiDriverMissing',
-        cause: `the CSIDriver ${driverName} does not exist, so Kubernetes waits for an attacher that Moorage does not have`,
-        advice: "create it again from Moorage's chart",
-        evidence,
-        remedy: ['helm upgrade --reuse-values moorage <chart>', `kubectl get csidriver ${driverName}`],
-      };
-    }
+    if (failed.reason === 'FailedAttachVolume' && /external-attacher/.test(note)) return driverMissing(evidence);
     return {
       code: 'MountFailed',
-      cause: `its volume cannot be mounted on node ${nodeName}: ${note.replace(/^MountVolume\.\w+ failed for volume "[^"]*" : /, '')}`,
+      cause: `its volume cannot be mounted on node ${nodeName}: ${rpcMessage(note.replace(/^\w+\.\w+ failed for volume "[^"]*" : /, ''))}`,
       evidence,
       remedy: [agentOf(nodeName)],
     };
@@ -128,6 +139,16 @@ function ofMount(pod: Stored<Pod>, known: Known): Finding | undefined {
     cause: 'the kubelet changes the owner of every file of its volume',
     advice: 'fsGroupChangePolicy: OnRootMismatch in the securityContext of the pod avoids this',
     evidence: [eventText(changing)],
+  };
+}
+
+function driverMissing(evidence: readonly string[]): Finding {
+  return {
+    code: 'CsiDriverMissing',
+    cause: `the CSIDriver ${driverName} does not exist, so Kubernetes waits for an attacher that Moorage does not have`,
+    advice: "create it again from Moorage's chart",
+    evidence,
+    remedy: ['helm upgrade --reuse-values moorage <chart>', `kubectl get csidriver ${driverName}`],
   };
 }
 

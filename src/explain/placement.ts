@@ -1,19 +1,27 @@
-import { onNodeRemoval, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
+import { claimKey, onNodeRemoval, reserve, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
 import { formatBytes } from '../base/quantity.ts';
 import { selects } from '../kube/node-selector.ts';
-import { affinityValues, type Node, type PersistentVolume, type Pod, type Stored } from '../kube/resource.ts';
+import { affinityValues, keyOf, type Node, type PersistentVolume, type Pod, type Stored } from '../kube/resource.ts';
 import { type Finding, listed, type ReasonCode } from './explanation.ts';
-import type { Claim, Known } from './known.ts';
-import { type NeededVolume, nodeObstacles, type Obstacle, requestedBytes } from './node-obstacles.ts';
+import { type Claim, eventText, type Known } from './known.ts';
+import {
+  isAboutStorage,
+  type NeededVolume,
+  nodeObstacles,
+  type Obstacle,
+  type ObstacleKind,
+  requestedBytes,
+} from './node-obstacles.ts';
 import { agentOf, controllerPods } from './nodes.ts';
+import { copyElsewhere, selectedNodeOf, wasSentToSource } from './provisioning.ts';
 
 /** A node with an obstacle. */
 interface Refused {
   readonly node: Stored<Node>;
   readonly first: Obstacle;
   readonly texts: readonly string[];
-  /** Whether nothing but storage speaks against it. */
-  readonly isByStorage: boolean;
+  /** How much it says: most if the pod could run there but for its storage, least if the pod itself does not want the node. */
+  readonly weight: 'storage' | 'node' | 'pod';
 }
 
 type Volume = NeededVolume & { readonly claim: Claim };
@@ -38,22 +46,17 @@ export function placementReason(pod: Stored<Pod>, known: Known): Finding | undef
   for (const node of considered) {
     const all = nodeObstacles(pod, volumes, known.factsOf(node));
     // The volume of an assigned claim may exist already, and then its space is not free any more.
-    const obstacles = assigned ? all.filter(({ kind }) => !storageKinds.has(kind)) : all;
+    const obstacles = assigned ? all.filter((each) => !isAboutStorage(each)) : all;
     const [first] = obstacles;
     if (!first) return undefined;
-    const isByStorage = obstacles.every(({ kind }) => storageKinds.has(kind));
-    refused.push({ node, first, texts: obstacles.map(({ text }) => text), isByStorage });
+    refused.push({ node, first, texts: obstacles.map(({ text }) => text), weight: weightOf(obstacles) });
   }
   const [single] = refused;
   if (!single) return undefined;
   const [data] = placed;
-  if (data && refused.length === 1) return besideItsData(data.claim, single);
+  if (data && refused.length === 1) return withReservation(besideItsData(data.claim, single, known), volumes, known);
   if (assigned) return assignedElsewhere(assigned.claim, single);
   return onNoNode(volumes, single, refused);
-}
-
-function selectedNodeOf({ metadata }: Claim): string | undefined {
-  return metadata.annotations?.[selectedNodeAnnotation];
 }
 
 function nodesOf({ persistentVolume }: Volume, nodes: readonly Stored<Node>[]): readonly Stored<Node>[] {
@@ -103,7 +106,7 @@ function apart(placed: readonly Volume[], nodes: readonly Stored<Node>[]): Findi
 }
 
 /** The pod can run on this node only. */
-function onItsNode({ node, first, texts }: Refused, start: string): Finding {
+function onItsNode({ node, first, texts }: Refused, start: string, hasData: boolean): Finding {
   const { name } = node.metadata;
   const { code, advice, remedy } = obstacleReasons[first.kind];
   const [only = ''] = texts;
@@ -112,15 +115,21 @@ function onItsNode({ node, first, texts }: Refused, start: string): Finding {
   return {
     code,
     cause: `${start} ${name}${how}`,
-    advice: advice(name),
+    advice: advice(name, hasData),
     evidence: texts.map((text) => `Node ${name}: ${text}`),
     remedy: remedy(name),
   };
 }
 
-/** What is left if the node does not come back soon. */
-function besideItsData({ metadata: { name, namespace } }: Claim, refused: Refused): Finding {
-  const found = onItsNode(refused, 'its data is on node');
+/** With what else can be done: of a copy, which is where its source is, and of a node that does not come back soon. */
+function besideItsData(claim: Claim, refused: Refused, known: Known): Finding {
+  const { name, namespace } = claim.metadata;
+  const { node } = refused;
+  const found = onItsNode(refused, 'its data is on node', true);
+  if (found.code === 'NodeExcluded' && wasSentToSource(claim, known)) {
+    const { cause } = onItsNode(refused, `its claim ${name} is a copy, and is with its source on node`, true);
+    return { ...found, code: 'SourceElsewhere', cause, ...copyElsewhere(claim, node.metadata.name) };
+  }
   const others = {
     NodeCordoned: `kubectl moorage migrate pvc/${name} -n ${namespace} # or move its data to another node`,
     NodeNotReady: `kubectl moorage drop pvc/${name} -n ${namespace} # or give its data up: says what would be lost`,
@@ -129,17 +138,43 @@ function besideItsData({ metadata: { name, namespace } }: Claim, refused: Refuse
   return { ...found, remedy: [...(found.remedy ?? []), ...other] };
 }
 
+/** Whether the pod will find CPU and memory when its node takes it again, if one of its claims asks for that. */
+function withReservation(found: Finding, volumes: readonly Volume[], known: Known): Finding {
+  const { placeholders } = known.objects;
+  const asking = volumes.filter(({ claim }) => claim.metadata.annotations?.[reserve.annotation] === 'true');
+  const [first] = asking;
+  if (!first || placeholders === undefined) return found;
+  const claims = new Set(asking.map(({ claim }) => keyOf(claim)));
+  const placeholder = placeholders.find(
+    ({ metadata, status }) => claims.has(metadata.annotations?.[claimKey] ?? '') && status?.nominatedNodeName,
+  );
+  const asked = `claim ${first.claim.metadata.name}: ${reserve.annotation} is true`;
+  if (placeholder) {
+    const { namespace, name } = placeholder.metadata;
+    const evidence = [...(found.evidence ?? []), `${asked}, and pod ${namespace}/${name} keeps its room`];
+    return { ...found, cause: `${found.cause}; its CPU and memory are kept there`, evidence };
+  }
+  const failed = asking.map(({ claim }) => known.lastEvent(claim, ['RoomNotReserved'])).find((event) => event);
+  const evidence = [`${asked}, but nothing keeps its room`, ...(failed ? [eventText(failed)] : [])];
+  return { ...found, evidence: [...(found.evidence ?? []), ...evidence] };
+}
+
 /** csi-provisioner keeps the choice of the scheduler, except if there is no room. */
 function assignedElsewhere({ metadata }: Claim, refused: Refused): Finding {
-  const found = onItsNode(refused, `its claim ${metadata.name} is assigned to node`);
+  const found = onItsNode(refused, `its claim ${metadata.name} is assigned to node`, false);
   const again = `kubectl annotate pvc ${metadata.name} -n ${metadata.namespace} ${selectedNodeAnnotation}-`;
   return { ...found, code: 'PinnedToNode', remedy: [...(found.remedy ?? []), `${again} # choose a node again`] };
 }
 
-/** Each node has an obstacle. Nodes that only storage speaks against say most. */
+function weightOf(obstacles: readonly Obstacle[]): Refused['weight'] {
+  if (obstacles.every(isAboutStorage)) return 'storage';
+  return obstacles.some(({ kind }) => kind === 'label' || kind === 'affinity') ? 'pod' : 'node';
+}
+
+/** Each node has an obstacle. */
 function onNoNode(volumes: readonly Volume[], single: Refused, all: readonly Refused[]): Finding {
-  const byStorage = all.filter(({ isByStorage }) => isByStorage);
-  const telling = byStorage.length > 0 ? byStorage : all;
+  const weighing = (weight: Refused['weight']) => all.filter((each) => each.weight === weight);
+  const telling = [weighing('storage'), weighing('node')].find(({ length }) => length > 0) ?? all;
   const evidence = all.map(({ node, texts }) => `Node ${node.metadata.name}: ${listed(texts)}`);
   const full = telling.filter(({ first }) => first.kind === 'no-room');
   const kinds = new Set(telling.map(({ first }) => first.kind));
@@ -149,43 +184,41 @@ function onNoNode(volumes: readonly Volume[], single: Refused, all: readonly Ref
     return { code: 'NoNodeLeft', cause: `no node can run it: ${listed(each)}`, advice: 'remove an obstacle', evidence };
   }
   const { code, advice, remedy } = obstacleReasons[first.kind];
-  const cause = inWords(first, full, volumes) ?? `no node can run it: ${listed(each)}`;
-  return { code, cause, advice: advice(node.metadata.name), evidence, remedy: remedy(node.metadata.name) };
+  const subset = telling.length < all.length ? ' that it selects' : '';
+  const start = first.kind === 'too-large' ? `no node${subset} is large enough` : 'no node can run it';
+  const cause = inWords(first, full, volumes, subset) ?? `${start}: ${listed(each)}`;
+  return { code, cause, advice: advice(node.metadata.name, false), evidence, remedy: remedy(node.metadata.name) };
 }
 
-/** What all nodes have in common. */
-function inWords({ kind, text }: Obstacle, full: readonly Refused[], volumes: readonly Volume[]): string | undefined {
-  if (kind === 'cordoned') return 'every node is cordoned';
-  if (kind === 'not-ready') return 'no node is ready';
-  if (kind === 'no-device-class') return `no node that it can run on has ${text.slice('it has no '.length)}`;
-  if (kind !== 'no-room') return undefined;
+/** What all nodes have in common, or a subset of them. */
+function inWords(
+  first: Obstacle,
+  full: readonly Refused[],
+  volumes: readonly Volume[],
+  subset: string,
+): string | undefined {
+  if (first.kind === 'cordoned') return `every node${subset} is cordoned`;
+  if (first.kind === 'not-ready') return `no node${subset} is ready`;
+  if (first.kind === 'no-device-class') return `no node that it can run on has ${first.deviceClass}`;
+  if (first.kind !== 'no-room') return undefined;
   const sizes = volumes.map(({ claim }) => (claim.spec?.volumeName ? 0n : requestedBytes(claim)));
   const largest = sizes.reduce((a, b) => (a > b ? a : b), 0n);
-  const free = full.map(({ node, first }) => `${node.metadata.name} has ${/it has (.*) free/.exec(first.text)?.[1]}`);
+  const free = full.flatMap(({ node, first: own }) =>
+    own.kind === 'no-room' ? [`${node.metadata.name} has ${formatBytes(own.freeBytes)}`] : [],
+  );
   return `no node that it can run on has ${formatBytes(largest)} free: ${listed(free)}`;
 }
 
-const storageKinds: ReadonlySet<Obstacle['kind']> = new Set([
-  'topology',
-  'no-driver',
-  'leaving',
-  'no-volume',
-  'no-device-class',
-  'room-unknown',
-  'no-room',
-  'room-outdated',
-  'no-room-together',
-]);
-
 interface ObstacleReason {
   readonly code: ReasonCode;
-  readonly advice: (node: string) => string;
+  /** `hasData`: the pod has a volume there, which could be moved. */
+  readonly advice: (node: string, hasData: boolean) => string;
   readonly remedy: (node: string) => readonly string[];
 }
 
 const excluded: ObstacleReason = {
   code: 'NodeExcluded',
-  advice: (node) => `change the pod so that it can run on ${node}, or move its volume`,
+  advice: (node, hasData) => `change the pod so that it can run on ${node}${hasData ? ', or move its volume' : ''}`,
   remedy: (node) => [`kubectl get node ${node} --show-labels`],
 };
 const elsewhere: ObstacleReason = { code: 'PinnedToNode', advice: () => 'let the pod run there', remedy: () => [] };
@@ -197,9 +230,13 @@ const agent = {
   advice: (node: string) => `start the agent of Moorage on ${node}`,
   remedy: (node: string) => [agentOf(node)],
 };
+const publisher = {
+  advice: () => "see whether Moorage's controller runs, which publishes the free space",
+  remedy: () => [controllerPods],
+};
 
 /** What to do about an obstacle on the node that matters. */
-const obstacleReasons: Readonly<Record<Obstacle['kind'], ObstacleReason>> = {
+const obstacleReasons: Readonly<Record<ObstacleKind, ObstacleReason>> = {
   cordoned: {
     code: 'NodeCordoned',
     advice: (node) => `run kubectl uncordon ${node}`,
@@ -219,12 +256,21 @@ const obstacleReasons: Readonly<Record<Obstacle['kind'], ObstacleReason>> = {
   affinity: excluded,
   resources: {
     code: 'NodeFull',
-    advice: (node) => `end other pods on ${node}, or move its volume`,
+    advice: (node, hasData) => `end other pods on ${node}${hasData ? ', or move its volume' : ', or add a node'}`,
     remedy: (node) => [`kubectl describe node ${node} # Allocated resources`],
+  },
+  'too-large': {
+    code: 'NodeFull',
+    advice: (_, hasData) => `request less, or ${hasData ? 'move its volume to a larger node' : 'add a larger node'}`,
+    remedy: (node) => [`kubectl describe node ${node} # Allocatable`],
   },
   'volume-elsewhere': elsewhere,
   'selected-elsewhere': elsewhere,
-  topology: { ...elsewhere, advice: () => 'correct allowedTopologies, or add such a node' },
+  topology: {
+    code: 'TopologyUnusable',
+    advice: () => 'correct allowedTopologies, or add such a node',
+    remedy: () => [`kubectl get nodes -L ${topologyKey}`],
+  },
   'no-driver': { code: 'DriverMissing', ...agent },
   leaving: { ...elsewhere, advice: () => 'add a node' },
   'no-volume': { code: 'VolumeMissing', advice: () => 'create one', remedy: () => ['kubectl get pv'] },
@@ -235,10 +281,7 @@ const obstacleReasons: Readonly<Record<Obstacle['kind'], ObstacleReason>> = {
   },
   'room-unknown': { code: 'RoomUnknown', ...agent },
   'no-room': { code: 'NoRoom', ...lackOfRoom },
-  'room-outdated': {
-    code: 'RoomOutdated',
-    advice: () => "see whether Moorage's controller runs, which publishes the free space",
-    remedy: () => [controllerPods],
-  },
+  'room-unpublished': { code: 'RoomUnknown', ...publisher },
+  'room-outdated': { code: 'RoomOutdated', ...publisher },
   'no-room-together': { code: 'NoRoomTogether', ...lackOfRoom },
 };

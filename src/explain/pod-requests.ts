@@ -13,6 +13,8 @@ export interface Shortage {
   readonly resource: string;
   readonly needed: string;
   readonly left: string;
+  /** Whether the node would not have enough without any other pod. */
+  readonly isTooLarge: boolean;
 }
 
 /** What the node lacks for one more pod, given the pods that it has, as kube-scheduler counts. */
@@ -21,8 +23,10 @@ export function shortages(pod: Pod, { status }: Node, others: readonly Pod[]): r
   const running = others.filter((other) => !isOver(other) && !isSame(other, pod));
   const taken = sum(running.map(requestsOf));
   return [...requestsOf(pod)].flatMap(([resource, needed]) => {
-    const left = (allocatable.get(resource) ?? 0n) - (taken.get(resource) ?? 0n);
-    return needed > left ? [{ resource, needed: textOf(resource, needed), left: textOf(resource, left) }] : [];
+    const all = allocatable.get(resource) ?? 0n;
+    const left = all - (taken.get(resource) ?? 0n);
+    if (needed <= left) return [];
+    return [{ resource, needed: textOf(resource, needed), left: textOf(resource, left), isTooLarge: needed > all }];
   });
 }
 
@@ -57,6 +61,12 @@ function requestsOf({ spec }: Pod): Amounts {
 /** A limit without a request is the request. */
 function ofContainer({ resources }: Container): Amounts {
   return amounts({ ...resources?.limits, ...resources?.requests });
+}
+
+/** What a pod takes of a node, as a container would request it. */
+export function effectiveRequests(pod: Pod): Readonly<Record<string, string>> {
+  const resources = [...requestsOf(pod)].filter(([resource]) => resource !== 'pods');
+  return Object.fromEntries(resources.map(([name, amount]) => [name, name === 'cpu' ? `${amount}m` : `${amount}`]));
 }
 
 function amounts(quantities: Readonly<Record<string, string>>): Amounts {

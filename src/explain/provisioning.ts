@@ -1,5 +1,5 @@
 import { failureOf, type StoredLogicalVolume } from '../api/logical-volume.ts';
-import { driverName, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
+import { crossNodeAllowed, driverName, parameters, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
 import type { Event } from '../kube/resource.ts';
 import { because, type Finding } from './explanation.ts';
 import { type Claim, eventText, type Known } from './known.ts';
@@ -16,7 +16,7 @@ const resourceExhausted = 8;
 export function provisioningReason(claim: Claim, known: Known): Finding | undefined {
   const own = known.classOf(claim);
   if (!own || own.provisioner === 'kubernetes.io/no-provisioner') return undefined;
-  const nodeName = claim.metadata.annotations?.[selectedNodeAnnotation];
+  const nodeName = selectedNodeOf(claim);
   const isBegun = nodeName !== undefined || own.volumeBindingMode !== 'WaitForFirstConsumer';
   const problem = classProblem(own);
   if (problem?.code === 'TopologyUnusable') return because(`StorageClass ${own.metadata.name} cannot work: `, problem);
@@ -24,7 +24,7 @@ export function provisioningReason(claim: Claim, known: Known): Finding | undefi
   const volume = known.logicalVolumeOf(claim);
   const failure = known.lastEvent(claim, ['ProvisioningFailed']);
   if (volume) return ofVolume(volume, failure, known);
-  if (failure) return refusal(claim, failure, nodeName, known);
+  if (failure) return refusal(claim, failure, known);
   const waiting = known.lastEvent(claim, ['ExternalProvisioning']);
   const isSilentForLong = waiting && (waiting.series?.count ?? waiting.deprecatedCount ?? 1) > 1;
   if (isSilentForLong && !known.lastEvent(claim, ['Provisioning', 'ProvisioningSucceeded'])) {
@@ -37,7 +37,7 @@ export function provisioningReason(claim: Claim, known: Known): Finding | undefi
 /** The refusal for lack of space after which the scheduler chooses again. */
 export function lastLackOfSpace(claim: Claim, known: Known): Finding | undefined {
   const failure = known.lastEvent(claim, ['ProvisioningFailed'], /code = ResourceExhausted/);
-  return failure && refusal(claim, failure, claim.metadata.annotations?.[selectedNodeAnnotation], known);
+  return failure && refusal(claim, failure, known);
 }
 
 function silent(provisioner: string, waiting: Event): Finding {
@@ -90,88 +90,171 @@ function nodeSilent(nodeName: string, evidence: readonly string[], known: Known)
   };
 }
 
-/** csi-provisioner says why. */
-function refusal(claim: Claim, event: Event, nodeName: string | undefined, known: Known): Finding {
-  const { note = '' } = event;
-  const { name, namespace } = claim.metadata;
-  const evidence = evidenceOf(claim, event);
-  const again =
-    nodeName === undefined
-      ? []
-      : [`kubectl annotate pvc ${name} -n ${namespace} ${selectedNodeAnnotation}- # choose a node again`];
-  const [, code, description] = /rpc error: code = (\w+) desc = (.*)/s.exec(note) ?? [];
-  const message = (
-    description ?? note.replace(/^.*failed to provision volume with StorageClass "[^"]*": /s, '')
-  ).trim();
-  const [, bare] = /(?:no topology key found on CSINode|CSINode for selected node) "?([^"\s]+)/.exec(note) ?? [];
-  if (bare) {
-    return {
-      code: 'DriverMissing',
-      cause: `Moorage does not run on node ${bare}, which the scheduler has selected`,
-      advice: 'start its agent there, or let the scheduler choose again',
-      evidence,
-      remedy: [agentOf(bare), ...again],
-    };
-  }
-  if (/not in allowed topologies/.test(note)) {
-    return {
-      code: 'TopologyUnusable',
-      cause: `allowedTopologies of StorageClass ${claim.spec?.storageClassName} leaves out node ${nodeName}, which the scheduler has selected`,
-      advice: `use the key ${topologyKey} with names of nodes`,
-      evidence,
-      remedy: [`kubectl get storageclass ${claim.spec?.storageClassName} -o yaml`, ...again],
-    };
-  }
-  if (/zone\[s\] cannot be specified/.test(note)) {
-    return {
-      code: 'ZoneParameter',
-      cause: `StorageClass ${claim.spec?.storageClassName} has the parameter zone, which is not allowed with WaitForFirstConsumer`,
-      advice: `remove it, and set nodeSelector topology.kubernetes.io/zone in the pods`,
-      evidence,
-      remedy: [`kubectl get storageclass ${claim.spec?.storageClassName} -o yaml`],
-    };
-  }
-  const [, elsewhere] = /is on node ([^\s,;]+)/.exec(message) ?? [];
-  if (elsewhere && claim.spec?.dataSource) {
-    const { kind, name: source } = claim.spec.dataSource;
-    return {
-      code: 'SourceElsewhere',
-      cause: `its source, ${kind} ${source}, is on node ${elsewhere}, and its pod cannot run there`,
-      advice: 'a copy is on the node of its source',
-      evidence,
-      remedy: [`kubectl get node ${elsewhere}`],
-    };
-  }
-  if (claim.spec?.dataSource && code === undefined) {
-    const { kind, name: source } = claim.spec.dataSource;
-    return {
-      code: 'SourceNotReady',
-      cause: `its source, ${kind} ${source}, cannot be copied: ${message.replace(/^error getting handle for DataSource Type \S+ by Name \S+: /, '')}`,
-      advice: 'the copy begins when the source is ready',
-      evidence,
-      remedy: [`kubectl moorage why ${kind === 'VolumeSnapshot' ? 'volumesnapshot' : 'pvc'}/${source} -n ${namespace}`],
-    };
-  }
-  if (code === 'ResourceExhausted') {
-    return {
-      code: 'NoRoomOnNode',
-      cause: message,
-      evidence,
-      remedy: ['kubectl moorage nodes'],
-    };
-  }
-  if (code === 'DeadlineExceeded' || code === 'Unavailable') {
-    return nodeName === undefined
-      ? { code: 'NodeSilent', cause: `no node answers: ${message}`, evidence }
-      : nodeSilent(nodeName, evidence, known);
-  }
-  return { code: 'RequestRefused', cause: `it is refused: ${message}`, evidence, remedy: again };
+/** What csi-provisioner says about a claim that it could not provision. */
+interface Refusal {
+  readonly claim: Claim;
+  readonly note: string;
+  /** gRPC's, if Moorage has refused it. */
+  readonly code: string | undefined;
+  /** Without what csi-provisioner writes before it. */
+  readonly message: string;
+  readonly nodeName: string | undefined;
+  readonly evidence: readonly string[];
+  /** The command that lets the scheduler choose again: csi-provisioner keeps its choice, except if there is no room. */
+  readonly again: readonly string[];
+  readonly known: Known;
 }
 
-function evidenceOf({ metadata }: Claim, event: Event | undefined): readonly string[] {
-  const nodeName = metadata.annotations?.[selectedNodeAnnotation];
+function refusal(claim: Claim, event: Event, known: Known): Finding {
+  const { note = '' } = event;
+  const { name, namespace } = claim.metadata;
+  const nodeName = selectedNodeOf(claim);
+  const [, code, description] = /rpc error: code = (\w+) desc = (.*)/s.exec(note) ?? [];
+  const bare = note.replace(/^.*failed to provision volume with StorageClass "[^"]*": /s, '');
+  const refused: Refusal = {
+    claim,
+    note,
+    code,
+    message: (description ?? bare).trim(),
+    nodeName,
+    evidence: evidenceOf(claim, event),
+    again:
+      nodeName === undefined
+        ? []
+        : [`kubectl annotate pvc ${name} -n ${namespace} ${selectedNodeAnnotation}- # choose a node again`],
+    known,
+  };
+  for (const explain of refusals) {
+    const found = explain(refused);
+    if (found) return { evidence: refused.evidence, ...found };
+  }
+  return {
+    code: 'RequestRefused',
+    cause: `it is refused: ${refused.message}`,
+    evidence: refused.evidence,
+    remedy: refused.again,
+  };
+}
+
+/** Most specific first. */
+const refusals: readonly ((refused: Refusal) => Finding | undefined)[] = [
+  driverMissing,
+  topologyLeftOut,
+  zoneParameter,
+  sourceElsewhere,
+  sourceNotReady,
+  accessMode,
+  ({ code, message: cause }) =>
+    code === 'ResourceExhausted' ? { code: 'NoRoomOnNode', cause, remedy: ['kubectl moorage nodes'] } : undefined,
+  noAnswer,
+];
+
+function driverMissing({ note, again }: Refusal): Finding | undefined {
+  const [, node] = /(?:no topology key found on CSINode|CSINode for selected node) "?([^"\s]+)/.exec(note) ?? [];
+  return node === undefined
+    ? undefined
+    : {
+        code: 'DriverMissing',
+        cause: `Moorage does not run on node ${node}, which the scheduler has selected`,
+        advice: 'start its agent there, or let the scheduler choose again',
+        remedy: [agentOf(node), ...again],
+      };
+}
+
+function topologyLeftOut({ note, claim: { spec }, nodeName, again }: Refusal): Finding | undefined {
+  if (!/not in allowed topologies/.test(note)) return undefined;
+  return {
+    code: 'TopologyUnusable',
+    cause: `allowedTopologies of StorageClass ${spec?.storageClassName} leaves out node ${nodeName}, which the scheduler has selected`,
+    advice: `use the key ${topologyKey} with names of nodes`,
+    remedy: [`kubectl get storageclass ${spec?.storageClassName} -o yaml`, ...again],
+  };
+}
+
+/** By in-tree provisioners; Moorage refuses such a class when it is created. */
+function zoneParameter({ note, claim: { spec } }: Refusal): Finding | undefined {
+  if (!/zone\[s\] cannot be specified/.test(note)) return undefined;
+  return {
+    code: 'ZoneParameter',
+    cause: `StorageClass ${spec?.storageClassName} has the parameter zone, which is not allowed with WaitForFirstConsumer`,
+    advice: 'remove it, and set nodeSelector topology.kubernetes.io/zone in the pods',
+    remedy: [`kubectl get storageclass ${spec?.storageClassName} -o yaml`],
+  };
+}
+
+const sourceOnNode = /is on node ([^\s,;]+), so its copy cannot be/;
+
+function sourceElsewhere({ message, claim }: Refusal): Finding | undefined {
+  const [, node] = sourceOnNode.exec(message) ?? [];
+  const source = claim.spec?.dataSource;
+  if (node === undefined || !source) return undefined;
+  return {
+    code: 'SourceElsewhere',
+    cause: `its source, ${source.kind} ${source.name}, is on node ${node}, and a copy is on the node of its source`,
+    ...copyElsewhere(claim, node),
+  };
+}
+
+/** Whether a copy was sent to the node of its source a short time ago, as an Event says. Later it is a volume like any other. */
+export function wasSentToSource(claim: Claim, known: Known): boolean {
+  return known.lastEvent(claim, ['ProvisioningFailed'], sourceOnNode) !== undefined;
+}
+
+/** What to do if the pod of a copy cannot run on the node of the source. */
+export function copyElsewhere({ metadata }: Claim, nodeName: string): Pick<Finding, 'advice' | 'remedy'> {
+  const { name, namespace } = metadata;
+  const allowed = `the annotation ${parameters.crossNode}: ${crossNodeAllowed}`;
+  return {
+    advice: `let its pod run on ${nodeName}, or create the claim again with ${allowed}`,
+    remedy: [
+      `kubectl get node ${nodeName} --show-labels`,
+      `kubectl delete pvc ${name} -n ${namespace} # then create it with ${allowed}`,
+    ],
+  };
+}
+
+function sourceNotReady({ code, message, claim: { metadata, spec } }: Refusal): Finding | undefined {
+  if (!spec?.dataSource || code !== undefined) return undefined;
+  const { kind, name } = spec.dataSource;
+  const why = message.replace(/^error getting handle for DataSource Type \S+ by Name \S+: /, '');
+  return {
+    code: 'SourceNotReady',
+    cause: `its source, ${kind} ${name}, cannot be copied: ${why}`,
+    advice: 'the copy begins when the source is ready',
+    remedy: [
+      `kubectl moorage why ${kind === 'VolumeSnapshot' ? 'volumesnapshot' : 'pvc'}/${name} -n ${metadata.namespace}`,
+    ],
+  };
+}
+
+/** CSI has other names for the access modes. */
+function accessMode({ message, claim: { metadata, spec } }: Refusal): Finding | undefined {
+  if (!/access_mode \w+ is not supported/.test(message)) return undefined;
+  const wanted = 'ReadWriteOnce or ReadWriteOncePod';
+  return {
+    code: 'RequestRefused',
+    cause: `a local volume cannot have the access mode ${spec?.accessModes?.join(', ')}`,
+    advice: `create the claim again with ${wanted}`,
+    remedy: [`kubectl delete pvc ${metadata.name} -n ${metadata.namespace} # then create it with ${wanted}`],
+  };
+}
+
+function noAnswer({ code, message, nodeName, evidence, known }: Refusal): Finding | undefined {
+  if (code !== 'DeadlineExceeded' && code !== 'Unavailable') return undefined;
+  return nodeName === undefined
+    ? { code: 'NodeSilent', cause: `no node answers: ${message}` }
+    : nodeSilent(nodeName, evidence, known);
+}
+
+/** The node that the scheduler has chosen for the volume of a claim. */
+export function selectedNodeOf({ metadata }: Claim): string | undefined {
+  return metadata.annotations?.[selectedNodeAnnotation];
+}
+
+function evidenceOf(claim: Claim, event: Event | undefined): readonly string[] {
+  const nodeName = selectedNodeOf(claim);
   return [
-    ...(nodeName === undefined ? [] : [`claim ${metadata.name}: the scheduler has selected node ${nodeName}`]),
+    ...(nodeName === undefined ? [] : [`claim ${claim.metadata.name}: the scheduler has selected node ${nodeName}`]),
     ...(event ? [eventText(event)] : []),
   ];
 }

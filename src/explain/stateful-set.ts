@@ -31,7 +31,8 @@ export function setState(set: StoredSet, known: Known): SetState {
   return lower ? { kind: 'pod', pod: lower } : { kind: 'complete' };
 }
 
-function isReady({ metadata, status }: Stored<Pod>): boolean {
+/** As the API server shows it. If its node does not answer, a pod is shown as not ready after a short time. */
+export function isReady({ metadata, status }: Stored<Pod>): boolean {
   if (metadata.deletionTimestamp) return false;
   return (status?.conditions ?? []).some(({ type, status: is }) => type === 'Ready' && is === 'True');
 }

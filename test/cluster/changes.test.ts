@@ -31,8 +31,7 @@ describe('changes to a volume', () => {
         const ns = await TestNamespace.create(cluster, `grow-${filesystem}`);
         await ns.claim('data', { storageClass: `moorage-${filesystem}`, size: from });
         // Lines are numbered, so that a lost, torn or duplicate one shows. It pauses because the node has one processor.
-        const script =
-          'i=0; while :; do i=$((i+1)); echo "line $i" >>/data/log; [ $((i%50)) != 0 ] || sleep 0.05; done';
+        const script = 'i=0; while :; do i=$((i+1)); echo "line $i" >>/data/log; [ $((i%50)) != 0 ] || sleep 0.5; done';
         await ns.pod('writer', { claims: { '/data': 'data' }, script });
         await ns.ready('writer');
 

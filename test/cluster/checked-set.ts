@@ -1,36 +1,71 @@
 import assert from 'node:assert/strict';
-import type { V1StatefulSetPersistentVolumeClaimRetentionPolicy } from '@kubernetes/client-node';
-import { persistentVolumes, pods, statefulSets, type Wire } from '../../src/kube/resource.ts';
+import { pods, statefulSets } from '../../src/kube/resource.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import { busyboxImage } from '../../worlds/cluster/images.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { claimSpec, lightPod, TestNamespace } from './test-namespace.ts';
 
-/** Writes numbered lines with their checksums, in bursts, from where the last pod stopped. */
-const writer =
-  'i=$(cat /data/writes 2>/dev/null | wc -l); ' +
-  'while :; do i=$((i+1)); echo "$i $(echo $i | sha256sum)" >>/data/writes; [ $((i % 10)) != 0 ] || { sync; sleep 1; }; done';
-/** Prints the numbers of lines that are not as they were written; the last one may be incomplete. */
-const wrongLines =
-  'i=0; head -n -1 /data/writes | while read n s _; do i=$((i+1)); [ $n = $i ] || echo $i; ' +
-  '[ $((i % 20)) != 0 ] || [ "$(echo $n | sha256sum | cut -d" " -f1)" = $s ] || echo $n; done';
+/**
+ * Writes a large file once, then numbered blocks whose names are their checksums, for ever. Block N is on the disk before
+ * `acked` is N. At each start it checks what it finds: what was acknowledged must be there, and be right; a block that was
+ * not may be torn by a power loss. Then it records how long nothing was written, and the last block that it has found. The
+ * copy of `acked` in its container shows that it writes since then. It pauses, because a process is expensive in a machine.
+ */
+const script = `
+  cd /data && mkdir -p ring
+  sum() { sha256sum | cut -c1-64; }
+  if [ -e bulk.sum ]; then
+    [ "$(sum <bulk)" = "$(cat bulk.sum)" ] || echo "bulk is not what was written" >>broken
+    acked=$(cat acked) top=0
+    for block in ring/*; do
+      number=\${block#ring/} number=\${number%%.*}
+      if [ "$(sum <$block)" = "\${block##*.}" ]; then [ $number -lt $top ] || top=$number
+      elif [ $number -gt $acked ]; then rm $block
+      else echo "block $number is not what was written" >>broken
+      fi
+    done
+    number=$((acked - 12))
+    while [ $((number += 1)) -le $acked ]; do
+      [ $number -lt 1 ] || ls ring/$number.* >/dev/null 2>&1 || echo "block $number is lost" >>broken
+    done
+    echo "$(($(date +%s) - $(stat -c %Y acked))) $top" >>starts
+  else
+    head -c 12582912 /dev/urandom >bulk && sync && sum <bulk >bulk.new && mv bulk.new bulk.sum
+    rm -f ring/* starts; touch starts; top=0
+  fi
+  while :; do
+    top=$((top + 1))
+    head -c 65536 /dev/urandom >block && mv block ring/$top.$(sum <block) && rm -f ring/$((top - 16)).* && sync || exit 1
+    echo $top >acked.new && mv acked.new acked && cp acked /acked
+    sleep 0.5
+  done`;
+
+/** What a pod has written. */
+interface Written {
+  /** The last block that is on the disk. */
+  readonly acked: number;
+  /** What each start after the first one has found. */
+  readonly starts: readonly { readonly pauseSeconds: number; readonly found: number }[];
+  /** What is not as it was written. */
+  readonly broken: string;
+}
 
 export interface CheckedSetOptions {
   readonly replicas?: number;
   readonly storageClass?: string;
   /** Of its claims. */
   readonly annotations?: Readonly<Record<string, string>>;
-  readonly retention?: Wire<V1StatefulSetPersistentVolumeClaimRetentionPolicy>;
-  /** Puts each pod on another node. */
-  readonly spread?: boolean;
+  /** The nodes that its pods may run on. */
+  readonly onNodes?: readonly string[];
 }
 
-/** A StatefulSet in a namespace of its own name. Its pods write checksummed lines all the time, beside a file of random data. */
+/** A StatefulSet in a namespace of its own name, whose pods write checksummed data all the time. */
 export class CheckedSet {
   readonly name: string;
   readonly ns: TestNamespace;
   readonly #cluster: Cluster;
-  readonly #sums = new Map<number, string>();
+  /** What each pod had written when this was looked at last. */
+  readonly #seen = new Map<number, Written>();
 
   private constructor(cluster: Cluster, ns: TestNamespace) {
     this.#cluster = cluster;
@@ -40,18 +75,17 @@ export class CheckedSet {
 
   /** Resolves when all pods write. */
   static async create(cluster: Cluster, name: string, options: CheckedSetOptions = {}): Promise<CheckedSet> {
-    const { replicas = 1, storageClass = 'moorage', annotations = {}, retention, spread = false } = options;
+    const { replicas = 1, storageClass = 'moorage', annotations = {}, onNodes } = options;
     const ns = await TestNamespace.create(cluster, name);
     const labels = { app: name };
     const container = {
       name: 'main',
       image: busyboxImage,
       imagePullPolicy: 'Never',
-      command: ['sh', '-c', `trap 'exit 0' TERM; { ${writer}; } & wait $!`],
+      command: ['sh', '-c', `trap 'exit 0' TERM; ${script}`],
       volumeMounts: [{ name: 'data', mountPath: '/data' }],
     };
-    const apart = { labelSelector: { matchLabels: labels }, topologyKey: 'kubernetes.io/hostname' };
-    const affinity = { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } };
+    const spec = { ...lightPod, ...(onNodes && { affinity: affinityTo(onNodes) }), containers: [container] };
     await cluster.kube.create(statefulSets, {
       metadata: { name, namespace: name },
       spec: {
@@ -59,23 +93,18 @@ export class CheckedSet {
         serviceName: name,
         podManagementPolicy: 'Parallel',
         selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { ...lightPod, ...(spread && { affinity }), containers: [container] } },
+        template: { metadata: { labels }, spec },
         volumeClaimTemplates: [
-          { metadata: { name: 'data', annotations: { ...annotations } }, spec: claimSpec({ storageClass }) },
+          {
+            metadata: { name: 'data', annotations: { ...annotations } },
+            spec: claimSpec({ storageClass, size: '64Mi' }),
+          },
         ],
-        ...(retention && { persistentVolumeClaimRetentionPolicy: retention }),
       },
     });
     const set = new CheckedSet(cluster, ns);
-    for (let ordinal = 0; ordinal < replicas; ordinal++) await set.#fill(ordinal);
+    for (let ordinal = 0; ordinal < replicas; ordinal++) await set.writes(ordinal);
     return set;
-  }
-
-  async #fill(ordinal: number): Promise<void> {
-    await this.ns.ready(this.pod(ordinal));
-    const fill = 'dd if=/dev/urandom of=/data/random bs=1M count=4 2>/dev/null; sync; sha256sum </data/random';
-    this.#sums.set(ordinal, await this.ns.sh(this.pod(ordinal), fill));
-    await this.writes(ordinal);
   }
 
   pod(ordinal = 0): string {
@@ -86,6 +115,7 @@ export class CheckedSet {
     return `data-${this.name}-${ordinal}`;
   }
 
+  /** Empty if there is no pod, or it waits for a node. */
   async nodeOf(ordinal = 0): Promise<string> {
     return (await this.#cluster.kube.get(pods, this.pod(ordinal), { namespace: this.name }))?.spec?.nodeName ?? '';
   }
@@ -94,32 +124,28 @@ export class CheckedSet {
     return this.ns.volumeId(this.claim(ordinal));
   }
 
-  /** The PersistentVolume of the claim. */
-  async volume(ordinal = 0) {
-    const { spec } = (await this.ns.found(this.claim(ordinal))) ?? {};
-    return this.#cluster.kube.get(persistentVolumes, spec?.volumeName ?? '');
-  }
-
-  /** Resolves when the pod has written since. */
+  /** Waits until the pod runs and has written since this was looked at last. */
   async writes(ordinal = 0): Promise<void> {
-    const lines = async () => Number(await this.ns.sh(this.pod(ordinal), 'cat /data/writes | wc -l'));
-    const before = await lines();
-    await eventually(`${this.pod(ordinal)} writes`, async () => (await lines()) > before);
+    this.#seen.set(ordinal, await this.#written(ordinal, this.#seen.get(ordinal)?.acked ?? 0));
   }
 
-  /** All that its pod has ever written is there. */
-  async verify(ordinal = 0): Promise<void> {
-    await this.ns.ready(this.pod(ordinal));
-    assert.equal(await this.ns.sh(this.pod(ordinal), 'sha256sum </data/random'), this.#sums.get(ordinal));
-    assert.equal(await this.ns.sh(this.pod(ordinal), wrongLines), '');
-    await this.writes(ordinal);
+  /** The pod writes, and all that it has ever written is there. Returns how many seconds it has not written. */
+  async verify(ordinal = 0): Promise<number> {
+    const before = this.#seen.get(ordinal) ?? assert.fail(`${this.pod(ordinal)} has not written before`);
+    const written = await this.#written(ordinal, before.acked);
+    assert.equal(written.broken, '');
+    const news = written.starts.slice(before.starts.length);
+    for (const { found } of news)
+      assert.ok(found >= before.acked, `block ${before.acked} is lost; the last is ${found}`);
+    this.#seen.set(ordinal, written);
+    return news.reduce((sum, { pauseSeconds }) => sum + pauseSeconds, 0);
   }
 
-  /** The pod is on a new volume, and writes there. */
+  /** The pod is the first one on a new volume, and writes there. */
   async isFresh(ordinal = 0): Promise<void> {
-    await this.ns.ready(this.pod(ordinal));
-    assert.equal(await this.ns.sh(this.pod(ordinal), 'ls /data/random 2>/dev/null || true'), '');
-    await this.writes(ordinal);
+    const written = await this.#written(ordinal, 0);
+    assert.deepEqual(written.starts, []);
+    this.#seen.set(ordinal, written);
   }
 
   async scale(replicas: number): Promise<void> {
@@ -131,4 +157,32 @@ export class CheckedSet {
     await this.ns.kubectl('delete', 'statefulset', this.name, '--cascade=foreground');
     await this.ns.empty();
   }
+
+  /** Once it has written more than `after` blocks. */
+  async #written(ordinal: number, after: number): Promise<Written> {
+    await this.ns.ready(this.pod(ordinal));
+    return eventually(`pod ${this.pod(ordinal)} writes`, async () => {
+      const written = await this.#read(ordinal);
+      return written.acked > after && written;
+    });
+  }
+
+  async #read(ordinal: number): Promise<Written> {
+    const read = 'cd /data && cat /acked && if [ -e broken ]; then tr "\\n" ";" <broken; fi && echo && cat starts';
+    const [acked, broken = '', ...starts] = (await this.ns.sh(this.pod(ordinal), read)).split('\n');
+    return {
+      acked: Number(acked),
+      broken,
+      starts: starts.map((line) => {
+        const [pauseSeconds, found] = line.split(' ').map(Number);
+        return { pauseSeconds: pauseSeconds ?? 0, found: found ?? 0 };
+      }),
+    };
+  }
+}
+
+function affinityTo(nodeNames: readonly string[]) {
+  const matchExpressions = [{ key: 'kubernetes.io/hostname', operator: 'In', values: [...nodeNames] }];
+  const nodeSelectorTerms = [{ matchExpressions }];
+  return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } };
 }

@@ -76,7 +76,8 @@ describe('two controllers, and every feature of Moorage', () => {
     await createAttributesClass(cluster, 'slow', '10Mi', '100');
     await createAttributesClass(cluster, 'slower', '1Mi', '50');
     const pod = { claims: { '/data': 'data' } };
-    await ns.claim('data', { node: 'node-a', attributesClass: 'slow' });
+    const annotations = { 'moorage.dev/reserve': 'true' }; // while the pod is replaced
+    await ns.claim('data', { node: 'node-a', attributesClass: 'slow', annotations });
     await ns.pod('limited', pod);
     await ns.ready('limited');
     const node = await ns.nodeOf('limited');

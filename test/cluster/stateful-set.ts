@@ -13,16 +13,12 @@ export interface StatefulSetOptions {
   readonly size?: string;
   /** Puts its pods on as many nodes as possible. */
   readonly spread?: boolean;
-  /** What its pods run; without it, they write one line to their volume at each start, and wait. */
-  readonly script?: string;
-  /** The nodes that its pods may run on. */
-  readonly onNodes?: readonly string[];
 }
 
-const oneLine =
+const script =
   'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && { sleep 1000000 & wait $!; }';
 
-/** A StatefulSet whose pods have a volume each, at /data. */
+/** A StatefulSet whose pods have a volume each, at /data. They write one line to it at each start, and wait. */
 export class StatefulSet {
   readonly name: string;
   readonly #cluster: Cluster;
@@ -33,7 +29,7 @@ export class StatefulSet {
   }
 
   static async create(cluster: Cluster, name: string, options: StatefulSetOptions = {}): Promise<StatefulSet> {
-    const { replicas = 1, storageClass = 'moorage', size = '100Mi', spread = false, script = oneLine } = options;
+    const { replicas = 1, storageClass = 'moorage', size = '100Mi', spread = false } = options;
     const labels = { app: name };
     const container = {
       name: 'writer',
@@ -56,10 +52,7 @@ export class StatefulSet {
       whenUnsatisfiable: 'DoNotSchedule',
       labelSelector: { matchLabels: labels },
     };
-    const placement = {
-      ...(spread && { topologySpreadConstraints: [evenly] }),
-      ...(options.onNodes && { affinity: affinityTo(options.onNodes) }),
-    };
+    const placement = spread ? { topologySpreadConstraints: [evenly] } : {};
     const object = {
       apiVersion: 'apps/v1',
       kind: 'StatefulSet',
@@ -131,10 +124,4 @@ export class StatefulSet {
   async #explain(object: string): Promise<string> {
     return [await this.#cluster.kubectl('describe', object), await this.#cluster.tails()].join('\n');
   }
-}
-
-function affinityTo(nodeNames: readonly string[]) {
-  const matchExpressions = [{ key: 'kubernetes.io/hostname', operator: 'In', values: nodeNames }];
-  const nodeSelectorTerms = [{ matchExpressions }];
-  return { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } };
 }

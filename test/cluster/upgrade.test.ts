@@ -29,7 +29,7 @@ const writer = `
       dd if=/dev/urandom of=$block bs=16k count=1 conv=fsync 2>/tmp/why &&
       sha256sum $block | dd of=$block.sum conv=fsync 2>/tmp/why && sha256sum -c $block.sum >/tmp/why 2>&1 &&
       echo $i >/written || echo "block $i: $(cat /tmp/why)" >>/failed
-    sleep 0.1
+    sleep 0.5
   done
   touch /stopped`;
 

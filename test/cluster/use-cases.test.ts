@@ -2,16 +2,19 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { driverName, luks2, onDrain, onScaleDown, parameters, secretParameters } from '../../src/api/names.ts';
+import { localPvOptions } from '../../src/api/local-pv.ts';
+import { driverName, luks2, onDrain, onScaleDown, parameters, reserve, secretParameters } from '../../src/api/names.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
-import { storageClasses } from '../../src/kube/resource.ts';
+import { persistentVolumes, storageClasses } from '../../src/kube/resource.ts';
 import { kubectlMoorage as program } from '../../src/plugin/program.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { type ClusterNode, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
 import { Moorage } from '../../worlds/cluster/moorage.ts';
+import { values } from '../../worlds/cluster/values.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { CheckedSet } from './checked-set.ts';
 import { nothingLeft } from './nothing-left.ts';
+import { TestNamespace } from './test-namespace.ts';
 
 const run = promisify(execFile);
 const plugin = program({ columns: undefined, colours: false });
@@ -22,37 +25,85 @@ describe('a claim that loses its pod', () => {
   let moorage: Moorage;
   before(async () => {
     cluster = await Cluster.start({ nodes: 3 });
-    moorage = await Moorage.install(cluster);
+    moorage = await Moorage.install(cluster, { values: { ...values, localPv: { enabled: true, release: true } } });
   });
   after(() => cluster?.stop());
   const kubectlMoorage = (...words: string[]) =>
     runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
 
-  test('5. pods are scaled away: their claims are kept, or released by policy', async () => {
-    await cluster.kube.create(storageClasses, {
-      metadata: { name: 'shrinking' },
-      provisioner: driverName,
-      parameters: { [onScaleDown.annotation]: 'delete' },
-      volumeBindingMode: 'WaitForFirstConsumer',
-    });
-    const kept = await CheckedSet.create(cluster, 'kept', { replicas: 2 });
-    const shrinking = await CheckedSet.create(cluster, 'shrinking', { replicas: 2, storageClass: 'shrinking' });
-    const [before, volumeId] = [await kept.volumeId(1), await shrinking.volumeId(1)];
-    const holder = cluster.node(await shrinking.nodeOf(1));
-    for (const set of [kept, shrinking]) await set.scale(1);
-    for (const set of [kept, shrinking]) {
-      await eventually(`pod ${set.pod(1)} is gone`, async () => (await set.nodeOf(1)) === '');
-    }
-    await eventually('the claim is gone', async () => !(await shrinking.ns.found(shrinking.claim(1))));
-    const lvs = () => holder.shell(`lvs --noheadings -o lv_name ${volumeGroup}`);
-    await eventually('so is the volume, from its disk', async () => !(await lvs()).includes(volumeId));
+  describe('in parallel', { concurrency: true }, () => {
+    test('a static volume is given up, and emptied; it does not move', async () => {
+      const [{ name: node }] = cluster.nodes as [ClusterNode];
+      const expression = { key: 'kubernetes.io/hostname', operator: 'In', values: [node] };
+      await cluster.kube.create(persistentVolumes, {
+        metadata: {
+          name: 'static',
+          annotations: { [localPvOptions.vg]: volumeGroup, [localPvOptions.autoRelease]: 'true' },
+        },
+        spec: {
+          storageClassName: 'static',
+          capacity: { storage: '64Mi' },
+          accessModes: ['ReadWriteOnce'],
+          persistentVolumeReclaimPolicy: 'Retain',
+          local: { path: '/mnt/pv/static' },
+          nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [expression] }] } },
+        },
+      });
+      const ns = await TestNamespace.create(cluster, 'static');
+      await ns.claim('data', { storageClass: 'static', size: '64Mi' });
+      await ns.pod('pod', { claims: { '/data': 'data' } });
+      await ns.ready('pod');
+      await ns.sh('pod', 'echo old >/data/file; sync');
+      const annotate = (...annotations: readonly string[]) => ns.kubectl('annotate', 'pvc', 'data', ...annotations);
+      const refusal = (reason: RegExp) => ns.event('PersistentVolumeClaim/data', reason);
 
-    for (const set of [kept, shrinking]) await set.scale(2);
-    await kept.verify(1);
-    assert.equal(await kept.volumeId(1), before);
-    await shrinking.isFresh(1);
-    await shrinking.verify(0);
-    for (const set of [kept, shrinking]) await set.delete();
+      await annotate('moorage.dev/delete=graceful');
+      await refusal(/nothing was done, .*: PersistentVolume static is static, and static volumes do not move/);
+      await assert.rejects(kubectlMoorage('migrate', 'pvc/data', '-n', ns.name), /static volumes do not move/);
+      await annotate('moorage.dev/delete=force');
+      await refusal(/nothing was done, .*moorage\.dev\/confirm/);
+      assert.equal(await ns.sh('pod', 'cat /data/file'), 'old');
+      const why = await kubectlMoorage('why', 'pvc/data', '-n', ns.name);
+      assert.match(why, new RegExp(`claim data is fine: its volume has .* on node ${node}, used by pod pod`));
+
+      await annotate('moorage.dev/delete=force', 'moorage.dev/confirm=static');
+      await eventually('the claim is gone', async () => !(await ns.found('data')));
+      const phase = async () => (await cluster.kube.get(persistentVolumes, 'static'))?.status?.phase;
+      await eventually('the volume is available again', async () => (await phase()) === 'Available');
+      await ns.claim('next', { storageClass: 'static', size: '64Mi' });
+      await ns.pod('next', { claims: { '/data': 'next' } });
+      await ns.ready('next');
+      assert.equal(await ns.sh('next', 'ls /data | grep -v lost+found || true'), '');
+      await ns.empty();
+      await cluster.kubectl('delete', 'pv', 'static');
+    });
+
+    test('5. pods are scaled away: their claims are kept, or released by policy', async () => {
+      await cluster.kube.create(storageClasses, {
+        metadata: { name: 'shrinking' },
+        provisioner: driverName,
+        parameters: { [onScaleDown.annotation]: 'delete' },
+        volumeBindingMode: 'WaitForFirstConsumer',
+      });
+      const kept = await CheckedSet.create(cluster, 'kept', { replicas: 2 });
+      const shrinking = await CheckedSet.create(cluster, 'shrinking', { replicas: 2, storageClass: 'shrinking' });
+      const [before, volumeId] = [await kept.volumeId(1), await shrinking.volumeId(1)];
+      const holder = cluster.node(await shrinking.nodeOf(1));
+      for (const set of [kept, shrinking]) await set.scale(1);
+      for (const set of [kept, shrinking]) {
+        await eventually(`pod ${set.pod(1)} is gone`, async () => (await set.nodeOf(1)) === '');
+      }
+      await eventually('the claim is gone', async () => !(await shrinking.ns.found(shrinking.claim(1))));
+      const lvs = () => holder.shell(`lvs --noheadings -o lv_name ${volumeGroup}`);
+      await eventually('so is the volume, from its disk', async () => !(await lvs()).includes(volumeId));
+
+      for (const set of [kept, shrinking]) await set.scale(2);
+      await kept.verify(1);
+      assert.equal(await kept.volumeId(1), before);
+      await shrinking.isFresh(1);
+      await shrinking.verify(0);
+      for (const set of [kept, shrinking]) await set.delete();
+    });
   });
 
   describe('because its machine fails', () => {
@@ -77,7 +128,7 @@ describe('a claim that loses its pod', () => {
       const says = await kubectlMoorage('drop', 'pod/lost-0', '-n', 'lost');
       assert.match(
         says,
-        new RegExp(`^claim lost/data-lost-0: .* 100 MiB, .* on node ${failed.name}, which is not Ready`),
+        new RegExp(`^claim lost/data-lost-0: .* 64 MiB, .* on node ${failed.name}, which is not Ready`),
       );
       assert.equal(await lost.volumeId(), lostId, 'it has only said what would be lost');
       assert.match(await kubectlMoorage('drop', 'pod/lost-0', '-n', 'lost', '--yes'), /has the new volume pvc-/);
@@ -130,7 +181,7 @@ describe('a claim that loses its pod', () => {
       CheckedSet.create(cluster, 'thick', moving),
       CheckedSet.create(cluster, 'thin', { ...moving, storageClass: 'moorage-thin' }),
       CheckedSet.create(cluster, 'encrypted', { storageClass: 'encrypted' }),
-      CheckedSet.create(cluster, 'staying'),
+      CheckedSet.create(cluster, 'staying', { annotations: { [reserve.annotation]: 'true' } }),
     ]);
     await cluster.kubectl('uncordon', ...others);
     const volumeId = await staying.volumeId();
@@ -146,6 +197,7 @@ describe('a claim that loses its pod', () => {
       assert.ok(others.includes(await set.nodeOf()), `${set.name} is elsewhere`);
     }
     assert.equal(await staying.nodeOf(), '');
+    await staying.ns.event(`PersistentVolumeClaim/${staying.claim()}`, new RegExp(`kept on node ${drained.name}`));
     await cluster.kubectl('uncordon', drained.name);
     await staying.verify();
     assert.deepEqual([await staying.nodeOf(), await staying.volumeId()], [drained.name, volumeId]);

@@ -62,6 +62,27 @@ describe('a cluster of two nodes', () => {
     assert.equal(existsSync(`/proc/${pid}`), false);
   });
 
+  test('a program that ends by itself is started again; one that was killed and started again is not', async () => {
+    const keptProgram = async (name: string, number: number) => {
+      const command = ['sleep', String(number + process.pid)]; // no other process has this command line
+      const pids = () => readdirSync('/proc').filter((pid) => commandLineOf(pid) === [...command, ''].join('\0'));
+      const program = new Component(cluster.namespaces, cluster.dir, name, command);
+      program.keepRunning();
+      return { program, pids, pid: await eventually(`${name} runs`, async () => pids()[0]) };
+    };
+    const one = await keptProgram('one', 1_000_000);
+    await one.program.kill();
+    one.program.keepRunning();
+    const other = await keptProgram('other', 2_000_000);
+    process.kill(Number(other.pid), 'SIGKILL');
+    await eventually('it is another process', async () => ![other.pid, undefined].includes(other.pids()[0]));
+    assert.equal(one.pids().length, 1, 'a restart of it would have been due before');
+    for (const { program, pids } of [one, other]) {
+      await program.kill();
+      assert.deepEqual(pids(), []);
+    }
+  });
+
   test('nodes can be registered without a machine', async () => {
     await cluster.registerNodes(500);
 
@@ -106,13 +127,14 @@ describe('the processes of a cluster', () => {
 
   /** Processes with the directory in their command line, as all components and machines have. */
   function processesOf(dir: string): string[] {
-    const commandLine = (pid: string) => {
-      try {
-        return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-      } catch {
-        return ''; // it ended while we looked
-      }
-    };
-    return readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && commandLine(pid).includes(dir));
+    return readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && commandLineOf(pid).includes(dir));
   }
 });
+
+function commandLineOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return ''; // it ended while we looked
+  }
+}

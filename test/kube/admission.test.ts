@@ -62,6 +62,9 @@ test('a class that may not work is created with a warning, and others without a 
     return true;
   });
   await admin.create(storageClasses, unserved);
+  const matchLabelExpressions = [{ key: 'topology.topolvm.io/node', values: ['nope'] }];
+  const nowhere = storageClass({}, { metadata: { name: 'nowhere' }, allowedTopologies: [{ matchLabelExpressions }] });
+  assert.match(await reviewed(nowhere), /Warning: allowedTopologies leaves out every node that has storage; /);
   assert.equal(await reviewed(storageClass({ 'topolvm.io/device-class': 'ssd' }, { metadata: { name: 'good' } })), '');
   assert.equal(await reviewed(storageClass({ zone: 'b' }, { metadata: { name: 'ebs' }, provisioner: 'ebs' })), '');
 });
@@ -99,7 +102,7 @@ test('a change with which a pod would not start again beside its data warns, and
   const warning = await reviewed(changed('5'));
   assert.match(
     warning,
-    /Warning: pod db-0 would not start again on node shop-a, where its data is: it has 4 cpu left, 5 requested; first move the data: kubectl moorage migrate pvc\/data-db-0 -n shop --to NODE/,
+    /Warning: pod db-0 would not start again on node shop-a, where its data is: it has 4 cpu left, 5 requested; no node is large enough; request less/,
   );
   assert.equal(await reviewed(changed('3')), '');
 
@@ -114,7 +117,7 @@ test('a change with which a pod would not start again beside its data warns, and
   await assert.rejects(check('5', printed), ProblemsFound);
   assert.match(printed.join(), /StatefulSet shop\/db: 1 of 1 pods would not start again beside their data\./);
   assert.match(printed.join(), /db-0 +shop-a +data-db-0 +no: it has 4 cpu left, 5 requested/);
-  assert.match(printed.join(), /kubectl moorage migrate pvc\/data-db-0 -n shop --to NODE/);
+  assert.match(printed.join(), /Pod db-0: no node is large enough; request less\./);
   assert.equal((await admin.get(statefulSets, 'db', { namespace }))?.metadata.generation, 1, 'nothing was changed');
 
   await controller.kill();

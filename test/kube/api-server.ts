@@ -33,19 +33,37 @@ export async function startApiServer(apiServerFlags: readonly string[] = []): Pr
 
 /** A controller next to the API server, with only the rights of its service account. */
 export async function startController(cluster: Cluster, ...flags: readonly string[]): Promise<Component> {
-  const { authority, url } = cluster.controlPlane;
-  const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
-  const controller = new Component(cluster.namespaces, join(cluster.dir, 'logs'), 'moorage-controller', [
-    join(import.meta.dirname, '..', '..', 'bin', 'moorage'),
-    'controller',
+  return startProgram(cluster, 'moorage-controller', [
+    ...(await controllerCommand(cluster, 'moorage-controller')),
     `--csi-socket=${join(cluster.dir, 'csi.sock')}`,
-    `--kubeconfig=${await authority.kubeconfig('moorage-controller', account, url)}`,
     '--metrics-addr=127.0.0.1:8080',
     ...flags,
   ]);
-  cluster.components.push(controller);
-  controller.start();
-  return controller;
+}
+
+/** Another replica, on a host of its own, which is its name; its metrics are on port 8081. */
+export async function startStandby(cluster: Cluster, hostname: string): Promise<Component> {
+  return startProgram(cluster, hostname, [
+    ...['unshare', '--uts', 'sh', '-ec', 'hostname "$0"; exec "$@"', hostname],
+    ...(await controllerCommand(cluster, hostname)),
+    `--csi-socket=${join(cluster.dir, `${hostname}.sock`)}`,
+    '--metrics-addr=127.0.0.1:8081',
+  ]);
+}
+
+/** `file`: the name of its kubeconfig. */
+async function controllerCommand({ controlPlane }: Cluster, file: string): Promise<readonly string[]> {
+  const { authority, url } = controlPlane;
+  const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
+  const kubeconfig = await authority.kubeconfig(file, account, url);
+  return [join(import.meta.dirname, '..', '..', 'bin', 'moorage'), 'controller', `--kubeconfig=${kubeconfig}`];
+}
+
+function startProgram(cluster: Cluster, name: string, argv: readonly string[]): Component {
+  const program = new Component(cluster.namespaces, join(cluster.dir, 'logs'), name, argv);
+  cluster.components.push(program);
+  program.start();
+  return program;
 }
 
 export function connect(scope: Scope, connection: Connection, timeoutMs = 20_000): KubeClient {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { type TestContext, test } from 'node:test';
-import { driverName, onDrain, topologyKey } from '../../src/api/names.ts';
+import { driverName, karpenterFinalizer, nodeFinalizer, onDrain, topologyKey } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { ApiError } from '../../src/kube/api-error.ts';
@@ -19,7 +19,9 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 import { startEvictionWebhook } from './eviction-webhook.ts';
 import { createSet, Machines } from './machines.ts';
+import { eventsOf } from './removed-nodes.ts';
 import { SimulatedMovers } from './simulated-movers.ts';
+import { room } from './simulated-nodes.ts';
 import { SmallOperator } from './small-operator.ts';
 
 const api = await startApiServer();
@@ -30,7 +32,6 @@ await admin.create(storageClasses, {
   provisioner: driverName,
   volumeBindingMode: 'WaitForFirstConsumer',
 });
-const room = { 'capacity.topolvm.io/00default': String(100 * 1024 ** 3) };
 const plugin = kubectlMoorage({ columns: undefined, colours: false });
 
 /** Node a with a pod for each policy, and node b with this annotation. */
@@ -45,6 +46,7 @@ async function drained(t: TestContext, namespace: string, policies: readonly str
     }
     await Promise.all([machines.stop(), movers.stop()]);
     for (const name of [a, b]) {
+      if (!(await admin.get(nodes, name))) continue;
       await admin.patch(nodes, name, { type: 'merge', body: { metadata: { finalizers: null } } });
       await admin.delete(nodes, name);
     }
@@ -188,8 +190,37 @@ test('an autoscaler drains by a taint, without a cordon; other evictions pass', 
     await annotate('scaled', 'move', { [onDrain.annotation]: 'Move' }); // a word that is no policy, so that nothing moves
     await eventually(key, async () => /is "Move"; use one of/.test(await evict('scaled', 'move')), { explain });
   }
+  const reported = async () => (await eventsOf(admin, 'PersistentVolumeClaim', 'data-move-0')).join('\n');
+  await eventually(
+    'its owner is told',
+    async () => /^InvalidPolicy: .* is "Move"; use one of/m.test(await reported()),
+    {
+      explain: reported,
+    },
+  );
   await taints();
   await eventually('it is evicted', async () => (await evict('scaled', 'move')) === 'evicted');
+});
+
+test('Karpenter deletes a Node and then drains it: its volumes move, and the Node goes when Karpenter is done', async (t) => {
+  const { a, b, uids } = await drained(t, 'karpenter', ['move']);
+  const holdBy = (finalizers: readonly string[]) =>
+    admin.patch(nodes, a, { type: 'merge', body: { metadata: { finalizers } } });
+  await holdBy([nodeFinalizer, karpenterFinalizer]);
+  const taints = [{ key: 'karpenter.sh/disrupted', effect: 'NoSchedule' }];
+  await admin.patch(nodes, a, { type: 'merge', body: { spec: { taints } } });
+  await admin.delete(nodes, a);
+  const isOnB = async () => {
+    if ((await podOf('karpenter', 'move'))?.spec?.nodeName === b) return true;
+    await evict('karpenter', 'move').catch(() => {}); // it tries again and again, and so do we; the pod may be gone
+    return false;
+  };
+  await eventually('the pod runs on the other node', isOnB, { explain });
+  assert.ok(await admin.get(nodes, a)); // nothing was given up behind the back of Karpenter
+  await holdBy([nodeFinalizer]);
+  await eventually('the Node is gone', async () => !(await admin.get(nodes, a)), { explain });
+  assert.equal(await nodeOfVolume('karpenter', 'move'), b);
+  assert.equal((await claimOf('karpenter', 'move'))?.metadata.uid, uids[0]);
 });
 
 test('an operator moves its data before its node is drained; no longer if the drain is given up', async (t) => {

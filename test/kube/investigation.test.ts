@@ -246,6 +246,10 @@ describe('how Kubernetes places volumes', { concurrency: true }, () => {
       create({ type: 'io1', fsType: 'ext4', zone: 'us-west-2b' }, { volumeBindingMode: 'WaitForFirstConsumer' }),
       /parameters\.zone: a local volume has a node, not a zone; .*nodeSelector topology\.kubernetes\.io\/zone: us-west-2b/,
     );
+    await assert.rejects(
+      create({ zones: 'west,east' }),
+      /, with node affinity topology\.kubernetes\.io\/zone In \[west, east\], /,
+    );
     const topology = (key: string) => [{ matchLabelExpressions: [{ key, values: ['us-west-2b'] }] }];
     await assert.rejects(
       create({}, { allowedTopologies: topology('topology.kubernetes.io/zone') }),

@@ -140,7 +140,7 @@ test('every view shows the cluster, and the token leaves the address', () =>
 
     await views.getByRole('link', { name: 'Evacuate' }).click();
     await tab.getByPlaceholder('Evacuate node').fill('harbor-2');
-    await tab.getByText('5 volumes would move').waitFor();
+    await tab.getByText('2 volumes would move').waitFor();
 
     await views.getByRole('link', { name: 'Orphans' }).click();
     await tab.getByText('kubectl moorage reattach pv/pvc-legacy').waitFor();

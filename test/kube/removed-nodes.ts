@@ -6,7 +6,9 @@ import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { type Work, Workers } from '../../src/base/work.ts';
 import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
+import { ClaimUsers } from '../../src/controller/claims/claim-users.ts';
 import { watchedClaim } from '../../src/controller/claims/volume-claims.ts';
+import { podOnNode, scheduled } from '../../src/controller/drain/drained-objects.ts';
 import { type MaybeStatic, ourStaticVolume } from '../../src/controller/local-pv/static-volumes.ts';
 import { lateDecisions } from '../../src/controller/node-removal/late-decisions.ts';
 import { lateStaticDecisions } from '../../src/controller/node-removal/late-static-decisions.ts';
@@ -16,6 +18,7 @@ import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import {
   events,
+  type KubeObject,
   nodes,
   type PersistentVolume,
   type PersistentVolumeClaim,
@@ -142,6 +145,30 @@ export function lead(t: TestContext, ...work: readonly Work[]): () => Promise<vo
   return end;
 }
 
+/** Watches of pods, and what they know about the users of claims. */
+export function claimUsers(client: KubeClient) {
+  const common = { client, clock: systemClock, log: silentLog, resource: pods };
+  const running = new Informer({ ...common, fieldSelector: scheduled, project: podOnNode });
+  const waiting = new Informer({ ...common, fieldSelector: unscheduled, project: waitingPod });
+  return { users: new ClaimUsers({ client, running, waiting }), running, pods: waiting };
+}
+
+/** Like `lead`, with watches that start with it and end with it. */
+export function leadWith(
+  t: TestContext,
+  watches: Readonly<Record<string, Pick<Informer<KubeObject>, 'start' | 'stop'>>>,
+  ...work: readonly Work[]
+): () => Promise<void> {
+  for (const watch of Object.values(watches)) watch.start();
+  const stopLeading = lead(t, ...work);
+  const end = async () => {
+    await stopLeading();
+    await Promise.all(Object.values(watches).map((watch) => watch.stop()));
+  };
+  t.after(end);
+  return end;
+}
+
 function watchedStatic(volume: Stored<PersistentVolume>): MaybeStatic {
   const asStatic = ourStaticVolume(volume, defaultMountBase);
   return asStatic ? { asStatic } : {};
@@ -157,19 +184,13 @@ export function leadRemovals(t: TestContext, client: KubeClient): () => Promise<
     pods: new Informer({ ...common, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
     persistentVolumes: new Informer({ ...common, resource: persistentVolumes, project: watchedStatic }),
   };
-  for (const watch of Object.values(watches)) watch.start();
   const collaborators = { ...reporting(client), ...watches };
-  const stopLeading = lead(
+  return leadWith(
     t,
+    watches,
     nodeRemovals({ nodes: watches.nodes, removal: new NodeRemoval({ ...collaborators, keepObjects: false }) }),
     lateDecisions(collaborators),
     lateStaticDecisions(collaborators),
     strandedPods(collaborators),
   );
-  const end = async () => {
-    await stopLeading();
-    await Promise.all(Object.values(watches).map((watch) => watch.stop()));
-  };
-  t.after(end);
-  return end;
 }

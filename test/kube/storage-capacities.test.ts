@@ -6,6 +6,7 @@ import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Workers } from '../../src/base/work.ts';
 import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
 import { publishedCapacity } from '../../src/controller/capacity/plan.ts';
+import { startupTaints } from '../../src/controller/capacity/startup-taints.ts';
 import {
   registeredNode,
   scheduledClass,
@@ -28,6 +29,8 @@ const api = await startApiServer();
 const { admin } = api;
 const namespace = await newNamespace(api, 'moorage-system');
 const labels = { 'csi.storage.k8s.io/drivername': driverName };
+
+const startupTaint = 'startup-taint.cluster-autoscaler.kubernetes.io/moorage';
 
 /** For nodes that Cluster Autoscaler only imagines. */
 const template = { 'cluster-autoscaler.kubernetes.io/template-node fast': '8Gi' };
@@ -56,6 +59,7 @@ const workers = new Workers(
       freshNode: new Map([['ssd', 8n * 1024n ** 3n]]),
       clock: systemClock,
     }),
+    startupTaints({ taint: startupTaint, client: admin, ...watched, log: silentLog }),
   ],
   {
     ...parts,
@@ -109,9 +113,20 @@ test('a node whose driver is not registered, or that was removed, has no capacit
   await waitFor(template);
 });
 
-test('nothing is published if the CSIDriver does not track capacity', async () => {
+test('a new node loses its startup taint, and no other, once the scheduler knows its free space', async () => {
+  const taintsOf = async () => (await admin.get(nodes, 'new'))?.spec?.taints?.map(({ key }) => key) ?? [];
+  const taints = [startupTaint, 'example.com/other'].map((key) => ({ key, effect: 'NoSchedule' }));
+  await node('new', {}, taints);
   await node('c', { ssd: '1073741824' });
-  await waitFor({ ...template, 'c fast': '1Gi' });
+  await waitFor({ ...template, 'c fast': '1Gi' }); // the controller has seen both nodes
+  assert.ok((await taintsOf()).includes(startupTaint));
+  await annotate('new', { ssd: '1073741824' });
+  await eventually('the taint is removed', async () => !(await taintsOf()).includes(startupTaint));
+  assert.ok((await taintsOf()).includes('example.com/other'));
+  await waitFor({ ...template, 'c fast': '1Gi', 'new fast': '1Gi' });
+});
+
+test('nothing is published if the CSIDriver does not track capacity', async () => {
   await admin.patch(csiDrivers, driverName, { type: 'merge', body: { spec: { storageCapacity: false } } });
   await waitFor({});
 });
@@ -129,8 +144,12 @@ async function waitFor(expected: Readonly<Record<string, string>>): Promise<void
   });
 }
 
-async function node(name: string, free: Readonly<Record<string, string>>): Promise<void> {
-  await admin.create(nodes, { metadata: { name, annotations: roomOf(free) } });
+async function node(
+  name: string,
+  free: Readonly<Record<string, string>>,
+  taints: readonly { readonly key: string; readonly effect: string }[] = [],
+): Promise<void> {
+  await admin.create(nodes, { metadata: { name, annotations: roomOf(free) }, spec: { taints: [...taints] } });
   const drivers = [{ name: driverName, nodeID: name, topologyKeys: [topologyKey] }];
   await admin.create(csiNodes, { metadata: { name }, spec: { drivers } });
 }

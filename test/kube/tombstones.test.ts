@@ -11,7 +11,7 @@ import { annotatedNode } from '../../src/controller/capacity/annotated-capacitie
 import { watchedClaim } from '../../src/controller/claims/volume-claims.ts';
 import type { MaybeStatic } from '../../src/controller/local-pv/static-volumes.ts';
 import { movesOfVolumes } from '../../src/controller/moves/volume-moves.ts';
-import { strandedPods, unscheduled, waitingPod } from '../../src/controller/node-removal/stranded-pods.ts';
+import { strandedPods } from '../../src/controller/node-removal/stranded-pods.ts';
 import { type ClaimName, scalableClaimOf } from '../../src/controller/tombstones/scale-down.ts';
 import { scaledClaims } from '../../src/controller/tombstones/scaled-claims.ts';
 import { tombstones } from '../../src/controller/tombstones/tombstones.ts';
@@ -31,9 +31,9 @@ import { claimingSet } from '../../src/kube/stateful-set.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
-import { createSet, Machines, mortal } from './machines.ts';
-import { createVolume, eventsOf, lead, left, reporting } from './removed-nodes.ts';
-import { SimulatedMovers } from './simulated-movers.ts';
+import { createSet, mortal, podSpec } from './machines.ts';
+import { claimUsers, createVolume, eventsOf, leadWith, left, reporting } from './removed-nodes.ts';
+import { room, simulatedNodes } from './simulated-nodes.ts';
 
 const api = await startApiServer();
 const { admin, cluster } = api;
@@ -43,7 +43,6 @@ await admin.create(storageClasses, {
   provisioner: driverName,
   volumeBindingMode: 'WaitForFirstConsumer',
 });
-const room = { 'capacity.topolvm.io/00default': String(100 * 1024 ** 3) };
 const [deleteAnnotation] = tombstone.annotations;
 
 const plugin = kubectlMoorage({ columns: undefined, colours: false });
@@ -56,43 +55,30 @@ function leadOrders(t: TestContext, client: KubeClient = admin): () => Promise<v
   const project = (volume: Stored<PersistentVolume>): MaybeStatic & { scalable?: ClaimName | undefined } => ({
     scalable: scalableClaimOf(volume),
   });
+  const { users, ...podWatches } = claimUsers(admin);
   const watches = {
     moves: new Informer({ ...common, resource: volumeMoves }),
     claims: new Informer({ ...common, resource: persistentVolumeClaims, project: watchedClaim }),
-    pods: new Informer({ ...common, resource: pods, fieldSelector: unscheduled, project: waitingPod }),
+    ...podWatches,
     persistentVolumes: new Informer({ ...common, resource: persistentVolumes, project }),
     volumes: new Informer({ ...common, resource: logicalVolumes }),
     nodes: new Informer({ ...common, resource: nodes, project: annotatedNode }),
     sets: new Informer({ ...common, resource: statefulSets, project: claimingSet }),
   };
-  for (const watch of Object.values(watches)) watch.start();
-  const collaborators = { ...reporting(client), ...watches };
-  const stopLeading = lead(
+  const collaborators = { ...reporting(client), ...watches, users };
+  return leadWith(
     t,
+    watches,
     tombstones(collaborators),
     scaledClaims(collaborators),
     strandedPods(collaborators),
     movesOfVolumes(collaborators),
   );
-  const end = async () => {
-    await stopLeading();
-    await Promise.all(Object.values(watches).map((watch) => watch.stop()));
-  };
-  t.after(end);
-  return end;
 }
 
 /** Machines of these names, until the test ends. */
 async function machinesOf(t: TestContext, ...names: readonly string[]) {
-  const machines = new Machines(admin);
-  const movers = new SimulatedMovers(admin);
-  t.after(async () => {
-    await Promise.all([machines.stop(), movers.stop()]);
-    for (const { metadata } of (await admin.list(nodes)).items) {
-      await admin.patch(nodes, metadata.name, { type: 'merge', body: { metadata: { finalizers: null } } });
-      await admin.delete(nodes, metadata.name);
-    }
-  });
+  const { machines, movers } = simulatedNodes(t, admin);
   for (const name of names) await machines.add(name, room);
   return { machines, movers };
 }
@@ -311,7 +297,13 @@ test('claims of pods that are scaled away are released by policy, beside the ret
   const [event] = await eventsOf(admin, 'PersistentVolumeClaim', 'data-ours-1');
   assert.match(event ?? '', /^ClaimReleased: deleting this claim, because StatefulSet ours no longer has pod ours-1/);
 
-  await annotate(namespace, 'data-late-1', { [onScaleDown.annotation]: 'delete' });
-  await eventually('the policy has an effect also later', async () => !(await isThere('data-late-1')));
-  assert.ok(await isThere('data-none-1'));
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'data-late-1' } }];
+  const backup = { metadata: { name: 'backup', namespace }, spec: { ...podSpec, nodeName: 'scaled-a', volumes } };
+  await admin.create(pods, backup);
+  for (const name of ['late', 'none'])
+    await annotate(namespace, `data-${name}-1`, { [onScaleDown.annotation]: 'delete' });
+  await eventually('the policy has an effect also later', async () => !(await isThere('data-none-1')));
+  assert.ok(await isThere('data-late-1'), 'another pod uses it');
+  await admin.delete(pods, 'backup', { namespace });
+  await eventually('its last user is gone', async () => !(await isThere('data-late-1')));
 });

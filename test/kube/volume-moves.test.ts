@@ -29,9 +29,9 @@ import {
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
-import { createSet, Machines } from './machines.ts';
-import { eventsOf, lead, reporting } from './removed-nodes.ts';
-import { SimulatedMovers } from './simulated-movers.ts';
+import { createSet } from './machines.ts';
+import { claimUsers, eventsOf, leadWith, reporting } from './removed-nodes.ts';
+import { room, simulatedNodes } from './simulated-nodes.ts';
 
 const api = await startApiServer();
 const { admin, cluster } = api;
@@ -41,7 +41,6 @@ await admin.create(storageClasses, {
   provisioner: driverName,
   volumeBindingMode: 'WaitForFirstConsumer',
 });
-const room = { 'capacity.topolvm.io/00default': String(100 * 1024 ** 3) };
 
 const plugin = kubectlMoorage({ columns: undefined, colours: false });
 const kubectlMoorageOf = (...words: string[]) =>
@@ -50,15 +49,7 @@ const kubectlMoorageOf = (...words: string[]) =>
 /** Two nodes, and a StatefulSet with one pod and its volumes on the first of them. */
 async function statefulSet(t: TestContext, namespace: string, claims?: readonly string[]) {
   await newNamespace(api, namespace);
-  const machines = new Machines(admin);
-  const movers = new SimulatedMovers(admin);
-  t.after(async () => {
-    await Promise.all([machines.stop(), movers.stop()]);
-    for (const { metadata } of (await admin.list(nodes)).items) {
-      await admin.patch(nodes, metadata.name, { type: 'merge', body: { metadata: { finalizers: null } } });
-      await admin.delete(nodes, metadata.name);
-    }
-  });
+  const { machines, movers } = simulatedNodes(t, admin);
   const [a, b]: [string, string] = [`${namespace}-a`, `${namespace}-b`];
   await machines.add(a, room);
   await createSet(admin, namespace, 'db', 'local', claims ? { claims } : {});
@@ -96,27 +87,23 @@ function phasesOf(t: TestContext, name: string): ReadonlySet<string> {
 /** The controller's work, with watches of its own. */
 function leadMoves(t: TestContext, client: KubeClient = admin): () => Promise<void> {
   const common = { client: admin, clock: systemClock, log: silentLog };
+  const { users, ...podWatches } = claimUsers(admin);
   const watches = {
     moves: new Informer({ ...common, resource: volumeMoves }),
     claims: new Informer({ ...common, resource: persistentVolumeClaims }),
     persistentVolumes: new Informer({ ...common, resource: persistentVolumes }),
     volumes: new Informer({ ...common, resource: logicalVolumes }),
     nodes: new Informer({ ...common, resource: nodes, project: annotatedNode }),
+    ...podWatches,
   };
-  for (const watch of Object.values(watches)) watch.start();
   const removal = new NodeRemoval({ ...reporting(client), keepObjects: false });
   const isHeld = (name: string) => watches.moves.list().some((move) => isHeldByMove(name, move));
-  const stopLeading = lead(
+  return leadWith(
     t,
-    movesOfVolumes({ ...reporting(client), ...watches }),
+    watches,
+    movesOfVolumes({ ...reporting(client), ...watches, users }),
     nodeRemovals({ nodes: watches.nodes, removal, isHeld }),
   );
-  const end = async () => {
-    await stopLeading();
-    await Promise.all(Object.values(watches).map((watch) => watch.stop()));
-  };
-  t.after(end);
-  return end;
 }
 
 async function createMove(namespace: string, name: string): Promise<void> {
@@ -169,6 +156,16 @@ test('a claim and its pod move to another node; the claim stays, and the source 
   leadMoves(t);
   const plan = await kubectlMoorageOf('evacuate', a, '--plan');
   assert.match(plan, new RegExp(`whole/data-db-0 +${b} +1 GiB`));
+  await admin.create(persistentVolumeClaims, {
+    metadata: { name: 'unbound', namespace },
+    spec: { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } }, storageClassName: 'local' },
+  });
+  const refused = (reason: RegExp, ...words: string[]) =>
+    assert.rejects(kubectlMoorageOf('migrate', '-n', namespace, ...words), reason);
+  await refused(/there is no node nowhere/, 'pvc/data-db-0', '--to', 'nowhere');
+  await refused(/claim whole\/data-db-0 cannot move: its volume is on node whole-a already/, 'data-db-0', '--to', a);
+  await refused(/claim whole\/unbound cannot move: it is not bound to a volume/, 'pvc/unbound');
+  assert.deepEqual((await admin.list(volumeMoves, { namespace })).items, []);
   const output = await kubectlMoorageOf('migrate', 'pod/db-0', '-n', namespace, '--to', b);
   assert.match(
     output,
@@ -367,8 +364,13 @@ test('if one of two moves of a pod is aborted, so is the other one, and the pod 
   const { namespace, a, claim, volumeName, movers } = await statefulSet(t, 'together', ['data', 'wal']);
   movers.silentIn = 'Freezing';
   leadMoves(t);
-  await kubectlMoorageOf('migrate', 'pod/db-0', '-n', namespace, '--wait=false');
   const moves = async () => (await admin.list(volumeMoves, { namespace })).items;
+  await kubectlMoorageOf('migrate', 'pvc/data-db-0', '-n', namespace, '--wait=false');
+  await eventually('the first one waits for the other one', async () => {
+    const [first] = await moves();
+    return first?.status?.message?.startsWith('cannot begin yet: pod db-0 also uses claim together/wal-db-0');
+  });
+  await kubectlMoorageOf('migrate', 'pvc/wal-db-0', '-n', namespace, '--wait=false');
   await eventually('both are Freezing', async () => {
     const phases = (await moves()).map(({ status }) => status?.phase);
     return phases.length === 2 && phases.every((phase) => phase === 'Freezing');

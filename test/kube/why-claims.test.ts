@@ -1,7 +1,4 @@
 import assert from 'node:assert/strict';
-import { mkdtemp, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { driverName } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
@@ -13,14 +10,12 @@ import {
   statefulSets,
 } from '../../src/kube/resource.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
-import { WhyWorld } from './why-world.ts';
+import { on, size, WhyWorld } from './why-world.ts';
 
 /** Why a claim has no volume, does not grow, or does not go: each reason with real controllers and csi-provisioner. */
 const world = await WhyWorld.start('shop');
 const { admin, namespace } = world;
 
-const on = (name: string) => ({ nodeSelector: { 'kubernetes.io/hostname': name } });
-const size = (storage: string) => ({ resources: { requests: { storage } } });
 const claimOf = (name: string) => admin.get(persistentVolumeClaims, name, { namespace });
 const saidOf = async (word: string) => (await world.why(word)).sentence;
 
@@ -59,6 +54,7 @@ test('the class is not set, empty, missing, or of a provisioner that is not inst
 
 test('a claim that no pod uses waits for one, which is normal', async () => {
   await world.claim('unused');
+  await world.becomes('WaitsForPod', 'unused');
   const printed = await world.print('unused');
   assert.equal(
     printed,
@@ -137,14 +133,17 @@ test('the request is refused, its class has topologies of another driver, or its
     const found = await world.why('pvc/shared');
     return found.code === 'RequestRefused' ? found : undefined;
   });
-  assert.match(sentence, /^claim shared waits: it is refused: .*ReadWriteOnce/);
-  assert.match(remedy[0] ?? '', /^kubectl annotate pvc shared -n shop volume.kubernetes.io\/selected-node- /);
+  assert.equal(
+    sentence,
+    'claim shared waits: a local volume cannot have the access mode ReadWriteMany; create the claim again with ReadWriteOnce or ReadWriteOncePod',
+  );
+  assert.match(remedy[0] ?? '', /^kubectl delete pvc shared -n shop /);
   const matchLabelExpressions = [{ key: 'topology.kubernetes.io/zone', values: ['x'] }];
   await world.storageClass('zoned', { allowedTopologies: [{ matchLabelExpressions }] });
   await world.claim('zoned', { storageClassName: 'zoned' });
   assert.equal(
     await world.becomes('TopologyUnusable', 'zoned'),
-    'claim zoned waits: StorageClass zoned cannot work: its allowedTopologies has the key topology.kubernetes.io/zone, which volumes of Moorage cannot have; use the key topology.topolvm.io/node with names of nodes, or a nodeSelector in the pods',
+    'claim zoned waits: StorageClass zoned cannot work: allowedTopologies has the key topology.kubernetes.io/zone, with which no volume could ever be created; list names of nodes under topology.topolvm.io/node, or leave it out and use the nodeSelector of the pods',
   );
   await world.claim('copy', { dataSource: { kind: 'PersistentVolumeClaim', name: 'unused' } });
   await world.pod('copy', ['copy'], on('a'));
@@ -159,7 +158,7 @@ test('a volume moves to another node', async () => {
   const spec = { claimName: 'travels', targetNode: 'mute' };
   await admin.create(volumeMoves, { metadata: { name: 'journey', namespace }, spec });
   assert.match(
-    await world.becomes('Moving', 'travels'),
+    await world.becomes('Moving', 'travels', 'its volume moves'),
     /^claim travels waits: its volume moves( from node a to node mute)? \(\w+\)$/,
   );
 });
@@ -224,10 +223,7 @@ test('a StatefulSet waits for its quota, or for an old claim', async () => {
 });
 
 test('before it is applied, a file is checked against the cluster', async () => {
-  const file = join(await mkdtemp(join(tmpdir(), 'why-')), 'db.yaml');
-  await writeFile(
-    file,
-    `apiVersion: storage.k8s.io/v1
+  const file = await world.file(`apiVersion: storage.k8s.io/v1
 kind: StorageClass
 metadata: { name: sc-us-west-2b }
 provisioner: topolvm.io
@@ -247,8 +243,7 @@ spec:
   volumeClaimTemplates:
     - metadata: { name: data }
       spec: { accessModes: [ReadWriteOnce], storageClassName: fast, resources: { requests: { storage: 1Gi } } }
-`,
-  );
+`);
   const { items } = JSON.parse(await world.print('-f', file, '-ojson')) as {
     items: { code: string; sentence: string }[];
   };
@@ -257,7 +252,7 @@ spec:
     [
       [
         'ZoneParameter',
-        'StorageClass sc-us-west-2b cannot work: it has the parameter zone, which Moorage does not have; remove it, and set nodeSelector topology.kubernetes.io/zone: us-west-2b in the pods, or allowedTopologies with the key topology.topolvm.io/node',
+        'StorageClass sc-us-west-2b cannot work: parameters.zone: a local volume has a node, not a zone; remove the parameter, and select the zone in the pods, with nodeSelector topology.kubernetes.io/zone: us-west-2b, because a volume is created on the node of its pod',
       ],
       ['NoNodeLeft', 'claim huge would wait: no node can have its volume; see the obstacle of each node'],
       ['Fine', 'StatefulSet db would not wait: no obstacle seen on a, liar and mute'],
@@ -271,7 +266,7 @@ test('a provisioner that does nothing, and a user who may not read everything', 
     await world.becomes('ProvisionerSilent', 'ignored'),
     'claim ignored waits: the provisioner idle.example.com does not act on it; see whether it runs',
   );
-  const { code, sentence, unread } = await world.whyAs('reader', 'pvc/unused');
+  const { code, sentence, unread } = await (await world.asReader('reader')).why('pvc/unused');
   assert.equal(code, 'BeingCreated');
   assert.match(sentence, /its StorageClass could not be read$/);
   assert.deepEqual(unread.toSorted(), [

@@ -1,20 +1,25 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { capacityAnnotationPrefix, defaultCapacityAnnotation, driverName, topologyKey } from '../../src/api/names.ts';
 import { systemClock } from '../../src/base/clock.ts';
-import { runCaptured } from '../../src/base/testing/run-captured.ts';
+import { parseQuantity } from '../../src/base/quantity.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Workers } from '../../src/base/work.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import { InMemoryPool } from '../../src/engine/testing/in-memory-pool.ts';
-import { type ReasonCode, reasons } from '../../src/explain/explanation.ts';
+import type { ReasonCode } from '../../src/explain/explanation.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
 import { Informer } from '../../src/kube/informer.ts';
 import {
   csiDrivers,
   csiNodes,
+  csiStorageCapacities,
+  type Event,
   events,
+  nodes,
   type PersistentVolumeClaim,
   type Pod,
   persistentVolumeClaims,
@@ -23,38 +28,38 @@ import {
   storageClasses,
 } from '../../src/kube/resource.ts';
 import { volumeWork } from '../../src/node/reconcile/logical-volume-reconciler.ts';
-import { ProblemsFound } from '../../src/plugin/problems-found.ts';
-import { kubectlMoorage } from '../../src/plugin/program.ts';
+import type { Sidecar } from '../../worlds/cluster/binaries.ts';
 import { Component } from '../../worlds/cluster/component.ts';
+import { snapshotController } from '../../worlds/cluster/sidecars.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer, startController } from './api-server.ts';
 import { Machines, podSpec } from './machines.ts';
+import { Questions } from './why-questions.ts';
 
 const gibi = 1024n ** 3n;
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');
 
-/** What `kubectl moorage why -o json` prints. */
-export interface Why {
-  readonly code: ReasonCode;
-  readonly sentence: string;
-  readonly evidence: readonly string[];
-  readonly remedy: readonly string[];
-  readonly unread: readonly string[];
-}
+/** Of a pod: only on this node. */
+export const on = (nodeName: string) => ({ nodeSelector: { 'kubernetes.io/hostname': nodeName } });
+/** Of a claim. */
+export const size = (storage: string) => ({ resources: { requests: { storage } } });
 
 /**
  * A control plane with scheduler and controller manager, Moorage's controller with csi-provisioner, and Nodes whose agents
  * have pools in memory. There are no kubelets: a pod that has a node only has its name.
  */
-export class WhyWorld {
+export class WhyWorld extends Questions {
   readonly admin: KubeClient;
   readonly namespace: string;
   readonly #api: Awaited<ReturnType<typeof startApiServer>>;
   readonly #machines: Machines;
   /** What stops the agent of each node. */
   readonly #agents = new Map<string, () => Promise<void>>();
+  readonly #callTimeout: string;
+  readonly controller: Component;
 
-  static async start(namespace: string): Promise<WhyWorld> {
+  /** `callTimeout`: how long csi-provisioner, csi-resizer and csi-snapshotter wait for an answer before they report an error. */
+  static async start(namespace: string, { callTimeout = '10s' } = {}): Promise<WhyWorld> {
     const api = await startApiServer();
     const { cluster, admin } = api;
     await cluster.kubectl('apply', ...['namespace', 'crd', 'rbac'].map((name) => `-f${join(deploy, `${name}.yaml`)}`));
@@ -63,29 +68,30 @@ export class WhyWorld {
       metadata: { name: driverName },
       spec: { attachRequired: false, storageCapacity: true },
     });
-    await startController(cluster);
-    const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
-    const { authority, url } = cluster.controlPlane;
-    const kubeconfig = await authority.kubeconfig('sidecars', account, url);
-    const common = [`--csi-address=${join(cluster.dir, 'csi.sock')}`, `--kubeconfig=${kubeconfig}`];
-    const flags = ['--feature-gates=Topology=true', '--strict-topology', '--extra-create-metadata'];
-    const { sidecars } = cluster.binaries;
-    for (const [name, argv] of [
-      ['csi-provisioner', [sidecars['csi-provisioner'], ...common, ...flags]],
-      ['csi-resizer', [sidecars['csi-resizer'], ...common]],
-    ] as const) {
-      const sidecar = new Component(cluster.namespaces, join(cluster.dir, 'logs'), name, argv);
-      cluster.components.push(sidecar);
-      sidecar.start();
-    }
+    const controller = await startController(cluster);
     await newNamespace(api, namespace);
-    const world = new WhyWorld(api, namespace);
+    const world = new WhyWorld(api, namespace, controller, callTimeout);
+    await world.sidecar(
+      'csi-provisioner',
+      '--feature-gates=Topology=true',
+      '--strict-topology',
+      '--extra-create-metadata',
+    );
+    await world.sidecar('csi-resizer');
     await world.storageClass('fast');
     return world;
   }
 
-  private constructor(api: Awaited<ReturnType<typeof startApiServer>>, namespace: string) {
+  private constructor(
+    api: Awaited<ReturnType<typeof startApiServer>>,
+    namespace: string,
+    controller: Component,
+    callTimeout: string,
+  ) {
+    super(api.cluster.kubeconfig, namespace);
     this.#api = api;
+    this.#callTimeout = callTimeout;
+    this.controller = controller;
     this.admin = api.admin;
     this.namespace = namespace;
     this.#machines = new Machines(this.admin, { provisions: false });
@@ -99,6 +105,31 @@ export class WhyWorld {
     return this.#api.cluster;
   }
 
+  /** Every cluster with snapshots has one; it is not part of Moorage. */
+  async snapshotController(): Promise<void> {
+    const { authority, url } = this.cluster.controlPlane;
+    const kubeconfig = await authority.kubeconfig('snapshot-controller', '/O=system:masters/CN=snapshots', url);
+    const controller = snapshotController(this.cluster, kubeconfig);
+    this.cluster.components.push(controller);
+    controller.start();
+  }
+
+  /** Starts a sidecar of the controller, with its rights. */
+  async sidecar(name: Sidecar, ...flags: readonly string[]): Promise<void> {
+    const { cluster } = this;
+    const account = '/O=system:serviceaccounts/CN=system:serviceaccount:moorage-system:moorage-controller';
+    const { authority, url } = cluster.controlPlane;
+    const component = new Component(cluster.namespaces, join(cluster.dir, 'logs'), name, [
+      cluster.binaries.sidecars[name],
+      `--csi-address=${join(cluster.dir, 'csi.sock')}`,
+      `--kubeconfig=${await authority.kubeconfig(name, account, url)}`,
+      `--timeout=${this.#callTimeout}`,
+      ...flags,
+    ]);
+    cluster.components.push(component);
+    component.start();
+  }
+
   async storageClass(name: string, change: Partial<StorageClass> = {}): Promise<void> {
     const volumeBindingMode = 'WaitForFirstConsumer';
     await this.admin.create(storageClasses, {
@@ -110,23 +141,41 @@ export class WhyWorld {
     });
   }
 
-  /** A node that reports this much free space; its agent has a pool, or does not run. */
+  /** A node that reports this much free space, or nothing; its agent has a pool, or does not run. */
   async node(
     name: string,
-    { free = 50n, poolGibi = 50n, hasAgent = true, hasDriver = true, labels = {} } = {},
+    { reports = true, free = 50n, poolGibi = 50n, hasAgent = true, hasDriver = true, labels = {} } = {},
   ): Promise<void> {
     const annotations = {
       [defaultCapacityAnnotation]: String(free * gibi),
       [`${capacityAnnotationPrefix}ssd`]: String(free * gibi),
     };
-    await this.#machines.add(name, annotations, labels);
+    await this.#machines.add(name, reports ? annotations : {}, labels);
     const drivers = hasDriver ? [{ name: driverName, nodeID: name, topologyKeys: [topologyKey] }] : [];
     await this.admin.create(csiNodes, { metadata: { name }, spec: { drivers } });
     if (hasAgent) await this.#agent(name, poolGibi * gibi);
   }
 
-  forget(name: string): void {
-    this.#machines.forget(name);
+  /** What kubelets do: their nodes can be switched off, and forgotten. */
+  get machines(): Machines {
+    return this.#machines;
+  }
+
+  async patchNode(name: string, body: object): Promise<void> {
+    await this.admin.patch(nodes, name, { type: 'merge', body });
+  }
+
+  /** Waits until the scheduler knows the free space of a node for class fast. */
+  async published(nodeName: string, capacity: string): Promise<void> {
+    await eventually(`${capacity} of node ${nodeName} are published`, async () => {
+      const { items } = await this.admin.list(csiStorageCapacities);
+      return items.some(
+        (each) =>
+          each.storageClassName === 'fast' &&
+          each.nodeTopology?.matchLabels?.[topologyKey] === nodeName &&
+          parseQuantity(each.capacity ?? '0') === parseQuantity(capacity),
+      );
+    });
   }
 
   async stopAgent(nodeName: string): Promise<void> {
@@ -201,58 +250,42 @@ export class WhyWorld {
     });
   }
 
+  /** Waits until the reason of a pod that cannot be scheduled is this one, and asserts its sentence. */
+  async isStuck(code: ReasonCode, pod: string, sentence: string): Promise<void> {
+    await this.becomesUnschedulable(pod);
+    assert.equal(await this.becomes(code, `pod/${pod}`), `pod ${pod} waits: ${sentence}`);
+  }
+
   /** Deletes a claim. Finalizers may keep it. */
   async delete(claim: string): Promise<void> {
     await this.admin.delete(persistentVolumeClaims, claim, { namespace: this.namespace });
   }
 
-  /** What the controller has written on a claim, with this reason. */
-  async eventOn(claim: string, reason: ReasonCode): Promise<string> {
-    return eventually(`claim ${claim} has an Event ${reason}`, async () => {
+  /** A file with this text. */
+  async file(text: string): Promise<string> {
+    const file = join(await mkdtemp(join(this.cluster.dir, 'why-')), 'objects.yaml');
+    await writeFile(file, text);
+    return file;
+  }
+
+  /** What controllers have written on a claim about why it waits, oldest first, once there are as many. */
+  async reportsOn(claim: string, count: number): Promise<readonly Event[]> {
+    return eventually(`claim ${claim} has ${count} Events`, async () => {
       const { items } = await this.admin.list(events, { namespace: this.namespace });
-      return items.find((event) => event.regarding?.name === claim && event.reason === reason)?.note;
+      const own = items.filter(({ regarding, action }) => regarding?.name === claim && action === 'Waiting');
+      return (
+        own.length >= count && own.toSorted((a, b) => Date.parse(a.eventTime ?? '') - Date.parse(b.eventTime ?? ''))
+      );
     });
   }
 
-  async why(word: string): Promise<Why> {
-    return JSON.parse(await this.print(word, '-ojson')) as Why;
-  }
-
   /** As a user who may only read claims. */
-  async whyAs(user: string, word: string): Promise<Why> {
+  async asReader(user: string): Promise<Questions> {
     const rights = ['--verb=get,list', '--resource=persistentvolumeclaims'];
     await this.cluster.kubectl('-n', this.namespace, 'create', 'role', user, ...rights);
     await this.cluster.kubectl('-n', this.namespace, 'create', 'rolebinding', user, `--role=${user}`, `--user=${user}`);
     const { authority } = this.cluster.controlPlane;
     const kubeconfig = await authority.kubeconfig(user, `/CN=${user}`, this.#api.connection.server);
-    return JSON.parse(await this.#printWith(kubeconfig, [word, '-ojson'])) as Why;
-  }
-
-  async print(...words: readonly string[]): Promise<string> {
-    return this.#printWith(this.cluster.kubeconfig, words);
-  }
-
-  async #printWith(kubeconfig: string, words: readonly string[]): Promise<string> {
-    const printed: string[] = [];
-    const plugin = kubectlMoorage({ columns: undefined, colours: false });
-    try {
-      await runCaptured(plugin, ['why', ...words, '-n', this.namespace], { env: { KUBECONFIG: kubeconfig }, printed });
-    } catch (error) {
-      if (!(error instanceof ProblemsFound)) throw error;
-    }
-    return printed.join('\n');
-  }
-
-  /** Waits until the reason is this one; then its sentence must be right. */
-  async becomes(code: ReasonCode, word: string): Promise<string> {
-    let last: Why | undefined;
-    try {
-      return await eventually(`${word}: ${code} (${reasons[code]})`, async () => {
-        last = await this.why(word);
-        return last.code === code ? last.sentence : undefined;
-      });
-    } catch (error) {
-      throw new Error(`${word} is ${last?.code}: ${last?.sentence}`, { cause: error });
-    }
+    return new Questions(kubeconfig, this.namespace);
   }
 }

@@ -38,7 +38,11 @@ export class Component {
   keepRunning(): void {
     this.#isKept = true;
     this.start();
-    this.#process?.once('exit', () => setTimeout(() => this.#isKept && this.keepRunning(), restartMs).unref());
+    const started = this.#process;
+    const restart = () => {
+      if (this.#isKept && this.#process === started) this.keepRunning(); // unless it was killed and started again meanwhile
+    };
+    started?.once('exit', () => setTimeout(restart, restartMs).unref());
   }
 
   /** From now on it may end. */

@@ -132,12 +132,12 @@ export const claimExamples: readonly Example[] = [
   {
     code: 'RequestRefused',
     sentence:
-      'claim data waits: it is refused: access mode ReadWriteMany is not possible for a local volume; use ReadWriteOnce',
+      'claim data waits: it is refused: unknown name "topolvm.io/device" in parameters; did you mean topolvm.io/device-class?',
     explain: () =>
       ofClaim(selected, {
         events: [
           provisioningFailed(
-            'rpc error: code = InvalidArgument desc = access mode ReadWriteMany is not possible for a local volume; use ReadWriteOnce',
+            'rpc error: code = InvalidArgument desc = unknown name "topolvm.io/device" in parameters; did you mean topolvm.io/device-class?',
           ),
         ],
       }),
@@ -164,7 +164,7 @@ export const claimExamples: readonly Example[] = [
   {
     code: 'TopologyUnusable',
     sentence:
-      'claim data waits: StorageClass fast cannot work: its allowedTopologies has the key topology.kubernetes.io/zone, which volumes of Moorage cannot have; use the key topology.topolvm.io/node with names of nodes, or a nodeSelector in the pods',
+      'claim data waits: StorageClass fast cannot work: allowedTopologies has the key topology.kubernetes.io/zone, with which no volume could ever be created; list names of nodes under topology.topolvm.io/node, or leave it out and use the nodeSelector of the pods',
     explain: () => {
       const matchLabelExpressions = [{ key: 'topology.kubernetes.io/zone', values: ['eu-1'] }];
       return ofClaim(data, {
@@ -201,7 +201,7 @@ export const claimExamples: readonly Example[] = [
   {
     code: 'SourceElsewhere',
     sentence:
-      'claim data waits: its source, PersistentVolumeClaim old, is on node a, and its pod cannot run there; a copy is on the node of its source',
+      'claim data waits: its source, PersistentVolumeClaim old, is on node a, and a copy is on the node of its source; let its pod run on a, or create the claim again with the annotation moorage.dev/cross-node: allow',
     explain: () => {
       const note =
         'rpc error: code = ResourceExhausted desc = volume x is on node a, so its copy cannot be on b; run its pod on a';

@@ -1,4 +1,4 @@
-import { explainNode, explainSnapshot, explainVolume } from '../explain.ts';
+import { explainNode, explainPod, explainSnapshot, explainVolume } from '../explain.ts';
 import { claim, meta, node, pod, volumeOf } from './objects.ts';
 import {
   cluster,
@@ -77,6 +77,47 @@ export const otherExamples: readonly Example[] = [
     code: 'Moving',
     sentence: 'pod db-0 waits: its volume moves from node a to node b (Freezing, 50 % of 100 B)',
     explain: () => ofPod([owned], { ...onB, moves: [move] }),
+  },
+  {
+    code: 'MoveCannotBegin',
+    sentence:
+      'claim data waits: its volume cannot move yet: node b: it has 3 GiB free, 20 GiB are needed; the move begins by itself when this is solved',
+    explain: () => {
+      const message = 'cannot begin yet: node b: it has 3 GiB free, 20 GiB are needed';
+      return ofClaim(owned, { ...onB, moves: [{ ...move, status: { message } }] });
+    },
+  },
+  {
+    code: 'DataLeaving',
+    sentence:
+      'claim data waits: its operator was asked to leave node b at 2026-01-01T00:00:00Z: 1 of 2 shards is still here; claim and volume are deleted when the operator sets moorage.dev/left',
+    explain: () => {
+      const annotations = {
+        'moorage.dev/delete': 'graceful',
+        'moorage.dev/leave': 'b@2026-01-01T00:00:00Z',
+        'moorage.dev/leave-message': '1 of 2 shards is still here',
+      };
+      return ofClaim({ ...owned, metadata: { ...owned.metadata, annotations } }, onB);
+    },
+  },
+  {
+    code: 'ReleaseOrdered',
+    sentence:
+      "claim data waits: its release was ordered with moorage.dev/delete: graceful, and Moorage's controller has not begun; see whether the controller runs",
+    explain: () => {
+      const annotations = { 'moorage.dev/delete': 'graceful' };
+      return ofClaim({ ...owned, metadata: { ...owned.metadata, annotations } }, onB);
+    },
+  },
+  {
+    code: 'InvalidPolicy',
+    sentence:
+      'pod db-0 runs, but its claim data has an invalid policy: moorage.dev/on-drain is "mvoe", so its pod is not evicted when its node is drained; use wait, move, delegate or drop',
+    explain: () => {
+      const annotations = { 'moorage.dev/on-drain': 'mvoe' };
+      const subject = { ...owned, metadata: { ...owned.metadata, annotations } };
+      return explainPod(running('db-0'), cluster({ ...onB, claims: [subject] }));
+    },
   },
   {
     code: 'UsedByPod',

@@ -16,6 +16,8 @@ import {
   unscheduled,
 } from './situations.ts';
 
+const withCpu = (cpu: string) => ({ spec: { containers: [{ name: 'main', resources: { requests: { cpu } } }] } });
+
 /** A pod that is not scheduled, or does not run. */
 export const podExamples: readonly Example[] = [
   {
@@ -110,9 +112,8 @@ export const podExamples: readonly Example[] = [
   {
     code: 'NodeFull',
     sentence:
-      'pod db-0 waits: its data is on node b: it has 4 cpu left, 5 requested; end other pods on b, or move its volume',
-    explain: () =>
-      ofPod([owned], onB, { spec: { containers: [{ name: 'main', resources: { requests: { cpu: '5' } } }] } }),
+      'pod db-0 waits: its data is on node b: it has 1 cpu left, 2 requested; end other pods on b, or move its volume',
+    explain: () => ofPod([owned], { ...onB, podsOfNodes: [running('other', withCpu('3'))] }, withCpu('2')),
   },
   {
     code: 'VolumesApart',
@@ -177,16 +178,14 @@ export const podExamples: readonly Example[] = [
     code: 'CsiDriverMissing',
     sentence:
       "pod db-0 waits: the CSIDriver topolvm.io does not exist, so Kubernetes waits for an attacher that Moorage does not have; create it again from Moorage's chart",
-    explain: () =>
-      started(
-        'AttachVolume.Attach failed for volume "pv-data" : timed out waiting for external-attacher of topolvm.io CSI driver to attach volume id-data',
-        'FailedAttachVolume',
-      ),
+    explain: () => {
+      const waiting = pod('db-0', ['data'], { spec: { nodeName: 'b' } });
+      return explainPod(waiting, cluster({ claims: [owned], pods: [waiting], ...onB, csiDrivers: [] }));
+    },
   },
   {
     code: 'MountFailed',
-    sentence:
-      'pod db-0 waits: its volume cannot be mounted on node b: rpc error: code = Internal desc = the filesystem is damaged; run fsck',
+    sentence: 'pod db-0 waits: its volume cannot be mounted on node b: the filesystem is damaged; run fsck',
     explain: () =>
       started(
         'MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = the filesystem is damaged; run fsck',

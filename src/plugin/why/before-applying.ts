@@ -1,11 +1,12 @@
 import { driverName } from '../../api/names.ts';
 import { InvalidInput } from '../../base/errors.ts';
 import { unboundReason } from '../../explain/claim.ts';
-import { because, type Explanation, expectation, type Finding, listed } from '../../explain/explanation.ts';
+import { because, type Explanation, explanation, type Finding, listed } from '../../explain/explanation.ts';
 import { type Claim, Known, type Objects } from '../../explain/known.ts';
 import { nodeObstacles } from '../../explain/node-obstacles.ts';
+import { wouldBypass } from '../../explain/on-node.ts';
 import { schedulingReason } from '../../explain/scheduling.ts';
-import { classProblem } from '../../explain/storage-class.ts';
+import { classProblem, editing } from '../../explain/storage-class.ts';
 import {
   claimNamesOf,
   csiDrivers,
@@ -55,9 +56,9 @@ export async function beforeApplying(
     ),
   );
   const found = [
-    ...ownClasses.map((each) => expectation(`StorageClass ${each.metadata.name}`, ofClass(each, known), 'cannot work')),
-    ...ownClaims.map((each) => expectation(`claim ${each.metadata.name}`, ofClaim(each, known))),
-    ...pods.map(({ subject, pod }) => expectation(subject, ofPod(pod, known))),
+    ...ownClasses.map((each) => explanation(`StorageClass ${each.metadata.name}`, ofClass(each, known), 'cannot work')),
+    ...ownClaims.map((each) => explanation(`claim ${each.metadata.name}`, ofClaim(each, known), 'would wait')),
+    ...pods.map(({ subject, pod }) => explanation(subject, ofPod(pod, known), 'would wait')),
   ];
   if (found.length > 0) return found;
   throw new InvalidInput('the file has no StorageClass, claim, pod, or object that creates pods');
@@ -154,21 +155,27 @@ async function around(
 }
 
 function ofClass(own: Stored<StorageClass>, known: Known): Finding {
-  const problem = classProblem(own);
+  const problem = classProblem(own, editing);
   if (problem) return problem;
   if (own.provisioner !== driverName) return { code: 'Fine', cause: `is of the provisioner ${own.provisioner}` };
   return places({ spec: { resources: { requests: { storage: '1' } } } }, own, known);
 }
 
 function ofClaim(claim: Claim, known: Known): Finding {
+  return problemOfClass(claim, known) ?? unboundReason(claim, known) ?? places(claim, known.classOf(claim), known);
+}
+
+/** A class of the file has no uid. */
+function problemOfClass(claim: Claim, known: Known): Finding | undefined {
   const own = known.classOf(claim);
-  const problem = own && classProblem(own);
-  if (problem) return because(`StorageClass ${own.metadata.name} cannot work: `, problem);
-  return unboundReason(claim, known) ?? places(claim, own, known);
+  const problem = own && classProblem(own, own.metadata.uid === '' ? editing : undefined);
+  return problem && because(`StorageClass ${own.metadata.name} cannot work: `, problem);
 }
 
 function ofPod(pod: Stored<Pod>, known: Known): Finding {
-  const found = schedulingReason(pod, known);
+  const unbound = known.volumesOf(pod).filter(({ claim }) => !claim.spec?.volumeName);
+  const [problem] = unbound.flatMap(({ claim }) => problemOfClass(claim, known) ?? []);
+  const found = problem ?? wouldBypass(pod, known) ?? schedulingReason(pod, known);
   if (found.code !== 'NotScheduled') return found;
   const free = (known.objects.nodes ?? []).filter(
     (node) => nodeObstacles(pod, known.volumesOf(pod), known.factsOf(node)).length === 0,

@@ -37,7 +37,7 @@ export function whyCommand(terminal: Terminal): Commands {
       },
       async run(flags, { env, print, signal }, [word]) {
         if ((word === undefined) === (flags.file === ''))
-          throw new InvalidInput('name a claim or a pod, or use -f FILE');
+          throw new InvalidInput('name a claim or a pod, or use -f FILE, not both');
         const written = flags.file ? objectsIn(await textOf(flags.file), flags.file) : [];
         const [found, unread] = await withSession(flags, env, async ({ client, namespace: current }) => {
           const reader = new Reader(client, signal);
@@ -63,13 +63,19 @@ const marks: Readonly<Record<Severity, Cell>> = {
   stuck: { text: '✘', colour: 'red' },
 };
 
+/** A command stays in one line, so that it can be copied; its comment may follow. */
+function commandLine(text: string, { columns = Number.POSITIVE_INFINITY }: Terminal): string {
+  const line = `    ${text}`;
+  return line.length <= columns ? line : line.replace(' # ', '\n      # ');
+}
+
 /** The sentence, then the evidence, then what to do. */
 export function screen(found: readonly Explanation[], unread: readonly string[], terminal: Terminal): string {
   const blocks = found.map(({ sentence, severity, evidence, remedy }) =>
     [
       `${paint(marks[severity], terminal)} ${wrapped(sentence, '  ', terminal).trimStart()}`,
       ...(evidence.length > 0 ? ['', ...evidence.map((each) => wrapped(each, '    ', terminal))] : []),
-      ...(remedy.length > 0 ? ['', '  To do:', ...remedy.map((each) => `    ${each}`)] : []),
+      ...(remedy.length > 0 ? ['', '  To do:', ...remedy.map((each) => commandLine(each, terminal))] : []),
     ].join('\n'),
   );
   const limits = `You may not read ${unread.join(', ')}: what depends on them is not known.`;

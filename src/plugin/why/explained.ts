@@ -50,19 +50,26 @@ const kinds: readonly (readonly [RegExp, Kind])[] = [
 ];
 type Kind = 'claim' | 'pod' | 'set' | 'volume' | 'logicalVolume' | 'snapshot' | 'node';
 
+/** Kinds of kubectl that are no likely names of namespaces. */
+const otherKinds =
+  /^(deploy|deployments?|rs|replicasets?|ds|daemonsets?|job|cj|cronjobs?|sc|storageclass(es)?|svc|service|volumemoves?)$/;
+const subjects =
+  'write pvc/NAME, pod/NAME, statefulset/NAME, pv/NAME, volumesnapshot/NAME, node/NAME or logicalvolume/NAME';
+
 /** The kind that a word names, if it does: `pvc/data`. Otherwise it may name a namespace: `prod/data`. */
 export function parseSubject(word: string, current: string) {
   const [first = '', ...rest] = word.split('/');
   const kind = kinds.find(([pattern]) => pattern.test(first.toLowerCase()))?.[1];
+  if (rest.length > 0 && otherKinds.test(first.toLowerCase())) {
+    throw new InvalidInput(`why explains no ${first}; ${subjects}; if ${first} is a namespace, use -n ${first}`);
+  }
   const [namespace, name] = kind
     ? [current, rest.join('/')]
     : rest.length === 0
       ? [current, first]
       : [first, rest.join('/')];
   if (!/^[a-z0-9][a-z0-9.-]*$/.test(name)) {
-    throw new InvalidInput(
-      `${JSON.stringify(word)} names nothing; write pvc/NAME, pod/NAME, statefulset/NAME or pv/NAME`,
-    );
+    throw new InvalidInput(`${JSON.stringify(word)} names nothing; ${subjects}`);
   }
   return { kind, namespace, name };
 }

@@ -1,8 +1,9 @@
 import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { driverName, topologyKey } from '../../api/names.ts';
+import { driverName, reserve, topologyKey } from '../../api/names.ts';
 import { nodeStorages } from '../../api/node-storage.ts';
 import { volumeMoves } from '../../api/volume-move.ts';
 import type { Claim, Objects } from '../../explain/known.ts';
+import { isReady } from '../../explain/stateful-set.ts';
 import { ApiError } from '../../kube/api-error.ts';
 import type { KubeClient, ListOptions } from '../../kube/client.ts';
 import {
@@ -103,6 +104,7 @@ export async function objectsOfClaim(claim: Claim, reader: Reader): Promise<Obje
     : await reader.get(persistentVolumeClaims, waiting.flatMap(claimNamesOf), namespace);
   const claims = [claim, ...(others ?? []).filter(({ metadata }) => metadata.name !== claim.metadata.name)];
   return {
+    ...(await nodesOf(users, reader)),
     ...(await objectsOfVolumes(claims, waiting.filter(isUnscheduled), reader)),
     claims,
     pods: inNamespace,
@@ -119,8 +121,8 @@ export async function objectsOfPod(pod: Stored<Pod>, reader: Reader): Promise<Ob
   const neighbours = isWaiting ? await reader.list(pods, { namespace }) : [pod];
   const set = pod.metadata.ownerReferences?.find(({ kind }) => kind === statefulSets.kind);
   return {
+    ...(await nodesOf([pod], reader)),
     ...(await objectsOfVolumes(claims ?? [], isUnscheduled(pod) ? [pod] : [], reader)),
-    ...(pod.spec?.nodeName && isWaiting && { nodes: await reader.get(nodes, [pod.spec.nodeName]) }),
     claims,
     pods: neighbours,
     events: isWaiting ? await reader.eventsOf([pod, ...(claims ?? [])]) : [],
@@ -146,6 +148,10 @@ export async function objectsOfSet(set: Stored<StatefulSet>, reader: Reader): Pr
   );
   const ofWaiting = claims?.filter(({ metadata }) => waiting && claimNamesOf(waiting).includes(metadata.name)) ?? [];
   return {
+    ...(await nodesOf(
+      own.filter((pod) => !isReady(pod)),
+      reader,
+    )),
     ...(await objectsOfVolumes(ofWaiting, waiting && isUnscheduled(waiting) ? [waiting] : [], reader)),
     claims,
     pods: inNamespace,
@@ -168,6 +174,14 @@ export async function objectsOfPersistentVolume(pv: Stored<PersistentVolume>, re
 export async function objectsOfRemoval(volumes: readonly StoredLogicalVolume[], reader: Reader): Promise<Objects> {
   const names = volumes.filter(({ metadata }) => metadata.deletionTimestamp).map(({ spec }) => spec.nodeName);
   return { nodes: await reader.get(nodes, names), nodeStorages: await reader.get(nodeStorages, names) };
+}
+
+/** Those of pods that have one. */
+async function nodesOf(users: readonly Stored<Pod>[], reader: Reader): Promise<Objects> {
+  const names = users.flatMap(({ spec, status }) =>
+    spec?.nodeName && (status?.phase === 'Pending' || status?.phase === 'Running') ? [spec.nodeName] : [],
+  );
+  return names.length > 0 ? { nodes: await reader.get(nodes, names) } : {};
 }
 
 function isUnscheduled({ spec, status }: Stored<Pod>): boolean {
@@ -196,7 +210,10 @@ async function objectsOfVolumes(
     persistentVolumes: volumes,
     logicalVolumes: await logicalVolumesOf(named, unbound, reader),
     moves: claim ? await reader.list(volumeMoves, { namespace: claim.metadata.namespace }) : [],
-    ...(unscheduled.length > 0 && (await objectsOfNodes(named, unbound.length > 0, reader))),
+    ...(unscheduled.length > 0 && {
+      placeholders: await reader.list(pods, { labelSelector: reserve.label }),
+      ...(await objectsOfNodes(named, unbound.length > 0, reader)),
+    }),
   };
 }
 

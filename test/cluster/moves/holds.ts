@@ -16,14 +16,19 @@ export interface Hold {
   readonly end?: 'source' | 'target' | undefined;
 }
 
+export interface MoveKey {
+  readonly name: string;
+  readonly namespace: string;
+}
+
 export function holdOf({ phase, end }: Hold): Record<string, string> {
   return { [holdAnnotation]: end ? `${phase} ${end}` : phase };
 }
 
 /** Lets the move go on, as far as this cluster's hold is concerned. A process that was refused notices it at once. */
-export async function release(cluster: Cluster, moveName: string, volumeName: string): Promise<void> {
+export async function release(cluster: Cluster, { name, namespace }: MoveKey, volumeName: string): Promise<void> {
   const body = { metadata: { annotations: { [holdAnnotation]: null } } };
-  await cluster.kube.patch(volumeMoves, moveName, { type: 'merge', body }, { namespace: 'default' });
+  await cluster.kube.patch(volumeMoves, name, { type: 'merge', body }, { namespace });
   await releaseVolume(cluster, volumeName);
 }
 
