@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { desktop, type Look, phone, startChromium } from '../worlds/page/chromium.ts';
 import { harbour } from '../worlds/page/harbour.ts';
-import { servePage } from '../worlds/page/served-page.ts';
+import { servePageForHours } from '../worlds/page/open-for-hours.ts';
 
 const run = promisify(execFile);
 const dir = join(import.meta.dirname, '..', 'docs', 'page');
@@ -24,7 +24,7 @@ const pictures: readonly (readonly [name: string, path: string, look: Look])[] =
   ['nodes-phone', '/nodes', phone],
 ];
 
-const page = await servePage(harbour(Date.now()), 'harbor-prod');
+const page = await servePageForHours(harbour(Date.now()), 'harbor-prod');
 const browser = await startChromium(['fonts-inter', 'fonts-jetbrains-mono', 'pngquant']);
 await mkdir(dir, { recursive: true });
 for (const [name, path, look] of pictures) {

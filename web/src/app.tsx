@@ -100,15 +100,24 @@ function Current({ route }: { readonly route: Route }) {
   return <Orphans />;
 }
 
+const stateWords = {
+  connecting: 'Connecting',
+  live: 'Live',
+  incomplete: 'Incomplete',
+  lost: 'Disconnected',
+  refused: 'Refused',
+} as const;
+
 function ClusterName() {
   const cluster = useStore((state) => state.cluster);
   const connection = useStore((state) => state.connection);
-  const words = { connecting: 'Connecting', live: 'Live', lost: 'Disconnected', refused: 'Refused' } as const;
+  const isIncomplete = useStore(({ failures }) => failures.length > 0);
+  const state = connection === 'live' && isIncomplete ? 'incomplete' : connection;
   return (
     <div class="cluster">
       <span class="cluster-name">{cluster}</span>
-      <span class={`connection ${connection}`} role="status">
-        {words[connection]}
+      <span class={`connection ${state}`} role="status">
+        {stateWords[state]}
       </span>
     </div>
   );
@@ -135,11 +144,11 @@ function Banner() {
         <div class="note warning">
           <Icon name="warning" />
           <div>
-            Not everything can be read; what is missing is unknown, not absent.
+            Not everything can be read now. What is shown may be old, and what is missing is unknown, not absent.
             <ul>
-              {failures.map(({ resource, message }) => (
-                <li key={resource}>
-                  <strong>{resource}</strong>: {message}
+              {failures.map(({ resources, message }) => (
+                <li key={message}>
+                  <strong>{resources.join(', ')}</strong>: {message}
                 </li>
               ))}
             </ul>

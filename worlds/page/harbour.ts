@@ -101,7 +101,7 @@ export function harbour(nowMs: number): readonly Entry[] {
       'harbor-1',
       [
         { ...ssd, used: '1690Gi', free: '1972Gi', volumes: 8 },
-        { ...thin, used: '712Gi', free: '1150Gi', volumes: 11, thin: { dataPercent: 39, metadataPercent: 12 } },
+        { ...thin, used: '712Gi', free: '1150Gi', volumes: 11, thin: { dataPercent: 38, metadataPercent: 12 } },
         { ...hdd, used: '9822Gi', free: '4951Gi', volumes: 4 },
       ],
       { versions },
@@ -110,7 +110,7 @@ export function harbour(nowMs: number): readonly Entry[] {
       'harbor-2',
       [
         { ...ssd, used: '3581Gi', free: '81Gi', volumes: 17 },
-        { ...thin, used: '1545Gi', free: '317Gi', volumes: 23, thin: { dataPercent: 83, metadataPercent: 41 } },
+        { ...thin, used: '1546Gi', free: '316Gi', volumes: 23, thin: { dataPercent: 83, metadataPercent: 41 } },
         { ...hdd, used: '6020Gi', free: '8753Gi', volumes: 2 },
       ],
       { versions },
@@ -119,7 +119,7 @@ export function harbour(nowMs: number): readonly Entry[] {
       'harbor-3',
       [
         { ...ssd, used: '1204Gi', free: '2458Gi', volumes: 6 },
-        { ...thin, used: '402Gi', free: '1460Gi', volumes: 7, thin: { dataPercent: 22, metadataPercent: 91 } },
+        { ...thin, used: '402Gi', free: '1460Gi', volumes: 7, thin: { dataPercent: 21, metadataPercent: 91 } },
       ],
       {
         versions,

@@ -1,5 +1,5 @@
 import { buildPage } from '../../scripts/page.ts';
-import { systemClock } from '../../src/base/clock.ts';
+import { type Clock, systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { KubeClient } from '../../src/kube/client.ts';
 import { Page } from '../../src/plugin/page/page-process.ts';
@@ -14,12 +14,16 @@ export interface ServedPage {
 }
 
 /** The page of a cluster that is only in memory. */
-export async function servePage(entries: Iterable<Entry>, cluster: string): Promise<ServedPage> {
+export async function servePage(
+  entries: Iterable<Entry>,
+  cluster: string,
+  clock: Clock = systemClock,
+): Promise<ServedPage> {
   const { html } = await buildPage();
   const api = new MemoryApi();
   for (const { resource, object } of entries) api.put(resource, object);
   const client = new KubeClient({ connection: await api.listen(), clock: systemClock, log: silentLog });
-  const page = new Page({ client, clock: systemClock, html, port: 0, cluster, version: '0.1.0' });
+  const page = new Page({ client, clock, html, port: 0, cluster, version: '0.1.0' });
   const address = await page.start();
   return {
     api,

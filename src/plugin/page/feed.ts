@@ -1,16 +1,18 @@
 import type { Clock, Timer } from '../../base/clock.ts';
 import { Listeners } from '../../base/listeners.ts';
 import { type PoolRow, poolRows } from '../nodes.ts';
+import { orphansOf } from '../orphans.ts';
+import { unsortedVolumeRows } from '../volumes.ts';
 import { History } from './history.ts';
 import type { LiveCluster } from './live-cluster.ts';
 import { type Message, type TableName, tableNames, toJson } from './model.ts';
-import { type Input, poolKey, type Seen, summaryOf, tables } from './tables.ts';
+import { type Input, isUnknown, poolKey, type Seen, summaryOf, tables } from './tables.ts';
 import { type Explain, Explanations } from './waiting.ts';
 
 /** A burst of changes is one look. */
 const gatherMs = 100;
-/** A look at a large cluster takes long: the process must not do only that. */
-const restFactor = 10;
+/** A look at a large cluster takes long: it may take at most a fifth of the time. */
+const restFactor = 4;
 /** Some rows change as time passes: a new volume without a claim becomes an orphan. */
 const refreshMs = 60_000;
 /** So many that a browser applies a line within a frame. */
@@ -79,7 +81,7 @@ export class Feed {
     if (line === this.#failures) return;
     this.#failures = line;
     this.#lines.notify(line);
-    if (this.#isReady) this.changed('reports'); // whether the kind exists is a part of the summary
+    for (const what of everything) this.changed(what); // what can be read decides what is known
   }
 
   #refreshLater(): void {
@@ -93,11 +95,15 @@ export class Feed {
     const nowMs = this.#clock.now();
     // Anything may be the reason for a wait, and end it.
     if (isAffected(everything)) this.#explanations.changed(this.#cluster.waiting());
+    const facts = this.#cluster.facts();
     const seen: Seen = {
-      facts: this.#cluster.facts(),
+      facts,
+      volumes: once(() => unsortedVolumeRows(facts)),
+      orphans: once(() => orphansOf(facts, nowMs)),
       moves: this.#cluster.moves(),
       waiting: this.#explanations.rows(),
       hasReports: !this.#cluster.isAbsent('reports'),
+      unread: this.#cluster.unread(),
       history: this.history,
       nowMs,
     };
@@ -127,7 +133,8 @@ export class Feed {
 
   #update(name: TableName, seen: Seen): void {
     const before = this.#texts.get(name) ?? new Map<string, string>();
-    const now = new Map(tables[name].rows(seen).map(([key, row]) => [key, toJson(row)]));
+    const rows = isUnknown(name, seen) ? [] : tables[name].rows(seen);
+    const now = new Map(rows.map(([key, row]) => [key, toJson(row)]));
     const changed = new Map([...now].filter(([key, text]) => before.get(key) !== text));
     const gone = [...before.keys()].filter((key) => !now.has(key));
     this.#texts.set(name, now);
@@ -137,6 +144,14 @@ export class Feed {
   #send(message: Message): void {
     this.#lines.notify(lineOf(message));
   }
+}
+
+function once<T>(compute: () => T): () => T {
+  let known: { readonly value: T } | undefined;
+  return () => {
+    known ??= { value: compute() };
+    return known.value;
+  };
 }
 
 function lineOf(message: Message): string {

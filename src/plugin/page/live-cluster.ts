@@ -9,7 +9,6 @@ import type { KubeClient } from '../../kube/client.ts';
 import { Informer } from '../../kube/informer.ts';
 import {
   type KubeObject,
-  type Node,
   nodes,
   type PersistentVolumeClaim,
   type Pod,
@@ -21,9 +20,9 @@ import {
   storageClasses,
 } from '../../kube/resource.ts';
 import { noLog } from '../connect.ts';
-import { claimFacts, eitherVolumeFacts, factsOf, nodeFacts, podFacts, volumeFacts } from '../facts.ts';
+import { claimFacts, eitherVolumeFacts, factsOf, nodeFacts, nodeState, podFacts, volumeFacts } from '../facts.ts';
 import { moveRow } from '../moves/move-rows.ts';
-import type { OrphanFacts } from '../orphans.ts';
+import { type StatusFacts, withNodes } from '../status.ts';
 import { type Failure, toJson } from './model.ts';
 import { classFacts, type Subject, subjectsOf, waitingClaim, waitingPod } from './waiting.ts';
 
@@ -40,7 +39,7 @@ const watched = {
     project: (pod: Stored<Pod>) => ({ ...podFacts(pod), waiting: waitingPod(pod) }),
   },
   classes: { resource: storageClasses, project: classFacts },
-  nodes: { resource: nodes, project: ({ metadata }: Stored<Node>) => metadata.name },
+  nodes: { resource: nodes, project: nodeState },
   reports: { resource: nodeStorages, project: nodeFacts },
   moves: { resource: volumeMoves, project: moveRow },
 } as const;
@@ -109,7 +108,7 @@ export class LiveCluster {
   }
 
   /** As they are known now; what could not be read is empty, and among the failures. */
-  facts(): OrphanFacts {
+  facts(): StatusFacts {
     const { volumes, persistentVolumes, claims, pods, reports, nodes } = this.#informers;
     const facts = factsOf({
       volumes: volumes.list(),
@@ -117,7 +116,7 @@ export class LiveCluster {
       claims: claims.list().map(({ facts }) => facts),
       pods: pods.list(),
     });
-    return { ...facts, nodes: reports.list(), nodeNames: new Set(nodes.list()) };
+    return withNodes(facts, reports.list(), nodes.list());
   }
 
   /** The claims and pods that wait for something of ours. */
@@ -148,10 +147,22 @@ export class LiveCluster {
     return isNotFound(this.#failures.get(name));
   }
 
-  /** A kind that the cluster does not have is not one: there is nothing of it. */
+  /** What was never read. "Unknown" is not "empty": nothing follows from what is not in it. */
+  unread(): ReadonlySet<Watched> {
+    const names = Object.keys(watched) as Watched[];
+    return new Set(names.filter((name) => !this.#informers[name].synced && !isNotFound(this.#failures.get(name))));
+  }
+
+  /**
+   * By what is wrong: an API server that is gone is one failure. A kind that the cluster does not have is none: there is
+   * nothing of it.
+   */
   failures(): readonly Failure[] {
-    return [...this.#failures]
-      .filter(([, error]) => !isNotFound(error))
-      .map(([name, error]) => ({ resource: watched[name].resource.plural, message: messageOf(error) }));
+    const wrong = [...this.#failures].filter(([, error]) => !isNotFound(error));
+    const words = ([, error]: (typeof wrong)[number]) => messageOf(error).replace(/ (to )?GET [^\s:]+:/, ':');
+    return [...Map.groupBy(wrong, words)].map(([message, all]) => ({
+      resources: all.map(([name]) => watched[name].resource.plural),
+      message,
+    }));
   }
 }

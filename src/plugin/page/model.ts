@@ -68,11 +68,13 @@ export interface Summary extends Json<Status> {
   readonly unlistedOrphans: number;
   /** The names of the Nodes in the cluster. */
   readonly nodeNames: readonly string[];
+  /** Tables that have no rows because what they are computed from could not be read. */
+  readonly unknown: readonly TableName[];
 }
 
-/** A resource that the page cannot read now, and why. */
+/** Resources that the page cannot read now, and why. */
 export interface Failure {
-  readonly resource: string;
+  readonly resources: readonly string[];
   readonly message: string;
 }
 

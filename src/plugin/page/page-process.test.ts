@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { eventually } from '../../../worlds/host/eventually.ts';
 import { harbour } from '../../../worlds/page/harbour.ts';
 import { MemoryApi } from '../../../worlds/page/memory-api.ts';
 import { nodeEntries } from '../../../worlds/page/objects.ts';
 import { logicalVolumes } from '../../api/logical-volume.ts';
+import { nodeStorages } from '../../api/node-storage.ts';
 import { volumeMoves } from '../../api/volume-move.ts';
 import { systemClock } from '../../base/clock.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
@@ -14,11 +16,11 @@ import type { Message, Moment, PageEvacuation, PageNode, PageVolumeDetails, Tabl
 import { Page } from './page-process.ts';
 
 /** The page of a cluster, read as a browser does. */
-async function reading(t: TestContext, api: MemoryApi) {
+async function reading(t: TestContext, api: MemoryApi, clock = systemClock) {
   const connection = await api.listen();
   const client = new KubeClient({ connection, clock: systemClock, log: silentLog, timeoutMs: 5_000 });
   const page = new Page({
-    ...{ client, clock: systemClock, html: '', port: 0, cluster: 'here', version: '1' },
+    ...{ client, clock, html: '', port: 0, cluster: 'here', version: '1' },
   });
   const address = await page.start();
   t.after(async () => {
@@ -127,7 +129,7 @@ test('one volume is answered with its timeline, and one node with its history', 
     { message: 'node none has not reported its pools; see the logs of its agent' },
   ]);
   const [, plan] = await ask<PageEvacuation>('/api/evacuation?node=harbor-2');
-  assert.equal(plan.moves.length, 5);
+  assert.deepEqual([plan.moves.length, plan.staying.length], [2, 3]);
   assert.equal((await ask('/api/volume'))[0], 400);
 });
 
@@ -149,6 +151,25 @@ test('what a pool used is recorded when its node reports it', async (t) => {
   assert.deepEqual(used, [1, 2]);
 });
 
+test('a pool that grows while the page is open gets a forecast', async (t) => {
+  const api = new MemoryApi();
+  const pool = { deviceClass: 'ssd', type: 'thick', health: 'Healthy', size: '10Gi', free: '5Gi' } as const;
+  const report = (used: string) => {
+    for (const { resource, object } of nodeEntries('a', [{ ...pool, used }])) api.put(resource, object);
+  };
+  report('1Gi');
+  let laterMs = 0;
+  const { until } = await reading(t, api, { ...systemClock, now: () => Date.now() + laterMs });
+  await until('everything is sent', ({ kind }) => kind === 'ready');
+  laterMs = 3_600_000;
+  report('4Gi');
+  const sent = await until('it is sent', (each) => isOf(each, 'pools') && each.rows['a/ssd']?.forecast !== undefined);
+  const { forecast } = (isOf(sent, 'pools') && sent.rows['a/ssd']) || {};
+  assert.equal(forecast?.of, 'space');
+  const hoursLeft = ((forecast?.fullAtMs ?? 0) - Date.now() - laterMs) / 3_600_000;
+  assert.equal(Math.round(hoursLeft), 2); // 3 GiB in an hour, 6 GiB left
+});
+
 test('what may not be read is named, and the rest is shown', async (t) => {
   const api = harbourApi();
   api.refuse(pods, 403, 'pods is forbidden');
@@ -158,10 +179,32 @@ test('what may not be read is named, and the rest is shown', async (t) => {
   const failures = messages.findLast(({ kind }) => kind === 'failures');
   assert.ok(failures?.kind === 'failures');
   assert.deepEqual(
-    failures.failures.map(({ resource, message }) => [resource, /pods is forbidden; grant this right/.test(message)]),
-    [['pods', true]],
+    failures.failures.map(({ resources, message }) => [
+      resources,
+      message.startsWith('the API server refused: pods is forbidden; grant this right'),
+    ]),
+    [[['pods'], true]],
   );
   assert.equal(Object.keys(rows('volumes')).length, 19);
   api.refuse(pods, undefined);
   await until('it is read as soon as it may be', (each) => each.kind === 'failures' && each.failures.length === 0);
+});
+
+test('what follows from something that cannot be read is unknown, not empty', async (t) => {
+  const api = harbourApi();
+  api.refuse(logicalVolumes, 403, 'forbidden');
+  api.refuse(nodeStorages, 403, 'forbidden');
+  const { messages, until, rows } = await reading(t, api);
+  await until('the rest is sent', ({ kind }) => kind === 'ready');
+  const isUnknown = (each: Message, ...names: TableName[]) =>
+    each.kind === 'summary' && isDeepStrictEqual(each.summary.unknown, names);
+  assert.ok(messages.find((each) => isUnknown(each, 'pools', 'volumes', 'orphans')));
+  assert.deepEqual(rows('orphans'), {}, 'a PersistentVolume is no orphan because nobody knows its volume');
+  const failures = messages.findLast(({ kind }) => kind === 'failures');
+  assert.deepEqual(failures?.kind === 'failures' && failures.failures.map(({ resources }) => resources), [
+    ['logicalvolumes', 'nodestorages'],
+  ]);
+  api.refuse(logicalVolumes, undefined);
+  await until('volumes are known', (each) => isUnknown(each, 'pools', 'orphans'));
+  await until('they are sent', (each) => isOf(each, 'volumes') && Object.keys(each.rows).length === 19);
 });

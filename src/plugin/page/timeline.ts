@@ -92,27 +92,29 @@ function momentsOfMove(move: StoredVolumeMove): readonly Moment[] {
   ];
 }
 
-/** Of Kubernetes, its sidecars and Moorage. */
-const kinds: Readonly<Record<string, MomentKind>> = {
-  Scheduled: 'scheduled',
-  ProvisioningSucceeded: 'created',
-  VolumeCreated: 'created',
-  VolumeAdopted: 'created',
-  VolumeGrown: 'grown',
-  GrowthRefused: 'grown',
-  VolumeResizeSuccessful: 'grown',
-  FileSystemResizeSuccessful: 'grown',
-  Resizing: 'grown',
-  VolumeMoving: 'moved',
-  VolumeMoved: 'moved',
+/** Of Kubernetes, its sidecars and Moorage: what a reason means. Others are shown as they are. */
+const known: Readonly<Record<string, readonly [kind: MomentKind, title: string]>> = {
+  Scheduled: ['scheduled', 'Scheduled'],
+  ProvisioningSucceeded: ['created', 'Provisioned'],
+  VolumeCreated: ['created', 'Volume created'],
+  VolumeAdopted: ['created', 'Existing volume adopted'],
+  Resizing: ['grown', 'Growth begins'],
+  VolumeGrown: ['grown', 'Volume grown'],
+  VolumeResizeSuccessful: ['grown', 'Volume grown'],
+  FileSystemResizeSuccessful: ['grown', 'Filesystem grown'],
+  GrowthRefused: ['grown', 'Growth refused'],
+  VolumeMoving: ['moved', 'Moving'],
+  VolumeMoved: ['moved', 'Moved'],
+  MoveWaiting: ['moved', 'Move waits'],
 };
 
 function momentOfEvent(event: Stored<Event>): Moment {
   const { reason = '', note = '', type, regarding } = event;
+  const [kind, title] = known[reason] ?? ['event', `${reason} · ${regarding?.kind} ${regarding?.name}`];
   return {
     time: new Date(eventTime(event)).toISOString(),
-    kind: kinds[reason] ?? 'event',
-    title: `${reason} · ${regarding?.kind} ${regarding?.name}`,
+    kind,
+    title: known[reason] && regarding?.kind === 'Pod' ? `${title} · Pod ${regarding.name}` : title,
     detail: note,
     ...(type === 'Warning' && { isWarning: true }),
   };

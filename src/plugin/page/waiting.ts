@@ -140,7 +140,8 @@ export class Explanations {
     } catch (error) {
       if (this.#stop.signal.aborted) return;
       const sentence = `the reason is unknown: ${messageOf(error)}`;
-      this.#rows = subjects.map((subject) => unexplained(subject, sentence));
+      const known = new Map(this.#rows.filter(({ code }) => code !== '').map((row) => [idOf(row), row]));
+      this.#rows = subjects.map((subject) => known.get(idOf(subject)) ?? unexplained(subject, sentence));
     }
     this.#isRunning = false;
     this.#next = this.#clock.setTimer(() => {

@@ -1,5 +1,6 @@
 import type { PagePool, Sample } from '../../../src/plugin/page/model.ts';
 import type { Tone } from './health.tsx';
+import { Icon } from './icons.tsx';
 import { bytes, percent, span } from './words.ts';
 
 type Usage = Pick<PagePool, 'sizeBytes' | 'usedBytes' | 'freeBytes' | 'spareBytes'>;
@@ -8,6 +9,16 @@ type Usage = Pick<PagePool, 'sizeBytes' | 'usedBytes' | 'freeBytes' | 'spareByte
 export function usageTone(share: number): Tone {
   if (share >= 95) return 'bad';
   return share >= 80 ? 'warning' : 'good';
+}
+
+/** How full something is: its colour has a shape beside it. */
+export function Share({ of }: { readonly of: number }) {
+  const tone = usageTone(of);
+  return (
+    <span class={`share ${tone}`}>
+      {tone !== 'good' && <Icon name={tone === 'bad' ? 'bad' : 'warning'} size={12} />} {Math.floor(of)} %
+    </span>
+  );
 }
 
 /** Used, spare and free, of the whole. What is neither, such as metadata or an erasure in progress, has no colour. */
@@ -47,7 +58,12 @@ export function ForecastNote({ pool, nowMs }: { readonly pool: Pick<PagePool, 'f
   if (!pool.forecast) return null;
   const { of, fullAtMs } = pool.forecast;
   const left = span(Math.max(0, fullAtMs - nowMs) / 1000);
-  return <span class="forecast">{of === 'space' ? `full in about ${left}` : `metadata full in about ${left}`}</span>;
+  const words = of === 'space' ? `full in about ${left}` : `metadata full in about ${left}`;
+  return (
+    <span class="forecast" title={words}>
+      {words}
+    </span>
+  );
 }
 
 /** How a pool was used since `kubectl moorage ui` was started. */

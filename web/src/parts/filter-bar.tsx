@@ -1,6 +1,8 @@
 import type { ComponentChildren } from 'preact';
+import { useMemo } from 'preact/hooks';
 import { setQuery } from '../state/route.ts';
 import { Icon } from './icons.tsx';
+import { count } from './words.ts';
 
 export function SearchBox({ value, label }: { readonly value: string; readonly label: string }) {
   return (
@@ -39,17 +41,23 @@ export function ChoiceBox({
   readonly choices: readonly Choice[];
 }) {
   const isKnown = value === '' || choices.some((choice) => choice.value === value);
+  // There may be a thousand nodes: they are not compared again while one types in the search.
+  const options = useMemo(
+    () =>
+      choices.map((choice) => (
+        <option key={choice.value} value={choice.value}>
+          {`${choice.value} (${choice.count.toLocaleString('en')})`}
+        </option>
+      )),
+    [choices],
+  );
   return (
     <label class={`choice${value ? ' set' : ''}`}>
       <span class="hidden">{label}</span>
       <select value={value} onChange={(event) => setQuery({ [name]: event.currentTarget.value })}>
         <option value="">{label}</option>
         {!isKnown && <option value={value}>{value}</option>}
-        {choices.map((choice) => (
-          <option key={choice.value} value={choice.value}>
-            {`${choice.value} (${choice.count.toLocaleString('en')})`}
-          </option>
-        ))}
+        {options}
       </select>
     </label>
   );
@@ -59,17 +67,15 @@ export interface FilterBarProps {
   readonly children: ComponentChildren;
   readonly shown: number;
   readonly of: number;
-  /** In the plural. */
   readonly what: string;
 }
 
 export function FilterBar({ children, shown, of, what }: FilterBarProps) {
-  const all = of.toLocaleString('en');
   return (
     <div class="filters" role="search">
       {children}
       <span class="muted" role="status">
-        {shown === of ? `${all} ${what}` : `${shown.toLocaleString('en')} of ${all}`}
+        {shown === of ? count(of, what) : `${shown.toLocaleString('en')} of ${of.toLocaleString('en')}`}
       </span>
     </div>
   );

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Icon } from './icons.tsx';
 
 export interface GridColumn {
@@ -21,7 +21,7 @@ export interface VirtualGridProps<Row> {
   readonly rows: readonly Row[];
   readonly rowHeight: number;
   readonly keyOf: (row: Row) => string;
-  /** The cells of a row, one for each column. */
+  /** The cells of a row, one for each column. A row is rendered again when it or this function is another one. */
   readonly cells: (row: Row) => readonly ComponentChildren[];
   readonly onOpen: (row: Row) => void;
   readonly sort?: Sort;
@@ -101,33 +101,54 @@ export function VirtualGrid<Row>(props: VirtualGridProps<Row>) {
       </div>
       <div class="grid-space" role="rowgroup" style={{ height: `${rows.length * rowHeight}px` }}>
         {shown.map((row, i) => {
-          const key = keyOf(row);
+          const [key, index] = [keyOf(row), first + i];
+          // The elements of rows that leave the window are used again for those that enter it.
           return (
-            <div
-              key={key}
+            <GridRow
+              key={index % visible}
               id={idOf(key)}
-              class={`grid-line grid-row${key === active ? ' active' : ''}`}
-              role="row"
-              aria-rowindex={first + i + 2}
-              aria-selected={key === active}
-              style={{ height: `${rowHeight}px`, transform: `translateY(${(first + i) * rowHeight}px)` }}
-              onClick={() => onOpen(row)}
-            >
-              {cells(row).map((cell, column) => (
-                <div
-                  key={columns[column]?.id}
-                  class={`cell ${columns[column]?.id}${columns[column]?.isNumber ? ' number' : ''}`}
-                  role="gridcell"
-                >
-                  {cell}
-                </div>
-              ))}
-            </div>
+              isActive={key === active}
+              {...{ row, index, columns, rowHeight, cells, onOpen }}
+            />
           );
         })}
       </div>
     </div>
   );
+}
+
+interface GridRowProps<Row> extends Pick<VirtualGridProps<Row>, 'columns' | 'rowHeight' | 'cells' | 'onOpen'> {
+  readonly row: Row;
+  readonly index: number;
+  readonly id: string;
+  readonly isActive: boolean;
+}
+
+function GridRow<Row>({ row, index, id, isActive, columns, rowHeight, cells, onOpen }: GridRowProps<Row>) {
+  return useMemo(
+    () => (
+      <div
+        id={id}
+        class={isActive ? 'grid-line grid-row active' : 'grid-line grid-row'}
+        role="row"
+        aria-rowindex={index + 2}
+        aria-selected={isActive}
+        style={{ height: `${rowHeight}px`, transform: `translateY(${index * rowHeight}px)` }}
+        onClick={() => onOpen(row)}
+      >
+        {cells(row).map((cell, i) => (
+          <div key={columns[i]?.id} class={classOf(columns[i])} role="gridcell">
+            {cell}
+          </div>
+        ))}
+      </div>
+    ),
+    [row, index, id, isActive, columns, rowHeight, cells, onOpen],
+  );
+}
+
+function classOf(column: GridColumn | undefined): string {
+  return `cell ${column?.id}${column?.isNumber ? ' number' : ''}`;
 }
 
 function HeadCell({
@@ -139,15 +160,11 @@ function HeadCell({
   readonly sort: Sort | undefined;
   readonly onSort: ((sort: Sort) => void) | undefined;
 }) {
-  const { id, title, isSortable, isNumber } = column;
+  const { id, title, isSortable } = column;
   const isSorted = sort?.by === id;
   const order = sort?.isDescending ? 'descending' : 'ascending';
   return (
-    <div
-      class={`cell ${id}${isNumber ? ' number' : ''}`}
-      role="columnheader"
-      aria-sort={isSortable ? (isSorted ? order : 'none') : undefined}
-    >
+    <div class={classOf(column)} role="columnheader" aria-sort={isSortable ? (isSorted ? order : 'none') : undefined}>
       {isSortable && onSort ? (
         <button type="button" onClick={() => onSort({ by: id, isDescending: isSorted ? !sort.isDescending : false })}>
           {title}

@@ -8,10 +8,22 @@ export interface Route {
 }
 
 const changed = new EventTarget();
+/** A browser takes longer to change its address than the page to search 20,000 volumes. */
+const addressDelayMs = 300;
+/** A query that is not in the address yet. */
+let pending: { readonly search: string; readonly timer: ReturnType<typeof setTimeout> } | undefined;
 
 function currentRoute(): Route {
   const [, view = '', name] = location.pathname.split('/');
-  return { view, name: name ? decodeURIComponent(name) : undefined, query: new URLSearchParams(location.search) };
+  const query = new URLSearchParams(pending?.search ?? location.search);
+  return { view, name: name ? decodeURIComponent(name) : undefined, query };
+}
+
+function writeAddress(): void {
+  if (!pending) return;
+  clearTimeout(pending.timer);
+  history.replaceState(null, '', location.pathname + pending.search);
+  pending = undefined;
 }
 
 export function useRoute(): Route {
@@ -19,29 +31,36 @@ export function useRoute(): Route {
   useEffect(() => {
     const look = () => setRoute(currentRoute());
     changed.addEventListener('change', look);
-    window.addEventListener('popstate', look);
+    const back = () => {
+      clearTimeout(pending?.timer);
+      pending = undefined;
+      look();
+    };
+    window.addEventListener('popstate', back);
     return () => {
       changed.removeEventListener('change', look);
-      window.removeEventListener('popstate', look);
+      window.removeEventListener('popstate', back);
     };
   }, []);
   return route;
 }
 
 export function navigate(path: string): void {
+  writeAddress(); // so that "back" leads to it
   history.pushState(null, '', path);
   changed.dispatchEvent(new Event('change'));
 }
 
 /** Filters are in the address, so that it can be kept, but typing fills no history. */
 export function setQuery(change: Readonly<Record<string, string | undefined>>): void {
-  const query = new URLSearchParams(location.search);
+  const { query } = currentRoute();
   for (const [name, value] of Object.entries(change)) {
     if (value) query.set(name, value);
     else query.delete(name);
   }
   const text = query.toString();
-  history.replaceState(null, '', location.pathname + (text ? `?${text}` : ''));
+  clearTimeout(pending?.timer);
+  pending = { search: text ? `?${text}` : '', timer: setTimeout(writeAddress, addressDelayMs) };
   changed.dispatchEvent(new Event('change'));
 }
 

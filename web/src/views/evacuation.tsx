@@ -152,7 +152,9 @@ function Moving({ moves }: Pick<PageEvacuation, 'moves'>) {
                       </td>
                       <td class="number">{bytes(sizeBytes)}</td>
                       <td>
-                        {pods.length > 0 ? `up to ${stopSeconds} s to stop ${pods.join(', ')}, and seconds` : 'none'}
+                        {pods.length > 0
+                          ? `up to ${stopSeconds} s to stop ${pods.join(', ')}, then a few seconds`
+                          : 'none'}
                       </td>
                       {hasSnapshots && <td>{snapshots.join(', ')}</td>}
                     </tr>

@@ -1,5 +1,6 @@
+import type { ComponentChildren } from 'preact';
 import type { PageNode, PagePool } from '../../../src/plugin/page/model.ts';
-import { ForecastNote, Meter, PoolBar, Sparkline, usageTone } from '../parts/bars.tsx';
+import { ForecastNote, Meter, PoolBar, Share, Sparkline, usageTone } from '../parts/bars.tsx';
 import { Badge, poolTones } from '../parts/health.tsx';
 import { Empty, Failed, Loading } from '../parts/notes.tsx';
 import { age, bytes, count, naturalKey, percent } from '../parts/words.ts';
@@ -71,16 +72,22 @@ function Pool({
         <h2>{deviceClass}</h2>
         {isDefault && <span class="code">default</span>}
         <Badge tone={poolTones[health]}>{health}</Badge>
-        <span class="muted">
-          {type} · {place}
-        </span>
+        <span class="muted">{[type, place].filter(Boolean).join(' · ')}</span>
       </div>
       {reason && <p class="sentence">{reason}</p>}
       <PoolBar pool={pool} label={deviceClass} />
       <dl class="inline-facts">
         <Fact
           label="Used"
-          value={isKnown ? `${bytes(usedBytes)}, ${Math.floor(percent(usedBytes, sizeBytes))} %` : 'unknown'}
+          value={
+            isKnown ? (
+              <>
+                {bytes(usedBytes)}, <Share of={percent(usedBytes, sizeBytes)} />
+              </>
+            ) : (
+              'unknown'
+            )
+          }
         />
         <Fact label="Free" value={freeBytes === undefined ? 'unknown' : bytes(freeBytes)} />
         <Fact label="Spare" value={spareBytes === undefined ? undefined : bytes(spareBytes)} />
@@ -89,9 +96,13 @@ function Pool({
       </dl>
       {dataPercent !== undefined && metadataPercent !== undefined && (
         <div class="thin-usage">
-          <span>Data {dataPercent} %</span>
+          <span>
+            Data <Share of={dataPercent} />
+          </span>
           <Meter share={dataPercent} label="Thin data" tone={usageTone(dataPercent)} />
-          <span>Metadata {metadataPercent} %</span>
+          <span>
+            Metadata <Share of={metadataPercent} />
+          </span>
           <Meter share={metadataPercent} label="Thin metadata" tone={usageTone(metadataPercent)} />
         </div>
       )}
@@ -101,7 +112,7 @@ function Pool({
   );
 }
 
-function Fact({ label, value }: { readonly label: string; readonly value: string | undefined }) {
+function Fact({ label, value }: { readonly label: string; readonly value: ComponentChildren }) {
   if (value === undefined) return null;
   return (
     <div>

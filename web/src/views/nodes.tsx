@@ -1,12 +1,11 @@
-import { useMemo } from 'preact/hooks';
+import { useCallback, useMemo } from 'preact/hooks';
 import type { PagePool } from '../../../src/plugin/page/model.ts';
-import { ForecastNote, Meter, PoolBar, usageTone } from '../parts/bars.tsx';
+import { ForecastNote, Meter, PoolBar, Share, usageTone } from '../parts/bars.tsx';
 import { FilterBar, SearchBox } from '../parts/filter-bar.tsx';
 import { Badge, poolTones } from '../parts/health.tsx';
-import { Icon } from '../parts/icons.tsx';
 import { Command, Empty } from '../parts/notes.tsx';
 import { type GridColumn, VirtualGrid } from '../parts/virtual-grid.tsx';
-import { bytes, naturalKey, percent } from '../parts/words.ts';
+import { bytes, count, naturalKey, percent } from '../parts/words.ts';
 import { useMedia, useNow, useStore } from '../state/hooks.ts';
 import { navigate, paths, type Route, setQuery } from '../state/route.ts';
 
@@ -70,14 +69,21 @@ export function Nodes({ route }: { readonly route: Route }) {
     () => all.filter(({ name }) => name.includes(text.trim())).toSorted(orders[order] ?? orders.node),
     [all, text, order],
   );
-  const columns: readonly GridColumn[] = [
-    { id: 'node', title: 'Node' },
-    ...classes.map((name) => ({ id: `pool-${name}`, title: name })),
-  ];
+  const columns = useMemo<readonly GridColumn[]>(
+    () => [{ id: 'node', title: 'Node' }, ...classes.map((name) => ({ id: `pool-${name}`, title: name }))],
+    [classes],
+  );
+  const cells = useCallback(
+    (row: NodeRow) => [
+      <NodeCell row={row} />,
+      ...classes.map((name) => <PoolCell pool={row.pools.get(name)} name={name} nowMs={nowMs} />),
+    ],
+    [classes, nowMs],
+  );
   return (
     <div class="full">
       <h1 tabIndex={-1}>Nodes</h1>
-      <FilterBar shown={rows.length} of={all.length} what="nodes">
+      <FilterBar shown={rows.length} of={all.length} what="node">
         <SearchBox value={text} label="Search nodes" />
         <label class="choice">
           <span class="hidden">Order</span>
@@ -102,11 +108,8 @@ export function Nodes({ route }: { readonly route: Route }) {
             rows={rows}
             rowHeight={isNarrow ? 40 + classes.length * 62 : 68}
             keyOf={(row) => row.name}
-            cells={(row) => [
-              <NodeCell row={row} />,
-              ...classes.map((name) => <PoolCell pool={row.pools.get(name)} name={name} nowMs={nowMs} />),
-            ]}
-            onOpen={(row) => navigate(paths.node(row.name))}
+            cells={cells}
+            onOpen={open}
           />
         </div>
       ) : (
@@ -114,6 +117,10 @@ export function Nodes({ route }: { readonly route: Route }) {
       )}
     </div>
   );
+}
+
+function open({ name }: NodeRow): void {
+  navigate(paths.node(name));
 }
 
 function NoNodes({ isFiltered }: { readonly isFiltered: boolean }) {
@@ -139,12 +146,11 @@ function NoNodes({ isFiltered }: { readonly isFiltered: boolean }) {
 function NodeCell({ row }: { readonly row: NodeRow }) {
   return (
     <>
-      <a class="name" href={paths.node(row.name)} tabIndex={-1}>
+      <a class="name" href={paths.node(row.name)} tabIndex={-1} title={row.name}>
         {row.name}
       </a>
       <small class="muted">
-        {row.isThere ? `${row.volumes.toLocaleString('en')} volumes` : 'not in the cluster'}
-        {row.isThere && row.pools.size === 0 && ', no report'}
+        {row.isThere ? (row.pools.size > 0 ? count(row.volumes, 'volume') : 'no report') : 'not in the cluster'}
       </small>
     </>
   );
@@ -167,7 +173,8 @@ function PoolCell({
       <div class="pool-head">
         <span class="pool-name">{name}</span>
         {health !== 'Healthy' && <Badge tone={poolTones[health]}>{health}</Badge>}
-        <span class="numbers">{isKnown ? `${Math.floor(percent(usedBytes, sizeBytes))} %` : 'unknown'}</span>
+        <ForecastNote pool={pool} nowMs={nowMs} />
+        <span class="numbers">{isKnown ? <Share of={percent(usedBytes, sizeBytes)} /> : 'unknown'}</span>
       </div>
       <PoolBar pool={pool} label={name} />
       {metadataPercent !== undefined && (
@@ -176,11 +183,10 @@ function PoolCell({
       <div class="pool-foot">
         <span>{freeBytes === undefined ? '' : `${bytes(freeBytes)} free`}</span>
         {metadataPercent !== undefined && (
-          <span class={usageTone(metadataPercent)}>
-            {usageTone(metadataPercent) !== 'good' && <Icon name="warning" size={11} />} metadata {metadataPercent} %
+          <span>
+            metadata <Share of={metadataPercent} />
           </span>
         )}
-        <ForecastNote pool={pool} nowMs={nowMs} />
       </div>
     </div>
   );

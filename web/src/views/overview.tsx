@@ -1,9 +1,9 @@
-import type { PagePool, Summary, Waiting } from '../../../src/plugin/page/model.ts';
-import { PoolBar } from '../parts/bars.tsx';
-import { Badge } from '../parts/health.tsx';
+import type { PagePool, Summary, TableName, Waiting } from '../../../src/plugin/page/model.ts';
+import { ForecastNote, PoolBar, Share } from '../parts/bars.tsx';
 import { Icon } from '../parts/icons.tsx';
 import { Calm, Command, Empty } from '../parts/notes.tsx';
-import { age, bytes, count, naturalKey, percent } from '../parts/words.ts';
+import { WaitingCard } from '../parts/waiting-card.tsx';
+import { bytes, count, naturalKey, percent } from '../parts/words.ts';
 import { useNow, useStore } from '../state/hooks.ts';
 import { paths } from '../state/route.ts';
 import { MoveCard } from './moves.tsx';
@@ -37,7 +37,7 @@ export function Overview() {
         )}
       </section>
       {summary && summary.problems.length > 0 && <Problems summary={summary} />}
-      <Capacity />
+      <Capacity nowMs={nowMs} />
       {running.length > 0 && (
         <section aria-labelledby="moving">
           <h2 id="moving">
@@ -63,85 +63,57 @@ function Headline({ summary, waiting }: HeadlineProps) {
   const stuck = waiting.filter(({ severity }) => severity === 'stuck').length;
   const errors = summary?.problems.filter(({ severity }) => severity === 'error').length ?? 0;
   const warnings = (summary?.problems.length ?? 0) - errors;
-  const tone = errors > 0 ? 'bad' : warnings > 0 || stuck > 0 ? 'warning' : 'good';
-  const parts = [
-    errors > 0 && count(errors, 'error'),
-    warnings > 0 && count(warnings, 'warning'),
-    stuck > 0 && `${stuck} stuck`,
-    waiting.length > stuck && `${waiting.length - stuck} waiting`,
-  ].filter(Boolean);
+  const isIncomplete = useStore(({ failures }) => failures.length > 0);
+  const isNew = summary?.nodes === 0 && summary.volumes === 0;
+  const calm = isIncomplete ? 'Not everything is known' : isNew ? 'No node serves volumes yet' : 'All is well';
+  const isCalm = warnings === 0 && stuck === 0 && !isIncomplete && !isNew;
+  const tone = errors > 0 ? 'bad' : isCalm ? 'good' : 'warning';
+  const parts: readonly (readonly [where: string, number: number, words: string])[] = [
+    ['problems', errors, count(errors, 'error')],
+    ['problems', warnings, count(warnings, 'warning')],
+    ['waiting', stuck, `${stuck} stuck`],
+    ['waiting', waiting.length - stuck, `${waiting.length - stuck} waiting`],
+  ];
+  const shown = parts.filter(([, number]) => number > 0);
   return (
     <h1 class={`headline ${tone}`} tabIndex={-1}>
       <Icon name={tone} size={22} />
-      {parts.length > 0 ? parts.join(', ') : 'All is well'}
+      <span>
+        {shown.map(([where, , words], i) => (
+          <>
+            {i > 0 && ', '}
+            <a href={`#${where}`}>{words}</a>
+          </>
+        ))}
+        {shown.length === 0 && calm}
+      </span>
     </h1>
   );
 }
 
 function Tiles({ summary, moving }: { readonly summary: Summary; readonly moving: number }) {
-  const others = Object.entries(summary.volumesByHealth).filter(([health]) => health !== 'Healthy');
+  const { nodes, pools, volumes, volumesByHealth, erasing, orphans, unknown } = summary;
+  const others = Object.entries(volumesByHealth).filter(([health]) => health !== 'Healthy');
+  const healths = others.map(([health, n]) => `${n.toLocaleString('en')} ${health}`).join(', ');
+  const erased = erasing > 0 ? `, ${count(erasing, 'volume')} being erased` : '';
+  const tiles: readonly (readonly [TableName, path: string, number: number, what: string, more: string])[] = [
+    ['pools', '/nodes', nodes, 'node', `${count(pools, 'pool')}${erased}`],
+    ['volumes', '/volumes', volumes, 'volume', healths || (volumes > 0 ? 'all healthy' : 'none yet')],
+    ['moves', '/moves', moving, 'move', 'in progress'],
+    ['orphans', '/orphans', orphans, 'orphan', orphans > 0 ? 'nothing refers to them' : 'everything has its owner'],
+  ];
   return (
     <ul class="tiles">
-      <li>
-        <a href="/nodes">
-          <strong>{summary.nodes.toLocaleString('en')}</strong> {summary.nodes === 1 ? 'node' : 'nodes'}
-          <small>{count(summary.pools, 'pool')}</small>
-        </a>
-      </li>
-      <li>
-        <a href="/volumes">
-          <strong>{summary.volumes.toLocaleString('en')}</strong> {summary.volumes === 1 ? 'volume' : 'volumes'}
-          <small>{others.length > 0 ? others.map(([health, n]) => `${n} ${health}`).join(', ') : 'all healthy'}</small>
-        </a>
-      </li>
-      <li>
-        <a href="/moves">
-          <strong>{moving}</strong> {moving === 1 ? 'move' : 'moves'}
-          <small>in progress</small>
-        </a>
-      </li>
-      <li>
-        <a href="/orphans">
-          <strong>{summary.orphans}</strong> {summary.orphans === 1 ? 'orphan' : 'orphans'}
-          <small>{summary.erasing > 0 ? `${summary.erasing} being erased` : 'nothing is erased now'}</small>
-        </a>
-      </li>
-    </ul>
-  );
-}
-
-function WaitingCard({ row, nowMs }: { readonly row: Waiting; readonly nowMs: number }) {
-  const { kind, namespace, name, sentence, evidence, remedy, since, code, severity } = row;
-  return (
-    <li class="card waiting">
-      <div class="card-head">
-        <Badge tone={severity === 'stuck' ? 'warning' : 'busy'}>{severity === 'stuck' ? 'Stuck' : 'Waits'}</Badge>
-        <span class="muted">{kind}</span>
-        <strong class="name">
-          {kind === 'claim' ? (
-            <a href={paths.volume(`${namespace}/${name}`)}>{`${namespace}/${name}`}</a>
-          ) : (
-            `${namespace}/${name}`
-          )}
-        </strong>
-        <span class="muted">{age(since, nowMs)}</span>
-        {code && <span class="code">{code}</span>}
-      </div>
-      <p class="sentence">{sentence}</p>
-      {remedy.map((command) => (
-        <Command key={command} command={command} />
+      {tiles.map(([table, path, number, what, more]) => (
+        <li key={table}>
+          <a href={path}>
+            <strong>{unknown.includes(table) ? '?' : number.toLocaleString('en')}</strong>{' '}
+            {number === 1 ? what : `${what}s`}
+            <small>{unknown.includes(table) ? 'cannot be read' : more}</small>
+          </a>
+        </li>
       ))}
-      {evidence.length > 0 && (
-        <details>
-          <summary>Evidence</summary>
-          <ul class="evidence">
-            {evidence.map((line) => (
-              <li key={line}>{line}</li>
-            ))}
-          </ul>
-        </details>
-      )}
-    </li>
+    </ul>
   );
 }
 
@@ -179,6 +151,13 @@ interface ClassTotal {
   readonly freeBytes: number;
   readonly spareBytes: number;
   readonly isUnknown: number;
+  /** The pool that is full first, if it goes on so. */
+  readonly next: PagePool | undefined;
+}
+
+function fullFirst(a: PagePool | undefined, b: PagePool): PagePool | undefined {
+  const [atA, atB] = [a, b].map((pool) => pool?.forecast?.fullAtMs ?? Number.POSITIVE_INFINITY) as [number, number];
+  return atB < atA ? b : a;
 }
 
 /** The pools of all nodes that exist, added up by device class. */
@@ -198,12 +177,13 @@ function totalsOf(pools: Iterable<PagePool>): readonly ClassTotal[] {
       freeBytes: (known?.freeBytes ?? 0) + freeBytes,
       spareBytes: (known?.spareBytes ?? 0) + spareBytes,
       isUnknown: (known?.isUnknown ?? 0) + Number(isUnknown),
+      next: fullFirst(known?.next, pool),
     });
   }
   return [...totals.values()].toSorted((a, b) => (naturalKey(a.deviceClass) < naturalKey(b.deviceClass) ? -1 : 1));
 }
 
-function Capacity() {
+function Capacity({ nowMs }: { readonly nowMs: number }) {
   const pools = useStore(({ tables }) => tables.pools);
   const totals = totalsOf(pools.rows.values());
   return (
@@ -229,8 +209,15 @@ function Capacity() {
             </div>
             <PoolBar pool={total} label={total.deviceClass} />
             <p class="muted small">
-              {Math.floor(percent(total.usedBytes, total.sizeBytes))} % used
+              <Share of={percent(total.usedBytes, total.sizeBytes)} /> used
               {total.spareBytes > 0 && `, ${bytes(total.spareBytes)} kept spare`}
+              {total.next && (
+                <>
+                  {'; on '}
+                  <a href={paths.node(total.next.node)}>{total.next.node}</a>{' '}
+                  <ForecastNote pool={total.next} nowMs={nowMs} />
+                </>
+              )}
             </p>
           </li>
         ))}

@@ -12,8 +12,9 @@ export interface VolumeFilter {
   readonly deviceClass: string;
 }
 
-/** What searching and sorting need of a row, worked out once: there may be tens of thousands. */
+/** A row with what searching and sorting need, worked out once: there may be tens of thousands. */
 interface Prepared {
+  readonly row: PageVolume;
   readonly text: string;
   readonly keys: Readonly<Record<string, string | number>>;
 }
@@ -25,6 +26,7 @@ function prepare(row: PageVolume): Prepared {
   if (known) return known;
   const { namespace = '', claim = '', name, pods, node, deviceClass, storageClass, health } = row;
   const fresh = {
+    row,
     text: [namespace, claim, name, ...pods, node, deviceClass, storageClass, health].join(' ').toLowerCase(),
     keys: {
       // Those without a claim come last.
@@ -41,32 +43,27 @@ function prepare(row: PageVolume): Prepared {
   return fresh;
 }
 
-export function matching(rows: Iterable<PageVolume>, filter: VolumeFilter): PageVolume[] {
-  const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const found: PageVolume[] = [];
-  for (const row of rows) {
-    const isChosen =
-      (filter.health === '' || row.health === filter.health) &&
-      (filter.namespace === '' || row.namespace === filter.namespace) &&
-      (filter.node === '' || row.node === filter.node) &&
-      (filter.deviceClass === '' || row.deviceClass === filter.deviceClass);
-    if (!isChosen) continue;
-    if (words.length > 0) {
-      const { text } = prepare(row);
-      if (!words.every((word) => text.includes(word))) continue;
-    }
-    found.push(row);
-  }
-  return found;
+/** Equal ones are in the order of their claims. */
+export function sorted(rows: Iterable<PageVolume>, { by, isDescending }: Sort): readonly Prepared[] {
+  const direction = isDescending ? -1 : 1;
+  return Array.from(rows, prepare).sort(
+    ({ keys: a }, { keys: b }) => direction * compare(a[by], b[by]) || compare(a['claim'], b['claim']),
+  );
 }
 
-/** Equal ones are in the order of their claims. */
-export function sorted(rows: readonly PageVolume[], { by, isDescending }: Sort): readonly PageVolume[] {
-  const direction = isDescending ? -1 : 1;
-  return rows.toSorted((left, right) => {
-    const [a, b] = [prepare(left).keys, prepare(right).keys];
-    return direction * compare(a[by], b[by]) || compare(a['claim'], b['claim']);
-  });
+/** In the same order. */
+export function matching(all: readonly Prepared[], filter: VolumeFilter): readonly PageVolume[] {
+  const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+  return all
+    .filter(
+      ({ row, text }) =>
+        (filter.health === '' || row.health === filter.health) &&
+        (filter.namespace === '' || row.namespace === filter.namespace) &&
+        (filter.node === '' || row.node === filter.node) &&
+        (filter.deviceClass === '' || row.deviceClass === filter.deviceClass) &&
+        words.every((word) => text.includes(word)),
+    )
+    .map(({ row }) => row);
 }
 
 function compare(a: string | number = '', b: string | number = ''): number {

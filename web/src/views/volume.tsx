@@ -2,6 +2,7 @@ import type { Moment, PageVolumeDetails } from '../../../src/plugin/page/model.t
 import { Badge, volumeTones } from '../parts/health.tsx';
 import { Icon } from '../parts/icons.tsx';
 import { Command, Failed, Loading } from '../parts/notes.tsx';
+import { WaitingCard } from '../parts/waiting-card.tsx';
 import { age, bytes, clock } from '../parts/words.ts';
 import { useAnswer, useNow, useStore } from '../state/hooks.ts';
 import { paths } from '../state/route.ts';
@@ -11,6 +12,7 @@ import { MoveCard } from './moves.tsx';
 export function Volume({ name }: { readonly name: string }) {
   const nowMs = useNow();
   const moves = useStore(({ tables }) => tables.moves);
+  const waiting = useStore(({ tables }) => tables.waiting.rows.get(`claim/${name}`));
   const row = useStore(({ tables }) => tables.volumes.rows.get(name));
   const isKnown = row !== undefined && !name.includes('/');
   const word = isKnown && row.claim ? `${row.namespace}/${row.claim}` : isKnown ? `pv/${name}` : name;
@@ -30,9 +32,10 @@ export function Volume({ name }: { readonly name: string }) {
           <Badge tone={volumeTones[row.health]}>{row.health}</Badge> {row.reason}
         </p>
       )}
-      {move && (
+      {(waiting ?? move) && (
         <ul class="cards">
-          <MoveCard move={move} nowMs={nowMs} />
+          {waiting && <WaitingCard row={waiting} nowMs={nowMs} />}
+          {move && <MoveCard move={move} nowMs={nowMs} />}
         </ul>
       )}
       {answer.kind === 'loading' && <Loading />}

@@ -1,4 +1,4 @@
-import { useMemo } from 'preact/hooks';
+import { useCallback, useMemo } from 'preact/hooks';
 import type { PageVolume } from '../../../src/plugin/page/model.ts';
 import { ChoiceBox, FilterBar, SearchBox } from '../parts/filter-bar.tsx';
 import { Badge, volumeTones } from '../parts/health.tsx';
@@ -41,15 +41,18 @@ export function Volumes({ route }: { readonly route: Route }) {
       class: choicesOf(rows, 'deviceClass'),
     };
   }, [table]);
+  // Sorting takes longer than searching: while one types, the order stays.
+  const all = useMemo(() => sorted(table.rows.values(), { by, isDescending }), [table, by, isDescending]);
   const rows = useMemo(
-    () => sorted(matching(table.rows.values(), { text, health, namespace, node, deviceClass }), { by, isDescending }),
-    [table, text, health, namespace, node, deviceClass, by, isDescending],
+    () => matching(all, { text, health, namespace, node, deviceClass }),
+    [all, text, health, namespace, node, deviceClass],
   );
+  const cells = useCallback((row: PageVolume) => cellsOf(row, nowMs), [nowMs]);
   const isFiltered = [text, health, namespace, node, deviceClass].some(Boolean);
   return (
     <div class="full">
       <h1 tabIndex={-1}>Volumes</h1>
-      <FilterBar shown={rows.length} of={table.rows.size} what="volumes">
+      <FilterBar shown={rows.length} of={table.rows.size} what="volume">
         <SearchBox value={text} label="Search claims, pods, nodes" />
         <ChoiceBox name="health" label="Any health" value={health} choices={choices.health} />
         <ChoiceBox name="namespace" label="Any namespace" value={namespace} choices={choices.namespace} />
@@ -64,8 +67,8 @@ export function Volumes({ route }: { readonly route: Route }) {
           rows={rows}
           rowHeight={isNarrow ? 68 : 36}
           keyOf={(row) => row.name}
-          cells={(row) => cellsOf(row, nowMs)}
-          onOpen={(row) => navigate(paths.volume(row.name))}
+          cells={cells}
+          onOpen={open}
           sort={{ by, isDescending }}
           onSort={(sort) => setQuery({ sort: sort.by, order: sort.isDescending ? 'down' : undefined })}
         />
@@ -74,6 +77,10 @@ export function Volumes({ route }: { readonly route: Route }) {
       )}
     </div>
   );
+}
+
+function open({ name }: PageVolume): void {
+  navigate(paths.volume(name));
 }
 
 function NoVolumes({ isFiltered }: { readonly isFiltered: boolean }) {
@@ -101,12 +108,13 @@ function NoVolumes({ isFiltered }: { readonly isFiltered: boolean }) {
 function cellsOf(row: PageVolume, nowMs: number) {
   const { namespace, claim, name, pods, node, deviceClass, sizeBytes, health, createdAt, reason } = row;
   const [pod, ...more] = pods;
+  const full = claim ? `${namespace}/${claim}` : name;
   return [
-    <a class="name" href={paths.volume(name)} tabIndex={-1} title={reason}>
+    <a class="name" href={paths.volume(name)} tabIndex={-1} aria-label={full} title={reason ?? full}>
       {claim ? (
         <>
-          <span class="muted">{namespace}/</span>
-          {claim}
+          <span class="namespace">{namespace}/</span>
+          <span>{claim}</span>
         </>
       ) : (
         <span class="muted">{name}</span>
