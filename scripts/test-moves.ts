@@ -3,9 +3,9 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
+import { CheckedSet } from '../test/cluster/checked-set.ts';
 import { allCases, type MoveCase, nameOf, type VolumeKind } from '../test/cluster/moves/move-cases.ts';
 import { classOf, MoveLab } from '../test/cluster/moves/move-lab.ts';
-import { WritingSet } from '../test/cluster/moves/writing-set.ts';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { Moorage } from '../worlds/cluster/moorage.ts';
 import { duration, stage } from '../worlds/host/progress.ts';
@@ -26,7 +26,7 @@ let reds = 0;
 try {
   const moorage = await stage('Moorage', (say) => Moorage.install(cluster, { say }));
   const lab = await MoveLab.create(cluster, moorage);
-  const sets = new Map<VolumeKind, WritingSet>();
+  const sets = new Map<VolumeKind, CheckedSet>();
   for (const [index, one] of cases.entries()) {
     const result = await run(lab, sets, one);
     await writeFile(page, withResults(await readFile(page, 'utf8'), [[one, result]]));
@@ -40,17 +40,16 @@ try {
 console.log(`${cases.length - reds} of ${cases.length} cases passed in ${duration(performance.now() - started)}`);
 process.exit(reds === 0 ? 0 : 1);
 
-async function run(lab: MoveLab, sets: Map<VolumeKind, WritingSet>, one: MoveCase): Promise<CaseResult> {
+async function run(lab: MoveLab, sets: Map<VolumeKind, CheckedSet>, one: MoveCase): Promise<CaseResult> {
   const { volume } = one;
+  let pod = sets.get(volume);
   try {
-    const pod =
-      sets.get(volume) ??
-      (await WritingSet.create(cluster, `${volume}-${nameOf(one)}`, { storageClass: classOf[volume] }));
+    pod ??= await CheckedSet.create(cluster, `${volume}-${nameOf(one)}`, { storageClass: classOf[volume] });
     sets.set(volume, pod);
     return { volume, ...(await lab.run(one, pod)) };
   } catch (error) {
     sets.delete(volume); // the next case of this kind gets another pod
-    await lab.giveUp(nameOf(one));
+    if (pod) await lab.giveUp(one, pod);
     return { volume, red: messageOf(error) };
   }
 }

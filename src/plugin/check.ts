@@ -5,6 +5,7 @@ import {
   type PodOnVolumeNode,
   placementIn,
   podsAfterChange,
+  tooLarge,
   type Workload,
 } from '../explain/inline-change.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -98,8 +99,13 @@ function summary({ kind, namespace, name, replacesPods, pods }: CheckedWorkload)
 function details({ pods }: CheckedWorkload, terminal: Terminal): readonly string[] {
   if (pods.length === 0) return [];
   const stuck = stuckIn(pods);
-  const moves = stuck.flatMap(movesOf).map((move) => `  ${move}`);
-  return [table(columns, pods, terminal), ...(stuck.length > 0 ? ['To move their data first:', ...moves] : [])];
+  const large = stuck.filter((each) => each.isTooLarge).map(({ pod }) => `Pod ${pod}: ${tooLarge}.`);
+  const moves = stuck.filter((each) => !each.isTooLarge).flatMap(movesOf);
+  return [
+    table(columns, pods, terminal),
+    ...large,
+    ...(moves.length > 0 ? ['To move their data first:', ...moves.map((move) => `  ${move}`)] : []),
+  ];
 }
 
 export function stuckIn(pods: readonly PodOnVolumeNode[]): readonly PodOnVolumeNode[] {

@@ -20,12 +20,14 @@ import {
 } from '../api/names.ts';
 import { type NodeStorage, type NodeStorageStatus, nodeStorages } from '../api/node-storage.ts';
 import { MoorageError } from '../base/errors.ts';
+import { isSilent, notReady } from '../explain/nodes.ts';
 import { isNotFound } from '../kube/api-error.ts';
 import type { KubeClient } from '../kube/client.ts';
 import {
   affinityValues,
   claimNamesOf,
   keyOf,
+  type Node,
   nodes,
   type PersistentVolume,
   type PersistentVolumeClaim,
@@ -104,6 +106,13 @@ export interface NodeFacts {
   readonly status: NodeStorageStatus | undefined;
 }
 
+/** Of a Node. */
+export interface NodeState {
+  readonly name: string;
+  /** Why it is not ready, to continue a sentence about it; undefined if it is. */
+  readonly unready: string | undefined;
+}
+
 export interface Scope {
   /** Undefined for all. */
   readonly namespace: string | undefined;
@@ -176,6 +185,14 @@ export function nodeFacts({ metadata, status }: Stored<NodeStorage>): NodeFacts 
 export async function readNodeNames(client: KubeClient, signal: AbortSignal): Promise<ReadonlySet<string>> {
   const { items } = await client.list(nodes, { project: ({ metadata }) => metadata.name, signal });
   return new Set(items);
+}
+
+export async function readNodeStates(client: KubeClient, signal: AbortSignal): Promise<readonly NodeState[]> {
+  return (await client.list(nodes, { project: nodeState, signal })).items;
+}
+
+export function nodeState(node: Stored<Node>): NodeState {
+  return { name: node.metadata.name, unready: isSilent(node) ? notReady(node) : undefined };
 }
 
 export function volumeFacts(volume: StoredLogicalVolume): VolumeFacts {

@@ -1,5 +1,6 @@
 /** The process of the plugin: only this file reads the command line, the environment and the terminal. */
 import './node-20.ts';
+import { setMaxListeners } from 'node:events';
 import manifest from '../../package.json' with { type: 'json' };
 import { runProgram } from '../base/command.ts';
 import { InvalidInput, messageOf } from '../base/errors.ts';
@@ -8,6 +9,7 @@ import { ProblemsFound } from './problems-found.ts';
 import { kubectlMoorage } from './program.ts';
 
 const stop = new AbortController();
+setMaxListeners(0, stop.signal); // many requests at once are no leak; Node 20 would warn about them
 process.once('SIGINT', () => stop.abort());
 
 const { stdout, stderr, env } = process;

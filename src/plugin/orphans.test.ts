@@ -2,36 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NodeFacts, PersistentVolumeFacts, VolumeFacts } from './facts.ts';
 import { type Orphan, type OrphanFacts, orphanScreen, orphansOf, unlisted } from './orphans.ts';
+import { persistentVolumeOfTest, volumeOfTest } from './testing/facts-of-test.ts';
 
 const gibibyte = 1024n ** 3n;
 const nowMs = Date.parse('2026-01-10T00:00:00Z');
 const createdAt = '2026-01-07T00:00:00Z';
 const justNow = '2026-01-09T23:50:00Z';
 
-function volume(changes: Partial<VolumeFacts> = {}): VolumeFacts {
-  return {
-    ...{ name: 'pvc-1', node: 'a', deviceClass: 'ssd', sizeBytes: gibibyte, createdAt, volumeId: 'id-1' },
-    ...{
-      claim: 'shop/db',
-      isSnapshot: false,
-      isEncrypted: false,
-      isDeleting: false,
-      isNodeGone: false,
-      isMissing: false,
-      isReceiving: false,
-    },
-    ...{ failure: undefined, growthFailure: undefined, removalFailure: undefined },
-    ...changes,
-  };
-}
-
-function pv(changes: Partial<PersistentVolumeFacts> = {}): PersistentVolumeFacts {
-  return {
-    ...{ name: 'pvc-1', handle: 'id-1', phase: 'Bound', storageClass: 'fast', claim: 'shop/db', node: 'a' },
-    ...{ sizeBytes: gibibyte, isRetained: true, createdAt, phaseSince: undefined },
-    ...changes,
-  };
-}
+const volume = (changes: Partial<VolumeFacts> = {}) => volumeOfTest({ claim: 'shop/db', ...changes });
+const pv = persistentVolumeOfTest;
 
 type Volumes = NonNullable<NodeFacts['status']>['orphans']['volumes'];
 
@@ -247,16 +226,16 @@ const rows: readonly [what: string, orphans: readonly Orphan[], expected: Expect
   ],
   [
     'a volume that was imported since its node reported',
-    found([volume()], [pv()], { nodes: [node([{ name: 'id-1', deviceClass: 'ssd', size: '1Gi', tags: [] }])] }),
+    found([volume()], [pv()], { nodes: [node([{ name: 'id-pvc-1', deviceClass: 'ssd', size: '1Gi', tags: [] }])] }),
     undefined,
   ],
   [
     'a volume on the disks with the name of a volume of another node',
     found([volume({ node: 'b' })], [pv({ node: 'b' })], {
-      nodes: [node([{ name: 'id-1', deviceClass: 'ssd', size: '1Gi', tags: [] }])],
+      nodes: [node([{ name: 'id-pvc-1', deviceClass: 'ssd', size: '1Gi', tags: [] }])],
       nodeNames: new Set(['a', 'b']),
     }),
-    { kind: 'DiskOnly', name: 'id-1', node: 'a' },
+    { kind: 'DiskOnly', name: 'id-pvc-1', node: 'a' },
   ],
   [
     'what a node reported before it was removed',
@@ -313,10 +292,7 @@ test('the screen wraps sentences and never commands, and says what to do first',
 });
 
 test('the screen shows the whole commands below each orphan, or what to do if there is none', () => {
-  const orphans = found(
-    [volume(), volume({ name: 'pvc-2', volumeId: 'id-2', deviceClass: 'hdd' })],
-    [released, pv({ name: 'pvc-2', handle: 'id-2' })],
-  );
+  const orphans = found([volume(), volume({ name: 'pvc-2', deviceClass: 'hdd' })], [released, pv({ name: 'pvc-2' })]);
   assert.equal(
     orphanScreen(orphans, 'table', nowMs, { columns: 60, colours: false }),
     [

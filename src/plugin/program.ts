@@ -7,7 +7,7 @@ import { checkScreen, checkWorkload, stuckIn, workloadsIn } from './check.ts';
 import { withSession } from './connect.ts';
 import { diagnose } from './doctor/diagnose.ts';
 import { doctorScreen } from './doctor/screen.ts';
-import { readFacts, readNodeNames, readNodes } from './facts.ts';
+import { readFacts, readNodeNames, readNodeStates, readNodes } from './facts.ts';
 import { clusterFlags, namespaceFlag } from './flags.ts';
 import { textOf } from './manifests.ts';
 import { moveCommands } from './moves/commands.ts';
@@ -74,12 +74,12 @@ export function kubectlMoorage(terminal: Terminal): Program {
         flags: clusterFlags,
         async run(flags, { env, print, signal }) {
           const status = await withSession(flags, env, async ({ client }) => {
-            const [facts, nodes, nodeNames] = await Promise.all([
+            const [facts, reports, nodes] = await Promise.all([
               readFacts(client, { namespace: undefined, signal }),
               readNodes(client, signal),
-              readNodeNames(client, signal),
+              readNodeStates(client, signal),
             ]);
-            return statusOf(facts, nodes, nodeNames, systemClock.now());
+            return statusOf(facts, reports, nodes, systemClock.now());
           });
           print(forPrograms(status, flags.output) ?? statusScreen(status, terminal));
           if (!status.healthy) throw new ProblemsFound(`${status.problems.length} found`);

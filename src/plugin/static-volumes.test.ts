@@ -95,10 +95,19 @@ test('the health of a static volume', () => {
 
 test('a static volume that failed is a problem in the status, with its message', () => {
   const annotations = { [`${prefix}status`]: 'Not-Processed-Errors', 'moorage.dev/message': 'no node; label one' };
-  const { problems, healthy } = statusOf(all({ annotations, bound: false }), [], new Set(['a']), 0);
+  const { problems, healthy } = statusOf(
+    all({ annotations, bound: false }),
+    [],
+    [{ name: 'a', unready: undefined }],
+    0,
+  );
   assert.equal(healthy, false);
   assert.deepEqual(problems, [{ severity: 'error', about: 'volume search-a', what: 'no node; label one' }]);
-  assert.equal(statusOf(all(), undefined, new Set(['a']), 0).healthy, true, 'without CSI there is no NodeStorage');
+  assert.equal(
+    statusOf(all(), undefined, [{ name: 'a', unready: undefined }], 0).healthy,
+    true,
+    'without CSI there is no NodeStorage',
+  );
 });
 
 test('a static volume is an orphan if its node is gone, or if it is released and stays so', () => {

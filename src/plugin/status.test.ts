@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NodeStorageStatus } from '../api/node-storage.ts';
-import type { Facts, NodeFacts, VolumeFacts } from './facts.ts';
+import type { NodeFacts, NodeState } from './facts.ts';
 import { nodeTable, poolRows } from './nodes.ts';
 import { statusOf, statusScreen } from './status.ts';
+import { noVolumes, volumeOfTest } from './testing/facts-of-test.ts';
 
 const nowMs = Date.parse('2026-01-07T01:00:00Z');
 const plain = { columns: 80, colours: false };
-const noVolumes: Facts = {
-  volumes: [],
-  persistentVolumes: new Map(),
-  claims: new Map(),
-  users: new Map(),
-  agents: new Map(),
-  staticVolumes: [],
-};
+
+const ready = (...names: string[]): NodeState[] => names.map((name) => ({ name, unready: undefined }));
 
 function node(name: string, pools: NodeStorageStatus['pools'], changes: Partial<NodeStorageStatus> = {}): NodeFacts {
   const nothing = { total: 0, volumes: [] };
@@ -29,28 +24,6 @@ function node(name: string, pools: NodeStorageStatus['pools'], changes: Partial<
     ...changes,
   };
   return { name, status };
-}
-
-function volume(changes: Partial<VolumeFacts>): VolumeFacts {
-  return {
-    name: 'pvc-1',
-    node: 'a',
-    deviceClass: '',
-    sizeBytes: 1n,
-    createdAt: '',
-    volumeId: 'id',
-    claim: undefined,
-    isSnapshot: false,
-    isEncrypted: false,
-    isDeleting: false,
-    isNodeGone: false,
-    isMissing: false,
-    isReceiving: false,
-    failure: undefined,
-    growthFailure: undefined,
-    removalFailure: undefined,
-    ...changes,
-  };
 }
 
 const ssd = {
@@ -100,7 +73,7 @@ test('pools are shown by node and class, as bars', () => {
 });
 
 test('a cluster without problems is healthy', () => {
-  const status = statusOf(noVolumes, [node('a', [ssd])], new Set(['a']), nowMs);
+  const status = statusOf(noVolumes, [node('a', [ssd])], ready('a'), nowMs);
   assert.deepEqual([status.healthy, status.nodes, status.pools, status.problems], [true, 1, 1, []]);
   assert.match(statusScreen(status, plain), /^✔ No problems\.\n\nNodes {4}1, with 1 pool\nVolumes {2}0$/);
 });
@@ -108,9 +81,9 @@ test('a cluster without problems is healthy', () => {
 test('each problem is named with what to do', () => {
   const orphans = { total: 2, volumes: [] };
   const erasures = { total: 1, volumes: [] };
-  const lost = volume({ claim: 'db/data-0', isMissing: true });
+  const lost = volumeOfTest({ claim: 'db/data-0', isMissing: true });
   const reports = [node('a', [fast, thin], { orphans, erasures })];
-  const status = statusOf({ ...noVolumes, volumes: [lost] }, reports, new Set(['a']), nowMs);
+  const status = statusOf({ ...noVolumes, volumes: [lost] }, reports, ready('a'), nowMs);
   assert.deepEqual(
     status.problems.map(({ severity, about }) => `${severity}: ${about}`),
     ['error: class fast on node a', 'error: class thin on node a', 'error: volume db/data-0', 'warning: node a'],
@@ -137,13 +110,8 @@ test('orphans are counted as the other command lists them; those without a devic
       { ...common, name: 'y', volumeGroup: 'old' },
     ],
   };
-  const unclaimed = volume({ createdAt: '2026-01-01T00:00:00Z' });
-  const status = statusOf(
-    { ...noVolumes, volumes: [unclaimed] },
-    [node('a', [ssd], { orphans })],
-    new Set(['a']),
-    nowMs,
-  );
+  const unclaimed = volumeOfTest({ createdAt: '2026-01-01T00:00:00Z' });
+  const status = statusOf({ ...noVolumes, volumes: [unclaimed] }, [node('a', [ssd], { orphans })], ready('a'), nowMs);
   assert.equal(status.orphans, 4);
   assert.deepEqual(
     status.problems.map(({ what }) => what),
@@ -151,20 +119,45 @@ test('orphans are counted as the other command lists them; those without a devic
   );
   assert.match(statusScreen(status, plain), /^Orphans {2}4: see kubectl moorage orphans$/m);
   const one = { total: 1, volumes: orphans.volumes.slice(1) };
-  const [problem] = statusOf(noVolumes, [node('a', [ssd], { orphans: one })], new Set(['a']), nowMs).problems;
+  const [problem] = statusOf(noVolumes, [node('a', [ssd], { orphans: one })], ready('a'), nowMs).problems;
   assert.match(problem?.what ?? '', /^1 volume on its disks without a LogicalVolume or a device class: see/);
+});
+
+test('a node that is not ready is a problem, with what is on it', () => {
+  const unready = 'its kubelet does not answer';
+  const nodes = ['a', 'b', 'other'].map((name) => ({ name, unready }));
+  const volumes = ['db/data-0', 'db/data-1', undefined].map((claim, i) => volumeOfTest({ name: `pvc-${i}`, claim }));
+  const users = new Map([
+    ['db/data-0', ['db-0']],
+    ['db/data-1', ['db-0', 'backup']],
+  ]);
+  const status = statusOf({ ...noVolumes, volumes, users }, [node('b', [ssd])], [...nodes, ...ready('c')], nowMs);
+  assert.deepEqual(status.problems, [
+    {
+      severity: 'error',
+      about: 'node a',
+      what: 'its kubelet does not answer; it has 3 volumes, used by 2 pods: see kubectl get node a',
+    },
+    {
+      severity: 'warning',
+      about: 'node b',
+      what: 'its kubelet does not answer; it has no volumes: see kubectl get node b',
+    },
+  ]);
 });
 
 test('what a node reported before it was removed is no problem', () => {
   const orphans = { total: 2, volumes: [] };
   const reports = [node('a', [ssd]), node('gone', [fast], { orphans, erasures: orphans })];
-  const { healthy, nodes, pools, orphans: counted, erasing } = statusOf(noVolumes, reports, new Set(['a']), nowMs);
+  const { healthy, nodes, pools, orphans: counted, erasing } = statusOf(noVolumes, reports, ready('a'), nowMs);
   assert.deepEqual([healthy, nodes, pools, counted, erasing], [true, 1, 1, 0, 0]);
 });
 
 test('many volumes with the same trouble are one problem', () => {
-  const lost = [...Array(5).keys()].map((i) => volume({ name: `pvc-${i}`, claim: `db/data-${i}`, isMissing: true }));
-  const { problems } = statusOf({ ...noVolumes, volumes: lost }, [], new Set(), nowMs);
+  const lost = [...Array(5).keys()].map((i) =>
+    volumeOfTest({ name: `pvc-${i}`, claim: `db/data-${i}`, isMissing: true }),
+  );
+  const { problems } = statusOf({ ...noVolumes, volumes: lost }, [], [], nowMs);
   assert.equal(problems.length, 1);
   assert.equal(problems[0]?.about, '5 volumes are Missing');
   assert.match(
@@ -175,13 +168,13 @@ test('many volumes with the same trouble are one problem', () => {
 
 test('many problems do not fill more than a screen', () => {
   const reports = [...Array(50).keys()].map((i) => node(`n${i}`, [fast]));
-  const status = statusOf(noVolumes, reports, new Set(reports.map(({ name }) => name)), nowMs);
+  const status = statusOf(noVolumes, reports, ready(...reports.map(({ name }) => name)), nowMs);
   assert.equal(status.problems.length, 50);
   assert.ok(statusScreen(status, plain).split('\n').length < 50);
   assert.match(statusScreen(status, plain), /and 40 more problems; use -o json to see all$/);
 });
 
 test('a cluster without the kind NodeStorage says so', () => {
-  const status = statusOf(noVolumes, undefined, new Set(['a']), nowMs);
+  const status = statusOf(noVolumes, undefined, ready('a'), nowMs);
   assert.match(status.problems[0]?.what ?? '', /no kind NodeStorage; upgrade Moorage/);
 });

@@ -1,9 +1,9 @@
 import { isWithoutClass } from './disk-orphans.ts';
-import type { Facts, NodeFacts } from './facts.ts';
+import type { Facts, NodeFacts, NodeState } from './facts.ts';
 import { poolRows, poolTroubles } from './nodes.ts';
-import { orphansOf, unlisted } from './orphans.ts';
+import { type Orphan, type OrphanFacts, orphansOf, unlisted } from './orphans.ts';
 import { type Colour, count, paint, type Terminal, wrapped } from './terminal.ts';
-import { type Health, type VolumeRow, volumeRows } from './volumes.ts';
+import { byClaim, type Health, unsortedVolumeRows, type VolumeRow } from './volumes.ts';
 
 /** Problems, and what to do about them. `-o json` shows it so. */
 export interface Problem {
@@ -24,6 +24,11 @@ export interface Status {
   readonly problems: readonly Problem[];
 }
 
+export interface StatusFacts extends OrphanFacts {
+  /** The Nodes in the cluster that are not ready. */
+  readonly unready: readonly NodeState[];
+}
+
 const errors: ReadonlySet<Health> = new Set(['Failed', 'NodeGone', 'Missing']);
 
 /**
@@ -33,18 +38,36 @@ const errors: ReadonlySet<Health> = new Set(['Failed', 'NodeGone', 'Missing']);
 export function statusOf(
   facts: Facts,
   reports: readonly NodeFacts[] | undefined,
-  nodeNames: ReadonlySet<string>,
+  nodes: readonly NodeState[],
   nowMs: number,
 ): Status {
-  const nodes = reports?.filter(({ name }) => nodeNames.has(name));
-  const rows = volumeRows(facts);
+  const all = withNodes(facts, reports ?? [], nodes);
+  return statusFrom(all, reports !== undefined, unsortedVolumeRows(facts), orphansOf(all, nowMs));
+}
+
+export function withNodes(facts: Facts, reports: readonly NodeFacts[], nodes: readonly NodeState[]): StatusFacts {
+  return {
+    ...facts,
+    nodes: reports,
+    nodeNames: new Set(nodes.map(({ name }) => name)),
+    unready: nodes.filter(({ unready }) => unready !== undefined),
+  };
+}
+
+/** For the page, which shows the rows and orphans too. */
+export function statusFrom(
+  facts: StatusFacts,
+  hasReports: boolean,
+  rows: readonly VolumeRow[],
+  orphans: readonly Orphan[],
+): Status {
+  const nodes = hasReports ? facts.nodes.filter(({ name }) => facts.nodeNames.has(name)) : undefined;
   const pools = poolRows(nodes ?? []);
   const volumesByHealth: Partial<Record<Health, number>> = {};
   for (const { health } of rows) volumesByHealth[health] = (volumesByHealth[health] ?? 0) + 1;
-  const orphanFacts = { ...facts, nodes: reports ?? [], nodeNames };
-  const orphans = orphansOf(orphanFacts, nowMs).length + unlisted(orphanFacts);
   const problems: readonly Problem[] = [
     ...(nodes || isStaticOnly(facts) ? [] : [noNodes]),
+    ...unreadyProblems(facts, rows),
     ...pools.flatMap((row) =>
       poolTroubles(row).map(({ severity, what }) => ({
         severity,
@@ -61,7 +84,7 @@ export function statusOf(
     pools: pools.length,
     volumes: rows.length,
     volumesByHealth,
-    orphans,
+    orphans: orphans.length + unlisted(facts),
     erasing: (nodes ?? []).reduce((sum, { status }) => sum + (status?.erasures.total ?? 0), 0),
     problems: problems.toSorted((a, b) => a.severity.localeCompare(b.severity)), // errors first
   };
@@ -70,6 +93,22 @@ export function statusOf(
 /** Without CSI, Moorage does not need the kind NodeStorage. */
 function isStaticOnly({ volumes, staticVolumes }: Facts): boolean {
   return volumes.length === 0 && staticVolumes.length > 0;
+}
+
+/** Nodes without Moorage are not its concern. */
+function unreadyProblems({ unready, nodes }: StatusFacts, rows: readonly VolumeRow[]): readonly Problem[] {
+  if (unready.length === 0) return [];
+  const reporting = new Set(nodes.map(({ name }) => name));
+  const byNode = Map.groupBy(rows, ({ node }) => node);
+  return unready
+    .filter(({ name }) => reporting.has(name) || byNode.has(name))
+    .map(({ name, unready }) => {
+      const volumes = byNode.get(name) ?? [];
+      const pods = new Set(volumes.flatMap(({ namespace, pods }) => pods.map((pod) => `${namespace}/${pod}`)));
+      const held = `${count(volumes.length, 'volume')}, used by ${pods.size > 0 ? count(pods.size, 'pod') : 'no pod'}`;
+      const what = `${unready}; it has ${volumes.length > 0 ? held : 'no volumes'}: see kubectl get node ${name}`;
+      return { severity: volumes.length > 0 ? 'error' : 'warning', about: `node ${name}`, what };
+    });
 }
 
 /** Orphans among the objects are no problem: a retained volume is often kept on purpose. */
@@ -85,7 +124,7 @@ function diskProblems({ name, status }: NodeFacts): readonly Problem[] {
 
 /** Volumes that have the same trouble are one problem, if they are many. */
 function volumeProblems(health: Health, rows: readonly VolumeRow[]): readonly Problem[] {
-  const affected = rows.filter((row) => row.health === health);
+  const affected = rows.filter((row) => row.health === health).sort(byClaim);
   const nameOf = ({ claim, namespace, name }: VolumeRow) => (claim ? `${namespace}/${claim}` : name);
   const [first] = affected;
   if (!first || affected.length <= 3) {

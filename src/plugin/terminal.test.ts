@@ -28,6 +28,21 @@ test('only columns that may be cut off give way, the widest first', () => {
   assert.equal(narrow, 'aaaa…a  bbbb…b  fixed');
 });
 
+test('optional columns without room are omitted, the last one first; titles are not cut off', () => {
+  const columns = [
+    { title: 'NAMESPACE', cell: () => 'n'.repeat(20), atLeast: 4 },
+    { title: 'A', cell: () => 'first', isOptional: true },
+    { title: 'B', cell: () => 'second', isOptional: true },
+    { title: 'FIX', cell: () => 'fixed' },
+  ];
+  const header = (width: number) =>
+    table(columns, [''], { columns: width, colours: false }).split('\n')[0]?.split(/ +/).join(' ');
+  assert.equal(header(31), 'NAMESPACE A B FIX');
+  assert.equal(header(30), 'NAMESPACE A FIX');
+  assert.equal(header(22), 'NAMESPACE FIX');
+  assert.equal(header(5), 'NAMESPACE FIX');
+});
+
 test('a name that is cut off keeps its end, a sentence its beginning', () => {
   assert.equal(cut('no space is left', 10, true), 'no space …');
   assert.equal(cut('data-postgres-17', 10), 'data-p…-17');

@@ -24,8 +24,10 @@ export interface Column<Row> {
   readonly cell: (row: Row) => string | Cell;
   /** Only with `-o wide`. */
   readonly wide?: boolean;
-  /** May be cut off to fit the terminal, but not below this width. */
+  /** May be cut off to fit the terminal, but not below this width, nor that of its title. */
   readonly atLeast?: number;
+  /** Omitted if the terminal has no room for it; the last one first. */
+  readonly isOptional?: boolean;
   /** What is cut off: the middle of a name, or the end of a sentence. */
   readonly isSentence?: boolean;
 }
@@ -56,19 +58,17 @@ export function formatted<Row>(
   );
 }
 
-/** Columns as wide as their widest cell; those that may be cut off share what the terminal has. Empty ones are omitted. */
+/**
+ * Columns as wide as their widest cell; those that may be cut off share what the terminal has. Empty ones are omitted, and optional
+ * ones without room.
+ */
 export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[], terminal: Terminal): string {
-  const filled = columns
+  const all = columns
     .map((column) => ({ ...column, cells: rows.map((row) => asCell(column.cell(row))) }))
-    .filter(({ cells }) => cells.some(({ text }) => text !== ''));
-  const wanted = filled.map(({ title, cells }) =>
-    cells.reduce((w, { text }) => Math.max(w, text.length), title.length),
-  );
-  const widths = fit(
-    wanted,
-    filled.map(({ atLeast }) => atLeast),
-    terminal.columns,
-  );
+    .filter(({ cells }) => cells.some(({ text }) => text !== ''))
+    .map((column) => ({ ...column, ...widthsOf(column) }));
+  const filled = withRoom(all, terminal.columns);
+  const widths = fit(filled, terminal.columns);
   const line = (cells: readonly Cell[]) =>
     cells
       .map((cell, i) => {
@@ -86,18 +86,39 @@ function asCell(content: string | Cell): Cell {
   return typeof content === 'string' ? { text: content } : content;
 }
 
+interface Widths {
+  readonly wanted: number;
+  readonly least: number;
+}
+
+function widthsOf({ title, cells, atLeast }: Pick<Column<never>, 'title' | 'atLeast'> & { cells: Cell[] }): Widths {
+  const wanted = cells.reduce((w, { text }) => Math.max(w, text.length), title.length);
+  return { wanted, least: atLeast === undefined ? wanted : Math.min(wanted, Math.max(atLeast, title.length)) };
+}
+
+function withRoom<T extends Widths & { readonly isOptional?: boolean }>(
+  all: readonly T[],
+  columns = Number.POSITIVE_INFINITY,
+): readonly T[] {
+  if (lineWidth(all.map(({ least }) => least)) <= columns) return all;
+  const dispensable = all.findLast(({ isOptional }) => isOptional);
+  if (!dispensable) return all;
+  const others = all.filter((each) => each !== dispensable);
+  return withRoom(others, columns);
+}
+
+function lineWidth(widths: readonly number[]): number {
+  return widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1));
+}
+
 /** Takes from the widest column that may be cut off, until all fit. */
-function fit(
-  wanted: readonly number[],
-  atLeast: readonly (number | undefined)[],
-  columns: number | undefined,
-): readonly number[] {
-  const widths = [...wanted];
+function fit(all: readonly Widths[], columns: number | undefined): readonly number[] {
+  const widths = all.map(({ wanted }) => wanted);
   if (columns === undefined) return widths;
-  let excess = widths.reduce((sum, width) => sum + width, gap.length * (widths.length - 1)) - columns;
+  let excess = lineWidth(widths) - columns;
   while (excess > 0) {
     const widest = widths.reduce((best, width, i) => {
-      const isAllowed = width > (atLeast[i] ?? Number.POSITIVE_INFINITY);
+      const isAllowed = width > (all[i]?.least ?? width);
       return isAllowed && width > (widths[best] ?? 0) ? i : best;
     }, -1);
     if (widest < 0) break;

@@ -1,52 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Facts, PersistentVolumeFacts, VolumeFacts } from './facts.ts';
+import { noVolumes, persistentVolumeOfTest, volumeOfTest } from './testing/facts-of-test.ts';
 import { type Health, healthOf, volumeRows, volumeTable } from './volumes.ts';
 
 const gibibyte = 1024n ** 3n;
 const nowMs = Date.parse('2026-01-10T00:00:00Z');
 
-function volume(name: string, changes: Partial<VolumeFacts> = {}): VolumeFacts {
-  return {
-    name,
-    node: 'node-a',
-    deviceClass: 'ssd',
-    sizeBytes: 10n * gibibyte,
-    createdAt: '2026-01-07T00:00:00Z',
-    volumeId: `id-${name}`,
-    claim: undefined,
-    isSnapshot: false,
-    isEncrypted: false,
-    isDeleting: false,
-    isNodeGone: false,
-    isMissing: false,
-    isReceiving: false,
-    failure: undefined,
-    growthFailure: undefined,
-    removalFailure: undefined,
-    ...changes,
-  };
-}
-
-function pv(name: string, claim: string, phase = 'Bound'): PersistentVolumeFacts {
-  return {
-    name,
-    handle: `id-${name}`,
-    phase,
-    storageClass: 'fast',
-    claim,
-    node: 'node-a',
-    sizeBytes: 10n * gibibyte,
-    isRetained: true,
-    createdAt: '2026-01-07T00:00:00Z',
-    phaseSince: undefined,
-  };
-}
+const volume = (name: string, changes: Partial<VolumeFacts> = {}) =>
+  volumeOfTest({ name, node: 'node-a', sizeBytes: 10n * gibibyte, ...changes });
+const pv = (name: string, claim: string, phase = 'Bound') => persistentVolumeOfTest({ name, claim, phase });
 
 function facts(volumes: readonly VolumeFacts[], pvs: readonly PersistentVolumeFacts[] = [], more = {}): Facts {
   const persistentVolumes = new Map(pvs.map((each) => [each.handle, each]));
-  const others = { staticVolumes: [], claims: new Map(), users: new Map(), agents: new Map() };
-  return { volumes, persistentVolumes, ...others, ...more };
+  return { ...noVolumes, volumes, persistentVolumes, ...more };
 }
 
 test('a row joins a LogicalVolume with its PersistentVolume, claim and pods', () => {

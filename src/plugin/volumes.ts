@@ -58,8 +58,7 @@ export interface VolumeFilter {
 
 /** One row per volume, by namespace and claim; those without a claim are last, and in no namespace. */
 export function volumeRows(facts: Facts, filter: VolumeFilter = {}): readonly VolumeRow[] {
-  const volumes = facts.volumes.filter(({ isSnapshot }) => !isSnapshot).map((volume) => volumeRow(volume, facts));
-  return [...volumes, ...facts.staticVolumes.map((volume) => staticVolumeRow(volume, facts))]
+  return unsortedVolumeRows(facts)
     .filter(
       ({ namespace, node, deviceClass, health }) =>
         matches(filter.namespace, namespace) &&
@@ -67,7 +66,17 @@ export function volumeRows(facts: Facts, filter: VolumeFilter = {}): readonly Vo
         matches(filter.deviceClass, deviceClass) &&
         matches(filter.health, health),
     )
-    .sort((a, b) => Number(!a.claim) - Number(!b.claim) || byName(keyOf(a), keyOf(b)));
+    .sort(byClaim);
+}
+
+/** In no order: sorting them takes longer than everything else. */
+export function unsortedVolumeRows(facts: Facts): VolumeRow[] {
+  const volumes = facts.volumes.filter(({ isSnapshot }) => !isSnapshot).map((volume) => volumeRow(volume, facts));
+  return [...volumes, ...facts.staticVolumes.map((volume) => staticVolumeRow(volume, facts))];
+}
+
+export function byClaim(a: VolumeRow, b: VolumeRow): number {
+  return Number(!a.claim) - Number(!b.claim) || byName(keyOf(a), keyOf(b));
 }
 
 function matches(wanted: string | undefined, actual: string | undefined): boolean {

@@ -1,4 +1,5 @@
-import { createWriteStream } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
@@ -48,11 +49,8 @@ interface Content {
 /** Only the user can read it. One file of the bundle at a time is in memory. */
 async function writeBundle(file: string, files: AsyncIterable<BundleFile>): Promise<readonly Content[]> {
   const { readable, controller } = createTarPacker();
-  const target = createWriteStream(file, { mode: 0o600, flags: 'wx' });
-  const written = pipeline(Readable.fromWeb(readable), createGzip(), target).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'EEXIST') throw new InvalidInput(`${file} exists already; pass another --output`);
-    throw error;
-  });
+  const target = await opened(file);
+  const written = pipeline(Readable.fromWeb(readable), createGzip(), target.createWriteStream());
   const contents: Content[] = [];
   const filled = (async () => {
     for await (const { name, text } of files) {
@@ -69,6 +67,17 @@ async function writeBundle(file: string, files: AsyncIterable<BundleFile>): Prom
   });
   await Promise.all([filled, written]);
   return contents;
+}
+
+async function opened(file: string): Promise<FileHandle> {
+  try {
+    return await open(file, 'wx', 0o600);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') throw new InvalidInput(`${file} exists already; pass another --output`);
+    if (code === 'ENOENT') throw new InvalidInput(`--output ${file}: there is no folder ${dirname(file)}`);
+    throw error;
+  }
 }
 
 const notRead = 'not-read.txt';

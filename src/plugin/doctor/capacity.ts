@@ -29,13 +29,17 @@ export const capacity = area({
         .map(({ metadata }) => metadata.name),
     );
     const published = new Map(capacities.map((each) => [keyOf(each), each]));
-    const ours = storageClasses.filter(({ provisioner }) => provisioner === driverName);
+    // The scheduler has no part in the placement of volumes that are created immediately.
+    const scheduled = storageClasses.filter(
+      ({ provisioner, volumeBindingMode }) =>
+        provisioner === driverName && volumeBindingMode === 'WaitForFirstConsumer',
+    );
     const settled = nodes.filter(
       (node) =>
         registered.has(node.metadata.name) && !node.metadata.deletionTimestamp && nowMs - changedMs(node) > settledMs,
     );
     const findings = settled.flatMap((node) =>
-      ours.flatMap((storageClass): Finding[] => {
+      scheduled.flatMap((storageClass): Finding[] => {
         const free = freeBytesOn(node, storageClass.parameters?.[parameters.deviceClass] ?? '');
         const { name } = storageClass.metadata;
         const found = published.get(`${node.metadata.name}/${name}`);

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { driverName, parameters } from '../../api/names.ts';
+import { persistentVolumeOfTest, volumeOfTest } from '../testing/facts-of-test.ts';
 import { diagnosisOf } from './diagnose.ts';
 import type { Observed, Reading, Readings } from './observed.ts';
 import { doctorScreen } from './screen.ts';
 import * as given from './testing/healthy.ts';
 
-const { at, bundle, healthy, lease, meta, nowMs, pod, report, ssd, volume } = given;
+const { at, bundle, healthy, lease, meta, nowMs, pod, report, ssd } = given;
 
 function readingsOf(observed: Observed): Readings {
   const objects = Object.entries(observed).filter(([key]) => key !== 'nowMs' && key !== 'version');
@@ -222,6 +223,13 @@ const rows: readonly Row[] = [
     }),
   ],
   [
+    'the scheduler needs no numbers for a class that does not wait for it',
+    ({ storageClasses }) => ({
+      storageClasses: [...storageClasses, { metadata: meta('now'), provisioner: driverName }],
+    }),
+    /^StorageClasses: warning: StorageClass now places volumes before their pods/,
+  ],
+  [
     'no node serves a class',
     ({ storageClasses }) => ({
       storageClasses: [
@@ -240,7 +248,11 @@ const rows: readonly Row[] = [
   [
     'swap is not encrypted',
     ({ facts, reports }) => ({
-      facts: { ...facts, volumes: [volume({ isEncrypted: true })], persistentVolumes: bound },
+      facts: {
+        ...facts,
+        volumes: [volumeOfTest({ claim: 'db/data', isEncrypted: true })],
+        persistentVolumes: bound,
+      },
       reports: [
         report('a', {
           swap: [
@@ -263,7 +275,13 @@ const rows: readonly Row[] = [
   ],
   [
     'a volume is lost',
-    ({ facts }) => ({ facts: { ...facts, volumes: [volume({ isMissing: true })], persistentVolumes: bound } }),
+    ({ facts }) => ({
+      facts: {
+        ...facts,
+        volumes: [volumeOfTest({ claim: 'db/data', isMissing: true })],
+        persistentVolumes: bound,
+      },
+    }),
     /^orphans: error: 1 volume is Missing: /,
   ],
   [
@@ -298,23 +316,7 @@ const rows: readonly Row[] = [
   ],
 ];
 
-const bound = new Map([
-  [
-    'id',
-    {
-      ...{
-        name: 'pv',
-        handle: 'id',
-        phase: 'Bound',
-        storageClass: 'moorage',
-        claim: 'db/data',
-        node: 'a',
-        sizeBytes: 1n,
-      },
-      ...{ isRetained: false, createdAt: at(0), phaseSince: undefined },
-    },
-  ],
-]);
+const bound = new Map([['id-pvc-1', persistentVolumeOfTest({ claim: 'db/data', isRetained: false })]]);
 
 function withoutSwap(crd: Observed['crds'][number]): Observed['crds'][number] {
   const copy = structuredClone(crd);
@@ -343,6 +345,21 @@ test('static volumes alone need neither CRDs nor a driver', async () => {
   const { pods } = await healthy();
   const agents = ['a', 'b'].map((name) => pod(`agent-on-${name}`, 'node', { args: ['--csi=false'] }));
   assert.deepEqual(await found({ pods: [...agents, ...pods.slice(2)], crds: [], csiNodes: [], csiDrivers: [] }), []);
+});
+
+test('with static volumes alone, areas of kinds that the cluster does not have do not apply', async () => {
+  const observed = await healthy();
+  const agents = ['a', 'b'].map((name) => pod(`agent-on-${name}`, 'node', { args: ['--csi=false'] }));
+  const reports = { kind: 'absent', reason: 'the cluster has no nodestorages' } as const;
+  const alone = { ...observed, pods: [...agents, ...observed.pods.slice(2)], crds: [], csiNodes: [], csiDrivers: [] };
+  const diagnosis = diagnosisOf({ ...readingsOf(alone), reports }, { nowMs, version: '1.2.3' });
+  assert.equal(diagnosis.healthy, true);
+  const screen = doctorScreen(diagnosis, { columns: 100, colours: false });
+  assert.match(screen, /^- pools +does not apply: the cluster has no nodestorages$/m);
+  assert.match(screen, /^✔ orphans +none$/m);
+  assert.match(screen, /^Nothing found\.$/m);
+  const withCsi = diagnosisOf({ ...readingsOf(observed), reports }, { nowMs, version: '1.2.3' });
+  assert.equal(withCsi.healthy, false, 'an installation that needs the kind lacks it');
 });
 
 test('what may not be read is said, and is not healthy', async () => {

@@ -1,9 +1,9 @@
 import type { KubeClient } from '../../kube/client.ts';
-import { agents, registration, reports } from './agents.ts';
+import { agents, isStaticOnly, registration, reports } from './agents.ts';
 import { capacity } from './capacity.ts';
 import { clock } from './clock.ts';
 import { controller, webhook } from './controller.ts';
-import { type About, type Area, reportOf } from './finding.ts';
+import { type About, type Area, type AreaReport, reportOf } from './finding.ts';
 import { nodeRemoval, topolvm } from './leftovers.ts';
 import { type Readings, readInstallation } from './observed.ts';
 import type { Diagnosis } from './screen.ts';
@@ -36,6 +36,22 @@ export async function diagnose(client: KubeClient, version: string, signal: Abor
 }
 
 export function diagnosisOf(readings: Readings, about: About): Diagnosis {
-  const reported = areas.map((each) => reportOf(each, readings, about));
-  return { healthy: reported.every(({ result }) => result === 'ok'), areas: reported };
+  const known = needsCsi(readings) ? withoutAbsence(readings) : readings;
+  const reported = areas.map((each) => reportOf(each, known, about));
+  const isWell = ({ result }: AreaReport) => result === 'ok' || result === 'notApplicable';
+  return { healthy: reported.every(isWell), areas: reported };
+}
+
+/** Agents for static volumes alone need no kind of ours. */
+function needsCsi({ pods }: Readings): boolean {
+  return pods.kind !== 'read' || !isStaticOnly(pods.value);
+}
+
+/** Of an installation that needs them, kinds that the cluster does not have are unknown. */
+function withoutAbsence(readings: Readings): Readings {
+  const entries = Object.entries(readings).map(([key, reading]) => [
+    key,
+    reading.kind === 'absent' ? { ...reading, kind: 'unknown' } : reading,
+  ]);
+  return Object.fromEntries(entries) as Readings;
 }

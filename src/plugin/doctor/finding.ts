@@ -15,6 +15,8 @@ export interface Finding {
 export interface Area {
   readonly name: string;
   readonly needs: readonly (keyof Readings)[];
+  /** What to judge by if something that it needs is absent. Without it, the area does not apply then. */
+  readonly ifAbsent?: Partial<Observed>;
   readonly judge: (observed: Observed) => Judgement;
 }
 
@@ -27,8 +29,8 @@ export interface Judgement {
 /** As `-o json` shows it. Programs depend on these names. */
 export interface AreaReport {
   readonly area: string;
-  readonly result: 'ok' | 'findings' | 'unknown';
-  /** What is well, or why the area could not be checked. */
+  readonly result: 'ok' | 'findings' | 'unknown' | 'notApplicable';
+  /** What is well, or why the area could not be checked, or does not apply. */
   readonly summary?: string;
   readonly findings: readonly Finding[];
 }
@@ -37,21 +39,26 @@ export interface AreaReport {
 export function area<const Need extends keyof Readings>(declaration: {
   readonly name: string;
   readonly needs: readonly Need[];
+  readonly ifAbsent?: Partial<Pick<Observed, Need>>;
   readonly judge: (observed: Pick<Observed, Need | 'nowMs' | 'version'>) => Judgement;
 }): Area {
   return declaration;
 }
 
 /** "Unknown" is never "well": an area whose objects may not be read is not judged. */
-export function reportOf({ name, needs, judge }: Area, readings: Readings, about: About): AreaReport {
+export function reportOf({ name, needs, ifAbsent, judge }: Area, readings: Readings, about: About): AreaReport {
   const unknown = needs.map((need) => readings[need]).find((reading) => reading.kind === 'unknown');
   if (unknown?.kind === 'unknown') {
     return { area: name, result: 'unknown', summary: unknown.reason, findings: [] };
   }
+  const absent = needs.map((need) => readings[need]).find((reading) => reading.kind === 'absent');
+  if (absent?.kind === 'absent' && !ifAbsent) {
+    return { area: name, result: 'notApplicable', summary: absent.reason, findings: [] };
+  }
   const values = Object.entries(readings).flatMap(([key, reading]) =>
     reading.kind === 'read' ? [[key, reading.value]] : [],
   );
-  const { summary, findings } = judge({ ...Object.fromEntries(values), ...about } as Observed);
+  const { summary, findings } = judge({ ...ifAbsent, ...Object.fromEntries(values), ...about } as Observed);
   if (findings.length === 0) return { area: name, result: 'ok', summary, findings };
   return { area: name, result: 'findings', findings: findings.toSorted(errorsFirst) };
 }

@@ -75,7 +75,11 @@ export interface Observed {
   readonly version: string;
 }
 
-export type Reading<T> = { readonly kind: 'read'; readonly value: T } | Unknown;
+/** `absent`: the cluster does not have the kind. */
+export type Reading<T> =
+  | { readonly kind: 'read'; readonly value: T }
+  | { readonly kind: 'absent'; readonly reason: string }
+  | Unknown;
 interface Unknown {
   readonly kind: 'unknown';
   readonly reason: string;
@@ -124,13 +128,13 @@ export async function readInstallation(
   return { readings: Object.fromEntries(read) as unknown as Readings, nowMs };
 }
 
-/** What the user may not read, or the cluster does not have, is unknown. Other errors end the command. */
+/** What the user may not read is unknown. Other errors end the command. */
 async function reading<T>(what: string, read: () => Promise<T>): Promise<Reading<T>> {
   try {
     return { kind: 'read', value: await read() };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.isNotFound) return { kind: 'unknown', reason: `the cluster has no ${what}` };
+    if (error.isNotFound) return { kind: 'absent', reason: `the cluster has no ${what}` };
     if (error.status === 403) return { kind: 'unknown', reason: `you may not list ${what}` };
     throw error;
   }
@@ -141,22 +145,20 @@ async function inNamespaces<T>(
   own: Reading<readonly Stored<Pod>[]>,
   read: (namespace: string | undefined) => Promise<Reading<readonly T[]>>,
 ): Promise<Reading<readonly T[]>> {
-  if (own.kind === 'unknown') return own;
+  if (own.kind !== 'read') return own;
   const namespaces = new Set(own.value.map(({ metadata }) => metadata.namespace));
   return joined(await Promise.all([...namespaces].map(read)));
 }
 
 function joined<T>(readings: readonly Reading<readonly T[]>[]): Reading<readonly T[]> {
-  const unknown = readings.find((each) => each.kind === 'unknown');
-  if (unknown) return unknown;
+  const missing = readings.find((each) => each.kind !== 'read');
+  if (missing) return missing;
   return { kind: 'read', value: readings.flatMap((each) => (each.kind === 'read' ? each.value : [])) };
 }
 
 /** Older clusters do not have the kind, and so no such class. */
 function orNone<T>(found: Reading<readonly T[]>): Reading<readonly T[]> {
-  return found.kind === 'unknown' && found.reason.startsWith('the cluster has no')
-    ? { kind: 'read', value: [] }
-    : found;
+  return found.kind === 'absent' ? { kind: 'read', value: [] } : found;
 }
 
 /** Everybody may ask who they are, and the answer has the server's time. */

@@ -1,9 +1,9 @@
-import { count, paint, type Terminal, wrapped } from '../terminal.ts';
+import { type Cell, count, paint, type Terminal, wrapped } from '../terminal.ts';
 import type { AreaReport, Finding } from './finding.ts';
 
 /** As `-o json` shows it. Programs depend on these names. */
 export interface Diagnosis {
-  /** Nothing was found, and everything could be checked. */
+  /** Nothing was found, and everything that applies could be checked. */
   readonly healthy: boolean;
   readonly areas: readonly AreaReport[];
 }
@@ -16,10 +16,13 @@ export function doctorScreen({ areas }: Diagnosis, terminal: Terminal): string {
 }
 
 function areaLines({ area, result, summary = '', findings }: AreaReport, width: number, terminal: Terminal): string {
-  if (result === 'ok') return `${paint({ text: '✔', colour: 'green' }, terminal)} ${area.padEnd(width)}  ${summary}`;
-  if (result === 'unknown') {
-    return `${paint({ text: '?', colour: 'yellow' }, terminal)} ${area.padEnd(width)}  not checked: ${summary}`;
-  }
+  const line = (mark: Cell, text: string) => {
+    const lines = wrapped(text, ' '.repeat(width + 4), terminal).trimStart();
+    return `${paint(mark, terminal)} ${area.padEnd(width)}  ${lines}`;
+  };
+  if (result === 'ok') return line({ text: '✔', colour: 'green' }, summary);
+  if (result === 'notApplicable') return line({ text: '-' }, `does not apply: ${summary}`);
+  if (result === 'unknown') return line({ text: '?', colour: 'yellow' }, `not checked: ${summary}`);
   const isError = findings.some(({ severity }) => severity === 'error');
   const mark = paint({ text: isError ? '✘' : '!', colour: isError ? 'red' : 'yellow' }, terminal);
   const more = findings.length - listed;

@@ -61,6 +61,7 @@ function poolFinding(
 export const orphans = area({
   name: 'orphans',
   needs: ['nodes', 'reports', 'facts'],
+  ifAbsent: { reports: [] },
   judge({ nodes, reports, facts, nowMs }) {
     const nodeNames = new Set(nodes.map(({ metadata }) => metadata.name));
     const reported = reports.map(({ metadata, status }) => ({ name: metadata.name, status }));

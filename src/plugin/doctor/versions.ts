@@ -10,6 +10,7 @@ import type { CustomResourceDefinition, Observed } from './observed.ts';
 export const versions = area({
   name: 'versions',
   needs: ['nodes', 'reports', 'pods'],
+  ifAbsent: { reports: [] },
   judge({ nodes, reports, pods, version }) {
     const agents = agentVersions({ nodes, reports });
     const images = imagesByContainer(pods);
@@ -38,7 +39,8 @@ export const versions = area({
     }
     const sidecars = [...images.keys()].filter((name) => name.startsWith('csi-'));
     const tags = sidecars.map((name) => `${name} ${[...(images.get(name)?.keys() ?? [])].map(tagOf).join(', ')}`);
-    return { summary: [`Moorage ${[...agents.keys()].join(', ')}`, ...tags].join('; '), findings };
+    const own = agents.size > 0 ? [...agents.keys()] : [...(images.get('Moorage')?.keys() ?? [])].map(tagOf);
+    return { summary: [`Moorage ${own.join(', ')}`, ...tags].join('; '), findings };
   },
 });
 

@@ -13,7 +13,7 @@ import { forPrograms, type Terminal } from '../terminal.ts';
 import { evacuationScreen, readEvacuation } from './evacuation.ts';
 import { showUntilOver } from './live-moves.ts';
 import { type MoveRow, moveRows, moveTable } from './move-rows.ts';
-import { abortMove, claimsNamed, moveNamed, moveOf } from './request.ts';
+import { abortMove, claimsNamed, moveNamed, moveOf, refuseImpossible, refuseUnlessAbortable } from './request.ts';
 
 const { output: _, ...cluster } = clusterFlags;
 
@@ -42,7 +42,7 @@ const moveFlags = {
     name: 'wait',
     type: onOff,
     default: true,
-    description: 'Show the progress until the end; the move goes on also without',
+    description: 'Show the progress until the end (the move goes on either way)',
   }),
 } as const satisfies Flags;
 
@@ -89,6 +89,7 @@ export function moveCommands(terminal: Terminal): Commands {
           const namespace = flags.namespace || current;
           const claims = await claimsNamed(client, word, namespace, surroundings.signal);
           const options = { namespace, targetNode: flags.to || undefined, ...limitsOf(flags) };
+          for (const claim of claims) await refuseImpossible(client, claim, options, surroundings.signal);
           const moves = claims.map((claim) => moveOf(claim, options));
           await start(client, moves, flags, surroundings);
         });
@@ -113,15 +114,14 @@ export function moveCommands(terminal: Terminal): Commands {
         ...clusterFlags,
       },
       async run(flags, surroundings, [nodeName = '']) {
-        const { print, env, signal } = surroundings;
+        const { print, screen, env, signal } = surroundings;
         await withSession(flags, env, async ({ client }) => {
           const { stopBarePods, rateLimit } = limitsOf(flags);
           const targetNode = flags.to || undefined;
           const plan = await readEvacuation(client, { nodeName, targetNode, stopBarePods }, signal);
-          if (!flags.dryRun) {
-            const screen = evacuationScreen(plan, flags.rateLimit || undefined, terminal);
-            print(forPrograms(plan, flags.output) ?? screen);
-          }
+          const shown = evacuationScreen(nodeName, plan, flags.rateLimit || undefined, terminal);
+          if (flags.dryRun && !flags.plan) screen.write(`${shown}\n`);
+          else print(forPrograms(plan, flags.output) ?? shown);
           if (flags.plan) return;
           const moves = plan.moves.map(({ namespace, claim, to }) =>
             moveOf(claim, { namespace, targetNode: to, stopBarePods, rateLimit }),
@@ -176,6 +176,7 @@ export function moveCommands(terminal: Terminal): Commands {
         await withSession(flags, env, async ({ client, namespace: current }) => {
           const namespace = flags.namespace || current;
           const move = await moveNamed(client, name, namespace, signal);
+          refuseUnlessAbortable(move);
           if (flags.dryRun) return print(`would abort VolumeMove ${namespace}/${move.metadata.name}`);
           await abortMove(client, move, signal);
           if (!flags.wait) return print(`aborting VolumeMove ${namespace}/${move.metadata.name}`);

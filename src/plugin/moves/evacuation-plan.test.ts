@@ -5,7 +5,7 @@ import type { StoredLogicalVolume } from '../../api/logical-volume.ts';
 import { driverName } from '../../api/names.ts';
 import type { PersistentVolume, Stored } from '../../kube/resource.ts';
 import { nodeOfTest, podOfTest } from '../../moves/testing/nodes-and-pods.ts';
-import { evacuationScreen } from './evacuation.ts';
+import { evacuationScreen, refuseUnknownNodes } from './evacuation.ts';
 import { type EvacuationFacts, planEvacuation } from './evacuation-plan.ts';
 
 const gibi = 1024 ** 3;
@@ -47,6 +47,7 @@ function plan(
     volumes: volumes.map(([each]) => each),
     persistentVolumes: volumes.map(([, each]) => each),
     pods: [],
+    moving: new Set<string>(),
     ...change,
   });
   return {
@@ -101,6 +102,35 @@ test('bare pods are stopped only with consent; inline volumes are lost; volumes 
   assert.deepEqual(moves[0]?.snapshots, ['snap']);
 });
 
+test('a volume that moves already, or is not on the disks, does not move', () => {
+  const [lost, persistentVolume] = volume('lost', 1);
+  const missing = { ...lost, status: { ...lost.status, missingFrom: 'a' } };
+  const { words } = plan([volume('one', 1), volume('two', 1), [missing, persistentVolume]], {
+    moving: new Set(['prod/two']),
+  });
+  assert.deepEqual(words, [
+    'one to b',
+    'claim prod/two stays: it moves already; see kubectl moorage moves',
+    'claim prod/lost stays: it is not on the disks of the node; see kubectl moorage orphans',
+  ]);
+});
+
+test('no volume of a node that is not Ready moves', () => {
+  const silent = nodeOfTest('a', { status: { conditions: [{ type: 'Ready', status: 'Unknown' }] } });
+  const { words } = plan([volume('one', 1)], { nodes: [silent, free('b', 10)] });
+  assert.deepEqual(words, ['claim prod/one stays: node a is not Ready, and a move needs its agent']);
+});
+
+test('a node that cannot be meant is refused', () => {
+  const refuse = (nodeName: string, targetNode?: string) => () =>
+    refuseUnknownNodes({ nodeName, targetNode, stopBarePods: false }, [free('a', 1), free('b', 1)]);
+  refuse('a')();
+  refuse('a', 'b')();
+  assert.throws(refuse('c'), /^NoSuchNode: there is no node c; see kubectl get nodes$/);
+  assert.throws(refuse('a', 'c'), /there is no node c; /);
+  assert.throws(refuse('a', 'a'), /node a is to be emptied; name another one to move to/);
+});
+
 test('static volumes stay, and so do the other volumes of their pods', () => {
   const pinned: Stored<PersistentVolume> = {
     metadata: {
@@ -129,8 +159,14 @@ test('the screen says what moves where, how long it takes and what stays', () =>
   const { words: _, ...found } = plan([volume('one', 6), volume('big', 40)], {
     pods: [podOfTest('db-0', { spec: using('one') })],
   });
-  const screen = evacuationScreen(found, undefined, { columns: undefined, colours: false });
+  const screen = evacuationScreen('a', found, undefined, { columns: undefined, colours: false });
   assert.match(screen, /prod\/one +b +6 GiB +≤ 62s +≤ 10s to stop \+ seconds +db-0/);
   assert.match(screen, /claim prod\/big +40 GiB +stays +node b: it has 10 GiB free, 40 GiB are needed/);
-  assert.match(screen, /All 1 fit: 6 GiB, one after the other, at most 62s at 100 MiB\/s\.$/);
+  assert.match(screen, /^1 volume fits: 6 GiB, one after the other, at most 62s at 100 MiB\/s\.$/m);
+
+  const { words: __, ...empty } = plan([]);
+  assert.equal(
+    evacuationScreen('a', empty, undefined, { columns: undefined, colours: false }),
+    'node a has no volumes',
+  );
 });

@@ -7,6 +7,7 @@ import {
   volumeIdOf,
 } from '../../api/logical-volume.ts';
 import { capacityAnnotationPrefix, defaultCapacityAnnotation, driverName } from '../../api/names.ts';
+import { isSilent } from '../../explain/nodes.ts';
 import { claimNamesOf, type Node, type PersistentVolume, type Pod, type Stored } from '../../kube/resource.ts';
 import { chooseTarget } from '../../moves/choose-target.ts';
 import { staticVolumeFacts } from '../static-volumes.ts';
@@ -22,6 +23,8 @@ export interface EvacuationFacts {
   readonly volumes: readonly StoredLogicalVolume[];
   readonly persistentVolumes: readonly Stored<PersistentVolume>[];
   readonly pods: readonly Stored<Pod>[];
+  /** The claims that move already, as `namespace/name`. */
+  readonly moving: ReadonlySet<string>;
 }
 
 /** One volume that moves. `-o json` shows it so. */
@@ -63,12 +66,14 @@ export function planEvacuation(facts: EvacuationFacts): EvacuationPlan {
     const id = volumeIdOf(volume);
     const { claimRef } = byHandle.get(id)?.spec ?? {};
     const isBound = byHandle.get(id)?.status?.phase === 'Bound';
-    if (claimRef?.name && isBound) movable.set(`${claimRef.namespace}/${claimRef.name}`, volume);
+    const claim = claimRef?.name && isBound ? `${claimRef.namespace}/${claimRef.name}` : undefined;
+    const obstacle = claim === undefined ? 'no claim is bound to it' : obstacleOf(claim, volume, facts);
+    if (claim !== undefined && obstacle === undefined) movable.set(claim, volume);
     else if (!isSnapshot(volume)) {
       staying.push({
-        what: `LogicalVolume ${volume.metadata.name}`,
+        what: claim === undefined ? `LogicalVolume ${volume.metadata.name}` : `claim ${claim}`,
         sizeBytes: currentBytes(volume),
-        reason: 'no claim is bound to it',
+        reason: obstacle ?? '',
         isLost: false,
       });
     }
@@ -91,6 +96,14 @@ export function planEvacuation(facts: EvacuationFacts): EvacuationPlan {
     staying: [...staying, ...staticVolumes(nodeName, persistentVolumes), ...inlineVolumes(nodeName, facts.pods)],
     totalBytes: moves.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0n),
   };
+}
+
+function obstacleOf(claim: string, { status }: StoredLogicalVolume, facts: EvacuationFacts): string | undefined {
+  const { moving, nodes, nodeName } = facts;
+  const source = nodes.find(({ metadata }) => metadata.name === nodeName);
+  if (source && isSilent(source)) return `node ${nodeName} is not Ready, and a move needs its agent`;
+  if (status?.missingFrom) return 'it is not on the disks of the node; see kubectl moorage orphans';
+  return moving.has(claim) ? 'it moves already; see kubectl moorage moves' : undefined;
 }
 
 /** Claims that must move together, because a pod uses all of them. */

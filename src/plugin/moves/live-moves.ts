@@ -19,7 +19,7 @@ export interface LiveOptions {
 /** More often, nobody could read it. */
 const redrawMs = 200;
 
-/** Shows moves until none of them is under way; returns them as they are then. A file gets a line per phase and move. */
+/** Shows moves until none of them is under way; returns them as they are then. A file gets a line per phase and move, without the last one. */
 export async function showUntilOver(
   client: KubeClient,
   { namespace, isShown, terminal, screen }: LiveOptions,
@@ -82,9 +82,9 @@ class Picture {
     this.#height = 0;
   }
 
-  line({ namespace, name, phase, claim, message }: MoveRow): void {
+  line({ namespace, name, phase, claim, message, isOver }: MoveRow): void {
     const key = `${namespace}/${name}`;
-    if (this.#phases.get(key) === phase) return;
+    if (isOver || this.#phases.get(key) === phase) return;
     this.#phases.set(key, phase);
     this.#screen.write(`${namespace}/${claim}: ${phase}${message ? `, ${message}` : ''}\n`);
   }

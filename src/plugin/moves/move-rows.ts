@@ -70,6 +70,9 @@ const colours: Readonly<Partial<Record<MovePhase, Colour>>> = {
   Failed: 'red',
 };
 
+/** The bar, its percentage, and the sign that the rest is cut off. */
+const progressWidth = '████░░░░  50%…'.length;
+
 export function moveTable(
   rows: readonly MoveRow[],
   { format, allNamespaces, nowMs }: { format: Format; allNamespaces: boolean; nowMs: number },
@@ -80,11 +83,19 @@ export function moveTable(
     { title: 'CLAIM', cell: ({ claim }) => claim, atLeast: 12 },
     { title: 'FROM', cell: ({ from = '-' }) => from, atLeast: 6 },
     { title: 'TO', cell: ({ to = '-' }) => to, atLeast: 6 },
-    { title: 'SIZE', cell: ({ sizeBytes }) => (sizeBytes === undefined ? '-' : formatBytes(sizeBytes)) },
+    {
+      title: 'SIZE',
+      cell: ({ sizeBytes }) => (sizeBytes === undefined ? '-' : formatBytes(sizeBytes)),
+      isOptional: true,
+    },
     { title: 'PHASE', cell: ({ phase }): Cell => ({ text: phase, colour: colours[phase] ?? 'yellow' }) },
-    { title: 'PROGRESS', cell: progressCell },
-    { title: 'PAUSE', cell: ({ pauseSeconds }) => (pauseSeconds === undefined ? '' : `${Math.round(pauseSeconds)}s`) },
-    { title: 'AGE', cell: ({ createdAt }) => age(createdAt, nowMs) },
+    { title: 'PROGRESS', cell: progressCell, atLeast: progressWidth, isSentence: true },
+    {
+      title: 'PAUSE',
+      cell: ({ pauseSeconds }) => (pauseSeconds === undefined ? '' : `${Math.round(pauseSeconds)}s`),
+      isOptional: true,
+    },
+    { title: 'AGE', cell: ({ createdAt }) => age(createdAt, nowMs), isOptional: true },
     { title: 'MOVE', cell: ({ name }) => name, wide: true },
     { title: 'MESSAGE', cell: ({ message }) => message, atLeast: 12, isSentence: true },
   ];

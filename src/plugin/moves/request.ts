@@ -1,6 +1,7 @@
 import { abortAnnotation, driverName } from '../../api/names.ts';
 import {
   claimOfMove,
+  isCopy,
   isOver,
   newVolumeMove,
   phaseOf,
@@ -13,12 +14,15 @@ import type { KubeClient } from '../../kube/client.ts';
 import {
   apiVersionOf,
   claimNamesOf,
+  nodes,
   type PersistentVolume,
   persistentVolumeClaims,
   persistentVolumes,
   pods,
   type Stored,
 } from '../../kube/resource.ts';
+import { nodeOf } from '../facts.ts';
+import { staticVolumeFacts } from '../static-volumes.ts';
 
 export interface MoveOptions {
   readonly namespace: string;
@@ -57,6 +61,34 @@ export async function claimsNamed(
   return ours;
 }
 
+/** Reads what a move needs, so that none is created that can only fail. */
+export async function refuseImpossible(
+  client: KubeClient,
+  claimName: string,
+  { namespace, targetNode }: Pick<MoveOptions, 'namespace' | 'targetNode'>,
+  signal: AbortSignal,
+): Promise<void> {
+  if (targetNode && !(await client.get(nodes, targetNode, { signal }))) {
+    throw new NothingToMove(`there is no node ${targetNode}; see kubectl get nodes`);
+  }
+  const claim = await client.get(persistentVolumeClaims, claimName, { namespace, signal });
+  const volumeName = claim?.status?.phase === 'Bound' ? claim.spec?.volumeName : undefined;
+  const volume = volumeName ? await client.get(persistentVolumes, volumeName, { signal }) : undefined;
+  const reason = impossible(volume, targetNode);
+  if (reason) throw new CannotMove(`claim ${namespace}/${claimName} cannot move: ${reason}`);
+}
+
+/** Why the volume of a claim cannot move, as far as it and the target tell. */
+export function impossible(
+  volume: Stored<PersistentVolume> | undefined,
+  targetNode: string | undefined,
+): string | undefined {
+  if (!volume) return 'it is not bound to a volume';
+  if (staticVolumeFacts(volume)) return 'static volumes do not move';
+  if (!isOurs(volume)) return `PersistentVolume ${volume.metadata.name} is not a volume of Moorage`;
+  return targetNode && nodeOf(volume) === targetNode ? `its volume is on node ${targetNode} already` : undefined;
+}
+
 function isOurs({ spec }: PersistentVolume): boolean {
   return spec?.csi?.driver === driverName;
 }
@@ -91,15 +123,24 @@ export async function moveNamed(
   return move;
 }
 
-const abortable: ReadonlySet<string> = new Set(['Pending', 'Copying', 'Stopping', 'Freezing', 'Aborting', 'Aborted']);
+const abortable: ReadonlySet<string> = new Set(['Pending', 'Copying', 'Stopping', 'Freezing', 'Aborting']);
 
 /** Before the verdict everything becomes as it was; after it, the move goes on. */
+export function refuseUnlessAbortable(move: StoredVolumeMove): void {
+  const { name, namespace } = move.metadata;
+  if (isCopy(move)) {
+    const end = `kubectl delete pvc ${move.spec.claimName} -n ${namespace}`;
+    throw new CannotAbort(`${name} copies data for a new claim, and would begin again; to end it: ${end}`);
+  }
+  const phase = phaseOf(move);
+  if (isOver(move)) throw new CannotAbort(`move ${name} is over: ${phase}`);
+  if (!abortable.has(phase)) {
+    throw new CannotAbort(`move ${name} is ${phase}: the target has all data, and the move goes on`);
+  }
+}
+
 export async function abortMove(client: KubeClient, move: StoredVolumeMove, signal: AbortSignal): Promise<void> {
   const { name, namespace, uid } = move.metadata;
-  const phase = phaseOf(move);
-  if (!abortable.has(phase)) {
-    throw new TooLate(`move ${name} is ${phase}: the target has all data, and the move goes on`);
-  }
   const body = { metadata: { uid, annotations: { [abortAnnotation]: 'true' } } };
   await client.patch(volumeMoves, name, { type: 'merge', body }, { namespace, signal });
 }
@@ -108,6 +149,10 @@ export class NothingToMove extends MoorageError {
   readonly code = 'NotFound';
 }
 
-export class TooLate extends MoorageError {
+class CannotMove extends MoorageError {
+  readonly code = 'FailedPrecondition';
+}
+
+class CannotAbort extends MoorageError {
   readonly code = 'FailedPrecondition';
 }

@@ -66,7 +66,7 @@ export const recoveryCommands = {
         name: 'confirm',
         type: text,
         default: '',
-        description: 'Name of the PersistentVolume again: without it, nothing is removed',
+        description: 'Name of the PersistentVolume again; without this flag, only show what would be lost',
       }),
       ...cluster,
     },
@@ -94,13 +94,18 @@ export const recoveryCommands = {
       'kubectl moorage drop pvc/data-db-0 -n prod --yes',
     ],
     flags: {
-      yes: flag({ name: 'yes', type: onOff, default: false, description: 'Give the data up: without it, nothing is' }),
+      yes: flag({
+        name: 'yes',
+        type: onOff,
+        default: false,
+        description: 'Give up the data; without this flag, only show what would be lost',
+      }),
       dryRun,
       wait: flag({
         name: 'wait',
         type: onOff,
         default: true,
-        description: 'Wait until the claim has its new volume; it gets one also without',
+        description: 'Wait until the claim has its new volume (it gets one either way)',
       }),
       ...namespaceFlag,
       ...cluster,
@@ -113,7 +118,7 @@ export const recoveryCommands = {
         if (flags.dryRun) return print(toYaml(found.map(orderOf)));
         for (const each of found) print(lossText(each, systemClock.now()));
         if (!flags.yes) {
-          return print(`The data is given up. To confirm: kubectl moorage drop ${word} -n ${namespace} --yes`);
+          return print(`Nothing was changed. To confirm: kubectl moorage drop ${word} -n ${namespace} --yes`);
         }
         for (const each of found) await drop(client, each, signal);
         if (!flags.wait) return;

@@ -52,7 +52,7 @@ test('what will be lost is named: node, size, age and use', () => {
   assert.deepEqual(text({}), [
     'claim prod/data-db-0: volume pv, 3 GiB, created 10d ago, on node node-a',
     '  used by pod db-0 (Running) for 3d',
-    '  its data is removed',
+    '  its data will be deleted',
   ]);
   assert.deepEqual(text({ node: node('Unknown'), object: undefined, pods: [], isRecreated: false }), [
     'claim prod/data-db-0: volume pv, 2 GiB, created 10d ago, on node node-a, which is not Ready',

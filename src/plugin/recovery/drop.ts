@@ -91,7 +91,7 @@ function fateOf({ volume, object, nodeName }: Droppable, isReady: boolean): stri
   if (volume.spec?.local) return `PersistentVolume ${name} stays; its options decide about the data`;
   if (volume.spec?.persistentVolumeReclaimPolicy === 'Retain') return `PersistentVolume ${name} is retained`;
   const isReachable = isReady && object && !object.status?.missingFrom;
-  return isReachable ? 'its data is removed' : `what is left of its data stays on the disks of ${nodeName}`;
+  return isReachable ? 'its data will be deleted' : `what is left of its data stays on the disks of ${nodeName}`;
 }
 
 /** The claim with the order. */

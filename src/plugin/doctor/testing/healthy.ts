@@ -5,7 +5,7 @@ import { driverName, nodeFinalizer, topologyKey, webhookConfigurationName } from
 import type { NodeStorageStatus } from '../../../api/node-storage.ts';
 import { selfSigned } from '../../../http/self-signed.ts';
 import type { Lease, Node, Pod, Stored } from '../../../kube/resource.ts';
-import type { Facts, VolumeFacts } from '../../facts.ts';
+import { noVolumes } from '../../testing/facts-of-test.ts';
 import type { Observed } from '../observed.ts';
 
 export const nowMs = Date.parse('2026-01-07T12:00:00Z');
@@ -131,30 +131,6 @@ export function webhookConfiguration(caBundle: string): Observed['webhooks'][num
   };
 }
 
-export function volume(changes: Partial<VolumeFacts>): VolumeFacts {
-  return {
-    ...{
-      name: 'pvc-1',
-      node: 'a',
-      deviceClass: '',
-      sizeBytes: 1n,
-      createdAt: longAgo,
-      volumeId: 'id',
-      claim: 'db/data',
-    },
-    ...{
-      isSnapshot: false,
-      isEncrypted: false,
-      isDeleting: false,
-      isNodeGone: false,
-      isMissing: false,
-      isReceiving: false,
-    },
-    ...{ failure: undefined, growthFailure: undefined, removalFailure: undefined },
-    ...changes,
-  };
-}
-
 /** Two nodes, one controller, one class: nothing is wrong. */
 export async function healthy(): Promise<Observed> {
   const crds = [logicalVolumeCrd, nodeStorageCrd, volumeMoveCrd].map((spec) => ({
@@ -208,12 +184,3 @@ export async function healthy(): Promise<Observed> {
     version: '1.2.3',
   };
 }
-
-const noVolumes: Facts = {
-  volumes: [],
-  persistentVolumes: new Map(),
-  claims: new Map(),
-  users: new Map(),
-  agents: new Map(),
-  staticVolumes: [],
-};
