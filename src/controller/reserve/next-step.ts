@@ -1,5 +1,4 @@
 import { reserve } from '../../api/names.ts';
-import type { EventContent } from '../../kube/events.ts';
 import { podConstraints } from '../../kube/pod-constraints.ts';
 import type { Node, PersistentVolumeClaim, Pod, Stored } from '../../kube/resource.ts';
 import { placeholderName } from './placeholder.ts';
@@ -23,7 +22,6 @@ export interface Observed {
 
 export type Step =
   | { readonly kind: 'nothing' }
-  | { readonly kind: 'refuse'; readonly event: EventContent }
   /** A placeholder for this pod. */
   | { readonly kind: 'create'; readonly pod: Stored<Pod>; readonly nodeName: string }
   /** The scheduler counts the placeholder on the node. */
@@ -42,14 +40,12 @@ export function nextStep(seen: Observed): Step {
   const { claim, node, isMoving, isLeftToOther, pods, placeholders } = seen;
   const nothing: Step = { kind: 'nothing' };
   const word = claim?.metadata.annotations?.[reserve.annotation];
-  const isValid = word === undefined || reserve.words.some((known) => known === word);
   const isRunning = pods.some((pod) => pod.spec?.nodeName && !isEnding(pod));
   const isWanted = word === 'true' && !claim?.metadata.deletionTimestamp && !isMoving && !isLeftToOther && !isRunning;
   const nodeName = node?.metadata.name;
   const own = placeholders.find((placeholder) => isWanted && isFor(placeholder, claim, nodeName));
   const stale = placeholders.find((placeholder) => placeholder !== own);
   if (stale) return { kind: 'delete', placeholder: stale };
-  if (!isValid) return { kind: 'refuse', event: invalid(word) };
   if (!isWanted || !nodeName) return nothing;
 
   const waiting = pods.find((pod) => !pod.spec?.nodeName && !isEnding(pod));
@@ -91,9 +87,4 @@ function isFor(
 
 function isEnding({ metadata }: Stored<Pod>): boolean {
   return metadata.deletionTimestamp !== undefined;
-}
-
-function invalid(word: string | undefined): EventContent {
-  const message = `${reserve.annotation} is ${JSON.stringify(word)}; use ${reserve.words.join(' or ')}`;
-  return { type: 'Warning', reason: 'InvalidPolicy', action: 'Reserving', message };
 }

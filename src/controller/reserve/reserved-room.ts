@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { reserve } from '../../api/names.ts';
 import { claimOfMove, isCopy, isOver, type VolumeMove } from '../../api/volume-move.ts';
+import { pause } from '../../base/abortable.ts';
 import { codeOf, messageOf } from '../../base/errors.ts';
-import { Requeue } from '../../base/keyed-queue.ts';
+import { type Aside, Requeue } from '../../base/keyed-queue.ts';
 import type { Work, WorkQueue } from '../../base/work.ts';
 import { isAlreadyExists, isConflict, isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -47,9 +48,15 @@ interface Collaborators extends Reporting {
 /** More would mean that two writers undo each other's steps. */
 const stepsAtOnce = 10;
 
+/**
+ * What makes the node take the pod also makes the scheduler try it, while the placeholder still keeps it out, and that attempt
+ * withdraws the nomination. A nomination that is older than this was not withdrawn.
+ */
+const attemptMs = 1_000;
+
 /** Keeps the room of pods that are away, for claims that say so: looks at everything, decides one step, does it, looks again. */
 export function reservedRoom(collaborators: Collaborators): Work {
-  const { client, namespace: own, claims, users, moves, driver, scheduler, log } = collaborators;
+  const { client, namespace: own, claims, users, moves, driver, scheduler, clock, log } = collaborators;
 
   const observe = async (key: string, signal: AbortSignal): Promise<Observed> => {
     await Promise.all([claims, moves, driver].map((watch) => watch.whenSynced(signal)));
@@ -83,15 +90,17 @@ export function reservedRoom(collaborators: Collaborators): Work {
   };
 
   /** Returns whether there is more to do at once. */
-  const take = async (step: Step, { claim, scheduler: leader }: Observed, signal: AbortSignal): Promise<boolean> => {
+  const take = async (
+    step: Step,
+    { claim, scheduler: leader }: Observed,
+    signal: AbortSignal,
+    aside: Aside,
+  ): Promise<boolean> => {
     const { namespace, name = '', uid } = claim?.metadata ?? {};
     const tell = (event: EventContent) =>
       report(collaborators, { resource: persistentVolumeClaims, namespace, name, uid }, event, signal);
     switch (step.kind) {
       case 'nothing':
-        return false;
-      case 'refuse':
-        await tell(step.event);
         return false;
       case 'create': {
         const [owner] = driver.list();
@@ -115,6 +124,7 @@ export function reservedRoom(collaborators: Collaborators): Work {
       }
       case 'nominate-pod':
         await nominate(step.pod, step.nodeName, {}, signal);
+        await aside(pause(clock, attemptMs, signal));
         return true;
       case 'delete': {
         const { metadata } = step.placeholder;
@@ -128,11 +138,11 @@ export function reservedRoom(collaborators: Collaborators): Work {
     }
   };
 
-  const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
+  const reconcile = async (key: string, signal: AbortSignal, aside: Aside): Promise<Requeue> => {
     for (let done = 0; done < stepsAtOnce; done++) {
       const seen = await observe(key, signal);
       try {
-        if (!(await take(nextStep(seen), seen, signal))) return Requeue.never;
+        if (!(await take(nextStep(seen), seen, signal, aside))) return Requeue.never;
       } catch (error) {
         if (!isConflict(error) && !isAlreadyExists(error) && !isNotFound(error)) throw error; // it has changed since: look again
       }
