@@ -110,7 +110,7 @@ export const tombstone = {
 /** `true` on a claim keeps CPU and memory on the node of its volume, for the pod that will return. */
 export const reserve = {
   annotation: 'moorage.dev/reserve',
-  words: ['true', 'false'],
+  policies: ['true', 'false'],
   /** On the placeholder, a pod that never runs: the scheduling gate that keeps it from running, and its label. */
   gate: 'moorage.dev/reserve',
   label: 'moorage.dev/reserve',

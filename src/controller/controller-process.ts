@@ -29,10 +29,10 @@ import { storageCapacities } from './capacity/storage-capacities.ts';
 import { ClaimUsers } from './claims/claim-users.ts';
 import { heldClaims } from './claims/held-claims.ts';
 import { ignoredClasses } from './claims/ignored-classes.ts';
+import { invalidPolicyEvents } from './claims/invalid-policies.ts';
 import { VolumeClaims } from './claims/volume-claims.ts';
 import { endedDrains } from './drain/ended-drains.ts';
 import { EvictionWebhook } from './drain/eviction-webhook.ts';
-import { invalidPolicies } from './drain/invalid-policies.ts';
 import { volumeEvents } from './events/volume-events.ts';
 import { waitingPods } from './explain/waiting-pods.ts';
 import { defaultsEvents, staticVolumeEvents } from './local-pv/static-volume-events.ts';
@@ -293,7 +293,7 @@ function csiWork(
     ignoredClasses({ ...reporting, claims, persistentVolumes }),
     movesOfVolumes({ ...reporting, moves, claims, users, persistentVolumes, volumes, nodes }),
     endedDrains({ client, nodes, claims, log }),
-    invalidPolicies({ ...reporting, claims }),
+    invalidPolicyEvents({ ...reporting, claims }),
     storageCapacities({
       namespace: leaderElectionNamespace,
       client,

@@ -2,13 +2,11 @@ import {
   ephemeralSizeAttributes,
   keptParameters,
   luks2,
-  onDrain,
-  onNodeRemoval,
-  onScaleDown,
   parameterPrefixes,
   parameters,
   publishContext,
 } from '../api/names.ts';
+import { invalidPolicies, invalidPolicyText } from '../api/policies.ts';
 import { InvalidInput, MoorageError } from '../base/errors.ts';
 import {
   defaultFilesystem,
@@ -128,12 +126,6 @@ export interface EphemeralVolume {
 }
 
 const classSettingNames: readonly string[] = [parameters.mkfsOptions, parameters.rootOwner, parameters.encryption];
-/** Parameters that have one of a few words. */
-const policies: readonly (readonly [string, readonly string[]])[] = [
-  [onNodeRemoval.annotation, onNodeRemoval.policies],
-  [onDrain.annotation, onDrain.policies],
-  [onScaleDown.annotation, onScaleDown.policies],
-];
 const gibi = 1024n ** 3n;
 
 /**
@@ -142,12 +134,8 @@ const gibi = 1024n ** 3n;
  */
 export function contextFor(given: Readonly<Record<string, string>>, use: VolumeUse): Record<string, string> {
   if (use.kind === 'filesystem') filesystemSettings(given, use.filesystem);
-  for (const [name, words] of policies) {
-    const word = given[name];
-    if (word !== undefined && !words.includes(word)) {
-      throw new InvalidInput(`${name} is ${JSON.stringify(word)}; use one of ${words.join(', ')}`);
-    }
-  }
+  const [invalid] = invalidPolicies(given);
+  if (invalid) throw new InvalidInput(invalidPolicyText(invalid));
   isEncryptionRequested(given);
   return Object.fromEntries(keptParameters.flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]])));
 }

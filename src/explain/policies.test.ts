@@ -10,10 +10,10 @@ test('a policy that is none is shown before it matters', () => {
     return explainClaim(claim, cluster({ ...onB, claims: [claim] })).sentence.replace(/^claim data /, '');
   };
   const invalid: readonly (readonly [annotation: string, word: string, rest: string])[] = [
-    ['on-drain', 'Move', 'its pod is not evicted when its node is drained; use wait, move, delegate or drop'],
-    ['on-node-removal', '', 'it waits for a person when its node is removed; use drop, keep or wait'],
-    ['on-scale-down', 'drop', 'it is kept when its pod is scaled away; use keep or delete'],
-    ['reserve', 'yes', 'no CPU and memory is kept for its pod; use true or false'],
+    ['on-drain', 'Move', 'its pod is not evicted when its node is drained; use one of wait, move, delegate, drop'],
+    ['on-node-removal', '', 'it waits for a person when its node is removed; use one of drop, keep, wait'],
+    ['on-scale-down', 'drop', 'it is kept when its pod is scaled away; use one of keep, delete'],
+    ['reserve', 'yes', 'no CPU and memory is kept for its pod; use one of true, false'],
   ];
   for (const [name, word, rest] of invalid) {
     assert.equal(

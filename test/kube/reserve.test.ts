@@ -211,7 +211,7 @@ test('a placeholder goes with its annotation, and an invalid one is reported', a
   await refused(namespace, `${namespace}-0`);
   await annotate(namespace, { [reserve.annotation]: 'yes' });
   await eventually('the word is refused', async () =>
-    (await reportsOf(namespace)).includes('InvalidPolicy: moorage.dev/reserve is "yes"; use true or false'),
+    (await reportsOf(namespace)).includes('InvalidPolicy: moorage.dev/reserve is "yes"; use one of true, false'),
   );
 
   await annotate(namespace, { [reserve.annotation]: 'true' });

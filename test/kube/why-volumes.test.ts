@@ -186,7 +186,7 @@ describe('a volume', { concurrency: true }, () => {
     await isReason(
       'InvalidPolicy',
       'typing',
-      'claim typing has an invalid policy: moorage.dev/on-drain is "mvoe", so its pod is not evicted when its node is drained; use wait, move, delegate or drop',
+      'claim typing has an invalid policy: moorage.dev/on-drain is "mvoe", so its pod is not evicted when its node is drained; use one of wait, move, delegate, drop',
     );
   });
 });

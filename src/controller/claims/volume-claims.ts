@@ -10,12 +10,14 @@ import { type DecidedClaim, decidedClaim } from '../node-removal/late-decisions.
 import { type ClaimName, scalableClaim } from '../tombstones/scale-down.ts';
 import { type HeldClaim, heldClaim } from './held-claims.ts';
 import { type NamedClass, namedClass } from './ignored-classes.ts';
+import { type InvalidPolicies, invalidPoliciesOf } from './invalid-policies.ts';
 
 /** What we keep of a claim. */
 export interface WatchedClaim {
   readonly held: HeldClaim | undefined;
   readonly named: NamedClass | undefined;
   readonly decided: DecidedClaim | undefined;
+  readonly invalid: InvalidPolicies | undefined;
   readonly isTombstoned: boolean;
   readonly scalable: ClaimName | undefined;
   readonly onDrain: ClaimOnDrain | undefined;
@@ -28,6 +30,7 @@ const ordinary: WatchedClaim = {
   held: undefined,
   named: undefined,
   decided: undefined,
+  invalid: undefined,
   isTombstoned: false,
   scalable: undefined,
   onDrain: undefined,
@@ -38,12 +41,15 @@ export function watchedClaim(claim: Stored<PersistentVolumeClaim>): WatchedClaim
   const held = heldClaim(claim);
   const named = namedClass(claim);
   const decided = decidedClaim(claim);
+  const invalid = invalidPoliciesOf(claim);
   const hasTombstone = isTombstoned(claim);
   const scalable = scalableClaim(claim);
   const onDrain = claimOnDrain(claim);
   const word = claim.metadata.annotations?.[reserve.annotation];
-  const isSpecial = held || named || decided || hasTombstone || scalable || onDrain || word !== undefined;
-  return isSpecial ? { held, named, decided, isTombstoned: hasTombstone, scalable, onDrain, reserve: word } : ordinary;
+  if (!held && !named && !decided && !invalid && !hasTombstone && !scalable && !onDrain && word === undefined) {
+    return ordinary;
+  }
+  return { held, named, decided, invalid, isTombstoned: hasTombstone, scalable, onDrain, reserve: word };
 }
 
 interface Collaborators {

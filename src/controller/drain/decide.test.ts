@@ -52,7 +52,7 @@ test('each policy answers, and starts what is missing', () => {
     [volume({ policy: 'wait' }), 'pass'],
     [
       volume({ policy: 'Move' }),
-      'moorage.dev/on-drain of claim data-db-0 is "Move"; use one of wait, move, delegate, drop []',
+      'claim data-db-0: moorage.dev/on-drain is "Move"; use one of wait, move, delegate, drop []',
     ],
     [volume({ policy: 'drop' }), 'claim data-db-0 is being released, and its data given up [force data-db-0]'],
     [volume({ policy: 'drop', tombstone: 'graceful' }), /\[force data-db-0\]$/],

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { abortAnnotation, asOnDrain, type OnDrain, onDrain } from '../../api/names.ts';
+import { invalidPolicies, invalidPolicyText } from '../../api/policies.ts';
 import { isOver, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
 import type { ClaimOnDrain } from './drained-objects.ts';
 
@@ -51,12 +52,9 @@ const retryMs = 30_000;
 /** Whether a pod can be evicted from a node that is drained. */
 export function decide(pod: DrainedPod, nowMs: number): Verdict {
   const { volumes, namespace } = pod;
-  const invalid = volumes.find(({ policy }) => policy !== undefined && !asOnDrain(policy));
-  if (invalid) {
-    const words = onDrain.policies.join(', ');
-    return refuse(
-      `${onDrain.annotation} of claim ${invalid.claim} is ${JSON.stringify(invalid.policy)}; use one of ${words}`,
-    );
+  for (const { claim, policy } of volumes) {
+    const [invalid] = policy === undefined ? [] : invalidPolicies({ [onDrain.annotation]: policy });
+    if (invalid) return refuse(`claim ${claim}: ${invalidPolicyText(invalid)}`);
   }
   const policies = new Set(volumes.map((volume) => policyOf(volume)));
   switch (strictest.find((policy) => policies.has(policy))) {

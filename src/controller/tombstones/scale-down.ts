@@ -19,7 +19,7 @@ export interface Observed {
   readonly sets: readonly ClaimingSet[];
 }
 
-export type Step = { readonly kind: 'nothing' } | { readonly kind: 'report' | 'release'; readonly event: EventContent };
+export type Step = { readonly kind: 'nothing' } | { readonly kind: 'release'; readonly event: EventContent };
 
 /**
  * A claim is released only if a StatefulSet exists that it belongs to, and none of those has a pod for it any more. A set
@@ -31,10 +31,6 @@ export function nextStep({ claim, volume, pods, sets }: Observed): Step {
   const ours = volume && ourVolume(volume);
   if (!ours || deletionTimestamp !== undefined || !isPairOf(claim, volume)) return nothing;
   const word = policyOf(claim, volume);
-  if (word !== undefined && !onScaleDown.policies.some((policy) => policy === word)) {
-    const message = `${onScaleDown.annotation} is ${JSON.stringify(word)}; use ${onScaleDown.policies.join(' or ')}`;
-    return { kind: 'report', event: { type: 'Warning', reason: 'InvalidPolicy', action: 'Releasing', message } };
-  }
   const owners = sets.flatMap((set) => {
     const ordinal = set.namespace === namespace ? ordinalOf(set, name) : undefined;
     return ordinal === undefined ? [] : [{ set, ordinal }];

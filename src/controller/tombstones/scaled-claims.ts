@@ -71,7 +71,6 @@ export function scaledClaims(collaborators: Collaborators): Work {
     if (step.kind === 'nothing') return Requeue.never;
     const { uid, resourceVersion } = claim.metadata;
     await report(collaborators, { resource: persistentVolumeClaims, namespace, name, uid }, step.event, signal);
-    if (step.kind === 'report') return Requeue.never;
     try {
       const preconditions = { uid, resourceVersion };
       await client.delete(persistentVolumeClaims, name, { namespace, preconditions, signal });

@@ -112,7 +112,7 @@ export const otherExamples: readonly Example[] = [
   {
     code: 'InvalidPolicy',
     sentence:
-      'pod db-0 runs, but its claim data has an invalid policy: moorage.dev/on-drain is "mvoe", so its pod is not evicted when its node is drained; use wait, move, delegate or drop',
+      'pod db-0 runs, but its claim data has an invalid policy: moorage.dev/on-drain is "mvoe", so its pod is not evicted when its node is drained; use one of wait, move, delegate, drop',
     explain: () => {
       const annotations = { 'moorage.dev/on-drain': 'mvoe' };
       const subject = { ...owned, metadata: { ...owned.metadata, annotations } };
