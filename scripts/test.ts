@@ -53,7 +53,10 @@ type Name = keyof typeof parts;
 const needNothing: ReadonlySet<Name> = new Set(['check', 'unit']);
 
 /** The lists run side by side, because their tests wait most of the time; the parts of a list run one after the other. */
-const lanes: readonly (readonly Name[])[] = [['check', 'unit', 'native', 'install', 'lvm', 'kube'], ['cluster']];
+const lanes: readonly (readonly Name[])[] = [
+  ['check', 'unit', 'native', 'lvm', 'kube'],
+  ['cluster', 'install'],
+];
 
 const groups: Record<string, readonly Name[]> = {
   unit: ['unit', 'native'],

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { describe, type TestContext, test } from 'node:test';
 import { stringify } from 'yaml';
 import { volumeMoves } from '../../src/api/volume-move.ts';
-import { nodes, pods, statefulSets } from '../../src/kube/resource.ts';
+import { leases, nodes, pods, statefulSets } from '../../src/kube/resource.ts';
 import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { startStandby } from './api-server.ts';
@@ -135,6 +135,11 @@ describe('a pod waits', { concurrency: true }, () => {
   });
 
   test('for ten seconds, and the leading controller reports on its claim why, once for each reason', async (t) => {
+    await eventually('the controller leads', async () =>
+      (await admin.get(leases, 'topolvm', { namespace: 'moorage-system' }))?.spec?.holderIdentity?.startsWith(
+        hostname(),
+      ),
+    );
     const standby = await startStandby(world.cluster, 'standby');
     t.after(() => standby.kill());
     await eventually('the standby is ready', async () =>
