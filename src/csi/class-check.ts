@@ -2,6 +2,7 @@ import { driverName, parameters, secretParameters, topologyKey } from '../api/na
 import { InvalidInput, messageOf } from '../base/errors.ts';
 import { mostSimilar } from '../base/similar.ts';
 import { defaultFilesystem, filesystemNamed } from '../filesystem/filesystem.ts';
+import { allowsNode } from '../kube/node-selector.ts';
 import type { StorageClass } from '../kube/resource.ts';
 import { isOurs, meantName, unknownName } from './class-parameters.ts';
 import { contextFor, isEncryptionRequested } from './volume-use.ts';
@@ -99,7 +100,7 @@ function unservedClass(
   { allowedTopologies }: StorageClass,
   nodes: DeviceClassesOfNodes,
 ): string[] {
-  const allowed = [...nodes.keys()].filter((name) => isNodeAllowed(allowedTopologies, name));
+  const allowed = [...nodes.keys()].filter((name) => allowsNode(allowedTopologies, { [topologyKey]: name }));
   if (nodes.size > 0 && allowed.length === 0) {
     return [`allowedTopologies leaves out every node that has storage; list names of nodes under ${topologyKey}`];
   }
@@ -111,11 +112,4 @@ function unservedClass(
   const meant = mostSimilar(deviceClass, [...served].filter((name) => name !== '').sort());
   const remedy = meant ? `did you mean ${meant}?` : offered;
   return [`${none} has device class ${JSON.stringify(deviceClass)} (${parameters.deviceClass}); ${remedy}`];
-}
-
-/** The chart's policy refuses other keys. */
-function isNodeAllowed(terms: StorageClass['allowedTopologies'] = [], name: string): boolean {
-  const allows = ({ matchLabelExpressions = [] }: (typeof terms)[number]) =>
-    matchLabelExpressions.every(({ key, values }) => key !== topologyKey || values.includes(name));
-  return terms.length === 0 || terms.some(allows);
 }

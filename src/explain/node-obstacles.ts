@@ -8,7 +8,7 @@ import {
   topologyKey,
 } from '../api/names.ts';
 import { formatBytes, parseQuantity } from '../base/quantity.ts';
-import { matchesLabels, selectorText, selects } from '../kube/node-selector.ts';
+import { allowsNode, matchesLabels, selectorText, selects } from '../kube/node-selector.ts';
 import { type PodConstraint, podConstraints } from '../kube/pod-constraints.ts';
 import {
   affinityValues,
@@ -142,24 +142,13 @@ function volumeObstacle(
     const text = `it has no available PersistentVolume of class ${storageClass.metadata?.name} for claim ${claimName}`;
     return { kind: 'no-volume', text };
   }
-  if (!isAllowed(storageClass, labels)) {
+  if (!allowsNode(storageClass?.allowedTopologies, labels)) {
     return {
       kind: 'topology',
       text: `allowedTopologies of StorageClass ${storageClass?.metadata?.name} leaves it out`,
     };
   }
   return storageClass?.provisioner === driverName ? roomObstacle(claim, storageClass, facts) : undefined;
-}
-
-/** Whether `allowedTopologies` of the class lets its volumes be on a node with these labels. */
-function isAllowed(storageClass: StorageClass | undefined, labels: Readonly<Record<string, string>>): boolean {
-  const terms = storageClass?.allowedTopologies ?? [];
-  return (
-    terms.length === 0 ||
-    terms.some(({ matchLabelExpressions = [] }) =>
-      matchLabelExpressions.every(({ key, values }) => values.includes(labels[key] ?? '')),
-    )
-  );
 }
 
 /** For a new volume of ours. */

@@ -3,6 +3,7 @@ import type {
   V1NodeSelector,
   V1NodeSelectorRequirement,
   V1NodeSelectorTerm,
+  V1TopologySelectorTerm,
 } from '@kubernetes/client-node';
 import type { Wire } from './resource.ts';
 
@@ -29,6 +30,16 @@ export function matchesLabels(selector: Wire<V1LabelSelector>, labels: Readonly<
     Object.entries(matchLabels).every(([key, value]) => isMet({ key, operator: 'In', values: [value] }, labels)) &&
     matchExpressions.every((requirement) => isMet(requirement, labels))
   );
+}
+
+/** Whether `allowedTopologies` of a StorageClass allows volumes on a node with these labels. None allows every node. */
+export function allowsNode(
+  terms: readonly Wire<V1TopologySelectorTerm>[] = [],
+  labels: Readonly<Record<string, string>>,
+): boolean {
+  const isAllowed = ({ matchLabelExpressions = [] }: Wire<V1TopologySelectorTerm>) =>
+    matchLabelExpressions.every(({ key, values }) => isMet({ key, operator: 'In', values }, labels));
+  return terms.length === 0 || terms.some(isAllowed);
 }
 
 /** A term without any requirement selects nothing. */
