@@ -2,7 +2,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { logicalVolumes, type StoredLogicalVolume } from '../../api/logical-volume.ts';
+import type { InMemoryPool } from '../../engine/testing/in-memory-pool.ts';
 import { byDefault, InjectedError, never, reconcilingNode, requested, settled } from '../testing/reconciling-node.ts';
+
+/** The next removal is done, but nobody learns that it was. */
+function failAfterRemoval(pool: InMemoryPool): void {
+  const remove = pool.remove.bind(pool);
+  pool.remove = async (id) => {
+    await remove(id);
+    pool.remove = remove;
+    throw new InjectedError('a crash');
+  };
+}
 
 test('a deleted volume is removed from the disk, then its object', async (t) => {
   const { api, ssd, hdd, answered, gone } = reconcilingNode(t);
@@ -109,12 +120,7 @@ test('the object of a volume in the default class is released after a crash duri
   const { api, clock, ssd, pools, answered, gone } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...requested, spec: byDefault });
   await answered();
-  const remove = ssd.remove.bind(ssd);
-  ssd.remove = async (id) => {
-    await remove(id);
-    ssd.remove = remove;
-    throw new InjectedError('a crash');
-  };
+  failAfterRemoval(ssd);
   await api.delete(logicalVolumes, 'pvc-1');
   while (clock.timers === 0) await setImmediate();
   assert.deepEqual(ssd.list(), []);
@@ -127,12 +133,7 @@ test('a retry whose watch lags behind knows the class that it has recorded', asy
   const { api, clock, ssd, volumes, answered } = reconcilingNode(t);
   await api.create(logicalVolumes, { ...requested, spec: byDefault });
   await answered();
-  const remove = ssd.remove.bind(ssd);
-  ssd.remove = async (id) => {
-    await remove(id);
-    ssd.remove = remove;
-    throw new InjectedError('TimeoutError');
-  };
+  failAfterRemoval(ssd);
   await api.delete(logicalVolumes, 'pvc-1');
   const stale = await volumes.until('pvc-1', (current) => current?.metadata.deletionTimestamp !== undefined, never);
   assert.equal(stale?.metadata.annotations?.['moorage.dev/held-by'], undefined);
