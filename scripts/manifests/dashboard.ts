@@ -160,7 +160,7 @@ const rows: readonly { readonly title: string; readonly panels: readonly Panel[]
         unit: 'ops',
         queries: [
           { expr: 'sum by (way) (rate(moorage_lvm_commands_total[5m]))', legend: '{{way}}' },
-          { expr: 'sum(increase(moorage_lvm_shell_restarts_total[5m]))', legend: 'shells replaced in 5 minutes' },
+          { expr: 'sum(rate(moorage_lvm_shell_restarts_total[5m]))', legend: 'shells replaced' },
         ],
       },
     ],
