@@ -35,6 +35,9 @@ for (const [what, change, status, reason] of [
   ['no token', { authorization: undefined }, 401, /invalid token/],
   ['a wrong token', { authorization: 'Bearer secreT' }, 401, /invalid token/],
   ['a shorter token', { authorization: 'Bearer s' }, 401, /invalid token/],
+  ['the path of another server', { path: '//[' }, 400, /invalid path/],
+  ['a whole address as its path', { path: 'http://127.0.0.1:4100/' }, 400, /invalid path/],
+  ['no path', { path: '*' }, 400, /invalid path/],
   ['another Host, even for the page itself', { path: '/', host: 'evil.example' }, 403, /invalid Host/],
 ] as const) {
   test(`a request with ${what} is refused`, () => {

@@ -3,6 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 /** What decides whether a request is answered. */
 export interface Asked {
   readonly method: string | undefined;
+  /** As it was sent, without the query. */
   readonly path: string;
   readonly host: string | undefined;
   readonly origin: string | undefined;
@@ -10,7 +11,7 @@ export interface Asked {
 }
 
 export interface Refusal {
-  readonly status: 401 | 403 | 405;
+  readonly status: 400 | 401 | 403 | 405;
   readonly message: string;
 }
 
@@ -28,6 +29,7 @@ export function refusalOf(asked: Asked, { port, token }: { port: number; token: 
     return { status: 403, message: 'invalid Origin: only this page may read it' };
   }
   if (method !== 'GET') return { status: 405, message: 'it can only be read: use GET' };
+  if (!/^\/(?!\/)/.test(path)) return { status: 400, message: 'invalid path: start it with one slash' };
   if (isPublic(path) || isEqual(authorization, `Bearer ${token}`)) return undefined;
   return { status: 401, message: 'invalid token: open the address that kubectl moorage ui has printed' };
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { InvalidInput } from '../../base/errors.ts';
 import { type Answers, PageServer } from './server.ts';
@@ -68,6 +70,84 @@ test('answers are JSON with numbers for sizes, and errors have their reason', as
   assert.deepEqual(await ask('/api/size?name=a'), [200, { bytes: 1024, name: 'a' }]);
   assert.deepEqual(await ask('/api/refuse'), [400, { message: 'name is missing; pass it in the query' }]);
   assert.equal((await fetch(`${base}/api/constructor`, { headers })).status, 404, 'nothing inherited is an answer');
+});
+
+/** Sends bytes as they are; the first line of the answer, undefined if there is none. */
+async function statusLine(port: number, bytes: string): Promise<string | undefined> {
+  const socket = connect(port, '127.0.0.1');
+  let answer = '';
+  socket.setEncoding('utf8').on('data', (chunk) => void (answer += chunk));
+  socket.on('error', () => {}); // it closes too
+  socket.end(bytes, 'latin1');
+  await once(socket, 'close');
+  return answer.split('\r\n')[0] || undefined;
+}
+
+test('the page survives any request', async (t) => {
+  const { base } = await serving(t, {
+    endless: async () => {
+      const cycle = {};
+      return Object.assign(cycle, { cycle }); // cannot become JSON
+    },
+  });
+  const { host, port } = new URL(base);
+  const head = `Host: ${host}\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`;
+  const lines: [string, number][] = [
+    ['GET //[', 400],
+    ['GET //', 400],
+    ['GET //evil.example/', 400],
+    ['GET http://[/', 400],
+    ['GET http:', 400],
+    ['GET *', 400],
+    ['OPTIONS *', 405],
+    ['GET /%', 404],
+    ['GET /api/%ff', 404],
+    ['GET /api/../api/endless', 404],
+    ['GET /api/endless?%=%&&=?=', 502],
+    [`GET /${'a'.repeat(20_000)}`, 431],
+    ['GET /\u00e9', 400],
+    ['GET ', 400],
+    ['', 400],
+    ['\u0000\u00ff', 400],
+  ];
+  for (const [line, status] of lines) {
+    const found = await statusLine(Number(port), `${line} HTTP/1.1\r\n${head}`);
+    assert.match(found ?? '', new RegExp(`^HTTP/1.1 ${status} `), line.slice(0, 100));
+  }
+  const foreign = await statusLine(Number(port), 'GET //[ HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n');
+  assert.match(foreign ?? '', / 403 /, 'who asks is checked first');
+  await statusLine(Number(port), `CONNECT //[ HTTP/1.1\r\n${head}`);
+  await statusLine(Number(port), `GET //[ HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n${head}`);
+  await statusLine(Number(port), `GET / HTTP/1.1\r\nHost: ${host}\r\nAuthoriz`);
+  await statusLine(Number(port), `GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n${head}zz\r\n`);
+  assert.equal((await fetch(base)).status, 200);
+});
+
+test('the page survives readers that leave while they are answered', async (t) => {
+  const asked = new EventEmitter();
+  const { base, readers } = await serving(t, {
+    slow: async (_, signal) => {
+      asked.emit('slow');
+      await once(signal, 'abort');
+      throw new Error('the reader has left');
+    },
+    late: async (_, signal) => {
+      asked.emit('late');
+      await once(signal, 'abort');
+      return 'nobody is there';
+    },
+  });
+  const { host, port } = new URL(base);
+  for (const path of ['slow', 'late', 'stream']) {
+    const socket = connect(Number(port), '127.0.0.1');
+    const isAsked = path === 'stream' ? once(socket, 'data') : once(asked, path);
+    socket.write(`GET /api/${path} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    await isAsked;
+    socket.resetAndDestroy();
+    await once(socket, 'close');
+    for (const send of readers) send('x'.repeat(1024 ** 2));
+  }
+  assert.equal((await fetch(base)).status, 200);
 });
 
 test('a port that is taken is named', async (t) => {

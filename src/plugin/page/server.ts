@@ -42,7 +42,7 @@ export class PageServer {
     this.#options = options;
     this.#policy = contentSecurityPolicy(options.html);
     this.#answers = new Map(Object.entries(options.answers).map(([name, answer]) => [`/api/${name}`, answer]));
-    this.#server = createServer((request, response) => void this.#answer(request, response));
+    this.#server = createServer((request, response) => void this.#respond(request, response));
   }
 
   /** The address to open, with the token. */
@@ -64,16 +64,26 @@ export class PageServer {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { pathname: path, searchParams } = new URL(request.url ?? '/', 'http://page');
-    const { host, origin, authorization } = request.headers;
+  /** Never rejects: that would end the process. */
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await this.#answer(request, response);
+    } catch (error) {
+      if (response.headersSent) response.destroy();
+      else send(response, statuses[codeOf(error)] ?? 502, { message: messageOf(error) });
+    }
+  }
+
+  async #answer({ method, url = '', headers: sent }: IncomingMessage, response: ServerResponse): Promise<void> {
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-    const asked = { method: request.method, path, host, origin, authorization };
+    const [path = '', query] = url.split('?', 2);
+    const { host, origin, authorization } = sent;
+    const asked = { method, path, host, origin, authorization };
     const refusal = refusalOf(asked, { port: this.#port, token: this.#options.token });
     if (refusal) return send(response, refusal.status, { message: refusal.message });
     if (path === '/api/stream') return this.#stream(response);
     const answer = this.#answers.get(path);
-    if (answer) return this.#ask(answer, searchParams, response);
+    if (answer) return this.#ask(answer, new URLSearchParams(query), response);
     if (!views.has(path.split('/')[1] ?? '')) return send(response, 404, { message: `there is no ${path}` });
     response.setHeader('content-security-policy', this.#policy);
     response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(this.#options.html);
@@ -92,11 +102,7 @@ export class PageServer {
   async #ask(answer: Answers[string], query: URLSearchParams, response: ServerResponse): Promise<void> {
     const gone = new AbortController();
     response.once('close', () => gone.abort());
-    try {
-      send(response, 200, await answer(query, AbortSignal.any([gone.signal, this.#stop.signal])));
-    } catch (error) {
-      if (!response.destroyed) send(response, statuses[codeOf(error)] ?? 502, { message: messageOf(error) });
-    }
+    send(response, 200, await answer(query, AbortSignal.any([gone.signal, this.#stop.signal])));
   }
 }
 
@@ -134,5 +140,6 @@ function contentSecurityPolicy(html: string): string {
 }
 
 function send(response: ServerResponse, status: number, body: unknown): void {
-  response.writeHead(status, { 'content-type': 'application/json' }).end(toJson(body));
+  const content = toJson(body); // before the head: a failure can still be answered
+  response.writeHead(status, { 'content-type': 'application/json' }).end(content);
 }
