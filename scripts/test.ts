@@ -23,6 +23,7 @@ const parts = {
       ['tsc', '-p', 'web'],
       ['oxlint', '--type-aware', '--deny-warnings'],
       ['biome', 'check'],
+      ['node', '--test', 'scripts/layers.test.ts'],
       ['knip', '--no-progress'], // unused files, exports and dependencies
       ['knip', '--no-progress', '--production'], // and those in src/ that only tests use
     ];
@@ -59,6 +60,7 @@ const lanes: readonly (readonly Name[])[] = [
 ];
 
 const groups: Record<string, readonly Name[]> = {
+  check: ['check'],
   unit: ['unit', 'native'],
   lvm: ['lvm'],
   install: ['install'],
