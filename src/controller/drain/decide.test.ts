@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { type OnDrain, onDrain } from '../../api/names.ts';
 import type { MovePhase, StoredVolumeMove } from '../../api/volume-move.ts';
 import { type DrainedPod, type DrainedVolume, decide, mayReplace, moveName } from './decide.ts';
 
@@ -134,6 +135,23 @@ test('of several claims the strictest policy answers for the pod', () => {
   assert.equal(of('drop', undefined), 'pass'); // nothing is given up while another volume stays
   assert.match(of('drop', 'drop'), /\[force c0, force c1\]$/);
   assert.match(of('drop', 'nonsense'), /use one of .* \[\]$/);
+});
+
+test('of any two policies the more careful one answers; one that nobody knows stops the eviction', () => {
+  const answers = {
+    delegate: { delegate: 'ask', move: 'ask', wait: 'ask', drop: 'ask' },
+    move: { delegate: 'ask', move: 'move', wait: 'move', drop: 'move' },
+    wait: { delegate: 'ask', move: 'move', wait: 'pass', drop: 'pass' },
+    drop: { delegate: 'ask', move: 'move', wait: 'pass', drop: 'drop' },
+  } as const satisfies Record<OnDrain, Record<OnDrain, string>>;
+  const texts = { ask: /its operator is asked/, move: /move c0, move c1/, pass: /^pass$/, drop: /force c0, force c1/ };
+  const of = (a: string, b: string) =>
+    verdictOf(volume({ claim: 'c0', policy: a }), volume({ claim: 'c1', handle: 'id-2', policy: b }));
+  for (const a of onDrain.policies) {
+    for (const b of onDrain.policies) assert.match(of(a, b), texts[answers[a][b]], `${a} and ${b}`);
+    for (const answer of [of(a, 'archive'), of('archive', a)])
+      assert.match(answer, /is "archive"; use one of .* \[\]$/);
+  }
 });
 
 test('all replicas name a move alike, and another source has another move', () => {

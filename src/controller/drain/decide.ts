@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { abortAnnotation, asOnDrain, type OnDrain, onDrain } from '../../api/names.ts';
-import { invalidPolicies, invalidPolicyText } from '../../api/policies.ts';
+import { invalidPolicyText } from '../../api/policies.ts';
 import { isOver, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
 import type { ClaimOnDrain } from './drained-objects.ts';
 
@@ -41,8 +41,21 @@ export type Verdict =
 
 const pass: Verdict = { kind: 'pass' };
 
-/** From the most careful policy to the one that gives data up: that of a pod is the first one that a claim of it has. */
-const strictest: readonly OnDrain[] = ['delegate', 'move', 'wait', 'drop'];
+/** Everything that a policy means. */
+interface DrainCare {
+  /** The claim with the highest one decides for its pod: data is given up only if no other claim is treated with more care. */
+  readonly care: number;
+  readonly verdict: (pod: DrainedPod, nowMs: number) => Verdict;
+  /** Who takes the data elsewhere when the claim is to be released gracefully. */
+  readonly graceful: 'operator' | 'move';
+}
+
+export const drainCare = {
+  delegate: { care: 3, verdict: delegated, graceful: 'operator' },
+  move: { care: 2, verdict: moved, graceful: 'move' },
+  wait: { care: 1, verdict: () => pass, graceful: 'move' },
+  drop: { care: 0, verdict: dropped, graceful: 'move' },
+} as const satisfies Record<OnDrain, DrainCare>;
 
 /** How long a drain respects that a person has aborted its move; the next drain moves the volume. */
 const abortedForMs = 60 * 60_000;
@@ -51,36 +64,24 @@ const retryMs = 30_000;
 
 /** Whether a pod can be evicted from a node that is drained. */
 export function decide(pod: DrainedPod, nowMs: number): Verdict {
-  const { volumes, namespace } = pod;
-  for (const { claim, policy } of volumes) {
-    const [invalid] = policy === undefined ? [] : invalidPolicies({ [onDrain.annotation]: policy });
-    if (invalid) return refuse(`claim ${claim}: ${invalidPolicyText(invalid)}`);
+  const found: DrainCare[] = [];
+  for (const { claim, policy: word = 'wait' } of pod.volumes) {
+    const policy = asOnDrain(word);
+    if (!policy) return refuse(`claim ${claim}: ${invalidPolicyText({ ...onDrain, word })}`);
+    found.push(drainCare[policy]);
   }
-  const policies = new Set(volumes.map((volume) => policyOf(volume)));
-  switch (strictest.find((policy) => policies.has(policy))) {
-    case 'delegate':
-      return delegated(volumes.filter((volume) => policyOf(volume) === 'delegate'));
-    case 'move':
-      return moved(pod, namespace, nowMs);
-    case 'drop':
-      return dropped(volumes);
-    case 'wait':
-    case undefined:
-      return pass;
-  }
-}
-
-function policyOf({ policy }: DrainedVolume): OnDrain {
-  return asOnDrain(policy ?? '') ?? 'wait';
+  const [strictest] = found.sort((a, b) => b.care - a.care);
+  return strictest?.verdict(pod, nowMs) ?? pass;
 }
 
 function refuse(message: string, departures: readonly Departure[] = []): Verdict {
   return { kind: 'refuse', message, departures };
 }
 
-function delegated(volumes: readonly DrainedVolume[]): Verdict {
+function delegated({ volumes }: DrainedPod): Verdict {
+  const asked = volumes.filter(({ policy }) => policy === 'delegate');
   // Without a tombstone, an answer is one to an earlier request.
-  const staying = volumes.filter(({ hasLeft, tombstone }) => tombstone !== 'force' && !(tombstone && hasLeft));
+  const staying = asked.filter(({ hasLeft, tombstone }) => tombstone !== 'force' && !(tombstone && hasLeft));
   if (staying.length === 0) return pass;
   const departures = staying.flatMap(({ claim, uid, volumeName, tombstone }): Departure[] =>
     tombstone === undefined ? [{ kind: 'retire', claim, uid, volumeName, word: 'graceful' }] : [],
@@ -91,7 +92,7 @@ function delegated(volumes: readonly DrainedVolume[]): Verdict {
   return refuse(`waits until operators have moved their data: ${states.join('; ')}`, departures);
 }
 
-function dropped(volumes: readonly DrainedVolume[]): Verdict {
+function dropped({ volumes }: DrainedPod): Verdict {
   const departures = volumes.flatMap(({ claim, uid, volumeName, tombstone }): Departure[] =>
     tombstone === 'force' ? [] : [{ kind: 'retire', claim, uid, volumeName, word: 'force' }],
   );
@@ -106,7 +107,7 @@ function dropped(volumes: readonly DrainedVolume[]): Verdict {
 }
 
 /** A pod runs on one node, so all its volumes move, whatever the policies of the others are. */
-function moved({ uid, volumes }: DrainedPod, namespace: string, nowMs: number): Verdict {
+function moved({ namespace, uid, volumes }: DrainedPod, nowMs: number): Verdict {
   const all = volumes.flatMap(({ moves }) => moves);
   if (all.some(({ status }) => status?.pods?.some((stopped) => stopped.uid === uid))) return pass; // stopped by a move
   const fixed = volumes.find(({ handle }) => handle === undefined);

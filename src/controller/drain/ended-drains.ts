@@ -7,6 +7,7 @@ import { isNotFound } from '../../kube/api-error.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Informer } from '../../kube/informer.ts';
 import { type Node, type PersistentVolumeClaim, persistentVolumeClaims } from '../../kube/resource.ts';
+import { drainCare } from './decide.ts';
 import type { ClaimOnDrain } from './drained-objects.ts';
 
 interface Collaborators {
@@ -64,6 +65,7 @@ export function endedDrains({ client, nodes, claims, log }: Collaborators): Work
 /** A Node that is gone decides nothing here: what becomes of its claims is a policy of its own. */
 export function isWithdrawn(claim: ClaimOnDrain, isNodeDraining: boolean | undefined): boolean {
   if (claim.drainedFrom === undefined || claim.tombstone === 'force' || claim.hasLeft) return false;
-  const isOtherPolicy = claim.policy !== undefined && asOnDrain(claim.policy) !== 'delegate';
-  return isOtherPolicy || isNodeDraining === false;
+  const policy = claim.policy === undefined ? undefined : asOnDrain(claim.policy);
+  const isAsked = claim.policy === undefined || (policy && drainCare[policy].graceful === 'operator');
+  return !isAsked || isNodeDraining === false;
 }

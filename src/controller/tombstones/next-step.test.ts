@@ -316,6 +316,11 @@ test('graceful: with the policy delegate, its operator answers first', () => {
       { claim: claim({ ...graceful, [onDrain.annotation]: 'wait' }), volume: byClass },
       'move',
     ],
+    [
+      'a policy that nobody knows',
+      { claim: claim({ ...graceful, [onDrain.annotation]: 'archive' }) },
+      /^end TombstoneRefused: .*moorage.dev\/on-drain is "archive"; use one of wait, move, delegate, drop$/,
+    ],
     ['no answer', { claim: claim(asked) }, /^report DataLeaving: waits until the operator/],
     ['an old answer', { claim: claim({ ...asked, [leave.acknowledgement]: 'node-a@then' }) }, /^report DataLeaving/],
     [

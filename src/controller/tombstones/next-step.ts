@@ -1,6 +1,7 @@
 import { hasLeft } from '../../api/leave.ts';
 import type { StoredLogicalVolume } from '../../api/logical-volume.ts';
 import {
+  asOnDrain,
   drainedFromAnnotation,
   leave,
   logicalVolume as named,
@@ -8,10 +9,13 @@ import {
   pendingDeletionAnnotation,
   tombstone,
 } from '../../api/names.ts';
+import { invalidPolicyText } from '../../api/policies.ts';
 import { hasLeftovers, tombstoneOf } from '../../api/tombstone.ts';
 import { isOver, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
 import type { EventContent } from '../../kube/events.ts';
 import type { Node, PersistentVolume, PersistentVolumeClaim, Pod, Stored } from '../../kube/resource.ts';
+import { drainCare } from '../drain/decide.ts';
+import { volumeOnDrain } from '../drain/drained-objects.ts';
 import { isBare } from '../moves/observed.ts';
 import { isGone } from '../node-removal/node-removal.ts';
 import { type OurVolume, ourVolume } from '../node-removal/plan.ts';
@@ -74,7 +78,10 @@ export function nextStep(seen: Observed): Step {
   if (volume.spec?.claimRef?.uid !== claim.metadata.uid)
     return refuse(`PersistentVolume ${name} is not bound to this claim`);
   if (order.word === 'force') return stepOfForce(seen, ours);
-  if (policyOf(claim, volume) === 'delegate') return stepOfDelegation(seen, ours);
+  const word = policyOf(claim, volume) ?? 'wait';
+  const policy = asOnDrain(word);
+  if (!policy) return refuse(invalidPolicyText({ ...onDrain, word }));
+  if (drainCare[policy].graceful === 'operator') return stepOfDelegation(seen, ours);
   if (ours.handle === undefined) return refuse(`PersistentVolume ${name} is static, and static volumes do not move`);
   return stepOfMove(seen);
 }
@@ -192,7 +199,7 @@ function userOf({ pods, node }: Observed): Stored<Pod> | undefined {
 
 /** What a drain does with the claim: its own annotation decides, then its StorageClass. */
 function policyOf({ metadata }: Observed['claim'], volume: Observed['volume']): string | undefined {
-  return metadata.annotations?.[onDrain.annotation] ?? volume?.spec?.csi?.volumeAttributes?.[onDrain.annotation];
+  return metadata.annotations?.[onDrain.annotation] ?? (volume && volumeOnDrain(volume)?.policy);
 }
 
 function fateOf({ name, handle, isRetained }: OurVolume): string {
