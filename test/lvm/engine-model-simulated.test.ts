@@ -1,8 +1,8 @@
 import { test } from 'node:test';
+import { Random } from '../../src/base/testing/random.ts';
 import { SimulatedLvm } from '../../src/engine/lvm/testing/simulated-lvm.ts';
 import { PoolModel } from './engine-model/model.ts';
 import { ModelRun, type PoolUnderTest } from './engine-model/model-run.ts';
-import { Random } from './engine-model/random.ts';
 import { SimulatedEngine } from './engine-model/simulated-engine.ts';
 
 const seed = Number(process.env['MOORAGE_TEST_SEED'] ?? Date.now() % 1_000_000);

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { stringify } from 'yaml';
+import { Random } from '../../src/base/testing/random.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { EngineProcess } from './engine-model/engine-process.ts';
 import { foundInDirectory, foundInGroup } from './engine-model/found.ts';
 import { PoolModel } from './engine-model/model.ts';
 import { ModelRun, type PoolUnderTest } from './engine-model/model-run.ts';
-import { Random } from './engine-model/random.ts';
 import { stamps } from './engine-model/stamp.ts';
 
 /** As many as requested, or as many as fit into one minute. */

@@ -52,13 +52,14 @@ export class LogicalVolumeObjects {
     refuseIfDifferent: (existing: StoredLogicalVolume) => void,
     signal: AbortSignal,
   ): Promise<StoredLogicalVolume> {
-    const requested = await this.#request(request, refuseIfDifferent, signal);
-    const created = await this.#untilAnswered(requested, signal);
-    const failure = failureOf(created);
-    if (!failure) return created;
-    // If it stayed, every retry would fail, although the node may have free space by then.
-    await this.#delete(created, signal);
-    throw creationRefused(created, failure);
+    for (;;) {
+      const requested = await this.#request(request, refuseIfDifferent, signal);
+      const answer = await this.#untilAnswered(requested, signal);
+      const failure = failureOf(answer);
+      // If it stayed, every retry would fail, although the node may have free space by then.
+      if (failure && (await this.#deleteRefused(answer, signal))) throw creationRefused(answer, failure);
+      if (!failure && !deleting(answer)) return answer;
+    }
   }
 
   /**
@@ -177,6 +178,24 @@ export class LogicalVolumeObjects {
   /** The watch lags behind direct answers of the API server; until it has caught up, "not found" means nothing. */
   async #untilWatched(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {
     await this.until(volume, Boolean, signal, () => new WatchBehind(volume.metadata.name));
+  }
+
+  /**
+   * False if the object has changed: a node that has not seen its own refusal yet tries again, and by now another call may
+   * have reported the volume as created.
+   */
+  async #deleteRefused(refused: StoredLogicalVolume, signal: AbortSignal): Promise<boolean> {
+    const { name, uid, resourceVersion } = refused.metadata;
+    if (deleting(refused)) return true;
+    try {
+      await this.#client.delete(logicalVolumes, name, { preconditions: { uid, resourceVersion }, signal });
+      return true;
+    } catch (error) {
+      if (!isConflict(error)) throw error;
+    }
+    const isOther = (current: StoredLogicalVolume | undefined) => current?.metadata.resourceVersion !== resourceVersion;
+    await this.until(refused, isOther, signal, () => new WatchBehind(name));
+    return false;
   }
 
   async #delete(volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> {

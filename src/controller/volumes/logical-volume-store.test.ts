@@ -88,6 +88,23 @@ test("the node's refusal is passed on, and the next call starts over", async (t)
   assert.notEqual(volume.id, 'uid-1', 'another object, so another volume');
 });
 
+test('an outdated refusal never deletes a volume', async (t) => {
+  const { cluster, api, store } = storeOf(t);
+  cluster.nodesAnswer({ toRequest: () => ({ code: 8, message: 'ssd is full' }) });
+  const remove = api.delete.bind(api);
+  const deleting = t.mock.method(api, 'delete', async (...args: Parameters<typeof api.delete>) => {
+    const [resource, name] = args;
+    const { uid } = (await api.get(resource, name))?.metadata ?? {};
+    // The node had not seen its refusal yet, and tried again.
+    const body = { status: { volumeID: uid, currentSize: '1Gi', code: 0, message: '' } };
+    await api.patch(resource, name, { type: 'merge', body }, { subresource: 'status' });
+    return remove(...args);
+  });
+  assert.equal((await store.create(wanted, never)).id, 'uid-1');
+  assert.equal(deleting.mock.callCount(), 1);
+  assert.ok(await api.get(logicalVolumes, 'pvc-a'));
+});
+
 test('a node without the device class makes the scheduler try another node', async (t) => {
   const { cluster, store } = storeOf(t);
   cluster.nodesAnswer({ toRequest: () => ({ code: 5, message: 'this node has no device class ssd; it has hdd' }) });

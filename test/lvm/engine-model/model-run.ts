@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Random } from '../../../src/base/testing/random.ts';
 import type { Volume, VolumeId } from '../../../src/engine/pool.ts';
 import { eventually } from '../../../worlds/host/eventually.ts';
 import { type Change, type Engine, EngineDied, Refused } from './engine.ts';
 import type { Found } from './found.ts';
 import { type PoolModel, subject } from './model.ts';
-import type { Random } from './random.ts';
 
 /** A pool as the engine serves it, and as it is outside the engine. */
 export interface PoolUnderTest {

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '../../../src/base/errors.ts';
+import type { Random } from '../../../src/base/testing/random.ts';
 import type { VolumeId } from '../../../src/engine/pool.ts';
 import type { Change } from './engine.ts';
-import type { Random } from './random.ts';
 
 export type PoolKind = 'thick' | 'thin' | 'file';
 
