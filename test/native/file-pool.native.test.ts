@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type FileHandle, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chmod, type FileHandle, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
@@ -49,6 +49,29 @@ for (const filesystem of ['ext4', 'xfs', 'btrfs']) {
     },
   );
 }
+
+test('only root reads volumes and their copies, also those of an earlier version', native, async (t) => {
+  const umask = process.umask(0o022);
+  t.after(() => process.umask(umask));
+  const path = await scratchFilesystem(t, 'xfs');
+  const before = await openFilePool(path);
+  await before.create({ id: 'old', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await before.stop(0);
+  await chmod(path, 0o755);
+  for (const name of await readdir(path)) await chmod(join(path, name), 0o644);
+
+  const pool = await openFilePool(path);
+  await pool.create({ id: 'new', sizeBytes: 16n * mebibyte, tags: [] }, signal);
+  await pool.snapshot('new', { id: 'copy', tags: [], access: 'rw' }, signal);
+  const { checkpoint } = await pool.trackChanges('new').round('next', {}, signal);
+
+  assert.equal(await sh(`stat --format=%a ${path}`), '700');
+  for (const id of ['old', 'new', 'copy']) {
+    for (const name of [`${id}.img`, `${id}.json`])
+      assert.equal(await sh(`stat --format=%a ${path}/${name}`), '600', name);
+  }
+  assert.equal(await sh(`stat --format=%a ${path}/new.img.${checkpoint}`), '600');
+});
 
 test('a repeated creation returns the same volume and device', native, async (t) => {
   const pool = await openFilePool(await scratchDirectory(t));

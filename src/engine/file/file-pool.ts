@@ -103,6 +103,7 @@ export class FilePool implements ServedPool {
     const { path, name, erase } = options.deviceClass;
     try {
       await pool.#marker.prove();
+      await pool.#files.restrictAccess();
       await pool.#erasure.markDrafts();
       await pool.#files.removeUnfinished();
     } catch (cause) {

@@ -1,4 +1,4 @@
-import { open, readdir, readFile, rename, rm, stat, statfs, truncate } from 'node:fs/promises';
+import { chmod, open, readdir, readFile, rename, rm, stat, statfs, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { replaceFile, syncDirectory } from '../../base/durable.ts';
@@ -36,6 +36,7 @@ const frozenSuffix = '.img.frozen';
 const checkpoint = /^(.+)\.img\.(checkpoint-[0-9a-f]+)$/;
 /** Our own names only: other files in the directory must not be removed. */
 const unfinished = /\.(img|json|img\.checkpoint-[0-9a-f]+)\.new$/;
+const ours = /\.(img|json)(\.|$)/;
 const bytesPerBlock = 512n; // as stat counts, on any filesystem
 const timeoutMs = 300_000; // some filesystems write all of a preallocated file
 
@@ -80,6 +81,14 @@ export class VolumeFiles {
     return join(this.directory, imageName(id));
   }
 
+  /** Earlier versions let every user of the node read the images. */
+  async restrictAccess(): Promise<void> {
+    await restrict(this.directory, 0o700);
+    for (const entry of await readdir(this.directory, { withFileTypes: true })) {
+      if (entry.isFile() && ours.test(entry.name)) await restrict(join(this.directory, entry.name), 0o600);
+    }
+  }
+
   async list(): Promise<VolumeId[]> {
     const names = await readdir(this.directory);
     return names.filter((name) => name.endsWith(imageSuffix)).map((name) => name.slice(0, -imageSuffix.length));
@@ -97,8 +106,8 @@ export class VolumeFiles {
   /** Allocates a file to be filled. `name` turns it into the volume, `discard` removes it. */
   async draft(id: VolumeId, sizeBytes: bigint, signal: AbortSignal): Promise<string> {
     const draft = this.#draftPath(id);
-    await rm(draft, { force: true });
     try {
+      await createEmpty(draft);
       await this.#allocate(draft, 0n, sizeBytes, signal);
       return draft;
     } catch (error) {
@@ -118,7 +127,7 @@ export class VolumeFiles {
     await rm(this.#draftPath(id), { force: true });
   }
 
-  /** `copy` creates the copy at the given path, which then grows to the requested size. */
+  /** `copy` fills the empty file at the given path, which then grows to the requested size. */
   async createCopy(
     id: VolumeId,
     sizeBytes: bigint,
@@ -143,7 +152,7 @@ export class VolumeFiles {
     });
   }
 
-  /** `copy` creates the copy at the given path. */
+  /** `copy` fills the empty file at the given path. */
   async createCheckpoint(
     volume: VolumeId,
     id: CheckpointId,
@@ -152,6 +161,7 @@ export class VolumeFiles {
     const path = `${this.imagePath(volume)}.${id}`;
     const draft = `${path}.new`;
     try {
+      await createEmpty(draft);
       await copy(draft);
       await rename(draft, path);
     } catch (error) {
@@ -239,8 +249,8 @@ export class VolumeFiles {
   /** Creates the image under another name, then the label, and renames the image last. */
   async #give(id: VolumeId, label: Label, create: (draft: string) => Promise<void>): Promise<void> {
     const draft = this.#draftPath(id);
-    await rm(draft, { force: true });
     try {
+      await createEmpty(draft);
       await create(draft);
       await this.name(id, label);
     } catch (error) {
@@ -271,4 +281,15 @@ export class VolumeFiles {
     const text = await readFile(join(this.directory, name), 'utf8');
     return text.startsWith('{"tags":[');
   }
+}
+
+/** Replaces what a crash left. Only root may read a volume, whatever the umask is. */
+async function createEmpty(path: string): Promise<void> {
+  await rm(path, { force: true });
+  await writeFile(path, '', { flag: 'wx', mode: 0o600 });
+}
+
+async function restrict(path: string, mode: number): Promise<void> {
+  const isShared = ((await stat(path)).mode & 0o777 & ~mode) !== 0;
+  if (isShared) await chmod(path, mode);
 }
