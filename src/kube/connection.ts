@@ -1,3 +1,5 @@
+import type { ImpersonationHeaders } from './impersonation.ts';
+
 /** How to reach one API server, and with which credentials. */
 export interface Connection {
   /** Scheme, host and port, and an optional path prefix; no trailing slash. */
@@ -9,6 +11,8 @@ export interface Credentials {
   readonly tls: Tls;
   /** The bearer token to send, if we authenticate with one. */
   readonly token?: string;
+  /** The user to impersonate, if any. */
+  readonly impersonation?: ImpersonationHeaders;
 }
 
 export interface Tls {

@@ -2,6 +2,7 @@ import { dirname, join, resolve } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import type { Connection, Credentials } from './connection.ts';
 import { CredentialsUnusable, FileCredentials, readCredential } from './credential-files.ts';
+import { impersonationOf } from './impersonation.ts';
 import { currentContext, type KubeconfigContext } from './kubeconfig.ts';
 
 /** What the kubelet provides to a pod. */
@@ -45,7 +46,8 @@ export function serverOf({ cluster }: KubeconfigContext): string {
 }
 
 /** What the files of a context contain; a command that it names is not run. */
-export async function credentialsOf({ cluster, user, ...context }: KubeconfigContext): Promise<Credentials> {
+export async function credentialsOf(context: KubeconfigContext): Promise<Credentials> {
+  const { cluster, user } = context;
   const [ofCluster, ofUser] = [new KubeconfigFiles(context.clusterFile), new KubeconfigFiles(context.userFile)];
   const ca = await ofCluster.inlineOrFile(cluster, 'certificate-authority');
   const cert = await ofUser.inlineOrFile(user, 'client-certificate');
@@ -55,6 +57,7 @@ export async function credentialsOf({ cluster, user, ...context }: KubeconfigCon
   }
   const serverName = cluster['tls-server-name'];
   const token = await ofUser.tokenOf(user);
+  const impersonation = impersonationOf(context);
   return {
     tls: {
       ...(ca === undefined ? {} : { ca }),
@@ -62,6 +65,7 @@ export async function credentialsOf({ cluster, user, ...context }: KubeconfigCon
       ...(serverName === undefined ? {} : { serverName }),
     },
     ...(token ? { token } : {}),
+    ...(impersonation && { impersonation }),
   };
 }
 

@@ -33,6 +33,10 @@ const user = v.object({
   ),
   'auth-provider': v.optional(v.unknown()),
   username: optionalText,
+  as: optionalText,
+  'as-uid': optionalText,
+  'as-groups': v.optional(v.nullable(v.array(v.string()))),
+  'as-user-extra': v.optional(v.nullable(v.record(v.string(), v.nullable(v.array(v.string()))))),
 });
 
 const kubeconfig = v.object({

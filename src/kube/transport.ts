@@ -1,4 +1,4 @@
-import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { json, text } from 'node:stream/consumers';
 import { urlToHttpOptions } from 'node:url';
@@ -171,13 +171,14 @@ export class Transport {
     { method, path, query, body, contentType = 'application/json', accept = 'application/json' }: ApiRequest,
     signal: AbortSignal,
   ): Promise<IncomingMessage> {
-    const headers: Record<string, string | number> = { accept, 'user-agent': 'moorage' };
-    const { tls, token } = await this.#credentials.read();
+    const { tls, token, impersonation } = await this.#credentials.read();
+    const headers: OutgoingHttpHeaders = { ...impersonation, accept, 'user-agent': 'moorage' };
     if (token !== undefined) headers['authorization'] = `Bearer ${token}`;
-    const content = body === undefined ? '' : JSON.stringify(body);
-    if (body !== undefined) {
+    // Not text: Node would send the headers in the encoding of a text.
+    const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+    if (content) {
       headers['content-type'] = contentType;
-      headers['content-length'] = Buffer.byteLength(content);
+      headers['content-length'] = content.length;
     }
     const options = {
       ...this.#target,

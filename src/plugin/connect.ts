@@ -147,7 +147,7 @@ async function runCommand(
   exec: NonNullable<KubeconfigContext['user']['exec']>,
   env: NodeJS.ProcessEnv,
 ): Promise<CommandAnswer> {
-  const { tls } = await credentialsOf(context);
+  const { tls, impersonation } = await credentialsOf(context);
   const cluster = {
     server: context.cluster.server,
     ...(tls.ca && { 'certificate-authority-data': Buffer.from(tls.ca).toString('base64') }),
@@ -177,7 +177,11 @@ async function runCommand(
     if (!status) throw new Error('its answer has no status');
     const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp } = status;
     return {
-      credentials: { tls: { ...tls, ...(cert && key && { cert, key }) }, ...(token && { token }) },
+      credentials: {
+        tls: { ...tls, ...(cert && key && { cert, key }) },
+        ...(token && { token }),
+        ...(impersonation && { impersonation }),
+      },
       expiresAtMs: expirationTimestamp ? Date.parse(expirationTimestamp) : Number.POSITIVE_INFINITY,
     };
   } catch (error) {
