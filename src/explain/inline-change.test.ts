@@ -33,7 +33,9 @@ function deployment(type: string, cpu: string): Workload {
 /** Nodes a and b with 4 CPUs each; the nodes of the volumes, by claim. */
 function placement(volumes: Record<string, string>, pods: readonly Pod[] = []): Placement {
   return {
-    nodeOf: async (namespace, name) => (namespace === 'prod' ? volumes[name] : undefined),
+    volumes: async (namespace) =>
+      new Map(namespace === 'prod' ? Object.keys(volumes).map((claim) => [claim, `pv-${claim}`]) : []),
+    nodeOf: async (volume) => volumes[volume.slice('pv-'.length)],
     facts: async (name) =>
       ['a', 'b'].includes(name)
         ? { node: node(name, 1n), pods: pods.filter(({ spec }) => spec?.nodeName === name) }
@@ -54,6 +56,20 @@ async function seen(workload: Workload, where: Placement): Promise<readonly stri
 test('each pod is checked on the node of its volume, and pods without a volume of ours are left out', async () => {
   const where = placement({ 'data-db-0': 'a', 'data-db-2': 'b' });
   assert.deepEqual(await seen(statefulSet(3), where), ['db-2 on b: ', 'db-0 on a: ']);
+});
+
+test('any number of replicas is checked, by the volumes that exist', async () => {
+  const where = placement({ 'data-db-0': 'a', 'data-db-7': 'b', 'data-db-01': 'b', 'data-other-1': 'b', shared: 'a' });
+  for (const replicas of [2 ** 31 - 1, Number.POSITIVE_INFINITY]) {
+    assert.deepEqual(await seen(statefulSet(replicas), where), ['db-7 on b: ', 'db-0 on a: ']);
+  }
+  assert.deepEqual(await seen(statefulSet(-1), where), []);
+
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'shared' } }];
+  const found = await seen(statefulSet(2 ** 31 - 1, { volumes }), where);
+  assert.equal(found[0], 'db-2147483646 on a: ');
+  assert.equal(found[4], 'db-2147483642 on a: it has 0 cpu left, 1 requested');
+  assert.equal(found.length, 252);
 });
 
 test('a selector or a request that the node does not meet is an obstacle', async () => {

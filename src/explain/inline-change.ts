@@ -7,6 +7,7 @@ import {
   type Deployment,
   type Node,
   nodes,
+  type PersistentVolumeClaim,
   type Pod,
   persistentVolumeClaims,
   persistentVolumes,
@@ -14,6 +15,7 @@ import {
   type StatefulSet,
   type Stored,
 } from '../kube/resource.ts';
+import { claimParts, covers } from '../kube/stateful-set.ts';
 import { type NodeFacts, nodeObstacles, type Obstacle } from './node-obstacles.ts';
 
 /** What runs pods, as it would be after the change. */
@@ -24,8 +26,10 @@ export type Workload =
 
 /** Where volumes are, and what their nodes have room for. */
 export interface Placement {
-  /** The node of a claim's volume; undefined if the claim has no volume of ours. */
-  nodeOf(namespace: string, claim: string): Promise<string | undefined>;
+  /** The names of the PersistentVolumes of a namespace, by claim. */
+  volumes(namespace: string): Promise<ReadonlyMap<string, string>>;
+  /** The node of a PersistentVolume; undefined if it is not ours. */
+  nodeOf(volume: string): Promise<string | undefined>;
   /** With its pods; undefined if there is no such node. */
   facts(nodeName: string): Promise<NodeFacts | undefined>;
   /** All of the cluster. */
@@ -51,12 +55,18 @@ export interface PodOnVolumeNode {
  * order in which a StatefulSet replaces them, and those before count with what they will need.
  */
 export async function podsAfterChange(workload: Workload, placement: Placement): Promise<readonly PodOnVolumeNode[]> {
-  const replaced: Pod[] = [];
+  const replaced = new Map<string, Pod>();
   const found: PodOnVolumeNode[] = [];
-  for (const { pod, claims } of plannedPods(workload)) {
-    const { name = '', namespace = '' } = pod.metadata ?? {};
-    const places = await Promise.all(claims.map((claim) => placement.nodeOf(namespace, claim)));
-    const located = claims.flatMap((claim, index) => (places[index] ? [{ claim, node: places[index] }] : []));
+  const { namespace = '' } = workload.metadata ?? {};
+  const volumes = await placement.volumes(namespace);
+  for (const { pod, claims } of plannedPods(workload, volumes)) {
+    const { name = '' } = pod.metadata ?? {};
+    const located: { readonly claim: string; readonly node: string }[] = [];
+    for (const claim of claims) {
+      const volume = volumes.get(claim);
+      const node = volume === undefined ? undefined : await placement.nodeOf(volume);
+      if (node) located.push({ claim, node });
+    }
     const [first] = located;
     if (!first) continue;
     const facts = await placement.facts(first.node);
@@ -75,7 +85,7 @@ export async function podsAfterChange(workload: Workload, placement: Placement):
       ],
       isTooLarge: isTooLarge(ofNode) && (await placement.nodes()).every((node) => isTooLarge(alone(pod, node))),
     });
-    replaced.push({ ...pod, spec: { containers: [], ...pod.spec, nodeName: first.node } });
+    replaced.set(name, { ...pod, spec: { containers: [], ...pod.spec, nodeName: first.node } });
   }
   return found;
 }
@@ -108,6 +118,7 @@ export function movesOf({ namespace, claims }: PodOnVolumeNode): readonly string
 /** Reads what is asked for from the API server, each node once. Static volumes cannot move, and are not looked at. */
 export function placementIn(client: Pick<KubeClient, 'get' | 'list'>, signal: AbortSignal): Placement {
   const known = new Map<string, Promise<NodeFacts | undefined>>();
+  let all: Promise<readonly Stored<Node>[]> | undefined;
   const read = async (name: string): Promise<NodeFacts | undefined> => {
     const [node, running] = await Promise.all([
       client.get(nodes, name, { signal }),
@@ -116,13 +127,16 @@ export function placementIn(client: Pick<KubeClient, 'get' | 'list'>, signal: Ab
     return node && { node, pods: running.items };
   };
   return {
-    async nodeOf(namespace, name) {
-      const claim = await client.get(persistentVolumeClaims, name, { namespace, signal });
-      const volumeName = claim?.spec?.volumeName;
-      const volume = volumeName ? await client.get(persistentVolumes, volumeName, { signal }) : undefined;
+    async volumes(namespace) {
+      const project = ({ metadata, spec }: Stored<PersistentVolumeClaim>) => [metadata.name, spec?.volumeName] as const;
+      const { items } = await client.list(persistentVolumeClaims, { namespace, project, signal });
+      return new Map(items.flatMap(([claim, volume]) => (volume ? [[claim, volume]] : [])));
+    },
+    async nodeOf(name) {
+      const volume = await client.get(persistentVolumes, name, { signal });
       return volume?.spec?.csi?.driver === driverName ? affinityValues(volume, topologyKey)?.[0] : undefined;
     },
-    nodes: async () => (await client.list(nodes, { signal })).items,
+    nodes: () => (all ??= client.list(nodes, { signal }).then(({ items }) => items)),
     facts(name) {
       const facts = known.get(name) ?? read(name);
       known.set(name, facts);
@@ -136,39 +150,67 @@ interface PlannedPod {
   readonly claims: readonly string[];
 }
 
-function plannedPods(workload: Workload): readonly PlannedPod[] {
+/** More pods with one and the same claim are not looked at: they share its node, and a kubelet runs 110 pods by default. */
+const mostSharing = 250;
+
+/**
+ * Those that may have a volume. Anybody may send a workload, with any number of replicas: the volumes that exist decide how
+ * many pods are looked at, and each is built when it is needed.
+ */
+function* plannedPods(workload: Workload, volumes: ReadonlyMap<string, string>): Generator<PlannedPod> {
+  if (workload.kind === 'Pod') return void (yield { pod: workload, claims: claimNamesOf(workload) });
   const { name = '', namespace = '' } = workload.metadata ?? {};
-  if (workload.kind === 'Pod') return [{ pod: workload, claims: claimNamesOf(workload) }];
   const { template, replicas = 1 } = workload.spec ?? {};
   const podNamed = (podName: string): Pod => ({
     metadata: { ...template?.metadata, name: podName, namespace },
     ...(template?.spec && { spec: template.spec }),
   });
+  const shared = mountedClaims(template?.spec);
   if (workload.kind === 'Deployment') {
-    const pod = podNamed(name);
-    return replicas > 0 ? [{ pod, claims: mountedClaims(pod) }] : [];
+    if (replicas > 0) yield { pod: podNamed(name), claims: shared };
+    return;
   }
-  const first = workload.spec?.ordinals?.start ?? 0;
-  const templates = workload.spec?.volumeClaimTemplates ?? [];
-  return Array.from({ length: replicas }, (_, index) => `${name}-${first + replicas - 1 - index}`).map((podName) => {
-    const pod = podNamed(podName);
-    const own = templates.map(({ metadata }) => `${metadata?.name}-${podName}`);
-    return { pod, claims: [...own, ...mountedClaims(pod)] };
-  });
+  const start = workload.spec?.ordinals?.start ?? 0;
+  const own = claimsByOrdinal(workload, volumes);
+  const ordinals = new Set([...own.keys()].filter((ordinal) => covers({ start, replicas }, ordinal)));
+  const last = start + replicas - 1;
+  const sharing = shared.some((claim) => volumes.has(claim)) ? mostSharing : 0;
+  for (let count = 0; count < sharing && last - count >= start; count++) ordinals.add(last - count);
+  for (const ordinal of [...ordinals].sort((a, b) => b - a)) {
+    yield { pod: podNamed(`${name}-${ordinal}`), claims: [...(own.get(ordinal) ?? []), ...shared] };
+  }
+}
+
+/** The claims with a volume that the set has created for its pods. */
+function claimsByOrdinal(
+  { metadata, spec }: StatefulSet,
+  volumes: ReadonlyMap<string, string>,
+): ReadonlyMap<number, readonly string[]> {
+  const templates = new Set(spec?.volumeClaimTemplates?.map((template) => template.metadata?.name));
+  const found = new Map<number, readonly string[]>();
+  for (const claim of volumes.keys()) {
+    const parts = claimParts(metadata?.name ?? '', claim);
+    if (parts && templates.has(parts.template)) found.set(parts.ordinal, [...(found.get(parts.ordinal) ?? []), claim]);
+  }
+  return found;
 }
 
 /** Claims that exist before the pod: an ephemeral volume is created with it. */
-function mountedClaims({ spec }: Pod): readonly string[] {
+function mountedClaims(spec: Pod['spec']): readonly string[] {
   return (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => (claim ? [claim.claimName] : []));
 }
 
 /** The pods of a node while the next one starts: those that were replaced before it are there in their new form. */
-function podsBeside({ node, pods = [] }: NodeFacts, workload: Workload, replaced: readonly Pod[]): readonly Pod[] {
-  const isGone = (pod: Pod) =>
-    replaced.some(({ metadata }) => isSame(metadata, pod.metadata)) || isRecreated(workload, pod);
+function podsBeside(
+  { node, pods = [] }: NodeFacts,
+  workload: Workload,
+  replaced: ReadonlyMap<string, Pod>,
+): readonly Pod[] {
+  const { namespace } = workload.metadata ?? {};
+  const isReplaced = ({ metadata }: Pod) => metadata?.namespace === namespace && replaced.has(metadata?.name ?? '');
   return [
-    ...pods.filter((pod) => !isGone(pod)),
-    ...replaced.filter(({ spec }) => spec?.nodeName === node.metadata.name),
+    ...pods.filter((pod) => !isReplaced(pod) && !isRecreated(workload, pod)),
+    ...[...replaced.values()].filter(({ spec }) => spec?.nodeName === node.metadata.name),
   ];
 }
 
@@ -177,8 +219,4 @@ function isRecreated(workload: Workload, { metadata }: Pod): boolean {
   if (workload.kind !== 'Deployment' || workload.spec?.strategy?.type !== 'Recreate') return false;
   if (metadata?.namespace !== workload.metadata?.namespace) return false;
   return matchesLabels(workload.spec.selector, metadata?.labels ?? {});
-}
-
-function isSame(a: Pod['metadata'], b: Pod['metadata']): boolean {
-  return a?.name === b?.name && a?.namespace === b?.namespace;
 }

@@ -23,12 +23,21 @@ export function claimingSet({ metadata, spec }: Stored<StatefulSet>): ClaimingSe
 
 /** The ordinal of the pod that a claim of this name belongs to; undefined if it is not a claim of the set. */
 export function ordinalOf({ name, templates }: ClaimingSet, claim: string): number | undefined {
-  const prefix = templates.map((template) => `${template}-${name}-`).find((each) => claim.startsWith(each));
-  const ordinal = prefix === undefined ? '' : claim.slice(prefix.length);
-  return /^(0|[1-9]\d*)$/.test(ordinal) ? Number(ordinal) : undefined;
+  const parts = claimParts(name, claim);
+  return parts && templates.includes(parts.template) ? parts.ordinal : undefined;
+}
+
+/** What the name of a claim consists of, if a StatefulSet of this name has created it. */
+export function claimParts(
+  set: string,
+  claim: string,
+): { readonly template: string; readonly ordinal: number } | undefined {
+  const [, prefix = '', ordinal] = /^(.+)-(0|[1-9]\d*)$/.exec(claim) ?? [];
+  if (ordinal === undefined || !prefix.endsWith(`-${set}`)) return undefined;
+  return { template: prefix.slice(0, -set.length - 1), ordinal: Number(ordinal) };
 }
 
 /** Whether the set has a pod of this ordinal, or will have one. */
-export function covers({ start, replicas }: ClaimingSet, ordinal: number): boolean {
+export function covers({ start, replicas }: Pick<ClaimingSet, 'start' | 'replicas'>, ordinal: number): boolean {
   return ordinal >= start && ordinal < start + replicas;
 }

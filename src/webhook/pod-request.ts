@@ -9,6 +9,7 @@ import {
   storageClasses,
 } from '../kube/resource.ts';
 
+type Volume = NonNullable<NonNullable<Pod['spec']>['volumes']>[number];
 type ClaimSpec = NonNullable<PersistentVolumeClaim['spec']>;
 
 /** The size of a claim without a request. */
@@ -44,24 +45,32 @@ async function ourClaims(
   signal: AbortSignal | undefined,
 ): Promise<OurClaim[]> {
   const volumes = pod.spec?.volumes ?? [];
-  const claims = await Promise.all(
-    volumes.map(async ({ persistentVolumeClaim, ephemeral }) => {
-      const template = ephemeral?.volumeClaimTemplate;
-      if (template) return { spec: template.spec, isPending: true };
-      if (!persistentVolumeClaim) return undefined;
-      // A claim that does not exist yet is unknown, and no reason to refuse the pod.
-      const claim = await client.get(persistentVolumeClaims, persistentVolumeClaim.claimName, { namespace, signal });
-      return claim?.spec && { spec: claim.spec, isPending: claim.status?.phase === 'Pending' };
-    }),
-  );
-  const ours = await Promise.all(
-    claims.map(async (claim): Promise<OurClaim[]> => {
-      const name = claim?.spec.storageClassName;
-      const storageClass = name ? await client.get(storageClasses, name, { signal }) : undefined;
-      return claim && storageClass?.provisioner === driverName ? [{ ...claim, storageClass }] : [];
-    }),
-  );
-  return ours.flat();
+  const classes = new Map<string, StorageClass | undefined>();
+  const ours: OurClaim[] = [];
+  // One after the other: anybody may send a pod, with any number of volumes.
+  for (const volume of volumes) {
+    const claim = await claimOf(client, namespace, volume, signal);
+    const name = claim?.spec.storageClassName;
+    if (!name) continue;
+    if (!classes.has(name)) classes.set(name, await client.get(storageClasses, name, { signal }));
+    const storageClass = classes.get(name);
+    if (storageClass?.provisioner === driverName) ours.push({ ...claim, storageClass });
+  }
+  return ours;
+}
+
+/** Undefined if there is none. A claim that does not exist yet is unknown, and no reason to refuse the pod. */
+async function claimOf(
+  client: Pick<KubeClient, 'get'>,
+  namespace: string,
+  { persistentVolumeClaim, ephemeral }: Volume,
+  signal: AbortSignal | undefined,
+): Promise<Omit<OurClaim, 'storageClass'> | undefined> {
+  const template = ephemeral?.volumeClaimTemplate;
+  if (template) return { spec: template.spec, isPending: true };
+  if (!persistentVolumeClaim) return undefined;
+  const claim = await client.get(persistentVolumeClaims, persistentVolumeClaim.claimName, { namespace, signal });
+  return claim?.spec && { spec: claim.spec, isPending: claim.status?.phase === 'Pending' };
 }
 
 function annotationOf({ parameters: given }: StorageClass): string {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { silentLog } from '../base/testing/silent-log.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Pod } from '../kube/resource.ts';
@@ -130,6 +131,21 @@ test('a bound claim of another driver does not affect our claims', async () => {
   assert.deepEqual((await patched(pod('other', 'one')))?.annotations, {
     'capacity.topolvm.io/00default': String(gibi),
   });
+});
+
+test('a pod with very many claims does not crowd out other requests', async () => {
+  let [open, most, classes] = [0, 0, 0];
+  const counting = {
+    get: async ({ kind }: { kind: string }) => {
+      if (kind === 'StorageClass') classes += 1;
+      most = Math.max(most, ++open);
+      await setImmediate();
+      open -= 1;
+      return objects[kind === 'StorageClass' ? 'StorageClass /plain' : 'PersistentVolumeClaim shop/one'];
+    },
+  } as unknown as Pick<KubeClient, 'get'>;
+  const { allowed } = await review(pod(...Array.from({ length: 1000 }, (_, index) => `claim-${index}`)), counting);
+  assert.deepEqual({ allowed, most, classes }, { allowed: true, most: 1, classes: 1 });
 });
 
 test('a pod is refused while the API server does not answer', async () => {

@@ -105,6 +105,8 @@ test('a change with which a pod would not start again beside its data warns, and
     /Warning: pod db-0 would not start again on node shop-a, where its data is: it has 4 cpu left, 5 requested; no node is large enough; request less/,
   );
   assert.equal(await reviewed(changed('3')), '');
+  const many = changed('5');
+  assert.equal(await reviewed({ ...many, spec: { ...many.spec, replicas: 2 ** 31 - 1 } }), warning);
 
   const check = async (cpu: string, printed: string[] = []) => {
     const file = join(cluster.dir, 'checked.yaml');
