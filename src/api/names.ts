@@ -235,6 +235,14 @@ export const abortAnnotation = 'moorage.dev/abort';
 /** The uid of the VolumeMove that fills the volume, until it has all data and can be used: an annotation of the LogicalVolume. */
 export const moveAnnotation = 'moorage.dev/move';
 
+/**
+ * Marks the source of the VolumeMove with this uid, until the move is over: an annotation of the LogicalVolume. Each move has a
+ * key of its own, because a source may be copied several times at once.
+ */
+export function sourceMark(moveUid: string): string {
+  return `moving.moorage.dev/${moveUid}`;
+}
+
 /** The node that the volume of a claim has moved to: an annotation of the claim, whose change makes Kubernetes look at it. */
 export const movedAnnotation = 'moorage.dev/moved-to';
 

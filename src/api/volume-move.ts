@@ -1,6 +1,7 @@
 import type { ObjectOf } from './crd/crd.ts';
 import type { volumeMoveCrd } from './crd/volume-move.ts';
-import { abortAnnotation, volumeMove } from './names.ts';
+import type { StoredLogicalVolume } from './logical-volume.ts';
+import { abortAnnotation, moveAnnotation, sourceMark, volumeMove } from './names.ts';
 import type { Resource, Stored } from './object.ts';
 
 /**
@@ -71,6 +72,19 @@ export function isUnwanted({ metadata }: VolumeMove): boolean {
 /** Whether it fills a new volume from a source on another node, and moves nothing. */
 export function isCopy({ spec }: VolumeMove): boolean {
   return spec.fill !== undefined;
+}
+
+/**
+ * Whether the controller has found out that this is the volume to move, or to copy. Only then may an agent act on it: what the
+ * status of a move names may be somebody else's.
+ */
+export function isSourceOf({ metadata }: StoredVolumeMove, volume: StoredLogicalVolume): boolean {
+  return volume.metadata.annotations?.[sourceMark(metadata.uid)] !== undefined;
+}
+
+/** Whether the controller has created it for this move, and it does not have all data yet. */
+export function isTargetOf({ metadata }: StoredVolumeMove, volume: StoredLogicalVolume): boolean {
+  return volume.metadata.annotations?.[moveAnnotation] === metadata.uid;
 }
 
 /** `namespace/name` of its claim. */

@@ -7,10 +7,6 @@ import { isOver, type MovePhase, volumeMoves } from '../../src/api/volume-move.t
 import { systemClock } from '../../src/base/clock.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
-import { annotatedNode } from '../../src/controller/capacity/annotated-capacities.ts';
-import { isHeldByMove } from '../../src/controller/moves/held-nodes.ts';
-import { movesOfVolumes } from '../../src/controller/moves/volume-moves.ts';
-import { NodeRemoval, nodeRemovals } from '../../src/controller/node-removal/node-removal.ts';
 import { CrossNodeCopies } from '../../src/controller/volumes/cross-node-copies.ts';
 import { LogicalVolumeObjects } from '../../src/controller/volumes/logical-volume-objects.ts';
 import { LogicalVolumeStore } from '../../src/controller/volumes/logical-volume-store.ts';
@@ -29,8 +25,9 @@ import {
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
+import { leadMoves } from './lead-moves.ts';
 import { createSet } from './machines.ts';
-import { claimUsers, eventsOf, leadWith, reporting } from './removed-nodes.ts';
+import { eventsOf } from './removed-nodes.ts';
 import { room, simulatedNodes } from './simulated-nodes.ts';
 
 const api = await startApiServer();
@@ -84,28 +81,6 @@ function phasesOf(t: TestContext, name: string): ReadonlySet<string> {
   return seen;
 }
 
-/** The controller's work, with watches of its own. */
-function leadMoves(t: TestContext, client: KubeClient = admin): () => Promise<void> {
-  const common = { client: admin, clock: systemClock, log: silentLog };
-  const { users, ...podWatches } = claimUsers(admin);
-  const watches = {
-    moves: new Informer({ ...common, resource: volumeMoves }),
-    claims: new Informer({ ...common, resource: persistentVolumeClaims }),
-    persistentVolumes: new Informer({ ...common, resource: persistentVolumes }),
-    volumes: new Informer({ ...common, resource: logicalVolumes }),
-    nodes: new Informer({ ...common, resource: nodes, project: annotatedNode }),
-    ...podWatches,
-  };
-  const removal = new NodeRemoval({ ...reporting(client), keepObjects: false });
-  const isHeld = (name: string) => watches.moves.list().some((move) => isHeldByMove(name, move));
-  return leadWith(
-    t,
-    watches,
-    movesOfVolumes({ ...reporting(client), ...watches, users }),
-    nodeRemovals({ nodes: watches.nodes, removal, isHeld }),
-  );
-}
-
 async function createMove(namespace: string, name: string): Promise<void> {
   await admin.create(volumeMoves, { metadata: { name, namespace }, spec: { claimName: 'data-db-0' } });
 }
@@ -153,7 +128,7 @@ async function isOn(namespace: string, node: string, { uid, volumeName }: { uid:
 test('a claim and its pod move to another node; the claim stays, and the source is removed last', async (t) => {
   const { namespace, a, b, claim, volumeName, movers, phases } = await statefulSet(t, 'whole');
   const before = await admin.get(persistentVolumes, volumeName);
-  leadMoves(t);
+  leadMoves(t, admin);
   const plan = await kubectlMoorageOf('evacuate', a, '--plan');
   assert.match(plan, new RegExp(`whole/data-db-0 +${b} +1 GiB`));
   await admin.create(persistentVolumeClaims, {
@@ -202,7 +177,7 @@ test('whichever write of the switch is the last one of a controller, the next on
   let [from, to] = [a, b];
   for (let survived = 0; ; survived++) {
     const { client, writes } = mortalInSwitch(admin, survived);
-    const endDying = leadMoves(t, client);
+    const endDying = leadMoves(t, client, admin);
     const name = `move-${survived}`;
     await createMove(namespace, name);
     const isDead = () => writes() > survived;
@@ -212,7 +187,7 @@ test('whichever write of the switch is the last one of a controller, the next on
     );
     const died = isDead();
     await endDying();
-    const end = leadMoves(t);
+    const end = leadMoves(t, admin);
     await reaches(namespace, name, 'Done');
     await isOn(namespace, to, { uid: claim.metadata.uid, volumeName });
     await end();
@@ -257,7 +232,7 @@ test('an aborted move leaves everything as it was, and one that waits says for w
   await admin.create(budget, { metadata: { name: 'db', namespace }, spec } as KubeObject);
   const running = { conditions: [{ type: 'Ready', status: 'True' }], phase: 'Running' };
   await admin.patch(pods, 'db-0', { type: 'merge', body: { status: running } }, { namespace, subresource: 'status' });
-  leadMoves(t);
+  leadMoves(t, admin);
   await createMove(namespace, 'go');
   await eventually('the budget is named', async () =>
     /pod db-0 cannot be stopped yet: .*disruption budget/.test((await moveOf(namespace, 'go')).status?.message ?? ''),
@@ -312,7 +287,7 @@ function storeOf(t: TestContext, namespace: string, source: { id: string; a: str
 
 test('a claim gets a copy of a volume on another node, and nothing is left if it is deleted meanwhile', async (t) => {
   const { namespace, a, b, volumeName, movers } = await statefulSet(t, 'copied');
-  leadMoves(t);
+  leadMoves(t, admin);
   const { volumeHandle: id = '' } = (await admin.get(persistentVolumes, volumeName))?.spec?.csi ?? {};
   const { copy, newClaim } = storeOf(t, namespace, { id, a, b });
   const { signal } = new AbortController();
@@ -363,7 +338,7 @@ test('a claim gets a copy of a volume on another node, and nothing is left if it
 test('if one of two moves of a pod is aborted, so is the other one, and the pod starts where it was', async (t) => {
   const { namespace, a, claim, volumeName, movers } = await statefulSet(t, 'together', ['data', 'wal']);
   movers.silentIn = 'Freezing';
-  leadMoves(t);
+  leadMoves(t, admin);
   const moves = async () => (await admin.list(volumeMoves, { namespace })).items;
   await kubectlMoorageOf('migrate', 'pvc/data-db-0', '-n', namespace, '--wait=false');
   await eventually('the first one waits for the other one', async () => {
@@ -391,7 +366,7 @@ test('if one of two moves of a pod is aborted, so is the other one, and the pod 
 test('a target node that is removed before it has opened the volume: the claim returns to the source', async (t) => {
   const { namespace, a, b, claim, volumeName, machines, movers, phases } = await statefulSet(t, 'returns');
   movers.silentIn = 'Opening';
-  leadMoves(t);
+  leadMoves(t, admin);
   await createMove(namespace, 'go');
   await reaches(namespace, 'go', 'Opening');
   machines.forget(b);

@@ -8,9 +8,16 @@ import {
   moveAnnotation,
   movedAnnotation,
   parameters,
+  sourceMark,
   volumeMove,
 } from '../../api/names.ts';
-import { type StoredVolumeMove, type VolumeMoveStatus, volumeMoves } from '../../api/volume-move.ts';
+import {
+  isSourceOf,
+  isTargetOf,
+  type StoredVolumeMove,
+  type VolumeMoveStatus,
+  volumeMoves,
+} from '../../api/volume-move.ts';
 import { MoorageError } from '../../base/errors.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import { ApiError, isAlreadyExists, isConflict, isNotFound } from '../../kube/api-error.ts';
@@ -19,9 +26,10 @@ import { type Pod, persistentVolumeClaims, persistentVolumes, pods, type Stored 
 import type { MoveReports } from './move-reports.ts';
 import { statusAfter } from './move-status.ts';
 import type { RecordedStep, Step } from './next-step.ts';
+import { logicalVolumeOf } from './observe.ts';
 import type { Observed } from './observed.ts';
 
-type Client = Pick<KubeClient, 'create' | 'get' | 'patch' | 'delete' | 'evict'>;
+type Client = Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete' | 'evict'>;
 type StepOf<Kind extends Step['kind']> = Extract<Step, { readonly kind: Kind }>;
 
 /** A budget that refuses an eviction says nothing when it would allow it; kubectl drain retries as often. */
@@ -73,12 +81,17 @@ export class MoveSteps {
       case 'retain-volume':
       case 'delete-volume':
       case 'strip-volume':
-      case 'create-volume':
         return this.#switchVolume(step, signal);
+      case 'create-volume':
+        return this.#createVolume(step, move, seen, signal);
       case 'touch-claim':
         return this.#touchClaim(step, seen, signal);
+      case 'mark-source':
+        return this.#annotate(seen.source, sourceMark(move.metadata.uid), 'source', signal);
+      case 'unmark-source':
+        return this.#annotate(seen.source, sourceMark(move.metadata.uid), null, signal);
       case 'unmark-target':
-        return this.#unmarkTarget(seen, signal);
+        return this.#annotate(seen.target, moveAnnotation, null, signal);
       case 'delete-target':
         return this.#deleteTarget(move, seen, signal);
       case 'delete-source':
@@ -205,18 +218,32 @@ export class MoveSteps {
     return lookAgain;
   }
 
-  async #switchVolume(
-    step: StepOf<'retain-volume' | 'delete-volume' | 'strip-volume' | 'create-volume'>,
+  /** Whoever has the PersistentVolume has the data, so it may only name a volume of this move. */
+  async #createVolume(
+    { wanted }: StepOf<'create-volume'>,
+    move: StoredVolumeMove,
+    seen: Observed,
     signal: AbortSignal,
   ): Promise<Outcome> {
-    if (step.kind === 'create-volume') {
-      try {
-        await this.#client.create(persistentVolumes, step.wanted, { signal });
-      } catch (error) {
-        if (!isAlreadyExists(error)) throw error; // the next look decides whether it is ours
-      }
-      return lookAgain;
+    const named = await logicalVolumeOf(this.#client, wanted, signal);
+    if (named && !isSourceOf(move, named) && !isTargetOf(move, named)) {
+      const { name } = named.metadata;
+      const message = `waits, because its PersistentVolume would get LogicalVolume ${name}, which is not of this move`;
+      await this.#record({ kind: 'wait', message }, move, seen, signal);
+      return Requeue.never;
     }
+    try {
+      await this.#client.create(persistentVolumes, wanted, { signal });
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error; // the next look decides whether it is ours
+    }
+    return lookAgain;
+  }
+
+  async #switchVolume(
+    step: StepOf<'retain-volume' | 'delete-volume' | 'strip-volume'>,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
     const { name, uid, resourceVersion } = step.volume.metadata;
     if (step.kind === 'delete-volume') {
       const isRetained = step.volume.spec?.persistentVolumeReclaimPolicy === 'Retain';
@@ -245,10 +272,15 @@ export class MoveSteps {
     return lookAgain;
   }
 
-  async #unmarkTarget({ target }: Observed, signal: AbortSignal): Promise<Outcome> {
-    if (!target) return lookAgain;
-    const { name, uid } = target.metadata;
-    const body = { metadata: { uid, annotations: { [moveAnnotation]: null } } };
+  async #annotate(
+    volume: StoredLogicalVolume | undefined,
+    key: string,
+    value: string | null,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
+    if (!volume) return lookAgain;
+    const { name, uid, resourceVersion } = volume.metadata;
+    const body = { metadata: { uid, resourceVersion, annotations: { [key]: value } } };
     await this.#client.patch(logicalVolumes, name, { type: 'merge', body }, { signal });
     return lookAgain;
   }
@@ -256,7 +288,7 @@ export class MoveSteps {
   /** Only what was created for this move. */
   async #deleteTarget(move: StoredVolumeMove, { target }: Observed, signal: AbortSignal): Promise<Outcome> {
     if (!target) return lookAgain;
-    if (target.metadata.annotations?.[moveAnnotation] !== move.metadata.uid) {
+    if (!isTargetOf(move, target)) {
       throw new NotOfMove(target.metadata.name, move.metadata.name);
     }
     await this.#deleteVolume(target, signal);

@@ -3,6 +3,7 @@ import {
   claimOfTest,
   logicalVolumeOfTest,
   moveOfTest,
+  sourceVolume,
   targetVolume,
   targetVolumeName,
 } from './testing/move-of-test.ts';
@@ -21,16 +22,18 @@ const copy = (
 ) => moveOfTest(phase, status, { metadata: { ...owner, ...metadata }, spec: { fill: targetVolumeName } });
 const unplanned = (metadata: object = {}) => copy(undefined, {}, metadata);
 const unplannedAborting = { ...unplanned(), status: { phase: 'Aborting' } } as const;
+const filled = { 'moorage.dev/claim': 'prod/data-db-0', 'moorage.dev/content-source': 'volume/uid-pvc-1' };
 const marked = (change: Parameters<typeof targetVolume>[0] = {}, annotations: Record<string, string> = {}) =>
   targetVolume({
     ...change,
     metadata: {
-      annotations: { 'moorage.dev/move': 'aaaabbbb-1', 'moorage.dev/claim': 'prod/data-db-0', ...annotations },
+      annotations: { 'moorage.dev/move': 'aaaabbbb-1', ...filled, ...annotations },
       ...change.metadata,
     },
   });
 const target = marked();
-const unmarked = targetVolume({ metadata: { annotations: { 'moorage.dev/claim': 'prod/data-db-0' } } });
+const unmarked = targetVolume({ metadata: { annotations: filled } });
+const unmarkedSource = logicalVolumeOfTest('pvc-1', 'a');
 const other = (phase: Parameters<typeof moveOfTest>[0], spec = {}) =>
   moveOfTest(phase, {}, { metadata: { name: 'other', uid: 'o' }, spec: { claimName: 'other', ...spec } });
 const full = marked({ status: { code: 8, message: 'full' } });
@@ -69,22 +72,21 @@ stepTests([
   ['the claim was deleted', unplanned(), { target, claim: undefined }, 'abort ClaimDeleted'],
   ['the owner is another claim', unplanned({ ownerReferences: [] }), { target }, 'abort ClaimDeleted'],
 
-  ['it is planned', copy('Pending'), { target }, 'enter Copying'],
+  ['it is planned', copy('Pending'), { target, source: unmarkedSource }, 'mark-source'],
+  ['its source is marked', copy('Pending'), { target }, 'enter Copying'],
+  ...(['Copying', 'Opening', 'Cleaning', 'Aborting'] as const).map(
+    (phase): Row => ['the source is not marked', copy(phase), { target, source: unmarkedSource }, 'mark-source'],
+  ),
   ...(['Pending', 'Copying', 'Opening'] as const).flatMap((phase): readonly Row[] => [
     ['the claim was deleted', copy(phase), { target, claim: undefined }, 'abort ClaimDeleted'],
     ['the claim is being deleted', copy(phase), { target, claim: claimOfTest(gone) }, 'abort ClaimDeleted'],
     ['the move is being deleted', copy(phase, {}, gone.metadata), { target }, 'abort Requested'],
-    [
-      'the source is being deleted',
-      copy(phase),
-      { target, source: logicalVolumeOfTest('pvc-1', 'a', gone) },
-      'abort SourceLost',
-    ],
+    ['the source is being deleted', copy(phase), { target, source: sourceVolume(gone) }, 'abort SourceLost'],
     ['the source node is gone', copy(phase), { target, sourceNode: undefined }, 'abort SourceNodeGone'],
     [
       'the source has grown',
       copy(phase),
-      { target, source: logicalVolumeOfTest('pvc-1', 'a', { status: { volumeID: 'x', currentSize: '2Gi' } }) },
+      { target, source: sourceVolume({ status: { volumeID: 'x', currentSize: '2Gi' } }) },
       'abort SourceResized',
     ],
     [
@@ -109,7 +111,8 @@ stepTests([
   ['the source is released', copy('Cleaning', { source: { released: true } }), { target: unmarked }, 'finish'],
   ['the source node is gone', copy('Cleaning'), { target: unmarked, sourceNode: undefined }, 'finish'],
   ['it is over', copy('Done'), {}, 'delete-move'],
-  ['it is over and deleted', copy('Done', {}, gone.metadata), {}, 'release'],
+  ['it is over and deleted', copy('Done', {}, gone.metadata), {}, 'unmark-source'],
+  ['its source is not marked any more', copy('Done', {}, gone.metadata), { source: unmarkedSource }, 'release'],
   ['it is over and released', copy('Done', {}, { ...gone.metadata, finalizers: [] }), {}, 'nothing'],
 
   ['the copy is there', copy('Aborting', { conditions: [...failed] }), { target }, 'delete-target'],
@@ -122,5 +125,11 @@ stepTests([
   ],
   ['the source is still read', copy('Aborting'), { target: undefined }, /^wait .*node a has released/],
   ['the source is released', copy('Aborting', { source: { released: true } }), { target: undefined }, 'enter Aborted'],
+  [
+    'the source is the volume of another claim',
+    copy('Aborting'),
+    { target: undefined, source: unmarkedSource },
+    'enter Aborted',
+  ],
   ['it was never planned', unplannedAborting, { target: undefined }, 'enter Aborted'],
 ]);

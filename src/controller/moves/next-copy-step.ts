@@ -1,8 +1,15 @@
-import { currentBytes, deleting, type StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { claimKey, moveAnnotation, volumeMove } from '../../api/names.ts';
+import {
+  currentBytes,
+  deleting,
+  recordedSourceOf,
+  type StoredLogicalVolume,
+  volumeIdOf,
+} from '../../api/logical-volume.ts';
+import { claimKey, volumeMove } from '../../api/names.ts';
 import {
   claimOfMove,
   isOver,
+  isTargetOf,
   isUnwanted,
   type MovePhase,
   phaseOf,
@@ -12,7 +19,7 @@ import {
 import { toQuantity } from '../../base/quantity.ts';
 import { isGone } from '../node-removal/node-removal.ts';
 import type { Step } from './next-step.ts';
-import type { Observed } from './observed.ts';
+import { isSourceMarked, type Observed } from './observed.ts';
 import { failureIn, type Obstacle, targetLoss } from './obstacles.ts';
 import { otherAtWork, waitForAgents } from './turns.ts';
 
@@ -26,14 +33,16 @@ export function nextCopyStep(move: StoredVolumeMove, seen: Observed): Step {
   const isLeaving = move.metadata.deletionTimestamp !== undefined;
   if (isOver(move)) {
     if (!isLeaving) return { kind: 'delete-move' };
-    return { kind: isProtected ? 'release' : 'nothing' };
+    if (!isProtected) return { kind: 'nothing' };
+    return { kind: isSourceMarked(move, seen) ? 'unmark-source' : 'release' };
   }
   if (!isProtected) return { kind: isLeaving ? 'nothing' : 'protect' };
   const phase = phaseOf(move);
-  if (phase === 'Aborting') return ofAborting(move, move.status ?? {}, seen);
-  if (phase === 'Cleaning') return ofCleaning(move.status ?? {}, seen);
-  const obstacle = obstacleTo(move, seen);
+  const obstacle = phase === 'Aborting' || phase === 'Cleaning' ? undefined : obstacleTo(move, seen);
   if (obstacle) return { kind: 'abort', ...obstacle };
+  if (move.status?.claimUID && lacksMark(move, seen)) return { kind: 'mark-source' };
+  if (phase === 'Aborting') return ofAborting(move, move.status ?? {}, seen);
+  if (phase === 'Cleaning') return ofCleaning(move, move.status ?? {}, seen);
   return (steps[phase] ?? ofPending)(move, seen);
 }
 
@@ -97,8 +106,19 @@ function ofPending(move: StoredVolumeMove, seen: Observed): Step {
 }
 
 /** Whether its volume was requested together with this copy. */
-function isFor(move: StoredVolumeMove, { metadata: { annotations } }: StoredLogicalVolume): boolean {
-  return annotations?.[moveAnnotation] === move.metadata.uid && annotations[claimKey] === claimOfMove(move);
+function isFor(move: StoredVolumeMove, target: StoredLogicalVolume): boolean {
+  return isTargetOf(move, target) && isOfClaim(move, target);
+}
+
+function isOfClaim(move: StoredVolumeMove, { metadata }: StoredLogicalVolume): boolean {
+  return metadata.annotations?.[claimKey] === claimOfMove(move);
+}
+
+/** Whether it is the source, as the volume of the claim records it, and not marked yet. */
+function lacksMark(move: StoredVolumeMove, seen: Observed): boolean {
+  const { source, target } = seen;
+  if (!source || !target || isSourceMarked(move, seen)) return false;
+  return isOfClaim(move, target) && recordedSourceOf(target)?.id === volumeIdOf(source);
 }
 
 function ofCopying({ status = {} }: StoredVolumeMove): Step {
@@ -112,15 +132,15 @@ function ofOpening({ status = {} }: StoredVolumeMove): Step {
   return { kind: 'enter', phase: 'Cleaning', message: `waits until node ${status.sourceNode} has released the source` };
 }
 
-function ofCleaning(status: VolumeMoveStatus, seen: Observed): Step {
-  if (seen.target?.metadata.annotations?.[moveAnnotation]) return { kind: 'unmark-target' };
-  return sourceInUse(status, seen) ?? { kind: 'finish', keptFor: [] };
+function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
+  if (seen.target && isTargetOf(move, seen.target)) return { kind: 'unmark-target' };
+  return sourceInUse(move, status, seen) ?? { kind: 'finish', keptFor: [] };
 }
 
 function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
   const target = seen.target && isFor(move, seen.target) ? seen.target : undefined;
   if (target && !deleting(target)) return { kind: 'delete-target' };
-  const inUse = sourceInUse(status, seen);
+  const inUse = sourceInUse(move, status, seen);
   if (inUse) return inUse;
   if (target && !isGone(seen.targetNode)) {
     return { kind: 'wait', message: `waits until node ${target.spec.nodeName} has removed the copy` };
@@ -128,7 +148,12 @@ function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
   return { kind: 'enter', phase: 'Aborted', message: failureIn(status)?.message ?? '' };
 }
 
-function sourceInUse({ sourceNode, source }: VolumeMoveStatus, seen: Observed): Step | undefined {
-  if (!sourceNode || !seen.source || source?.released || isGone(seen.sourceNode)) return undefined;
+/** The agents do nothing to a source that is not marked. */
+function sourceInUse(
+  move: StoredVolumeMove,
+  { sourceNode, source }: VolumeMoveStatus,
+  seen: Observed,
+): Step | undefined {
+  if (!isSourceMarked(move, seen) || source?.released || isGone(seen.sourceNode)) return undefined;
   return { kind: 'wait', message: `waits until node ${sourceNode} has released the source` };
 }

@@ -1,12 +1,26 @@
 import { nodeOfTest, podOfTest } from '../../moves/testing/nodes-and-pods.ts';
 import type { PinnedClaim } from './observed.ts';
-import { claimOfTest, logicalVolumeOfTest, moveOfTest, targetVolume, volumeOfTest } from './testing/move-of-test.ts';
+import {
+  claimOfTest,
+  logicalVolumeOfTest,
+  moveOfTest,
+  sourceVolume,
+  targetVolume,
+  volumeOfTest,
+} from './testing/move-of-test.ts';
 import { type Row, stepTests } from './testing/step-tests.ts';
 
 const gone = { metadata: { deletionTimestamp: 'now' } };
 const finalizer = { finalizers: ['kubernetes.io/pv-protection'] };
 const lostTarget = targetVolume({ status: { volumeID: 'uid-pvc-1-aaaabbbb', missingFrom: 'uid-b' } });
 const moved = volumeOfTest({ handle: 'uid-pvc-1-aaaabbbb', node: 'b' });
+/** That of a move which began before sources were marked. */
+const unmarked = logicalVolumeOfTest('pvc-1', 'a');
+const otherTarget = targetVolume({ metadata: { annotations: { 'moorage.dev/move': 'another' } } });
+/** Somebody else's PersistentVolume, which the claim only names. */
+const foreign = volumeOfTest({
+  spec: { claimRef: { namespace: 'victim', name: 'data-db-0', uid: 'uid-of-the-victim' } },
+});
 const touched = claimOfTest({ metadata: { annotations: { 'moorage.dev/moved-to': 'b' } } });
 const switched = [
   { type: 'Switched', status: 'True', reason: 'Committed', message: '', lastTransitionTime: 'now' },
@@ -16,6 +30,8 @@ const stuck = podOfTest('db-0', { metadata: { uid: 'second' }, status: { phase: 
 const bare = podOfTest('shell', { metadata: { ownerReferences: [] } });
 const wal: PinnedClaim = { claim: 'prod/wal-db-0', pod: 'db-0', nodeNames: ['a'], sizeBytes: 1n, deviceClass: 'ssd' };
 const aborted = { metadata: { annotations: { 'moorage.dev/abort': 'true' } } };
+/** The manifest of a move, with something else in it. */
+const saved = (change: { metadata?: object; spec?: object }) => JSON.stringify(volumeOfTest(change));
 /** Another move, by default of another claim and between the same nodes. */
 const other = (
   phase: Parameters<typeof moveOfTest>[0],
@@ -51,6 +67,14 @@ const beforeVerdict = (['Pending', 'Copying', 'Stopping', 'Freezing'] as const).
   ],
   ['the PersistentVolume is gone', moveOfTest(phase), { volume: undefined }, 'abort VolumeReplaced'],
   ['the PersistentVolume has another volume', moveOfTest(phase), { volume: moved }, 'abort VolumeReplaced'],
+  [
+    'the PersistentVolume is bound to another claim',
+    moveOfTest(phase),
+    { volume: foreign, source: unmarked },
+    'abort VolumeReplaced',
+  ],
+  ['the source is not marked', moveOfTest(phase), { source: unmarked }, 'mark-source'],
+  ['the target is another volume', moveOfTest(phase), { target: otherTarget }, 'abort TargetLost'],
   ['the source node is gone', moveOfTest(phase), { sourceNode: undefined }, 'abort SourceNodeGone'],
   ['the source is gone', moveOfTest(phase), { source: undefined }, 'abort SourceLost'],
   ['the target node is gone', moveOfTest(phase), { targetNode: undefined }, 'abort TargetNodeGone'],
@@ -64,7 +88,7 @@ const beforeVerdict = (['Pending', 'Copying', 'Stopping', 'Freezing'] as const).
   [
     'the volume is being resized',
     moveOfTest(phase),
-    { source: logicalVolumeOfTest('pvc-1', 'a', { spec: { size: '2Gi' } }) },
+    { source: sourceVolume({ spec: { size: '2Gi' } }) },
     'abort ResizeInProgress',
   ],
   ['the source has snapshots', moveOfTest(phase), { snapshots: ['snap-1'] }, /^(enter|wait)/],
@@ -261,6 +285,14 @@ const afterVerdict: readonly Row[] = [
     { claim: undefined, volume: moved },
     'enter Opening',
   ],
+  ['the source is not marked', moveOfTest('Switching'), { source: unmarked }, 'mark-source'],
+  [
+    'the source is not marked, and the PersistentVolume is gone',
+    moveOfTest('Switching'),
+    { source: unmarked, volume: undefined },
+    'mark-source',
+  ],
+  ['it is bound to another claim', moveOfTest('Switching'), { volume: foreign }, /^wait .*another volume/],
   [
     'somebody has created another',
     moveOfTest('Switching'),
@@ -297,6 +329,28 @@ const afterVerdict: readonly Row[] = [
   ],
 ];
 
+/** What the move must not create or replace, although its status says so. */
+const manifests: readonly Row[] = Object.entries({
+  'no manifest': undefined,
+  'no JSON': '{',
+  'another name': saved({ metadata: { name: 'evil' } }),
+  'another claim': JSON.stringify(foreign),
+  'a directory of the node': saved({ spec: { csi: undefined, hostPath: { path: '/' } } }),
+  'another driver': saved({ spec: { csi: { driver: 'evil', volumeHandle: 'uid-pvc-1' } } }),
+}).flatMap(([what, manifest]): readonly Row[] => {
+  const status = { conditions: switched, ...(manifest !== undefined && { manifest }) };
+  const refused = /^wait .*does not save the PersistentVolume of its claim/;
+  return (['Switching', 'Aborting'] as const).flatMap((phase): readonly Row[] => {
+    const move = moveOfTest(phase, status);
+    const { manifest: _, ...without } = move.status ?? {};
+    const hostile = manifest === undefined ? { ...move, status: without } : move;
+    return [
+      [`${what}, and there is no PersistentVolume`, hostile, { volume: undefined }, refused],
+      [what, hostile, {}, refused],
+    ];
+  });
+});
+
 const released = { source: { released: true } };
 const plain = targetVolume({ metadata: { annotations: {} } });
 const cleaning: readonly Row[] = [
@@ -325,6 +379,18 @@ const cleaning: readonly Row[] = [
     { volume: moved, target: plain, pods: [] },
     'delete-source',
   ],
+  [
+    'the source is not marked',
+    moveOfTest('Cleaning', released),
+    { volume: moved, target: plain, pods: [], source: unmarked },
+    'mark-source',
+  ],
+  [
+    'the source is another volume',
+    moveOfTest('Cleaning', { ...released, sourceVolume: 'pvc-2' }),
+    { volume: moved, target: plain, pods: [], source: logicalVolumeOfTest('pvc-2', 'a') },
+    /^wait keeps/,
+  ],
   ['the old volume is named', moveOfTest('Cleaning', released), { target: plain, pods: [] }, /^wait keeps/],
   [
     'there is no PersistentVolume',
@@ -347,7 +413,7 @@ const cleaning: readonly Row[] = [
   [
     'the source is being removed',
     moveOfTest('Cleaning', released),
-    { volume: moved, target: plain, pods: [], source: logicalVolumeOfTest('pvc-1', 'a', gone) },
+    { volume: moved, target: plain, pods: [], source: sourceVolume(gone) },
     /^wait .*removed/,
   ],
   [
@@ -393,6 +459,13 @@ const ended: readonly Row[] = [
     { target: undefined },
     /^wait .*not on the disks of this node/,
   ],
+  ['the source is not marked', moveOfTest('Aborting', started), { target: undefined, source: unmarked }, 'mark-source'],
+  [
+    'the source is the volume of another claim',
+    moveOfTest('Aborting', started),
+    { target: undefined, volume: foreign, source: unmarked },
+    'enter Aborted',
+  ],
   ['the source is removed', moveOfTest('Aborting', started), { target: undefined, source: undefined }, 'enter Aborted'],
   ['it never began', moveOfTest('Aborting'), { target: undefined }, 'enter Aborted'],
   ['all is as it was', moveOfTest('Aborting', { ...started, ...released }), { target: undefined }, 'enter Aborted'],
@@ -430,7 +503,9 @@ const ended: readonly Row[] = [
     'record-return',
   ],
   ...(['Done', 'Aborted', 'Failed'] as const).flatMap((phase): readonly Row[] => [
-    ['it is over', moveOfTest(phase), {}, 'release'],
+    ['it is over', moveOfTest(phase), {}, 'unmark-source'],
+    ['its source is not marked any more', moveOfTest(phase), { source: unmarked }, 'release'],
+    ['its source is removed', moveOfTest(phase), { source: undefined }, 'release'],
     ['it is released', moveOfTest(phase, {}, { metadata: { finalizers: [] } }), {}, 'nothing'],
   ]),
 ];
@@ -443,6 +518,7 @@ stepTests([
   ...freezing,
   ...together,
   ...afterVerdict,
+  ...manifests,
   ...cleaning,
   ...ended,
 ]);

@@ -1,8 +1,9 @@
 import { deleting, volumeIdOf } from '../../api/logical-volume.ts';
-import { moveAnnotation, movedAnnotation, volumeMove } from '../../api/names.ts';
+import { movedAnnotation, volumeMove } from '../../api/names.ts';
 import {
   isCopy,
   isOver,
+  isTargetOf,
   type MovePhase,
   phaseOf,
   type StoredVolumeMove,
@@ -11,10 +12,11 @@ import {
 import type { PersistentVolume, Pod, Stored } from '../../kube/resource.ts';
 import { isGone } from '../node-removal/node-removal.ts';
 import { nextCopyStep } from './next-copy-step.ts';
-import { isBare, type Observed, siblingsIn } from './observed.ts';
+import { isBare, isSourceMarked, type Observed, siblingsIn } from './observed.ts';
 import { failureIn, isClaimGone, type Obstacle, obstacleBeforeVerdict, targetLoss } from './obstacles.ts';
 import {
   handleOf,
+  isOfClaim,
   manifestOf,
   type SwitchStep,
   savedVolume,
@@ -58,7 +60,10 @@ export type Step =
   | { readonly kind: 'protect' | 'release' }
   /** Only a copy, which nobody looks at when it is over. */
   | { readonly kind: 'delete-move' }
-  | { readonly kind: 'create-target' | 'unmark-target' | 'delete-target' | 'delete-source' }
+  | { readonly kind: 'create-target' | 'unmark-target' | 'delete-target' }
+  /** Before anything is done with it, and when the move is over. */
+  | { readonly kind: 'mark-source' | 'unmark-source' }
+  | { readonly kind: 'delete-source' }
   | { readonly kind: 'evict-pods'; readonly pods: Pods }
   /** Pods that wait on the source node, where they can never start. */
   | { readonly kind: 'delete-pods'; readonly pods: Pods }
@@ -72,18 +77,19 @@ const steps: Readonly<Partial<Record<MovePhase, Decide>>> = {
   Copying: beforeVerdict(ofCopying),
   Stopping: beforeVerdict(ofStopping),
   Freezing: beforeVerdict(ofFreezing),
-  Committed: ofCommitted,
-  Switching: ofSwitching,
-  Opening: ofOpening,
-  Cleaning: ofCleaning,
-  Aborting: ofAborting,
+  Committed: marked(ofCommitted),
+  Switching: marked(ofSwitching),
+  Opening: marked(ofOpening),
+  Cleaning: marked(ofCleaning),
+  Aborting: marked(ofAborting),
 };
 
 /** The next step of a move, in any phase, whatever has happened meanwhile. */
 export function nextStep(move: StoredVolumeMove, seen: Observed): Step {
   if (isCopy(move)) return nextCopyStep(move, seen);
   const isProtected = move.metadata.finalizers?.includes(volumeMove.finalizer);
-  if (isOver(move)) return { kind: isProtected ? 'release' : 'nothing' };
+  if (isOver(move) && !isProtected) return { kind: 'nothing' };
+  if (isOver(move)) return { kind: isSourceMarked(move, seen) ? 'unmark-source' : 'release' };
   if (!isProtected) return { kind: move.metadata.deletionTimestamp ? 'nothing' : 'protect' };
   if (!move.status?.claimUID) return planMove(move, seen);
   return steps[phaseOf(move)]?.(move, move.status, seen) ?? { kind: 'nothing' };
@@ -93,8 +99,23 @@ export function nextStep(move: StoredVolumeMove, seen: Observed): Step {
 function beforeVerdict(decide: Decide): Decide {
   return (move, status, seen) => {
     const obstacle = obstacleBeforeVerdict(move, seen);
-    return obstacle ? { kind: 'abort', ...obstacle } : decide(move, status, seen);
+    return obstacle ? { kind: 'abort', ...obstacle } : marked(decide)(move, status, seen);
   };
+}
+
+/** A move that began before sources were marked may be in any phase. */
+function marked(decide: Decide): Decide {
+  return (move, status, seen) => {
+    const isMissing = !isSourceMarked(move, seen) && isItsSource(move, seen);
+    return isMissing ? { kind: 'mark-source' } : decide(move, status, seen);
+  };
+}
+
+/** Whether the PersistentVolume of the claim names it, or did before it was replaced. */
+function isItsSource(move: StoredVolumeMove, { source, volume }: Observed): boolean {
+  if (!source) return false;
+  const known = [volume, savedVolume(move)].filter((each) => each !== undefined);
+  return known.every((each) => isOfClaim(each, move)) && known.some((each) => handleOf(each) === volumeIdOf(source));
 }
 
 function ofPending(_: StoredVolumeMove, { targetNode }: VolumeMoveStatus, { target }: Observed): Step {
@@ -166,9 +187,11 @@ function ofSwitching(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obs
   const loss = targetLoss(move, seen);
   if (loss || !seen.target) return { kind: 'abort', ...(loss ?? { reason: 'TargetLost', message: '' }) };
   const { targetNode: nodeName = '' } = status;
+  const saved = savedVolume(move);
+  if (!saved) return unsaved(move);
   const handle = volumeIdOf(seen.target);
-  const wanted = switchedTo(savedVolume(status.manifest ?? ''), { handle, nodeName });
-  if (!isCurrent(seen.volume, handle)) return switching(seen.volume, wanted, [handle, savedHandle(status)]);
+  const wanted = switchedTo(saved, { handle, nodeName });
+  if (!isCurrent(seen.volume, handle)) return switching(seen.volume, wanted, [handle, handleOf(saved)]);
   return (
     boundStep(move, seen, nodeName) ?? { kind: 'enter', phase: 'Opening', message: `opens it on node ${nodeName}` }
   );
@@ -198,7 +221,7 @@ function ofOpening(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obser
 function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
   const stuck = stuckPods(move, status, seen);
   if (stuck.length > 0) return { kind: 'delete-pods', pods: stuck };
-  if (seen.target?.metadata.annotations?.[moveAnnotation]) return { kind: 'unmark-target' };
+  if (seen.target && isTargetOf(move, seen.target)) return { kind: 'unmark-target' };
   const isNodeGone = isGone(seen.sourceNode);
   if (!seen.source || isNodeGone) return { kind: 'finish', keptFor: [] };
   if (!status.source?.released) return waitForAgents(status, `waits for the agent of node ${status.sourceNode}`);
@@ -206,7 +229,7 @@ function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
     return { kind: 'wait', message: `waits until node ${status.sourceNode} has removed its volume` };
   }
   if (seen.snapshots.length > 0) return { kind: 'finish', keptFor: seen.snapshots };
-  if (mayDeleteSource(move, status, seen)) return { kind: 'delete-source' };
+  if (mayDeleteSource(move, seen)) return { kind: 'delete-source' };
   const message =
     `keeps the volume on node ${status.sourceNode}, because PersistentVolume ${status.persistentVolume} ` +
     'does not name the new one; look at it, and delete the LogicalVolume that is not needed';
@@ -214,10 +237,11 @@ function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
 }
 
 /** The PersistentVolume must name the new volume. Without a claim its policy decides about both volumes. */
-function mayDeleteSource(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): boolean {
+function mayDeleteSource(move: StoredVolumeMove, seen: Observed): boolean {
+  if (!isSourceMarked(move, seen)) return false;
   if (seen.target && isCurrent(seen.volume, volumeIdOf(seen.target))) return true;
-  const { spec } = savedVolume(status.manifest ?? '');
-  return isClaimGone(move, seen) && !seen.volume && !seen.target && spec?.persistentVolumeReclaimPolicy === 'Delete';
+  const policy = savedVolume(move)?.spec?.persistentVolumeReclaimPolicy;
+  return isClaimGone(move, seen) && !seen.volume && !seen.target && policy === 'Delete';
 }
 
 function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step {
@@ -227,8 +251,9 @@ function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
   }
   if (seen.target && !deleting(seen.target)) return { kind: 'delete-target' };
   const { sourceNode, targetNode, startedAt } = status;
-  // The agents do nothing before the copy begins.
-  if (startedAt && seen.source && !status.source?.released && !isGone(seen.sourceNode)) {
+  // The agents do nothing before the copy begins, and nothing to a volume that is not marked.
+  const isUsed = startedAt && isSourceMarked(move, seen);
+  if (isUsed && !status.source?.released && !isGone(seen.sourceNode)) {
     return waitForAgents(status, `waits until node ${sourceNode} has released the volume`);
   }
   if (seen.target && !isGone(seen.targetNode)) {
@@ -239,11 +264,12 @@ function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
 
 /** The PersistentVolume becomes as it was saved; the source still has all data, as nothing was written to the target. */
 function stepBack(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observed): Step | undefined {
-  const handles = [savedHandle(status), seen.target ? volumeIdOf(seen.target) : ''];
   const isPointless = isClaimGone(move, seen) && !seen.source;
-  const step = isPointless
-    ? ({ kind: 'switched' } as const)
-    : switchStep(seen.volume, savedVolume(status.manifest ?? ''), handles);
+  const saved = savedVolume(move);
+  if (!saved && !isPointless) return unsaved(move);
+  const target = seen.target && isTargetOf(move, seen.target) ? volumeIdOf(seen.target) : undefined;
+  const step =
+    !saved || isPointless ? ({ kind: 'switched' } as const) : switchStep(seen.volume, saved, [handleOf(saved), target]);
   if (step.kind === 'foreign') return foreign(status);
   if (step.kind !== 'switched') return step;
   return (isPointless ? undefined : boundStep(move, seen, status.sourceNode ?? '')) ?? { kind: 'record-return' };
@@ -252,7 +278,7 @@ function stepBack(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Observ
 function switching(
   current: Stored<PersistentVolume> | undefined,
   wanted: PersistentVolume,
-  known: readonly string[],
+  known: readonly (string | undefined)[],
 ): Step {
   const step = switchStep(current, wanted, known);
   if (step.kind === 'switched') return { kind: 'nothing' };
@@ -266,12 +292,16 @@ function foreign({ persistentVolume }: Pick<VolumeMoveStatus, 'persistentVolume'
   return { kind: 'wait', message };
 }
 
-function isCurrent(volume: Stored<PersistentVolume> | undefined, handle: string): boolean {
-  return volume !== undefined && handleOf(volume) === handle && !volume.metadata.deletionTimestamp;
+/** The status is not what the controller has written. */
+function unsaved({ status }: StoredVolumeMove): Step {
+  const message =
+    `waits, because status.manifest does not save the PersistentVolume of its claim, ${status?.persistentVolume}; ` +
+    'create that PersistentVolume if it is missing, and then remove the finalizer of the move';
+  return { kind: 'wait', message };
 }
 
-function savedHandle({ manifest }: VolumeMoveStatus): string {
-  return handleOf(savedVolume(manifest ?? '')) ?? '';
+function isCurrent(volume: Stored<PersistentVolume> | undefined, handle: string): boolean {
+  return volume !== undefined && handleOf(volume) === handle && !volume.metadata.deletionTimestamp;
 }
 
 /** Whether the PersistentVolume was, or may have been, replaced. */

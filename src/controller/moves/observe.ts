@@ -152,7 +152,7 @@ async function othersThan(
 /** By the volume's ID, on the node that the PersistentVolume names. */
 export async function logicalVolumeOf(
   client: Client,
-  volume: Stored<PersistentVolume> | undefined,
+  volume: PersistentVolume | undefined,
   signal: AbortSignal,
 ): Promise<StoredLogicalVolume | undefined> {
   const handle = volume && handleOf(volume);

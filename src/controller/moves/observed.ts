@@ -1,5 +1,5 @@
 import type { StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { claimOfMove, isOver, type StoredVolumeMove } from '../../api/volume-move.ts';
+import { claimOfMove, isOver, isSourceOf, type StoredVolumeMove } from '../../api/volume-move.ts';
 import {
   claimNamesOf,
   type Node,
@@ -51,6 +51,11 @@ export interface PinnedClaim {
   readonly sizeBytes: bigint;
   /** Undefined for a volume of another driver. */
   readonly deviceClass: string | undefined;
+}
+
+/** Otherwise the agents do nothing with the source, and nothing has to be undone or removed. */
+export function isSourceMarked(move: StoredVolumeMove, { source }: Observed): boolean {
+  return source !== undefined && isSourceOf(move, source);
 }
 
 /** Whether the pod may still use its volumes. */

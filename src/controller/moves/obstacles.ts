@@ -8,6 +8,7 @@ import {
 } from '../../api/logical-volume.ts';
 import {
   claimOfMove,
+  isTargetOf,
   isUnwanted,
   phaseOf,
   type StoredVolumeMove,
@@ -16,7 +17,7 @@ import {
 import type { PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
 import { isGone } from '../node-removal/node-removal.ts';
 import { isBare, type Observed, siblingsIn } from './observed.ts';
-import { handleOf } from './persistent-volume-switch.ts';
+import { handleOf, isOfClaim } from './persistent-volume-switch.ts';
 import { abortedPartner, isCommittedTogether } from './together.ts';
 
 /** Why a move cannot begin or go on. */
@@ -61,14 +62,18 @@ export function isClaimGone({ status }: StoredVolumeMove, { claim }: Observed): 
 }
 
 /** Why the target cannot get, or does not have, the data any more. */
-export function targetLoss({ status }: StoredVolumeMove, { target, targetNode }: Observed): Obstacle | undefined {
+export function targetLoss(move: StoredVolumeMove, { target, targetNode }: Observed): Obstacle | undefined {
+  const { status } = move;
   const name = status?.targetNode ?? '';
   if (isGone(targetNode)) return { reason: 'TargetNodeGone', message: `node ${name} was removed` };
   const failure = target && failureOf(target);
   if (failure) return { reason: 'TargetRefused', message: `node ${name}: ${failure.message}` };
   const wasCreated = status?.phase !== undefined && status.phase !== 'Pending';
   const isLost = target ? deleting(target) || Boolean(target.status?.missingFrom) : wasCreated;
-  return isLost ? { reason: 'TargetLost', message: `the new volume on node ${name} is gone` } : undefined;
+  if (isLost) return { reason: 'TargetLost', message: `the new volume on node ${name} is gone` };
+  if (!target || isTargetOf(move, target)) return undefined;
+  const message = `LogicalVolume ${target.metadata.name} on node ${name} was not created for this move`;
+  return { reason: 'TargetLost', message };
 }
 
 /** Growing a volume while it is copied would lose what is written beyond its old end. */
@@ -108,7 +113,8 @@ export function pinnedElsewhere(target: string | undefined, seen: Observed): Obs
 function claimObstacle(move: StoredVolumeMove, seen: Observed): Obstacle | undefined {
   if (isClaimGone(move, seen)) return { reason: 'ClaimDeleted', message: 'the claim was deleted' };
   const { volume, source } = seen;
-  if (!volume || volume.metadata.deletionTimestamp || (source && handleOf(volume) !== volumeIdOf(source))) {
+  const isIts = volume && isOfClaim(volume, move) && (!source || handleOf(volume) === volumeIdOf(source));
+  if (!isIts || volume.metadata.deletionTimestamp) {
     const message = `PersistentVolume ${move.status?.persistentVolume} was replaced or deleted by somebody else`;
     return { reason: 'VolumeReplaced', message };
   }

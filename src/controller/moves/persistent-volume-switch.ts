@@ -1,4 +1,5 @@
-import { topologyKey } from '../../api/names.ts';
+import { driverName, topologyKey } from '../../api/names.ts';
+import { claimOfMove, type StoredVolumeMove } from '../../api/volume-move.ts';
 import { MoorageError } from '../../base/errors.ts';
 import { affinityValues, type PersistentVolume, type Stored } from '../../kube/resource.ts';
 
@@ -27,11 +28,12 @@ export interface SwitchedVolume {
 export function switchStep(
   current: Stored<PersistentVolume> | undefined,
   wanted: PersistentVolume,
-  known: readonly string[],
+  known: readonly (string | undefined)[],
 ): SwitchStep {
   if (!current) return { kind: 'create-volume', wanted };
   const handle = handleOf(current);
-  if (!handle || !known.includes(handle)) return { kind: 'foreign' };
+  const isOfClaim = current.spec?.claimRef?.uid === wanted.spec?.claimRef?.uid;
+  if (!isOfClaim || !handle || !known.includes(handle)) return { kind: 'foreign' };
   if (current.metadata.deletionTimestamp) return { kind: 'strip-volume', volume: current };
   const policy = current.spec?.persistentVolumeReclaimPolicy;
   // On the way back it may be the right volume already, but retained: only a new object can have the original policy again.
@@ -50,8 +52,26 @@ export function manifestOf({ metadata, spec }: Stored<PersistentVolume>): string
   });
 }
 
-export function savedVolume(manifest: string): PersistentVolume {
-  return JSON.parse(manifest) as PersistentVolume;
+/** The PersistentVolume as it was. Undefined if the status has none, or another one than that of the claim. */
+export function savedVolume(move: StoredVolumeMove): PersistentVolume | undefined {
+  const { manifest, persistentVolume } = move.status ?? {};
+  const saved = parsed(manifest ?? '');
+  const isIts = saved?.metadata?.name === persistentVolume && saved?.spec?.csi?.driver === driverName;
+  return isIts && isOfClaim(saved, move) ? saved : undefined;
+}
+
+function parsed(manifest: string): PersistentVolume | undefined {
+  try {
+    return JSON.parse(manifest) as PersistentVolume;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether it is bound to the claim that is moved. A claim can name any PersistentVolume, which says whose it is. */
+export function isOfClaim({ spec }: PersistentVolume, move: StoredVolumeMove): boolean {
+  const { namespace, name, uid } = spec?.claimRef ?? {};
+  return uid !== undefined && uid === move.status?.claimUID && `${namespace}/${name}` === claimOfMove(move);
 }
 
 /** The same PersistentVolume with another volume, on another node. */

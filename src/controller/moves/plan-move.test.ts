@@ -74,6 +74,12 @@ const begin: readonly Row[] = [
   ],
   ['the claim has no volume', moveOfTest(undefined), { volume: undefined }, 'refuse NotBound'],
   [
+    'the claim names the PersistentVolume of another claim',
+    moveOfTest(undefined),
+    { volume: volumeOfTest({ spec: { claimRef: { namespace: 'victim', name: 'data', uid: 'uid-of-the-victim' } } }) },
+    'refuse NotBound',
+  ],
+  [
     'the volume is of another driver',
     moveOfTest(undefined),
     { volume: volumeOfTest({ spec: { csi: { driver: 'other', volumeHandle: 'x' } } }) },

@@ -133,6 +133,11 @@ function movableVolume(move: StoredVolumeMove, seen: Observed): MovableVolume | 
   if (claim.status?.phase !== 'Bound' || !volume || volume.status?.phase !== 'Bound') {
     return { reason: 'NotBound', message: `claim ${name} is not bound to a volume` };
   }
+  // A claim names a PersistentVolume; only the PersistentVolume says whose it is.
+  if (volume.spec?.claimRef?.uid !== claim.metadata.uid) {
+    const message = `PersistentVolume ${volume.metadata.name} is not bound to claim ${name}, although the claim names it`;
+    return { reason: 'NotBound', message };
+  }
   if (volume.metadata.finalizers?.includes(localPvFinalizer)) {
     const message = `PersistentVolume ${volume.metadata.name} of claim ${name} is static, and static volumes do not move`;
     return { reason: 'StaticVolume', message };

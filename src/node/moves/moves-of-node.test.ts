@@ -17,8 +17,20 @@ import { movesFrom } from './source-side.ts';
 import { movesTo } from './target-side.ts';
 import { InMemoryCopying } from './testing/in-memory-copying.ts';
 
-const volume = (name: string): Stored<LogicalVolume> => ({
-  metadata: { name, uid: `uid-${name}`, resourceVersion: '1', creationTimestamp: '' },
+/** What the controller has written on the volumes of the move. */
+const marks: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  old: { 'moving.moorage.dev/uid-1': 'source' },
+  new: { 'moorage.dev/move': 'uid-1' },
+};
+
+const volume = (name: string, annotations = marks[name]): Stored<LogicalVolume> => ({
+  metadata: {
+    name,
+    uid: `uid-${name}`,
+    resourceVersion: '1',
+    creationTimestamp: '',
+    ...(annotations && { annotations }),
+  },
   spec: { name, nodeName: 'a', size: '1Gi' },
   status: { volumeID: `uid-${name}`, currentSize: '1Gi' },
 });
@@ -31,8 +43,9 @@ async function agent(t: TestContext, end: 'source' | 'target', spec: Partial<Vol
   const moves = new Informer({ client: api.client, resource: volumeMoves, clock, log: silentLog });
   const volumeChanges = new Listeners<Change<Stored<LogicalVolume>>>();
   let areVolumesKnown = true;
+  let written = marks;
   const volumes = {
-    get: (name: string) => (areVolumesKnown ? volume(name) : undefined),
+    get: (name: string) => (areVolumesKnown ? volume(name, written[name]) : undefined),
     onChange: (listener: (change: Change<Stored<LogicalVolume>>) => void) => volumeChanges.add(listener),
   };
   const givenBack = new Listeners<VolumeId>();
@@ -62,6 +75,9 @@ async function agent(t: TestContext, end: 'source' | 'target', spec: Partial<Vol
       await api.patch(volumeMoves, 'move', { type: 'merge', body }, { subresource: 'status' });
       await settled();
       return [...copying.steps];
+    },
+    marksAre: (other: typeof marks) => {
+      written = other;
     },
     /** As after a restart, when the watch of moves is faster. */
     forgetVolumes: () => {
@@ -140,6 +156,44 @@ test('a source whose device class is not configured says so, and ends its part w
   assert.deepEqual(await done(), ['end copy of uid-old', 'unfence uid-old for uid-1']);
   assert.deepEqual([(await status()).source?.released, (await status()).source?.message], [true, '']);
 });
+
+const phases = [
+  'Copying',
+  'Stopping',
+  'Freezing',
+  'Committed',
+  'Switching',
+  'Opening',
+  'Cleaning',
+  'Aborting',
+] as const;
+const othersMarks = {
+  'no mark': {},
+  'the mark of another move': { 'moving.moorage.dev/another': 'source', 'moorage.dev/move': 'another' },
+};
+for (const [what, annotations] of Object.entries(othersMarks)) {
+  test(`a move cannot take a volume with ${what}, whatever its status says`, async (t) => {
+    const source = await agent(t, 'source');
+    source.marksAre({ old: annotations });
+    for (const phase of phases) {
+      assert.deepEqual(await source.sees(phase, { target: { certificate: 'T' } }), [], phase);
+      const { message = '', ...done } = (await source.status()).source ?? {};
+      assert.deepEqual(done, {}, phase);
+      assert.match(message, /^LogicalVolume old is not marked as the source of VolumeMove .*move, so nothing is done/);
+    }
+    source.marksAre(marks);
+    assert.deepEqual(await source.sees('Copying', { message: 'the controller has marked it' }), ['offer uid-old to T']);
+
+    const target = await agent(t, 'target');
+    target.marksAre({ new: annotations });
+    for (const phase of ['Copying', 'Freezing', 'Opening'] as const) {
+      assert.deepEqual(await target.sees(phase, { source: { ...served, readOnly: true } }), [], phase);
+      const { message = '', ...done } = (await target.status()).target ?? {};
+      assert.deepEqual(done, {}, phase);
+      assert.match(message, /^LogicalVolume new is not marked as the target of VolumeMove/);
+    }
+  });
+}
 
 const served = { certificate: 'S', endpoint: '10.0.0.2:7443' };
 

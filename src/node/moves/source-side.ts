@@ -1,4 +1,4 @@
-import { type LogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
+import { type LogicalVolume, type StoredLogicalVolume, volumeIdOf } from '../../api/logical-volume.ts';
 import {
   isCopy,
   isOver,
@@ -18,6 +18,7 @@ import type { Informer } from '../../kube/informer.ts';
 import { keyOf } from '../../kube/resource.ts';
 import type { Copying, MovableVolumes, OfferedVolume } from './copying.ts';
 import { MoveWriter } from './move-writer.ts';
+import { mustBeMarked } from './must-be-marked.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
@@ -86,8 +87,11 @@ export function movesFrom(collaborators: Collaborators): Work {
     await writer.report(move, { certificate: own.cert, endpoint: copying.endpoint }, signal);
   };
 
-  const work = async (move: StoredVolumeMove, volumeId: VolumeId, signal: AbortSignal): Promise<void> => {
+  const work = async (move: StoredVolumeMove, volume: StoredLogicalVolume, signal: AbortSignal): Promise<void> => {
     const phase = phaseOf(move);
+    if (phase === 'Pending') return; // the controller marks the volume before the next phase
+    mustBeMarked('source', move, volume);
+    const volumeId = volumeIdOf(volume);
     const { uid } = move.metadata;
     if (serving.has(phase)) await serve(move, volumeId, signal);
     else await close(uid);
@@ -115,7 +119,7 @@ export function movesFrom(collaborators: Collaborators): Work {
     const move = moves.get(key);
     if (!move || isOver(move) || move.status?.source?.released) return Requeue.never;
     const volume = volumes.get(move.status?.sourceVolume ?? '');
-    if (volume) await writer.attempt(move, () => aside(work(move, volumeIdOf(volume), signal)), signal);
+    if (volume) await writer.attempt(move, () => aside(work(move, volume, signal)), signal);
     else await close(move.metadata.uid); // it was removed, or is not known yet
     return Requeue.never;
   };

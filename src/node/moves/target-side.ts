@@ -19,6 +19,7 @@ import { keyOf } from '../../kube/resource.ts';
 import { type CopiedRound, hasConverged } from './convergence.ts';
 import type { Copying, MovableVolumes, Pull, PulledRound } from './copying.ts';
 import { MoveWriter } from './move-writer.ts';
+import { mustBeMarked } from './must-be-marked.ts';
 
 interface Collaborators {
   readonly client: Pick<KubeClient, 'patch'>;
@@ -160,8 +161,11 @@ export function movesTo(collaborators: Collaborators): Work {
     await writer.attempt(
       move,
       async () => {
-        if (receiving.has(phaseOf(move))) next = await receive(move, volumeId, signal, aside);
-        if (phaseOf(move) !== 'Opening' || move.status?.target?.opened) return;
+        const isReceiving = receiving.has(phaseOf(move));
+        const isOpening = phaseOf(move) === 'Opening' && !move.status?.target?.opened;
+        if (isReceiving || isOpening) mustBeMarked('target', move, volume);
+        if (isReceiving) next = await receive(move, volumeId, signal, aside);
+        if (!isOpening) return;
         await aside(movable.open(volumeId, move.metadata.uid, signal));
         await writer.report(move, { opened: true }, signal);
       },

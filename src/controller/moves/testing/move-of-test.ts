@@ -1,5 +1,5 @@
 import type { LogicalVolume, StoredLogicalVolume } from '../../../api/logical-volume.ts';
-import { driverName, moveAnnotation, topologyKey, volumeMove } from '../../../api/names.ts';
+import { driverName, moveAnnotation, sourceMark, topologyKey, volumeMove } from '../../../api/names.ts';
 import type { MovePhase, StoredVolumeMove, VolumeMove, VolumeMoveStatus } from '../../../api/volume-move.ts';
 import type { PersistentVolume, PersistentVolumeClaim, Stored } from '../../../kube/resource.ts';
 import { nodeOfTest, podOfTest } from '../../../moves/testing/nodes-and-pods.ts';
@@ -59,6 +59,13 @@ export function logicalVolumeOfTest(
   };
 }
 
+/** The volume on node a, which the controller has marked as the source of the move. */
+export const sourceVolume = (change: Parameters<typeof logicalVolumeOfTest>[2] = {}) =>
+  logicalVolumeOfTest('pvc-1', 'a', {
+    ...change,
+    metadata: { annotations: { [sourceMark('aaaabbbb-1')]: 'source' }, ...change.metadata },
+  });
+
 export const targetVolumeName = 'pvc-1-aaaabbbb';
 export const targetVolume = (change: Parameters<typeof logicalVolumeOfTest>[2] = {}) =>
   logicalVolumeOfTest(targetVolumeName, 'b', {
@@ -107,7 +114,7 @@ export function observedOfTest(move: StoredVolumeMove, change: Partial<Observed>
     volume: volumeOfTest(),
     pods: [podOfTest('db-0')],
     pinned: [],
-    source: logicalVolumeOfTest('pvc-1', 'a'),
+    source: isPlanned ? sourceVolume() : logicalVolumeOfTest('pvc-1', 'a'),
     target: isPlanned ? targetVolume() : undefined,
     snapshots: [],
     sourceNode: nodeOfTest('a'),
