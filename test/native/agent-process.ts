@@ -7,6 +7,7 @@ import { createInterface, type Interface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
 import { type LogLine, logLines } from '../../worlds/host/log-line.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { scratchDirectory } from './scratch.ts';
 
 const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts');
@@ -54,7 +55,7 @@ export class AgentDirectories {
       ...[`--kubelet-dir=${join(this.directory, 'kubelet')}`, `--metrics-addr=${metricsAddress}`],
       ...[`--state-dir=${this.directory}`, ...flags],
     ]);
-    t.after(() => agent.end('SIGKILL'));
+    undoAfter(t, () => agent.end('SIGKILL')); // before its directory is removed
     return agent;
   }
 }

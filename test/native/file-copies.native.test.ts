@@ -131,7 +131,7 @@ test('a filesystem is thawed even if the copy fails', native, async (t) => {
   await assert.rejects(pool.snapshot('data', { id: 'copy', tags: [], access: 'rw' }, signal), {
     name: 'CopyNeedsRest',
   });
-  await sh(`timeout 10 sh -c 'echo written >${target}/file; sync ${target}/file'`);
+  await sh(`timeout 120 sh -c 'echo written >${target}/file; sync ${target}/file'`);
 });
 
 test('a rejected copy does not thaw a filesystem that somebody else froze', native, async (t) => {

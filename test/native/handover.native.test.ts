@@ -45,7 +45,7 @@ test('a standby takes over from a killed agent, which is the standby after its r
 test('an agent for static volumes only takes turns too, and serves no CSI', native, async (t) => {
   const place = await AgentDirectories.create(t);
   const flags = ['--csi=false', '--local-pv', '--config=', `--local-pv-mount-base=${place.directory}/pv`];
-  const address = `127.0.0.1:${await freePort()}`;
+  const address = await freeAddress();
   const first = await place.start(t, undefined, address, flags);
   await first.said(servingEngine);
   assert.ok(await nobodyListens(place.csiSocket));
@@ -94,7 +94,7 @@ test(
   native,
   async (t) => {
     const place = await AgentDirectories.create(t);
-    const address = `127.0.0.1:${await freePort()}`;
+    const address = await freeAddress();
     const agent = await place.start(t, undefined, address);
     await agent.said(serving);
     const get = async (path: string) => {
@@ -111,11 +111,12 @@ test(
   },
 );
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
+/** Nobody else connects from this host, so its port stays free. */
+async function freeAddress(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.2');
   await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
+  const { address, port } = server.address() as AddressInfo;
   server.close();
   await once(server, 'close');
-  return port;
+  return `${address}:${port}`;
 }

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import type { Agent, PullOfTest } from './moving-agent.ts';
 import { scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
@@ -17,6 +18,8 @@ const moveUid = 'b1f6c2d4-0000-4000-8000-000000000001';
 class AgentProcess {
   readonly directory: string;
   #child: ChildProcess | undefined;
+  /** Not heard yet. */
+  #messages: object[] = [];
 
   private constructor(directory: string) {
     this.directory = directory;
@@ -30,7 +33,12 @@ class AgentProcess {
   }
 
   async start(): Promise<void> {
-    this.#child = fork(join(import.meta.dirname, 'moving-agent.ts'), [this.directory], { serialization: 'advanced' });
+    const child = fork(join(import.meta.dirname, 'moving-agent.ts'), [this.directory], { serialization: 'advanced' });
+    this.#child = child;
+    const messages: object[] = [];
+    this.#messages = messages;
+    child.on('message', (message) => messages.push(message as object));
+    child.on('exit', () => messages.push({ error: 'Ended' })); // of a call that waits
     await this.#heard('ready');
   }
 
@@ -61,11 +69,13 @@ class AgentProcess {
     await this.#heard('progress');
   }
 
+  /** Several messages may arrive at once. */
   async #heard(...words: readonly string[]): Promise<object> {
-    for (;;) {
-      const [message] = (await once(this.#child as ChildProcess, 'message')) as [object];
-      if (words.some((word) => word in message)) return message;
-    }
+    const messages = this.#messages;
+    return eventually(`the agent says ${words.join(' or ')}`, async () => {
+      const at = messages.findIndex((message) => words.some((word) => word in message));
+      return at < 0 ? undefined : messages.splice(at, 1)[0];
+    });
   }
 }
 
@@ -86,7 +96,8 @@ async function twoAgents(t: TestContext) {
   return { source, target, device, connect, isCopied };
 }
 
-const slowly = { bytesPerSecond: 4 * mebibyte };
+/** Most of a minute, so it is interrupted in the middle. */
+const slowly = { bytesPerSecond: mebibyte / 2 };
 
 test('a volume is copied in rounds between two agents', native, async (t) => {
   const { source, target, device, connect, isCopied } = await twoAgents(t);

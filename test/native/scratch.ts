@@ -12,6 +12,7 @@ import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
 import { Eraser } from '../../src/engine/erase/eraser.ts';
 import { Erasures } from '../../src/engine/erase/erasures.ts';
 import { FilePool } from '../../src/engine/file/file-pool.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 const timeoutMs = 180_000;
@@ -91,13 +92,16 @@ async function release(directory: string): Promise<void> {
     openPools.delete(path);
     await pool.stop(0);
   }
-  // Innermost first: a pool's volumes before the filesystem of the pool.
-  for (;;) {
-    const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
-    const below = mounts.filter((mount) => mount.target.startsWith(`${directory}/`));
-    for (const loop of await loopDevicesBelow(directory)) await sh(detach(loop));
-    const last = below.at(-1);
-    if (!last) return;
-    await sh(`umount '${last.target}'`);
-  }
+  // Detaching ends, and with it the use of the filesystem below, only when nobody has the device open any more.
+  await eventually(`nothing below ${directory} is mounted or attached`, async () => {
+    // Innermost first: a pool's volumes before the filesystem of the pool.
+    for (;;) {
+      const loops = await loopDevicesBelow(directory);
+      for (const loop of loops) await sh(detach(loop));
+      const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
+      const last = mounts.findLast((mount) => mount.target.startsWith(`${directory}/`));
+      if (!last) return loops.length === 0;
+      await sh(`umount '${last.target}'`);
+    }
+  });
 }
