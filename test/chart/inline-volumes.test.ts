@@ -12,12 +12,12 @@ const manage = (...words: readonly string[]) =>
 const modes = async () =>
   JSON.parse(await kubectl('get', 'csidriver', 'topolvm.io', '--output=jsonpath={.spec.volumeLifecycleModes}'));
 
-test('an upgrade that disables inline volumes says what to delete first, and changes nothing until then', async () => {
+test('an upgrade that disables inline volumes names the page that says how, and changes nothing until then', async () => {
   await manage('install', 'moorage', chartDir, '--create-namespace');
   await manage('upgrade', 'moorage', chartDir, '--set=node.inlineVolumes.maxSize=1Gi');
   assert.deepEqual(await modes(), ['Persistent', 'Ephemeral']);
 
-  await assert.rejects(manage('upgrade', 'moorage', chartDir, off), /run kubectl delete csidriver topolvm\.io/);
+  await assert.rejects(manage('upgrade', 'moorage', chartDir, off), /docs\/volumes\.md#ephemeral-volumes/);
   assert.match(await manage('history', 'moorage', '--max=1'), /^2 .*deployed/m);
 
   await kubectl('delete', 'csidriver', 'topolvm.io');

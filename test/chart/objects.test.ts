@@ -320,6 +320,16 @@ test('the policy that protects LogicalVolumes can be switched off', async () => 
   assert.deepEqual(await policies('logicalVolumes.protected=false'), []);
 });
 
+test('a StorageClass names a filesystem only if its values do', async () => {
+  const objects = await render(
+    'storageClasses[0].name=plain',
+    'storageClasses[1].name=xfs',
+    'storageClasses[1].storageClass.fsType=xfs',
+  );
+  assert.equal(find(objects, 'StorageClass', 'plain')['parameters'], null);
+  assert.deepEqual(find(objects, 'StorageClass', 'xfs')['parameters'], { 'csi.storage.k8s.io/fstype': 'xfs' });
+});
+
 test('an encrypted StorageClass names its Secret for staging, publishing and growth', async () => {
   const encryption = 'storageClasses[0].storageClass.encryption';
   const [secretName, secretNamespace] = ['disk-key', 'moorage-system'];
@@ -329,7 +339,6 @@ test('an encrypted StorageClass names its Secret for staging, publishing and gro
     `${encryption}.secretNamespace=${secretNamespace}`,
   );
   assert.deepEqual(find(objects, 'StorageClass', 'secret')['parameters'], {
-    'csi.storage.k8s.io/fstype': 'ext4',
     'moorage.dev/encryption': 'luks2',
     'csi.storage.k8s.io/node-stage-secret-name': secretName,
     'csi.storage.k8s.io/node-stage-secret-namespace': secretNamespace,
