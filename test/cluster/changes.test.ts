@@ -5,10 +5,12 @@ import { volumeMoves } from '../../src/api/volume-move.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { createAttributesClass } from './attributes-class.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { takeSnapshot } from './snapshot.ts';
+import { story } from './story.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 const write = 'dd if=/dev/urandom of=/data/file bs=64k count=64 2>/dev/null && sync';
@@ -17,6 +19,7 @@ const sum = 'sha256sum </data/file';
 describe('changes to a volume', () => {
   let cluster: Cluster;
   let moorage: Moorage;
+  const afterwards = story();
   before(async () => {
     ({ cluster, moorage } = await sharedCluster());
   });
@@ -27,8 +30,8 @@ describe('changes to a volume', () => {
       ['xfs', '300Mi', '400Mi', 400],
       ['btrfs', '200Mi', '300Mi', 300],
     ] as const) {
-      test(`${filesystem} grows while a pod writes to it`, async () => {
-        const ns = await TestNamespace.create(cluster, `grow-${filesystem}`);
+      test(`${filesystem} grows while a pod writes to it`, async (t) => {
+        const ns = await TestNamespace.forTest(t, cluster, `grow-${filesystem}`);
         await ns.claim('data', { storageClass: `moorage-${filesystem}`, size: from });
         // Lines are numbered, so that a lost, torn or duplicate one shows. It pauses because the node has one processor.
         const script = 'i=0; while :; do i=$((i+1)); echo "line $i" >>/data/log; [ $((i%50)) != 0 ] || sleep 0.5; done';
@@ -42,12 +45,11 @@ describe('changes to a volume', () => {
         assert.ok(mebibytes > toMebibytes * 0.8, `the filesystem has ${mebibytes} MiB`);
         const check = `awk '$2 != NR { print "line " NR " is " $0; exit 1 }' && echo whole`;
         assert.equal(await ns.sh('writer', `head -n -1 /data/log | ${check}`), 'whole');
-        await ns.empty();
       });
     }
 
-    test('a raw block device grows while it is in use', async () => {
-      const ns = await TestNamespace.create(cluster, 'grow-block');
+    test('a raw block device grows while it is in use', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'grow-block');
       await ns.claim('data', { volumeMode: 'Block', size: '64Mi' });
       await ns.pod('user', { devices: { '/dev/xvda': 'data' } });
       await ns.ready('user');
@@ -55,11 +57,10 @@ describe('changes to a volume', () => {
       const size = () => ns.sh('user', 'blockdev --getsize64 /dev/xvda');
       await eventually('the device has grown', async () => (await size()) === String(96 * 1024 ** 2));
       await ns.grown('data', '96Mi');
-      await ns.empty();
     });
 
-    test('an unused volume grows, and its filesystem grows with the next pod', async () => {
-      const ns = await TestNamespace.create(cluster, 'grow-later');
+    test('an unused volume grows, and its filesystem grows with the next pod', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'grow-later');
       const pod = { claims: { '/data': 'data' } };
       await ns.claim('data');
       await ns.pod('first', pod);
@@ -75,11 +76,10 @@ describe('changes to a volume', () => {
 
       assert.equal(await ns.sh('second', sum), written);
       assert.ok(Number(await ns.sh('second', 'df -m /data | tail -1 | tr -s " " | cut -d" " -f2')) > 160);
-      await ns.empty();
     });
 
-    test('a snapshot keeps its point in time; restored and cloned volumes are independent', async () => {
-      const ns = await TestNamespace.create(cluster, 'copies');
+    test('a snapshot keeps its point in time; restored and cloned volumes are independent', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'copies');
       const thin = { storageClass: 'moorage-thin' };
       await ns.claim('data', thin);
       await ns.pod('original', { claims: { '/data': 'data' } });
@@ -106,11 +106,10 @@ describe('changes to a volume', () => {
       await ns.deletePod('original');
       await ns.kubectl('delete', 'volumesnapshot/moment', 'pvc/data');
       assert.equal(await ns.sh('copies', 'cat /restored/file /cloned/file'), 'changed\nchanged');
-      await ns.empty();
     });
 
-    test('a pod whose claim is a copy runs on the node of the source, wherever it was scheduled first', async () => {
-      const ns = await TestNamespace.create(cluster, 'elsewhere');
+    test('a pod whose claim is a copy runs on the node of the source, wherever it was scheduled first', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'elsewhere');
       const thin = { storageClass: 'moorage-thin' };
       await ns.claim('data', { ...thin, node: 'node-a' });
       await ns.volumeId('data');
@@ -123,11 +122,10 @@ describe('changes to a volume', () => {
       );
       await ns.ready('user');
       assert.equal((await ns.nodeOf('user')).name, 'node-a');
-      await ns.empty();
     });
 
-    test('a snapshot and a claim are copied to another node if their new claims allow it', async () => {
-      const ns = await TestNamespace.create(cluster, 'across');
+    test('a snapshot and a claim are copied to another node if their new claims allow it', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'across');
       const thin = { storageClass: 'moorage-thin' };
       await ns.claim('thin', thin);
       await ns.claim('thick');
@@ -153,26 +151,27 @@ describe('changes to a volume', () => {
       assert.ok(Number(mebibytes) > 160, 'its filesystem fills the larger volume');
       await ns.event('PersistentVolumeClaim/restored', /copied from node node-a to node node-b/);
       await ns.sh('original', 'echo still writable >/thick/other && sync');
-      const { items } = await cluster.kube.list(volumeMoves, { namespace: ns.name });
-      assert.deepEqual(items, []);
+      await eventually('no VolumeMove is left', async () => {
+        const { items } = await cluster.kube.list(volumeMoves, { namespace: ns.name });
+        return items.length === 0;
+      });
       await ns.deletePod('original');
       await ns.kubectl('delete', 'volumesnapshot/moment');
-      await ns.empty();
     });
 
-    test('a copy of a thick volume is rejected, and the error says which volumes can be copied', async () => {
-      const ns = await TestNamespace.create(cluster, 'thick');
+    test('a copy of a thick volume is rejected, and the error says which volumes can be copied', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'thick');
       await ns.claim('data', { node: 'node-a' });
       await ns.volumeId('data');
       await ns.claim('cloned', { node: 'node-a', source: { kind: 'PersistentVolumeClaim', name: 'data' } });
       await ns.event('PersistentVolumeClaim/cloned', /device class lvm/);
       await ns.deleteClaim('cloned');
-      await ns.empty();
     });
 
-    test('a claim with a VolumeAttributesClass gets an Event that names the sidecars it needs', async () => {
+    test('a claim with a VolumeAttributesClass gets an Event that names the sidecars it needs', async (t) => {
       await createAttributesClass(cluster, 'slow', '10Mi', '100');
-      const ns = await TestNamespace.create(cluster, 'limits');
+      undoAfter(t, () => cluster.kubectl('delete', 'volumeattributesclass', 'slow'));
+      const ns = await TestNamespace.forTest(t, cluster, 'limits');
       await ns.claim('data', { node: 'node-a' });
       await ns.volumeId('data');
       await ns.patchClaim('data', { spec: { volumeAttributesClassName: 'slow' } });
@@ -184,10 +183,8 @@ describe('changes to a volume', () => {
       const refused = await ns.found('refused');
       assert.equal(refused?.status?.phase, 'Pending');
       assert.equal(await cluster.kube.get(logicalVolumes, `pvc-${refused.metadata?.uid}`), undefined);
-      await ns.empty();
-      await cluster.kubectl('delete', 'volumeattributesclass', 'slow');
     });
   });
 
-  test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
+  afterwards('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
 import { pods, statefulSets } from '../../src/kube/resource.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import { busyboxImage } from '../../worlds/cluster/images.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { claimSpec, lightPod, TestNamespace } from './test-namespace.ts';
 
 /**
@@ -73,8 +75,19 @@ export class CheckedSet {
     this.ns = ns;
   }
 
+  /** Resolves when all pods write. Whatever becomes of the test, everything is deleted after it. */
+  static async forTest(t: TestContext, cluster: Cluster, name: string, options?: CheckedSetOptions) {
+    const set = await CheckedSet.#apply(cluster, name, options);
+    undoAfter(t, () => set.delete());
+    return set.#allWrite(options?.replicas);
+  }
+
   /** Resolves when all pods write. */
-  static async create(cluster: Cluster, name: string, options: CheckedSetOptions = {}): Promise<CheckedSet> {
+  static async create(cluster: Cluster, name: string, options?: CheckedSetOptions): Promise<CheckedSet> {
+    return (await CheckedSet.#apply(cluster, name, options)).#allWrite(options?.replicas);
+  }
+
+  static async #apply(cluster: Cluster, name: string, options: CheckedSetOptions = {}): Promise<CheckedSet> {
     const { replicas = 1, storageClass = 'moorage', annotations = {}, onNodes } = options;
     const ns = await TestNamespace.create(cluster, name);
     const labels = { app: name };
@@ -102,9 +115,12 @@ export class CheckedSet {
         ],
       },
     });
-    const set = new CheckedSet(cluster, ns);
-    for (let ordinal = 0; ordinal < replicas; ordinal++) await set.writes(ordinal);
-    return set;
+    return new CheckedSet(cluster, ns);
+  }
+
+  async #allWrite(replicas = 1): Promise<this> {
+    for (let ordinal = 0; ordinal < replicas; ordinal++) await this.writes(ordinal);
+    return this;
   }
 
   pod(ordinal = 0): string {
@@ -154,7 +170,7 @@ export class CheckedSet {
 
   /** Deletes everything; resolves when the volumes are gone too. */
   async delete(): Promise<void> {
-    await this.ns.kubectl('delete', 'statefulset', this.name, '--cascade=foreground');
+    await this.ns.kubectl('delete', 'statefulset', this.name, '--cascade=foreground', '--ignore-not-found');
     await this.ns.empty();
   }
 

@@ -8,6 +8,7 @@ import type { Moorage } from '../../worlds/cluster/moorage.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
+import { story } from './story.ts';
 import { claimSpec, TestNamespace } from './test-namespace.ts';
 
 const writeFile = 'dd if=/dev/urandom of=/data/file bs=64k count=64 2>/dev/null && sync';
@@ -16,6 +17,7 @@ const readFile = 'sha256sum </data/file';
 describe('every kind of volume', () => {
   let cluster: Cluster;
   let moorage: Moorage;
+  const afterwards = story();
   before(async () => {
     ({ cluster, moorage } = await sharedCluster());
     for (const [name, changes] of Object.entries(classes)) {
@@ -44,8 +46,8 @@ describe('every kind of volume', () => {
       ['xfs', '300Mi'],
       ['btrfs', '200Mi'],
     ] as const) {
-      test(`${filesystem} keeps its data, and a pod can mount it read-only`, async () => {
-        const ns = await TestNamespace.create(cluster, filesystem);
+      test(`${filesystem} keeps its data, and a pod can mount it read-only`, async (t) => {
+        const ns = await TestNamespace.forTest(t, cluster, filesystem);
         const pod = { claims: { '/data': 'data' } };
         await ns.claim('data', { storageClass: `moorage-${filesystem}`, size });
         await ns.pod('first', pod);
@@ -59,12 +61,11 @@ describe('every kind of volume', () => {
         await ns.ready('reader');
         assert.equal(await ns.sh('reader', readFile), written);
         assert.equal(await ns.sh('reader', 'touch /data/x 2>/dev/null || echo refused'), 'refused');
-        await ns.empty();
       });
     }
 
-    test('a raw block device keeps its data', async () => {
-      const ns = await TestNamespace.create(cluster, 'block');
+    test('a raw block device keeps its data', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'block');
       const pod = { devices: { '/dev/xvda': 'data' } };
       await ns.claim('data', { volumeMode: 'Block', size: '64Mi' });
       await ns.pod('first', pod);
@@ -76,33 +77,30 @@ describe('every kind of volume', () => {
       await ns.replacePod('first', pod);
 
       assert.equal(await ns.sh('first', 'sha256sum </dev/xvda'), written);
-      await ns.empty();
     });
 
-    test('a StorageClass sets mkfs options, and owner and mode of the root directory', async () => {
-      const ns = await TestNamespace.create(cluster, 'private');
+    test('a StorageClass sets mkfs options, and owner and mode of the root directory', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'private');
       await ns.claim('data', { storageClass: 'private' });
       await ns.pod('first', { claims: { '/data': 'data' } });
       await ns.ready('first');
       assert.equal(await ns.sh('first', 'stat -c "%a %u:%g" /data'), '750 1000:2000');
       assert.match(await ns.sh('first', 'grep " /data " /proc/mounts'), /,noatime/);
       assert.ok(Number(await ns.sh('first', 'stat -f -c %c /data')) < 200, 'about as many inodes as requested');
-      await ns.empty();
     });
 
-    test('a claim whose filesystem cannot be mounted gets an event that says why', async () => {
-      const ns = await TestNamespace.create(cluster, 'unmountable');
+    test('a claim whose filesystem cannot be mounted gets an event that says why', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'unmountable');
       await ns.claim('data', { storageClass: 'unmountable' });
       await ns.pod('first', { claims: { '/data': 'data' } });
       await ns.event(
         'PersistentVolumeClaim/data',
         /node-\w cannot use the filesystem of the volume: .* cannot be mounted: .*; correct the mount options \(nonsense\)/,
       );
-      await ns.empty();
     });
 
-    test('an inline ephemeral volume lives as long as its pod', async () => {
-      const ns = await TestNamespace.create(cluster, 'inline');
+    test('an inline ephemeral volume lives as long as its pod', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'inline');
       const volumeAttributes = { 'topolvm.io/size': '1' };
       await ns.pod('first', { inline: { '/data': { driver: driverName, fsType: 'xfs', volumeAttributes } } });
       await ns.ready('first');
@@ -115,11 +113,10 @@ describe('every kind of volume', () => {
       await ns.deletePod('first');
 
       await eventually('the volume is gone', async () => (await node.shell(ephemeral)).trim() === '');
-      await ns.empty();
     });
 
-    test('a pod whose inline volume is too large gets an event that says what to change', async () => {
-      const ns = await TestNamespace.create(cluster, 'greedy');
+    test('a pod whose inline volume is too large gets an event that says what to change', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'greedy');
       const refusals = [
         [{ 'topolvm.io/size': '11' }, /11 GiB .*10 GiB is the limit.*node\.inlineVolumes\.maxSize/],
         [{ 'topolvm.io/device-class': 'thin' }, /"thin" .*node\.inlineVolumes\.deviceClasses/],
@@ -129,11 +126,10 @@ describe('every kind of volume', () => {
         await ns.pod(`greedy-${i}`, { inline: { '/data': { driver: driverName, volumeAttributes } } });
       }
       for (const [i, [, says]] of refusals.entries()) await ns.event(`Pod/greedy-${i}`, says);
-      await ns.empty();
     });
 
-    test('a generic ephemeral volume lives as long as its pod', async () => {
-      const ns = await TestNamespace.create(cluster, 'generic');
+    test('a generic ephemeral volume lives as long as its pod', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'generic');
       await ns.pod('first', { generic: { '/data': { spec: claimSpec({ size: '64Mi' }) } } });
       await ns.ready('first');
       await ns.sh('first', writeFile);
@@ -141,11 +137,10 @@ describe('every kind of volume', () => {
       await ns.deletePod('first');
 
       await eventually('its claim is gone', async () => (await ns.found('first-volume-0')) === undefined);
-      await ns.empty();
     });
 
-    test('ReadWriteOncePod admits one pod at a time', async () => {
-      const ns = await TestNamespace.create(cluster, 'once');
+    test('ReadWriteOncePod admits one pod at a time', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'once');
       const pod = { claims: { '/data': 'data' } };
       await ns.claim('data', { accessMode: 'ReadWriteOncePod' });
       await ns.pod('first', pod);
@@ -156,11 +151,10 @@ describe('every kind of volume', () => {
       await ns.deletePod('first');
 
       await ns.ready('second');
-      await ns.empty();
     });
 
-    test('a pod has claims of three device classes, all on its node', async () => {
-      const ns = await TestNamespace.create(cluster, 'three');
+    test('a pod has claims of three device classes, all on its node', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'three');
       for (const name of ['moorage', 'moorage-thin', 'moorage-file']) await ns.claim(name, { storageClass: name });
       await ns.pod('first', { claims: { '/lvm': 'moorage', '/thin': 'moorage-thin', '/file': 'moorage-file' } });
       await ns.ready('first');
@@ -168,11 +162,10 @@ describe('every kind of volume', () => {
       assert.equal(new Set(sources.split('\n')).size, 3);
       await ns.sh('first', 'for d in /lvm /thin /file; do echo $d >$d/name; done; sync');
       assert.equal(await ns.sh('first', 'cat /lvm/name /thin/name /file/name'), '/lvm\n/thin\n/file');
-      await ns.empty();
     });
 
-    test('with Immediate binding the volume exists before the pod, which is scheduled to its node', async () => {
-      const ns = await TestNamespace.create(cluster, 'now');
+    test('with Immediate binding the volume exists before the pod, which is scheduled to its node', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'now');
       await ns.claim('data', { storageClass: 'now' });
       const id = await ns.volumeId('data');
       await ns.pod('first', { claims: { '/data': 'data' } });
@@ -181,19 +174,17 @@ describe('every kind of volume', () => {
         await (await ns.nodeOf('first')).shell(`lvs --noheadings -o lv_name ${volumeGroup}`),
         new RegExp(id),
       );
-      await ns.empty();
     });
 
-    test('a claim of a device class that no node has gets an event that says so', async () => {
-      const ns = await TestNamespace.create(cluster, 'absent');
+    test('a claim of a device class that no node has gets an event that says so', async (t) => {
+      const ns = await TestNamespace.forTest(t, cluster, 'absent');
       await ns.claim('data', { storageClass: 'absent' });
       await ns.event('PersistentVolumeClaim/data', /device class nvme/);
-      await ns.empty();
     });
   });
 
-  test('a claim on a full pool gets an event, and is served when space is freed', async () => {
-    const ns = await TestNamespace.create(cluster, 'full');
+  test('a claim on a full pool gets an event, and is served when space is freed', async (t) => {
+    const ns = await TestNamespace.forTest(t, cluster, 'full');
     for (const node of cluster.nodes) await ns.claim(`filler-${node.name}`, { node: node.name, size: '7Gi' });
     for (const node of cluster.nodes) await ns.volumeId(`filler-${node.name}`);
     await ns.claim('squeezed', { size: '2Gi', node: 'node-a' });
@@ -209,8 +200,7 @@ describe('every kind of volume', () => {
 
     await ns.ready('first');
     assert.equal((await ns.nodeOf('first')).name, 'node-b');
-    await ns.empty();
   });
 
-  test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
+  afterwards('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });

@@ -59,9 +59,15 @@ describe('a node that is removed', () => {
       assert.equal(await trio.volumeId(ordinal), before[ordinal], 'other nodes keep their volumes');
     }
     assert.equal(await careful.volumeId(), ids[2], 'its claim waits');
-    assert.match(await cluster.kubectl('describe', 'pvc', 'data-careful-0'), /DecisionNeeded .*bring the machine back/);
-    const { items } = await cluster.kube.list(logicalVolumes, { fieldSelector: `spec.nodeName=${leaving.name}` });
-    assert.deepEqual(items.map(({ metadata }) => metadata.name).sort(), [keptVolume, await volumeOf('careful')].sort());
+    await eventually('it asks for a decision', async () =>
+      /DecisionNeeded .*bring the machine back/.test(await cluster.kubectl('describe', 'pvc', 'data-careful-0')),
+    );
+    const staying = [keptVolume, await volumeOf('careful')].sort();
+    await eventually('only volumes that are kept are left of it', async () => {
+      const { items } = await cluster.kube.list(logicalVolumes, { fieldSelector: `spec.nodeName=${leaving.name}` });
+      assert.deepEqual(items.map(({ metadata }) => metadata.name).sort(), staying);
+      return true;
+    });
     await eventually('the volume with reclaim policy Delete is gone', async () => {
       const { items: left } = await cluster.kube.list(persistentVolumes);
       const handles = new Set(left.map(({ spec }) => spec?.csi?.volumeHandle));
@@ -122,8 +128,7 @@ describe('a node that is removed', () => {
   }
 
   async function drainAndDelete({ name }: ClusterNode): Promise<void> {
-    const flags = ['--ignore-daemonsets', '--delete-emptydir-data', '--force', '--timeout=110s'];
-    await cluster.kubectl('drain', name, ...flags);
-    await cluster.kubectl('delete', 'node', name, '--timeout=110s');
+    await cluster.kubectl('drain', name, '--ignore-daemonsets', '--delete-emptydir-data', '--force');
+    await cluster.kubectl('delete', 'node', name);
   }
 });

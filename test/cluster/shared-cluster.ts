@@ -2,6 +2,7 @@ import { after } from 'node:test';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { createFilesystemClasses } from './filesystem-classes.ts';
+import { onFailure } from './story.ts';
 
 export interface InstalledCluster {
   readonly cluster: Cluster;
@@ -9,20 +10,31 @@ export interface InstalledCluster {
 }
 
 let shared: Promise<InstalledCluster> | undefined;
+let hasFailed = false;
+onFailure(() => {
+  hasFailed = true;
+});
+after(stop);
 
 /**
  * Two nodes with Moorage and a StorageClass for each filesystem, for all files that run in this process. Each user restores its state: no
- * claim, no volume, and a serving agent on each node. It ends with the process's tests.
+ * claim, no volume, and a serving agent on each node. After a failure the next user gets another cluster. Call it when the
+ * tests of a file begin, not when the file is loaded. It ends with the process's tests.
  */
-export function sharedCluster(): Promise<InstalledCluster> {
+export async function sharedCluster(): Promise<InstalledCluster> {
+  if (hasFailed) {
+    await stop();
+    shared = undefined;
+    hasFailed = false;
+  }
   shared ??= install();
   return shared;
 }
 
-after(async () => {
+async function stop(): Promise<void> {
   const { cluster } = (await shared?.catch(() => undefined)) ?? {}; // its users got the error
   await cluster?.stop();
-});
+}
 
 async function install(): Promise<InstalledCluster> {
   const cluster = await Cluster.start({ nodes: 2 });

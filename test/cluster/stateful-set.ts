@@ -1,11 +1,13 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pods } from '../../src/kube/resource.ts';
+import type { TestContext } from 'node:test';
+import { persistentVolumeClaims, pods } from '../../src/kube/resource.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import { busyboxImage } from '../../worlds/cluster/images.ts';
 import { isReady } from '../../worlds/cluster/ready.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
-import { lightPod } from './test-namespace.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
+import { lightPod, volumesGone } from './test-namespace.ts';
 
 export interface StatefulSetOptions {
   readonly replicas?: number;
@@ -16,7 +18,7 @@ export interface StatefulSetOptions {
 }
 
 const script =
-  'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && { sleep 1000000 & wait $!; }';
+  'echo "$(hostname) $(cat /proc/sys/kernel/random/uuid)" >>/data/log && sync && touch /synced && { sleep 1000000 & wait $!; }';
 
 /** A StatefulSet whose pods have a volume each, at /data. They write one line to it at each start, and wait. */
 export class StatefulSet {
@@ -26,6 +28,17 @@ export class StatefulSet {
   private constructor(cluster: Cluster, name: string) {
     this.#cluster = cluster;
     this.name = name;
+  }
+
+  /** Whatever becomes of the test, the set and its volumes are gone after it. */
+  static async forTest(t: TestContext, cluster: Cluster, name: string, options?: StatefulSetOptions) {
+    const set = await StatefulSet.create(cluster, name, options);
+    undoAfter(t, async () => {
+      const claims = await set.#claims();
+      await set.delete();
+      await volumesGone(cluster, claims);
+    });
+    return set;
   }
 
   static async create(cluster: Cluster, name: string, options: StatefulSetOptions = {}): Promise<StatefulSet> {
@@ -71,6 +84,7 @@ export class StatefulSet {
     return new StatefulSet(cluster, name);
   }
 
+  /** Its pod runs, and its line is on the disk. */
   async ready(ordinal = 0): Promise<void> {
     const pod = `${this.name}-${ordinal}`;
     await eventually(
@@ -78,6 +92,8 @@ export class StatefulSet {
       async () => isReady(await this.#cluster.kube.get(pods, pod, { namespace: 'default' })),
       { explain: () => this.#explain(`pod/${pod}`) },
     );
+    const isSynced = () => this.#cluster.kubectl('exec', pod, '--', 'ls', '/synced').then(() => true);
+    await eventually(`pod ${pod} has written`, isSynced, { explain: () => this.#explain(`pod/${pod}`) });
   }
 
   /** The lines written by the pods, oldest first. */
@@ -110,11 +126,15 @@ export class StatefulSet {
 
   /** Deletes the set with its pods, then its claims. */
   async delete(): Promise<void> {
-    await this.#cluster.kubectl('delete', 'statefulset', this.name, '--cascade=foreground');
-    const claims = await this.#cluster.kubectl('get', 'pvc', '-oname');
-    const isOwn = new RegExp(`^persistentvolumeclaim/data-${this.name}-\\d+$`); // the name of another set may begin with this one's
-    const own = claims.split('\n').filter((claim) => isOwn.test(claim));
-    if (own.length > 0) await this.#cluster.kubectl('delete', ...own);
+    await this.#cluster.kubectl('delete', 'statefulset', this.name, '--cascade=foreground', '--ignore-not-found');
+    const own = (await this.#claims()).map(({ metadata }) => metadata.name);
+    if (own.length > 0) await this.#cluster.kubectl('delete', 'pvc', ...own);
+  }
+
+  async #claims() {
+    const { items } = await this.#cluster.kube.list(persistentVolumeClaims, { namespace: 'default' });
+    const isOwn = new RegExp(`^data-${this.name}-\\d+$`); // the name of another set may begin with this one's
+    return items.filter(({ metadata }) => isOwn.test(metadata.name));
   }
 
   async #get(object: string, path: string): Promise<string> {

@@ -1,3 +1,4 @@
+import type { TestContext } from 'node:test';
 import type { V1CSIVolumeSource, V1PersistentVolumeClaimTemplate } from '@kubernetes/client-node';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import {
@@ -14,6 +15,7 @@ import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
 import { busyboxImage } from '../../worlds/cluster/images.ts';
 import { isReady } from '../../worlds/cluster/ready.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 export interface ClaimOptions {
   readonly storageClass?: string;
@@ -52,6 +54,13 @@ export class TestNamespace {
   private constructor(cluster: Cluster, name: string) {
     this.#cluster = cluster;
     this.name = name;
+  }
+
+  /** Whatever becomes of the test, the namespace is empty after it. */
+  static async forTest(t: TestContext, cluster: Cluster, name: string): Promise<TestNamespace> {
+    const ns = await TestNamespace.create(cluster, name);
+    undoAfter(t, () => ns.empty());
+    return ns;
   }
 
   static async create(cluster: Cluster, name: string): Promise<TestNamespace> {
@@ -205,31 +214,32 @@ export class TestNamespace {
   async deleteClaim(claim: string): Promise<void> {
     const found = await this.found(claim);
     await this.kubectl('delete', 'pvc', claim);
-    await this.#noVolumesOf(found ? [found] : []);
+    await volumesGone(this.#cluster, found ? [found] : []);
   }
 
   /** Deletes all pods, snapshots and claims; resolves when their volumes are gone too. */
   async empty(): Promise<void> {
     const { items } = await this.#cluster.kube.list(persistentVolumeClaims, { namespace: this.name });
     await this.kubectl('delete', 'pod,volumesnapshot,pvc', '--all');
-    await this.#noVolumesOf(items);
-  }
-
-  async #noVolumesOf(claims: readonly PersistentVolumeClaim[]): Promise<void> {
-    const own = new Set(claims.map(({ metadata }) => `pvc-${metadata?.uid}`));
-    await eventually(
-      `the volumes of ${this.name} are gone`,
-      async () => {
-        const left = await this.#cluster.kube.list(logicalVolumes, { project: ({ metadata }) => metadata.name });
-        return left.items.every((name) => !own.has(name));
-      },
-      { explain: () => this.#cluster.tails() },
-    );
+    await volumesGone(this.#cluster, items);
   }
 
   async #explain(object: string): Promise<string> {
     return [await this.kubectl('describe', object), await this.#cluster.tails()].join('\n');
   }
+}
+
+/** Resolves when no volume of these claims is left. */
+export async function volumesGone(cluster: Cluster, claims: readonly PersistentVolumeClaim[]): Promise<void> {
+  const own = claims.map(({ metadata }) => `pvc-${metadata?.uid}`); // a moved one has more behind it
+  await eventually(
+    `the volumes of ${claims.map(({ metadata }) => metadata?.name).join(', ')} are gone`,
+    async () => {
+      const left = await cluster.kube.list(logicalVolumes, { project: ({ metadata }) => metadata.name });
+      return left.items.every((name) => !own.some((start) => name.startsWith(start)));
+    },
+    { explain: () => cluster.tails() },
+  );
 }
 
 export function claimSpec(options: ClaimOptions): NonNullable<PersistentVolumeClaim['spec']> {

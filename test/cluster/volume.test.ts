@@ -5,18 +5,21 @@ import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { StatefulSet } from './stateful-set.ts';
+import { story } from './story.ts';
 
 describe('one volume from claim to removal', () => {
   let cluster: Cluster;
   let moorage: Moorage;
+  const afterwards = story();
   before(async () => {
     ({ cluster, moorage } = await sharedCluster());
   });
 
-  test('a claim becomes a logical volume with ext4, mounted in its pod', async () => {
-    const set = await StatefulSet.create(cluster, 'first');
+  test('a claim becomes a logical volume with ext4, mounted in its pod', async (t) => {
+    const set = await StatefulSet.forTest(t, cluster, 'first');
     await set.ready();
 
     const id = await set.volumeId();
@@ -41,8 +44,8 @@ describe('one volume from claim to removal', () => {
     );
   });
 
-  test('data survives the pod that wrote it', async () => {
-    const set = await StatefulSet.create(cluster, 'kept');
+  test('data survives the pod that wrote it', async (t) => {
+    const set = await StatefulSet.forTest(t, cluster, 'kept');
     await set.ready();
     const written = await set.lines();
 
@@ -50,12 +53,10 @@ describe('one volume from claim to removal', () => {
 
     assert.deepEqual((await set.lines()).slice(0, 1), written);
     assert.equal((await set.lines()).length, 2);
-    await set.delete();
-    await moorage.whenNoVolumes();
   });
 
-  test('data survives a power loss of its node', async () => {
-    const set = await StatefulSet.create(cluster, 'durable');
+  test('data survives a power loss of its node', async (t) => {
+    const set = await StatefulSet.forTest(t, cluster, 'durable');
     await set.ready();
     const written = await set.lines();
     const node = cluster.node(await set.nodeOf());
@@ -68,12 +69,10 @@ describe('one volume from claim to removal', () => {
       return now.length > 1 && now;
     });
     assert.deepEqual(lines.slice(0, 1), written);
-    await set.delete();
-    await moorage.whenNoVolumes();
   });
 
-  test('a file pool needs no spare disk and no device mapper', async () => {
-    const set = await StatefulSet.create(cluster, 'filed', { storageClass: 'moorage-file' });
+  test('a file pool needs no spare disk and no device mapper', async (t) => {
+    const set = await StatefulSet.forTest(t, cluster, 'filed', { storageClass: 'moorage-file' });
     await set.ready();
     const node = cluster.node(await set.nodeOf());
     assert.match(await node.shell('losetup --list --noheadings -O BACK-FILE'), new RegExp(await set.volumeId()));
@@ -86,10 +85,10 @@ describe('one volume from claim to removal', () => {
     assert.equal((await node.shell('losetup --list --noheadings')).trim(), '', 'no loop device is left');
   });
 
-  test('a claim that fits on no node stays pending, with an event that says why', async () => {
-    const set = await StatefulSet.create(cluster, 'huge', { size: '100Gi' });
+  test('a claim that fits on no node stays pending, with an event that says why', async (t) => {
+    await StatefulSet.forTest(t, cluster, 'huge', { size: '100Gi' });
 
-    const reason = await eventually('the scheduler has reported an event', async () => {
+    await eventually('the scheduler has reported why', async () => {
       const path = '{.items[?(@.reason=="FailedScheduling")].message}';
       const message = await cluster.kubectl(
         'get',
@@ -97,71 +96,74 @@ describe('one volume from claim to removal', () => {
         '--field-selector=involvedObject.name=huge-0',
         `-ojsonpath=${path}`,
       );
-      return message !== '' && message;
+      return message.includes('not have enough free storage');
     });
-
-    assert.match(reason, /not have enough free storage/);
-    await set.delete();
-    await moorage.whenNoVolumes();
   });
 
-  test('a volume is created even if controller and agents are killed meanwhile', async () => {
-    const set = await StatefulSet.create(cluster, 'stubborn');
+  test('a volume is created even if controller and agents are killed meanwhile', async (t) => {
+    const set = await StatefulSet.forTest(t, cluster, 'stubborn');
     await eventually('the volume is requested', async () => (await cluster.kube.list(logicalVolumes)).items.length > 0);
 
     await moorage.killController();
     for (const node of cluster.nodes) await moorage.killAgent(node);
 
     await set.ready();
-    await set.delete();
-    await moorage.whenNoVolumes();
+    for (const node of cluster.nodes) await moorage.whenServing(node);
   });
 
-  test('metrics show what controller and agent do', async () => {
-    const set = await StatefulSet.create(cluster, 'watched');
+  test('metrics show what controller and agent do', async (t) => {
+    const set = await StatefulSet.forTest(t, cluster, 'watched');
     await set.ready();
     const node = cluster.node(await set.nodeOf());
 
-    const agent = await moorage.metrics(await moorage.agentOn(node));
-    const controller = await moorage.metrics(await moorage.controller());
-
     const volume = `node="${node.name}",device_class="lvm",volume="${await set.volumeId()}",claim="default/data-watched-0"`;
-    assert.ok(agent.includes(`moorage_volume_size_bytes{${volume}} 104857600`));
-    assert.match(agent, new RegExp(`moorage_volume_used_bytes{${volume}} [1-9]`));
-    assert.match(
-      agent,
-      /moorage_call_seconds_count\{service="csi.v1.Node",method="NodePublishVolume",code="OK"\} [1-9]/,
-    );
-    assert.match(
-      agent,
-      /moorage_pool_operation_seconds_count\{device_class="lvm",operation="create",code="OK"\} [1-9]/,
-    );
-    assert.match(
-      agent,
-      new RegExp(`topolvm_volumegroup_available_bytes{node="${node.name}",device_class="lvm"} [1-9]`),
-    );
-    assert.match(agent, /moorage_watch_synced\{watch="logicalvolumes"\} 1/);
-    assert.match(
-      controller,
-      /moorage_call_seconds_count\{service="csi.v1.Controller",method="CreateVolume",code="OK"\} [1-9]/,
-    );
-    assert.match(controller, /moorage_watch_synced\{watch="nodes"\} 1/);
-    await set.delete();
-    await moorage.whenNoVolumes();
+    const ofAgent = [
+      `moorage_volume_size_bytes{${volume}} 104857600`,
+      `moorage_volume_used_bytes{${volume}} [1-9]`,
+      'moorage_call_seconds_count{service="csi.v1.Node",method="NodePublishVolume",code="OK"} [1-9]',
+      'moorage_pool_operation_seconds_count{device_class="lvm",operation="create",code="OK"} [1-9]',
+      `topolvm_volumegroup_available_bytes{node="${node.name}",device_class="lvm"} [1-9]`,
+      'moorage_watch_synced{watch="logicalvolumes"} 1',
+    ];
+    const ofController = [
+      'moorage_call_seconds_count{service="csi.v1.Controller",method="CreateVolume",code="OK"} [1-9]',
+      'moorage_watch_synced{watch="nodes"} 1',
+    ];
+    // Usage is read now and then.
+    await eventually('both show it', async () => {
+      const [agent, controller] = [await moorage.agentOn(node), await moorage.controller()];
+      shows(await moorage.metrics(agent), ofAgent);
+      shows(await moorage.metrics(controller), ofController);
+      return true;
+    });
   });
 
-  test('a volume costs two writes to the API', async () => {
-    const before = await logicalVolumeWrites(cluster);
-    const set = await StatefulSet.create(cluster, 'frugal');
+  test('a volume costs two writes to the API', async (t) => {
+    let before = -1;
+    await eventually('all earlier writes are counted', async () => {
+      const earlier = before;
+      before = await logicalVolumeWrites(cluster);
+      return before === earlier;
+    });
+    const set = await StatefulSet.forTest(t, cluster, 'frugal');
     await set.ready();
 
     const spent = (await logicalVolumeWrites(cluster)) - before;
 
     assert.equal(spent, 2, 'one POST by the controller, one PATCH by the node');
-    await set.delete();
-    await moorage.whenNoVolumes();
   });
+
+  afterwards('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });
+
+/** Each line begins like this, up to the `[1-9]` of one whose number is not zero. */
+function shows(metrics: string, lines: readonly string[]): void {
+  for (const line of lines) {
+    const start = line.replace('[1-9]', '');
+    const found = metrics.split('\n').find((each) => each.startsWith(start));
+    assert.ok(found && (start === line || /^[1-9]/.test(found.slice(start.length))), `${line}: ${found}`);
+  }
+}
 
 /** Counted by the API server. */
 async function logicalVolumeWrites(cluster: Cluster): Promise<number> {

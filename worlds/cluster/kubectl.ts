@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 
 /** Some commands wait for an event; one that takes longer than this will never end. */
-const timeoutMs = 120_000;
+const timeoutMs = 300_000;
 
 /** Runs kubectl as the cluster's administrator and returns its output. */
 export type Kubectl = (...args: string[]) => Promise<string>;
