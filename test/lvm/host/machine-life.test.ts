@@ -12,7 +12,7 @@ const fixtures = join(import.meta.dirname, '../fixtures');
 
 test('a detached machine outlives the process that started it, and another process ends it', async (t) => {
   const dir = await directory(t);
-  await run([process.execPath, join(fixtures, 'start-detached.ts'), dir], { timeoutMs: 120_000 });
+  await run([process.execPath, join(fixtures, 'start-detached.ts'), dir], { timeoutMs: 600_000 });
 
   const machine = await Machine.attach(dir);
   assert.ok(machine.running);
@@ -61,7 +61,7 @@ test('the error on a host without the programs that machines need says what to i
     import { ensureMachineFiles } from '${join(import.meta.dirname, '../../../worlds/machine/machine-files.ts')}';
     await ensureMachineFiles(console.log);`;
   const asking = run([process.execPath, '--input-type=module', '--eval', script], {
-    ...{ env: { PATH: '/nonexistent' }, timeoutMs: 30_000 },
+    ...{ env: { PATH: '/nonexistent' }, timeoutMs: 180_000 },
   });
   await assert.rejects(asking, /apt-get install apt dpkg tar util-linux/);
 });

@@ -49,6 +49,6 @@ process.exit();
 
 async function answer(annotation: string): Promise<void> {
   const isThere = (pv: PersistentVolume | undefined) => pv?.metadata?.annotations?.[annotation] !== undefined;
-  const pv = await job.volumes.until(name, isThere, AbortSignal.timeout(60_000));
+  const pv = await job.volumes.until(name, isThere, AbortSignal.timeout(150_000));
   console.log(JSON.stringify(pv?.metadata.annotations));
 }
