@@ -71,6 +71,12 @@ export function asOnDrain(word: string): OnDrain | undefined {
 export const drainedFromAnnotation = 'moorage.dev/drained-from';
 
 /**
+ * The node and the claims, separated by `/`, of an evicted pod whose volumes are being given up: an annotation of the first of
+ * these claims, by Moorage, until all others have their tombstone.
+ */
+export const droppingAnnotation = 'moorage.dev/dropping';
+
+/**
  * How Moorage and an operator agree that data has left a volume: annotations of the claim, described in docs/operators.md.
  * Moorage sets `request`, to a value that is different each time. The operator moves its data elsewhere, and copies the
  * value to `acknowledgement`. Only if both are equal has the data left (`hasLeft`): an answer to an earlier request does not

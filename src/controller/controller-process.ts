@@ -31,6 +31,7 @@ import { heldClaims } from './claims/held-claims.ts';
 import { ignoredClasses } from './claims/ignored-classes.ts';
 import { invalidPolicyEvents } from './claims/invalid-policies.ts';
 import { VolumeClaims } from './claims/volume-claims.ts';
+import { droppedVolumes, evictedPods } from './drain/dropped-volumes.ts';
 import { endedDrains } from './drain/ended-drains.ts';
 import { EvictionWebhook } from './drain/eviction-webhook.ts';
 import { volumeEvents } from './events/volume-events.ts';
@@ -234,6 +235,7 @@ function csiWork(
     skipNodeFinalize: keepObjects,
     leaderElectionNamespace,
     localPv,
+    evictionWebhook,
     freshNodeCapacity,
     startupTaint,
   }: ControllerOptions,
@@ -265,6 +267,8 @@ function csiWork(
           strandedPods({ ...reporting, pods: waiting, claims, persistentVolumes }),
           tombstones({ ...reporting, claims, moves, sets }),
           scaledClaims({ ...reporting, claims, persistentVolumes, users, sets }),
+          ...(evictionWebhook ? [evictedPods({ client, pods: watches.runningpods, clock, log })] : []),
+          droppedVolumes({ client, claims, clock }),
         ]
       : []),
     waitingPods({

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { onDrain } from '../api/names.ts';
 import { node, pod, storageClass } from './testing/objects.ts';
 import { copy, data, event, ofPod, onB, owned } from './testing/situations.ts';
 
@@ -34,6 +35,20 @@ test('only a pod that has data is advised to move it, and a pod that is too larg
     assert.ok(sentence.endsWith(`; ${advice}`), sentence);
   }
   assert.match(ofPod([data], {}, requesting('40')).sentence, /: no node is large enough: a \(it has 4 cpu left, 40 re/);
+});
+
+test('data that may be dropped, and that its drain has left, can be given up', () => {
+  const annotations = { [onDrain.annotation]: 'drop' };
+  const cordoned = { ...onB, nodes: [node('a', 50n), node('b', 50n, { spec: { unschedulable: true } })] };
+  const found = ofPod([{ ...owned, metadata: { ...owned.metadata, annotations } }], cordoned);
+  assert.equal(
+    found.sentence,
+    'pod db-0 waits: its data is on node b, which is cordoned; run kubectl uncordon b, or give the data up',
+  );
+  assert.equal(found.evidence.at(-1), 'claim data: moorage.dev/on-drain is drop');
+  const command = 'kubectl moorage drop pvc/data -n prod # or give its data up: says what would be lost';
+  assert.equal(found.remedy.at(-1), command);
+  assert.ok(!ofPod([owned], cordoned).remedy.includes(command));
 });
 
 test('a class that leaves out every node is named as the reason', () => {

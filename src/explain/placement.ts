@@ -1,4 +1,4 @@
-import { claimKey, onNodeRemoval, reserve, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
+import { claimKey, onDrain, onNodeRemoval, reserve, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
 import { formatBytes } from '../base/quantity.ts';
 import { selects } from '../kube/node-selector.ts';
 import { affinityValues, keyOf, type Node, type PersistentVolume, type Pod, type Stored } from '../kube/resource.ts';
@@ -54,7 +54,7 @@ export function placementReason(pod: Stored<Pod>, known: Known): Finding | undef
   const [single] = refused;
   if (!single) return undefined;
   const [data] = placed;
-  if (data && refused.length === 1) return withReservation(besideItsData(data.claim, single, known), volumes, known);
+  if (data && refused.length === 1) return withReservation(besideItsData(data, single, known), volumes, known);
   if (assigned) return assignedElsewhere(assigned.claim, single);
   return onNoNode(volumes, single, refused);
 }
@@ -122,7 +122,7 @@ function onItsNode({ node, first, texts }: Refused, start: string, hasData: bool
 }
 
 /** With what else can be done: of a copy, which is where its source is, and of a node that does not come back soon. */
-function besideItsData(claim: Claim, refused: Refused, known: Known): Finding {
+function besideItsData({ claim, persistentVolume }: Volume, refused: Refused, known: Known): Finding {
   const { name, namespace } = claim.metadata;
   const { node } = refused;
   const found = onItsNode(refused, 'its data is on node', true);
@@ -130,12 +130,25 @@ function besideItsData(claim: Claim, refused: Refused, known: Known): Finding {
     const { cause } = onItsNode(refused, `its claim ${name} is a copy, and is with its source on node`, true);
     return { ...found, code: 'SourceElsewhere', cause, ...copyElsewhere(claim, node.metadata.name) };
   }
-  const others = {
-    NodeCordoned: `kubectl moorage migrate pvc/${name} -n ${namespace} # or move its data to another node`,
-    NodeNotReady: `kubectl moorage drop pvc/${name} -n ${namespace} # or give its data up: says what would be lost`,
-  };
-  const other = found.code === 'NodeCordoned' || found.code === 'NodeNotReady' ? [others[found.code]] : [];
-  return { ...found, remedy: [...(found.remedy ?? []), ...other] };
+  const move = `kubectl moorage migrate pvc/${name} -n ${namespace} # or move its data to another node`;
+  const drop = `kubectl moorage drop pvc/${name} -n ${namespace} # or give its data up: says what would be lost`;
+  const isDrained = found.code === 'NodeCordoned' || found.code === 'NodeTainted';
+  const mayBeDropped = isDrained && drainPolicyOf(claim, persistentVolume) === 'drop';
+  const others = [
+    ...(found.code === 'NodeCordoned' ? [move] : []),
+    ...(found.code === 'NodeNotReady' || mayBeDropped ? [drop] : []),
+  ];
+  const remedy = [...(found.remedy ?? []), ...others];
+  if (!mayBeDropped) return { ...found, remedy };
+  // A drain has not done it: the pod was deleted in another way, or nobody was leader when it was evicted.
+  const evidence = [...(found.evidence ?? []), `claim ${name}: ${onDrain.annotation} is drop`];
+  return { ...found, advice: `${found.advice}, or give the data up`, evidence, remedy };
+}
+
+/** Its own annotation decides, then what the volume keeps of its StorageClass; a static volume has an annotation. */
+function drainPolicyOf({ metadata }: Claim, volume: PersistentVolume | undefined): string | undefined {
+  const ofVolume = volume?.spec?.csi ? volume.spec.csi.volumeAttributes : volume?.metadata?.annotations;
+  return metadata.annotations?.[onDrain.annotation] ?? ofVolume?.[onDrain.annotation];
 }
 
 /** Whether the pod will find CPU and memory when its node takes it again, if one of its claims asks for that. */

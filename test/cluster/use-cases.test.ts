@@ -177,11 +177,12 @@ describe('a claim that loses its pod', () => {
     });
     await cluster.kubectl('cordon', ...others);
     const moving = { annotations: { [onDrain.annotation]: 'move' } };
-    const [thick, thin, encrypted, staying] = await Promise.all([
+    const [thick, thin, encrypted, staying, cache] = await Promise.all([
       CheckedSet.create(cluster, 'thick', moving),
       CheckedSet.create(cluster, 'thin', { ...moving, storageClass: 'moorage-thin' }),
       CheckedSet.create(cluster, 'encrypted', { storageClass: 'encrypted' }),
       CheckedSet.create(cluster, 'staying', { annotations: { [reserve.annotation]: 'true' } }),
+      CheckedSet.create(cluster, 'cache', { annotations: { [onDrain.annotation]: 'drop' } }),
     ]);
     await cluster.kubectl('uncordon', ...others);
     const volumeId = await staying.volumeId();
@@ -196,12 +197,14 @@ describe('a claim that loses its pod', () => {
       await set.verify();
       assert.ok(others.includes(await set.nodeOf()), `${set.name} is elsewhere`);
     }
+    await cache.isFresh();
+    assert.ok(others.includes(await cache.nodeOf()), 'what may be lost starts elsewhere');
     assert.equal(await staying.nodeOf(), '');
     await staying.ns.event(`PersistentVolumeClaim/${staying.claim()}`, new RegExp(`kept on node ${drained.name}`));
     await cluster.kubectl('uncordon', drained.name);
     await staying.verify();
     assert.deepEqual([await staying.nodeOf(), await staying.volumeId()], [drained.name, volumeId]);
-    await Promise.all([thick, thin, encrypted, staying].map((set) => set.delete()));
+    await Promise.all([thick, thin, encrypted, staying, cache].map((set) => set.delete()));
   });
 
   test('4. pods change and keep their volumes; a change that its node does not allow is announced, and a move makes it fit', async () => {

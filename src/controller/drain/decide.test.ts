@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type OnDrain, onDrain } from '../../api/names.ts';
 import type { MovePhase, StoredVolumeMove } from '../../api/volume-move.ts';
-import { type DrainedPod, type DrainedVolume, decide, mayReplace, moveName } from './decide.ts';
+import { decide, mayReplace, moveName } from './decide.ts';
+import type { DrainedPod, DrainedVolume } from './drained-pod.ts';
 
 const nowMs = Date.parse('2026-01-10T12:00:00Z');
 const minutesAgo = (minutes: number) => new Date(nowMs - minutes * 60_000).toISOString();
@@ -14,6 +15,7 @@ const volume = (change: Partial<DrainedVolume> = {}): DrainedVolume => ({
   handle: 'id-1',
   policy: undefined,
   tombstone: undefined,
+  dropping: undefined,
   drainedFrom: undefined,
   hasLeft: false,
   leaveState: undefined,
@@ -39,11 +41,12 @@ function move(phase: MovePhase, change: Partial<StoredVolumeMove['status']> = {}
   } satisfies StoredVolumeMove;
 }
 
-/** `pass`, or the message, and what is started. */
+/** `pass`, what is given up, or the message, and what is started. */
 function verdictOf(...volumes: DrainedVolume[]): string {
   const verdict = decide(pod(...volumes), nowMs);
   if (verdict.kind === 'pass') return 'pass';
-  const started = verdict.departures.map((each) => `${each.kind === 'move' ? 'move' : each.word} ${each.claim}`);
+  if (verdict.kind === 'drop') return `drop ${verdict.volumes.map(({ claim }) => claim).join(', ')}`;
+  const started = verdict.departures.map((each) => `${each.kind} ${each.claim}`);
   return `${verdict.message} [${started.join(', ')}]`;
 }
 
@@ -55,16 +58,16 @@ test('each policy answers, and starts what is missing', () => {
       volume({ policy: 'Move' }),
       'claim data-db-0: moorage.dev/on-drain is "Move"; use one of wait, move, delegate, drop []',
     ],
-    [volume({ policy: 'drop' }), 'claim data-db-0 is being released, and its data given up [force data-db-0]'],
-    [volume({ policy: 'drop', tombstone: 'graceful' }), /\[force data-db-0\]$/],
+    [volume({ policy: 'drop' }), 'drop data-db-0'],
+    [volume({ policy: 'drop', tombstone: 'graceful' }), 'drop data-db-0'],
     [volume({ policy: 'drop', tombstone: 'force' }), 'pass'],
-    [volume({ policy: 'delegate' }), /claim data-db-0: its operator is asked \[graceful data-db-0\]$/],
+    [volume({ policy: 'drop', moves: [move('Done')] }), 'drop data-db-0'],
+    [volume({ policy: 'drop', moves: [move('Stopping', {}, 'of-a-person')] }), 'pass'],
+    [volume({ policy: 'drop', moves: [move('Aborted', { pods: [{ name: 'db-0', uid: 'pod-1' }] })] }), 'pass'],
+    [volume({ policy: 'delegate' }), /claim data-db-0: its operator is asked \[retire data-db-0\]$/],
     [volume({ policy: 'delegate', tombstone: 'graceful', leaveState: '3 left' }), /claim data-db-0: 3 left \[\]$/],
     [volume({ policy: 'delegate', tombstone: 'graceful', hasLeft: true }), 'pass'],
-    [
-      volume({ policy: 'delegate', hasLeft: true, leaveState: 'left' }),
-      /its operator is asked \[graceful data-db-0\]$/,
-    ],
+    [volume({ policy: 'delegate', hasLeft: true, leaveState: 'left' }), /its operator is asked \[retire data-db-0\]$/],
     [volume({ policy: 'delegate', tombstone: 'force' }), 'pass'],
     [volume({ policy: 'move' }), /claim data-db-0: the move is being created \[move data-db-0\]$/],
     [volume({ policy: 'move', handle: undefined }), /has a static volume, which cannot move; .*on-drain=wait \[\]$/],
@@ -131,9 +134,9 @@ test('of several claims the strictest policy answers for the pod', () => {
     verdictOf(...policies.map((policy, i) => volume({ claim: `c${i}`, handle: `id-${i}`, policy })));
   assert.match(of('move', 'wait'), /\[move c0, move c1\]$/);
   assert.match(of('move', 'drop'), /\[move c0, move c1\]$/);
-  assert.match(of('delegate', 'move', undefined), /\[graceful c0\]$/);
+  assert.match(of('delegate', 'move', undefined), /\[retire c0\]$/);
   assert.equal(of('drop', undefined), 'pass'); // nothing is given up while another volume stays
-  assert.match(of('drop', 'drop'), /\[force c0, force c1\]$/);
+  assert.equal(of('drop', 'drop'), 'drop c0, c1');
   assert.match(of('drop', 'nonsense'), /use one of .* \[\]$/);
 });
 
@@ -144,7 +147,7 @@ test('of any two policies the more careful one answers; one that nobody knows st
     wait: { delegate: 'ask', move: 'move', wait: 'pass', drop: 'pass' },
     drop: { delegate: 'ask', move: 'move', wait: 'pass', drop: 'drop' },
   } as const satisfies Record<OnDrain, Record<OnDrain, string>>;
-  const texts = { ask: /its operator is asked/, move: /move c0, move c1/, pass: /^pass$/, drop: /force c0, force c1/ };
+  const texts = { ask: /its operator is asked/, move: /move c0, move c1/, pass: /^pass$/, drop: /^drop c0, c1$/ };
   const of = (a: string, b: string) =>
     verdictOf(volume({ claim: 'c0', policy: a }), volume({ claim: 'c1', handle: 'id-2', policy: b }));
   for (const a of onDrain.policies) {

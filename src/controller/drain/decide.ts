@@ -2,41 +2,18 @@ import { createHash } from 'node:crypto';
 import { abortAnnotation, asOnDrain, type OnDrain, onDrain } from '../../api/names.ts';
 import { invalidPolicyText } from '../../api/policies.ts';
 import { isOver, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
-import type { ClaimOnDrain } from './drained-objects.ts';
-
-/** A volume on the node that the pod is evicted from. */
-export interface DrainedVolume extends ClaimOnDrain {
-  /** The name of its claim. */
-  readonly claim: string;
-  /** CSI's volume ID; undefined for a static volume. */
-  readonly handle: string | undefined;
-  /** All moves of the claim, also those that are over. */
-  readonly moves: readonly StoredVolumeMove[];
-}
-
-/** A pod that somebody wants to evict, with its volumes of ours on its node. */
-export interface DrainedPod {
-  readonly namespace: string;
-  readonly uid: string;
-  readonly nodeName: string;
-  readonly volumes: readonly DrainedVolume[];
-}
+import type { DrainedPod, DrainedVolume } from './drained-pod.ts';
 
 /** What must be done before the pod can be evicted. Each can be done again, by any replica. */
 export type Departure =
   | { readonly kind: 'move'; readonly claim: string; readonly name: string }
-  /** Sets the tombstone of the claim. */
-  | {
-      readonly kind: 'retire';
-      readonly claim: string;
-      /** Of the claim: another one of its name is not retired. */
-      readonly uid: string;
-      readonly volumeName: string;
-      readonly word: 'graceful' | 'force';
-    };
+  /** Sets the tombstone of the claim. The uid: another claim of its name is not retired. */
+  | { readonly kind: 'retire'; readonly claim: string; readonly uid: string };
 
 export type Verdict =
   | { readonly kind: 'pass' }
+  /** Passes, and gives the volumes up, but only once the API server has granted the eviction. */
+  | { readonly kind: 'drop'; readonly volumes: readonly DrainedVolume[] }
   | { readonly kind: 'refuse'; readonly message: string; readonly departures: readonly Departure[] };
 
 const pass: Verdict = { kind: 'pass' };
@@ -83,8 +60,8 @@ function delegated({ volumes }: DrainedPod): Verdict {
   // Without a tombstone, an answer is one to an earlier request.
   const staying = asked.filter(({ hasLeft, tombstone }) => tombstone !== 'force' && !(tombstone && hasLeft));
   if (staying.length === 0) return pass;
-  const departures = staying.flatMap(({ claim, uid, volumeName, tombstone }): Departure[] =>
-    tombstone === undefined ? [{ kind: 'retire', claim, uid, volumeName, word: 'graceful' }] : [],
+  const departures = staying.flatMap(({ claim, uid, tombstone }): Departure[] =>
+    tombstone === undefined ? [{ kind: 'retire', claim, uid }] : [],
   );
   const states = staying.map(
     ({ claim, leaveState, tombstone }) => `claim ${claim}: ${(tombstone && leaveState) ?? 'its operator is asked'}`,
@@ -92,24 +69,16 @@ function delegated({ volumes }: DrainedPod): Verdict {
   return refuse(`waits until operators have moved their data: ${states.join('; ')}`, departures);
 }
 
-function dropped({ volumes }: DrainedPod): Verdict {
-  const departures = volumes.flatMap(({ claim, uid, volumeName, tombstone }): Departure[] =>
-    tombstone === 'force' ? [] : [{ kind: 'retire', claim, uid, volumeName, word: 'force' }],
-  );
-  if (departures.length === 0) return pass;
-  // Not evicted before the tombstone is there: a pod without it would only wait for its node.
-  const names = departures.map(({ claim }) => claim).join(', ');
-  const released = departures.length === 1 ? `claim ${names} is` : `claims ${names} are`;
-  return refuse(
-    `${released} being released, and ${departures.length === 1 ? 'its' : 'their'} data given up`,
-    departures,
-  );
+function dropped({ uid, volumes }: DrainedPod): Verdict {
+  // A person moves the data: then it was not the drain that has evicted the pod.
+  if (volumes.some(({ moves }) => moves.some((move) => isActive(move) || hasStopped(move, uid)))) return pass;
+  const left = volumes.filter(({ tombstone }) => tombstone !== 'force');
+  return left.length > 0 ? { kind: 'drop', volumes: left } : pass;
 }
 
 /** A pod runs on one node, so all its volumes move, whatever the policies of the others are. */
 function moved({ namespace, uid, volumes }: DrainedPod, nowMs: number): Verdict {
-  const all = volumes.flatMap(({ moves }) => moves);
-  if (all.some(({ status }) => status?.pods?.some((stopped) => stopped.uid === uid))) return pass; // stopped by a move
+  if (volumes.some(({ moves }) => moves.some((move) => hasStopped(move, uid)))) return pass;
   const fixed = volumes.find(({ handle }) => handle === undefined);
   if (fixed) return refuse(`claim ${fixed.claim} has a static volume, which cannot move${remedy(fixed, namespace)}`);
 
@@ -121,6 +90,11 @@ function moved({ namespace, uid, volumes }: DrainedPod, nowMs: number): Verdict 
   });
   const states = ends.map(({ volume, own, active }) => stateOf(volume, active ?? own, namespace));
   return refuse(`waits until its volumes have moved: ${states.join('; ')}`, departures);
+}
+
+/** Whether the move itself stops, or has stopped, the pod with this uid. */
+function hasStopped({ status }: StoredVolumeMove, uid: string): boolean {
+  return status?.pods?.some((stopped) => stopped.uid === uid) ?? false;
 }
 
 function isActive(move: StoredVolumeMove): boolean {

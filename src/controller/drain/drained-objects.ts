@@ -1,6 +1,14 @@
 import { hasLeft, leaveState } from '../../api/leave.ts';
 import { localPvAnnotations, localPvFinalizer } from '../../api/local-pv.ts';
-import { drainedFromAnnotation, driverName, onDrain, topologyKey } from '../../api/names.ts';
+import {
+  drainedFromAnnotation,
+  driverName,
+  droppingAnnotation,
+  leave,
+  onDrain,
+  tombstone,
+  topologyKey,
+} from '../../api/names.ts';
 import { type TombstoneWord, tombstoneOf } from '../../api/tombstone.ts';
 import {
   affinityValues,
@@ -39,6 +47,8 @@ export interface PodOnNode {
   readonly claimNames: readonly string[];
   /** Whether it is being deleted, or only mirrors a pod that the kubelet started itself: no eviction would stop it. */
   readonly isBeyondEviction: boolean;
+  /** Whether the API server has granted its eviction. */
+  readonly isEvicted: boolean;
 }
 
 /** Undefined for pods that use no claim. */
@@ -48,7 +58,11 @@ export function podOnNode(pod: Stored<Pod>): PodOnNode | undefined {
   const nodeName = pod.spec?.nodeName;
   if (claimNames.length === 0 || !nodeName) return undefined;
   const isBeyondEviction = Boolean(deletionTimestamp || annotations?.['kubernetes.io/config.mirror']);
-  return { namespace, name, uid, nodeName, claimNames, isBeyondEviction };
+  const isEvicted = (pod.status?.conditions ?? []).some(
+    ({ type, status, reason }) =>
+      type === 'DisruptionTarget' && status === 'True' && reason === 'EvictionByEvictionAPI',
+  );
+  return { namespace, name, uid, nodeName, claimNames, isBeyondEviction, isEvicted };
 }
 
 /** What a drain needs of a claim that is bound. */
@@ -60,6 +74,8 @@ export interface ClaimOnDrain {
   readonly tombstone: TombstoneWord | undefined;
   /** The node whose drain has set the tombstone. */
   readonly drainedFrom: string | undefined;
+  /** Which volumes are given up with it. */
+  readonly dropping: string | undefined;
   readonly hasLeft: boolean;
   /** How far its operator is. */
   readonly leaveState: string | undefined;
@@ -77,9 +93,17 @@ export function claimOnDrain(claim: Stored<PersistentVolumeClaim>): ClaimOnDrain
     policy: annotations?.[onDrain.annotation],
     tombstone: order?.kind === 'order' ? order.word : undefined,
     drainedFrom: annotations?.[drainedFromAnnotation],
+    dropping: annotations?.[droppingAnnotation],
     hasLeft: hasLeft(annotations),
     leaveState: leaveState(annotations),
   };
+}
+
+/** The annotations of a claim that order its release because of a drain. An answer to an earlier request does not count. */
+export function orderOfDrain(word: TombstoneWord, nodeName: string): Readonly<Record<string, string | null>> {
+  const [order] = tombstone.annotations;
+  const answers = Object.values(leave).map((key) => [key, null] as const);
+  return { [order]: word, [drainedFromAnnotation]: nodeName, ...Object.fromEntries(answers) };
 }
 
 /** What a drain needs of a PersistentVolume. */

@@ -1,5 +1,5 @@
-import { drainedFromAnnotation, leave, tombstone } from '../../api/names.ts';
-import { claimOfMove, isCopy, type VolumeMove, volumeMoves } from '../../api/volume-move.ts';
+import { drainedFromAnnotation } from '../../api/names.ts';
+import { type VolumeMove, volumeMoves } from '../../api/volume-move.ts';
 import type { Clock } from '../../base/clock.ts';
 import { Requeue } from '../../base/keyed-queue.ts';
 import type { Log } from '../../base/log.ts';
@@ -15,8 +15,9 @@ import {
   persistentVolumeClaims,
 } from '../../kube/resource.ts';
 import { type Admission, type AdmissionRequest, admission } from '../../webhook/admission.ts';
-import { type Departure, type DrainedPod, decide, mayReplace } from './decide.ts';
-import type { ClaimOnDrain, PodOnNode, VolumeOnDrain } from './drained-objects.ts';
+import { type Departure, decide, mayReplace } from './decide.ts';
+import { type ClaimOnDrain, orderOfDrain, type PodOnNode, type VolumeOnDrain } from './drained-objects.ts';
+import { type DrainedPod, drainedPod } from './drained-pod.ts';
 
 interface Watched<T extends object, P> extends Pick<Informer<T, P>, 'get' | 'synced'> {}
 
@@ -41,8 +42,8 @@ const allowed: Admission = { allowed: true };
 
 /**
  * Decides whether a pod can be evicted from a node that is drained, by the policies of its claims. It answers from memory,
- * and what has to be done before is done beside the answer. Code 429 makes `kubectl drain` try again after 5 s; no
- * retryAfterSeconds, because clients would then try again silently.
+ * and what has to be done before is done beside the answer. That gives no data up, because anybody can ask. Code 429 makes
+ * `kubectl drain` try again after 5 s; no retryAfterSeconds, because clients would then try again silently.
  */
 export class EvictionWebhook {
   readonly #collaborators: Collaborators;
@@ -99,14 +100,12 @@ export class EvictionWebhook {
     const { pods, nodes, claims, persistentVolumes, moves } = this.#collaborators;
     const pod = pods.get(`${namespace}/${name}`);
     if (!pod || pod.isBeyondEviction || !nodes.get(pod.nodeName)?.isDraining) return undefined;
-    const volumes = pod.claimNames.flatMap((claim) => {
-      const known = claims.get(`${namespace}/${claim}`)?.onDrain;
-      const volume = known && persistentVolumes.get(known.volumeName)?.onDrain;
-      if (!known || !volume?.nodeNames.includes(pod.nodeName)) return [];
-      const ofClaim = moves.list().filter((move) => claimOfMove(move) === `${namespace}/${claim}` && !isCopy(move));
-      return [{ ...known, claim, policy: known.policy ?? volume.policy, handle: volume.handle, moves: ofClaim }];
+    return drainedPod(pod, {
+      isDraining: true,
+      claim: (claim) => claims.get(`${namespace}/${claim}`)?.onDrain,
+      volume: (volume) => persistentVolumes.get(volume)?.onDrain,
+      moves: moves.list(),
     });
-    return volumes.length > 0 ? { namespace, uid: pod.uid, nodeName: pod.nodeName, volumes } : undefined;
   }
 
   async #prepare(departure: Departure, { namespace, nodeName }: DrainedPod, signal: AbortSignal): Promise<void> {
@@ -115,16 +114,7 @@ export class EvictionWebhook {
     if (departure.kind === 'move') {
       await this.#move({ name: departure.name, namespace }, claim, nodeName, signal);
     } else {
-      const { word, uid, volumeName } = departure;
-      const [annotation] = tombstone.annotations;
-      const annotations = {
-        [annotation]: word,
-        [drainedFromAnnotation]: nodeName,
-        ...(word === 'force' && { [tombstone.confirm]: volumeName }),
-        // An answer to an earlier request does not count.
-        ...Object.fromEntries(Object.values(leave).map((key) => [key, null])),
-      };
-      const body = { metadata: { uid, annotations } };
+      const body = { metadata: { uid: departure.uid, annotations: orderOfDrain('graceful', nodeName) } };
       await client.patch(persistentVolumeClaims, claim, { type: 'merge', body }, { namespace, signal });
     }
     log.info({ namespace, claim, node: nodeName, departure: departure.kind }, 'prepares a drain');
