@@ -36,7 +36,7 @@ test('a remaining volume is named with its claim and a remedy', async () => {
   await assert.rejects(checkUninstall(having(volume('pvc-1', 'default/data'), volume('pvc-2'))), (error) => {
     assert.ok(error instanceof VolumesLeft);
     assert.match(error.message, /pvc-1 on node-a \(claim default\/data\), pvc-2 on node-a;/);
-    assert.match(error.message, /--no-hooks; to stay installed: helm rollback$/);
+    assert.match(error.message, /keep them on their disks; to stay installed: helm rollback$/);
     return true;
   });
 });

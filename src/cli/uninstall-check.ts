@@ -51,9 +51,8 @@ export class VolumesLeft extends MoorageError {
   constructor(volumes: readonly string[]) {
     const more = volumes.length > shown ? ` and ${volumes.length - shown} more` : '';
     super(
-      `the cluster still has volumes: ${volumes.slice(0, shown).join(', ')}${more}; delete their claims and snapshots, ` +
-        'and the PersistentVolumes of static volumes, first, ' +
-        'or keep them on their disks with: helm uninstall --no-hooks; to stay installed: helm rollback',
+      `the cluster still has volumes: ${volumes.slice(0, shown).join(', ')}${more}; ` +
+        'docs/install.md#uninstall says how to keep them on their disks; to stay installed: helm rollback',
     );
   }
 }

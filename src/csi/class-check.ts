@@ -63,7 +63,7 @@ function checkNames(
     errors: unknown.filter(isError).map((name) => unknownName(name, all)),
     warnings: unknown
       .filter((name) => !isError(name))
-      .map((name) => `parameter ${JSON.stringify(name)} has no effect on volumes of ${driverName}; remove it`),
+      .map((name) => `parameter ${JSON.stringify(name)} has no effect on volumes of ${driverName}; leave it out`),
   };
 }
 

@@ -127,7 +127,7 @@ export class ServedElsewhere extends MoorageError {
   constructor(what: string, path: string) {
     const seen = path.replace(/^\/proc\/\d+\/root/, '');
     super(
-      `${what} is served by another engine; stop it, or remove the device class from one of the two configurations ` +
+      `${what} is served by another engine; stop it, or leave the device class out of one of the two configurations ` +
         `(fuser -v ${seen} on the node shows its process)`,
     );
   }

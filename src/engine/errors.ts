@@ -7,7 +7,7 @@ export class PoolFull extends MoorageError {
   constructor(pool: string, wantedBytes: bigint, freeBytes: bigint) {
     super(
       `device class ${pool} has ${formatBytes(freeBytes)} free, ${formatBytes(wantedBytes)} requested; ` +
-        'remove volumes, add a disk, or lower spare-gb',
+        'free space, add a disk, or lower spare-gb',
     );
   }
 }
@@ -19,7 +19,7 @@ export class NoRoomForLayout extends MoorageError {
   constructor(pool: string, wantedBytes: bigint, freeBytes: bigint, options?: ErrorOptions) {
     super(
       `device class ${pool} has ${formatBytes(freeBytes)} free, but ${formatBytes(wantedBytes)} with its mirrors and stripes ` +
-        'does not fit on the disks; remove volumes, add disks, or request less',
+        'does not fit on the disks; free space, add disks, or request less',
       options,
     );
   }
@@ -120,7 +120,7 @@ export class VolumeBeingCopied extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: string, copy: string) {
-    super(`volume ${id} is being copied into ${copy}; remove it once that is done`);
+    super(`volume ${id} is being copied into ${copy}; wait until that is done`);
   }
 }
 
@@ -168,7 +168,7 @@ export class NotToBeEmptied extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: string, reason: string) {
-    super(`cannot empty volume ${id}: ${reason}; remove it, and create a new one`);
+    super(`cannot empty volume ${id}: ${reason}; use a new volume instead`);
   }
 }
 
@@ -177,7 +177,7 @@ export class VolumeHasSnapshots extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: string, snapshots: readonly string[]) {
-    super(`volume ${id} has the snapshots ${snapshots.join(', ')}, which depend on it; remove them first`);
+    super(`volume ${id} has the snapshots ${snapshots.join(', ')}, which depend on it; it stays as long as they do`);
   }
 }
 
@@ -188,7 +188,7 @@ export class DiskMissing extends MoorageError {
   constructor(group: string) {
     super(
       `volume group ${group} is missing a disk, so Moorage does not change it; bring the disk back, ` +
-        `or if it is lost, remove it with vgreduce --removemissing ${group}`,
+        'or if it is lost, see docs/configuration.md#a-disk-that-is-missing',
     );
   }
 }
@@ -209,7 +209,7 @@ export class ThinPoolFilling extends MoorageError {
   constructor(pool: string, what: 'data' | 'metadata', percent: number, maxPercent: number) {
     super(
       `thin pool ${pool} has used ${percent} % of its ${what}, above max-${what}-percent ${maxPercent}, and allocates nothing more; ` +
-        `extend the pool with lvextend${what === 'metadata' ? ' --poolmetadatasize' : ''}, remove volumes or snapshots, or raise the limit`,
+        `extend the pool with lvextend${what === 'metadata' ? ' --poolmetadatasize' : ''}, free space, or raise the limit`,
     );
   }
 }

@@ -73,7 +73,7 @@ export class UnservedVolumes {
     log.warn(
       { volumes: names },
       `volumes created by Moorage belong to no device class: ${names.join(', ')}; add their class to the configuration ` +
-        'again, then import or remove them',
+        'again; kubectl moorage orphans then shows what to do with them',
     );
   }
 }

@@ -36,7 +36,7 @@ function lost({ metadata, spec }: Claim, known: Known): Finding {
   return {
     code: 'ClaimLost',
     cause,
-    advice: `restore the PersistentVolume with a claimRef that has this claim's uid, or delete the claim`,
+    advice: "restore the PersistentVolume with a claimRef that has this claim's uid",
     evidence: [
       `claim ${metadata.name}: phase Lost, uid ${metadata.uid}, volumeName ${pvName}`,
       pv ? `PersistentVolume ${pvName}: claimRef uid ${owner?.uid}` : `there is no PersistentVolume ${pvName}`,
@@ -105,7 +105,7 @@ function ofClass({ metadata, spec }: Claim, known: Known): Finding | undefined {
         'its storageClassName is empty, so it gets only a PersistentVolume that somebody creates by hand, and none fits',
       advice: 'create the claim again with a StorageClass',
       evidence: [`claim ${metadata.name}: spec.storageClassName is ""`],
-      remedy: ['kubectl get storageclasses', `kubectl delete pvc ${metadata.name} -n ${metadata.namespace}`],
+      remedy: ['kubectl get storageclasses'],
     };
   }
   if (storageClasses === undefined) return undefined;

@@ -148,9 +148,9 @@ export function volumeDeletion(pv: Stored<PersistentVolume>, known: Known): Find
     return {
       code: 'UsedByClaim',
       cause: `it is being deleted, and claim ${owner?.namespace}/${owner?.name} uses it`,
-      advice: 'delete the claim',
+      advice: 'it stays as long as the claim does',
       evidence: finalizerEvidence('PersistentVolume', pv, pvProtectionFinalizer),
-      remedy: [`kubectl delete pvc ${owner?.name} -n ${owner?.namespace}`],
+      remedy: [`kubectl moorage volume pvc/${owner?.name} -n ${owner?.namespace}`],
     };
   }
   if (phase !== 'Released' && phase !== 'Failed' && finalizers.length === 0) return undefined;

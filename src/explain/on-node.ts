@@ -96,7 +96,7 @@ function ofMount(pod: Stored<Pod>, known: Known): Finding | undefined {
       return {
         code: 'VolumeLost',
         cause: `node ${nodeName} no longer has the volume of its claim ${claim.metadata.name} on its disks`,
-        advice: 'bring the disks back, or delete the claim and restore a backup',
+        advice: 'bring the disks back, or give the data up and restore a backup',
         evidence: [`LogicalVolume ${volume.metadata.name}: status.missingFrom is set`],
         remedy: [`kubectl moorage volume pvc/${claim.metadata.name} -n ${claim.metadata.namespace}`],
       };

@@ -236,7 +236,7 @@ const excluded: ObstacleReason = {
 };
 const elsewhere: ObstacleReason = { code: 'PinnedToNode', advice: () => 'let the pod run there', remedy: () => [] };
 const lackOfRoom = {
-  advice: () => 'remove volumes, add a disk, or request less',
+  advice: () => 'free space, add a disk, or request less',
   remedy: () => ['kubectl moorage nodes', 'kubectl moorage orphans'],
 };
 const agent = {

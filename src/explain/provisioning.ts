@@ -208,7 +208,7 @@ export function copyElsewhere({ metadata }: Claim, nodeName: string): Pick<Findi
     advice: `let its pod run on ${nodeName}, or create the claim again with ${allowed}`,
     remedy: [
       `kubectl get node ${nodeName} --show-labels`,
-      `kubectl delete pvc ${name} -n ${namespace} # then create it with ${allowed}`,
+      `kubectl get pvc ${name} -n ${namespace} -o yaml # create it again with ${allowed}`,
     ],
   };
 }
@@ -235,7 +235,7 @@ function accessMode({ message, claim: { metadata, spec } }: Refusal): Finding | 
     code: 'RequestRefused',
     cause: `a local volume cannot have the access mode ${spec?.accessModes?.join(', ')}`,
     advice: `create the claim again with ${wanted}`,
-    remedy: [`kubectl delete pvc ${metadata.name} -n ${metadata.namespace} # then create it with ${wanted}`],
+    remedy: [`kubectl get pvc ${metadata.name} -n ${metadata.namespace} -o yaml # create it again with ${wanted}`],
   };
 }
 

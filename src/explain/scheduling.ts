@@ -129,7 +129,7 @@ function schedulerSays(pod: Waiting, known: Known): Finding {
     return {
       code: 'VolumeLimit',
       cause: 'no node may have more volumes of another driver',
-      advice: 'add a node, or remove pods with such volumes',
+      advice: 'add a node, or run fewer pods with such volumes',
       evidence,
     };
   }

@@ -65,7 +65,7 @@ function missingPod(set: StoredSet, podName: string, lower: Stored<Pod> | undefi
     return {
       code: 'QuotaExceeded',
       cause: `it or its claim cannot be created: ${quota}`,
-      advice: 'raise the quota, or delete claims that nobody needs',
+      advice: 'raise the quota, or see which claims it counts',
       evidence,
       remedy: [`kubectl describe resourcequota -n ${set.metadata.namespace}`],
     };
@@ -100,8 +100,8 @@ function claimInTheWay(claim: Claim, known: Known): Finding | undefined {
   return {
     code: 'StaleClaim',
     cause: `it is created after claim ${name} of its predecessor is gone, which Kubernetes deletes`,
-    advice: 'wait, or delete that claim',
+    advice: 'wait, or give its data up',
     evidence: [`claim ${name}: owned by the former pod ${former.name} with the uid ${former.uid}`],
-    remedy: [`kubectl delete pvc ${name} -n ${claim.metadata.namespace} # loses its data`],
+    remedy: [`kubectl moorage drop pvc/${name} -n ${claim.metadata.namespace} # says what would be lost`],
   };
 }

@@ -128,10 +128,7 @@ export class DeviceUnreadable extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId, reason: string) {
-    super(
-      `cannot determine what volume ${id} contains, so it is not changed: ${reason}; ` +
-        'check its disk, or wipe the volume yourself if its data is not needed',
-    );
+    super(`cannot determine what volume ${id} contains, so it is not changed: ${reason}; check its disk`);
   }
 }
 
@@ -160,8 +157,8 @@ export class FilesystemForeign extends MoorageError {
 
   constructor(id: VolumeId, found: string, tag = filesystemTag(found)) {
     super(
-      `volume ${id} is new but holds ${found} that Moorage did not create, so it is not changed: delete the volume and ` +
-        `create a new one, or if the data is yours, tag the volume ${tag}`,
+      `volume ${id} is new but holds ${found} that Moorage did not create, so it is not changed: look at its data; ` +
+        `if that is yours, tag the volume ${tag}, otherwise use a new claim`,
     );
   }
 }
@@ -172,7 +169,7 @@ export class FilesystemVanished extends MoorageError {
   constructor(id: VolumeId, before: string) {
     super(
       `volume ${id} once held ${before} and now reads as empty, so it is not changed: ` +
-        'check whether its disk was swapped or wiped; if its data is lost, delete the volume and create a new one',
+        'check whether its disk was swapped or wiped; if its data is lost, restore a backup into a new claim',
     );
   }
 }

@@ -39,7 +39,7 @@ export class PathTaken extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(path: string, needed: string, cause: unknown) {
-    super(`${path} must be ${needed}, but something else is there; remove it`, { cause });
+    super(`${path} must be ${needed}, but something else is there; move it away`, { cause });
   }
 }
 

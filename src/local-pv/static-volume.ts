@@ -49,7 +49,7 @@ export function staticVolume(
   if (policy === 'Delete') {
     throw new InvalidInput(
       'spec.persistentVolumeReclaimPolicy is Delete, which Kubernetes cannot do for local volumes; use Retain, and ' +
-        `${localPvOptions.autoRelease}: "true" to reuse the volume, or delete the PersistentVolume to remove it`,
+        `${localPvOptions.autoRelease}: "true" to reuse the volume`,
     );
   }
   if (volumeMode === 'Block') {
@@ -58,7 +58,7 @@ export function staticVolume(
   const mountPoint = annotations[localPvAnnotations.mountPoint];
   if (mountPoint !== undefined && mountPoint !== path) {
     throw new InvalidInput(
-      `${localPvAnnotations.mountPoint} is ${mountPoint}, but spec.local.path is ${path}; remove it`,
+      `${localPvAnnotations.mountPoint} is ${mountPoint}, but spec.local.path is ${path}; leave the annotation out`,
     );
   }
   const isProcessed = wasProcessed(annotations);

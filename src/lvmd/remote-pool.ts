@@ -278,7 +278,7 @@ class SnapshotUnfinished extends MoorageError {
   constructor(pool: string, { id, attr }: Volume, access: NewSnapshot['access']) {
     super(
       `snapshot ${id} exists in device class ${pool} but is not active and ${access} (lv_attr ${attr}); ` +
-        'if nothing uses it, remove it and create it again',
+        'look at it with lvs on the node, or create the snapshot with another name',
     );
   }
 }

@@ -74,10 +74,14 @@ export function poolTroubles(row: PoolRow): readonly PoolTrouble[] {
     troubles.push({ kind: health, severity: health === 'Unavailable' ? 'error' : 'warning', what: reason || health });
   }
   if (dataPercent === undefined && sizeBytes && Number(usedBytes ?? 0n) / Number(sizeBytes) >= limits.usedShare) {
-    troubles.push({ kind: 'AlmostFull', severity: 'warning', what: 'almost full: add a disk or remove volumes' });
+    troubles.push({
+      kind: 'AlmostFull',
+      severity: 'warning',
+      what: 'almost full: add a disk, or see kubectl moorage orphans',
+    });
   }
   if (dataPercent !== undefined && dataPercent > limits.dataPercent) {
-    const what = `its thin pool is ${dataPercent}% full, and writes fail when it is full: extend it or remove volumes`;
+    const what = `its thin pool is ${dataPercent}% full, and writes fail when it is full: extend it, or see kubectl moorage orphans`;
     troubles.push({ kind: 'ThinDataFull', severity: 'error', what });
   }
   if (metadataPercent !== undefined && metadataPercent > limits.metadataPercent) {

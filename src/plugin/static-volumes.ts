@@ -77,7 +77,7 @@ function healthOf(volume: StaticVolumeFacts): { readonly health: Health; readonl
 }
 
 function gone({ node }: StaticVolumeFacts): string {
-  return `node ${node} is not in the cluster: return it with its disks, or delete the claim and the PersistentVolume`;
+  return `node ${node} is not in the cluster: return it with its disks, or give the volume up`;
 }
 
 /** Undefined also for one that has no node yet. */

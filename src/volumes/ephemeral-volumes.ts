@@ -185,6 +185,8 @@ class PodUnknown extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(id: VolumeId) {
-    super(`it has no tag with its pod; if no pod needs it, remove it with moorage volume rm ${id}`);
+    super(
+      `it has no tag with its pod, so Moorage keeps it; kubectl moorage orphans shows what to do with volume ${id}`,
+    );
   }
 }

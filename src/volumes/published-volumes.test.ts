@@ -140,7 +140,7 @@ test('a volume that was proven to be unused is never used again, also after a re
   const parts = { pools, filesystems: mounts, grower: mounts, mounts, ephemeral, encrypted, probe };
   const restarted = new PublishedVolumes(parts);
   for (const each of [volumes, restarted]) {
-    const why = { code: 'FailedPrecondition', message: /^volume new is about to be removed: .* create a new one/ };
+    const why = { code: 'FailedPrecondition', message: /^volume new is about to be removed: .* gets a new volume$/ };
     for (const use of [onExt4, block]) {
       await assert.rejects(each.stage({ volumeId: 'new', stagingPath, use }, never), why);
       await assert.rejects(each.publish({ ...publication, volumeId: 'new', use }, never), why);
@@ -185,7 +185,7 @@ test('a path of the wrong type is refused and not touched', async (t) => {
   await mkdir(targetPath, { recursive: true });
   await assert.rejects(volumes.publish({ ...publication, use: block }, never), {
     code: 'FailedPrecondition',
-    message: `${targetPath} must be a file, but something else is there; remove it`,
+    message: `${targetPath} must be a file, but something else is there; move it away`,
   });
   await rm(targetPath, { recursive: true });
   await writeFile(targetPath, 'precious');

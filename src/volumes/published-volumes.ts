@@ -342,7 +342,7 @@ export class VolumeRetired extends MoorageError {
   constructor(id: VolumeId) {
     super(
       `volume ${id} is about to be removed: the claim that it was created for is gone, and it was never used; ` +
-        'delete the claim and create a new one, which gets a new volume',
+        'a claim that is created again gets a new volume',
     );
   }
 }

@@ -190,7 +190,7 @@ describe('every kind of volume', () => {
     await ns.claim('squeezed', { size: '2Gi', node: 'node-a' });
     await ns.event(
       'PersistentVolumeClaim/squeezed',
-      /device class lvm has .* free, 2 GiB requested; remove volumes, add a disk/,
+      /device class lvm has .* free, 2 GiB requested; free space, add a disk/,
     );
     await ns.claim('data', { size: '2Gi' });
     await ns.pod('first', { claims: { '/data': 'data' } });

@@ -151,7 +151,7 @@ test('a volume with snapshots that depend on it is not removed, and reports so u
   a.failure = new VolumeHasSnapshots(id, ['nightly']);
   await assert.rejects(one.volumes.remove(id, inTime()), {
     code: 'FailedPrecondition',
-    message: /^node a: volume .* has the snapshots nightly, which depend on it; remove them first$/,
+    message: /^node a: volume .* has the snapshots nightly, which depend on it; it stays as long as they do$/,
   });
   assert.ok(a.get(id), 'nothing was lost');
   await eventually('the node has removed the volume', async () => (await objectsLeft()) === 0);

@@ -206,7 +206,7 @@ test('import: a volume that cannot be adopted stops the import with the reason',
   );
   await assert.rejects(
     moorage('import', '-f', path),
-    /volume lv-wrong is not on the disks of this node.*delete LogicalVolume pvc-wrong before you try again/,
+    /volume lv-wrong is not on the disks of this node.*kubectl moorage orphans shows what to do with LogicalVolume pvc-wrong/,
   );
   assert.equal(await admin.get(persistentVolumes, 'pvc-wrong'), undefined);
 });

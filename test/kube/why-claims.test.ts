@@ -137,7 +137,7 @@ test('the request is refused, its class has topologies of another driver, or its
     sentence,
     'claim shared waits: a local volume cannot have the access mode ReadWriteMany; create the claim again with ReadWriteOnce or ReadWriteOncePod',
   );
-  assert.match(remedy[0] ?? '', /^kubectl delete pvc shared -n shop /);
+  assert.match(remedy[0] ?? '', /^kubectl get pvc shared -n shop /);
   const matchLabelExpressions = [{ key: 'topology.kubernetes.io/zone', values: ['x'] }];
   await world.storageClass('zoned', { allowedTopologies: [{ matchLabelExpressions }] });
   await world.claim('zoned', { storageClassName: 'zoned' });
@@ -176,7 +176,7 @@ test('a volume cannot grow, and is removed', async () => {
   await admin.delete(persistentVolumes, pvName);
   assert.equal(
     await world.becomes('UsedByClaim', `pv/${pvName}`),
-    `PersistentVolume ${pvName} waits: it is being deleted, and claim shop/data uses it; delete the claim`,
+    `PersistentVolume ${pvName} waits: it is being deleted, and claim shop/data uses it; it stays as long as the claim does`,
   );
   await world.stopAgent('a');
   await world.delete('data');

@@ -24,7 +24,7 @@ describe('a pod waits', { concurrency: true }, () => {
     await world.isStuck(
       'NoRoom',
       'large',
-      'no node that it can run on has 20 GiB free: narrow has 3 GiB and roomy has 12 GiB; remove volumes, add a disk, or request less',
+      'no node that it can run on has 20 GiB free: narrow has 3 GiB and roomy has 12 GiB; free space, add a disk, or request less',
     );
     await world.storageClass('nvme', { parameters: { 'topolvm.io/device-class': 'nvme' } });
     await world.claim('nvme', { storageClassName: 'nvme' });
@@ -67,7 +67,7 @@ spec:
       [
         [
           'NoRoomTogether',
-          'StatefulSet pair would wait: no node can run it: shared (it has 30 GiB free, and the claims of the pod request 40 GiB together); remove volumes, add a disk, or request less',
+          'StatefulSet pair would wait: no node can run it: shared (it has 30 GiB free, and the claims of the pod request 40 GiB together); free space, add a disk, or request less',
         ],
       ],
     );
@@ -234,7 +234,7 @@ spec:
     await world.isStuck(
       'VolumeLimit',
       'surplus',
-      'no node may have more volumes of another driver; add a node, or remove pods with such volumes',
+      'no node may have more volumes of another driver; add a node, or run fewer pods with such volumes',
     );
   });
 });
@@ -246,7 +246,7 @@ test('the scheduler does not know what the nodes report, because the controller 
   await world.isStuck(
     'NoRoom',
     'late',
-    'no node that it can run on has 20 GiB free: late has 1 GiB; remove volumes, add a disk, or request less',
+    'no node that it can run on has 20 GiB free: late has 1 GiB; free space, add a disk, or request less',
   );
   await world.published('late', '1Gi');
   await world.controller.pause();

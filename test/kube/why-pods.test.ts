@@ -130,7 +130,7 @@ describe('a pod waits', { concurrency: true }, () => {
     await scale(1);
     assert.equal(
       await world.becomes('StaleClaim', 'pod/again-0'),
-      'pod again-0 waits: it is created after claim data-again-0 of its predecessor is gone, which Kubernetes deletes; wait, or delete that claim',
+      'pod again-0 waits: it is created after claim data-again-0 of its predecessor is gone, which Kubernetes deletes; wait, or give its data up',
     );
   });
 

@@ -131,7 +131,7 @@ describe('a volume', { concurrency: true }, () => {
     await isReason(
       'ClaimLost',
       'lost',
-      `claim lost waits: its PersistentVolume ${lost} was deleted while the claim used it; restore the PersistentVolume with a claimRef that has this claim's uid, or delete the claim`,
+      `claim lost waits: its PersistentVolume ${lost} was deleted while the claim used it; restore the PersistentVolume with a claimRef that has this claim's uid`,
     );
     const stored = await volumeNameOf('stored');
     await world.stopAgent('cellar');

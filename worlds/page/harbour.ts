@@ -136,8 +136,7 @@ export function harbour(nowMs: number): readonly Entry[] {
         { ...ssd, used: '2210Gi', free: '1452Gi', volumes: 9 },
         {
           ...{ deviceClass: 'hdd', type: 'thick', volumeGroup: 'vg-hdd', health: 'Unavailable', volumes: 0 },
-          reason:
-            'volume group vg-hdd is missing disk /dev/sdc; replace it, or remove it with vgreduce --removemissing',
+          reason: 'volume group vg-hdd is missing disk /dev/sdc; bring it back, or see docs/configuration.md',
         },
       ],
       { versions, health: 'Unavailable', erasures: nothing },

@@ -74,7 +74,7 @@ test('each change of a volume is reported once, in one sentence', () => {
         'meanwhile, and it was never used',
       'Warning VolumeLost: volume 1 is not on the disks of node a: the machine or its disks were replaced, ' +
         'or its device class was removed from the configuration; bring the disks or the class back, ' +
-        'or delete the claim and restore its data from a backup',
+        'or see what kubectl moorage drop would give up, and restore a backup',
       'Normal VolumeFound: the volume is on the disks of node a again',
       'Warning VolumeGivenUp: gave up the volume, which was not on the disks of node a',
     ],

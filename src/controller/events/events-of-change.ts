@@ -74,7 +74,7 @@ function found(
   const message =
     `volume ${status.volumeID} is not on the disks of node ${spec.nodeName}: the machine or its disks were replaced, ` +
     'or its device class was removed from the configuration; bring the disks or the class back, ' +
-    'or delete the claim and restore its data from a backup';
+    'or see what kubectl moorage drop would give up, and restore a backup';
   return { type: 'Warning', reason: 'VolumeLost', action: 'Finding', message };
 }
 

@@ -143,7 +143,7 @@ function matchesSeveral(volume: PersistentVolume, names: readonly string[]): str
 function gone(nodeName: string): string {
   return (
     `node ${nodeName}, which has the volume, is not in the cluster; bring it back with its disks, ` +
-    'or delete the claim and the PersistentVolume to give the data up'
+    'or see docs/static-volumes.md#remove'
   );
 }
 

@@ -314,7 +314,7 @@ class NotOfMove extends MoorageError {
 
   constructor(name: string, move: string) {
     super(
-      `LogicalVolume ${name} was not created by VolumeMove ${move}, so it is kept; rename or remove it, and the move goes on`,
+      `LogicalVolume ${name} was not created by VolumeMove ${move}, so it is kept; look at what has created it: the move goes on when it is gone`,
     );
   }
 }

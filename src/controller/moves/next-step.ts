@@ -232,7 +232,7 @@ function ofCleaning(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
   if (mayDeleteSource(move, seen)) return { kind: 'delete-source' };
   const message =
     `keeps the volume on node ${status.sourceNode}, because PersistentVolume ${status.persistentVolume} ` +
-    'does not name the new one; look at it, and delete the LogicalVolume that is not needed';
+    'does not name the new one; look at it, and at kubectl moorage orphans';
   return { kind: 'wait', message };
 }
 
@@ -288,7 +288,7 @@ function switching(
 function foreign({ persistentVolume }: Pick<VolumeMoveStatus, 'persistentVolume'>): Step {
   const message =
     `waits, because PersistentVolume ${persistentVolume} has another volume than this move knows; ` +
-    'somebody has created it: delete it if it is not needed, and the move goes on';
+    'somebody has created it: the move goes on when it is gone';
   return { kind: 'wait', message };
 }
 

@@ -159,7 +159,7 @@ test('an order that cannot be carried out is withdrawn', () => {
     [
       'no PersistentVolume',
       { volume: undefined },
-      /^end TombstoneRefused: .*no PersistentVolume pv; delete the claim$/,
+      /^end TombstoneRefused: .*no PersistentVolume pv, so there is no data to release$/,
     ],
     [
       'the volume of another claim',

@@ -71,7 +71,7 @@ export function nextStep(seen: Observed): Step {
     const moving = `VolumeMove ${move.metadata.name} moves this claim`;
     return refuse(`${moving}; wait for it, or end it with kubectl moorage abort ${move.metadata.name}`);
   }
-  if (!volume) return move ? nothing : refuse(`there is no PersistentVolume ${name}; delete the claim`);
+  if (!volume) return move ? nothing : refuse(`there is no PersistentVolume ${name}, so there is no data to release`);
   const ours = ourVolume(volume);
   if (!ours) return order.annotation === tombstone.annotations[0] ? notOurs(name) : nothing;
   // Anybody can name the volume of somebody else in a new claim.

@@ -163,7 +163,7 @@ device-classes:
       'device-classes[1].default: is the same as device-classes[0].default; only one class can be the default',
       'device-classes[1].volume-group: is the same as device-classes[0].volume-group; a volume group serves one thick class',
       'device-classes[3].path: is the same as device-classes[2].path; give each class its own directory',
-      'device-classes[4].erase: cannot be discard with snapshots: copy-on-write, as these and their origins do not support discards; use zero, shred or none, or remove snapshots',
+      'device-classes[4].erase: cannot be discard with snapshots: copy-on-write, as these and their origins do not support discards; use zero, shred or none, or leave snapshots out',
     ],
   );
 });

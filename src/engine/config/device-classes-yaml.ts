@@ -258,7 +258,7 @@ function contradictions(config: ConfigEntry): string[] {
       if (entry.snapshots === 'copy-on-write' && entry.erase === 'discard') {
         mistakes.push(
           `${path}.erase: cannot be discard with snapshots: copy-on-write, as these and their origins do not support discards; ` +
-            'use zero, shred or none, or remove snapshots',
+            'use zero, shred or none, or leave snapshots out',
         );
       }
     }

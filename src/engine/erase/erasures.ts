@@ -14,7 +14,7 @@ export class ErasureCancelled extends MoorageError {
   constructor(id: string) {
     super(
       `volume ${id} was removed, replaced or unmarked during its erasure, and not all of its data was destroyed; ` +
-        'if it still exists, remove it again',
+        'check whether it still exists',
     );
   }
 }

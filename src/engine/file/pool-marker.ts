@@ -67,8 +67,8 @@ export class PoolMarker {
   #missing(found: string | undefined): PoolMissing {
     const what = found === undefined ? `${this.#marker} is missing` : `${this.#marker} belongs to another pool`;
     return new PoolMissing(
-      `directory ${this.#directory} is not the one that held the volumes: ${what}; mount its disk, or if the volumes are ` +
-        `lost and the directory may be used as a new pool, remove ${this.#record}`,
+      `directory ${this.#directory} is not the one that held the volumes: ${what}; mount its disk, or if that is ` +
+        `lost, see docs/configuration.md about ${this.#record}`,
     );
   }
 }

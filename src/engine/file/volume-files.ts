@@ -23,7 +23,7 @@ export class LabelUnreadable extends MoorageError {
   constructor(id: VolumeId, path: string, cause: unknown) {
     super(
       `cannot serve volume ${id}, as its label ${path} cannot be read (${messageOf(cause)}); ` +
-        'write a new label, such as {"tags":[]}, or remove the volume',
+        'check its disk, and restore the label from a backup; the data of the volume is in the image beside it',
       { cause },
     );
   }

@@ -101,14 +101,17 @@ export class ClassVolumes {
   async resume(signal: AbortSignal): Promise<void> {
     await this.#activation.activateAll(signal);
     for (const { name } of this.all().filter((volume) => !isWhole(volume))) {
-      this.#log.error({ volume: name }, `creation of volume ${name} was interrupted; create it again, or remove it`);
+      this.#log.error(
+        { volume: name },
+        `creation of volume ${name} was interrupted; the next attempt to create it completes it`,
+      );
     }
     for (const { name, tags } of this.all()) {
       const volume = checkpointedIn(tags);
       if (volume === undefined || this.find(volume)) continue;
       this.#log.warn(
         { volume: name },
-        `${name} is left from a move of volume ${volume}, which is gone; remove it with lvremove`,
+        `${name} is left from a move of volume ${volume}, which is gone; look at it with lvs --options +lv_tags`,
       );
     }
   }
@@ -287,7 +290,7 @@ class Activation {
       this.#ghosts.add(name);
       this.#log.error(
         { volume: name },
-        `volume ${name} has no device because its creation was interrupted; create it again, or remove it`,
+        `volume ${name} has no device because its creation was interrupted; the next attempt to create it completes it`,
       );
       return 'ghost';
     }

@@ -103,7 +103,7 @@ test('a copy, a missing volume and one that is being removed are not emptied', a
   lvm.volumes.get('copy')?.tags.push('moorage.dev/source=a', 'moorage.dev/copied');
   await assert.rejects(pool.empty('copy', zero, signal), {
     name: 'NotToBeEmptied',
-    message: /is a copy of a; remove it/,
+    message: /is a copy of a; use a new volume instead/,
   });
   assert.ok(!lvm.volumes.get('copy')?.tags.includes(emptyingTag));
 

@@ -79,13 +79,13 @@ export const claimExamples: readonly Example[] = [
   {
     code: 'ClaimLost',
     sentence:
-      "claim data waits: its PersistentVolume pv-data was deleted while the claim used it; restore the PersistentVolume with a claimRef that has this claim's uid, or delete the claim",
+      "claim data waits: its PersistentVolume pv-data was deleted while the claim used it; restore the PersistentVolume with a claimRef that has this claim's uid",
     explain: () => ofClaim({ ...owned, status: { phase: 'Lost' } }),
   },
   {
     code: 'QuotaExceeded',
     sentence:
-      'pod db-0 waits: it or its claim cannot be created: exceeded quota: storage, requested: requests.storage=20Gi, used: requests.storage=90Gi, limited: requests.storage=100Gi; raise the quota, or delete claims that nobody needs',
+      'pod db-0 waits: it or its claim cannot be created: exceeded quota: storage, requested: requests.storage=20Gi, used: requests.storage=90Gi, limited: requests.storage=100Gi; raise the quota, or see which claims it counts',
     explain: () =>
       ofSet('db-0', {
         events: [
@@ -119,12 +119,12 @@ export const claimExamples: readonly Example[] = [
   {
     code: 'NoRoomOnNode',
     sentence:
-      'claim data waits: device class "ssd" has 12 GiB free, 20 GiB requested; remove volumes, add a disk, or lower spare-gb',
+      'claim data waits: device class "ssd" has 12 GiB free, 20 GiB requested; free space, add a disk, or lower spare-gb',
     explain: () =>
       ofClaim(selected, {
         events: [
           provisioningFailed(
-            'rpc error: code = ResourceExhausted desc = device class "ssd" has 12 GiB free, 20 GiB requested; remove volumes, add a disk, or lower spare-gb',
+            'rpc error: code = ResourceExhausted desc = device class "ssd" has 12 GiB free, 20 GiB requested; free space, add a disk, or lower spare-gb',
           ),
         ],
       }),

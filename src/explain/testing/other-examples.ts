@@ -137,7 +137,8 @@ export const otherExamples: readonly Example[] = [
   },
   {
     code: 'UsedByClaim',
-    sentence: 'PersistentVolume pv-data waits: it is being deleted, and claim prod/data uses it; delete the claim',
+    sentence:
+      'PersistentVolume pv-data waits: it is being deleted, and claim prod/data uses it; it stays as long as the claim does',
     explain: () => {
       const metadata = { deletionTimestamp: deleted, finalizers: ['kubernetes.io/pv-protection'] };
       return explainVolume(volumeOf(owned, 'b', { metadata }), cluster({}));
@@ -219,7 +220,7 @@ export const otherExamples: readonly Example[] = [
   {
     code: 'StaleClaim',
     sentence:
-      'pod db-0 waits: it is created after claim data-db-0 of its predecessor is gone, which Kubernetes deletes; wait, or delete that claim',
+      'pod db-0 waits: it is created after claim data-db-0 of its predecessor is gone, which Kubernetes deletes; wait, or give its data up',
     explain: () => {
       const ownerReferences = [{ apiVersion: 'v1', kind: 'Pod', name: 'db-0', uid: 'former' }];
       return ofSet('db-0', { claims: [claim('data-db-0', '20Gi', { metadata: { ownerReferences } })] });

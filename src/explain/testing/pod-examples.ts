@@ -38,7 +38,7 @@ export const podExamples: readonly Example[] = [
   {
     code: 'NoRoom',
     sentence:
-      'pod db-0 waits: no node that it can run on has 20 GiB free: a has 12 GiB and b has 3 GiB; remove volumes, add a disk, or request less',
+      'pod db-0 waits: no node that it can run on has 20 GiB free: a has 12 GiB and b has 3 GiB; free space, add a disk, or request less',
     explain: () => ofPod([data], { nodes: [node('a', 12n), node('b', 3n)] }),
   },
   {
@@ -59,7 +59,7 @@ export const podExamples: readonly Example[] = [
   {
     code: 'NoRoomTogether',
     sentence:
-      'pod db-0 waits: no node can run it: a (it has 30 GiB free, and the claims of the pod request 40 GiB together); remove volumes, add a disk, or request less',
+      'pod db-0 waits: no node can run it: a (it has 30 GiB free, and the claims of the pod request 40 GiB together); free space, add a disk, or request less',
     explain: () => ofPod([data, claim('log')], { nodes: [node('a', 30n)] }),
   },
   {
@@ -136,7 +136,7 @@ export const podExamples: readonly Example[] = [
   {
     code: 'VolumeLimit',
     sentence:
-      'pod db-0 waits: no node may have more volumes of another driver; add a node, or remove pods with such volumes',
+      'pod db-0 waits: no node may have more volumes of another driver; add a node, or run fewer pods with such volumes',
     explain: () => ofPod([owned], onB, unscheduled('0/2 nodes are available: 2 node(s) exceed max volume count.')),
   },
   {
@@ -194,7 +194,7 @@ export const podExamples: readonly Example[] = [
   {
     code: 'VolumeLost',
     sentence:
-      'pod db-0 waits: node b no longer has the volume of its claim data on its disks; bring the disks back, or delete the claim and restore a backup',
+      'pod db-0 waits: node b no longer has the volume of its claim data on its disks; bring the disks back, or give the data up and restore a backup',
     explain: () => {
       const waiting = pod('db-0', ['data'], { spec: { nodeName: 'b' } });
       const lost = logicalVolume(owned, 'b', { status: { missingFrom: 'uid-b' } });

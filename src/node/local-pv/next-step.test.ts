@@ -102,7 +102,7 @@ test('the next step follows from the PersistentVolume and the disks, also after 
 test('what needs a person is refused, with a remedy', () => {
   const rows: readonly (readonly [StaticVolume, Orders, Found, RegExp])[] = [
     [processed, idle, nothing, /^the volume was processed, but volume group vg0 has no volume db now, and nothing is/],
-    [processed, bound, nothing, /delete the PersistentVolume and create it again$/],
+    [processed, bound, nothing, /see docs\/static-volumes\.md#remove$/],
     [processed, released, nothing, /has no volume db now/],
     [fresh, idle, erasing, /volume db is being erased/],
     [fresh, idle, ofEarlier, /belonged to an earlier PersistentVolume db, .*; set moorage.dev\/adopt: "true"/],

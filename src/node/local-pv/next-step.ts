@@ -164,7 +164,7 @@ export class VolumeLost extends MoorageError {
   constructor({ name, place }: StaticVolume) {
     super(
       `the volume was processed, but ${nameOf(place)} has no volume ${name} now, and nothing is created in its place: check ` +
-        'whether a disk was replaced or the volume renamed; if its data is lost, delete the PersistentVolume and create it again',
+        'whether a disk was replaced or the volume renamed; if its data is lost, see docs/static-volumes.md#remove',
     );
   }
 }

@@ -57,7 +57,7 @@ test('a failure is reported once, and retried when a pool changes', async (t) =>
   const { create, failed, processed, pool, api, clock } = staticNode(t);
   await pool.create({ id: 'filler', sizeBytes: 1000n * mebibyte, tags: [] });
   await create();
-  assert.match((await failed()) ?? '', /has 24 MiB free, 64 MiB requested; remove volumes/);
+  assert.match((await failed()) ?? '', /has 24 MiB free, 64 MiB requested; free space/);
   for (let i = 0; i < 5; i++) {
     clock.advance(60_000);
     await settled();

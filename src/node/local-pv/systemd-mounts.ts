@@ -38,7 +38,7 @@ export class ForeignUnit extends MoorageError {
 
   constructor(mountPoint: string, { path, device }: Pick<FoundUnit, 'path' | 'device'>) {
     super(
-      `${path} mounts ${device || 'an unknown device'} at ${mountPoint} and was not written by Moorage; remove it, or use another path`,
+      `${path} mounts ${device || 'an unknown device'} at ${mountPoint} and was not written by Moorage; use another path`,
     );
   }
 }

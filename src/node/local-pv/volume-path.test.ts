@@ -43,7 +43,7 @@ test('a file, or a link to another place, is refused and stays', async (t) => {
   const { path, mountPoint, base } = await places(t);
   await mkdir(base);
   await writeFile(path, '');
-  await assert.rejects(showAt(path, mountPoint), { message: /is a file, .* remove it$/ });
+  await assert.rejects(showAt(path, mountPoint), { message: /is a file, .* move it away$/ });
   await rm(path);
   await symlink('/elsewhere', path);
   await assert.rejects(showAt(path, mountPoint), { message: /is a link to \/elsewhere/ });

@@ -84,6 +84,6 @@ export class PathOccupied extends MoorageError {
   readonly code = 'FailedPrecondition';
 
   constructor(path: string, found: string) {
-    super(`${path} is ${found}, so the volume is not shown there; remove it`);
+    super(`${path} is ${found}, so the volume is not shown there; move it away`);
   }
 }

@@ -56,7 +56,7 @@ export const topolvm = area({
         severity: 'error',
         what: 'TopoLVM runs beside Moorage: both serve the same driver and the same volumes.',
         evidence: [`pods ${some(running.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`))}`],
-        fix: 'helm uninstall topolvm -n topolvm-system   # see docs/migrating-from-topolvm.md',
+        fix: 'see docs/migrating-from-topolvm.md, which says how to stop it without losing volumes',
       });
     }
     const hooks = webhooks.filter(
@@ -67,7 +67,7 @@ export const topolvm = area({
         severity: 'error',
         what: 'Webhooks of TopoLVM are left, which nobody serves: they can keep pods and claims from being created.',
         evidence: hooks.map(({ metadata }) => `webhook configuration ${metadata.name}`),
-        fix: hooks.map(({ metadata }) => deletionOf(metadata.name)).join('\n'),
+        fix: 'see docs/migrating-from-topolvm.md, which says how to stop all of it',
       });
     }
     const old = [
@@ -90,7 +90,3 @@ export const topolvm = area({
     return { summary: 'nothing of it is left', findings };
   },
 });
-
-function deletionOf(name: string): string {
-  return `kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration ${name} --ignore-not-found`;
-}

@@ -42,7 +42,7 @@ function poolFinding(
   const fixes: Readonly<Record<PoolTrouble['kind'], string>> = {
     Unavailable: `kubectl get nodestorage ${node} -o yaml   # the reason says what to do on node ${node}`,
     Degraded: `kubectl get nodestorage ${node} -o yaml   # the reason says what to do on node ${node}`,
-    AlmostFull: `kubectl moorage volumes -A --node ${node} --class ${deviceClass}   # which to remove or move\nvgextend ${place} /dev/DISK   # on node ${node}, for a volume group`,
+    AlmostFull: `kubectl moorage volumes -A --node ${node} --class ${deviceClass}   # what takes the space\nvgextend ${place} /dev/DISK   # on node ${node}, for a volume group`,
     ThinDataFull: `lvextend --size +10G ${place}   # on node ${node}`,
     ThinMetadataFull: `lvextend --poolmetadatasize +256M ${place}   # on node ${node}`,
   };

@@ -127,10 +127,11 @@ const abortable: ReadonlySet<string> = new Set(['Pending', 'Copying', 'Stopping'
 
 /** Before the verdict everything becomes as it was; after it, the move goes on. */
 export function refuseUnlessAbortable(move: StoredVolumeMove): void {
-  const { name, namespace } = move.metadata;
+  const { name } = move.metadata;
   if (isCopy(move)) {
-    const end = `kubectl delete pvc ${move.spec.claimName} -n ${namespace}`;
-    throw new CannotAbort(`${name} copies data for a new claim, and would begin again; to end it: ${end}`);
+    throw new CannotAbort(
+      `${name} copies data for a new claim, and would begin again; it ends with claim ${move.spec.claimName}`,
+    );
   }
   const phase = phaseOf(move);
   if (isOver(move)) throw new CannotAbort(`move ${name} is over: ${phase}`);

@@ -51,7 +51,8 @@ export async function droppable(
 ): Promise<Droppable> {
   const found = await readVolume(client, `pvc/${name}`, namespace, signal);
   const { claim, persistentVolume: volume, volume: object, pods } = found;
-  if (!claim || !volume) throw new CannotDrop(`claim ${namespace}/${name} has no volume; to delete it, use kubectl`);
+  if (!claim || !volume)
+    throw new CannotDrop(`claim ${namespace}/${name} has no volume, so there is nothing to give up`);
   const nodeName = nodeOf(volume) ?? object?.spec.nodeName ?? staticVolumeFacts(volume)?.node ?? '';
   const { items: sets } = await client.list(statefulSets, { namespace, project: claimingSet, signal });
   return {

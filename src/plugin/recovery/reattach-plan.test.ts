@@ -134,7 +134,7 @@ test('what cannot be reattached is refused with the reason', () => {
       { ...found, owner: claimOf({ volumeName: 'pvc-1' }, { deletionTimestamp }) },
       /being deleted; wait until it is gone/,
     ],
-    [{ ...found, claim: claimOf({ volumeName: 'pvc-2' }) }, /already has volume pvc-2; delete the claim first/],
+    [{ ...found, claim: claimOf({ volumeName: 'pvc-2' }) }, /already has volume pvc-2; choose another claim/],
     [{ ...found, claim: claimOf({ storageClassName: 'hdd' }) }, /has storage class hdd, the volume has moorage/],
     [{ ...found, claim: claimOf({ volumeMode: 'Block' }) }, /must have volumeMode Filesystem/],
     [{ ...found, claim: claimOf({ accessModes: ['ReadWriteMany'] }) }, /requests access mode ReadWriteMany/],

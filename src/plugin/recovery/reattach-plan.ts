@@ -100,7 +100,7 @@ function refuseUnfit(volume: Stored<PersistentVolume>, claim: Stored<PersistentV
   if (deletionTimestamp) refuse('is being deleted; wait until it is gone');
   const bound = claim.spec?.volumeName;
   if (bound && bound !== volume.metadata.name) {
-    refuse(`already has volume ${bound}; delete the claim first, or choose another one with --to`);
+    refuse(`already has volume ${bound}; choose another claim with --to`);
   }
   const { storageClassName = '', volumeMode = 'Filesystem', accessModes = [] } = volume.spec ?? {};
   if ((claim.spec?.storageClassName ?? '') !== storageClassName) {

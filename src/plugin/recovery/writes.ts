@@ -84,7 +84,10 @@ export async function untilAdopted(client: KubeClient, name: string, signal: Abo
     volume !== undefined && (Boolean(volume.status?.volumeID) || failureOf(volume) !== undefined);
   const volume = await untilObject(client, logicalVolumes, name, { isWanted: isAnswered, late }, signal);
   const failure = volume && failureOf(volume);
-  if (failure) throw new NotAdopted(`${failure.message}; delete LogicalVolume ${name} before you try again`);
+  if (failure)
+    throw new NotAdopted(
+      `${failure.message}; kubectl moorage orphans shows what to do with LogicalVolume ${name} before you try again`,
+    );
 }
 
 const waitMs = 60_000;

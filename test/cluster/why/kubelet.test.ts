@@ -70,7 +70,7 @@ test('its volume is no longer on the disks', async () => {
   await ns.pod('reader', data);
   assert.equal(
     await becomes('VolumeLost', ns, 'pod/reader'),
-    'pod reader waits: node node-a no longer has the volume of its claim data on its disks; bring the disks back, or delete the claim and restore a backup',
+    'pod reader waits: node node-a no longer has the volume of its claim data on its disks; bring the disks back, or give the data up and restore a backup',
   );
   const pv = await volumeNameOf(ns);
   await ns.kubectl('delete', 'pod/reader', 'pvc/data');
