@@ -14,6 +14,7 @@ const parts: Readonly<Record<string, { readonly template: string; readonly value
   'node-policy.yaml': { template: 'node/admission-policy.yaml' },
   'controller-policy.yaml': { template: 'controller/admission-policy.yaml' },
   'logicalvolume-policy.yaml': { template: 'logicalvolume-policy.yaml' },
+  'volumemove-policy.yaml': { template: 'volumemove-policy.yaml' },
   'storageclass-policy.yaml': { template: 'storageclass-policy.yaml' },
   'csidriver.yaml': { template: 'csidriver.yaml' },
   'storageclass.yaml': { template: 'storageclasses.yaml' },

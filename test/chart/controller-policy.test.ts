@@ -94,6 +94,7 @@ test('the API server compiles every rule of the policies', async () => {
     'moorage-node-storage',
     'moorage-node-static-volumes',
     'moorage-logicalvolume',
+    'moorage-volumemove',
     'moorage-storageclass',
   ]) {
     const status = await eventually('the API server has checked them', async () => {

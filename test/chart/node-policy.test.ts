@@ -228,6 +228,7 @@ test('pods that need no privileges on their node are admitted in a restricted na
 });
 
 test('an agent can write only its own end of a move, and nothing else of it', async () => {
+  const controller = await chart.clientOf('moorage-controller');
   const place = { namespace: 'default' };
   const moves = { from: { sourceNode: own, targetNode: other }, to: { sourceNode: other, targetNode: own } };
   const onStatus = { ...place, subresource: 'status' } as const;
@@ -235,7 +236,7 @@ test('an agent can write only its own end of a move, and nothing else of it', as
     by.patch(volumeMoves, name, { type: 'merge', body: { status } }, onStatus);
   for (const [name, nodesOfMove] of Object.entries(moves)) {
     await api.admin.create(volumeMoves, { metadata: { name, ...place }, spec: { claimName: 'data' } });
-    await patch(api.admin, name, { phase: 'Copying', ...nodesOfMove });
+    await patch(controller, name, { phase: 'Copying', ...nodesOfMove });
   }
   await patch(thief, 'from', { source: { certificate: 'ours', fenced: true } });
   await patch(thief, 'to', { target: { certificate: 'ours', converged: true } });

@@ -59,7 +59,13 @@ await admin.create(volumeMoves, { metadata: { name: 'theirs', namespace: shop },
 const moving = {
   status: { phase: 'Copying', sourceNode: other, targetNode: doomed, source: { certificate: 'theirs' } },
 };
-await admin.patch(volumeMoves, 'theirs', { type: 'merge', body: moving }, { namespace: shop, subresource: 'status' });
+const controller = await chart.clientOf('moorage-controller');
+await controller.patch(
+  volumeMoves,
+  'theirs',
+  { type: 'merge', body: moving },
+  { namespace: shop, subresource: 'status' },
+);
 const thief = await chart.agentOf(own);
 for (const name of [own, other]) await staticVolume(`static-on-${name}`, name);
 

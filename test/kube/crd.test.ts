@@ -242,3 +242,21 @@ test('a VolumeMove cannot be changed, and neither can its verdict', async () => 
   const bad = { metadata: { name: 'bad', ...place }, spec: { claimName: 'c', rateLimit: 0 } };
   await assert.rejects(admin.create(volumeMoves, bad), { message: /rateLimit must be above zero/ });
 });
+
+test('a VolumeMove can be deleted, however inconsistent its status is', async () => {
+  const place = { namespace: 'default' };
+  const verdict = { round: 1, bytes: 1, sha256: '' };
+  const statuses = {
+    'manifest-without-verdict': { manifest: '{}' },
+    'verdict-without-manifest': { phase: 'Aborting', verdict },
+    'manifest-in-a-new-move': { manifest: '', verdict, source: { released: true }, conditions: [] },
+  } as const;
+  for (const [name, status] of Object.entries(statuses)) {
+    const metadata = { name, ...place, finalizers: ['moorage.dev/volume-move'] };
+    await admin.create(volumeMoves, { metadata, spec: { claimName: 'c' } });
+    await admin.patch(volumeMoves, name, { type: 'merge', body: { status } }, { ...place, subresource: 'status' });
+    await admin.delete(volumeMoves, name, place);
+    await admin.patch(volumeMoves, name, { type: 'merge', body: { metadata: { finalizers: null } } }, place);
+    assert.equal(await admin.get(volumeMoves, name, place), undefined, name);
+  }
+});

@@ -1,12 +1,22 @@
 import assert from 'node:assert/strict';
 import { after, type TestContext, test } from 'node:test';
+import { stringify } from 'yaml';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName } from '../../src/api/names.ts';
 import { isOver, type VolumeMoveStatus, volumeMoves } from '../../src/api/volume-move.ts';
-import { nodes, persistentVolumeClaims, persistentVolumes, storageClasses } from '../../src/kube/resource.ts';
+import { codeOf } from '../../src/base/errors.ts';
+import type { KubeClient } from '../../src/kube/client.ts';
+import {
+  configMaps,
+  nodes,
+  persistentVolumeClaims,
+  persistentVolumes,
+  storageClasses,
+} from '../../src/kube/resource.ts';
+import { namespaces } from '../../src/kube/testing/resources.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { InstalledChart } from '../chart/installed-chart.ts';
-import { newNamespace } from './api-server.ts';
+import { connect, newNamespace, withToken } from './api-server.ts';
 import { leadMoves } from './lead-moves.ts';
 import { claimSpec, Machines } from './machines.ts';
 import { createLogicalVolume, createPersistentVolume } from './removed-nodes.ts';
@@ -18,6 +28,7 @@ const { admin, cluster } = chart.api;
 const controller = await chart.clientOf('moorage-controller');
 const machines = new Machines(admin, { provisions: false });
 after(() => machines.stop());
+const finalizer = 'moorage.dev/volume-move';
 const [a, b] = ['node-a', 'node-b'] as const;
 for (const name of [a, b]) await machines.add(name, room);
 await eventually('the nodes are ready', async () =>
@@ -26,6 +37,51 @@ await eventually('the nodes are ready', async () =>
 await admin.create(storageClasses, { metadata: { name: 'local' }, provisioner: driverName });
 const victim = await newNamespace(chart.api, 'victim');
 const tenant = await newNamespace(chart.api, 'tenant');
+
+const thieving = await ownerOf(tenant);
+await eventually('the policy is in effect', async () => {
+  const metadata = { generateName: 'probe-', namespace: victim };
+  const { name } = (await admin.create(volumeMoves, { metadata, spec: { claimName: 'probe' } })).metadata;
+  const isRefused = await writeStatus(admin, victim, name, { message: 'probe' }).then(
+    () => false,
+    () => true,
+  );
+  await admin.delete(volumeMoves, name, { namespace: victim });
+  return isRefused;
+});
+
+/** Somebody who may do everything in the namespace, and nothing outside. */
+async function ownerOf(namespace: string): Promise<KubeClient> {
+  const name = 'owner';
+  const rules = [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }];
+  const role = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name, namespace } };
+  const subjects = [{ kind: 'ServiceAccount', name, namespace }];
+  const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name };
+  const objects = [
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name, namespace } },
+    { ...role, kind: 'Role', rules },
+    { ...role, kind: 'RoleBinding', subjects, roleRef },
+  ];
+  await chart.apply(name, objects.map((object) => stringify(object)).join('---\n'));
+  const token = await cluster.kubectl('--namespace', namespace, 'create', 'token', name);
+  return connect({ after }, await withToken(chart.api.connection, token.trim()));
+}
+
+function writeStatus(by: KubeClient, namespace: string, name: string, status: VolumeMoveStatus) {
+  return by.patch(volumeMoves, name, { type: 'merge', body: { status } }, { namespace, subresource: 'status' });
+}
+
+function setFinalizers(by: KubeClient, namespace: string, name: string, finalizers: readonly string[] | null) {
+  return by.patch(volumeMoves, name, { type: 'merge', body: { metadata: { finalizers } } }, { namespace });
+}
+
+async function refused(request: Promise<unknown>, reason: RegExp): Promise<void> {
+  await assert.rejects(request, (error: Error) => {
+    assert.equal(codeOf(error), 'PermissionDenied');
+    assert.match(error.message, reason);
+    return true;
+  });
+}
 
 /** A claim with its volume on node a. */
 async function claimWithVolume(namespace: string, name: string) {
@@ -54,17 +110,13 @@ async function ended(namespace: string, name: string) {
 async function thief(t: TestContext, name: string, volumeName: string) {
   await cluster.controlPlane.controllerManager.pause(); // it would correct the status of the claim
   t.after(() => cluster.controlPlane.controllerManager.resume());
-  const claim = await admin.create(persistentVolumeClaims, {
+  const claim = await thieving.create(persistentVolumeClaims, {
     metadata: { name, namespace: tenant },
     spec: { ...claimSpec('local'), volumeName },
   });
   const body = { status: { phase: 'Bound', capacity: { storage: '1Gi' } } };
-  await admin.patch(
-    persistentVolumeClaims,
-    name,
-    { type: 'merge', body },
-    { namespace: tenant, subresource: 'status' },
-  );
+  const options = { namespace: tenant, subresource: 'status' } as const;
+  await thieving.patch(persistentVolumeClaims, name, { type: 'merge', body }, options);
   return claim;
 }
 
@@ -73,7 +125,7 @@ test('a claim that only names the volume of another claim does not move it', asy
   const before = await admin.get(logicalVolumes, volumeName);
   await thief(t, 'named', volumeName);
   leadMoves(t, controller, admin);
-  await admin.create(volumeMoves, { metadata: { name: 'named', namespace: tenant }, spec: { claimName: 'named' } });
+  await thieving.create(volumeMoves, { metadata: { name: 'named', namespace: tenant }, spec: { claimName: 'named' } });
   const { status } = await ended(tenant, 'named');
   assert.equal(status?.phase, 'Failed');
   assert.match(status?.message ?? '', /PersistentVolume pvc-victim-named is not bound to claim tenant\/named/);
@@ -91,8 +143,8 @@ test('a move that began with the volume of another claim, before that was checke
   const claim = await thief(t, 'taken', volumeName);
   for (const phase of ['Copying', 'Stopping', 'Freezing'] as const) {
     const name = phase.toLowerCase();
-    await admin.create(volumeMoves, {
-      metadata: { name, namespace: tenant, finalizers: ['moorage.dev/volume-move'] },
+    await controller.create(volumeMoves, {
+      metadata: { name, namespace: tenant, finalizers: [finalizer] },
       spec: { claimName: 'taken' },
     });
     const status: VolumeMoveStatus = {
@@ -100,8 +152,7 @@ test('a move that began with the volume of another claim, before that was checke
       ...{ sourceNode: a, sourceVolume: volumeName, targetNode: b, targetVolume: `${volumeName}-x`, size: '1Gi' },
       ...(phase !== 'Copying' && { source: { fenced: true, readOnly: phase === 'Freezing' } }),
     };
-    const options = { namespace: tenant, subresource: 'status' } as const;
-    await controller.patch(volumeMoves, name, { type: 'merge', body: { status } }, options);
+    await writeStatus(controller, tenant, name, status);
   }
   leadMoves(t, controller, admin);
   for (const name of ['copying', 'stopping', 'freezing']) {
@@ -110,4 +161,122 @@ test('a move that began with the volume of another claim, before that was checke
   }
   assert.deepEqual(await admin.get(logicalVolumes, volumeName), before);
   assert.deepEqual((await admin.get(persistentVolumes, volumeName))?.spec, volume?.spec);
+});
+
+test('a tenant who overwrites the status of a move does not get a PersistentVolume created', async (t) => {
+  const { claim } = await claimWithVolume(tenant, 'root');
+  const endLeading = leadMoves(t, controller, admin);
+  await thieving.create(volumeMoves, { metadata: { name: 'root', namespace: tenant }, spec: { claimName: 'root' } });
+  const target = await eventually('the target is requested', async () => {
+    const { targetVolume = '' } = (await moveNamed(tenant, 'root'))?.status ?? {};
+    return targetVolume !== '' && admin.get(logicalVolumes, targetVolume);
+  });
+  const { name: volumeName, uid: volumeID } = target.metadata;
+  const created = { status: { volumeID, currentSize: '1Gi' } };
+  await admin.patch(logicalVolumes, volumeName, { type: 'merge', body: created }, { subresource: 'status' });
+  await eventually('it copies', async () => (await moveNamed(tenant, 'root'))?.status?.phase === 'Copying');
+  const source = await admin.get(logicalVolumes, 'pvc-tenant-root');
+  const { uid } = (await moveNamed(tenant, 'root'))?.metadata ?? {};
+  assert.deepEqual(Object.keys(source?.metadata.annotations ?? {}), [`moving.moorage.dev/${uid}`]);
+
+  const evil = {
+    metadata: { name: 'evil' },
+    spec: {
+      ...{ accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' }, hostPath: { path: '/' } },
+      claimRef: { namespace: tenant, name: 'root', uid: claim.metadata.uid },
+    },
+  };
+  const lastTransitionTime = '2026-01-01T00:00:00Z';
+  const switched = { type: 'Switched', status: 'True', reason: 'Committed', message: '', lastTransitionTime } as const;
+  const hostile: VolumeMoveStatus = {
+    ...{ phase: 'Aborting', persistentVolume: 'evil', conditions: [switched], manifest: JSON.stringify(evil) },
+    verdict: { round: 1, bytes: 1, sha256: '' },
+  };
+  const onlyMoorage = /only Moorage writes the status of a VolumeMove/;
+  await refused(writeStatus(thieving, tenant, 'root', hostile), onlyMoorage);
+  await refused(writeStatus(admin, tenant, 'root', hostile), onlyMoorage);
+  assert.equal((await moveNamed(tenant, 'root'))?.status?.phase, 'Copying');
+  assert.equal(await admin.get(persistentVolumes, 'evil'), undefined);
+
+  await endLeading();
+  await writeStatus(controller, tenant, 'root', hostile); // as a version before this policy would have accepted it
+  leadMoves(t, controller, admin);
+  await eventually('the controller has looked at it', async () => {
+    return /does not save the PersistentVolume/.test((await moveNamed(tenant, 'root'))?.status?.message ?? '');
+  });
+  assert.equal(await admin.get(persistentVolumes, 'evil'), undefined);
+});
+
+test('a tenant can neither request a copy nor set or remove the finalizer of a move', async () => {
+  const place = { namespace: tenant };
+  const create = (by: KubeClient, name: string, spec: object, finalizers: readonly string[] = []) =>
+    by.create(volumeMoves, {
+      metadata: { name, ...place, finalizers: [...finalizers] },
+      spec: { claimName: 'c', ...spec },
+    });
+  await refused(create(thieving, 'fills', { fill: 'pvc-victim-named' }), /only Moorage sets spec.fill/);
+  await refused(create(thieving, 'keeps', {}, [finalizer]), /only Moorage sets and removes the finalizer/);
+  await create(thieving, 'plain', {}, ['example.com/theirs']);
+  await refused(setFinalizers(thieving, tenant, 'plain', [finalizer]), /only Moorage sets and removes the finalizer/);
+  await setFinalizers(thieving, tenant, 'plain', null);
+  await create(controller, 'protected', { fill: 'x' }, [finalizer]);
+  for (const by of [thieving, admin]) {
+    await refused(setFinalizers(by, tenant, 'protected', null), /only Moorage sets and removes the finalizer/);
+  }
+  await setFinalizers(thieving, tenant, 'protected', ['example.com/theirs', finalizer]);
+  await thieving.patch(
+    volumeMoves,
+    'protected',
+    { type: 'merge', body: { metadata: { annotations: { 'moorage.dev/abort': 'true' }, labels: { a: 'b' } } } },
+    place,
+  );
+  await setFinalizers(controller, tenant, 'protected', null);
+});
+
+test('without a controller, an administrator removes the finalizer of a deleted move, and a tenant cannot', async () => {
+  const place = { namespace: tenant };
+  await controller.create(volumeMoves, {
+    metadata: { name: 'abandoned', ...place, finalizers: [finalizer] },
+    spec: { claimName: 'c' },
+  });
+  await writeStatus(controller, tenant, 'abandoned', { phase: 'Switching', manifest: '{' });
+  await thieving.delete(volumeMoves, 'abandoned', place);
+  await refused(
+    setFinalizers(thieving, tenant, 'abandoned', null),
+    /may update volumemoves\/finalizers in all namespaces/,
+  );
+  await setFinalizers(admin, tenant, 'abandoned', null);
+  assert.equal(await moveNamed(tenant, 'abandoned'), undefined);
+});
+
+test('without a controller, Kubernetes deletes moves in every way', async () => {
+  const namespace = await newNamespace(chart.api, 'leaving');
+  const owned = async (name: string) => {
+    const { uid } = (await admin.create(volumeMoves, { metadata: { name, namespace }, spec: { claimName: 'c' } }))
+      .metadata;
+    const owner = { apiVersion: 'moorage.dev/v1alpha1', kind: 'VolumeMove', name, uid, blockOwnerDeletion: true };
+    await admin.create(configMaps, { metadata: { name, namespace, ownerReferences: [owner] } });
+  };
+  for (const cascade of ['foreground', 'orphan', 'background']) {
+    await owned(cascade);
+    await cluster.kubectl('-n', namespace, 'delete', 'volumemove', cascade, `--cascade=${cascade}`);
+    assert.equal(await moveNamed(namespace, cascade), undefined, cascade);
+    if (cascade === 'orphan') continue;
+    await eventually('its dependent is deleted', async () => !(await admin.get(configMaps, cascade, { namespace })));
+  }
+  const orphan = await admin.get(configMaps, 'orphan', { namespace });
+  assert.deepEqual(orphan?.metadata.ownerReferences ?? [], []);
+
+  await owned('left');
+  const metadata = { name: 'protected', namespace, finalizers: [finalizer] };
+  await controller.create(volumeMoves, { metadata, spec: { claimName: 'c' } });
+  await cluster.kubectl('-n', namespace, 'delete', 'volumemove', 'protected', '--cascade=foreground', '--wait=false');
+  await eventually('only our finalizer is left', async () => {
+    const { finalizers } = (await moveNamed(namespace, 'protected'))?.metadata ?? {};
+    return finalizers?.length === 1 && finalizers[0] === finalizer;
+  });
+  await cluster.kubectl('delete', 'namespace', namespace, '--wait=false');
+  await eventually('the other one is deleted', async () => !(await moveNamed(namespace, 'left')));
+  await setFinalizers(admin, namespace, 'protected', null);
+  await eventually('the namespace is deleted', async () => !(await admin.get(namespaces, namespace)));
 });

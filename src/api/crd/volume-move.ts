@@ -106,11 +106,12 @@ const condition = {
 const status = {
   description: 'How far the move is.',
   type: 'object',
+  // Whatever the status is, it may stay as it is: otherwise nobody could remove the finalizers.
   'x-kubernetes-validations': [
     {
       rule:
-        '!has(oldSelf.manifest) || has(self.manifest) && self.manifest == oldSelf.manifest && ' +
-        'has(self.verdict) && self.verdict == oldSelf.verdict',
+        '(!has(oldSelf.manifest) || has(self.manifest) && self.manifest == oldSelf.manifest) && ' +
+        '(!has(oldSelf.verdict) || has(self.verdict) && self.verdict == oldSelf.verdict)',
       message: 'manifest and verdict cannot be changed once they are set; the move goes on from them after a crash',
     },
   ],
