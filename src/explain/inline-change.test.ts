@@ -72,6 +72,22 @@ test('any number of replicas is checked, by the volumes that exist', async () =>
   assert.equal(found.length, 252);
 });
 
+test('what the containers of a template request is summed up once, not for each pod on each node', async () => {
+  let read = 0;
+  const container = {
+    name: 'main',
+    get resources() {
+      read += 1;
+      return { requests: { cpu: '40' } };
+    },
+  };
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'shared' } }];
+  const found = await seen(statefulSet(100, { volumes, containers: [container] }), placement({ shared: 'a' }));
+  assert.equal(found.length, 100);
+  assert.equal(found[1], 'db-98 on a: it has 0 cpu left, 40 requested');
+  assert.equal(read, 1);
+});
+
 test('a selector or a request that the node does not meet is an obstacle', async () => {
   const where = placement({ 'data-db-0': 'a' }, [running('other', 'a', '3')]);
   const obstacles = 'it does not have the label disk=nvme, it has 1 cpu left, 2 requested';

@@ -17,6 +17,7 @@ import {
 } from '../kube/resource.ts';
 import { claimParts, covers } from '../kube/stateful-set.ts';
 import { type NodeFacts, nodeObstacles, type Obstacle } from './node-obstacles.ts';
+import { effectiveRequests } from './pod-requests.ts';
 
 /** What runs pods, as it would be after the change. */
 export type Workload =
@@ -158,12 +159,15 @@ const mostSharing = 250;
  * many pods are looked at, and each is built when it is needed.
  */
 function* plannedPods(workload: Workload, volumes: ReadonlyMap<string, string>): Generator<PlannedPod> {
-  if (workload.kind === 'Pod') return void (yield { pod: workload, claims: claimNamesOf(workload) });
+  if (workload.kind === 'Pod') {
+    return void (yield { pod: { ...workload, spec: summedUp(workload.spec) }, claims: claimNamesOf(workload) });
+  }
   const { name = '', namespace = '' } = workload.metadata ?? {};
   const { template, replicas = 1 } = workload.spec ?? {};
+  const spec = summedUp(template?.spec);
   const podNamed = (podName: string): Pod => ({
     metadata: { ...template?.metadata, name: podName, namespace },
-    ...(template?.spec && { spec: template.spec }),
+    spec,
   });
   const shared = mountedClaims(template?.spec);
   if (workload.kind === 'Deployment') {
@@ -179,6 +183,18 @@ function* plannedPods(workload: Workload, volumes: ReadonlyMap<string, string>):
   for (const ordinal of [...ordinals].sort((a, b) => b - a)) {
     yield { pod: podNamed(`${name}-${ordinal}`), claims: [...(own.get(ordinal) ?? []), ...shared] };
   }
+}
+
+/** With one container, which requests what all of them do: it is counted for each pod on each node. */
+function summedUp(spec: Pod['spec']): NonNullable<Pod['spec']> {
+  const requests = effectiveRequests({ ...(spec && { spec }) });
+  return {
+    ...spec,
+    containers: [{ name: 'all', resources: { requests } }],
+    initContainers: [],
+    overhead: {},
+    resources: {},
+  };
 }
 
 /** The claims with a volume that the set has created for its pods. */
