@@ -1,21 +1,20 @@
 // npm run krew [-- URL]: builds the kubectl plugin as one executable for each architecture, and the manifest for krew, which
 // downloads them from the URL.
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
 import manifest from '../package.json' with { type: 'json' };
 import lock from '../package-lock.json' with { type: 'json' };
 import { messageOf } from '../src/base/errors.ts';
 import { cached, keyOf } from '../worlds/host/cache.ts';
+import { downloadEnvironment } from '../worlds/host/environment.ts';
+import { execute } from '../worlds/host/processes.ts';
 import { stage } from '../worlds/host/progress.ts';
 import { tar } from './image/tar.ts';
 
-const run = promisify(execFile);
 const home = join(import.meta.dirname, '..');
 const dist = join(home, 'dist', 'krew');
 const homepage = 'https://moorage.dev';
@@ -25,7 +24,7 @@ const architectures = { x64: 'amd64', arm64: 'arm64' } as const;
 type Architecture = keyof typeof architectures;
 
 try {
-  await stage('Bundle', () => run(process.execPath, ['scripts/build.ts'], { cwd: home }));
+  await stage('Bundle', () => execute(process.execPath, ['scripts/build.ts'], { cwd: home }));
   await mkdir(dist, { recursive: true });
   const platforms = [];
   for (const architecture of ['x64', 'arm64'] as const) {
@@ -71,7 +70,7 @@ async function executable(architecture: Architecture): Promise<Buffer> {
   };
   await writeFile(join(dir, 'sea.json'), JSON.stringify(config));
   try {
-    await run(process.execPath, ['--build-sea', join(dir, 'sea.json')]);
+    await execute(process.execPath, ['--build-sea', join(dir, 'sea.json')]);
     return await readFile(output);
   } finally {
     await rm(dir, { recursive: true });
@@ -84,13 +83,16 @@ async function nodeOf(architecture: Architecture): Promise<string> {
   if (process.arch === architecture) return join(home, 'node_modules', name, 'bin', 'node');
   const { version, integrity } = lock.packages[`node_modules/${name}`];
   const dir = await cached(`${name}-${await keyOf([], [integrity])}`, async (draft) => {
-    const { stdout } = await run('npm', ['pack', '--silent', `${name}@${version}`], { cwd: draft });
+    const { stdout } = await execute('npm', ['pack', '--silent', `${name}@${version}`], {
+      cwd: draft,
+      env: downloadEnvironment(),
+    });
     const file = join(draft, stdout.trim());
     const found = `sha512-${createHash('sha512')
       .update(await readFile(file))
       .digest('base64')}`;
     if (found !== integrity) throw new Error(`${name} ${version} is not the package that package-lock.json names`);
-    await run('tar', ['--extract', '--strip-components=1', `--file=${file}`], { cwd: draft });
+    await execute('tar', ['--extract', '--strip-components=1', `--file=${file}`], { cwd: draft });
     await rm(file);
   });
   return join(dir, 'bin', 'node');

@@ -1,13 +1,11 @@
 // npm run screenshots: pictures of every view of the page, for docs/.
-import { execFile } from 'node:child_process';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { execute } from '../worlds/host/processes.ts';
 import { desktop, type Look, phone, startChromium } from '../worlds/page/chromium.ts';
 import { harbour } from '../worlds/page/harbour.ts';
 import { servePageForHours } from '../worlds/page/open-for-hours.ts';
 
-const run = promisify(execFile);
 const dir = join(import.meta.dirname, '..', 'docs', 'page');
 
 const dark: Look = { ...desktop, colorScheme: 'dark' };
@@ -37,7 +35,7 @@ for (const [name, path, look] of pictures) {
   await tab.locator('h1').waitFor();
   const file = join(dir, `${name}.png`);
   await tab.screenshot({ path: file, animations: 'disabled' });
-  await run('pngquant', ['--force', '--skip-if-larger', '--output', file, '192', file]).catch(
+  await execute('pngquant', ['--force', '--skip-if-larger', '--output', file, '192', file]).catch(
     (error: { code?: number }) => {
       if (error.code !== 98 && error.code !== 99) throw error; // it would be larger
     },

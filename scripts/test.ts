@@ -1,12 +1,13 @@
 // npm test [PART...]: all checks and tests, with one summary at the end.
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { messageOf } from '../src/base/errors.ts';
 import { ensureCsiSanity, ensureHelm } from '../worlds/cluster/binaries.ts';
 import { ensureClusterParts } from '../worlds/cluster/cluster.ts';
+import { testEnvironment } from '../worlds/host/environment.ts';
 import { ensurePackages } from '../worlds/host/packages.ts';
+import { spawn } from '../worlds/host/processes.ts';
 import { duration, heading, stage } from '../worlds/host/progress.ts';
 import { type Print, Turns } from './output-turns.ts';
 import { addResults, messageOfError, nothingRun, readTestOutput, type TestResult } from './test-output.ts';
@@ -165,7 +166,7 @@ async function show(
   env: Record<string, string> = {},
 ): Promise<{ code: number; output: string }> {
   const [command = '', ...args] = argv;
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } });
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...testEnvironment(), ...env } });
   const exited = once(child, 'exit') as Promise<[number | null]>;
   child.stderr.setEncoding('utf8').on('data', print);
   child.stdout.setEncoding('utf8');

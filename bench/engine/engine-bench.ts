@@ -1,6 +1,6 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { run } from '../../src/base/exec.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { stage } from '../../worlds/host/progress.ts';
 import { startMachine } from '../../worlds/lvm/machine-world.ts';
 import { quote } from '../../worlds/machine/quote.ts';

@@ -1,6 +1,4 @@
-import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { driverName, onDrain, topologyKey } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
 import { nodes, persistentVolumeClaims, persistentVolumes, pods } from '../../src/kube/resource.ts';
@@ -9,12 +7,12 @@ import { startEvictionWebhook } from '../../test/kube/eviction-webhook.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { execute } from '../../worlds/host/processes.ts';
 import { stage } from '../../worlds/host/progress.ts';
 import { type Statistics, statisticsOf } from '../statistics.ts';
 import { table } from '../table.ts';
 import type { Answers } from './inside.ts';
 
-const run = promisify(execFile);
 const podCount = 10_000;
 const claimCount = 1_000;
 const nodeCount = 100;
@@ -30,7 +28,7 @@ export interface EvictionsResults {
 
 /** How fast the eviction webhook answers: a controller as it is deployed, with real watches of 10,000 pods. */
 export async function measureEvictions(): Promise<EvictionsResults> {
-  await stage('Moorage', () => run(process.execPath, ['scripts/build.ts']));
+  await stage('Moorage', () => execute(process.execPath, ['scripts/build.ts']));
   const cluster = await Cluster.start({ nodes: 0 });
   try {
     await stage(`${podCount} pods`, (say) => createObjects(cluster, say));
@@ -50,7 +48,13 @@ export async function measureEvictions(): Promise<EvictionsResults> {
         process.execPath,
         join(import.meta.dirname, 'inside.ts'),
       ];
-      const { stdout } = await run(program, [...words, String(first), String(step), String(podCount), String(atOnce)]);
+      const { stdout } = await execute(program, [
+        ...words,
+        String(first),
+        String(step),
+        String(podCount),
+        String(atOnce),
+      ]);
       const { ms, allowed } = JSON.parse(stdout) as Answers;
       if (allowed !== (answer === 'passes')) throw new Error(`evictions of these pods must be: ${answer}`);
       return { answer, atOnce, ms: statisticsOf(ms) };

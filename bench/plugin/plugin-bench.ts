@@ -1,15 +1,13 @@
-import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
+import { execute, spawn } from '../../worlds/host/processes.ts';
 import { stage } from '../../worlds/host/progress.ts';
 import { statisticsOf } from '../statistics.ts';
 import { createObjects, nodeCount, volumeCount } from './objects.ts';
 import type { PluginResults } from './results.ts';
 
-const run = promisify(execFile);
 const rounds = 5;
 
 /** What each command of the plugin reads, and so what kubectl is asked for. */
@@ -24,7 +22,7 @@ const commands = {
 
 /** `kubectl moorage` and `kubectl get` of the same objects, by turns, with 20,000 volumes on 100 nodes. */
 export async function measurePlugin(): Promise<PluginResults> {
-  await stage('Moorage', () => run(process.execPath, ['scripts/build.ts']));
+  await stage('Moorage', () => execute(process.execPath, ['scripts/build.ts']));
   const cluster = await Cluster.start({ nodes: 0 });
   const { kubectl } = cluster.binaries.kubernetes;
   try {
@@ -74,7 +72,7 @@ async function timed(argv: readonly string[], kubeconfig: string): Promise<Run> 
   const started = performance.now();
   const child = spawn(program, args, {
     stdio: ['ignore', 'ignore', 'inherit'],
-    env: { ...process.env, KUBECONFIG: kubeconfig },
+    env: { KUBECONFIG: kubeconfig },
   });
   const exited = once(child, 'exit').then(([code]) => {
     if (code !== 0) throw new Error(`${argv.join(' ')} ended with exit code ${code}`);

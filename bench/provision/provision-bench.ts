@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { run } from '../../src/base/exec.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { type ClusterNode, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { stage } from '../../worlds/host/progress.ts';
 import { quote } from '../../worlds/machine/quote.ts';
 import { ensureTopolvm } from '../topolvm/topolvm.ts';

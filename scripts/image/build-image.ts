@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { arch } from 'node:os';
 import { join } from 'node:path';
 import manifest from '../../package.json' with { type: 'json' };
-import { run } from '../../src/base/exec.ts';
+import { run } from '../../worlds/host/processes.ts';
 import type { Say } from '../../worlds/host/progress.ts';
 import { directories, links, otherFiles, otherPackages, programs } from './contents.ts';
 import { type DebianPackage, fetchPackages, release, type Versions } from './debian.ts';

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { run } from '../../src/base/exec.ts';
 import { cached, keyOf } from '../../worlds/host/cache.ts';
+import { downloadEnvironment } from '../../worlds/host/environment.ts';
+import { run } from '../../worlds/host/processes.ts';
 import type { Say } from '../../worlds/host/progress.ts';
 
 /**
@@ -97,7 +98,9 @@ async function openApt(dir: string): Promise<(...words: string[]) => Promise<str
   ].flatMap((setting) => ['-o', setting]);
   const apt = async (...words: string[]) => {
     const cwd = words[0] === 'download' ? join(dir, 'downloads') : dir; // it downloads into its working directory
-    return (await run(['apt-get', ...options, ...words], { cwd, timeoutMs: downloadTimeoutMs })).stdout;
+    return (
+      await run(['apt-get', ...options, ...words], { cwd, env: downloadEnvironment(), timeoutMs: downloadTimeoutMs })
+    ).stdout;
   };
   await apt('update', '-qq');
   return apt;
@@ -106,7 +109,7 @@ async function openApt(dir: string): Promise<(...words: string[]) => Promise<str
 /** The mirror of the host; security updates are next to the release, as on all mirrors. */
 async function packageSources(): Promise<string> {
   const words = ['indextargets', '--format', '$(SITE)', 'Created-By: Packages', 'Origin: Debian'];
-  const { stdout } = await run(['apt-get', ...words], { timeoutMs: downloadTimeoutMs });
+  const { stdout } = await run(['apt-get', ...words], { env: downloadEnvironment(), timeoutMs: downloadTimeoutMs });
   const mirror = stdout.split('\n').find((site) => site.endsWith('/debian'));
   if (!mirror) throw new Error('apt has no Debian mirror; add one to its sources');
   const { codename } = release;

@@ -1,10 +1,8 @@
-import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { ensureHelm } from '../../worlds/cluster/binaries.ts';
+import { execute } from '../../worlds/host/processes.ts';
 
-const run = promisify(execFile);
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');
 
 /** The template and the values of each file. */
@@ -37,7 +35,7 @@ const header = '# Rendered from deploy/helm/moorage by `npm run manifests`: chan
 
 async function render(...words: readonly string[]): Promise<string> {
   const chart = join(deploy, 'helm', 'moorage');
-  const { stdout } = await run(await ensureHelm(), [
+  const { stdout } = await execute(await ensureHelm(), [
     ...['template', 'moorage', chart, '--namespace', 'moorage-system'],
     ...words,
   ]);

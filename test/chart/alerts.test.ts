@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { stringify } from 'yaml';
 import { dashboard, dashboardPath } from '../../scripts/manifests/dashboard.ts';
-import { run } from '../../src/base/exec.ts';
 import { ensurePrometheus } from '../../worlds/cluster/prometheus.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { find, render } from './chart.ts';
 
 interface Rule {

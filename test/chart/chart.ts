@@ -1,10 +1,7 @@
-import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { ensureHelm } from '../../worlds/cluster/binaries.ts';
-
-const run = promisify(execFile);
+import { execute } from '../../worlds/host/processes.ts';
 
 const charts = join(import.meta.dirname, '..', '..', 'deploy', 'helm');
 export type ChartName = 'moorage' | 'local-pv' | 'local-volumes';
@@ -22,7 +19,7 @@ export interface Rendered {
 
 /** Returns helm's output; an error's message contains helm's error. */
 export async function helm(...words: readonly string[]): Promise<string> {
-  return (await run(await ensureHelm(), [...words], { maxBuffer: 16 << 20 })).stdout;
+  return (await execute(await ensureHelm(), [...words], { maxBuffer: 16 << 20 })).stdout;
 }
 
 /** Values in helm's own notation: `lvmd.managed=false`. */

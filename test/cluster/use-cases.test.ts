@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
 import { localPvOptions } from '../../src/api/local-pv.ts';
 import { driverName, luks2, onDrain, onScaleDown, parameters, reserve, secretParameters } from '../../src/api/names.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
@@ -12,11 +10,11 @@ import { type ClusterNode, volumeGroup } from '../../worlds/cluster/cluster-node
 import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { values } from '../../worlds/cluster/values.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { execute } from '../../worlds/host/processes.ts';
 import { CheckedSet } from './checked-set.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { TestNamespace } from './test-namespace.ts';
 
-const run = promisify(execFile);
 const plugin = program({ columns: undefined, colours: false });
 
 /** The use cases of docs/use-cases, each with pods that write checksummed data. */
@@ -187,7 +185,7 @@ describe('a claim that loses its pod', () => {
     await cluster.kubectl('uncordon', ...others);
     const volumeId = await staying.volumeId();
 
-    const { stderr } = await run(
+    const { stderr } = await execute(
       cluster.binaries.kubernetes.kubectl,
       [`--kubeconfig=${cluster.kubeconfig}`, 'drain', drained.name, '--ignore-daemonsets', '--delete-emptydir-data'],
       { timeout: 900_000 },
@@ -215,7 +213,7 @@ describe('a claim that loses its pod', () => {
     const change = async (template: object) => {
       const [flags, patch] = [['-n', set.name, '--type=merge'], JSON.stringify({ spec: { template } })];
       const words = [`--kubeconfig=${cluster.kubeconfig}`, 'patch', 'statefulset', set.name, ...flags, '-p', patch];
-      return (await run(cluster.binaries.kubernetes.kubectl, words)).stderr;
+      return (await execute(cluster.binaries.kubernetes.kubectl, words)).stderr;
     };
 
     assert.equal(await change({ metadata: { annotations: { release: 'second' } } }), '');

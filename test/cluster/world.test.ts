@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +6,9 @@ import { after, before, describe, test } from 'node:test';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { volumeGroup } from '../../worlds/cluster/cluster-node.ts';
 import { Component } from '../../worlds/cluster/component.ts';
+import { testEnvironment } from '../../worlds/host/environment.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { spawn } from '../../worlds/host/processes.ts';
 import { newRunDir } from '../../worlds/host/run-dir.ts';
 
 describe('a cluster of two nodes', () => {
@@ -115,7 +116,10 @@ describe('the processes of a cluster', () => {
 
   /** Starts a cluster in another process, kills that process, and returns the directory of the cluster's state. */
   async function startElsewhere(fate: 'dies' | 'stays'): Promise<string> {
-    const owner = spawn(process.execPath, [starter, fate], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const owner = spawn(process.execPath, [starter, fate], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: testEnvironment(),
+    });
     const line = await Promise.race([
       once(owner.stdout.setEncoding('utf8'), 'data').then(([text]) => String(text)),
       once(owner, 'exit').then(() => Promise.reject(new Error('no cluster was started'))),

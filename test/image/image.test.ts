@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { arch, tmpdir } from 'node:os';
@@ -9,6 +8,7 @@ import { zstdDecompressSync } from 'node:zlib';
 import { buildImage } from '../../scripts/image/build-image.ts';
 import { programs } from '../../scripts/image/contents.ts';
 import { filesystems } from '../../src/filesystem/filesystem.ts';
+import { executeSync } from '../../worlds/host/processes.ts';
 
 const home = join(import.meta.dirname, '..', '..');
 const dir = await mkdtemp(join(tmpdir(), 'moorage-image-'));
@@ -18,7 +18,7 @@ const root = await unpack(image.archive, join(dir, 'layout'), join(dir, 'root'))
 
 /** Runs a command with the image as its root. */
 function inside(...command: readonly string[]): string {
-  return execFileSync('unshare', ['--map-root-user', '--pid', '--fork', '--mount-proc', '--root', root, ...command], {
+  return executeSync('unshare', ['--map-root-user', '--pid', '--fork', '--mount-proc', '--root', root, ...command], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: '/usr/bin:/usr/sbin' },
@@ -141,12 +141,12 @@ interface Manifest {
 /** Unpacks it as a container runtime would: from the layout's index, layer by layer. */
 async function unpack(archive: string, layout: string, into: string): Promise<string> {
   await Promise.all([mkdir(layout), mkdir(into)]);
-  execFileSync('tar', ['-C', layout, '-xf', archive]);
+  executeSync('tar', ['-C', layout, '-xf', archive]);
   const blob = (digest: string) => readFileSync(join(layout, 'blobs', digest.replace(':', '/')));
   const index = JSON.parse(readFileSync(join(layout, 'index.json'), 'utf8')) as { manifests: [{ digest: string }] };
   const manifest = JSON.parse(blob(index.manifests[0].digest).toString()) as Manifest;
   for (const { digest } of manifest.layers) {
-    execFileSync('tar', ['-C', into, '-x', '--no-same-owner', '-f', '-'], { input: zstdDecompressSync(blob(digest)) });
+    executeSync('tar', ['-C', into, '-x', '--no-same-owner', '-f', '-'], { input: zstdDecompressSync(blob(digest)) });
   }
   return into;
 }

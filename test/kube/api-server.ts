@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { after } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
@@ -9,6 +8,7 @@ import { connectionFromKubeconfig } from '../../src/kube/credentials.ts';
 import { namespaces } from '../../src/kube/testing/resources.ts';
 import { type Cluster, startCluster } from '../../worlds/cluster/cluster.ts';
 import { Component } from '../../worlds/cluster/component.ts';
+import { executeSync } from '../../worlds/host/processes.ts';
 
 const compactionScript = join(import.meta.dirname, 'compact-etcd.ts');
 
@@ -97,5 +97,5 @@ export async function restartApiServer({ cluster }: ApiServer): Promise<void> {
  */
 export function compactEtcd({ cluster }: ApiServer): void {
   const [command, ...args] = [...cluster.namespaces.enter, process.execPath, compactionScript];
-  execFileSync(command, args);
+  executeSync(command, args);
 }

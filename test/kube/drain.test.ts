@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { type TestContext, test } from 'node:test';
 import { driverName, karpenterFinalizer, nodeFinalizer, onDrain, topologyKey } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
@@ -16,6 +15,7 @@ import {
 } from '../../src/kube/resource.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { spawn } from '../../worlds/host/processes.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 import { startEvictionWebhook } from './eviction-webhook.ts';
 import { createSet, Machines } from './machines.ts';

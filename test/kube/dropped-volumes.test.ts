@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { type TestContext, test } from 'node:test';
-import { promisify } from 'node:util';
 import { driverName, droppingAnnotation, onDrain, tombstone } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
 import { systemClock } from '../../src/base/clock.ts';
@@ -25,6 +23,7 @@ import {
 import { ProblemsFound } from '../../src/plugin/problems-found.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { execute } from '../../worlds/host/processes.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 import { startEvictionWebhook } from './eviction-webhook.ts';
 import { createSet, mortal, podSpec } from './machines.ts';
@@ -166,8 +165,8 @@ test('a forged AdmissionReview gives nothing up', async (t) => {
   const forge = [process.execPath, '--no-warnings', '--input-type=module', '--eval', script];
   const url = 'https://localhost:9443/eviction/validate';
   const [command, ...words] = [...cluster.namespaces.enter, ...forge, url, JSON.stringify(review(pod.namespace))];
-  const env = { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: '0' };
-  assert.match((await promisify(execFile)(command, words, { env })).stdout, /"allowed":true/);
+  const env = { NODE_TLS_REJECT_UNAUTHORIZED: '0' };
+  assert.match((await execute(command, words, { env })).stdout, /"allowed":true/);
 
   await laterEvictionActsOn(t, 'forged-later');
   assert.equal((await claimOf(pod.namespace))?.metadata.resourceVersion, before?.metadata.resourceVersion);

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { chmod, cp, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { promisify } from 'node:util';
 import { parse, stringify } from 'yaml';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { ensureHelm } from '../../worlds/cluster/binaries.ts';
 import { moduleDir } from '../../worlds/cluster/go-build.ts';
+import { environment } from '../../worlds/host/environment.ts';
+import { execute } from '../../worlds/host/processes.ts';
 import { startApiServer } from './api-server.ts';
 
-const run = promisify(execFile);
 const home = join(import.meta.dirname, '..', '..');
 const { admin, cluster } = await startApiServer();
 const documentation = await readFile(join(home, 'docs', 'migrating-from-topolvm.md'), 'utf8');
@@ -133,10 +132,10 @@ async function sh(script: string, storageClasses: readonly object[] = classes): 
   const values = join(cluster.dir, 'values.yaml');
   const lvmd = { deviceClasses: [{ name: 'ssd', 'volume-group': 'vg0', default: true }] };
   await writeFile(values, stringify({ lvmd, storageClasses }));
-  const PATH = [...programs, process.env['PATH']].join(':');
-  const env = { ...process.env, PATH, KUBECONFIG: cluster.kubeconfig };
+  const PATH = [...programs, environment().PATH].join(':');
+  const env = { PATH, KUBECONFIG: cluster.kubeconfig };
   const command = script.replaceAll(' values.yaml', ` ${values}`);
-  return (await run('sh', ['-euxc', command], { cwd: home, env, maxBuffer: 16 << 20 })).stdout;
+  return (await execute('sh', ['-euxc', command], { cwd: home, env, maxBuffer: 16 << 20 })).stdout;
 }
 
 /** The published chart without the cert-manager chart, which would have to be downloaded and is not used. */

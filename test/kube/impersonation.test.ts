@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
@@ -15,6 +14,8 @@ import { pods } from '../../src/kube/resource.ts';
 import { withSession } from '../../src/plugin/connect.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
 import { ensureBinaries } from '../../worlds/cluster/binaries.ts';
+import { environment } from '../../worlds/host/environment.ts';
+import { execute } from '../../worlds/host/processes.ts';
 
 const { kubectl } = (await ensureBinaries()).kubernetes;
 const plugin = kubectlMoorage({ columns: 120, colours: false });
@@ -49,13 +50,11 @@ async function recording(t: TestContext, user: object) {
     users: [{ name: 'me', user }],
   };
   await writeFile(kubeconfig, stringify(config));
-  const env = { PATH: process.env['PATH'], HOME: dir };
-  const askKubectl = () =>
-    new Promise<string>((resolve) => {
-      execFile(kubectl, [`--kubeconfig=${kubeconfig}`, 'get', '--raw', '/api'], { env }, (_, __, said) =>
-        resolve(said),
-      );
-    });
+  const askKubectl = async () => {
+    const words = [`--kubeconfig=${kubeconfig}`, 'get', '--raw', '/api'];
+    const answer = await execute(kubectl, words, { env: { HOME: dir } }).catch((error: { stderr: string }) => error);
+    return answer.stderr;
+  };
   return { requests, kubeconfig, askKubectl };
 }
 
@@ -104,7 +103,7 @@ for (const [whom, user] of [
 
     requests.length = 0;
     await assert.rejects(runCaptured(plugin, ['volumes', '-A', '--kubeconfig', kubeconfig]));
-    await withSession({ kubeconfig, context: '' }, process.env, async ({ client }) => {
+    await withSession({ kubeconfig, context: '' }, environment(), async ({ client }) => {
       const pod = { namespace: 'a' };
       await assert.rejects(async () => client.watch(pods, {}).next());
       await assert.rejects(client.patch(pods, 'p', { type: 'merge', body: {} }, pod));

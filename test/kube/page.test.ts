@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -12,6 +12,7 @@ import { volumeMoves } from '../../src/api/volume-move.ts';
 import { request } from '../../src/base/node-http.ts';
 import { writeEvent } from '../../src/kube/events.ts';
 import { nodes, persistentVolumeClaims } from '../../src/kube/resource.ts';
+import { spawn } from '../../worlds/host/processes.ts';
 import { type Browser, desktop, type Look, phone, startChromium } from '../../worlds/page/chromium.ts';
 import { harbour } from '../../worlds/page/harbour.ts';
 import { largeCluster } from '../../worlds/page/large-cluster.ts';

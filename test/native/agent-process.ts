@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { createInterface, type Interface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
 import { type LogLine, logLines } from '../../worlds/host/log-line.ts';
+import { spawn } from '../../worlds/host/processes.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { scratchDirectory } from './scratch.ts';
 
@@ -68,7 +69,7 @@ export class AgentProcess {
   readonly #said: string[] = [];
 
   constructor(args: readonly string[]) {
-    const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
+    const env = { NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
     this.#child = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] });
     this.#lines = createInterface({ input: this.#child.stderr ?? process.stdin });
     this.#lines.on('line', (line) => this.#said.push(line));

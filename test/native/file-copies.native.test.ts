@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Run, run } from '../../src/base/exec.ts';
+import type { Run } from '../../src/base/exec.ts';
 import { createdTag, filesystemTag, sourceTag } from '../../src/engine/names-and-tags.ts';
 import { volumeOf } from '../../src/engine/testing/volume-of.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { Formatter } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
 import { blkid, superblockReader } from '../../src/filesystem/probe.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

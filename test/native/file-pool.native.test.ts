@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { chmod, type FileHandle, open, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { CommandFailed, type Run, run } from '../../src/base/exec.ts';
+import { CommandFailed, type Run } from '../../src/base/exec.ts';
 import { createdTag } from '../../src/engine/names-and-tags.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { loopDevicesBelow, openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, open, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { type Run, run } from '../../src/base/exec.ts';
+import type { Run } from '../../src/base/exec.ts';
 import { createdTag, filesystemTag } from '../../src/engine/names-and-tags.ts';
 import { volumeOf } from '../../src/engine/testing/volume-of.ts';
 import { allZero } from '../../src/filesystem/all-zero.ts';
@@ -13,6 +13,7 @@ import { Formatter, filesystemUuid } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
 import { blkid, superblockReader } from '../../src/filesystem/probe.ts';
 import { xfs } from '../../src/filesystem/xfs.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

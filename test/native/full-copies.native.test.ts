@@ -3,7 +3,6 @@ import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { run } from '../../src/base/exec.ts';
 import { createLog } from '../../src/base/log.ts';
 import type { ErasePolicy } from '../../src/engine/config/device-classes.ts';
 import type { Removal } from '../../src/engine/pool.ts';
@@ -13,6 +12,7 @@ import { Formatter } from '../../src/filesystem/format.ts';
 import { Mounts } from '../../src/filesystem/mounts.ts';
 import { blkid, superblockReader } from '../../src/filesystem/probe.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { openFilePool, scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';
 
 const native = { skip: whyNotRoot };

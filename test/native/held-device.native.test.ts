@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Run, run } from '../../src/base/exec.ts';
+import type { Run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { Pools } from '../../src/engine/pools.ts';
 import { ext4 } from '../../src/filesystem/ext4.ts';
 import { EncryptedVolumes } from '../../src/volumes/encrypted-volumes.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
 import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { mebibyte, mounted, mounts, signal } from './node-of-test.ts';
 import { openFilePool, scratchDirectory, sh, whyNotRoot } from './scratch.ts';
 

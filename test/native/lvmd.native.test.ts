@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { CommandNotFound, run } from '../../src/base/exec.ts';
+import { CommandNotFound } from '../../src/base/exec.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { LvmdProcess } from '../lvm/lvmd-process.ts';
 import { scratchDirectory, scratchFilesystem, whyNotRoot } from './scratch.ts';
 

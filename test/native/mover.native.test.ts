@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { fork } from '../../worlds/host/processes.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import type { Agent, PullOfTest } from './moving-agent.ts';
 import { scratchDirectory, scratchFilesystem, sh, whyNotRoot } from './scratch.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { type Run, run } from '../../src/base/exec.ts';
+import type { Run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import type { PreparedUse, Publication } from '../../src/csi/node/node-volumes.ts';
 import type { FilesystemSettings } from '../../src/csi/volume-use.ts';
@@ -12,6 +12,7 @@ import { Mounts } from '../../src/filesystem/mounts.ts';
 import { EncryptedVolumes } from '../../src/volumes/encrypted-volumes.ts';
 import { EphemeralVolumes } from '../../src/volumes/ephemeral-volumes.ts';
 import { PublishedVolumes } from '../../src/volumes/published-volumes.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { openFilePool, scratchDirectory } from './scratch.ts';
 
 export const signal = new AbortController().signal;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
-import { type Run, run } from '../../src/base/exec.ts';
+import type { Run } from '../../src/base/exec.ts';
 import type { Log } from '../../src/base/log.ts';
 import { parseMountInfo } from '../../src/base/mountinfo.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
@@ -13,6 +13,7 @@ import { Eraser } from '../../src/engine/erase/eraser.ts';
 import { Erasures } from '../../src/engine/erase/erasures.ts';
 import { FilePool } from '../../src/engine/file/file-pool.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { run } from '../../worlds/host/processes.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 const timeoutMs = 180_000;

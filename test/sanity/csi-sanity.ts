@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { execute } from '../../worlds/host/processes.ts';
 
 export interface SanityOptions {
   /** Path of csi-sanity. */
@@ -101,10 +101,12 @@ async function run(options: SanityOptions): Promise<readonly SpecReport[]> {
 }
 
 /** The report says whether it succeeded. */
-function executeHere([program = '', ...args]: readonly string[], timeout: number): Promise<string> {
-  return new Promise((resolve) => {
-    execFile(program, args, { timeout, maxBuffer: 64 * mebi }, (_, stdout, stderr) => resolve(stdout + stderr));
-  });
+async function executeHere([program = '', ...args]: readonly string[], timeout: number): Promise<string> {
+  const options = { timeout, maxBuffer: 64 * mebi };
+  const { stdout, stderr } = await execute(program, args, options).catch(
+    (error: Record<'stdout' | 'stderr', string>) => error,
+  );
+  return stdout + stderr;
 }
 
 async function parameterFile(

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { TestContext } from 'node:test';
 import { stringify } from 'yaml';
+import { spawn } from '../../worlds/host/processes.ts';
 import { scratchFilesystem } from '../native/scratch.ts';
 
 const moorage = join(import.meta.dirname, '..', '..', 'bin', 'moorage');
@@ -25,16 +26,22 @@ export class StandaloneProcess {
   readonly socket: string;
   #command: readonly string[] = [];
   #child: ChildProcess | undefined;
+  readonly #env: NodeJS.ProcessEnv;
   readonly #log: string[] = [];
 
-  private constructor(directory: string) {
+  private constructor(directory: string, env: NodeJS.ProcessEnv) {
     this.directory = directory;
+    this.#env = env;
     this.socket = join(directory, 'csi.sock');
   }
 
   /** Resolves when it serves the classes that `prepare` returns. */
-  static async start(t: TestContext, prepare: () => Promise<readonly object[]>): Promise<StandaloneProcess> {
-    const standalone = await StandaloneProcess.#create(t);
+  static async start(
+    t: TestContext,
+    prepare: () => Promise<readonly object[]>,
+    env: NodeJS.ProcessEnv = {},
+  ): Promise<StandaloneProcess> {
+    const standalone = await StandaloneProcess.#create(t, env);
     const configFile = join(standalone.directory, 'lvmd.yaml');
     const config = {
       'socket-name': join(standalone.directory, 'lvmd.sock'),
@@ -48,11 +55,12 @@ export class StandaloneProcess {
   }
 
   /** On a directory of files; xfs and btrfs share blocks between copies, ext4 does not. */
-  static async onFiles(t: TestContext, filesystem = 'xfs'): Promise<StandaloneProcess> {
-    return StandaloneProcess.start(t, async () => {
+  static async onFiles(t: TestContext, filesystem = 'xfs', env: NodeJS.ProcessEnv = {}): Promise<StandaloneProcess> {
+    const prepare = async () => {
       const path = await scratchFilesystem(t, filesystem, 2048);
       return [{ name: 'files', type: 'file', path, default: true, 'spare-gb': 0 }];
-    });
+    };
+    return StandaloneProcess.start(t, prepare, env);
   }
 
   /** Without a configuration, and with a directory of the test as /var/lib. */
@@ -63,8 +71,8 @@ export class StandaloneProcess {
     return standalone;
   }
 
-  static async #create(t: TestContext): Promise<StandaloneProcess> {
-    const standalone = new StandaloneProcess(await mkdtemp(join(tmpdir(), 'moorage-standalone-')));
+  static async #create(t: TestContext, env: NodeJS.ProcessEnv = {}): Promise<StandaloneProcess> {
+    const standalone = new StandaloneProcess(await mkdtemp(join(tmpdir(), 'moorage-standalone-')), env);
     t.after(async () => {
       await standalone.end('SIGTERM');
       await rm(standalone.directory, { recursive: true });
@@ -79,7 +87,7 @@ export class StandaloneProcess {
   /** Like a crash: only the state on the disks is left. */
   async restart(): Promise<void> {
     await this.end('SIGKILL');
-    const env = { ...process.env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
+    const env = { ...this.#env, NODE_COMPILE_CACHE: join(tmpdir(), 'moorage-compiled') };
     const [command = '', ...args] = this.#command;
     const child = spawn(command, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
     this.#child = child;

@@ -1,12 +1,11 @@
-import { execFile } from 'node:child_process';
 import { copyFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { cached, keyOf } from '../host/cache.ts';
+import { downloadEnvironment } from '../host/environment.ts';
+import { execute } from '../host/processes.ts';
 import { stage } from '../host/progress.ts';
 import { type GoProgram, goBuild, moduleDir } from './go-build.ts';
 
-const run = promisify(execFile);
 const modules = join(import.meta.dirname, 'binaries');
 
 export const kubernetesVersion = 'v1.36.3';
@@ -142,7 +141,7 @@ async function build(name: string, program: GoProgram): Promise<void> {
 }
 
 async function requireGo(): Promise<void> {
-  await run('go', ['version']).catch((error: Error) => {
+  await execute('go', ['version'], { env: downloadEnvironment() }).catch((error: Error) => {
     throw new Error(`building the test cluster needs Go, but 'go version' failed: ${error.message}; install Go`);
   });
 }

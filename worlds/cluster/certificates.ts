@@ -1,10 +1,8 @@
-import { execFile } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { execute } from '../host/processes.ts';
 
-const run = promisify(execFile);
 const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '3650'];
 
 export interface Certificate {
@@ -82,7 +80,7 @@ export class CertificateAuthority {
 
   async #openssl(name: string, subject: string, more: readonly string[] = []): Promise<Certificate> {
     const files = { certificate: join(this.dir, `${name}.crt`), key: join(this.dir, `${name}.key`) };
-    await run('openssl', [
+    await execute('openssl', [
       ...['req', '-x509', ...newKey, '-subj', subject, '-out', files.certificate, '-keyout', files.key],
       ...more,
     ]);

@@ -1,5 +1,4 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
+import { execute } from '../host/processes.ts';
 import type { Namespaces } from './namespaces.ts';
 
 const script = `
@@ -11,6 +10,6 @@ const script = `
 export async function fetchInside({ enter }: Namespaces, url: string, token = ''): Promise<string> {
   const node = [process.execPath, '--no-warnings', '--input-type=module', '--eval', script, url, token];
   const [command = '', ...words] = [...enter, ...node];
-  const env = { ...process.env, NODE_TLS_REJECT_UNAUTHORIZED: '0' };
-  return (await promisify(execFile)(command, words, { env })).stdout.trim();
+  const env = { NODE_TLS_REJECT_UNAUTHORIZED: '0' };
+  return (await execute(command, words, { env })).stdout.trim();
 }

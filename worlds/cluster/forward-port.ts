@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { spawn } from '../host/processes.ts';
 import type { Namespaces } from './namespaces.ts';
 
 /** Makes an address inside the namespaces reachable on a loopback port of the host; returns that port. */

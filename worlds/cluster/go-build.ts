@@ -1,9 +1,7 @@
-import { execFile, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
-import { promisify } from 'node:util';
+import { downloadEnvironment } from '../host/environment.ts';
+import { execute, spawn } from '../host/processes.ts';
 import { duration, type Say } from '../host/progress.ts';
-
-const run = promisify(execFile);
 
 /** No -trimpath: it would keep the builds of two modules from sharing a cache. */
 const goEnvironment = { GOFLAGS: '-buildvcs=false', CGO_ENABLED: '0', GOTOOLCHAIN: 'local' };
@@ -20,9 +18,9 @@ export interface GoProgram {
 
 /** Compiles a Go program, and reports progress and remaining time. */
 export async function goBuild(program: GoProgram, say: Say): Promise<void> {
-  const options = { cwd: program.module, env: { ...process.env, ...goEnvironment }, maxBuffer: 64 << 20 };
+  const options = { cwd: program.module, env: { ...downloadEnvironment(), ...goEnvironment }, maxBuffer: 64 << 20 };
   say('fetching modules');
-  await run('go', ['mod', 'download'], options);
+  await execute('go', ['mod', 'download'], options);
   say('listing packages to compile');
   const todo = await stalePackages(program.package, options);
   const total = sum(todo.values());
@@ -49,15 +47,15 @@ export async function goBuild(program: GoProgram, say: Say): Promise<void> {
 
 /** The source directory of a module that `from` requires. */
 export async function moduleDir(from: string, name: string): Promise<string> {
-  const options = { cwd: from, env: { ...process.env, ...goEnvironment } };
-  await run('go', ['mod', 'download', name], options);
-  return (await run('go', ['list', '-m', '-f', '{{.Dir}}', name], options)).stdout.trim();
+  const options = { cwd: from, env: { ...downloadEnvironment(), ...goEnvironment } };
+  await execute('go', ['mod', 'download', name], options);
+  return (await execute('go', ['list', '-m', '-f', '{{.Dir}}', name], options)).stdout.trim();
 }
 
 /** Every package that is not in Go's cache, with the number of its files as an estimate of its work. */
 async function stalePackages(name: string, options: object): Promise<Map<string, number>> {
   const format = '{{if .Stale}}{{.ImportPath}} {{len .GoFiles}}{{end}}';
-  const { stdout } = await run('go', ['list', '-deps', '-f', format, name], options);
+  const { stdout } = await execute('go', ['list', '-deps', '-f', format, name], options);
   const lines = stdout.split('\n').filter(Boolean);
   return new Map(lines.map((line) => [line.split(' ')[0] ?? '', Number(line.split(' ')[1]) || 1]));
 }

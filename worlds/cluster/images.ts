@@ -1,11 +1,8 @@
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-
-const run = promisify(execFile);
+import { execute } from '../host/processes.ts';
 
 export const busyboxImage = 'moorage.local/busybox:1';
 export const pauseImage = 'moorage.local/pause:1';
@@ -50,7 +47,7 @@ export async function writeImages(busybox: string, archive: string): Promise<voi
     ];
     await writeFile(join(layout, 'oci-layout'), json({ imageLayoutVersion: '1.0.0' }));
     await writeFile(join(layout, 'index.json'), json({ schemaVersion: 2, manifests }));
-    await run('tar', ['-C', layout, '-cf', archive, '.']);
+    await execute('tar', ['-C', layout, '-cf', archive, '.']);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
@@ -63,7 +60,7 @@ async function writeLayer(busybox: string, root: string): Promise<Buffer> {
     await mkdir(join(root, dir), { recursive: true });
   }
   await copyFile(busybox, join(root, 'bin', 'busybox'));
-  const { stdout } = await run(busybox, ['--list']);
+  const { stdout } = await execute(busybox, ['--list']);
   for (const applet of stdout.trim().split('\n')) {
     if (applet !== 'busybox') await symlink('busybox', join(root, 'bin', applet));
   }
@@ -71,6 +68,6 @@ async function writeLayer(busybox: string, root: string): Promise<Buffer> {
   await writeFile(join(root, 'etc', 'group'), 'root:x:0:\n');
   const archive = `${root}.tar`;
   const same = ['--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner'];
-  await run('tar', [...same, '-C', root, '-cf', archive, '.']);
+  await execute('tar', [...same, '-C', root, '-cf', archive, '.']);
   return readFile(archive);
 }

@@ -1,7 +1,4 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
-
-const run = promisify(execFile);
+import { execute } from '../host/processes.ts';
 
 /** Some commands wait for an event; one that takes longer than this will never end. */
 const timeoutMs = 300_000;
@@ -12,7 +9,7 @@ export type Kubectl = (...args: string[]) => Promise<string>;
 export function kubectlFor(binary: string, kubeconfig: string): Kubectl {
   return async (...args) => {
     const options = { maxBuffer: 64 << 20, timeout: timeoutMs };
-    const { stdout } = await run(binary, [`--kubeconfig=${kubeconfig}`, ...args], options);
+    const { stdout } = await execute(binary, [`--kubeconfig=${kubeconfig}`, ...args], options);
     return stdout;
   };
 }

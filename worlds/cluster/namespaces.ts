@@ -1,14 +1,12 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { promisify } from 'node:util';
 import { kill } from '../../src/base/exec.ts';
+import { execute, spawn } from '../host/processes.ts';
 import { namespaceInit } from '../machine/namespace-init.ts';
-
-const execute = promisify(execFile);
 
 /** Reaps orphans in its PID namespace; when it dies, everything in the namespace dies. */
 const anchorScript = 'echo ready; sleep infinity & wait';
@@ -80,7 +78,7 @@ export class Namespaces {
     const child = spawn(command, args, {
       detached: this.#outlivesUs,
       stdio: ['ignore', log, log],
-      env: { ...process.env, ...env },
+      env,
     });
     child.unref();
     return child;

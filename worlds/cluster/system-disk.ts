@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process';
 import { mkdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { cached, keyOf } from '../host/cache.ts';
+import { execute } from '../host/processes.ts';
 import { stage } from '../host/progress.ts';
 import { Machine } from '../machine/machine.ts';
 import type { MachineFiles } from '../machine/machine-files.ts';
@@ -11,7 +10,6 @@ import { pauseImage, writeImages } from './images.ts';
 import { ensureBaseLayers, writeBaseImage } from './moorage-image.ts';
 import { writeSidecarImages } from './sidecar-images.ts';
 
-const run = promisify(execFile);
 const sizeBytes = 4 * 2 ** 30;
 const busybox = '/bin/busybox';
 export const guestScripts = join(import.meta.dirname, 'guest');
@@ -39,7 +37,7 @@ export async function ensureSystemDisk(files: MachineFiles, sidecars: Binaries['
 
 /** Copies the template for a node: only written blocks take space. */
 export async function copySystemDisk(template: string, disk: string): Promise<void> {
-  await run('cp', ['--sparse=always', '--reflink=auto', template, disk]);
+  await execute('cp', ['--sparse=always', '--reflink=auto', template, disk]);
 }
 
 export async function createDisk(disk: string, size: number): Promise<void> {

@@ -1,9 +1,7 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
+import { downloadEnvironment } from './environment.ts';
 import { eventually } from './eventually.ts';
+import { execute } from './processes.ts';
 import type { Say } from './progress.ts';
-
-const run = promisify(execFile);
 
 /** Installs missing Debian packages. Without root, the error names them. */
 export async function ensurePackages(packages: readonly string[], say: Say): Promise<void> {
@@ -13,8 +11,8 @@ export async function ensurePackages(packages: readonly string[], say: Say): Pro
   if (process.getuid?.() !== 0) throw new Error(`missing Debian packages; as root, run: ${command}`);
   const apt = async (...args: string[]) => {
     say(`apt-get ${args[0]} ${missing.join(' ')}`);
-    await run('apt-get', ['-qq', '-o', 'DPkg::Lock::Timeout=120', ...args], {
-      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+    await execute('apt-get', ['-qq', '-o', 'DPkg::Lock::Timeout=120', ...args], {
+      env: { ...downloadEnvironment(), DEBIAN_FRONTEND: 'noninteractive' },
       maxBuffer: 64 << 20,
     });
   };
@@ -25,14 +23,14 @@ export async function ensurePackages(packages: readonly string[], say: Say): Pro
 
 /** A killed install may still be writing, or have left packages half-installed. */
 async function finishInterruptedInstall(): Promise<true> {
-  await run('dpkg', ['--configure', '-a']);
+  await execute('dpkg', ['--configure', '-a']);
   return true;
 }
 
 async function notInstalled(packages: readonly string[]): Promise<string[]> {
   const query = ['-W', '-f', '${Package} ${db:Status-Status}\n', ...packages];
   // dpkg-query fails if it does not know one of them, and still prints the others.
-  const listing = await run('dpkg-query', query).then(
+  const listing = await execute('dpkg-query', query).then(
     ({ stdout }) => stdout,
     (error: { stdout?: string; message: string }) => {
       if (error.stdout === undefined) throw new Error(`this needs a Debian machine: ${error.message}`);

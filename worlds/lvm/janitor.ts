@@ -1,7 +1,8 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { Writable } from 'node:stream';
+import { spawn } from '../host/processes.ts';
 import { addOwner } from '../host/run-dir.ts';
 
 /**

@@ -1,11 +1,10 @@
-import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf } from '../../src/base/errors.ts';
-import { run } from '../../src/base/exec.ts';
+import { run, spawn } from '../host/processes.ts';
 import { newRunDir } from '../host/run-dir.ts';
 import { Janitor } from './janitor.ts';
 import { createDisks, type World, worldEnvironment } from './world.ts';
@@ -55,7 +54,7 @@ export async function nativeWorld(): Promise<World> {
           ...['unshare', '--mount', '--pid', '--fork', '--kill-child=KILL', '--mount-proc', '--'],
         ];
         const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...cage, ...argv], {
-          env: { ...process.env, ...world, ...env },
+          env: { ...world, ...env },
           stdio: ['ignore', 'pipe', 'pipe'],
         });
         child.stdout.on('data', print);

@@ -6,6 +6,7 @@
  */
 import { availableParallelism } from 'node:os';
 import { messageOf } from '../../src/base/errors.ts';
+import { testSettings } from '../host/environment.ts';
 import { heading, stage } from '../host/progress.ts';
 import { machineWorld } from './machine-world.ts';
 import { nativeWorld, whyNotNative } from './native-world.ts';
@@ -69,10 +70,4 @@ function asFailure(file: string, why: string): string {
 
 function colours(): Record<string, string> {
   return process.stdout.isTTY ? { FORCE_COLOR: '1' } : {};
-}
-
-/** Settings from the user who runs a test. */
-function testSettings(): Record<string, string> {
-  const settings = Object.entries(process.env).filter(([name]) => name.startsWith('MOORAGE_TEST_'));
-  return Object.fromEntries(settings.map(([name, value]) => [name, value ?? '']));
 }

@@ -1,6 +1,6 @@
 import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { run } from '../../src/base/exec.ts';
+import { run } from '../host/processes.ts';
 
 /** A place to run a command with real LVM on its own disks. */
 export interface World {

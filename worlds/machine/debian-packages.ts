@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { run } from '../../src/base/exec.ts';
+import { downloadEnvironment } from '../host/environment.ts';
+import { run } from '../host/processes.ts';
 import { MachineFilesUnavailable } from './errors.ts';
 
 const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg';
@@ -82,7 +83,11 @@ export class DebianPackages {
   }
 
   async #apt(words: readonly string[], cwd = this.#dir): Promise<string> {
-    const { stdout } = await run(['apt-get', ...this.#options, ...words], { cwd, timeoutMs: downloadTimeoutMs });
+    const { stdout } = await run(['apt-get', ...this.#options, ...words], {
+      cwd,
+      env: downloadEnvironment(),
+      timeoutMs: downloadTimeoutMs,
+    });
     return stdout;
   }
 }

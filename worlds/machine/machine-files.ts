@@ -2,8 +2,9 @@ import { access, chmod, copyFile, mkdir, readdir, readFile, rename, rm, symlink,
 import { arch } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { messageOf } from '../../src/base/errors.ts';
-import { run } from '../../src/base/exec.ts';
 import { cached, keyOf } from '../host/cache.ts';
+import { environment } from '../host/environment.ts';
+import { run } from '../host/processes.ts';
 import { DebianPackages } from './debian-packages.ts';
 import { MachineFilesUnavailable } from './errors.ts';
 
@@ -149,7 +150,7 @@ async function moveKernel(unpacked: string, kernelDir: string): Promise<void> {
 }
 
 async function requirePrograms(): Promise<void> {
-  const dirs = (process.env['PATH'] ?? '').split(delimiter);
+  const dirs = (environment().PATH ?? '').split(delimiter);
   const found = await Promise.all(
     Object.keys(neededPrograms).map(async (name) => {
       const there = await Promise.all(dirs.map((dir) => exists(join(dir, name))));

@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, watch } from 'node:fs';
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { InvalidInput, messageOf } from '../../src/base/errors.ts';
-import { CommandFailed, kill, run } from '../../src/base/exec.ts';
+import { CommandFailed, kill } from '../../src/base/exec.ts';
+import { run, spawn } from '../host/processes.ts';
 import { chooseCore } from './choose-core.ts';
 import { MachineDidNotBoot, MachineOff } from './errors.ts';
 import { GuestCalls } from './guest-calls.ts';

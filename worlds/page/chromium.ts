@@ -1,4 +1,5 @@
 import { chromium, type Page } from 'playwright-core';
+import { environment } from '../host/environment.ts';
 import { ensurePackages } from '../host/packages.ts';
 import { stage } from '../host/progress.ts';
 
@@ -23,6 +24,7 @@ export async function startChromium(packages: readonly string[] = []): Promise<B
   const browser = await chromium.launch({
     executablePath: '/usr/bin/chromium',
     headless: true,
+    env: environment(),
     args: [
       ...['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
       ...['--disable-background-networking', '--disable-component-update'],

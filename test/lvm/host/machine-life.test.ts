@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { run } from '../../../src/base/exec.ts';
+import { run } from '../../../worlds/host/processes.ts';
 import { MachineDidNotBoot } from '../../../worlds/machine/errors.ts';
 import { Machine } from '../../../worlds/machine/machine.ts';
 import { ensureMachineFiles } from '../../../worlds/machine/machine-files.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
@@ -7,14 +7,22 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { cacheDir } from '../../../worlds/host/cache.ts';
+import { testEnvironment } from '../../../worlds/host/environment.ts';
 import { eventually } from '../../../worlds/host/eventually.ts';
+import { hostileEnvironment } from '../../../worlds/host/hostile-environment.ts';
+import { spawn } from '../../../worlds/host/processes.ts';
 import { lvmWorld } from '../../../worlds/lvm/lvm-world.ts';
+import { quote } from '../../../worlds/machine/quote.ts';
 
 const root = join(import.meta.dirname, '../../..');
 const runner = 'worlds/lvm/run.ts';
 const passes = 'test/lvm/fixtures/passes.ts';
 const fails = 'test/lvm/fixtures/fails.ts';
 const neverEnds = 'test/lvm/fixtures/never-ends.ts';
+/** Not what the runner, which is Node, and its downloads obey. */
+const exported = Object.fromEntries(
+  Object.entries(hostileEnvironment).filter(([name]) => !/^NODE_OPTIONS$|_proxy$/i.test(name)),
+);
 
 test('output and exit code of a passing file pass through', async () => {
   const { exitCode, stdout } = await finish(run('--test-reporter=tap', passes));
@@ -52,7 +60,8 @@ test('a killed run leaves nothing behind', { timeout: 300_000 }, async () => {
 
 test('the runner works the same without a machine, on a kernel with device mapper', async (t) => {
   const { sh } = await lvmWorld(t);
-  const node = `cd ${root} && export XDG_CACHE_HOME=/run/cache && exec ${process.execPath} ${runner}`;
+  const variables = Object.entries({ ...exported, XDG_CACHE_HOME: '/run/cache' }).map((pair) => quote(pair.join('=')));
+  const node = `cd ${root} && exec env ${variables.join(' ')} ${process.execPath} ${runner}`;
   const nothingLeft = 'losetup --all; dmsetup ls; ls /run/cache/moorage/runs; cat /proc/mounts | grep loop || true';
 
   await t.test('a file passes', async () => {
@@ -73,13 +82,7 @@ test('the runner works the same without a machine, on a kernel with device mappe
 });
 
 function run(...words: string[]): ChildProcess {
-  return spawn(process.execPath, [runner, ...words], { cwd: root, env: withoutTestContext() });
-}
-
-/** Otherwise the inner test runner would act as a child of ours and use another output format. */
-function withoutTestContext(): NodeJS.ProcessEnv {
-  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-  return env;
+  return spawn(process.execPath, [runner, ...words], { cwd: root, env: { ...testEnvironment(), ...exported } });
 }
 
 async function finish(child: ChildProcess) {
