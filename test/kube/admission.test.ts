@@ -99,7 +99,10 @@ test('a change with which a pod would not start again beside its data warns, and
     },
   });
 
-  const warning = await reviewed(changed('5'));
+  const warning = await eventually(
+    'the controller has seen the pod',
+    async () => (await reviewed(changed('5'))) || undefined,
+  );
   assert.match(
     warning,
     /Warning: pod db-0 would not start again on node shop-a, where its data is: it has 4 cpu left, 5 requested; no node is large enough; request less/,

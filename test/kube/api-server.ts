@@ -66,7 +66,7 @@ function startProgram(cluster: Cluster, name: string, argv: readonly string[]): 
   return program;
 }
 
-export function connect(scope: Scope, connection: Connection, timeoutMs = 20_000): KubeClient {
+export function connect(scope: Scope, connection: Connection, timeoutMs = 120_000): KubeClient {
   const client = new KubeClient({ connection, clock: systemClock, log: silentLog, timeoutMs });
   scope.after(() => client.close());
   return client;

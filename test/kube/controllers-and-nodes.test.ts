@@ -145,15 +145,18 @@ test('growth beyond the free space fails at once, and can be lowered, retried or
   await one.volumes.remove(id, inTime());
 });
 
-test('a volume with snapshots that depend on it is not removed, and reports so until they are gone', async () => {
+test('a volume with snapshots that depend on it is not removed, and reports so until they are gone', async (t) => {
   const { id } = await one.volumes.create(wanted('origin', 10n * mebi), inTime());
   await assert.rejects(one.volumes.grow(id, 200n * mebi, inTime()), { code: 'ResourceExhausted' });
-  a.failure = new VolumeHasSnapshots(id, ['nightly']);
+  const removal = t.mock.method(a, 'remove', async () => {
+    throw new VolumeHasSnapshots(id, ['nightly']);
+  });
   await assert.rejects(one.volumes.remove(id, inTime()), {
     code: 'FailedPrecondition',
     message: /^node a: volume .* has the snapshots nightly, which depend on it; it stays as long as they do$/,
   });
   assert.ok(a.get(id), 'nothing was lost');
+  removal.mock.restore(); // the snapshots are gone
   await eventually('the node has removed the volume', async () => (await objectsLeft()) === 0);
   await other.volumes.remove(id, inTime());
 });

@@ -97,7 +97,7 @@ async function evict(namespace: string, set: string): Promise<string> {
 /** A real `kubectl drain`: what it has said so far, and its exit code. */
 function kubectlDrain(t: TestContext, node: string, ...flags: string[]) {
   const kubectl = cluster.binaries.kubernetes.kubectl;
-  const words = ['drain', node, '--ignore-daemonsets', '--timeout=150s', ...flags];
+  const words = ['drain', node, '--ignore-daemonsets', '--timeout=600s', ...flags];
   const child = spawn(kubectl, [`--kubeconfig=${cluster.kubeconfig}`, ...words]);
   let said = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk));
@@ -110,15 +110,18 @@ const explain = async () =>
   `${await cluster.kubectl('get', 'volumemoves,pods,pvc,nodes', '-A', '-o', 'wide')}\n${await controller.tail()}`;
 
 test('a drain moves the volumes that say so, and ends by itself; pods of the others wait for their node, as always', async (t) => {
-  const { a, b, uids } = await drained(t, 'ends', ['move', 'wait']);
+  const { a, b, uids, movers } = await drained(t, 'ends', ['move', 'wait']);
   const before = await Promise.all(['move', 'wait'].map(async (set) => (await podOf('ends', set))?.metadata.uid));
   const rehearsal = kubectlDrain(t, a, '--dry-run=server');
   assert.equal(await rehearsal.code, 0, rehearsal.said());
   assert.deepEqual((await admin.list(volumeMoves, { namespace: 'ends' })).items, []);
+  movers.silentIn = 'Copying'; // or the move may be over before the drain asks
   const drain = kubectlDrain(t, a);
+  const refusal = /pods\/"move-0" .*\(will retry after 5s\).*eviction-hook.moorage.dev.*claim data-move-0/;
+  await eventually('the drain says what it waits for', async () => refusal.test(drain.said()), { explain });
+  movers.silentIn = undefined;
   assert.equal(await drain.code, 0, drain.said());
 
-  assert.match(drain.said(), /pods\/"move-0" .*\(will retry after 5s\).*eviction-hook.moorage.dev.*claim data-move-0/);
   assert.equal(await nodeOfVolume('ends', 'move'), b);
   assert.equal(await nodeOfVolume('ends', 'wait'), a);
   await eventually('the pod runs on the other node', async () => (await podOf('ends', 'move'))?.spec?.nodeName === b, {

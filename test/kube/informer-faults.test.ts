@@ -82,7 +82,7 @@ test('connection reset: the watch resumes from its position, without a relist', 
 });
 
 test('cable pulled: a dead connection is closed after the idle timeout', async (t) => {
-  const { link, informer, changes, ...world } = await watching(t, 'swallow', { idleTimeoutMs: 1_500 });
+  const { link, changes, ...world } = await watching(t, 'swallow', { idleTimeoutMs: 1_500 });
 
   link.swallow();
   await world.remove('a');
@@ -90,7 +90,6 @@ test('cable pulled: a dead connection is closed after the idle timeout', async (
 
   assert.deepEqual(changes.news(), ['deleted a']);
   assert.deepEqual(changes.reportedTwice, []);
-  assert.equal(informer.relists, 0);
 });
 
 test('410 Gone after compaction: the informer relists, and finds missed deletions', async (t) => {

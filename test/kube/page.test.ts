@@ -62,7 +62,7 @@ before(async () => {
   };
   const grown = { type: 'Normal', reason: 'VolumeGrown', action: 'Growing', message: 'from 300Gi to 400Gi' } as const;
   const reporter = { controller: 'topolvm.io/controller', instance: 'test' };
-  await writeEvent(admin, reporter, about, grown, Date.now(), AbortSignal.timeout(10_000));
+  await writeEvent(admin, reporter, about, grown, Date.now(), AbortSignal.timeout(120_000));
 
   command = spawn(process.execPath, [join(home, 'src/plugin/main.ts'), 'ui', '--kubeconfig', cluster.kubeconfig], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -58,7 +58,7 @@ async function volume(namespace: string, claim: string, status: LogicalVolumeSta
   const about = { resource: persistentVolumeClaims, name: claim, namespace, uid: metadata.uid };
   const event = { type: 'Normal', reason: 'VolumeCreated', action: 'Creating', message: `created ${name}` } as const;
   const reporter = { controller: 'topolvm.io/controller', instance: 'test' };
-  await writeEvent(admin, reporter, about, event, Date.now(), AbortSignal.timeout(10_000));
+  await writeEvent(admin, reporter, about, event, Date.now(), AbortSignal.timeout(120_000));
 }
 
 before(async () => {
@@ -244,7 +244,7 @@ test('a bundle has what a bug report needs, and none of the secrets that are aro
   await admin.create(nodes, { metadata: { name: 'planted', annotations } });
   const about = { resource: persistentVolumeClaims, ...reference, uid: bound.uid };
   const event = { type: 'Warning', reason: 'X', action: 'X', message: `login failed: password=${planted}` } as const;
-  await writeEvent(admin, { controller: 'x', instance: 'x' }, about, event, Date.now(), AbortSignal.timeout(10_000));
+  await writeEvent(admin, { controller: 'x', instance: 'x' }, about, event, Date.now(), AbortSignal.timeout(120_000));
 
   const file = join(await mkdtemp(join(tmpdir(), 'bundle-')), 'bundle.tar.gz');
   const said = await printed('bundle', '--output', file);

@@ -55,7 +55,7 @@ async function released(claim: string): Promise<string> {
     metadata: { name, annotations: { 'moorage.dev/claim': `shop/${claim}` } },
     spec: { name, nodeName: 'node-a', size: '1Gi', deviceClass: 'ssd' },
   });
-  await eventually('the volume is created', async () => disk.get(metadata.uid) !== undefined);
+  await eventually('the volume is created', async () => (await admin.get(logicalVolumes, name))?.status?.volumeID);
   await admin.create(persistentVolumes, {
     metadata: { name },
     spec: {

@@ -31,12 +31,12 @@ const answers: Readonly<Partial<Record<MovePhase, Answer>>> = {
   Aborting: { source: { released: true } },
 };
 
-/** The agents of all nodes: they create and remove volumes, and move them, at once. `silentIn` is a phase without answers. */
+/** The agents of all nodes: they create and remove volumes, and move them, at once. */
 export class SimulatedMovers {
   readonly #client: KubeClient;
   readonly #volumes: Informer<LogicalVolume>;
   readonly #moves: Informer<VolumeMove>;
-  silentIn: MovePhase | undefined;
+  #silentIn: MovePhase | undefined;
   /** LogicalVolumes whose volumes were removed, with their data. */
   readonly removed: string[] = [];
 
@@ -53,6 +53,12 @@ export class SimulatedMovers {
     });
     this.#volumes.start();
     this.#moves.start();
+  }
+
+  /** A phase without answers: moves stay in it until this is another one. */
+  set silentIn(phase: MovePhase | undefined) {
+    this.#silentIn = phase;
+    for (const move of this.#moves.list()) void this.#answerMove(move).catch(() => {}); // it is gone
   }
 
   async stop(): Promise<void> {
@@ -73,7 +79,7 @@ export class SimulatedMovers {
 
   async #answerMove(move: StoredVolumeMove): Promise<void> {
     const phase = phaseOf(move);
-    const answer = phase === this.silentIn ? undefined : answers[phase];
+    const answer = phase === this.#silentIn ? undefined : answers[phase];
     if (!answer || isAnswered(move, answer)) return;
     const { name, namespace } = move.metadata;
     const body = { status: answer };

@@ -40,7 +40,7 @@ test('a new token is used as soon as the old one is rejected', async (t) => {
   const renewed = await kubectl('create', 'token', 'rotating');
   const refused = () => list().then(() => undefined, codeOf);
   // The API server caches a valid token for ten seconds.
-  assert.equal(await eventually('the old token is rejected', refused), 'PermissionDenied');
+  await eventually('the old token is rejected', async () => (await refused()) === 'PermissionDenied');
 
   await writeFile(`${tokenFile}.new`, renewed);
   await rename(`${tokenFile}.new`, tokenFile);

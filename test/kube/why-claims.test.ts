@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
+import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { driverName } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
 import {
@@ -104,10 +105,17 @@ test('the named PersistentVolume is missing, does not fit, belongs to a former c
 test('the volume is being created, its node does not answer, has no room, or no agent', async () => {
   await world.claim('slow');
   await world.pod('slow', ['slow'], on('mute'));
+  await eventually('its volume is requested', async () => {
+    const { items } = await admin.list(logicalVolumes, { fieldSelector: 'spec.nodeName=mute' });
+    return items.length > 0;
+  });
+  const provisioner = world.sidecars.get('csi-provisioner');
+  await provisioner?.pause(); // it would report that there is no answer
   assert.equal(
     await world.becomes('BeingCreated', 'pvc/slow'),
     'claim slow waits: its volume is being created on node mute',
   );
+  await provisioner?.resume();
   assert.equal(
     await world.becomes('NodeSilent', 'pvc/slow'),
     'claim slow waits: node mute does not answer; start the node or its agent: the volume is created when it answers',

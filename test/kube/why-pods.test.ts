@@ -123,6 +123,12 @@ describe('a pod waits', { concurrency: true }, () => {
       set: { persistentVolumeClaimRetentionPolicy },
     });
     await world.becomes('Starting', 'pod/again-0');
+    await eventually('the API server follows the rule', () =>
+      world.cluster.kubectl('-n', namespace, 'delete', 'pvc', 'data-again-0', '--dry-run=server').then(
+        () => false,
+        (error: Error) => error.message.includes('this claim is kept'),
+      ),
+    );
     const scale = (replicas: number) =>
       admin.patch(statefulSets, 'again', { type: 'merge', body: { spec: { replicas } } }, { namespace });
     await scale(0);

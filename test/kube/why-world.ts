@@ -57,6 +57,7 @@ export class WhyWorld extends Questions {
   readonly #agents = new Map<string, () => Promise<void>>();
   readonly #callTimeout: string;
   readonly controller: Component;
+  readonly sidecars = new Map<Sidecar, Component>();
 
   /** `callTimeout`: how long csi-provisioner, csi-resizer and csi-snapshotter wait for an answer before they report an error. */
   static async start(namespace: string, { callTimeout = '10s' } = {}): Promise<WhyWorld> {
@@ -127,6 +128,7 @@ export class WhyWorld extends Questions {
       ...flags,
     ]);
     cluster.components.push(component);
+    this.sidecars.set(name, component);
     component.start();
   }
 
