@@ -8,7 +8,7 @@ import {
 import { serving } from '../rpc/testing/serving.ts';
 import { identityService } from './identity-service.ts';
 
-const timeoutMs = 10_000;
+const timeoutMs = 120_000;
 
 test('the driver reports its name, its readiness and its capabilities', async (t) => {
   let ready = false;

@@ -65,7 +65,7 @@ async function writeKubeconfig(t: TestContext, port: number, user: object = {}):
 
 async function transportBy(t: TestContext, dir: string): Promise<Transport> {
   const connection = await connectionFromKubeconfig(join(dir, 'config'), systemClock);
-  const transport = new Transport({ connection, clock: systemClock, log: silentLog, timeoutMs: 20_000 });
+  const transport = new Transport({ connection, clock: systemClock, log: silentLog, timeoutMs: 120_000 });
   t.after(() => transport.close());
   return transport;
 }

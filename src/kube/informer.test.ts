@@ -15,7 +15,7 @@ import { KubeClient } from './client.ts';
 import { Informer, type InformerOptions, InformerStopped } from './informer.ts';
 import { type ConfigMap, configMaps, type Stored } from './resource.ts';
 
-const soon = () => AbortSignal.timeout(10_000);
+const soon = () => AbortSignal.timeout(120_000);
 const added = (name: string, resourceVersion: number) => ({ type: 'ADDED', object: configMap(name, resourceVersion) });
 const gone = { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version' };
 

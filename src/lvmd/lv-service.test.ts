@@ -10,7 +10,7 @@ import { RpcClient } from '../rpc/client.ts';
 import { CreateLVRequestSchema, LVService } from '../rpc/gen/lvmd/lvmd_pb.ts';
 import { servingEngine } from './testing/serving-engine.ts';
 
-const options = { timeoutMs: 10_000 };
+const options = { timeoutMs: 120_000 };
 const mebibyte = 1024n ** 2n;
 
 async function start(t: TestContext) {

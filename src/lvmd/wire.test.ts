@@ -25,7 +25,7 @@ async function start(t: TestContext) {
   const client = new Client(`unix:${socketPath}`, credentials.createInsecure());
   t.after(() => client.close());
   const bytes = (buffer: Buffer) => buffer;
-  const deadline = () => ({ deadline: Date.now() + 10_000 });
+  const deadline = () => ({ deadline: Date.now() + 120_000 });
   const call = (method: string, request: Buffer) =>
     new Promise<Buffer>((resolve, reject) => {
       client.makeUnaryRequest(`/proto.${method}`, bytes, bytes, request, deadline(), (error, response) =>

@@ -7,12 +7,12 @@ import { kubeletRegistration, registrationSocket } from './kubelet-registration.
 
 test('the kubelet receives the name and the socket of the driver', async (t) => {
   const calls = await serving(t, Registration, kubeletRegistration('/run/csi.sock', silentLog));
-  const info = await calls.getInfo({}, { timeoutMs: 10_000 });
+  const info = await calls.getInfo({}, { timeoutMs: 120_000 });
   assert.deepEqual(
     [info.type, info.name, info.endpoint, info.supportedVersions],
     ['CSIPlugin', 'topolvm.io', '/run/csi.sock', ['1.0.0']],
   );
-  await calls.notifyRegistrationStatus({ pluginRegistered: false, error: 'no' }, { timeoutMs: 10_000 });
+  await calls.notifyRegistrationStatus({ pluginRegistered: false, error: 'no' }, { timeoutMs: 120_000 });
 });
 
 test('the registration socket is in the directory that the kubelet watches', () => {

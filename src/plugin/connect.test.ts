@@ -16,7 +16,7 @@ async function refused(user: object): Promise<Error> {
   const users = [{ name: 'me', user }];
   await writeFile(kubeconfig, stringify({ 'current-context': 'off', contexts, clusters, users }));
   const target = { kubeconfig, context: '' };
-  const request = withSession(target, process.env, ({ client }) => readNodeNames(client, AbortSignal.timeout(10_000)));
+  const request = withSession(target, process.env, ({ client }) => readNodeNames(client, AbortSignal.timeout(120_000)));
   return request.then(
     () => assert.fail('it was not refused'),
     (error: Error) => error,

@@ -17,7 +17,7 @@ import { Controller, GetPluginInfoResponseSchema, Identity } from './gen/csi/v1/
 import { type AnsweredCall, type Implementation, RpcServer, type RpcServerOptions } from './server.ts';
 import { serving } from './testing/serving.ts';
 
-const timeoutMs = 10_000;
+const timeoutMs = 120_000;
 
 async function serve(
   t: TestContext,

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ControllerServiceCapability_RPC_Type as RpcType } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { servedController } from '../testing/in-memory-stores.ts';
 
-const timeoutMs = 10_000;
+const timeoutMs = 120_000;
 const gibi = 1024n ** 3n;
 
 test('GetCapacity answers for one node, or for all nodes together', async (t) => {

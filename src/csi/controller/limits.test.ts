@@ -7,7 +7,7 @@ import {
 } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { servedController } from '../testing/in-memory-stores.ts';
 
-const timeoutMs = 10_000;
+const timeoutMs = 120_000;
 const anywhere = {
   name: 'pvc-1',
   volumeCapabilities: [{ accessMode: { mode: Mode.SINGLE_NODE_WRITER }, accessType: { case: 'mount', value: {} } }],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { servedController } from '../testing/in-memory-stores.ts';
 
-const timeoutMs = 10_000;
+const timeoutMs = 120_000;
 
 test('a snapshot reports its source, its size and its creation time', async (t) => {
   const { calls } = await servedController(t);

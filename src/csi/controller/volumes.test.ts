@@ -8,7 +8,7 @@ import {
 } from '../../rpc/gen/csi/v1/csi_pb.ts';
 import { servedController } from '../testing/in-memory-stores.ts';
 
-const timeoutMs = 10_000;
+const timeoutMs = 120_000;
 const gibi = 1024n ** 3n;
 const node = (name: string) => ({ segments: { 'topology.topolvm.io/node': name } });
 const mounted: MessageInitShape<typeof VolumeCapabilitySchema> = {

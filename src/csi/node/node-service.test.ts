@@ -15,7 +15,7 @@ import { serving } from '../../rpc/testing/serving.ts';
 import { nodeService } from './node-service.ts';
 import type { Growth, NodeVolumes, Publication, Staging, VolumeStats } from './node-volumes.ts';
 
-const timeoutMs = 10_000;
+const timeoutMs = 120_000;
 const gibi = 1024n ** 3n;
 const settings = { mkfsOptions: [], rootMode: 0o2777, rootOwner: { uid: 0, gid: 0 } };
 

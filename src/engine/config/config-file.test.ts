@@ -44,7 +44,7 @@ function queue<T>() {
   };
 }
 
-const bounded = { timeout: 20_000 };
+const bounded = { timeout: 120_000 };
 
 test('a change applies, whether written in place or renamed over the file', bounded, async (t) => {
   const path = join(await directory(t), 'lvmd.yaml');

@@ -18,7 +18,7 @@ import { Page } from './page-process.ts';
 /** The page of a cluster, read as a browser does. */
 async function reading(t: TestContext, api: MemoryApi, clock = systemClock) {
   const connection = await api.listen();
-  const client = new KubeClient({ connection, clock: systemClock, log: silentLog, timeoutMs: 5_000 });
+  const client = new KubeClient({ connection, clock: systemClock, log: silentLog, timeoutMs: 120_000 });
   const page = new Page({
     ...{ client, clock, html: '', port: 0, cluster: 'here', version: '1' },
   });
@@ -43,7 +43,7 @@ async function reading(t: TestContext, api: MemoryApi, clock = systemClock) {
   const following = follow().catch(() => {}); // it ends with the page
   t.after(() => following);
   const until = (what: string, happened: (message: Message) => boolean) =>
-    eventually(what, async () => messages.find(happened), { timeoutMs: 30_000 });
+    eventually(what, async () => messages.find(happened));
   const ask = async <T>(path: string): Promise<readonly [number, T]> => {
     const response = await fetch(`${base}${path}`, { headers });
     return [response.status, (await response.json()) as T];
