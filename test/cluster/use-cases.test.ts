@@ -11,8 +11,11 @@ import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { values } from '../../worlds/cluster/values.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { execute } from '../../worlds/host/processes.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { CheckedSet } from './checked-set.ts';
+import { holdEvictions } from './held-evictions.ts';
 import { nothingLeft } from './nothing-left.ts';
+import { story } from './story.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 const plugin = program({ columns: undefined, colours: false });
@@ -21,6 +24,7 @@ const plugin = program({ columns: undefined, colours: false });
 describe('a claim that loses its pod', () => {
   let cluster: Cluster;
   let moorage: Moorage;
+  const afterwards = story();
   before(async () => {
     cluster = await Cluster.start({ nodes: 3 });
     moorage = await Moorage.install(cluster, { values: { ...values, localPv: { enabled: true, release: true } } });
@@ -30,7 +34,7 @@ describe('a claim that loses its pod', () => {
     runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
 
   describe('in parallel', { concurrency: true }, () => {
-    test('a static volume is given up, and emptied; it does not move', async () => {
+    test('a static volume is given up, and emptied; it does not move', async (t) => {
       const [{ name: node }] = cluster.nodes as [ClusterNode];
       const expression = { key: 'kubernetes.io/hostname', operator: 'In', values: [node] };
       await cluster.kube.create(persistentVolumes, {
@@ -47,7 +51,8 @@ describe('a claim that loses its pod', () => {
           nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [expression] }] } },
         },
       });
-      const ns = await TestNamespace.create(cluster, 'static');
+      undoAfter(t, () => cluster.kubectl('delete', 'pv', 'static'));
+      const ns = await TestNamespace.forTest(t, cluster, 'static');
       await ns.claim('data', { storageClass: 'static', size: '64Mi' });
       await ns.pod('pod', { claims: { '/data': 'data' } });
       await ns.ready('pod');
@@ -72,19 +77,17 @@ describe('a claim that loses its pod', () => {
       await ns.pod('next', { claims: { '/data': 'next' } });
       await ns.ready('next');
       assert.equal(await ns.sh('next', 'ls /data | grep -v lost+found || true'), '');
-      await ns.empty();
-      await cluster.kubectl('delete', 'pv', 'static');
     });
 
-    test('5. pods are scaled away: their claims are kept, or released by policy', async () => {
+    test('5. pods are scaled away: their claims are kept, or released by policy', async (t) => {
       await cluster.kube.create(storageClasses, {
         metadata: { name: 'shrinking' },
         provisioner: driverName,
         parameters: { [onScaleDown.annotation]: 'delete' },
         volumeBindingMode: 'WaitForFirstConsumer',
       });
-      const kept = await CheckedSet.create(cluster, 'kept', { replicas: 2 });
-      const shrinking = await CheckedSet.create(cluster, 'shrinking', { replicas: 2, storageClass: 'shrinking' });
+      const kept = await CheckedSet.forTest(t, cluster, 'kept', { replicas: 2 });
+      const shrinking = await CheckedSet.forTest(t, cluster, 'shrinking', { replicas: 2, storageClass: 'shrinking' });
       const [before, volumeId] = [await kept.volumeId(1), await shrinking.volumeId(1)];
       const holder = cluster.node(await shrinking.nodeOf(1));
       for (const set of [kept, shrinking]) await set.scale(1);
@@ -100,7 +103,6 @@ describe('a claim that loses its pod', () => {
       assert.equal(await kept.volumeId(1), before);
       await shrinking.isFresh(1);
       await shrinking.verify(0);
-      for (const set of [kept, shrinking]) await set.delete();
     });
   });
 
@@ -109,20 +111,26 @@ describe('a claim that loses its pod', () => {
     let patient: CheckedSet;
     let lost: CheckedSet;
     let lostId: string;
-    before(async () => {
+    const step = story();
+    after(async () => {
+      if (failed && !failed.machine.running) await failed.boot();
+      for (const set of [patient, lost]) await set?.delete();
+    });
+
+    step('the only machine that pods may start on fails', async (t) => {
       const { spec } = await moorage.controller(); // it must go on
       failed = cluster.nodes.find(({ name }) => name !== spec?.nodeName) ?? assert.fail('there is one node');
       const others = cluster.nodes.filter((node) => node !== failed).map(({ name }) => name);
+      undoAfter(t, () => cluster.kubectl('uncordon', ...others));
       await cluster.kubectl('cordon', ...others);
       patient = await CheckedSet.create(cluster, 'patient');
       lost = await CheckedSet.create(cluster, 'lost');
       lostId = await lost.volumeId();
-      await cluster.kubectl('uncordon', ...others);
       await failed.kill();
       await failed.becomes('NotReady');
     });
 
-    test('1. the data is given up: the pod starts elsewhere, with a new volume', async () => {
+    step('1. the data is given up: the pod starts elsewhere, with a new volume', async () => {
       const says = await kubectlMoorage('drop', 'pod/lost-0', '-n', 'lost');
       assert.match(
         says,
@@ -134,17 +142,16 @@ describe('a claim that loses its pod', () => {
       assert.notEqual(await lost.nodeOf(), failed.name);
     });
 
-    test('2. the machine comes back: the pod waits for it, with its data', async () => {
+    step('2. the machine comes back: the pod waits for it, with its data', async () => {
       const volumeId = await patient.volumeId();
       await failed.boot();
       await moorage.whenServing(failed);
       await patient.verify();
       assert.equal(await patient.nodeOf(), failed.name);
       assert.equal(await patient.volumeId(), volumeId);
-      await patient.delete();
     });
 
-    test('1. the machine comes back: what was given up is an orphan, and is not used again', async () => {
+    step('1. the machine comes back: what was given up is an orphan, and is not used again', async () => {
       const orphans = await eventually('it is listed', async () => {
         const found = await kubectlMoorage('orphans');
         return found.includes(lostId) && found;
@@ -152,12 +159,11 @@ describe('a claim that loses its pod', () => {
       assert.match(orphans, new RegExp(`DiskOnly +${lostId} +${failed.name} .*lost/data-lost-0`));
       await lost.writes();
       assert.notEqual(await lost.volumeId(), lostId);
-      await lost.delete();
       await failed.shell(`lvremove -y ${volumeGroup}/${lostId}`);
     });
   });
 
-  test('3. its node is drained to be removed: volumes move first, the drain ends by itself, and other pods wait', async () => {
+  test('3. its node is drained to be removed: volumes move first, the drain ends by itself, and other pods wait', async (t) => {
     const { spec } = await moorage.controller(); // it must answer
     const drained = cluster.nodes.find(({ name }) => name !== spec?.nodeName) ?? assert.fail('there is one node');
     const others = cluster.nodes.filter((node) => node !== drained).map(({ name }) => name);
@@ -173,25 +179,37 @@ describe('a claim that loses its pod', () => {
       },
       volumeBindingMode: 'WaitForFirstConsumer',
     });
+    undoAfter(t, () => cluster.kubectl('uncordon', ...others, drained.name));
     await cluster.kubectl('cordon', ...others);
-    const moving = { annotations: { [onDrain.annotation]: 'move' } };
+    const annotations = { [onDrain.annotation]: 'move' };
     const [thick, thin, encrypted, staying, cache] = await Promise.all([
-      CheckedSet.create(cluster, 'thick', moving),
-      CheckedSet.create(cluster, 'thin', { ...moving, storageClass: 'moorage-thin' }),
-      CheckedSet.create(cluster, 'encrypted', { storageClass: 'encrypted' }),
-      CheckedSet.create(cluster, 'staying', { annotations: { [reserve.annotation]: 'true' } }),
-      CheckedSet.create(cluster, 'cache', { annotations: { [onDrain.annotation]: 'drop' } }),
+      CheckedSet.forTest(t, cluster, 'thick', { annotations }),
+      CheckedSet.forTest(t, cluster, 'thin', { annotations, storageClass: 'moorage-thin' }),
+      CheckedSet.forTest(t, cluster, 'encrypted', { storageClass: 'encrypted' }),
+      CheckedSet.forTest(t, cluster, 'staying', { annotations: { [reserve.annotation]: 'true' } }),
+      CheckedSet.forTest(t, cluster, 'cache', { annotations: { [onDrain.annotation]: 'drop' } }),
     ]);
-    await cluster.kubectl('uncordon', ...others);
+    const moving = [thick, thin, encrypted];
+    const releases = await Promise.all(moving.map(({ name }) => holdEvictions(cluster, name, name)));
     const volumeId = await staying.volumeId();
 
-    const { stderr } = await execute(
+    const drain = execute(
       cluster.binaries.kubernetes.kubectl,
       [`--kubeconfig=${cluster.kubeconfig}`, 'drain', drained.name, '--ignore-daemonsets', '--delete-emptydir-data'],
       { timeout: 900_000 },
     );
-    for (const { name } of [thick, thin, encrypted]) assert.match(stderr, new RegExp(`claim data-${name}-0 moves`));
-    for (const set of [thick, thin, encrypted]) {
+    // No move can begin while the other nodes are cordoned, so the drain says that it waits for all of them.
+    let says = '';
+    drain.child.stderr?.on('data', (text: string) => {
+      says += text;
+    });
+    const isTold = ({ name }: CheckedSet) => says.includes(`claim data-${name}-0 moves: Pending, cannot begin yet`);
+    await Promise.race([drain, eventually('all moves wait for a target', async () => moving.every(isTold))]);
+    assert.ok(moving.every(isTold), says);
+    await cluster.kubectl('uncordon', ...others);
+    for (const release of releases) await release();
+    await drain;
+    for (const set of moving) {
       await set.verify();
       assert.ok(others.includes(await set.nodeOf()), `${set.name} is elsewhere`);
     }
@@ -202,11 +220,10 @@ describe('a claim that loses its pod', () => {
     await cluster.kubectl('uncordon', drained.name);
     await staying.verify();
     assert.deepEqual([await staying.nodeOf(), await staying.volumeId()], [drained.name, volumeId]);
-    await Promise.all([thick, thin, encrypted, staying, cache].map((set) => set.delete()));
   });
 
-  test('4. pods change and keep their volumes; a change that its node does not allow is announced, and a move makes it fit', async () => {
-    const set = await CheckedSet.create(cluster, 'changing');
+  test('4. pods change and keep their volumes; a change that its node does not allow is announced, and a move makes it fit', async (t) => {
+    const set = await CheckedSet.forTest(t, cluster, 'changing');
     const [from, volumeId] = [await set.nodeOf(), await set.volumeId()];
     const { name: to } = cluster.nodes.find(({ name }) => name !== from) ?? assert.fail('there is one node');
     /** Returns the API server's warnings. */
@@ -226,8 +243,7 @@ describe('a claim that loses its pod', () => {
     await kubectlMoorage('migrate', `pvc/${set.claim()}`, '-n', set.name, '--to', to);
     await set.verify();
     assert.equal(await set.nodeOf(), to);
-    await set.delete();
   });
 
-  test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
+  afterwards('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });
