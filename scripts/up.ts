@@ -5,6 +5,7 @@ import { messageOf } from '../src/base/errors.ts';
 import { ensureHelm } from '../worlds/cluster/binaries.ts';
 import { Cluster } from '../worlds/cluster/cluster.ts';
 import { Moorage } from '../worlds/cluster/moorage.ts';
+import { values } from '../worlds/cluster/values.ts';
 import { duration, stage } from '../worlds/host/progress.ts';
 import { clusterDir } from './cluster-dir.ts';
 import { showExample } from './example.ts';
@@ -15,7 +16,8 @@ try {
   await singleRun(`${clusterDir}.lock`);
   await stage('Stop the cluster of an earlier run', () => Cluster.end(clusterDir));
   const cluster = await Cluster.start({ nodes: 3, keepIn: clusterDir });
-  await stage('Moorage, from its chart', (say) => Moorage.install(cluster, { say }));
+  const ownReplicas = { ...values, controller: {} }; // those of the chart, unlike tests
+  await stage('Moorage, from its chart', (say) => Moorage.install(cluster, { say, values: ownReplicas }));
   await showExample(cluster).catch(async (error: unknown) => {
     throw new Error(`${messageOf(error)}\n${await cluster.tails()}`, { cause: error });
   });

@@ -5,6 +5,7 @@ import { type Flags, type FlagType, flag, onOff, path, text } from '../base/flag
 import { bundleCommand } from './bundle/command.ts';
 import { checkScreen, checkWorkload, stuckIn, workloadsIn } from './check.ts';
 import { withSession } from './connect.ts';
+import { readControllerProblems } from './controller-problems.ts';
 import { diagnose } from './doctor/diagnose.ts';
 import { doctorScreen } from './doctor/screen.ts';
 import { readFacts, readNodeNames, readNodeStates, readNodes } from './facts.ts';
@@ -16,7 +17,7 @@ import { orphanScreen, orphansOf, unlisted } from './orphans.ts';
 import { pageCommand } from './page/command.ts';
 import { ProblemsFound } from './problems-found.ts';
 import { recoveryCommands } from './recovery/commands.ts';
-import { statusOf, statusScreen } from './status.ts';
+import { statusOf, statusScreen, withProblems } from './status.ts';
 import { suggestClaims, suggestNodes } from './suggestions.ts';
 import { forPrograms, type Terminal } from './terminal.ts';
 import { readVolume, volumeDetails, volumeScreen } from './volume.ts';
@@ -74,12 +75,13 @@ export function kubectlMoorage(terminal: Terminal): Program {
         flags: clusterFlags,
         async run(flags, { env, print, signal }) {
           const status = await withSession(flags, env, async ({ client }) => {
-            const [facts, reports, nodes] = await Promise.all([
+            const [facts, reports, nodes, ofController] = await Promise.all([
               readFacts(client, { namespace: undefined, signal }),
               readNodes(client, signal),
               readNodeStates(client, signal),
+              readControllerProblems(client, signal),
             ]);
-            return statusOf(facts, reports, nodes, systemClock.now());
+            return withProblems(ofController, statusOf(facts, reports, nodes, systemClock.now()));
           });
           print(forPrograms(status, flags.output) ?? statusScreen(status, terminal));
           if (!status.healthy) throw new ProblemsFound(`${status.problems.length} found`);

@@ -86,8 +86,18 @@ export function statusFrom(
     volumesByHealth,
     orphans: orphans.length + unlisted(facts),
     erasing: (nodes ?? []).reduce((sum, { status }) => sum + (status?.erasures.total ?? 0), 0),
-    problems: problems.toSorted((a, b) => a.severity.localeCompare(b.severity)), // errors first
+    problems: errorsFirst(problems),
   };
+}
+
+/** `first` come before those of the same severity. */
+export function withProblems(first: readonly Problem[], status: Status): Status {
+  const problems = errorsFirst([...first, ...status.problems]);
+  return { ...status, healthy: problems.length === 0, problems };
+}
+
+function errorsFirst(problems: readonly Problem[]): readonly Problem[] {
+  return problems.toSorted((a, b) => a.severity.localeCompare(b.severity));
 }
 
 /** Without CSI, Moorage does not need the kind NodeStorage. */

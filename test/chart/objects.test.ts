@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { V1Affinity, V1Toleration } from '@kubernetes/client-node';
 import { parse } from 'yaml';
 import manifest from '../../package.json' with { type: 'json' };
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
@@ -28,6 +29,8 @@ interface PodSpec {
   readonly hostIPC?: boolean;
   readonly hostNetwork?: boolean;
   readonly containers: readonly Container[];
+  readonly affinity?: V1Affinity;
+  readonly tolerations?: readonly V1Toleration[];
 }
 
 function podOf(object: Rendered): PodSpec {
@@ -192,6 +195,24 @@ test('the new agent starts beside the old one, unless node.maxUnavailable is set
   assert.deepEqual(await strategy(), { maxSurge: '10%', maxUnavailable: 0 });
   assert.deepEqual(await strategy('node.maxSurge=3'), { maxSurge: 3, maxUnavailable: 0 });
   assert.deepEqual(await strategy('node.maxUnavailable=20%'), { maxSurge: 0, maxUnavailable: '20%' });
+});
+
+test('the controller has two replicas on different nodes, and is replaced half a minute after its node is lost', async () => {
+  const deployment = (objects: readonly Rendered[]) => find(objects, 'Deployment', 'moorage-controller');
+  const { replicas } = deployment(everything)['spec'] as { replicas: number };
+  const { affinity, tolerations = [] } = podOf(deployment(everything));
+  assert.equal(replicas, 2);
+  const [{ podAffinityTerm } = {}] = affinity?.podAntiAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
+  assert.equal(podAffinityTerm?.topologyKey, 'kubernetes.io/hostname');
+  const common = { operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 30 };
+  const lost = ['not-ready', 'unreachable'].map((state) => ({ key: `node.kubernetes.io/${state}`, ...common }));
+  assert.deepEqual(tolerations, lost);
+
+  // The first one that matches a taint counts.
+  const everywhere = await render('controller.tolerations[0].operator=Exists');
+  assert.deepEqual(podOf(deployment(everywhere)).tolerations, [...lost, { operator: 'Exists' }]);
+  const patient = await render('controller.tolerations[0].key=node.kubernetes.io/unreachable');
+  assert.deepEqual(podOf(deployment(patient)).tolerations, [lost[0], { key: 'node.kubernetes.io/unreachable' }]);
 });
 
 test('the limits of inline volumes reach every agent, and disabled inline volumes are removed from the CSIDriver', async () => {

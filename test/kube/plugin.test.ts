@@ -13,6 +13,7 @@ import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { selfSigned } from '../../src/http/self-signed.ts';
 import { writeEvent } from '../../src/kube/events.ts';
 import {
+  deployments,
   mutatingWebhookConfigurations,
   nodes,
   persistentVolumeClaims,
@@ -27,6 +28,29 @@ const api = await startApiServer();
 const { admin, cluster } = api;
 const plugin = kubectlMoorage({ columns: 120, colours: false });
 const printed = (...words: string[]) => runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
+
+/** What status prints about a cluster with problems. */
+async function status(...words: string[]): Promise<string> {
+  const lines: string[] = [];
+  const running = runCaptured(plugin, ['status', ...words], {
+    env: { KUBECONFIG: cluster.kubeconfig },
+    printed: lines,
+  });
+  await assert.rejects(running, { name: 'ProblemsFound' });
+  return lines.join('\n');
+}
+
+/** Of a new ServiceAccount with this ClusterRole. */
+async function kubeconfigOf(account: string, role: string): Promise<string> {
+  const binding = [`--clusterrole=${role}`, `--serviceaccount=default:${account}`];
+  await cluster.kubectl('create', 'serviceaccount', account);
+  await cluster.kubectl('create', 'clusterrolebinding', account, ...binding);
+  const token = (await cluster.kubectl('create', 'token', account)).trim();
+  const config = parse(await readFile(cluster.kubeconfig, 'utf8'));
+  const kubeconfig = join(await mkdtemp(join(tmpdir(), 'plugin-')), 'config');
+  await writeFile(kubeconfig, stringify({ ...config, users: [{ ...config.users[0], user: { token } }] }));
+  return kubeconfig;
+}
 
 const resources = { requests: { storage: '1Gi' } };
 
@@ -157,13 +181,7 @@ test('nodes and status show what the agents report, and status fails if there ar
     },
   });
   assert.match(await printed('nodes'), /node-a +ssd \* +thick +████░░░░ {2}50% +5 GiB +10 GiB +0 +Healthy/);
-  const status = async () => {
-    const lines: string[] = [];
-    const running = runCaptured(plugin, ['status'], { env: { KUBECONFIG: cluster.kubeconfig }, printed: lines });
-    await assert.rejects(running, { name: 'ProblemsFound' });
-    return lines.join('\n');
-  };
-  assert.match(await status(), /^✘ 1 problem\n\nNodes +0, with 0 pools\n[^]*^✘ volume db\/data-1\n/m);
+  assert.match(await status(), /^✘ 2 problems\n\nNodes +0, with 0 pools\n[^]*^✘ volume db\/data-1\n/m);
   await admin.create(nodes, { metadata: { name: 'node-a' } });
   assert.match(await status(), /^Nodes +1, with 1 pool\nVolumes +3: 1 Missing$/m);
 });
@@ -189,14 +207,7 @@ test('doctor says what is missing, and what the user may not read', async () => 
   assert.match(screen, /trusts no certificate of webhook[^]*: expired on Jan +1 [^]*fix: kubectl/);
   assert.match(screen, /^✘ orphans +1 finding\n[^]*fix: kubectl moorage orphans/m);
 
-  await cluster.kubectl('create', 'serviceaccount', 'reader');
-  await cluster.kubectl(
-    ...['create', 'clusterrolebinding', 'reader', '--clusterrole=view', '--serviceaccount=default:reader'],
-  );
-  const token = (await cluster.kubectl('create', 'token', 'reader')).trim();
-  const config = parse(await readFile(cluster.kubeconfig, 'utf8'));
-  const kubeconfig = join(await mkdtemp(join(tmpdir(), 'plugin-')), 'config');
-  await writeFile(kubeconfig, stringify({ ...config, users: [{ ...config.users[0], user: { token } }] }));
+  const kubeconfig = await kubeconfigOf('reader', 'view');
   const { healthy, areas } = JSON.parse(await doctor('--kubeconfig', kubeconfig, '-o', 'json'));
   assert.equal(healthy, false);
   const unknown = areas.filter(({ result }: { result: string }) => result === 'unknown');
@@ -205,6 +216,34 @@ test('doctor says what is missing, and what the user may not read', async () => 
       [area, summary].join().startsWith('CRDs,you may not list customresourcedefinitions'),
     ),
     JSON.stringify(unknown),
+  );
+});
+
+test('status lists first that the controller is missing or not ready, and that nothing answers its webhook', async () => {
+  const screen = await status();
+  const [first = '', second = '', third = ''] = screen.split(/^✘ /m).slice(2);
+  assert.match(
+    first,
+    /^controller\n +there is none, so no volume is created, moved or removed: see kubectl moorage doctor$/m,
+  );
+  assert.match(second, /^webhook configuration moorage\n[^]*Service moorage-controller has no ready endpoint/);
+  assert.match(third, /^volume db\/data-1\n/);
+
+  const labels = { 'app.kubernetes.io/name': 'moorage', 'app.kubernetes.io/component': 'controller' };
+  const template = { metadata: { labels }, spec: { containers: [{ name: 'controller', image: 'none' }] } };
+  await admin.create(deployments, {
+    metadata: { name: 'moorage-controller', namespace: 'db', labels },
+    spec: { replicas: 2, selector: { matchLabels: labels }, template },
+  });
+  assert.match(await status(), /^✘ controller moorage-controller\n +ready 0 of 2 replicas, so no volume is created/m);
+
+  const kinds =
+    'logicalvolumes.topolvm.io,persistentvolumes,persistentvolumeclaims,pods,nodestorages.moorage.dev,nodes';
+  await cluster.kubectl('create', 'clusterrole', 'volumes', '--verb=list', `--resource=${kinds}`);
+  const lesser = await status('--kubeconfig', await kubeconfigOf('lesser', 'volumes'));
+  assert.match(
+    lesser,
+    /^! controller\n +unknown: the API server refused [^]*^! webhook\n +unknown: the API server refused /m,
   );
 });
 
@@ -297,10 +336,7 @@ test('the user is who the command of the kubeconfig says', async () => {
 test('a cluster whose Moorage does not know NodeStorage yet: nodes and status say so, volumes and orphans work', async () => {
   await cluster.kubectl('delete', 'crd', 'nodestorages.moorage.dev');
   await assert.rejects(printed('nodes'), /the cluster has no kind NodeStorage; upgrade Moorage there/);
-  const lines: string[] = [];
-  const running = runCaptured(plugin, ['status'], { env: { KUBECONFIG: cluster.kubeconfig }, printed: lines });
-  await assert.rejects(running, { name: 'ProblemsFound' });
-  assert.match(lines.join('\n'), /^! nodes\n +unknown: the cluster has no kind NodeStorage/m);
+  assert.match(await status(), /^! nodes\n +unknown: the cluster has no kind NodeStorage/m);
   assert.match(await printed('volumes', '-A'), /data-0/);
   assert.match(await printed('orphans'), /^Missing +pvc-data-1/m);
 });

@@ -94,6 +94,12 @@ interface WebhookFacts {
 
 type Webhook = NonNullable<WebhookConfiguration['webhooks']>[number];
 
+export function hasReadyEndpoint(serviceName: string, endpointSlices: readonly Stored<EndpointSlice>[]): boolean {
+  return endpointSlices
+    .filter(({ metadata }) => metadata.labels?.['kubernetes.io/service-name'] === serviceName)
+    .some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions?.ready));
+}
+
 function webhookFindings(
   { name, clientConfig, failurePolicy }: Webhook,
   { controllers, endpointSlices, nowMs }: WebhookFacts,
@@ -101,10 +107,6 @@ function webhookFindings(
   const effect = failurePolicy === 'Ignore' ? 'is skipped' : 'refuses the objects that it should check';
   const configuration = `webhook configuration ${webhookConfigurationName}`;
   const serviceName = clientConfig.service?.name ?? '';
-  const slices = endpointSlices.filter(
-    ({ metadata }) => metadata.labels?.['kubernetes.io/service-name'] === serviceName,
-  );
-  const endpoints = slices.flatMap((slice) => slice.endpoints ?? []).filter(({ conditions }) => conditions?.ready);
   const certificates = certificatesIn(bundleOf(clientConfig)).map((pem) => new X509Certificate(pem));
   const valid = certificates.filter(({ validTo }) => Date.parse(validTo) > nowMs);
   const lastMs = Math.max(...valid.map(({ validTo }) => Date.parse(validTo)));
@@ -115,7 +117,7 @@ function webhookFindings(
   const restart = 'kubectl rollout restart deployment -n moorage-system moorage-controller';
   const renew = isOwn ? restart : 'kubectl get certificates,secrets -n moorage-system   # of webhook.secretName';
   const findings: Finding[] = [];
-  if (endpoints.length === 0) {
+  if (!hasReadyEndpoint(serviceName, endpointSlices)) {
     findings.push({
       severity: 'error',
       what: `The API server cannot call webhook ${name}, and ${effect}: its Service has no ready endpoint.`,

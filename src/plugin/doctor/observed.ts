@@ -187,7 +187,7 @@ const customResourceDefinitions: Resource<CustomResourceDefinition> = {
   kind: 'CustomResourceDefinition',
   namespaced: false,
 };
-const endpointSlices: Resource<EndpointSlice> = {
+export const endpointSlices: Resource<EndpointSlice> = {
   group: 'discovery.k8s.io',
   version: 'v1',
   plural: 'endpointslices',
