@@ -88,12 +88,14 @@ async function losable(t: TestContext, name: string, { claims = ['data'], isHeld
 }
 
 async function hold(t: TestContext, namespace: string): Promise<void> {
-  const setFinalizers = (finalizers: readonly string[]) =>
-    admin.patch(pods, 'db-0', { type: 'merge', body: { metadata: { finalizers } } }, { namespace });
-  await setFinalizers([holding]);
-  t.after(async () => {
-    if ((await podOf(namespace))?.metadata.finalizers?.includes(holding)) await setFinalizers([]);
-  });
+  const body = { metadata: { finalizers: [holding] } };
+  await admin.patch(pods, 'db-0', { type: 'merge', body }, { namespace });
+  t.after(() => release(namespace));
+}
+
+async function release(namespace: string): Promise<void> {
+  if (!(await podOf(namespace))?.metadata.finalizers?.includes(holding)) return;
+  await admin.patch(pods, 'db-0', { type: 'merge', body: { metadata: { finalizers: null } } }, { namespace });
 }
 
 type Losable = Awaited<ReturnType<typeof losable>>;
@@ -174,10 +176,15 @@ test('a forged AdmissionReview gives nothing up', async (t) => {
 });
 
 test('an eviction from a node that is not drained keeps the data', async (t) => {
-  const pod = await losable(t, 'open');
+  const pod = await losable(t, 'open', { isHeld: true });
   await admin.evict('db-0', pod);
   await laterEvictionActsOn(t, 'open-later');
+  // A drain that begins before the pod is gone is not why it was evicted.
+  await cluster.kubectl('cordon', pod.a);
+  await release(pod.namespace);
+  await laterEvictionActsOn(t, 'open-last');
   await areKept(pod);
+  await cluster.kubectl('uncordon', pod.a);
   await eventually('the pod is back', async () => {
     const found = await podOf(pod.namespace);
     return found?.metadata.uid !== pod.uid && found?.spec?.nodeName === pod.a;

@@ -15,7 +15,7 @@ const volume = (change: Partial<DrainedVolume> = {}): DrainedVolume => ({
   handle: 'id-1',
   policy: undefined,
   tombstone: undefined,
-  dropping: undefined,
+  isDropping: false,
   drainedFrom: undefined,
   hasLeft: false,
   leaveState: undefined,

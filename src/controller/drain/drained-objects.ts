@@ -74,8 +74,8 @@ export interface ClaimOnDrain {
   readonly tombstone: TombstoneWord | undefined;
   /** The node whose drain has set the tombstone. */
   readonly drainedFrom: string | undefined;
-  /** Which volumes are given up with it. */
-  readonly dropping: string | undefined;
+  /** Whether it has the record of a pod whose volumes are being given up. */
+  readonly isDropping: boolean;
   readonly hasLeft: boolean;
   /** How far its operator is. */
   readonly leaveState: string | undefined;
@@ -93,7 +93,7 @@ export function claimOnDrain(claim: Stored<PersistentVolumeClaim>): ClaimOnDrain
     policy: annotations?.[onDrain.annotation],
     tombstone: order?.kind === 'order' ? order.word : undefined,
     drainedFrom: annotations?.[drainedFromAnnotation],
-    dropping: annotations?.[droppingAnnotation],
+    isDropping: annotations?.[droppingAnnotation] !== undefined,
     hasLeft: hasLeft(annotations),
     leaveState: leaveState(annotations),
   };

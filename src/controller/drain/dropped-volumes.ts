@@ -43,29 +43,38 @@ interface ClaimCollaborators extends Collaborators {
   readonly claims: Pick<Informer<PersistentVolumeClaim, { readonly onDrain: ClaimOnDrain | undefined }>, 'onChange'>;
 }
 
+interface EvictedPod {
+  readonly pod: PodOnNode;
+  /** It may be gone before it is looked at. */
+  readonly isGone: boolean;
+  /** Once: a drain that begins while it terminates has not evicted it. */
+  readonly isDecided: boolean;
+}
+
 /**
  * Decides to give up the volumes of pods that were evicted, if the policy is `drop`, and records it on the first claim. That
  * an eviction was granted says only the API server, by a condition of the pod: anybody can ask the webhook. If nobody was
  * leader while the pod had the condition, its data stays.
  */
 export function evictedPods({ client, pods: running, clock, log }: PodCollaborators): Work {
-  /** Pods may be gone before they are looked at. */
-  const evicted = new Map<string, PodOnNode>();
+  const evicted = new Map<string, EvictedPod>();
   const watch: Work['watch'] = (queue) => [
-    running.onChange(({ object: pod }) => {
+    running.onChange(({ kind, object: pod }) => {
       if (!pod) return;
       const key = `${pod.namespace}/${pod.name}/${pod.uid}`;
-      if (!pod.isEvicted) return void evicted.delete(key);
-      evicted.set(key, pod);
+      const isDecided = evicted.get(key)?.isDecided ?? false;
+      const isGone = kind === 'deleted';
+      if (!pod.isEvicted || (isGone && isDecided)) return void evicted.delete(key);
+      evicted.set(key, { pod, isGone, isDecided });
       queue.add(key);
     }),
     () => evicted.clear(),
   ];
 
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
-    const pod = evicted.get(key);
+    const { pod, isDecided } = evicted.get(key) ?? {};
     // The API server sets the condition before it deletes the pod, which can still fail. Its deletion is a change, too.
-    if (!pod || !(await isDeleted(client, pod, signal))) return Requeue.never;
+    if (!pod || isDecided || !(await isDeleted(client, pod, signal))) return Requeue.never;
     const { namespace, nodeName } = pod;
     const { claims, dropped } = await observe(client, pod, clock.now(), signal);
     const [first] = dropped;
@@ -75,7 +84,8 @@ export function evictedPods({ client, pods: running, clock, log }: PodCollaborat
       if (!isWritten) return Requeue.after(0);
       log.info({ namespace, claims: dropped, node: nodeName }, 'gives up the volumes of an evicted pod');
     }
-    evicted.delete(key);
+    if (evicted.get(key)?.isGone) evicted.delete(key);
+    else evicted.set(key, { pod, isGone: false, isDecided: true });
     return Requeue.never;
   };
 
@@ -84,29 +94,26 @@ export function evictedPods({ client, pods: running, clock, log }: PodCollaborat
 
 /** Orders the release of all claims of an evicted pod. The one with the record is the last, so that a next leader continues. */
 export function droppedVolumes({ client, claims: watched, clock }: ClaimCollaborators): Work {
-  const recorded = new Map<string, DrainingPod>();
   const watch: Work['watch'] = (queue) => [
     watched.onChange(({ kind, key, object }) => {
-      const record = kind === 'deleted' ? undefined : object.onDrain?.dropping;
-      if (record === undefined) return void recorded.delete(key);
-      const [namespace = ''] = key.split('/');
-      const [nodeName = '', ...claimNames] = record.split('/');
-      recorded.set(key, { namespace, uid: '', nodeName, claimNames });
-      queue.add(key);
+      if (kind !== 'deleted' && object.onDrain?.isDropping) queue.add(key);
     }),
   ];
 
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
-    const pod = recorded.get(key);
-    if (!pod) return Requeue.never;
+    const [namespace = '', own = ''] = key.split('/');
+    const claim = await client.get(persistentVolumeClaims, own, { namespace, signal });
+    const record = claim?.metadata.annotations?.[droppingAnnotation];
+    if (record === undefined) return Requeue.never;
+    const [nodeName = '', ...claimNames] = record.split('/');
+    const pod = { namespace, uid: '', nodeName, claimNames };
     const { claims, dropped } = await observe(client, pod, clock.now(), signal);
-    const order = orderOfDrain('force', pod.nodeName);
-    const [, own = ''] = key.split('/');
-    for (const claim of dropped) {
-      if (claim !== own && !(await annotate(client, claims.get(claim), order, signal))) return Requeue.after(0);
+    const order = orderOfDrain('force', nodeName);
+    for (const other of dropped) {
+      if (other !== own && !(await annotate(client, claims.get(other), order, signal))) return Requeue.after(0);
     }
     const end = { ...(dropped.includes(own) && order), [droppingAnnotation]: null };
-    return (await annotate(client, claims.get(own), end, signal)) ? Requeue.never : Requeue.after(0);
+    return (await annotate(client, claim, end, signal)) ? Requeue.never : Requeue.after(0);
   };
 
   return { name: 'dropped-volumes', watch, reconcile, concurrency: 4, leaderOnly: true };

@@ -8,7 +8,7 @@ const asked: ClaimOnDrain = {
   volumeName: 'pvc-1',
   policy: 'delegate',
   tombstone: 'graceful',
-  dropping: undefined,
+  isDropping: false,
   drainedFrom: 'a',
   hasLeft: false,
   leaveState: undefined,
