@@ -43,6 +43,11 @@ export const localPvAnnotations = {
   released: 'moorage.dev/released',
 } as const;
 
+/** Whether the agent empties the volume for the next claim once its claim is gone, as far as its own annotations say. */
+export function isEmptied(annotations: Readonly<Record<string, string>> = {}): boolean {
+  return annotations[localPvOptions.autoRelease] === 'true' && annotations[localPvOptions.onRelease] !== 'keep';
+}
+
 export const localPvStatus = { processed: 'Processed', failed: 'Not-Processed-Errors' } as const;
 
 /** Keeps a PersistentVolume until the agent has removed its volume. */

@@ -76,13 +76,13 @@ export function orphanedPersistentVolume(
   return isSettled(persistentVolume, nowMs) ? 'NoLogicalVolume' : undefined;
 }
 
-/** For a static volume, which has no LogicalVolume. One that is released automatically is on its way. */
+/** For a static volume, which has no LogicalVolume. One that is emptied is on its way to the next claim. */
 export function orphanedStaticVolume(
-  { phase, isAutoReleased }: { readonly phase: string; readonly isAutoReleased: boolean },
+  { phase, isEmptied }: { readonly phase: string; readonly isEmptied: boolean },
   isNodeThere: boolean,
 ): 'NodeGone' | 'Released' | undefined {
   if (!isNodeThere) return 'NodeGone';
-  return phase === 'Released' && !isAutoReleased ? 'Released' : undefined;
+  return phase === 'Released' && !isEmptied ? 'Released' : undefined;
 }
 
 /** One that is not retained is being deleted. */

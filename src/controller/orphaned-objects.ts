@@ -1,4 +1,4 @@
-import { localPvAnnotations, localPvFinalizer, localPvOptions } from '../api/local-pv.ts';
+import { isEmptied, localPvAnnotations, localPvFinalizer } from '../api/local-pv.ts';
 import {
   deleting,
   failureOf,
@@ -81,9 +81,9 @@ function staticOrphan(
   { metadata, status }: Stored<PersistentVolume>,
   isNodeThere: (name: string) => boolean,
 ): ObjectOrphanKind | undefined {
-  const { [localPvAnnotations.node]: node, [localPvOptions.autoRelease]: autoRelease } = metadata.annotations ?? {};
+  const node = metadata.annotations?.[localPvAnnotations.node];
   if (node === undefined || !metadata.finalizers?.includes(localPvFinalizer)) return undefined;
-  const state = { phase: status?.phase ?? '', isAutoReleased: autoRelease === 'true' };
+  const state = { phase: status?.phase ?? '', isEmptied: isEmptied(metadata.annotations) };
   return orphanedStaticVolume(state, isNodeThere(node));
 }
 

@@ -38,6 +38,7 @@ import {
   type Stored,
 } from '../kube/resource.ts';
 
+import { claimOf } from './claim-ref.ts';
 import { type StaticVolumeFacts, staticVolumeFacts } from './static-volumes.ts';
 
 /**
@@ -167,6 +168,11 @@ export function eitherVolumeFacts(volume: Stored<PersistentVolume>) {
   return { provisioned: persistentVolumeFacts(volume), written: staticVolumeFacts(volume) };
 }
 
+/** A volume of the driver, or a static one. */
+export function isOfMoorage(volume: Stored<PersistentVolume>): boolean {
+  return volume.spec?.csi?.driver === driverName || staticVolumeFacts(volume) !== undefined;
+}
+
 /** Undefined if the cluster has no such kind, because Moorage is older there. */
 export async function readNodes(client: KubeClient, signal: AbortSignal): Promise<readonly NodeFacts[] | undefined> {
   try {
@@ -259,15 +265,16 @@ export class AmbiguousVolume extends MoorageError {
 }
 
 /** Undefined for a volume of another driver. */
-export function persistentVolumeFacts({ metadata, spec, status }: Stored<PersistentVolume>) {
+export function persistentVolumeFacts(volume: Stored<PersistentVolume>) {
+  const { metadata, spec, status } = volume;
   if (spec?.csi?.driver !== driverName) return undefined;
-  const { namespace, name } = spec.claimRef ?? {};
+  const claim = claimOf(volume);
   const facts: PersistentVolumeFacts = {
     name: metadata.name,
     handle: spec.csi.volumeHandle,
     phase: status?.phase ?? '',
     storageClass: spec.storageClassName ?? '',
-    claim: name ? `${namespace}/${name}` : undefined,
+    claim: claim && `${claim.namespace}/${claim.name}`,
     node: nodeOf({ spec }),
     sizeBytes: bytesOf(spec.capacity?.['storage'] ?? 0),
     isRetained: spec.persistentVolumeReclaimPolicy === 'Retain',

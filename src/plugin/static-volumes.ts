@@ -1,4 +1,4 @@
-import { localPvAnnotations, localPvFinalizer, localPvOptions, localPvStatus } from '../api/local-pv.ts';
+import { isEmptied, localPvAnnotations, localPvFinalizer, localPvOptions, localPvStatus } from '../api/local-pv.ts';
 import { bytesOf } from '../api/logical-volume.ts';
 import { nodeRemovedAnnotation } from '../api/names.ts';
 import { orphanedStaticVolume } from '../api/orphans.ts';
@@ -23,7 +23,7 @@ export interface StaticVolumeFacts {
   readonly isProcessed: boolean;
   readonly isDeleting: boolean;
   readonly isNodeGone: boolean;
-  readonly isAutoReleased: boolean;
+  readonly isEmptied: boolean;
   /** Why the last attempt failed, and what to do. */
   readonly failure: string | undefined;
 }
@@ -50,7 +50,7 @@ export function staticVolumeFacts({ metadata, spec, status }: Stored<PersistentV
     isProcessed,
     isDeleting: metadata.deletionTimestamp !== undefined,
     isNodeGone: nodeRemovedAnnotation in annotations,
-    isAutoReleased: annotations[localPvOptions.autoRelease] === 'true',
+    isEmptied: isEmptied(annotations),
     failure: annotations[localPvAnnotations.message],
   };
 }
@@ -70,7 +70,7 @@ function healthOf(volume: StaticVolumeFacts): { readonly health: Health; readonl
   if (volume.isDeleting) return { health: 'Deleting' };
   if (!volume.isProcessed) return { health: 'Creating' };
   if (volume.phase === 'Released') {
-    const next = volume.isAutoReleased ? 'it is emptied and becomes available again' : 'its data is kept';
+    const next = volume.isEmptied ? 'it is emptied and becomes available again' : 'its data is kept';
     return { health: 'Released', reason: `its claim ${volume.claim} was deleted, and ${next}` };
   }
   return { health: 'Healthy' };
@@ -96,12 +96,7 @@ export function staticVolumeOrphan(
     ...{ kind, name, node, sizeBytes, ...(claim && { lastOwner: claim }) },
     since: (kind === 'Released' && phaseSince) || createdAt,
     reason: kind === 'NodeGone' ? gone(volume) : 'its claim was deleted, and its data is kept',
-    ...(kind === 'Released' && { keep: `${rebinding(name)}   # the next claim ${claim} gets it` }),
+    ...(kind === 'Released' && { keep: `kubectl moorage reattach pv/${name}` }),
     remove: isClaimed ? `kubectl delete pvc -n ${namespace} ${claimName} && ${deletion}` : deletion,
   };
-}
-
-/** Without the uid of the old claim, only a new claim of the same name can bind the volume. */
-function rebinding(name: string): string {
-  return `kubectl patch pv ${name} --type=json -p '[{"op":"remove","path":"/spec/claimRef/uid"}]'`;
 }

@@ -1,7 +1,7 @@
 import { leaveState } from '../api/leave.ts';
 import { localPvOptions } from '../api/local-pv.ts';
 import { logicalVolumes, recordedSourceOf, type StoredLogicalVolume } from '../api/logical-volume.ts';
-import { claimKey, driverName } from '../api/names.ts';
+import { claimKey } from '../api/names.ts';
 import { MoorageError } from '../base/errors.ts';
 import { formatBytes, parseQuantity } from '../base/quantity.ts';
 import { eventTime } from '../explain/known.ts';
@@ -17,7 +17,8 @@ import {
   pods,
   type Stored,
 } from '../kube/resource.ts';
-import { claimFacts, persistentVolumeFacts, podFacts, readLogicalVolumeOf, volumeFacts } from './facts.ts';
+import { claimOf } from './claim-ref.ts';
+import { claimFacts, isOfMoorage, persistentVolumeFacts, podFacts, readLogicalVolumeOf, volumeFacts } from './facts.ts';
 import { staticVolumeFacts, staticVolumeRow } from './static-volumes.ts';
 import { age, type Column, paint, type Terminal, table, wrapped } from './terminal.ts';
 import { healthCell, type VolumeRow, volumeRow } from './volumes.ts';
@@ -54,8 +55,8 @@ export async function readVolume(
   const named = isVolume ? undefined : await client.get(persistentVolumeClaims, claimed, { namespace: place, signal });
   const pvName = named ? named.spec?.volumeName : name.includes('/') ? undefined : name;
   const pv = pvName ? await client.get(persistentVolumes, pvName, { signal }) : undefined;
-  const isOurs = pv?.spec?.csi?.driver === driverName || (pv && staticVolumeFacts(pv));
-  if (pv && !isOurs) throw new NoSuchVolume(`${name} is not a volume of Moorage: its driver is ${driverOf(pv)}`);
+  if (pv && !isOfMoorage(pv))
+    throw new NoSuchVolume(`${name} is not a volume of Moorage: its driver is ${driverOf(pv)}`);
   const volume = await findVolume(client, pv, named ? undefined : name, signal);
   if (!named && !pv && !volume) {
     throw new NoSuchVolume(
@@ -64,7 +65,7 @@ export async function readVolume(
     );
   }
   const [recordedPlace, recorded] = splitKey(volume?.metadata.annotations?.[claimKey] ?? '');
-  const { namespace: owner = recordedPlace, name: ownerName = recorded } = pv?.spec?.claimRef ?? {};
+  const { namespace: owner = recordedPlace, name: ownerName = recorded } = (pv && claimOf(pv)) ?? {};
   const claim =
     named ?? (ownerName && (await client.get(persistentVolumeClaims, ownerName, { namespace: owner, signal })));
   const users = claim ? await podsOf(client, claim, signal) : [];

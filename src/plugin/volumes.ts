@@ -137,7 +137,10 @@ export function healthOf(
     return { health: 'Receiving', reason: `claim ${claim ?? ''} moves to this node; see kubectl moorage moves` };
   }
   if (pv?.phase === 'Released') {
-    return { health: 'Released', reason: `its claim ${claim ?? ''} was deleted, and its policy is to retain the data` };
+    return {
+      health: 'Released',
+      reason: `${claim ? `its claim ${claim} was deleted` : 'it belongs to no claim'}, and its policy is to retain the data`,
+    };
   }
   if (!pv) {
     const isAwaited = claim !== undefined && facts.claims.get(claim)?.phase === 'Pending';

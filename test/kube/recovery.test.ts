@@ -183,13 +183,18 @@ test('import: what must not be created is refused before anything is written', a
     ['kind: Pod\nmetadata: {name: a}', /use only LogicalVolumes, PersistentVolumes and claims/],
     ['kind: LogicalVolume\nmetadata: {name: a}', /LogicalVolume a needs the annotation moorage.dev\/adopt/],
     ['kind: PersistentVolume\nmetadata: {name: a}\nspec: {hostPath: {path: /}}', /driver .* must be topolvm.io/],
+    [
+      'kind: PersistentVolume\nmetadata: {name: a}\nspec: {csi: {driver: topolvm.io, volumeHandle: x}}',
+      /PersistentVolume a needs a spec.claimRef; without one, any claim could get its data: print the objects again/,
+    ],
     ['kind: [', /document 1: /],
   ];
   for (const [text, reason] of rows) {
     await assert.rejects(moorage('import', '-f', await file('bad.yaml', text)), reason);
   }
   const other = 'kind: PersistentVolume\nmetadata: {name: pvc-old}\nspec: {csi: {driver: topolvm.io, volumeHandle: x}}';
-  const taken = `apiVersion: v1\n${other.replace('spec: {', 'spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, ')}`;
+  const claimRef = 'claimRef: {namespace: shop, name: old}';
+  const taken = `apiVersion: v1\n${other.replace('spec: {', `spec: {accessModes: [ReadWriteOnce], capacity: {storage: 1Gi}, ${claimRef}, `)}`;
   await assert.rejects(
     moorage('import', '-f', await file('taken.yaml', taken)),
     /exists and stands for another volume/,
@@ -297,6 +302,8 @@ test('purge: a volume on an unknown node, or of another driver, is refused', asy
 });
 
 test('purge: a volume that was never bound becomes Released, so that csi-provisioner deletes it', async () => {
+  const asImportedBefore = { type: 'merge', body: { spec: { claimRef: null } } } as const;
+  await admin.patch(persistentVolumes, 'import-node-a-plain', asImportedBefore);
   await phase('import-node-a-plain', 'Available');
   const purged = moorage('purge', 'import-node-a-plain', '--confirm', 'import-node-a-plain');
   await phase('import-node-a-plain', 'Released');

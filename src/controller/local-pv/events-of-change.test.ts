@@ -15,12 +15,13 @@ function pv(annotations: Record<string, string> = {}, finalizers: string[] = [],
 const onA = { [`${prefix}node`]: 'a' };
 const processed = { ...onA, [`${prefix}status`]: 'Processed', [`${prefix}size`]: '1Gi', [`${prefix}fsType`]: 'xfs' };
 const failed = { [`${prefix}status`]: 'Not-Processed-Errors', 'moorage.dev/message': 'volume group vg9 is not there' };
+const bound = pv(processed, held, { claimRef });
 const emptied = pv({ ...processed, 'moorage.dev/released': 'claim' }, held, { claimRef });
 
 type Volume = Stored<PersistentVolume>;
 const text = (events: ReturnType<typeof eventsOfChange>) =>
   events.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
-const update = (previous: Volume, object: Volume, keepsData: boolean | undefined = false) =>
+const update = (previous: Volume, object: Volume, keepsData = false) =>
   text(eventsOfChange({ kind: 'updated', previous, object }, () => keepsData));
 const remove = (object: Volume) => text(eventsOfChange({ kind: 'deleted', previous: object, object }, () => false));
 const add = (object: Volume) => text(eventsOfChange({ kind: 'added', previous: undefined, object }, () => false));
@@ -46,8 +47,8 @@ test('each change of a static volume is reported once, in one sentence', () => {
       'Normal VolumeEmptied: emptied after claim shop/db was deleted, and available again',
     ],
     [
-      update(emptied, pv(processed, held), true),
-      'Warning DataKept: available again, with the data of claim shop/db: the next claim can read it, because moorage.dev/on-release is keep',
+      update(bound, { ...bound, status: { phase: 'Released' } }, true),
+      'Normal DataKept: no claim gets the volume, which has the data of claim shop/db, because moorage.dev/on-release is keep; to give it to one: kubectl moorage reattach pv/data',
     ],
     [
       remove(pv({ ...processed, 'moorage.dev/removed': 'true' })),
@@ -59,8 +60,6 @@ test('each change of a static volume is reported once, in one sentence', () => {
     ],
   ];
   for (const [events, expected] of rows) assert.deepEqual(events, [expected]);
-  const unknown = eventsOfChange({ kind: 'updated', previous: emptied, object: pv(processed, held) }, () => undefined);
-  assert.deepEqual(text(unknown), ['Normal VolumeReleased: available again after claim shop/db was deleted']);
 });
 
 test('an annotation that nothing reads is reported with those that exist', () => {
@@ -76,8 +75,10 @@ test('a change that means nothing to administrators is not reported', () => {
   assert.deepEqual(update(pv(processed, held), pv({ ...processed, note: 'x' }, held)), []);
   assert.deepEqual(update(pv(failed), pv({ ...failed, note: 'x' })), []);
   assert.deepEqual(update(pv({ [`${prefix}fstype`]: 'a' }), pv({ [`${prefix}fstype`]: 'b' })), []);
-  const bound = pv(processed, held, { claimRef });
   assert.deepEqual(update(bound, pv(processed, held)), [], 'somebody else has removed the claimRef');
+  const released = { ...bound, status: { phase: 'Released' } };
+  assert.deepEqual(update(bound, released), [], 'its agent empties it, or auto-release is off');
+  assert.deepEqual(update(released, { ...released, spec: { ...bound.spec } }, true), []);
   assert.deepEqual(remove(pv()), []);
 });
 

@@ -13,11 +13,11 @@ export interface StaticVolumeChange {
 
 /**
  * What a change of a static volume means to its administrator. For one seen for the first time it reports only current
- * failures: an earlier leader reported the rest. `keepsData` says whether a released volume keeps its data, if that is known.
+ * failures: an earlier leader reported the rest. `keepsData` says whether auto-release keeps the data of a volume.
  */
 export function eventsOfChange(
   { kind, object, previous }: StaticVolumeChange,
-  keepsData: (volume: Volume) => boolean | undefined,
+  keepsData: (volume: Volume) => boolean,
 ): readonly EventContent[] {
   const events =
     kind === 'deleted'
@@ -27,7 +27,8 @@ export function eventsOfChange(
           previous && found(object, previous),
           previous && processed(object, previous),
           failed(object, previous),
-          previous && released(object, previous, keepsData),
+          previous && emptied(object, previous),
+          previous && kept(object, previous, keepsData),
         ];
   return events.filter((event) => event !== undefined);
 }
@@ -60,22 +61,22 @@ function failed(object: Volume, previous: Volume | undefined): EventContent | un
   return warning('NotProcessed', 'Creating', isHeld(object) ? `node ${nodeOf(object)}: ${message}` : message);
 }
 
-function released(
-  { spec }: Volume,
-  previous: Volume,
-  keepsData: (volume: Volume) => boolean | undefined,
-): EventContent | undefined {
+function emptied({ spec }: Volume, previous: Volume): EventContent | undefined {
   const { claimRef } = previous.spec ?? {};
   const emptiedAfter = previous.metadata.annotations?.[localPvAnnotations.released];
   if (spec?.claimRef || !claimRef?.uid || claimRef.uid !== emptiedAfter) return undefined;
   const claim = `claim ${claimRef.namespace}/${claimRef.name}`;
-  const keeps = keepsData(previous);
-  if (keeps) {
-    const why = `the next claim can read it, because ${localPvOptions.onRelease} is keep`;
-    return warning('DataKept', 'Releasing', `available again, with the data of ${claim}: ${why}`);
-  }
-  if (keeps === undefined) return normal('VolumeReleased', 'Releasing', `available again after ${claim} was deleted`);
   return normal('VolumeEmptied', 'Releasing', `emptied after ${claim} was deleted, and available again`);
+}
+
+function kept(object: Volume, previous: Volume, keepsData: (volume: Volume) => boolean): EventContent | undefined {
+  const { metadata, spec, status } = object;
+  if (status?.phase !== 'Released' || previous.status?.phase === 'Released' || !keepsData(object)) return undefined;
+  const claim = `claim ${spec?.claimRef?.namespace}/${spec?.claimRef?.name}`;
+  const message =
+    `no claim gets the volume, which has the data of ${claim}, because ${localPvOptions.onRelease} is keep; ` +
+    `to give it to one: kubectl moorage reattach pv/${metadata.name}`;
+  return normal('DataKept', 'Releasing', message);
 }
 
 /** The agent has removed the volume, unless the finalizer was removed without it. */

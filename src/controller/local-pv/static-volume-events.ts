@@ -32,9 +32,10 @@ interface Collaborators extends Reporting, Pick<Surroundings, 'defaults' | 'moun
 export function staticVolumeEvents({ volumes, defaults, mountBase, ...reporting }: Collaborators): Work {
   const keepsData = (volume: Stored<PersistentVolume>) => {
     try {
-      return staticVolume(volume, defaults.get(), mountBase).onRelease === 'keep';
+      const { autoRelease, onRelease } = staticVolume(volume, defaults.get(), mountBase);
+      return autoRelease && onRelease === 'keep';
     } catch (error) {
-      if (error instanceof InvalidInput) return undefined; // it was valid when its agent read it
+      if (error instanceof InvalidInput) return false; // an Event says so
       throw error;
     }
   };

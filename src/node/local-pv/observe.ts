@@ -37,7 +37,7 @@ export async function observe(
       isDeleting,
       isBound: metadata.finalizers?.includes(pvProtectionFinalizer) ?? false,
       isRemoved: metadata.annotations?.[localPvAnnotations.removed] === 'true',
-      releasedBy: releases && wanted.autoRelease ? unansweredRelease(pv) : undefined,
+      releasedBy: releases && wanted.autoRelease && wanted.onRelease !== 'keep' ? unansweredRelease(pv) : undefined,
     };
     return { wanted, orders, found: await find(wanted, isDeleting, pools, signal) };
   } catch (error) {

@@ -3,11 +3,12 @@ import { type Command, command } from '../../base/command.ts';
 import { InvalidInput } from '../../base/errors.ts';
 import { flag, list, onOff, path, text } from '../../base/flags.ts';
 import { withSession } from '../connect.ts';
+import { isOfMoorage } from '../facts.ts';
 import { clusterFlags, namespaceFlag } from '../flags.ts';
 import { textOf } from '../manifests.ts';
 import { claimsNamed } from '../moves/request.ts';
 import { suggestClaims, suggestNodes, suggestPersistentVolumes } from '../suggestions.ts';
-import { drop, droppable, isDroppable, lossText, orderOf, untilDropped } from './drop.ts';
+import { drop, droppable, lossText, orderOf, untilDropped } from './drop.ts';
 import { importable, importManifests, readManifests, toYaml } from './import.ts';
 import { foundList } from './import-plan.ts';
 import { loss, purge, purgeable } from './purge.ts';
@@ -113,7 +114,7 @@ export const recoveryCommands = {
     async run(flags, { env, print, screen, signal }, [word = '']) {
       await withSession(flags, env, async ({ client, namespace: current }) => {
         const namespace = flags.namespace || current;
-        const claims = await claimsNamed(client, word, namespace, signal, isDroppable);
+        const claims = await claimsNamed(client, word, namespace, signal, isOfMoorage);
         const found = await Promise.all(claims.map((claim) => droppable(client, namespace, claim, signal)));
         if (flags.dryRun) return print(toYaml(found.map(orderOf)));
         for (const each of found) print(lossText(each, systemClock.now()));

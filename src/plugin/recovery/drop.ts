@@ -1,5 +1,5 @@
 import { bytesOf, type StoredLogicalVolume } from '../../api/logical-volume.ts';
-import { driverName, tombstone } from '../../api/names.ts';
+import { tombstone } from '../../api/names.ts';
 import { systemClock } from '../../base/clock.ts';
 import { MoorageError } from '../../base/errors.ts';
 import { formatBytes } from '../../base/quantity.ts';
@@ -36,11 +36,6 @@ export interface Droppable {
   readonly pods: readonly Stored<Pod>[];
   /** Whether its owner creates the claim again. */
   readonly isRecreated: boolean;
-}
-
-/** A volume of the driver, or a static one. */
-export function isDroppable(volume: Stored<PersistentVolume>): boolean {
-  return volume.spec?.csi?.driver === driverName || staticVolumeFacts(volume) !== undefined;
 }
 
 export async function droppable(

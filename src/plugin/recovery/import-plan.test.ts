@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { PersistentVolume } from '../../kube/resource.ts';
 import { type DiskVolume, diskVolumeOf, foundList, planImport, volumeWithoutPv } from './import-plan.ts';
+import type { Manifest } from './writes.ts';
 
 const tagged = diskVolumeOf({
   name: 'lv-1',
@@ -18,6 +20,9 @@ const options = {
   }),
   withClaims: true,
 };
+
+const claimRefOf = (object: Manifest | undefined) => (object as PersistentVolume | undefined)?.spec?.claimRef;
+const noClaim = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', uid: '00000000-0000-0000-0000-000000000000' };
 
 test('what tags say becomes a LogicalVolume that adopts, a retained PersistentVolume, and the claim', () => {
   assert.deepEqual(planImport([tagged, plain], options), [
@@ -78,7 +83,7 @@ test('a volume that nobody tagged is imported only if it is named', () => {
   const [object, volume, ...others] = planImport([plain], { ...options, named: ['Old_Data'] });
   assert.equal(object?.metadata.name, 'import-a-old-data');
   assert.deepEqual(object.metadata.annotations, { 'moorage.dev/adopt': 'Old_Data' });
-  assert.ok(!('claimRef' in (volume?.spec ?? {})));
+  assert.deepEqual(claimRefOf(volume), { ...noClaim, namespace: 'default', name: 'import-a-old-data' });
   assert.deepEqual(others, [], 'nothing is known about its claim');
   assert.throws(
     () => planImport([plain], { ...options, named: ['other'] }),
@@ -86,10 +91,10 @@ test('a volume that nobody tagged is imported only if it is named', () => {
   );
 });
 
-test('without claims, the PersistentVolume is still reserved for its former claim', () => {
+test('without claims, no claim can have the PersistentVolume, which names its last one', () => {
   const [, volume, ...others] = planImport([tagged], { ...options, withClaims: false });
   assert.deepEqual(others, []);
-  assert.ok('claimRef' in (volume?.spec ?? {}));
+  assert.deepEqual(claimRefOf(volume), { ...noClaim, namespace: 'shop', name: 'db' });
 });
 
 test('a volume that was used as a raw device stays one', () => {
@@ -157,7 +162,7 @@ test('a volume whose claim has a newer one is imported without a claim', () => {
     manifests.map(({ kind }) => kind),
     ['LogicalVolume', 'PersistentVolume'],
   );
-  assert.ok(!('claimRef' in (manifests[1]?.spec ?? {})));
+  assert.deepEqual(claimRefOf(manifests[1]), { ...noClaim, namespace: 'default', name: 'pvc-1' });
   assert.match(foundList([older], 1, options), /claim shop\/db, which has volume pvc-2 now: imported without a claim/);
 });
 

@@ -15,8 +15,9 @@ import type { NodeStorageStatus } from '../../api/node-storage.ts';
 import { InvalidInput } from '../../base/errors.ts';
 import { formattedAs, isEncrypted, rawTag, retiredTag, tagValue } from '../../engine/names-and-tags.ts';
 import { apiVersionOf, persistentVolumeClaims, persistentVolumes } from '../../kube/resource.ts';
+import { type ClaimKey, releasedFrom } from '../claim-ref.ts';
 import { classEntryFor, isWithoutClass } from '../disk-orphans.ts';
-import { adoptingLogicalVolume, type ClaimKey, type Manifest } from './writes.ts';
+import { adoptingLogicalVolume, type Manifest } from './writes.ts';
 
 type Orphan = NodeStorageStatus['orphans']['volumes'][number];
 
@@ -98,7 +99,7 @@ export interface ImportOptions {
   /** Volumes that are imported although Moorage did not create them. */
   readonly named: readonly string[];
   readonly storageClassFor: (volume: DiskVolume) => ClassOfVolume;
-  /** Also create the claims that the volumes belonged to. */
+  /** Also create the claims that the volumes belonged to, and let these have them. */
   readonly withClaims: boolean;
 }
 
@@ -134,7 +135,8 @@ function nameFor({ id }: DiskVolume, nodeName: string): string {
 }
 
 /** Retain: deleting the claim of recovered data by mistake must not delete the data. */
-function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storageClassFor }: ImportOptions): Manifest {
+function persistentVolumeOf(volume: DiskVolume, name: string, options: ImportOptions): Manifest {
+  const { nodeName, storageClassFor, withClaims } = options;
   const { id, claim, filesystem, size } = volume;
   const storageClass = storageClassFor(volume);
   const attributes = attributesOf(volume, storageClass);
@@ -161,7 +163,10 @@ function persistentVolumeOf(volume: DiskVolume, name: string, { nodeName, storag
           nodeSelectorTerms: [{ matchExpressions: [{ key: topologyKey, operator: 'In', values: [nodeName] }] }],
         },
       },
-      ...(claim && { claimRef: { apiVersion: 'v1', kind: persistentVolumeClaims.kind, ...claim } }),
+      claimRef:
+        withClaims && claim
+          ? { apiVersion: 'v1', kind: persistentVolumeClaims.kind, ...claim }
+          : releasedFrom(claim, name),
     },
   };
 }

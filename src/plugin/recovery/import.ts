@@ -117,6 +117,12 @@ export function readManifests(text: string, file: string): readonly Manifest[] {
     if (manifest.kind === persistentVolumes.kind && (manifest as PersistentVolume).spec?.csi?.driver !== driverName) {
       throw new InvalidInput(`${place}: spec.csi.driver of PersistentVolume ${name} must be ${driverName}`);
     }
+    if (manifest.kind === persistentVolumes.kind && !(manifest as PersistentVolume).spec?.claimRef?.name) {
+      throw new InvalidInput(
+        `${place}: PersistentVolume ${name} needs a spec.claimRef; without one, any claim could get its data: ` +
+          'print the objects again with kubectl moorage import --node',
+      );
+    }
     return [manifest];
   });
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
 import {
   allowDeleteAnnotation,
@@ -16,6 +15,7 @@ import {
   persistentVolumes,
   type Stored,
 } from '../../kube/resource.ts';
+import { claimOf, releasedFrom } from '../claim-ref.ts';
 import { nodeOf, readLogicalVolumeOf } from '../facts.ts';
 import { untilObject } from './writes.ts';
 
@@ -34,14 +34,14 @@ export async function purgeable(
   signal: AbortSignal,
 ): Promise<Purgeable> {
   const { name } = volume.metadata;
-  const { csi, claimRef } = volume.spec ?? {};
-  if (csi?.driver !== driverName) throw new CannotPurge(`PersistentVolume ${name} is not a volume of Moorage`);
-  if (claimRef?.name) {
-    const { namespace, name: claim } = claimRef;
-    const owner = await client.get(persistentVolumeClaims, claim, { namespace, signal });
-    if (owner?.spec?.volumeName === name) {
-      throw new CannotPurge(`PersistentVolume ${name} is bound to claim ${namespace}/${claim}; delete the claim first`);
-    }
+  if (volume.spec?.csi?.driver !== driverName) {
+    throw new CannotPurge(`PersistentVolume ${name} is not a volume of Moorage`);
+  }
+  const claim = claimOf(volume);
+  const owner = claim && (await client.get(persistentVolumeClaims, claim.name, { namespace: claim.namespace, signal }));
+  if (owner?.spec?.volumeName === name) {
+    const key = `${claim?.namespace}/${claim?.name}`;
+    throw new CannotPurge(`PersistentVolume ${name} is bound to claim ${key}; delete the claim first`);
   }
   const object = await readLogicalVolumeOf(client, volume, signal);
   const nodeName = nodeOf(volume) ?? object?.spec.nodeName;
@@ -56,8 +56,8 @@ export async function purgeable(
 
 /** One sentence about what will be lost. */
 export function loss({ volume, object, nodeName, isNodeGone }: Purgeable): string {
-  const { namespace, name } = volume.spec?.claimRef ?? {};
-  const claim = object?.metadata.annotations?.[claimKey] ?? (namespace && name ? `${namespace}/${name}` : undefined);
+  const last = claimOf(volume);
+  const claim = object?.metadata.annotations?.[claimKey] ?? (last && `${last.namespace}/${last.name}`);
   const size = object?.status?.currentSize ?? volume.spec?.capacity?.['storage'] ?? 'unknown size';
   const owner = claim ? `, last used by claim ${claim}` : '';
   const where = isNodeGone ? `node ${nodeName}, which is gone: its disks are not erased` : `node ${nodeName}`;
@@ -65,8 +65,8 @@ export function loss({ volume, object, nodeName, isNodeGone }: Purgeable): strin
 }
 
 /**
- * Lets csi-provisioner delete the volume, as for any claim: it does so for a PersistentVolume that is Released and has the
- * policy Delete. One that is still available becomes Released because it names a claim that cannot exist.
+ * Lets csi-provisioner delete the volume, as for any claim: it does so for a PersistentVolume that is Released, which an
+ * available one becomes too, and has the policy Delete.
  */
 export async function purge(
   client: KubeClient,
@@ -75,12 +75,7 @@ export async function purge(
 ): Promise<void> {
   const { name, resourceVersion } = volume.metadata;
   if (isNodeGone && object) await release(client, object, signal);
-  const { namespace = 'default', name: claim = name } = volume.spec?.claimRef ?? {};
-  const claimRef = { apiVersion: 'v1', kind: persistentVolumeClaims.kind, namespace, name: claim, uid: randomUUID() };
-  const spec = {
-    persistentVolumeReclaimPolicy: 'Delete',
-    ...(volume.status?.phase !== 'Released' && { claimRef }),
-  };
+  const spec = { persistentVolumeReclaimPolicy: 'Delete', claimRef: releasedFrom(claimOf(volume), name) };
   const body = { metadata: { resourceVersion }, spec };
   await client.patch(persistentVolumes, name, { type: 'merge', body }, { signal });
   const late = new CannotPurge(

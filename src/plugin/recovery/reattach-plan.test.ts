@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogicalVolume } from '../../api/logical-volume.ts';
 import type { PersistentVolume, PersistentVolumeClaim, Stored } from '../../kube/resource.ts';
+import { releasedFrom } from '../claim-ref.ts';
 import { lastOwner, planReattach } from './reattach-plan.ts';
 
 const stored = { uid: 'uid', resourceVersion: '7', creationTimestamp: '2026-01-01T00:00:00Z' };
@@ -106,13 +107,31 @@ test('a repeated command changes only what is left to do', () => {
   assert.deepEqual(planReattach(target, { volume: reserved, claim, owner: undefined, logicalVolume }), []);
 });
 
+const { csi: _, ...specWithoutCsi } = volume.spec ?? {};
+const staticVolume = (annotations: Record<string, string> = {}): Stored<PersistentVolume> => ({
+  metadata: { ...volume.metadata, finalizers: ['moorage.dev/local-pv'], annotations },
+  spec: { ...specWithoutCsi, local: { path: '/mnt/pv/pvc-1' } },
+  status: { phase: 'Released' },
+});
+const autoRelease = { 'local-pv.k8s.portavita.net/autoRelease': 'true' };
+
+test('a static volume is reattached without a LogicalVolume', () => {
+  for (const annotations of [{}, { ...autoRelease, 'moorage.dev/on-release': 'keep' }]) {
+    const objects = { volume: staticVolume(annotations), ...nothing, logicalVolume: undefined };
+    assert.deepEqual(
+      planReattach(target, objects).map(({ verb, resource }) => `${verb} ${resource.kind}`),
+      ['patch PersistentVolume', 'create PersistentVolumeClaim'],
+    );
+  }
+});
+
 test('what cannot be reattached is refused with the reason', () => {
   const found = { volume, ...nothing, logicalVolume };
   const elsewhere = { ...volume, spec: { ...volume.spec, csi: { driver: 'ebs.csi.aws.com', volumeHandle: 'x' } } };
   const deletionTimestamp = '2026-01-02T00:00:00Z';
   const { nodeAffinity: _, ...withoutNode } = volume.spec ?? {};
   const rows: readonly [Parameters<typeof planReattach>[1], RegExp][] = [
-    [{ ...found, volume: elsewhere }, /its driver is ebs.csi.aws.com, not topolvm.io/],
+    [{ ...found, volume: elsewhere }, /it is not a volume of Moorage/],
     [{ ...found, volume: { ...volume, metadata: { ...volume.metadata, deletionTimestamp } } }, /it is being deleted/],
     [
       { ...found, logicalVolume: { ...logicalVolume, metadata: { ...logicalVolume.metadata, deletionTimestamp } } },
@@ -128,6 +147,10 @@ test('what cannot be reattached is refused with the reason', () => {
         },
       },
       /its reclaim policy is Delete, .* first run: kubectl patch pv pvc-1 -p/,
+    ],
+    [
+      { volume: staticVolume(autoRelease), ...nothing, logicalVolume: undefined },
+      /its node empties it for the next claim; .* first run: kubectl annotate pv pvc-1 \S+autoRelease=false --overwrite$/,
     ],
     [{ ...found, owner: claimOf({ volumeName: 'pvc-1' }) }, /bound to claim shop\/data-db-1, which still exists/],
     [
@@ -162,4 +185,10 @@ test('without a target, a volume returns to the claim that it belonged to', () =
   assert.deepEqual(lastOwner(volume), target);
   const { claimRef: _, ...spec } = volume.spec ?? {};
   assert.throws(() => lastOwner({ ...volume, spec }), /name one with --to <namespace>\/<claim>/);
+  const imported = (claim?: typeof target) => ({
+    ...volume,
+    spec: { ...spec, claimRef: releasedFrom(claim, 'pvc-1') },
+  });
+  assert.deepEqual(lastOwner(imported(target)), target);
+  assert.throws(() => lastOwner(imported()), /it belonged to no claim/);
 });

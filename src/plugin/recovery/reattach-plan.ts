@@ -1,5 +1,6 @@
+import { localPvOptions } from '../../api/local-pv.ts';
 import { bytesOf, type LogicalVolume, logicalVolumes } from '../../api/logical-volume.ts';
-import { driverName, luks2, parameters, topologyKey } from '../../api/names.ts';
+import { luks2, parameters, topologyKey } from '../../api/names.ts';
 import { MoorageError } from '../../base/errors.ts';
 import {
   apiVersionOf,
@@ -9,8 +10,10 @@ import {
   persistentVolumes,
   type Stored,
 } from '../../kube/resource.ts';
-import { nodeOf } from '../facts.ts';
-import { adoptingLogicalVolume, type ClaimKey, type Write } from './writes.ts';
+import { type ClaimKey, claimOf } from '../claim-ref.ts';
+import { isOfMoorage, nodeOf } from '../facts.ts';
+import { staticVolumeFacts } from '../static-volumes.ts';
+import { adoptingLogicalVolume, type Write } from './writes.ts';
 
 /** What the cluster has of a volume and its claims. */
 export interface ReattachState {
@@ -19,7 +22,7 @@ export interface ReattachState {
   readonly claim: Stored<PersistentVolumeClaim> | undefined;
   /** The claim that `claimRef` names, if it exists; it may be the same. */
   readonly owner: Stored<PersistentVolumeClaim> | undefined;
-  /** The object of the volume on its node; undefined if it was lost. */
+  /** The object of the volume on its node; undefined if it was lost, and for a static volume. */
   readonly logicalVolume: Stored<LogicalVolume> | undefined;
   /** Of its StorageClass; undefined for the default class of its node. */
   readonly deviceClass?: string | undefined;
@@ -36,37 +39,42 @@ export function planReattach(
   const { name } = volume.metadata;
   refuseForeign(volume);
   refuseDoomed(volume, object);
-  if (!object && claim && isBoundTo(claim, volume)) return [recreatedLogicalVolume(volume, target, deviceClass)];
+  const lacksObject = !object && !volume.spec?.local;
+  if (lacksObject && claim && isBoundTo(claim, volume)) return [recreatedLogicalVolume(volume, target, deviceClass)];
   refuseOwned(name, owner);
   refuseUnfit(volume, claim);
   return [
-    ...(object ? [] : [recreatedLogicalVolume(volume, target, deviceClass)]),
+    ...(lacksObject ? [recreatedLogicalVolume(volume, target, deviceClass)] : []),
     ...reserve(volume, target),
     claim ? bind(claim, name) : create(target, volume),
   ].filter((write) => write !== undefined);
 }
 
 /** The claim that a volume belonged to, which is the default target. */
-export function lastOwner({ metadata, spec }: Stored<PersistentVolume>): ClaimKey {
-  const { namespace, name } = spec?.claimRef ?? {};
-  if (namespace && name) return { namespace, name };
-  throw new CannotReattach(metadata.name, 'it belonged to no claim; name one with --to <namespace>/<claim>');
+export function lastOwner(volume: Stored<PersistentVolume>): ClaimKey {
+  const claim = claimOf(volume);
+  if (claim) return claim;
+  throw new CannotReattach(volume.metadata.name, 'it belonged to no claim; name one with --to <namespace>/<claim>');
 }
 
-function refuseForeign({ metadata, spec }: Stored<PersistentVolume>): void {
-  if (spec?.csi?.driver === driverName) return;
-  throw new CannotReattach(metadata.name, `its driver is ${spec?.csi?.driver ?? 'not CSI'}, not ${driverName}`);
+function refuseForeign(volume: Stored<PersistentVolume>): void {
+  if (!isOfMoorage(volume)) throw new CannotReattach(volume.metadata.name, 'it is not a volume of Moorage');
 }
 
 /** A claim must not get a volume whose data goes away later, when its node or csi-provisioner continues. */
-function refuseDoomed(
-  { metadata, spec, status }: Stored<PersistentVolume>,
-  object: Stored<LogicalVolume> | undefined,
-): void {
+function refuseDoomed(volume: Stored<PersistentVolume>, object: Stored<LogicalVolume> | undefined): void {
+  const { metadata, spec, status } = volume;
   const { name } = metadata;
   if (metadata.deletionTimestamp) throw new CannotReattach(name, 'it is being deleted');
   if (object?.metadata.deletionTimestamp) {
     throw new CannotReattach(name, `LogicalVolume ${object.metadata.name} was deleted, so its node removes the volume`);
+  }
+  if (status?.phase === 'Released' && staticVolumeFacts(volume)?.isEmptied) {
+    const keep = `kubectl annotate pv ${name} ${localPvOptions.autoRelease}=false --overwrite`;
+    throw new CannotReattach(
+      name,
+      `its node empties it for the next claim; to keep what it still has, first run: ${keep}`,
+    );
   }
   if (status?.phase === 'Released' && spec?.persistentVolumeReclaimPolicy === 'Delete') {
     const policy = `'{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;

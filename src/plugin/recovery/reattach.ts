@@ -9,9 +9,9 @@ import {
   statefulSets,
   storageClasses,
 } from '../../kube/resource.ts';
+import { type ClaimKey, claimOf } from '../claim-ref.ts';
 import { readLogicalVolumeOf } from '../facts.ts';
 import { CannotReattach, lastOwner, planReattach } from './reattach-plan.ts';
-import type { ClaimKey } from './writes.ts';
 
 export interface ReattachRequest {
   /** As typed: `pv/NAME`, or only its name. */
@@ -29,12 +29,12 @@ export async function reattachment(client: KubeClient, request: ReattachRequest,
   if (request.to && request.statefulSet) throw new InvalidInput('use --to or --statefulset, not both');
   const volume = await readPersistentVolume(client, request.volume, signal);
   const target = await targetOf(client, request, volume, signal);
-  const { namespace, name } = volume.spec?.claimRef ?? {};
+  const last = claimOf(volume);
   const get = (key: ClaimKey) => client.get(persistentVolumeClaims, key.name, { namespace: key.namespace, signal });
   const writes = planReattach(target, {
     volume,
     claim: await get(target),
-    owner: namespace && name ? await get({ namespace, name }) : undefined,
+    owner: last && (await get(last)),
     logicalVolume: await readLogicalVolumeOf(client, volume, signal),
     deviceClass: await deviceClassOf(client, volume, signal),
   });

@@ -5,6 +5,7 @@ import { MoorageError } from '../../base/errors.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { Informer } from '../../kube/informer.ts';
 import { apiVersionOf, type KubeObject, type Resource, type Stored } from '../../kube/resource.ts';
+import type { ClaimKey } from '../claim-ref.ts';
 import { noLog } from '../connect.ts';
 
 /** An object to create, or as it is after a change. */
@@ -20,11 +21,6 @@ export interface Write {
   readonly object: Manifest;
   /** For `patch`: a merge patch that names the resourceVersion, so that it fails after another client's write. */
   readonly body?: object;
-}
-
-export interface ClaimKey {
-  readonly namespace: string;
-  readonly name: string;
 }
 
 /** A volume that is on the disks of its node. */

@@ -11,6 +11,7 @@ import { Pools } from '../../../engine/pools.ts';
 import { InMemoryPool } from '../../../engine/testing/in-memory-pool.ts';
 import type { Zeros } from '../../../filesystem/all-zero.ts';
 import type { Probe } from '../../../filesystem/probe.ts';
+import type { KubeClient } from '../../../kube/client.ts';
 import { Informer } from '../../../kube/informer.ts';
 import { type PersistentVolume, persistentVolumes } from '../../../kube/resource.ts';
 import { InMemoryApi } from '../../../kube/testing/in-memory-api.ts';
@@ -71,9 +72,16 @@ class RememberedPaths {
   }
 }
 
+interface StaticNodeOptions {
+  readonly releases?: boolean;
+  /** Of a real API server, instead of the one in memory. */
+  readonly client?: KubeClient;
+}
+
 /** For tests: a node with the volume group `vg-ssd` that processes static volumes as the agent does. */
-export function staticNode(t: TestContext, { releases = false }: { readonly releases?: boolean } = {}) {
+export function staticNode(t: Pick<TestContext, 'after'>, { releases = false, ...options }: StaticNodeOptions = {}) {
   const api = new InMemoryApi<PersistentVolume>();
+  const { client = api.client } = options;
   const clock = new ManualClock();
   const pool = new InMemoryPool('ssd', 1024n * mebibyte);
   const served = new Pools([pool], 'ssd');
@@ -84,7 +92,7 @@ export function staticNode(t: TestContext, { releases = false }: { readonly rele
     serveGroups: async (names: ReadonlySet<string>) => void groups.push([...names]),
     poolOfGroup: (name: string) => poolOfGroup(served, [], name),
   };
-  const volumes = new Informer({ client: api.client, resource: persistentVolumes, clock: systemClock, log: silentLog });
+  const volumes = new Informer({ client, resource: persistentVolumes, clock: systemClock, log: silentLog });
   const paths = new RememberedPaths();
   const disk: { probe: Probe; zeros: Zeros } = { probe: { kind: 'empty' }, zeros: { kind: 'zero' } };
   const steps = new VolumeSteps({
@@ -113,7 +121,7 @@ export function staticNode(t: TestContext, { releases = false }: { readonly rele
   };
   const common = { volumes, defaults, pools, log: silentLog };
   const reconciler = new StaticVolumeReconciler({
-    ...{ ...common, client: api.client, steps, mountBase: '/mnt/pv', releases },
+    ...{ ...common, client, steps, mountBase: '/mnt/pv', releases },
   });
   const workers = new Workers([staticVolumeWork({ ...common, reconciler })], {
     clock,
