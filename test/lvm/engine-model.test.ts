@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { stringify } from 'yaml';
 import { Random } from '../../src/base/testing/random.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { command, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { EngineProcess } from './engine-model/engine-process.ts';
@@ -92,7 +93,8 @@ async function filesystem(t: TestContext, disk: string): Promise<string> {
   await command('mount', disk, directory);
   undoAfter(t, async () => {
     for (const { name } of await loopDevicesBelow(directory)) await command('losetup', '--detach', name);
-    await command('umount', directory);
+    // It is busy until nobody has the devices open any more.
+    await eventually('it is unmounted', () => command('umount', directory).then(() => true));
     await command('wipefs', '--all', disk);
   });
   return directory;

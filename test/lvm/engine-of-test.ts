@@ -4,6 +4,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { type Run, run } from '../../src/base/exec.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
 import { StorageEngine } from '../../src/engine/storage-engine.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { command, deviceName, disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { undoAfter } from '../../worlds/lvm/undo.ts';
 
@@ -57,7 +58,8 @@ async function filesystemOn(t: TestContext, disk: string): Promise<string> {
       '-c',
       `losetup --list --noheadings --output NAME,BACK-FILE | awk '$2 ~ "^${directory}/" {print $1}' | xargs -r -n 1 losetup --detach`,
     );
-    await command('umount', directory);
+    // It is busy until nobody has the devices open any more.
+    await eventually('it is unmounted', () => command('umount', directory).then(() => true));
     await command('wipefs', '--all', '--quiet', disk);
   });
   return directory;

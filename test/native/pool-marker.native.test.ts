@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { eventually } from '../../worlds/host/eventually.ts';
 import {
   loopDevicesBelow,
   openFilePool,
@@ -24,7 +25,8 @@ async function disk(t: TestContext) {
     record: join(stateDirectory, 'file-pools', encodeURIComponent(path)),
     unmount: async () => {
       for (const loop of await loopDevicesBelow(`${path}/`)) await sh(`losetup -d ${loop}`);
-      await sh(`umount ${path}`);
+      // The filesystem is busy until nobody has the devices open any more.
+      await eventually('it is unmounted', () => sh(`umount ${path}`).then(() => true));
     },
     mount: () => sh(`mount -o loop ${join(path, '../disk.img')} ${path}`),
   };
