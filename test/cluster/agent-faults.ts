@@ -1,9 +1,11 @@
+import type { TestContext } from 'node:test';
 import { pods } from '../../src/kube/resource.ts';
 import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import { type ClusterNode, thin, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
 import { isReady } from '../../worlds/cluster/ready.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { namespace } from '../chart/chart.ts';
 
 /** In the agent's image. */
@@ -49,8 +51,8 @@ SCRIPT
     };
   }
 
-  /** Takes the locks that block LVM in the middle of its next command; returns how to release them. */
-  async holdLvm(): Promise<() => Promise<void>> {
+  /** Takes the locks that block LVM in the middle of its next command; returns how to release them before the end of the test. */
+  async holdLvm(t: TestContext): Promise<() => Promise<void>> {
     // LVM removes the file of a free lock, so the locked file may no longer be the one at this path.
     const holders = await this.#node.shell(
       `for group in ${volumeGroup} ${thin.volumeGroup}; do
@@ -59,9 +61,11 @@ SCRIPT
          sleep infinity >/dev/null 2>&1 & echo $!
        done`,
     );
-    return async () => {
-      await this.#node.shell(`kill ${holders.trim().split(/\s+/).join(' ')}`);
+    const release = async () => {
+      await this.#node.shell(`kill ${holders.trim().split(/\s+/).join(' ')} 2>/dev/null || true`);
     };
+    undoAfter(t, release);
+    return release;
   }
 
   /** Like the kernel when memory runs out. The kubelet restarts the agent. */

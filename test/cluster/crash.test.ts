@@ -5,10 +5,12 @@ import type { Cluster } from '../../worlds/cluster/cluster.ts';
 import { thin } from '../../worlds/cluster/cluster-node.ts';
 import type { Moorage } from '../../worlds/cluster/moorage.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import { requestSnapshot, snapshotReady } from './snapshot.ts';
+import { story } from './story.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 const write = (path: string) =>
@@ -17,6 +19,7 @@ const write = (path: string) =>
 describe('an agent that ends in the middle of its work', () => {
   let cluster: Cluster;
   let moorage: Moorage;
+  const afterwards = story();
   before(async () => {
     ({ cluster, moorage } = await sharedCluster());
   });
@@ -26,10 +29,10 @@ describe('an agent that ends in the middle of its work', () => {
       ['killed', 'node-a'],
       ['replaced', 'node-b'],
     ] as const) {
-      test(`an agent ${fate} while it creates, formats, grows, copies and removes volumes: every operation completes`, async () => {
+      test(`an agent ${fate} while it creates, formats, grows, copies and removes volumes: every operation completes`, async (t) => {
         const node = cluster.node(nodeName);
         const agent = new AgentFaults(cluster, moorage, node);
-        const ns = await TestNamespace.create(cluster, fate);
+        const ns = await TestNamespace.forTest(t, cluster, fate);
         const here = { node: nodeName };
         await ns.claim('grown', here);
         await ns.claim('copied', { ...here, storageClass: 'moorage-thin' });
@@ -44,7 +47,8 @@ describe('an agent that ends in the middle of its work', () => {
         await agent.holdMkfs();
         await ns.pod('formatter', { ...here, claims: { '/data': 'fresh' } });
         const letMkfsGoOn = await agent.mkfsBegun();
-        const letLvmGoOn = await agent.holdLvm();
+        undoAfter(t, letMkfsGoOn);
+        const letLvmGoOn = await agent.holdLvm(t);
         await ns.claim('made', here);
         await ns.grow('grown', '200Mi');
         await requestSnapshot(cluster, ns, 'moment', 'copied');
@@ -79,7 +83,6 @@ describe('an agent that ends in the middle of its work', () => {
         await ns.pod('reader', { ...here, claims: { '/data': 'restored' } });
         await ns.ready('reader');
         assert.equal(await ns.sh('reader', 'sha256sum </data/file'), inCopied);
-        await ns.empty();
       });
     }
 
@@ -103,5 +106,5 @@ describe('an agent that ends in the middle of its work', () => {
     }
   });
 
-  test('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
+  afterwards('nothing is left on the nodes', () => nothingLeft(cluster, moorage));
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
 import manifest from '../../package.json' with { type: 'json' };
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
@@ -13,12 +13,15 @@ import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
 import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { values } from '../../worlds/cluster/values.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { find, namespace, type Rendered, render } from '../chart/chart.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { betaAttributesClasses, createAttributesClass, limitsBecome } from './attributes-class.ts';
+import { holdEvictions } from './held-evictions.ts';
 import { formatRight, rightsOf, uses } from './rights.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { StatefulSet } from './stateful-set.ts';
+import { story } from './story.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 /** What the chart renders with every feature enabled. */
@@ -50,6 +53,7 @@ describe('two controllers, and every feature of Moorage', () => {
   /** The node of the leading controller, which dies, and the node of the other one. */
   let dying: ClusterNode;
   let other: ClusterNode;
+  const step = story();
 
   before(async () => {
     audit = await AuditLog.create(namespace);
@@ -63,16 +67,26 @@ describe('two controllers, and every feature of Moorage', () => {
         metrics: { secure: true },
       },
     });
-    ns = await TestNamespace.create(cluster, 'everything');
     // The webhook's annotations on pods are for clusters with the scheduler extender.
-    await cluster.kubectl('label', 'namespace', ns.name, 'topolvm.io/webhook=ignore');
+    await cluster.kubectl('label', 'namespace', 'default', 'topolvm.io/webhook=ignore');
+    ns = await TestNamespace.create(cluster, 'everything');
+    await ignoredByWebhook(ns);
   });
   after(async () => {
-    await cluster.stop();
-    await audit.remove();
+    await cluster?.stop();
+    await audit?.remove();
   });
 
-  test('limits of a VolumeAttributesClass apply to the pod, and change with the class', async () => {
+  const ignoredByWebhook = ({ name }: TestNamespace) =>
+    cluster.kubectl('label', 'namespace', name, 'topolvm.io/webhook=ignore');
+  const namespaceFor = async (t: TestContext, name: string) => {
+    const own = await TestNamespace.forTest(t, cluster, name);
+    await ignoredByWebhook(own);
+    return own;
+  };
+
+  test('limits of a VolumeAttributesClass apply to the pod, and change with the class', async (t) => {
+    const ns = await namespaceFor(t, 'limited');
     await createAttributesClass(cluster, 'slow', '10Mi', '100');
     await createAttributesClass(cluster, 'slower', '1Mi', '50');
     const pod = { claims: { '/data': 'data' } };
@@ -91,10 +105,10 @@ describe('two controllers, and every feature of Moorage', () => {
 
     await ns.replacePod('limited', pod);
     await limitsBecome(node, await ns.podUid('limited'), 'riops=50', 'wbps=1048576');
-    await ns.empty();
   });
 
-  test('a volume is created, grown, copied and removed', async () => {
+  test('a volume is created, grown, copied and removed', async (t) => {
+    const ns = await namespaceFor(t, 'used');
     const there = { storageClass: 'moorage-thin', node: 'node-a' };
     await ns.claim('data', there);
     await ns.pod('user', { claims: { '/data': 'data' } });
@@ -108,12 +122,10 @@ describe('two controllers, and every feature of Moorage', () => {
     const annotations = { 'moorage.dev/cross-node': 'allow' };
     await ns.claim('across', { ...there, ...clone, node: 'node-b', annotations });
     for (const claim of ['restored', 'cloned', 'across']) await ns.volumeId(claim);
-    await ns.empty();
   });
 
-  test('a volume moves to another node when its own is drained', async () => {
-    await cluster.kubectl('label', 'namespace', 'default', 'topolvm.io/webhook=ignore');
-    const set = await StatefulSet.create(cluster, 'moving');
+  test('a volume moves to another node when its own is drained', async (t) => {
+    const set = await StatefulSet.forTest(t, cluster, 'moving');
     await set.ready();
     const [from, [line]] = [await set.nodeOf(), await set.lines()];
     await cluster.kubectl('annotate', 'pvc', 'data-moving-0', 'moorage.dev/on-drain=move');
@@ -122,24 +134,30 @@ describe('two controllers, and every feature of Moorage', () => {
       const done = cluster.kube.evict('moving-0', { namespace: 'default', uid });
       return done.then(() => 'evicted', messageOf);
     };
-    const phase = async () => (await cluster.kube.list(volumeMoves, { namespace: 'default' })).items[0]?.status?.phase;
-    const nodes = cluster.nodes.map(({ name }) => name);
-    await cluster.kubectl('cordon', ...nodes);
+    const move = async () => (await cluster.kube.list(volumeMoves, { namespace: 'default' })).items[0];
+    const isIn = async (phase: string) => (await move())?.status?.phase === phase;
+    const others = cluster.nodes.map(({ name }) => name).filter((name) => name !== from);
+    undoAfter(t, () => cluster.kubectl('delete', 'volumemove', '--all'));
+    undoAfter(t, () => cluster.kubectl('uncordon', from, ...others));
+    const release = await holdEvictions(cluster, 'default', 'moving');
+    await cluster.kubectl('cordon', from, ...others);
     await eventually('there is no target', async () => /cannot begin yet/.test(await evict()), { explain });
-    await cluster.kubectl('uncordon', ...nodes);
-    await eventually('the drain is over', async () => (await phase()) === 'Failed', { explain });
+    await cluster.kubectl('uncordon', from); // before there is a target
+    await eventually('the drain is over', () => isIn('Failed'), { explain });
+    const failed = (await move())?.metadata.uid;
+    await cluster.kubectl('uncordon', ...others);
     await cluster.kubectl('cordon', from);
-    await eventually('it moves', async () => /claim data-moving-0 moves to/.test(await evict()), { explain });
-    await eventually('it has moved', async () => (await phase()) === 'Done', { explain });
+    const isAnother = async () => ![failed, undefined].includes((await move())?.metadata.uid);
+    await eventually('it moves', async () => (await isAnother()) || (await evict(), false), { explain });
+    await release();
+    await eventually('it has moved', () => isIn('Done'), { explain });
     await eventually('its pod has, too', async () => ![from, ''].includes(await set.nodeOf()), { explain });
-    await cluster.kubectl('uncordon', from);
     await set.ready();
     assert.equal((await set.lines())[0], line);
-    await cluster.kubectl('delete', 'volumemove', '--all');
-    await set.delete();
   });
 
-  test('the event of a claim that cannot be served is repeated', async () => {
+  test('the event of a claim that cannot be served is repeated', async (t) => {
+    const ns = await namespaceFor(t, 'unserved');
     const there = { node: 'node-a' };
     await ns.claim('thick', there);
     await ns.volumeId('thick');
@@ -148,10 +166,10 @@ describe('two controllers, and every feature of Moorage', () => {
     // Only now: csi-resizer forgets a claim that grows before it has seen the claim's PersistentVolume.
     await ns.grow('thick', '100Gi');
     await reportedAgain('PersistentVolumeClaim', ns.name, 'thick');
-    await ns.empty();
   });
 
-  test('the event of a snapshot that cannot be removed is repeated', async () => {
+  test('the event of a snapshot that cannot be removed is repeated', async (t) => {
+    const ns = await namespaceFor(t, 'held');
     await ns.claim('data', { node: 'node-a', storageClass: 'moorage-thin' });
     await takeSnapshot(cluster, ns, 'moment', 'data');
     const content = await ns.kubectl(
@@ -160,16 +178,16 @@ describe('two controllers, and every feature of Moorage', () => {
     const handle = await cluster.kubectl(
       ...['get', 'volumesnapshotcontent', content, '-ojsonpath={.status.snapshotHandle}'],
     );
-    const release = await holdOpen(cluster.node('a'), `/dev/${thin.volumeGroup}/${handle}`);
+    await holdOpen(t, cluster.node('a'), `/dev/${thin.volumeGroup}/${handle}`);
     await ns.kubectl('delete', 'volumesnapshot', 'moment', '--wait=false');
     await reportedAgain('VolumeSnapshotContent', 'default', content);
-    await release();
-    await ns.empty();
   });
 
-  test('a pod that waits for a claim that is gone is replaced', async () => {
-    for (const { name } of cluster.nodes) await cluster.kubectl('cordon', name);
-    const set = await StatefulSet.create(cluster, 'stranded');
+  test('a pod that waits for a claim that is gone is replaced', async (t) => {
+    const names = cluster.nodes.map(({ name }) => name);
+    undoAfter(t, () => cluster.kubectl('uncordon', ...names));
+    await cluster.kubectl('cordon', ...names);
+    await StatefulSet.forTest(t, cluster, 'stranded');
     const uidOf = (object: string) =>
       cluster.kubectl('get', object, '--ignore-not-found', '-ojsonpath={.metadata.uid}');
     const pod = await eventually('the pod waits', async () => (await uidOf('pod/stranded-0')) || undefined);
@@ -179,12 +197,10 @@ describe('two controllers, and every feature of Moorage', () => {
       async () => ![pod, ''].includes(await uidOf('pod/stranded-0')) && (await uidOf('pvc/data-stranded-0')) !== '',
       { explain },
     );
-    await set.delete();
-    for (const { name } of cluster.nodes) await cluster.kubectl('uncordon', name);
   });
 
-  test('the webhook looks up what the claims of a pod request', async () => {
-    const asking = await TestNamespace.create(cluster, 'asking');
+  test('the webhook looks up what the claims of a pod request', async (t) => {
+    const asking = await TestNamespace.forTest(t, cluster, 'asking');
     await asking.claim('data');
     const pod = {
       metadata: { name: 'user', namespace: asking.name },
@@ -195,16 +211,18 @@ describe('two controllers, and every feature of Moorage', () => {
     };
     const created = await eventually('the webhook is trusted', () => cluster.kube.create(pods, pod));
     assert.equal(created.metadata.annotations?.['capacity.topolvm.io/00default'], String(100 * 1024 ** 2));
-    await asking.empty();
   });
 
   test('doctor finds nothing wrong with two controllers and their certificates', async () => {
-    const { areas } = await diagnose(cluster.kube, manifest.version, AbortSignal.timeout(60_000));
-    assert.deepEqual(
-      areas.filter(({ result }) => result !== 'ok'),
-      [],
-    );
-    const webhook = areas.find(({ area }) => area === 'webhook');
+    const healthy = await eventually('nothing is wrong', async () => {
+      const { areas } = await diagnose(cluster.kube, manifest.version, AbortSignal.timeout(300_000));
+      assert.deepEqual(
+        areas.filter(({ result }) => result !== 'ok'),
+        [],
+      );
+      return areas;
+    });
+    const webhook = healthy.find(({ area }) => area === 'webhook');
     assert.equal(webhook?.summary, 'certificates are valid for 6 days more');
   });
 
@@ -227,7 +245,7 @@ describe('two controllers, and every feature of Moorage', () => {
     );
   });
 
-  test('when the node of a controller dies, the other one finishes its work', async () => {
+  step('when the node of a controller dies, the other one finishes its work', async (t) => {
     dying = await nodeOfLeader();
     other = cluster.nodes.find((node) => node !== dying) ?? assert.fail('there is no other node');
     await ns.claim('lost', { node: dying.name });
@@ -238,7 +256,7 @@ describe('two controllers, and every feature of Moorage', () => {
     await ns.pod('waiting', { claims: { '/data': 'lost' }, node: 'nowhere' });
     await ns.claim('before', { node: other.name });
     const before = await ns.volumeId('before');
-    const letLvmGoOn = await new AgentFaults(cluster, moorage, other).holdLvm();
+    const letLvmGoOn = await new AgentFaults(cluster, moorage, other).holdLvm(t);
     await ns.claim('begun', { node: other.name });
     await eventually('a volume is requested', async () =>
       (await cluster.kube.list(logicalVolumes)).items.some(({ status }) => !status?.volumeID),
@@ -255,17 +273,18 @@ describe('two controllers, and every feature of Moorage', () => {
     assert.deepEqual(onDisk.trim().split(/\s+/).sort(), [before, await ns.volumeId('begun')].sort());
   });
 
-  test('when its Node is deleted, its volumes are released', async () => {
+  step('when its Node is deleted, its volumes are released', async () => {
     const kept = (await ns.found('kept'))?.spec?.volumeName ?? '';
-    await cluster.kubectl('delete', 'node', dying.name, '--timeout=180s');
+    await cluster.kubectl('delete', 'node', dying.name);
     await eventually('its other claim is gone too', async () => (await ns.found('kept')) === undefined, { explain });
     const policy = await cluster.kubectl('get', 'pv', kept, '-ojsonpath={.spec.persistentVolumeReclaimPolicy}');
     assert.equal(policy, 'Retain');
     await cluster.kubectl('delete', 'pv', kept);
     await cluster.kubectl('annotate', 'logicalvolume', kept, 'moorage.dev/allow-delete=true');
-    await cluster.kubectl('delete', 'logicalvolume', kept, '--timeout=60s'); // its node cannot remove it any more
+    await cluster.kubectl('delete', 'logicalvolume', kept); // its node cannot remove it any more
     await eventually('its claim is gone', async () => (await ns.found('lost')) === undefined, { explain });
-    assert.equal(await cluster.kube.get(pods, 'waiting', { namespace: ns.name }), undefined);
+    const waiting = () => cluster.kube.get(pods, 'waiting', { namespace: ns.name });
+    await eventually('so is its pod', async () => (await waiting()) === undefined, { explain });
     await eventually(
       'its capacity is no longer published',
       async () =>
@@ -274,23 +293,23 @@ describe('two controllers, and every feature of Moorage', () => {
     );
   });
 
-  test('all volumes are removed', async () => {
+  step('all volumes are removed', async () => {
     await ns.empty();
     await moorage.whenNoVolumes();
   });
 
   // Before the roles are deleted, which may happen while their users are still stopping.
-  test('no right is missing: no request was forbidden', async () => {
+  step('no right is missing: no request was forbidden', async () => {
     const refused = (await audit.entries()).filter(({ responseStatus }) => responseStatus?.code === 403);
     assert.deepEqual(refused, []);
   });
 
-  test('the chart can be uninstalled', async () => {
+  step('the chart can be uninstalled', async () => {
     await moorage.uninstallWithCheck();
   });
 
   for (const role of roles) {
-    test(`${role.kind} ${role.metadata.name} has no unused right`, async () => {
+    step(`${role.kind} ${role.metadata.name} has no unused right`, async () => {
       const account = accountOf(role);
       const program = programOf(role);
       const entries = (await audit.entries()).filter(
@@ -332,8 +351,8 @@ describe('two controllers, and every feature of Moorage', () => {
   }
 });
 
-/** Keeps it open, like an administrator who inspects it on the node; returns how to close it. */
-async function holdOpen(node: ClusterNode, device: string): Promise<() => Promise<void>> {
+/** Keeps it open until the end of the test, like an administrator who inspects it on the node. */
+async function holdOpen(t: TestContext, node: ClusterNode, device: string): Promise<void> {
   const pid = await node.shell(`sleep 1000000 <${device} >/dev/null 2>&1 & echo $!`);
-  return async () => void (await node.shell(`kill ${pid}`));
+  undoAfter(t, () => node.shell(`kill ${pid}`));
 }

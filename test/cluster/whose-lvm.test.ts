@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, type TestContext } from 'node:test';
 import { stringify } from 'yaml';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
@@ -11,6 +11,7 @@ import { eventually } from '../../worlds/host/eventually.ts';
 import { namespace } from '../chart/chart.ts';
 import { AgentFaults } from './agent-faults.ts';
 import { nothingLeft } from './nothing-left.ts';
+import { story } from './story.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 const home = join(import.meta.dirname, '..', '..');
@@ -23,6 +24,7 @@ describe('which LVM creates the volumes', () => {
   let node: ClusterNode;
   let moorage: Moorage;
   let ns: TestNamespace;
+  const step = story();
 
   before(async () => {
     cluster = await Cluster.start({ nodes: 1, memoryMb: 1536 });
@@ -31,39 +33,39 @@ describe('which LVM creates the volumes', () => {
     moorage = await Moorage.install(cluster, { values: lvmOfImage });
     const agents = ['-n', namespace, 'daemonset/moorage-node'] as const;
     await cluster.kubectl('set', 'env', ...agents, 'DM_DISABLE_UDEV=1'); // so LVM must create the device nodes itself
-    await cluster.kubectl('rollout', 'status', ...agents, '--timeout=180s');
+    await cluster.kubectl('rollout', 'status', ...agents, '--timeout=280s');
     ns = await TestNamespace.create(cluster, 'own');
   });
-  after(() => cluster.stop());
+  after(() => cluster?.stop());
 
-  test("the image's, in the agent's container", async () => {
+  step("the image's, in the agent's container", async (t) => {
     await createdAndWritten('by-image');
     assert.equal(
-      await askOfLvm('made-by-image', 'readlink /proc/$lvm/ns/mnt'),
+      await askOfLvm(t, 'made-by-image', 'readlink /proc/$lvm/ns/mnt'),
       await node.shell("readlink /proc/$(pgrep -of '[m]oorage.mjs node ')/ns/mnt"),
     );
   });
 
-  test("the node's own, by nsenter", async () => {
+  step("the node's own, by nsenter", async (t) => {
     await moorage.reconfigure(values);
     await createdAndWritten('by-node');
     assert.equal(
-      await askOfLvm('made-by-node', 'readlink /proc/$lvm/ns/mnt'),
+      await askOfLvm(t, 'made-by-node', 'readlink /proc/$lvm/ns/mnt'),
       await node.shell('readlink /proc/1/ns/mnt'),
     );
   });
 
-  test("the node's own, by an lvmd that runs there as a service", async () => {
+  step("the node's own, by an lvmd that runs there as a service", async (t) => {
     await startLvmd(node);
     await moorage.reconfigure(lvmdOfMachine);
     await createdAndWritten('by-lvmd');
     assert.equal(
-      await askOfLvm('made-by-lvmd', 'cut -d" " -f4 /proc/$lvm/stat'),
+      await askOfLvm(t, 'made-by-lvmd', 'cut -d" " -f4 /proc/$lvm/stat'),
       await node.shell("pgrep -of '[m]oorage.mjs lvmd '"),
     );
   });
 
-  test('all of them are ordinary volumes', async () => {
+  step('all of them are ordinary volumes', async () => {
     for (const claim of ['by-image', 'by-node', 'by-lvmd']) {
       assert.equal(await ns.sh(claim, 'cat /data/file'), claim);
       await ns.grow(claim, '200Mi');
@@ -81,15 +83,13 @@ describe('which LVM creates the volumes', () => {
   }
 
   /** Runs a script on the LVM process, which is kept busy with a claim's volume meanwhile; returns its output. */
-  async function askOfLvm(claim: string, script: string): Promise<string> {
-    const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm();
+  async function askOfLvm(t: TestContext, claim: string, script: string): Promise<string> {
+    const letLvmGoOn = await new AgentFaults(cluster, moorage, node).holdLvm(t);
     await ns.claim(claim, { node: node.name });
-    try {
-      return await eventually('LVM is running', () => node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`));
-    } finally {
-      await letLvmGoOn();
-      await ns.volumeId(claim);
-    }
+    const answer = await eventually('LVM is running', () => node.shell(`set -e; lvm=$(pgrep -ox lvm); ${script}`));
+    await letLvmGoOn();
+    await ns.volumeId(claim);
+    return answer;
   }
 });
 
