@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, type TestContext, test } from 'node:test';
 import { stringify } from 'yaml';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
-import { driverName } from '../../src/api/names.ts';
+import { driverName, topologyKey } from '../../src/api/names.ts';
 import { isOver, type VolumeMoveStatus, volumeMoves } from '../../src/api/volume-move.ts';
 import { codeOf } from '../../src/base/errors.ts';
 import type { KubeClient } from '../../src/kube/client.ts';
@@ -165,7 +165,7 @@ test('a move that began with the volume of another claim, before that was checke
 
 test('a tenant who overwrites the status of a move does not get a PersistentVolume created', async (t) => {
   const { claim } = await claimWithVolume(tenant, 'root');
-  const endLeading = leadMoves(t, controller, admin);
+  leadMoves(t, controller, admin);
   await thieving.create(volumeMoves, { metadata: { name: 'root', namespace: tenant }, spec: { claimName: 'root' } });
   const target = await eventually('the target is requested', async () => {
     const { targetVolume = '' } = (await moveNamed(tenant, 'root'))?.status ?? {};
@@ -179,31 +179,52 @@ test('a tenant who overwrites the status of a move does not get a PersistentVolu
   const { uid } = (await moveNamed(tenant, 'root'))?.metadata ?? {};
   assert.deepEqual(Object.keys(source?.metadata.annotations ?? {}), [`moving.moorage.dev/${uid}`]);
 
-  const evil = {
+  const hostile = statusThatSaves({ name: 'root', uid: claim.metadata.uid, source: { hostPath: { path: '/' } } });
+  const onlyMoorage = /only Moorage writes the status of a VolumeMove/;
+  for (const by of [thieving, admin]) await refused(writeStatus(by, tenant, 'root', hostile), onlyMoorage);
+  assert.equal((await moveNamed(tenant, 'root'))?.status?.phase, 'Copying');
+  assert.equal(await admin.get(persistentVolumes, 'evil'), undefined);
+});
+
+/** Of a move of this claim that is about to restore a PersistentVolume named `evil`. */
+function statusThatSaves({ name, uid, source }: { name: string; uid: string; source: object }): VolumeMoveStatus {
+  const expression = { key: topologyKey, operator: 'In', values: [a] };
+  const manifest = {
     metadata: { name: 'evil' },
     spec: {
-      ...{ accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' }, hostPath: { path: '/' } },
-      claimRef: { namespace: tenant, name: 'root', uid: claim.metadata.uid },
+      ...{ accessModes: ['ReadWriteOnce'], capacity: { storage: '1Gi' }, ...source },
+      claimRef: { namespace: tenant, name, uid },
+      nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [expression] }] } },
     },
   };
   const lastTransitionTime = '2026-01-01T00:00:00Z';
   const switched = { type: 'Switched', status: 'True', reason: 'Committed', message: '', lastTransitionTime } as const;
-  const hostile: VolumeMoveStatus = {
-    ...{ phase: 'Aborting', persistentVolume: 'evil', conditions: [switched], manifest: JSON.stringify(evil) },
-    verdict: { round: 1, bytes: 1, sha256: '' },
+  return {
+    ...{ phase: 'Aborting', claimUID: uid, persistentVolume: 'evil', sourceVolume: 'none', sourceNode: a },
+    ...{ conditions: [switched], manifest: JSON.stringify(manifest), verdict: { round: 1, bytes: 1, sha256: '' } },
   };
-  const onlyMoorage = /only Moorage writes the status of a VolumeMove/;
-  await refused(writeStatus(thieving, tenant, 'root', hostile), onlyMoorage);
-  await refused(writeStatus(admin, tenant, 'root', hostile), onlyMoorage);
-  assert.equal((await moveNamed(tenant, 'root'))?.status?.phase, 'Copying');
-  assert.equal(await admin.get(persistentVolumes, 'evil'), undefined);
+}
 
-  await endLeading();
-  await writeStatus(controller, tenant, 'root', hostile); // as a version before this policy would have accepted it
+test('the controller creates no PersistentVolume from a status that a tenant wrote before the policy', async (t) => {
+  const { volumeName } = await claimWithVolume(victim, 'secret');
+  const { spec } = (await admin.get(persistentVolumes, volumeName)) ?? {};
+  const attempts = {
+    directory: { source: { hostPath: { path: '/' } }, refusal: /does not save the PersistentVolume of its claim/ },
+    secret: { source: { csi: spec?.csi }, refusal: /LogicalVolume pvc-victim-secret, which is not of this move/ },
+  };
+  for (const [name, { source }] of Object.entries(attempts)) {
+    const { claim } = await claimWithVolume(tenant, name);
+    const metadata = { name, namespace: tenant, finalizers: [finalizer] };
+    await controller.create(volumeMoves, { metadata, spec: { claimName: name } });
+    const status = statusThatSaves({ name, uid: claim.metadata.uid, source });
+    await writeStatus(controller, tenant, name, status);
+  }
   leadMoves(t, controller, admin);
-  await eventually('the controller has looked at it', async () => {
-    return /does not save the PersistentVolume/.test((await moveNamed(tenant, 'root'))?.status?.message ?? '');
-  });
+  for (const [name, { refusal }] of Object.entries(attempts)) {
+    await eventually(`the controller has refused ${name}`, async () =>
+      refusal.test((await moveNamed(tenant, name))?.status?.message ?? ''),
+    );
+  }
   assert.equal(await admin.get(persistentVolumes, 'evil'), undefined);
 });
 
