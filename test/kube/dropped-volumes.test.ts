@@ -5,6 +5,7 @@ import { volumeMoves } from '../../src/api/volume-move.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { runCaptured } from '../../src/base/testing/run-captured.ts';
 import { silentLog } from '../../src/base/testing/silent-log.ts';
+import { Workers } from '../../src/base/work.ts';
 import { watchedClaim } from '../../src/controller/claims/volume-claims.ts';
 import { isDraining, podOnNode, scheduled, volumeOnDrain } from '../../src/controller/drain/drained-objects.ts';
 import { droppedVolumes, evictedPods } from '../../src/controller/drain/dropped-volumes.ts';
@@ -213,7 +214,10 @@ test('a webhook that has not seen that the claim now says wait gives nothing up'
     moves: new Informer({ ...common, resource: volumeMoves }),
   };
   const webhook = new EvictionWebhook({ ...common, ...stale });
-  leadWith(t, stale, webhook.work);
+  const workers = new Workers([webhook.work], { ...common, random: Math.random });
+  for (const watch of Object.values(stale)) watch.start();
+  workers.start();
+  t.after(() => Promise.all([workers.stop(0), ...Object.values(stale).map((watch) => watch.stop())]));
   await Promise.all(Object.values(stale).map((watch) => watch.whenSynced()));
   assert.equal(stale.claims.get(`${pod.namespace}/data-db-0`)?.onDrain?.policy, 'drop');
   await stale.claims.stop();
