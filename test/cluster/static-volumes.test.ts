@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
 import { localPvAnnotations, localPvOptions } from '../../src/api/local-pv.ts';
 import { type PersistentVolume, persistentVolumes, type Stored } from '../../src/kube/resource.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
 import { type ClusterNode, volumeGroup } from '../../worlds/cluster/cluster-node.ts';
 import { helmOn, installLocalPv } from '../../worlds/cluster/local-pv.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 import { dirOf, namespace } from '../chart/chart.ts';
+import { story } from './story.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 /** The volume group of the examples, and of k8s-local-pv. */
@@ -18,6 +20,7 @@ const key = 'correct-horse-battery';
 describe('static volumes, from the chart local-pv alone', () => {
   let cluster: Cluster;
   let node: ClusterNode;
+  const afterwards = story();
   before(async () => {
     cluster = await Cluster.start({ nodes: 1 });
     [node] = cluster.nodes as [ClusterNode];
@@ -43,17 +46,26 @@ describe('static volumes, from the chart local-pv alone', () => {
     );
   const becomes = (name: string, status: string) =>
     until(`is ${status}`, name, ({ metadata }) => metadata.annotations?.[localPvAnnotations.status] === status);
-  const volumes = (storageClass: string, ...values: readonly string[]) => {
+  /** Installs a release of this name, until the end of the test. */
+  const volumes = async (t: TestContext, storageClass: string, ...values: readonly string[]) => {
     const set = [`storageClass=${storageClass}`, 'size=64Mi', 'nodes={node01}', ...values];
     const words = set.map((value) => `--set=${value}`);
-    return helmOn(cluster, 'install', storageClass, dirOf('local-volumes'), ...words);
+    undoAfter(t, () => helmOn(cluster, 'uninstall', storageClass, '--wait=false', '--ignore-not-found'));
+    await helmOn(cluster, 'install', storageClass, dirOf('local-volumes'), ...words);
+  };
+  /** Emptied after the test. */
+  const namespaceFor = async (t: TestContext, name: string) => {
+    const ns = await TestNamespace.create(cluster, name);
+    undoAfter(t, () => ns.kubectl('delete', 'pod,pvc', '--all'));
+    return ns;
   };
   const logicalVolumes = async () => (await node.shell(`lvs --noheadings -o lv_name ${group}`)).split(/\s+/);
   const onDisk = async (name: string, text: string) =>
     Number(await node.shell(`sync; echo 3 >/proc/sys/vm/drop_caches; grep -ac ${text} /dev/${group}/${name} || true`));
 
   describe('in parallel', { concurrency: 4 }, () => {
-    test('every example is processed, each mistake gets a message that names the fault, and others are left alone', async () => {
+    test('every example is processed, each mistake gets a message that names the fault, and others are left alone', async (t) => {
+      undoAfter(t, () => cluster.kubectl('delete', '--ignore-not-found', `-f${join(examples, 'errors.yaml')}`));
       await cluster.kubectl('apply', `-f${join(examples, 'errors.yaml')}`);
       await assert.rejects(
         cluster.kubectl('apply', `-f${join(examples, 'no-node-affinity.yaml')}`),
@@ -71,10 +83,14 @@ describe('static volumes, from the chart local-pv alone', () => {
       };
       for (const [name, message] of Object.entries(faults)) {
         await becomes(name, 'Not-Processed-Errors');
-        assert.match((await annotation(name, localPvAnnotations.message)) ?? '', message, name);
+        const says = ({ metadata }: Stored<PersistentVolume>) =>
+          metadata.annotations?.[localPvAnnotations.message] ?? '';
+        await until(`says ${message}`, name, (volume) => message.test(says(volume)));
       }
       for (const name of ['noannotations', 'allannotations']) await becomes(name, 'Processed');
-      assert.match(await cluster.kubectl('describe', 'pv', 'allannotations'), /dummyField/);
+      await eventually('there is an Event about the unknown field', async () =>
+        /dummyField/.test(await cluster.kubectl('describe', 'pv', 'allannotations')),
+      );
       assert.equal(await annotation('nfs', localPvAnnotations.status), undefined);
       assert.equal(await annotation('noannotations', localPvOptions.mountOpts), 'noexec');
       assert.match(await node.shell('findmnt -no OPTIONS /run/moorage/local-pv/noannotations'), /noexec/);
@@ -82,9 +98,9 @@ describe('static volumes, from the chart local-pv alone', () => {
       assert.ok(!(await logicalVolumes()).includes('noannotations'));
     });
 
-    test('a volume is emptied when its claim is deleted, and the next claimant cannot read the old data', async () => {
-      await volumes('scratch', 'autoRelease=true');
-      const ns = await TestNamespace.create(cluster, 'scratch');
+    test('a volume is emptied when its claim is deleted, and the next claimant cannot read the old data', async (t) => {
+      await volumes(t, 'scratch', 'autoRelease=true');
+      const ns = await namespaceFor(t, 'scratch');
       await ns.claim('first', { storageClass: 'scratch', size: '64Mi' });
       await ns.pod('first', { claims: { '/data': 'first' } });
       await ns.ready('first');
@@ -100,9 +116,9 @@ describe('static volumes, from the chart local-pv alone', () => {
       assert.equal(await ns.sh('second', 'ls /data | grep -v lost+found || true'), '');
     });
 
-    test('an encrypted volume has no plaintext on its disk, and its key is in no argument, log or object', async () => {
-      await volumes('secret', 'cryptSecret=disk-key');
-      const ns = await TestNamespace.create(cluster, 'secret');
+    test('an encrypted volume has no plaintext on its disk, and its key is in no argument, log or object', async (t) => {
+      await volumes(t, 'secret', 'cryptSecret=disk-key');
+      const ns = await namespaceFor(t, 'secret');
       await ns.claim('data', { storageClass: 'secret', size: '64Mi' });
       await ns.pod('pod', { claims: { '/data': 'data' } });
       await ns.ready('pod');
@@ -115,7 +131,7 @@ describe('static volumes, from the chart local-pv alone', () => {
       for (const text of [objects, logs, processes]) assert.ok(!text.includes(key));
     });
 
-    test('a volume as k8s-local-pv leaves it is taken over with its data', async () => {
+    test('a volume as k8s-local-pv leaves it is taken over with its data', async (t) => {
       await node.shell(
         `lvcreate --yes -L 64M -n legacy ${group} && mkfs.ext4 -q /dev/${group}/legacy && mkdir -p /mnt/pv/legacy &&
          mount -o noexec /dev/${group}/legacy /mnt/pv/legacy && echo kept >/mnt/pv/legacy/file`,
@@ -126,6 +142,7 @@ describe('static volumes, from the chart local-pv alone', () => {
         ...{ [localPvAnnotations.size]: '64M', [localPvAnnotations.mountPoint]: '/mnt/pv/legacy' },
       };
       const expression = { key: 'node-id.k8s.portavita.net/nodeid', operator: 'In', values: ['node01'] };
+      undoAfter(t, () => cluster.kubectl('delete', 'pv', 'legacy'));
       await cluster.kube.create(persistentVolumes, {
         metadata: { name: 'legacy', annotations },
         spec: {
@@ -145,7 +162,7 @@ describe('static volumes, from the chart local-pv alone', () => {
         /local-pv=legacy/.test(await node.shell(`lvs --noheadings -o lv_tags ${group}/legacy`)),
       );
       await becomes('legacy', 'Processed');
-      const ns = await TestNamespace.create(cluster, 'legacy');
+      const ns = await namespaceFor(t, 'legacy');
       await ns.claim('data', { storageClass: 'legacy', size: '64Mi' });
       await ns.pod('pod', { claims: { '/data': 'data' } });
       await ns.ready('pod');
@@ -153,9 +170,9 @@ describe('static volumes, from the chart local-pv alone', () => {
     });
   });
 
-  test('after a reboot the pod waits for the agent, writes nothing to the root filesystem, and gets its data back', async () => {
-    await volumes('search', 'volumesPerNode=2');
-    const ns = await TestNamespace.create(cluster, 'search');
+  test('after a reboot the pod waits for the agent, writes nothing to the root filesystem, and gets its data back', async (t) => {
+    await volumes(t, 'search', 'volumesPerNode=2');
+    const ns = await namespaceFor(t, 'search');
     for (const name of ['one', 'two']) await ns.claim(name, { storageClass: 'search', size: '64Mi' });
     const pod = { claims: { '/one': 'one', '/two': 'two' }, script: 'test -e /one/file && date >>/one/starts' };
     await ns.pod('pod', pod);
@@ -167,6 +184,7 @@ describe('static volumes, from the chart local-pv alone', () => {
         ...['-n', namespace, 'patch', 'daemonset', 'moorage-node', '--type=merge'],
         `--patch=${JSON.stringify({ spec: { template: { spec: { nodeSelector: { hold: value } } } } })}`,
       );
+    undoAfter(t, () => hold(null));
     await hold('back');
     await eventually('there is no agent', async () => {
       const agents = await cluster.kubectl(
@@ -194,11 +212,25 @@ describe('static volumes, from the chart local-pv alone', () => {
     assert.equal(await ns.sh('pod', 'sha256sum </one/file'), await ns.sh('pod', 'cat /two/sum'));
   });
 
-  test('deleting the PersistentVolumes removes their volumes, but none that a claim is bound to', async () => {
-    for (const release of ['search', 'scratch', 'secret']) await helmOn(cluster, 'uninstall', release, '--wait=false');
-    assert.ok((await logicalVolumes()).includes('search-node01-1'));
-    await cluster.kubectl('delete', 'namespace', 'search', 'scratch', 'secret', 'legacy');
-    await cluster.kubectl('delete', 'pv', 'legacy');
+  test('deleting the PersistentVolumes removes their volumes, but none that a claim is bound to', async (t) => {
+    await volumes(t, 'bound', 'volumesPerNode=2');
+    const ns = await namespaceFor(t, 'bound');
+    await ns.claim('data', { storageClass: 'bound', size: '64Mi' });
+    await ns.pod('pod', { claims: { '/data': 'data' } });
+    await ns.ready('pod');
+    const bound = (await ns.found('data'))?.spec?.volumeName ?? '';
+    const free = ['bound-node01-1', 'bound-node01-2'].find((name) => name !== bound) ?? '';
+    await becomes(free, 'Processed');
+    await helmOn(cluster, 'uninstall', 'bound', '--wait=false');
+    await eventually('the free one is gone', async () => (await found(free)) === undefined);
+    const left = await logicalVolumes();
+    assert.deepEqual([left.includes(free), left.includes(bound)], [false, true]);
+    await ns.kubectl('delete', 'pod,pvc', '--all');
+    await eventually('so is the other one', async () => (await found(bound)) === undefined);
+    assert.ok(!(await logicalVolumes()).includes(bound));
+  });
+
+  afterwards('nothing is left on the node', async () => {
     await eventually('no PersistentVolume is left', async () => {
       const { items } = await cluster.kube.list(persistentVolumes);
       return items.length === 0;
