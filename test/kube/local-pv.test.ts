@@ -166,7 +166,7 @@ test('kubectl moorage shows static volumes, also in a cluster without CSI', asyn
   const shown = (...words: string[]) =>
     runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig }, printed });
   await shown('volumes', '-A');
-  await assert.rejects(shown('status'), /1 found/);
+  await assert.rejects(shown('status'), /2 found/);
   await shown('volume', 'unknown-fs');
   await shown('orphans');
   const [volumes = '', status = '', one = '', orphans] = printed;
@@ -174,6 +174,7 @@ test('kubectl moorage shows static volumes, also in a cluster without CSI', asyn
   assert.match(volumes, /^\(noannotations\) +- +a .* Creating /m);
   assert.doesNotMatch(volumes, /nfs/);
   assert.match(status, /6 volumes are Failed/);
+  assert.match(status, /^✘ controller\n +there is none/m); // it is no Deployment, but in this process
   assert.match(one, /Reason: .*fsType is "ntfs"; use one of ext4, xfs, btrfs/s);
   assert.match(one, /NotProcessed +PersistentVolume\/unknown-fs/);
   assert.equal(orphans, 'No orphans.');
