@@ -31,7 +31,9 @@ await cluster.kubectl('wait', '--for=condition=Established', 'crd/logicalvolumes
 /** A client with only the rights of the ServiceAccount. */
 async function clientOf(account: string): Promise<KubeClient> {
   const token = (await cluster.kubectl('-n', 'moorage-system', 'create', 'token', account)).trim();
-  return connect({ after }, await withToken(connection, token));
+  const client = connect({ after }, await withToken(connection, token));
+  await eventually('its rights are in effect', () => client.list(logicalVolumes));
+  return client;
 }
 
 function watch(client: KubeClient, fieldSelector?: string) {

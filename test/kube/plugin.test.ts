@@ -22,6 +22,7 @@ import {
   secrets,
 } from '../../src/kube/resource.ts';
 import { kubectlMoorage } from '../../src/plugin/program.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { newNamespace, startApiServer } from './api-server.ts';
 
 const api = await startApiServer();
@@ -45,6 +46,8 @@ async function kubeconfigOf(account: string, role: string): Promise<string> {
   const binding = [`--clusterrole=${role}`, `--serviceaccount=default:${account}`];
   await cluster.kubectl('create', 'serviceaccount', account);
   await cluster.kubectl('create', 'clusterrolebinding', account, ...binding);
+  const may = ['auth', 'can-i', 'list', 'pods', `--as=system:serviceaccount:default:${account}`];
+  await eventually('its rights are in effect', () => cluster.kubectl(...may));
   const token = (await cluster.kubectl('create', 'token', account)).trim();
   const config = parse(await readFile(cluster.kubeconfig, 'utf8'));
   const kubeconfig = join(await mkdtemp(join(tmpdir(), 'plugin-')), 'config');
