@@ -10,7 +10,7 @@ import { moorage } from '../../src/commands.ts';
 import { parseStorageConfig } from '../../src/engine/config/device-classes-yaml.ts';
 import { parseSchedulerConfig } from '../../src/scheduler/scheduler-config.ts';
 import { formatRight, rightsOf } from '../cluster/rights.ts';
-import { chartDir, find, namespace, type Rendered, render, type Value } from './chart.ts';
+import { chartDir, find, namespace, objectsIn, type Rendered, render, textOf, type Value } from './chart.ts';
 
 interface Container {
   readonly name: string;
@@ -207,6 +207,8 @@ test('the controller has two replicas on different nodes, and is replaced half a
   const common = { operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 30 };
   const lost = ['not-ready', 'unreachable'].map((state) => ({ key: `node.kubernetes.io/${state}`, ...common }));
   assert.deepEqual(tolerations, lost);
+  const staticVolumesOnly = objectsIn(await textOf('local-pv', []));
+  assert.deepEqual(podOf(deployment(staticVolumesOnly)).tolerations, lost);
 
   // The first one that matches a taint counts.
   const everywhere = await render('controller.tolerations[0].operator=Exists');

@@ -74,20 +74,19 @@ tolerations:
 {{- end }}
 
 {{/*
-Without these, Kubernetes would wait five minutes before it replaces a pod of a lost node. They come first, because the first
-toleration that matches a taint counts; one that names the same taint takes their place.
+For the controller: Kubernetes would wait five minutes before it replaces a pod of a lost node. These tolerations come first,
+because the first one that matches a taint counts; one in the values with the same key takes their place.
 */}}
-{{- define "moorage.lostNodeTolerations" -}}
+{{- define "moorage.replaceablePlacement" -}}
 {{- $own := list }}
 {{- range .tolerations }}{{ $own = append $own .key }}{{ end }}
-{{- range list "node.kubernetes.io/not-ready" "node.kubernetes.io/unreachable" }}
-{{- if not (has . $own) }}
-- key: {{ . }}
-  operator: Exists
-  effect: NoExecute
-  tolerationSeconds: 30
+{{- $tolerations := list }}
+{{- range $key := list "node.kubernetes.io/not-ready" "node.kubernetes.io/unreachable" }}
+{{- if not (has $key $own) }}
+{{- $tolerations = append $tolerations (dict "key" $key "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 30) }}
 {{- end }}
 {{- end }}
+{{- include "moorage.placement" (merge (dict "tolerations" (concat $tolerations .tolerations)) .) }}
 {{- end }}
 
 {{/* Prefers different nodes for the replicas; a single-node cluster runs them all on one. */}}
