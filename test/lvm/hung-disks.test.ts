@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout } from 'node:timers/promises';
 import { RpcClient } from '../../src/rpc/client.ts';
 import { Controller, VolumeCapability_AccessMode_Mode as Mode, Node } from '../../src/rpc/gen/csi/v1/csi_pb.ts';
 import { Health } from '../../src/rpc/gen/grpc/health/v1/health_pb.ts';
 import { EngineService } from '../../src/rpc/gen/moorage/v1/engine_pb.ts';
+import { eventually } from '../../worlds/host/eventually.ts';
 import { faults } from '../../worlds/lvm/faults.ts';
 import { disks, volumeGroup } from '../../worlds/lvm/inside.ts';
 import { StandaloneProcess } from '../sanity/standalone-process.ts';
@@ -52,9 +52,9 @@ test('hung disks of two volume groups block no create, stage or metric in a thir
     );
     return volume?.volumeId ?? '';
   };
-  const erasing = async () => {
+  const areErasing = async () => {
     const { pools } = await engine.listPools({}, inTime);
-    return pools.flatMap(({ deviceClass, erasures }) => erasures.map(({ name }) => `${deviceClass}/${name}`)).length;
+    return pools.filter(({ erasures }) => erasures.length > 0).length === hung.length;
   };
 
   const doomed: string[] = [];
@@ -64,9 +64,9 @@ test('hung disks of two volume groups block no create, stage or metric in a thir
   }
   const deleted = doomed.map((volumeId) => controller.deleteVolume({ volumeId }, { timeoutMs: 600_000 }));
   t.after(() => Promise.allSettled(deleted)); // they never finish before the process ends
-  while ((await erasing()) < doomed.length) await setTimeout(50);
+  await eventually('both classes are erasing', areErasing);
   for (const disk of hung) await disk.breakNow();
-  assert.ok((await erasing()) > 2, 'both classes are erasing');
+  assert.ok(await areErasing());
 
   try {
     await rm('/run/lvm/hints', { force: true }); // LVM's list of the disks to scan
