@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe } from 'node:test';
 import { driverName } from '../../src/api/names.ts';
 import { storageClasses } from '../../src/kube/resource.ts';
 import { Cluster } from '../../worlds/cluster/cluster.ts';
@@ -9,6 +9,7 @@ import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { Topolvm } from '../../worlds/cluster/topolvm.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { takeSnapshot } from './snapshot.ts';
+import { story } from './story.ts';
 import { TestNamespace } from './test-namespace.ts';
 
 const deploy = join(import.meta.dirname, '..', '..', 'deploy');
@@ -24,6 +25,7 @@ describe('from TopoLVM to Moorage and back', () => {
   let moorage: Moorage;
   let ns: TestNamespace;
   const sums: Record<string, string> = {};
+  const step = story();
 
   before(async () => {
     cluster = await Cluster.start({ nodes: 1 });
@@ -41,7 +43,7 @@ describe('from TopoLVM to Moorage and back', () => {
     await topolvm.start();
     ns = await TestNamespace.create(cluster, 'shop');
   });
-  after(() => cluster.stop());
+  after(() => cluster?.stop());
 
   const classes: Record<string, Record<string, string>> = {
     thick: { 'csi.storage.k8s.io/fstype': 'ext4' },
@@ -53,7 +55,7 @@ describe('from TopoLVM to Moorage and back', () => {
     block: { devices: { '/dev/xvda': 'block' } },
   };
 
-  test('TopoLVM creates volumes and a snapshot', async () => {
+  step('TopoLVM creates volumes and a snapshot', async () => {
     await ns.claim('thick', { storageClass: 'thick' });
     await ns.claim('thin', { storageClass: 'thin-xfs', size: '300Mi' });
     await ns.claim('block', { storageClass: 'thick', volumeMode: 'Block' });
@@ -68,14 +70,14 @@ describe('from TopoLVM to Moorage and back', () => {
     sums['thin'] = await ns.sh('thin', write('/data/file'));
   });
 
-  test('Moorage replaces TopoLVM while the pods keep running', async () => {
+  step('Moorage replaces TopoLVM while the pods keep running', async () => {
     await topolvm.stop();
     await cluster.kubectl('delete', 'csidriver', driverName); // its lifecycle modes are immutable
     moorage = await Moorage.install(cluster, { takeOver: true });
     await intact();
   });
 
-  test('Moorage grows, mounts, restores, copies and removes volumes of TopoLVM', async () => {
+  step('Moorage grows, mounts, restores, copies and removes volumes of TopoLVM', async () => {
     await ns.grow('thick', '200Mi');
     await ns.grown('thick', '200Mi');
     assert.ok(Number(await ns.sh('thick', mebibytes)) > 160, 'in the pod that TopoLVM mounted it for');
@@ -96,7 +98,7 @@ describe('from TopoLVM to Moorage and back', () => {
     await onDisk(5);
   });
 
-  test('TopoLVM takes over again once the pods are gone', async () => {
+  step('TopoLVM takes over again once the pods are gone', async () => {
     await ns.kubectl('delete', 'pod', '--all');
     await unstaged();
     await moorage.uninstall();

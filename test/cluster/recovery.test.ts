@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe } from 'node:test';
 import { logicalVolumes } from '../../src/api/logical-volume.ts';
 import { allowDeleteAnnotation, claimKey, driverName, pendingDeletionAnnotation } from '../../src/api/names.ts';
 import { nodeStorages } from '../../src/api/node-storage.ts';
@@ -13,6 +13,7 @@ import type { ClusterNode } from '../../worlds/cluster/cluster-node.ts';
 import { busyboxImage } from '../../worlds/cluster/images.ts';
 import { Moorage } from '../../worlds/cluster/moorage.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
+import { story } from './story.ts';
 import { lightPod, TestNamespace } from './test-namespace.ts';
 
 /** The volumes of the pod, by their StorageClasses. */
@@ -27,6 +28,7 @@ describe('recovery', () => {
   let ns: TestNamespace;
   let sums: string;
   let disks: string;
+  const step = story();
   const kubectlMoorageSays = (...words: string[]) =>
     runCaptured(plugin, words, { env: { KUBECONFIG: cluster.kubeconfig } });
 
@@ -44,7 +46,7 @@ describe('recovery', () => {
   });
   after(() => cluster?.stop());
 
-  test('etcd is wiped: the volumes are imported with their claims', async () => {
+  step('etcd is wiped: the volumes are imported with their claims', async () => {
     await cluster.rebuild();
     await moorage.reinstall();
     const { orphans } = await eventually('the node reports the volumes of the lost cluster', async () => {
@@ -66,7 +68,7 @@ describe('recovery', () => {
     assert.equal((await ns.found('xfs-db-0'))?.spec?.storageClassName, volumes.xfs);
   });
 
-  test('a claim is deleted, and Moorage is uninstalled and installed again', async () => {
+  step('a claim is deleted, and Moorage is uninstalled and installed again', async () => {
     const volume = await volumeOf('ext4-db-0');
     await withoutPod(async () => {
       await ns.kubectl('delete', 'pvc', 'ext4-db-0');
@@ -77,7 +79,7 @@ describe('recovery', () => {
     await unharmed();
   });
 
-  test('a LogicalVolume is lost without its volume', async () => {
+  step('a LogicalVolume is lost without its volume', async () => {
     const volume = await volumeOf('thin-db-0');
     await withoutPod(async () => {
       const annotations = { [allowDeleteAnnotation]: 'true', [pendingDeletionAnnotation]: 'true' };
@@ -90,16 +92,16 @@ describe('recovery', () => {
     await unharmed();
   });
 
-  test('the node is deleted and joins again', async () => {
+  step('the node is deleted and joins again', async () => {
     const retained = await Promise.all(Object.keys(volumes).map((name) => volumeOf(`${name}-db-0`)));
     // With a pod, new claims could get new volumes before the old ones are reattached.
     await withoutPod(async () => {
-      await cluster.kubectl('delete', 'node', node.name, '--timeout=60s');
+      await cluster.kubectl('delete', 'node', node.name);
       await node.kill();
       await node.boot();
       await moorage.whenServing(node);
       for (const volume of retained) {
-        await cluster.kubectl('wait', `pv/${volume}`, '--for=jsonpath={.status.phase}=Released', '--timeout=60s');
+        await cluster.kubectl('wait', `pv/${volume}`, '--for=jsonpath={.status.phase}=Released', '--timeout=280s');
         await kubectlMoorageSays('reattach', `pv/${volume}`, '-n', 'shop', '--statefulset', 'db');
       }
     });
@@ -126,7 +128,7 @@ describe('recovery', () => {
 
   async function withoutPod(act: () => Promise<void>): Promise<void> {
     await ns.kubectl('scale', 'statefulset/db', '--replicas=0');
-    await ns.kubectl('wait', 'pod/db-0', '--for=delete');
+    await ns.kubectl('wait', 'pod/db-0', '--for=delete', '--timeout=280s');
     await act();
     await ns.kubectl('scale', 'statefulset/db', '--replicas=1');
     await ns.ready('db-0');

@@ -10,13 +10,14 @@ import { testEnvironment } from '../../worlds/host/environment.ts';
 import { eventually } from '../../worlds/host/eventually.ts';
 import { spawn } from '../../worlds/host/processes.ts';
 import { newRunDir } from '../../worlds/host/run-dir.ts';
+import { undoAfter } from '../../worlds/lvm/undo.ts';
 
 describe('a cluster of two nodes', () => {
   let cluster: Cluster;
   before(async () => {
     cluster = await Cluster.start({ nodes: 2 });
   });
-  after(() => cluster.stop());
+  after(() => cluster?.stop());
 
   test('a node that loses power comes back with its disks', async () => {
     const node = cluster.node('a');
@@ -38,8 +39,9 @@ describe('a cluster of two nodes', () => {
     assert.doesNotMatch(await node.shell(`lvs ${volumeGroup}`), /lost/);
   });
 
-  test('a node without network is NotReady, still runs scripts, and recovers', async () => {
+  test('a node without network is NotReady, still runs scripts, and recovers', async (t) => {
     const node = cluster.node('b');
+    undoAfter(t, () => node.heal());
 
     await node.cut();
     await node.becomes('NotReady');
