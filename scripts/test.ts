@@ -17,6 +17,9 @@ process.chdir(home);
 
 type Part = (print: Print) => Promise<TestResult>;
 
+/** A cluster that starts meanwhile would copy mounts of the machine, and keep filesystems and loop devices busy until it ends. */
+const ownMounts = process.getuid?.() === 0 ? ['unshare', '--mount'] : [];
+
 const parts = {
   check: async (print) => {
     const commands = [
@@ -39,7 +42,8 @@ const parts = {
   // In one process: starting one per file would take four times as long as the tests.
   unit: (print) =>
     nodeTests(['src/**/*.test.ts', 'scripts/*.test.ts', 'worlds/**/*.test.ts'], ['--test-isolation=none'], print),
-  native: (print) => nodeTests(['test/native/*.test.ts', 'test/sanity/*.test.ts'], ['--test-concurrency=1'], print),
+  native: (print) =>
+    nodeTests(['test/native/*.test.ts', 'test/sanity/*.test.ts'], ['--test-concurrency=1'], print, ownMounts),
   lvm: async (print) => {
     const inside = globSync('test/lvm/*.test.ts').sort();
     const world = await tests([process.execPath, 'worlds/lvm/run.ts', '--test-reporter=spec', ...inside], print);
@@ -144,8 +148,13 @@ async function clusterTests(print: Print): Promise<TestResult> {
   return result;
 }
 
-async function nodeTests(patterns: readonly string[], flags: readonly string[], print: Print): Promise<TestResult> {
-  return tests([process.execPath, '--test', '--test-reporter=spec', ...flags, ...patterns], print);
+async function nodeTests(
+  patterns: readonly string[],
+  flags: readonly string[],
+  print: Print,
+  inside: readonly string[] = [],
+): Promise<TestResult> {
+  return tests([...inside, process.execPath, '--test', '--test-reporter=spec', ...flags, ...patterns], print);
 }
 
 /** Runs a command that prints the totals of Node's test runner, once or several times. */

@@ -94,14 +94,13 @@ async function release(directory: string): Promise<void> {
     await pool.stop(0);
   }
   // Detaching ends, and with it the use of the filesystem below, only when nobody has the device open any more.
-  await eventually(`nothing below ${directory} is mounted or attached`, async () => {
+  await eventually(`nothing below ${directory} is mounted`, async () => {
     // Innermost first: a pool's volumes before the filesystem of the pool.
     for (;;) {
-      const loops = await loopDevicesBelow(directory);
-      for (const loop of loops) await sh(detach(loop));
+      for (const loop of await loopDevicesBelow(directory)) await sh(detach(loop));
       const mounts = parseMountInfo(await readFile('/proc/self/mountinfo', 'utf8'));
       const last = mounts.findLast((mount) => mount.target.startsWith(`${directory}/`));
-      if (!last) return loops.length === 0;
+      if (!last) return true;
       await sh(`umount '${last.target}'`);
     }
   });
