@@ -12,7 +12,9 @@ test('a file is identified by the numbers that losetup shows', () => {
 test('the output of losetup is parsed as a whole or refused', () => {
   const loop = { name: '/dev/loop0', 'back-ino': 12, 'back-maj:min': '254:0' };
   const good = JSON.stringify({ loopdevices: [loop, { ...loop, name: '/dev/loop1', 'back-maj:min': ' 0:45' }] });
-  assert.equal(parseList(good).loopdevices.length, 2);
+  assert.equal(parseList(good).length, 2);
+  const detached = { name: '/dev/loop2', 'back-ino': null, 'back-maj:min': null };
+  assert.deepEqual(parseList(JSON.stringify({ loopdevices: [loop, detached] })), [loop], 'it was detached meanwhile');
   for (const text of ['', '[]', '{"loopdevices": {}}', '{"loopdevices": [{"name": 5}]}', 'losetup: no permission']) {
     assert.throws(() => parseList(text), UnreadableLoopDevices, text);
   }

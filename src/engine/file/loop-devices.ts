@@ -12,9 +12,11 @@ const openNumber = promisify(openFile);
 const syncNumber = promisify(fsync);
 const closeNumber = promisify(close);
 
-const listSchema = v.object({
-  loopdevices: v.array(v.object({ name: v.string(), 'back-ino': v.number(), 'back-maj:min': v.string() })),
-});
+/** Without its numbers, a device was detached while it was listed. */
+const detachedSchema = v.object({ name: v.string(), 'back-ino': v.null(), 'back-maj:min': v.null() });
+const attachedSchema = v.object({ name: v.string(), 'back-ino': v.number(), 'back-maj:min': v.string() });
+const listSchema = v.object({ loopdevices: v.array(v.union([attachedSchema, detachedSchema])) });
+type Attached = v.InferOutput<typeof attachedSchema>;
 
 /** Files as block devices. Device and inode identify a file, as its path may differ between mount namespaces. */
 export class LoopDevices {
@@ -108,7 +110,7 @@ export class LoopDevices {
     const words = ['losetup', '--list', '--json', '--output', 'NAME,BACK-INO,BACK-MAJ:MIN'] as const;
     const { stdout } = await this.#run(words, { timeoutMs, signal });
     if (stdout.trim() === '') return []; // some versions print nothing when there are none
-    return parseList(stdout).loopdevices.map((loop) => ({
+    return parseList(stdout).map((loop) => ({
       name: loop.name,
       identity: `${loop['back-maj:min'].trim()} ${loop['back-ino']}`,
     }));
@@ -135,9 +137,10 @@ export class UnreadableLoopDevices extends MoorageError {
   }
 }
 
-export function parseList(json: string): v.InferOutput<typeof listSchema> {
+export function parseList(json: string): readonly Attached[] {
   try {
-    return v.parse(listSchema, JSON.parse(json));
+    const { loopdevices } = v.parse(listSchema, JSON.parse(json));
+    return loopdevices.filter((loop): loop is Attached => loop['back-ino'] !== null);
   } catch (error) {
     throw new UnreadableLoopDevices(error);
   }
