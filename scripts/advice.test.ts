@@ -17,11 +17,11 @@ const mayAdvise: Readonly<Record<string, string>> = {
   'src/lvmd/remote-pool.ts': 'says what an older lvmd cannot do',
 };
 
-/** Words of commands. Pods are started again by their owners. */
+/** Commands that destroy something. A deleted pod does not count: its owner creates it again. */
 const commands =
   /\b(lvremove|vgremove|pvremove|vgreduce|wipefs|blkdiscard|rm -\w*[rf]|moorage volume rm|helm uninstall|kubectl replace --force|kubectl ([^#|;]* )?delete (?!pods?\b))|--(yes|confirm)\b/;
 
-/** As somebody is told: "delete the claim", not "cannot delete the claim". */
+/** As an instruction: "delete the claim", not "cannot delete the claim". */
 const verb =
   /(?:^|[:;,(.]\s*|#\s+|\b(?:or|and|then|to|first|please|yourself)\s+)(?:delete|remove|uninstall|erase|wipe|destroy|discard|format|purge)\b/gi;
 const thing =

@@ -43,7 +43,7 @@ export const localPvAnnotations = {
   released: 'moorage.dev/released',
 } as const;
 
-/** Whether the agent empties the volume for the next claim once its claim is gone, as far as its own annotations say. */
+/** Whether the agent empties the volume for the next claim once its claim is gone, judging by its own annotations. */
 export function isEmptied(annotations: Readonly<Record<string, string>> = {}): boolean {
   return annotations[localPvOptions.autoRelease] === 'true' && annotations[localPvOptions.onRelease] !== 'keep';
 }

@@ -71,8 +71,8 @@ export function asOnDrain(word: string): OnDrain | undefined {
 export const drainedFromAnnotation = 'moorage.dev/drained-from';
 
 /**
- * The node and the claims, separated by `/`, of an evicted pod whose volumes are being given up: an annotation of the first of
- * these claims, by Moorage, until all others have their tombstone.
+ * The node and the claims, separated by `/`, of an evicted pod whose volumes are being given up: an annotation that Moorage
+ * sets on the first of these claims until all others have their tombstone.
  */
 export const droppingAnnotation = 'moorage.dev/dropping';
 

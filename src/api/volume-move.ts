@@ -75,8 +75,8 @@ export function isCopy({ spec }: VolumeMove): boolean {
 }
 
 /**
- * Whether the controller has found out that this is the volume to move, or to copy. Only then may an agent act on it: what the
- * status of a move names may be somebody else's.
+ * Whether the controller has verified that this is the volume to move, or to copy. Only then may an agent act on it: the
+ * volume that the status of a move names may be somebody else's.
  */
 export function isSourceOf({ metadata }: StoredVolumeMove, volume: StoredLogicalVolume): boolean {
   return volume.metadata.annotations?.[sourceMark(metadata.uid)] !== undefined;

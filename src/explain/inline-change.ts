@@ -185,7 +185,7 @@ function* plannedPods(workload: Workload, volumes: ReadonlyMap<string, string>):
   }
 }
 
-/** With one container, which requests what all of them do: it is counted for each pod on each node. */
+/** Summed up in one container, because the requests are counted for each pod on each node. */
 function summedUp(spec: Pod['spec']): NonNullable<Pod['spec']> {
   const requests = effectiveRequests({ ...(spec && { spec }) });
   return {

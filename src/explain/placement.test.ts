@@ -37,7 +37,7 @@ test('only a pod that has data is advised to move it, and a pod that is too larg
   assert.match(ofPod([data], {}, requesting('40')).sentence, /: no node is large enough: a \(it has 4 cpu left, 40 re/);
 });
 
-test('data that may be dropped, and that its drain has left, can be given up', () => {
+test('data with the policy drop that a drain left behind can be given up', () => {
   const annotations = { [onDrain.annotation]: 'drop' };
   const cordoned = { ...onB, nodes: [node('a', 50n), node('b', 50n, { spec: { unschedulable: true } })] };
   const found = ofPod([{ ...owned, metadata: { ...owned.metadata, annotations } }], cordoned);

@@ -63,6 +63,6 @@ export function editing(name: string | undefined, how: string): readonly string[
 function replacing(name: string | undefined, how: string): readonly string[] {
   return [
     `kubectl get storageclass ${name} -o yaml > class.yaml # then write ${how}`,
-    'create the class again from class.yaml: its volumes and claims keep working',
+    'replace the class with that in class.yaml: its volumes and claims keep working',
   ];
 }

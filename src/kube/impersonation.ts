@@ -27,7 +27,7 @@ export function impersonationOf({ user, userFile }: KubeconfigContext): Imperson
   return Object.fromEntries(headers);
 }
 
-/** Each byte that a header's name cannot have. The server takes the name in lower case. */
+/** Percent-encodes each byte that a header's name cannot contain. The server reads the name in lower case. */
 function escaped(key: string): string {
   const legal = /[!#$&'*+\-.^_`|~\w]/;
   return [...Buffer.from(key)]
@@ -37,7 +37,7 @@ function escaped(key: string): string {
     .toLowerCase();
 }
 
-/** UTF-8, of which Node takes each byte as a character. */
+/** As UTF-8, one character per byte: Node sends each character of a header as one byte. */
 function asBytes(value: string): string {
   return Buffer.from(value).toString('latin1');
 }

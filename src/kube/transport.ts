@@ -174,7 +174,7 @@ export class Transport {
     const { tls, token, impersonation } = await this.#credentials.read();
     const headers: OutgoingHttpHeaders = { ...impersonation, accept, 'user-agent': 'moorage' };
     if (token !== undefined) headers['authorization'] = `Bearer ${token}`;
-    // Not text: Node would send the headers in the encoding of a text.
+    // Not a string: Node would send the headers in its encoding.
     const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
     if (content) {
       headers['content-type'] = contentType;

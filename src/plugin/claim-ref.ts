@@ -5,7 +5,7 @@ export interface ClaimKey {
   readonly name: string;
 }
 
-/** The API server gives out random ones. */
+/** No claim has it: the API server assigns random ones. */
 const uidOfNoClaim = '00000000-0000-0000-0000-000000000000';
 
 /**
@@ -13,7 +13,7 @@ const uidOfNoClaim = '00000000-0000-0000-0000-000000000000';
  * claim of any namespace could get the data.
  */
 export function releasedFrom(claim: ClaimKey | undefined, volumeName: string) {
-  const { namespace, name } = claim ?? ownerOfNobodys(volumeName);
+  const { namespace, name } = claim ?? placeholderClaim(volumeName);
   return { apiVersion: 'v1', kind: persistentVolumeClaims.kind, namespace, name, uid: uidOfNoClaim };
 }
 
@@ -21,12 +21,12 @@ export function releasedFrom(claim: ClaimKey | undefined, volumeName: string) {
 export function claimOf({ metadata, spec }: Stored<PersistentVolume>): ClaimKey | undefined {
   const { namespace, name, uid } = spec?.claimRef ?? {};
   if (!namespace || !name) return undefined;
-  const nobody = ownerOfNobodys(metadata.name);
-  const isNobodys = uid === uidOfNoClaim && namespace === nobody.namespace && name === nobody.name;
-  return isNobodys ? undefined : { namespace, name };
+  const placeholder = placeholderClaim(metadata.name);
+  const isPlaceholder = uid === uidOfNoClaim && namespace === placeholder.namespace && name === placeholder.name;
+  return isPlaceholder ? undefined : { namespace, name };
 }
 
-/** Kubernetes wants to know some name. */
-function ownerOfNobodys(volumeName: string): ClaimKey {
+/** A claimRef must have a name. */
+function placeholderClaim(volumeName: string): ClaimKey {
   return { namespace: 'default', name: volumeName };
 }

@@ -16,14 +16,14 @@ function deployment(component: string, replicas: number, readyReplicas?: number)
 }
 
 const none = 'error: there is none, so no volume is created, moved or removed: see kubectl moorage doctor';
-const unready = 'error: ready 0 of 2 replicas, so no volume is created, moved or removed: see kubectl moorage doctor';
+const unready = 'error: 0 of 2 replicas ready, so no volume is created, moved or removed: see kubectl moorage doctor';
 for (const [what, deployments, expected] of [
   ['all replicas are ready', [deployment('controller', 2, 2)], []],
   ['more are ready, during an upgrade', [deployment('controller', 2, 3)], []],
   [
     'one replica is missing',
     [deployment('controller', 2, 1)],
-    ['warning: ready 1 of 2 replicas: see kubectl moorage doctor'],
+    ['warning: 1 of 2 replicas ready: see kubectl moorage doctor'],
   ],
   ['no replica is ready', [deployment('controller', 2)], [unready]],
   ['it was scaled to none', [deployment('controller', 0)], [unready.replace('of 2', 'of 0')]],

@@ -12,11 +12,11 @@ import { hasReadyEndpoint } from './doctor/controller.ts';
 import { type EndpointSlice, endpointSlices, type WebhookConfiguration } from './doctor/observed.ts';
 import type { Problem } from './status.ts';
 
-/** Whether something does what the objects request, and answers the API server. */
+/** Whether a controller is ready to do what the objects request, and its webhook can answer the API server. */
 export async function readControllerProblems(client: KubeClient, signal: AbortSignal): Promise<readonly Problem[]> {
   const problems = await Promise.all([
     orUnknown('controller', async () => {
-      // TopoLVM's, where that is installed.
+      // Or TopoLVM's, where that is installed.
       const labelSelector = 'app.kubernetes.io/name in (moorage,topolvm)';
       return controllerProblems((await client.list(deployments, { labelSelector, signal })).items);
     }),
@@ -64,7 +64,7 @@ export function controllerProblems(found: readonly Stored<Deployment>[]): readon
     const { replicas = 1 } = spec ?? {};
     const { readyReplicas = 0 } = status ?? {};
     if (readyReplicas > 0 && readyReplicas >= replicas) return [];
-    const ready = `ready ${readyReplicas} of ${replicas} replicas`;
+    const ready = `${readyReplicas} of ${replicas} replicas ready`;
     const about = `controller ${metadata.name}`;
     return readyReplicas > 0
       ? [{ severity: 'warning', about, what: `${ready}: ${seeDoctor}` }]

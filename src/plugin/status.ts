@@ -90,7 +90,7 @@ export function statusFrom(
   };
 }
 
-/** `first` come before those of the same severity. */
+/** Lists `first` before the other problems of the same severity. */
 export function withProblems(first: readonly Problem[], status: Status): Status {
   const problems = errorsFirst([...first, ...status.problems]);
   return { ...status, healthy: problems.length === 0, problems };

@@ -299,7 +299,7 @@ describe('two controllers, and every feature of Moorage', () => {
   });
 
   // Before the roles are deleted, which may happen while their users are still stopping.
-  step('no right is missing: no request was forbidden', async () => {
+  step('no permission is missing: no request was forbidden', async () => {
     const refused = (await audit.entries()).filter(({ responseStatus }) => responseStatus?.code === 403);
     assert.deepEqual(refused, []);
   });
@@ -309,7 +309,7 @@ describe('two controllers, and every feature of Moorage', () => {
   });
 
   for (const role of roles) {
-    step(`${role.kind} ${role.metadata.name} has no unused right`, async () => {
+    step(`${role.kind} ${role.metadata.name} has no unused permission`, async () => {
       const account = accountOf(role);
       const program = programOf(role);
       const entries = (await audit.entries()).filter(

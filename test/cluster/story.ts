@@ -1,6 +1,6 @@
 import { afterEach, type TestContext, test } from 'node:test';
 
-/** Calls back with the name of each test that fails, of those that hooks of the calling file or suite are for. */
+/** Calls `failed` with the name of each test that fails in the calling file or suite. */
 export function onFailure(failed: (name: string) => void): void {
   afterEach((t) => {
     if ('passed' in t && !t.passed) failed(t.name);

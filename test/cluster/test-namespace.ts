@@ -231,7 +231,7 @@ export class TestNamespace {
 
 /** Resolves when no volume of these claims is left. */
 export async function volumesGone(cluster: Cluster, claims: readonly PersistentVolumeClaim[]): Promise<void> {
-  const own = claims.map(({ metadata }) => `pvc-${metadata?.uid}`); // a moved one has more behind it
+  const own = claims.map(({ metadata }) => `pvc-${metadata?.uid}`); // the name of a moved volume has a suffix
   await eventually(
     `the volumes of ${claims.map(({ metadata }) => metadata?.name).join(', ')} are gone`,
     async () => {

@@ -133,7 +133,7 @@ async function laterEvictionActsOn(t: TestContext, name: string): Promise<void> 
   await areDropped(later);
 }
 
-/** While nobody is leader. Resolves when the controller is again. */
+/** Runs `act` while there is no leader. Resolves when the controller is the leader again. */
 async function withoutLeader(act: () => Promise<void>): Promise<void> {
   const isLed = async () => {
     const lease = await admin.get(leases, 'topolvm', { namespace: 'moorage-system' });
@@ -243,7 +243,7 @@ test('a drain that was given up before the leader looked keeps the data', async 
   await areKept(pod);
 });
 
-test('a leader that ends between the claims of a pod is succeeded by one that continues, also if the pod is gone', async (t) => {
+test('when a leader ends between the claims of a pod, the next one continues, even if the pod is gone', async (t) => {
   for (const writes of [1, 2, 3]) {
     const pod = await losable(t, `ends-${writes}`, { claims: ['data', 'log', 'tmp'] });
     await withoutLeader(async () => {

@@ -41,7 +41,7 @@ test('while TopoLVM runs, the chart is not installed, and the reason destroys no
   await sh(addBystanders('topolvm-system'));
   await assert.rejects(
     sh(dryRun),
-    /TopoLVM still runs, as DaemonSet .* in namespace topolvm-system.*migrating-from-topolvm\.md/,
+    /TopoLVM is still running, as DaemonSet .* in namespace topolvm-system.*migrating-from-topolvm\.md/,
   );
 });
 

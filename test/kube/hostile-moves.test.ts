@@ -22,7 +22,7 @@ import { claimSpec, Machines } from './machines.ts';
 import { createLogicalVolume, createPersistentVolume } from './removed-nodes.ts';
 import { room } from './simulated-nodes.ts';
 
-/** The chart's rights and policies; a victim and a tenant who may do everything in a namespace of their own. */
+/** The chart's permissions and policies; a victim and a tenant who may do everything in a namespace of their own. */
 const chart = await InstalledChart.start();
 const { admin, cluster } = chart.api;
 const controller = await chart.clientOf('moorage-controller');
@@ -209,8 +209,14 @@ test('the controller creates no PersistentVolume from a status that a tenant wro
   const { volumeName } = await claimWithVolume(victim, 'secret');
   const { spec } = (await admin.get(persistentVolumes, volumeName)) ?? {};
   const attempts = {
-    directory: { source: { hostPath: { path: '/' } }, refusal: /does not save the PersistentVolume of its claim/ },
-    secret: { source: { csi: spec?.csi }, refusal: /LogicalVolume pvc-victim-secret, which is not of this move/ },
+    directory: {
+      source: { hostPath: { path: '/' } },
+      refusal: /status.manifest is not the PersistentVolume of its claim/,
+    },
+    secret: {
+      source: { csi: spec?.csi },
+      refusal: /LogicalVolume pvc-victim-secret, which does not belong to this move/,
+    },
   };
   for (const [name, { source }] of Object.entries(attempts)) {
     const { claim } = await claimWithVolume(tenant, name);

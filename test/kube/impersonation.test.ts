@@ -58,7 +58,7 @@ async function recording(t: TestContext, user: object) {
   return { requests, kubeconfig, askKubectl };
 }
 
-/** As they were sent. The names have no case, and headers with different names no order. */
+/** As they were sent, except for the case of names, and the order of headers with different names, which mean nothing. */
 function impersonationOf({ rawHeaders }: IncomingMessage): string[] {
   return rawHeaders
     .flatMap((name, index) => (index % 2 === 0 ? `${name.toLowerCase()}: ${rawHeaders[index + 1]}` : []))

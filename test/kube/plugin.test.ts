@@ -238,7 +238,7 @@ test('status lists first that the controller is missing or not ready, and that n
     metadata: { name: 'moorage-controller', namespace: 'db', labels },
     spec: { replicas: 2, selector: { matchLabels: labels }, template },
   });
-  assert.match(await status(), /^✘ controller moorage-controller\n +ready 0 of 2 replicas, so no volume is created/m);
+  assert.match(await status(), /^✘ controller moorage-controller\n +0 of 2 replicas ready, so no volume is created/m);
 
   const kinds =
     'logicalvolumes.topolvm.io,persistentvolumes,persistentvolumeclaims,pods,nodestorages.moorage.dev,nodes';

@@ -5,7 +5,7 @@ import { environment } from './environment.ts';
 
 /**
  * Node's functions that start programs, and `run` of src/base. They differ in one thing: `env` is not the whole environment,
- * but what is added to `environment()`. Lint forbids the originals to everything that runs on the user's machine.
+ * but what is added to `environment()`. Lint forbids the originals in everything that runs on the user's machine.
  */
 export const spawn = withEnvironment(node.spawn);
 export const spawnSync = withEnvironment(node.spawnSync);

@@ -140,7 +140,7 @@ test('of several claims the strictest policy answers for the pod', () => {
   assert.match(of('drop', 'nonsense'), /use one of .* \[\]$/);
 });
 
-test('of any two policies the more careful one answers; one that nobody knows stops the eviction', () => {
+test('of any two policies the more careful one decides; an unknown one stops the eviction', () => {
   const answers = {
     delegate: { delegate: 'ask', move: 'ask', wait: 'ask', drop: 'ask' },
     move: { delegate: 'ask', move: 'move', wait: 'move', drop: 'move' },

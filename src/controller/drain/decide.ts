@@ -23,7 +23,7 @@ interface DrainCare {
   /** The claim with the highest one decides for its pod: data is given up only if no other claim is treated with more care. */
   readonly care: number;
   readonly verdict: (pod: DrainedPod, nowMs: number) => Verdict;
-  /** Who takes the data elsewhere when the claim is to be released gracefully. */
+  /** Who takes the data elsewhere when the claim is released gracefully. */
   readonly graceful: 'operator' | 'move';
 }
 
@@ -70,7 +70,7 @@ function delegated({ volumes }: DrainedPod): Verdict {
 }
 
 function dropped({ uid, volumes }: DrainedPod): Verdict {
-  // A person moves the data: then it was not the drain that has evicted the pod.
+  // Somebody moves the data: then the pod was evicted by that move, not by the drain.
   if (volumes.some(({ moves }) => moves.some((move) => isActive(move) || hasStopped(move, uid)))) return pass;
   const left = volumes.filter(({ tombstone }) => tombstone !== 'force');
   return left.length > 0 ? { kind: 'drop', volumes: left } : pass;

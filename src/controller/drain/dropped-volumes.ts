@@ -47,13 +47,13 @@ interface EvictedPod {
   readonly pod: PodOnNode;
   /** It may be gone before it is looked at. */
   readonly isGone: boolean;
-  /** Once: a drain that begins while it terminates has not evicted it. */
+  /** Decided once: a drain that begins while the pod terminates has not evicted it. */
   readonly isDecided: boolean;
 }
 
 /**
- * Decides to give up the volumes of pods that were evicted, if the policy is `drop`, and records it on the first claim. That
- * an eviction was granted says only the API server, by a condition of the pod: anybody can ask the webhook. If nobody was
+ * Decides to give up the volumes of pods that were evicted, if the policy is `drop`, and records it on the first claim. Only
+ * the API server says that an eviction was granted, in a condition of the pod: anybody can call the webhook. If there was no
  * leader while the pod had the condition, its data stays.
  */
 export function evictedPods({ client, pods: running, clock, log }: PodCollaborators): Work {
@@ -73,7 +73,7 @@ export function evictedPods({ client, pods: running, clock, log }: PodCollaborat
 
   const reconcile = async (key: string, signal: AbortSignal): Promise<Requeue> => {
     const { pod, isDecided } = evicted.get(key) ?? {};
-    // The API server sets the condition before it deletes the pod, which can still fail. Its deletion is a change, too.
+    // The API server sets the condition before it deletes the pod, which can still fail. The deletion is another change.
     if (!pod || isDecided || !(await isDeleted(client, pod, signal))) return Requeue.never;
     const { namespace, nodeName } = pod;
     const { claims, dropped } = await observe(client, pod, clock.now(), signal);
@@ -92,7 +92,7 @@ export function evictedPods({ client, pods: running, clock, log }: PodCollaborat
   return { name: 'evicted-pods', watch, reconcile, concurrency: 4, leaderOnly: true };
 }
 
-/** Orders the release of all claims of an evicted pod. The one with the record is the last, so that a next leader continues. */
+/** Orders the release of all claims of an evicted pod. The one with the record comes last, so that the next leader can continue. */
 export function droppedVolumes({ client, claims: watched, clock }: ClaimCollaborators): Work {
   const watch: Work['watch'] = (queue) => [
     watched.onChange(({ kind, key, object }) => {
@@ -135,7 +135,7 @@ interface Observed {
   readonly dropped: readonly string[];
 }
 
-/** Reads everything from the API server: what is decided gives data up. */
+/** Reads everything from the API server, because the decision gives data up. */
 async function observe(
   client: Pick<KubeClient, 'get' | 'list'>,
   pod: DrainingPod,
@@ -145,7 +145,7 @@ async function observe(
   const { namespace, nodeName } = pod;
   const claims = new Map<string, Stored<PersistentVolumeClaim>>();
   const volumes = new Map<string, VolumeOnDrain>();
-  let isVolumeMissing = false; // it moves, or is lost: nobody knows what it says
+  let isVolumeMissing = false; // it moves, or is lost: its policy is unknown
   for (const name of pod.claimNames) {
     const claim = await client.get(persistentVolumeClaims, name, { namespace, signal });
     const { volumeName } = (claim && claimOnDrain(claim)) ?? {};

@@ -22,7 +22,7 @@ test('a request to leave ends with its drain, but not after the answer', () => {
     [{ hasLeft: true }, false, false],
     [{ policy: 'wait' }, true, true],
     [{ policy: 'wait', hasLeft: true }, true, false],
-    [{ policy: 'archive' }, true, true], // nobody is asked because of a word that nobody knows
+    [{ policy: 'archive' }, true, true], // an unknown policy asks no operator
     [{ policy: undefined }, true, false], // that of its class
     [{ drainedFrom: undefined }, false, false], // the tombstone of a person
     [{ tombstone: 'force' }, false, false],

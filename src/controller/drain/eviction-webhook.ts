@@ -42,7 +42,7 @@ const allowed: Admission = { allowed: true };
 
 /**
  * Decides whether a pod can be evicted from a node that is drained, by the policies of its claims. It answers from memory,
- * and what has to be done before is done beside the answer. That gives no data up, because anybody can ask. Code 429 makes
+ * and what must be done first runs in the background. That never gives data up, because anybody can ask. Code 429 makes
  * `kubectl drain` try again after 5 s; no retryAfterSeconds, because clients would then try again silently.
  */
 export class EvictionWebhook {

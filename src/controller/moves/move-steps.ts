@@ -228,7 +228,7 @@ export class MoveSteps {
     const named = await logicalVolumeOf(this.#client, wanted, signal);
     if (named && !isSourceOf(move, named) && !isTargetOf(move, named)) {
       const { name } = named.metadata;
-      const message = `waits, because its PersistentVolume would get LogicalVolume ${name}, which is not of this move`;
+      const message = `waits, because its PersistentVolume would get LogicalVolume ${name}, which does not belong to this move`;
       await this.#record({ kind: 'wait', message }, move, seen, signal);
       return Requeue.never;
     }
@@ -314,7 +314,7 @@ class NotOfMove extends MoorageError {
 
   constructor(name: string, move: string) {
     super(
-      `LogicalVolume ${name} was not created by VolumeMove ${move}, so it is kept; look at what has created it: the move goes on when it is gone`,
+      `LogicalVolume ${name} was not created by VolumeMove ${move}, so it is kept; find out what created it: the move continues when it is gone`,
     );
   }
 }

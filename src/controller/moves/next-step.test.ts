@@ -339,7 +339,7 @@ const manifests: readonly Row[] = Object.entries({
   'another driver': saved({ spec: { csi: { driver: 'evil', volumeHandle: 'uid-pvc-1' } } }),
 }).flatMap(([what, manifest]): readonly Row[] => {
   const status = { conditions: switched, ...(manifest !== undefined && { manifest }) };
-  const refused = /^wait .*does not save the PersistentVolume of its claim/;
+  const refused = /^wait .*status.manifest is not the PersistentVolume of its claim/;
   return (['Switching', 'Aborting'] as const).flatMap((phase): readonly Row[] => {
     const move = moveOfTest(phase, status);
     const { manifest: _, ...without } = move.status ?? {};

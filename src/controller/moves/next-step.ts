@@ -288,14 +288,14 @@ function switching(
 function foreign({ persistentVolume }: Pick<VolumeMoveStatus, 'persistentVolume'>): Step {
   const message =
     `waits, because PersistentVolume ${persistentVolume} has another volume than this move knows; ` +
-    'somebody has created it: the move goes on when it is gone';
+    'somebody else created it: the move continues when it is gone';
   return { kind: 'wait', message };
 }
 
 /** The status is not what the controller has written. */
 function unsaved({ status }: StoredVolumeMove): Step {
   const message =
-    `waits, because status.manifest does not save the PersistentVolume of its claim, ${status?.persistentVolume}; ` +
+    `waits, because status.manifest is not the PersistentVolume of its claim, ${status?.persistentVolume}; ` +
     'create that PersistentVolume if it is missing, and then remove the finalizer of the move';
   return { kind: 'wait', message };
 }

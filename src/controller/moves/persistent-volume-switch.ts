@@ -52,7 +52,7 @@ export function manifestOf({ metadata, spec }: Stored<PersistentVolume>): string
   });
 }
 
-/** The PersistentVolume as it was. Undefined if the status has none, or another one than that of the claim. */
+/** The PersistentVolume as it was. Undefined if the status has none, or that of another claim. */
 export function savedVolume(move: StoredVolumeMove): PersistentVolume | undefined {
   const { manifest, persistentVolume } = move.status ?? {};
   const saved = parsed(manifest ?? '');
@@ -68,7 +68,7 @@ function parsed(manifest: string): PersistentVolume | undefined {
   }
 }
 
-/** Whether it is bound to the claim that is moved. A claim can name any PersistentVolume, which says whose it is. */
+/** Whether it is bound to the claim that is moved. A claim can name any PersistentVolume; only the PersistentVolume says whose it is. */
 export function isOfClaim({ spec }: PersistentVolume, move: StoredVolumeMove): boolean {
   const { namespace, name, uid } = spec?.claimRef ?? {};
   return uid !== undefined && uid === move.status?.claimUID && `${namespace}/${name}` === claimOfMove(move);

@@ -317,7 +317,7 @@ test('graceful: with the policy delegate, its operator answers first', () => {
       'move',
     ],
     [
-      'a policy that nobody knows',
+      'an unknown policy',
       { claim: claim({ ...graceful, [onDrain.annotation]: 'archive' }) },
       /^end TombstoneRefused: .*moorage.dev\/on-drain is "archive"; use one of wait, move, delegate, drop$/,
     ],

@@ -108,7 +108,7 @@ export class AmbiguousVolume extends MoorageError {
     const names = volumes.map(({ metadata, spec }) => `${metadata.name} on node ${spec.nodeName}`).join(', ');
     super(
       `volume ID ${id} is claimed by several LogicalVolumes: ${names}; ` +
-        'find the node that has the volume, with lvs, before you change one of them',
+        'use lvs to find the node that has the volume before you change any of them',
     );
   }
 }

@@ -223,7 +223,8 @@ test('a volume ID that two objects share is an error, in the cache and on the AP
   for (const replica of [store, another]) {
     const ambiguous = {
       code: 'FailedPrecondition',
-      message: /^volume ID uid-1 is claimed by several LogicalVolumes: pvc-a on node a, thief on node b; find the node/,
+      message:
+        /^volume ID uid-1 is claimed by several LogicalVolumes: pvc-a on node a, thief on node b; use lvs to find the node/,
     };
     await assert.rejects(replica.find(id, never), ambiguous);
     await assert.rejects(replica.grow(id, 2n * gibi, never), ambiguous);

@@ -67,8 +67,8 @@ export class PoolMarker {
   #missing(found: string | undefined): PoolMissing {
     const what = found === undefined ? `${this.#marker} is missing` : `${this.#marker} belongs to another pool`;
     return new PoolMissing(
-      `directory ${this.#directory} is not the one that held the volumes: ${what}; mount its disk, or if that is ` +
-        `lost, see docs/configuration.md about ${this.#record}`,
+      `directory ${this.#directory} is not the one that held the volumes: ${what}; mount its disk; if the disk is ` +
+        `lost, docs/configuration.md says what to do with ${this.#record}`,
     );
   }
 }

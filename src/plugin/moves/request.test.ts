@@ -37,5 +37,5 @@ test('a volume that is static, of another driver, or on the target already canno
 });
 
 test('a copy for a new claim cannot be aborted, because it would begin again', () => {
-  assert.throws(() => refuseUnlessAbortable(move('Copying', 'pvc-1')), /it ends with claim data$/);
+  assert.throws(() => refuseUnlessAbortable(move('Copying', 'pvc-1')), /it ends when claim data is deleted$/);
 });

@@ -130,7 +130,7 @@ export function refuseUnlessAbortable(move: StoredVolumeMove): void {
   const { name } = move.metadata;
   if (isCopy(move)) {
     throw new CannotAbort(
-      `${name} copies data for a new claim, and would begin again; it ends with claim ${move.spec.claimName}`,
+      `${name} copies data for a new claim, and would begin again; it ends when claim ${move.spec.claimName} is deleted`,
     );
   }
   const phase = phaseOf(move);

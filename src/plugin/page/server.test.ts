@@ -123,7 +123,7 @@ test('the page survives any request', async (t) => {
   assert.equal((await fetch(base)).status, 200);
 });
 
-test('the page survives readers that leave while they are answered', async (t) => {
+test('the page survives clients that disconnect while it answers them', async (t) => {
   const asked = new EventEmitter();
   const { base, readers } = await serving(t, {
     slow: async (_, signal) => {

@@ -99,7 +99,7 @@ export interface ImportOptions {
   /** Volumes that are imported although Moorage did not create them. */
   readonly named: readonly string[];
   readonly storageClassFor: (volume: DiskVolume) => ClassOfVolume;
-  /** Also create the claims that the volumes belonged to, and let these have them. */
+  /** Also create the claims that the volumes belonged to, and reserve each volume for its claim. */
   readonly withClaims: boolean;
 }
 

@@ -65,8 +65,8 @@ export function loss({ volume, object, nodeName, isNodeGone }: Purgeable): strin
 }
 
 /**
- * Lets csi-provisioner delete the volume, as for any claim: it does so for a PersistentVolume that is Released, which an
- * available one becomes too, and has the policy Delete.
+ * Lets csi-provisioner delete the volume, as for any claim: it does so for a PersistentVolume that is Released and has the
+ * policy Delete. The claimRef makes an Available one Released, too.
  */
 export async function purge(
   client: KubeClient,

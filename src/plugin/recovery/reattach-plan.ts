@@ -73,7 +73,7 @@ function refuseDoomed(volume: Stored<PersistentVolume>, object: Stored<LogicalVo
     const keep = `kubectl annotate pv ${name} ${localPvOptions.autoRelease}=false --overwrite`;
     throw new CannotReattach(
       name,
-      `its node empties it for the next claim; to keep what it still has, first run: ${keep}`,
+      `its node empties it for the next claim; to keep what is left of its data, first run: ${keep}`,
     );
   }
   if (status?.phase === 'Released' && spec?.persistentVolumeReclaimPolicy === 'Delete') {

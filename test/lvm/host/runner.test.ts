@@ -19,7 +19,7 @@ const runner = 'worlds/lvm/run.ts';
 const passes = 'test/lvm/fixtures/passes.ts';
 const fails = 'test/lvm/fixtures/fails.ts';
 const neverEnds = 'test/lvm/fixtures/never-ends.ts';
-/** Not what the runner, which is Node, and its downloads obey. */
+/** Without what would break the runner itself, which is Node, and its downloads. */
 const exported = Object.fromEntries(
   Object.entries(hostileEnvironment).filter(([name]) => !/^NODE_OPTIONS$|_proxy$/i.test(name)),
 );

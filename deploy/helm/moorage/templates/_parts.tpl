@@ -162,12 +162,12 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
-{{/* To be called before anything else looks at what TopoLVM has left in the cluster: helm reports only the first problem. */}}
+{{/* Call this before anything else looks at what TopoLVM has left in the cluster: helm reports only the first problem. */}}
 {{- define "moorage.topolvmMustBeStopped" -}}
 {{- range $kind := list "DaemonSet" "Deployment" }}
 {{- range (lookup "apps/v1" $kind "" "").items }}
 {{- if eq (dig "metadata" "labels" "app.kubernetes.io/name" "" .) "topolvm" }}
-{{- fail (printf "TopoLVM still runs, as %s %s in namespace %s, and serves the same volumes; docs/migrating-from-topolvm.md says how to stop it without losing volumes" $kind .metadata.name .metadata.namespace) }}
+{{- fail (printf "TopoLVM is still running, as %s %s in namespace %s, and serves the same volumes; docs/migrating-from-topolvm.md says how to stop it without losing volumes" $kind .metadata.name .metadata.namespace) }}
 {{- end }}
 {{- end }}
 {{- end }}
