@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Pod } from '../kube/resource.ts';
-import { changeWarning, type Placement, podsAfterChange, type Workload } from './inline-change.ts';
+import {
+  changeWarning,
+  type Placement,
+  type PodOnVolumeNode,
+  podsAfterChange,
+  type Workload,
+} from './inline-change.ts';
 import { node, pod } from './testing/objects.ts';
 
 const selector = { matchLabels: { app: 'db' } };
@@ -47,9 +53,15 @@ function placement(volumes: Record<string, string>, pods: readonly Pod[] = []): 
 const running = (name: string, nodeName: string, cpu: string, labels: object = {}) =>
   pod(name, [], { metadata: { labels }, spec: { nodeName, containers: withCpu(cpu) } });
 
+async function all(workload: Workload, where: Placement): Promise<readonly PodOnVolumeNode[]> {
+  const found: PodOnVolumeNode[] = [];
+  for await (const each of podsAfterChange(workload, where)) found.push(each);
+  return found;
+}
+
 /** As `pod on node: obstacles`. */
 async function seen(workload: Workload, where: Placement): Promise<readonly string[]> {
-  const found = await podsAfterChange(workload, where);
+  const found = await all(workload, where);
   return found.map((each) => `${each.pod} on ${each.node}: ${each.obstacles.join(', ')}`);
 }
 
@@ -88,6 +100,31 @@ test('what the containers of a template request is summed up once, not for each 
   assert.equal(read, 1);
 });
 
+test('a pod is not looked at before it is asked for', async () => {
+  const where = placement({ 'data-db-0': 'a', 'data-db-1': 'a' });
+  const volumes: string[] = [];
+  const nodeOf = async (volume: string) => {
+    volumes.push(volume);
+    return where.nodeOf(volume);
+  };
+  for await (const { pod: first } of podsAfterChange(statefulSet(2), { ...where, nodeOf })) {
+    assert.equal(first, 'db-1');
+    break;
+  }
+  assert.deepEqual(volumes, ['pv-data-db-1']);
+});
+
+test('a claim that a template mounts many times is looked at once', async () => {
+  const claimed = { persistentVolumeClaim: { claimName: 'shared' } };
+  const volumes = [
+    { name: 'x', ...claimed },
+    { name: 'y', ...claimed },
+  ];
+  const where = placement({ shared: 'a' });
+  const [found] = await all(statefulSet(1, { volumes }), where);
+  assert.deepEqual(found?.claims, ['shared']);
+});
+
 test('a selector or a request that the node does not meet is an obstacle', async () => {
   const where = placement({ 'data-db-0': 'a' }, [running('other', 'a', '3')]);
   const obstacles = 'it does not have the label disk=nvme, it has 1 cpu left, 2 requested';
@@ -121,7 +158,7 @@ test('a node that is gone, and volumes on two nodes, are obstacles', async () =>
 
 test('a warning says why, and how to move the data unless no node is large enough', async () => {
   const warnings = async (change: Partial<Pod['spec']>) =>
-    (await podsAfterChange(statefulSet(1, change), placement({ 'data-db-0': 'a' }))).map(changeWarning);
+    (await all(statefulSet(1, change), placement({ 'data-db-0': 'a' }))).map(changeWarning);
   const start = 'pod db-0 would not start again on node a, where its data is:';
   assert.deepEqual(await warnings({ nodeSelector: { disk: 'nvme' } }), [
     `${start} it does not have the label disk=nvme; first move the data: kubectl moorage migrate pvc/data-db-0 -n prod --to NODE`,

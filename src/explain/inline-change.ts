@@ -17,7 +17,7 @@ import {
 } from '../kube/resource.ts';
 import { claimParts, covers } from '../kube/stateful-set.ts';
 import { type NodeFacts, nodeObstacles, type Obstacle } from './node-obstacles.ts';
-import { effectiveRequests } from './pod-requests.ts';
+import { effectiveRequests, shortages } from './pod-requests.ts';
 
 /** What runs pods, as it would be after the change. */
 export type Workload =
@@ -53,11 +53,12 @@ export interface PodOnVolumeNode {
 
 /**
  * What a changed workload does to its pods with volumes: each is replaced, and its volume allows one node only. Pods are in the
- * order in which a StatefulSet replaces them, and those before count with what they will need.
+ * order in which a StatefulSet replaces them, and those before count with what they will need. One at a time: together, what
+ * is said about pods with very many labels or terms could exhaust the memory.
  */
-export async function podsAfterChange(workload: Workload, placement: Placement): Promise<readonly PodOnVolumeNode[]> {
+export async function* podsAfterChange(workload: Workload, placement: Placement): AsyncGenerator<PodOnVolumeNode> {
   const replaced = new Map<string, Pod>();
-  const found: PodOnVolumeNode[] = [];
+  let isTooLargeEverywhere: boolean | undefined; // all pods request the same
   const { namespace = '' } = workload.metadata ?? {};
   const volumes = await placement.volumes(namespace);
   for (const { pod, claims } of plannedPods(workload, volumes)) {
@@ -73,7 +74,12 @@ export async function podsAfterChange(workload: Workload, placement: Placement):
     const facts = await placement.facts(first.node);
     const others = facts?.pods && podsBeside(facts, workload, replaced);
     const ofNode = facts && nodeObstacles(pod, [], { ...facts, pods: others });
-    found.push({
+    if (isTooLarge(ofNode)) {
+      isTooLargeEverywhere ??= (await placement.nodes()).every((node) =>
+        shortages(pod, node, []).some((shortage) => shortage.isTooLarge),
+      );
+    }
+    yield {
       namespace,
       pod: name,
       node: first.node,
@@ -84,16 +90,10 @@ export async function podsAfterChange(workload: Workload, placement: Placement):
           .map(({ claim, node }) => `the data of claim ${claim} is on node ${node}`),
         ...(ofNode?.map(({ text }) => text) ?? ['it is not in the cluster']),
       ],
-      isTooLarge: isTooLarge(ofNode) && (await placement.nodes()).every((node) => isTooLarge(alone(pod, node))),
-    });
+      isTooLarge: isTooLarge(ofNode) && isTooLargeEverywhere === true,
+    };
     replaced.set(name, { ...pod, spec: { containers: [], ...pod.spec, nodeName: first.node } });
   }
-  return found;
-}
-
-/** The obstacles for a pod on a node that has no other pod. */
-function alone(pod: Pod, node: Stored<Node>): readonly Obstacle[] {
-  return nodeObstacles(pod, [], { node, pods: [] });
 }
 
 function isTooLarge(obstacles: readonly Obstacle[] = []): boolean {
@@ -213,7 +213,8 @@ function claimsByOrdinal(
 
 /** Claims that exist before the pod: an ephemeral volume is created with it. */
 function mountedClaims(spec: Pod['spec']): readonly string[] {
-  return (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => (claim ? [claim.claimName] : []));
+  const names = (spec?.volumes ?? []).map(({ persistentVolumeClaim: claim }) => claim?.claimName);
+  return [...new Set(names)].filter((name) => name !== undefined);
 }
 
 /** The pods of a node while the next one starts: those that were replaced before it are there in their new form. */

@@ -43,7 +43,8 @@ export async function checkWorkload(
 ): Promise<CheckedWorkload> {
   const { name = '', namespace = '' } = workload.metadata ?? {};
   const { changed, replacesPods } = await asChanged(client, workload, signal);
-  const pods = replacesPods ? await podsAfterChange(changed, placementIn(client, signal)) : [];
+  const pods: PodOnVolumeNode[] = [];
+  if (replacesPods) for await (const pod of podsAfterChange(changed, placementIn(client, signal))) pods.push(pod);
   return { kind: workload.kind, namespace, name, replacesPods, pods };
 }
 

@@ -18,11 +18,13 @@ const mostWarnings = 5;
 export function changeWebhook({ client, log }: { readonly client: KubeClient; readonly log: Log }): Answer {
   return admission<Workload>('StatefulSet or Deployment', async ({ namespace, object }) => {
     try {
-      const found = await podsAfterChange(object, placementIn(client, AbortSignal.timeout(timeoutMs)));
-      const stuck = found.filter(({ obstacles }) => obstacles.length > 0);
-      const more = stuck.length - mostWarnings;
-      const warnings = stuck.slice(0, mostWarnings).map(changeWarning);
-      return { allowed: true, warnings: more > 0 ? [...warnings, `and ${more} more pods`] : warnings };
+      const warnings: string[] = [];
+      for await (const pod of podsAfterChange(object, placementIn(client, AbortSignal.timeout(timeoutMs)))) {
+        if (pod.obstacles.length === 0) continue;
+        if (warnings.length === mostWarnings) return { allowed: true, warnings: [...warnings, 'and more pods'] };
+        warnings.push(changeWarning(pod));
+      }
+      return { allowed: true, warnings };
     } catch (error) {
       log.warn({ err: error, namespace, name: object.metadata?.name }, `change not checked: ${messageOf(error)}`);
       return { allowed: true };
