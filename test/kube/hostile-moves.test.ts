@@ -187,8 +187,15 @@ test('a tenant who overwrites the status of a move does not get a PersistentVolu
 });
 
 /** Of a move of this claim that is about to restore a PersistentVolume named `evil`. */
-function statusThatSaves({ name, uid, source }: { name: string; uid: string; source: object }): VolumeMoveStatus {
-  const expression = { key: topologyKey, operator: 'In', values: [a] };
+function statusThatSaves(options: {
+  readonly name: string;
+  readonly uid: string;
+  readonly source: object;
+  readonly sourceVolume?: string;
+  readonly nodeLabel?: string;
+}): VolumeMoveStatus {
+  const { name, uid, source, sourceVolume = 'none', nodeLabel = topologyKey } = options;
+  const expression = { key: nodeLabel, operator: 'In', values: [a] };
   const manifest = {
     metadata: { name: 'evil' },
     spec: {
@@ -200,30 +207,30 @@ function statusThatSaves({ name, uid, source }: { name: string; uid: string; sou
   const lastTransitionTime = '2026-01-01T00:00:00Z';
   const switched = { type: 'Switched', status: 'True', reason: 'Committed', message: '', lastTransitionTime } as const;
   return {
-    ...{ phase: 'Aborting', claimUID: uid, persistentVolume: 'evil', sourceVolume: 'none', sourceNode: a },
+    ...{ phase: 'Aborting', claimUID: uid, persistentVolume: 'evil', sourceVolume, sourceNode: a },
     ...{ conditions: [switched], manifest: JSON.stringify(manifest), verdict: { round: 1, bytes: 1, sha256: '' } },
   };
 }
 
 test('the controller creates no PersistentVolume from a status that a tenant wrote before the policy', async (t) => {
   const { volumeName } = await claimWithVolume(victim, 'secret');
-  const { spec } = (await admin.get(persistentVolumes, volumeName)) ?? {};
+  const before = await admin.get(logicalVolumes, volumeName);
+  const { csi } = (await admin.get(persistentVolumes, volumeName))?.spec ?? {};
+  const ofVictim = { source: { csi }, refusal: /LogicalVolume pvc-victim-secret, which does not belong to this move/ };
   const attempts = {
     directory: {
       source: { hostPath: { path: '/' } },
       refusal: /status.manifest is not the PersistentVolume of its claim/,
     },
-    secret: {
-      source: { csi: spec?.csi },
-      refusal: /LogicalVolume pvc-victim-secret, which does not belong to this move/,
-    },
+    secret: ofVictim,
+    'as-source': { ...ofVictim, sourceVolume: volumeName },
+    'by-host': { ...ofVictim, nodeLabel: 'kubernetes.io/hostname' },
   };
-  for (const [name, { source }] of Object.entries(attempts)) {
+  for (const [name, { refusal: _, ...hostile }] of Object.entries(attempts)) {
     const { claim } = await claimWithVolume(tenant, name);
     const metadata = { name, namespace: tenant, finalizers: [finalizer] };
     await controller.create(volumeMoves, { metadata, spec: { claimName: name } });
-    const status = statusThatSaves({ name, uid: claim.metadata.uid, source });
-    await writeStatus(controller, tenant, name, status);
+    await writeStatus(controller, tenant, name, statusThatSaves({ name, uid: claim.metadata.uid, ...hostile }));
   }
   leadMoves(t, controller, admin);
   for (const [name, { refusal }] of Object.entries(attempts)) {
@@ -232,6 +239,7 @@ test('the controller creates no PersistentVolume from a status that a tenant wro
     );
   }
   assert.equal(await admin.get(persistentVolumes, 'evil'), undefined);
+  assert.deepEqual(await admin.get(logicalVolumes, volumeName), before, 'nothing is marked');
 });
 
 test('a tenant can neither request a copy nor set or remove the finalizer of a move', async () => {

@@ -26,8 +26,9 @@ import { type Pod, persistentVolumeClaims, persistentVolumes, pods, type Stored 
 import type { MoveReports } from './move-reports.ts';
 import { statusAfter } from './move-status.ts';
 import type { RecordedStep, Step } from './next-step.ts';
-import { logicalVolumeOf } from './observe.ts';
+import { volumesWithId } from './observe.ts';
 import type { Observed } from './observed.ts';
+import { handleOf } from './persistent-volume-switch.ts';
 
 type Client = Pick<KubeClient, 'create' | 'get' | 'list' | 'patch' | 'delete' | 'evict'>;
 type StepOf<Kind extends Step['kind']> = Extract<Step, { readonly kind: Kind }>;
@@ -225,9 +226,10 @@ export class MoveSteps {
     seen: Observed,
     signal: AbortSignal,
   ): Promise<Outcome> {
-    const named = await logicalVolumeOf(this.#client, wanted, signal);
-    if (named && !isSourceOf(move, named) && !isTargetOf(move, named)) {
-      const { name } = named.metadata;
+    const named = await volumesWithId(this.#client, handleOf(wanted) ?? '', signal);
+    const foreign = named.find((volume) => !isSourceOf(move, volume) && !isTargetOf(move, volume));
+    if (foreign) {
+      const { name } = foreign.metadata;
       const message = `waits, because its PersistentVolume would get LogicalVolume ${name}, which does not belong to this move`;
       await this.#record({ kind: 'wait', message }, move, seen, signal);
       return Requeue.never;

@@ -1,3 +1,4 @@
+import { claimKey } from '../../api/names.ts';
 import { nodeOfTest, podOfTest } from '../../moves/testing/nodes-and-pods.ts';
 import type { PinnedClaim } from './observed.ts';
 import {
@@ -16,6 +17,8 @@ const lostTarget = targetVolume({ status: { volumeID: 'uid-pvc-1-aaaabbbb', miss
 const moved = volumeOfTest({ handle: 'uid-pvc-1-aaaabbbb', node: 'b' });
 /** That of a move which began before sources were marked. */
 const unmarked = logicalVolumeOfTest('pvc-1', 'a');
+/** Not marked either. */
+const ofItsClaim = logicalVolumeOfTest('pvc-1', 'a', { metadata: { annotations: { [claimKey]: 'prod/data-db-0' } } });
 const otherTarget = targetVolume({ metadata: { annotations: { 'moorage.dev/move': 'another' } } });
 /** Somebody else's PersistentVolume, which the claim only names. */
 const foreign = volumeOfTest({
@@ -289,8 +292,14 @@ const afterVerdict: readonly Row[] = [
   [
     'the source is not marked, and the PersistentVolume is gone',
     moveOfTest('Switching'),
-    { source: unmarked, volume: undefined },
+    { source: ofItsClaim, volume: undefined },
     'mark-source',
+  ],
+  [
+    'only the status says that the source, which is not marked, is that of the claim',
+    moveOfTest('Switching'),
+    { source: unmarked, volume: undefined },
+    'create-volume uid-pvc-1-aaaabbbb on b, Delete',
   ],
   ['it is bound to another claim', moveOfTest('Switching'), { volume: foreign }, /^wait .*another volume/],
   [
@@ -382,8 +391,14 @@ const cleaning: readonly Row[] = [
   [
     'the source is not marked',
     moveOfTest('Cleaning', released),
-    { volume: moved, target: plain, pods: [], source: unmarked },
+    { volume: moved, target: plain, pods: [], source: ofItsClaim },
     'mark-source',
+  ],
+  [
+    'only the status says that the source, which is not marked, is that of the claim',
+    moveOfTest('Cleaning', released),
+    { volume: moved, target: plain, pods: [], source: unmarked },
+    /^wait keeps/,
   ],
   [
     'the source is another volume',
@@ -446,6 +461,12 @@ const returning = {
 const returned = claimOfTest({ metadata: { annotations: { 'moorage.dev/moved-to': 'a' } } });
 const ended: readonly Row[] = [
   ['the copy exists', moveOfTest('Aborting', started), {}, 'delete-target'],
+  [
+    'the target is another volume',
+    moveOfTest('Aborting', { ...started, ...released }),
+    { target: otherTarget },
+    'enter Aborted',
+  ],
   [
     'the copy is being removed',
     moveOfTest('Aborting', { ...started, ...released }),

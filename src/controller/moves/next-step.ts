@@ -1,6 +1,7 @@
 import { deleting, volumeIdOf } from '../../api/logical-volume.ts';
-import { movedAnnotation, volumeMove } from '../../api/names.ts';
+import { claimKey, movedAnnotation, volumeMove } from '../../api/names.ts';
 import {
+  claimOfMove,
   isCopy,
   isOver,
   isTargetOf,
@@ -111,11 +112,16 @@ function marked(decide: Decide): Decide {
   };
 }
 
-/** Whether the PersistentVolume of the claim names it, or did before it was replaced. */
+/**
+ * Whether the PersistentVolume of the claim names it, or did before it was replaced. What the status has saved proves nothing:
+ * earlier versions let others write it. So the LogicalVolume must name the claim, too.
+ */
 function isItsSource(move: StoredVolumeMove, { source, volume }: Observed): boolean {
-  if (!source) return false;
-  const known = [volume, savedVolume(move)].filter((each) => each !== undefined);
-  return known.every((each) => isOfClaim(each, move)) && known.some((each) => handleOf(each) === volumeIdOf(source));
+  if (!source || (volume && !isOfClaim(volume, move))) return false;
+  if (volume && handleOf(volume) === volumeIdOf(source)) return true;
+  const saved = savedVolume(move);
+  const isSaved = saved !== undefined && handleOf(saved) === volumeIdOf(source);
+  return isSaved && source.metadata.annotations?.[claimKey] === claimOfMove(move);
 }
 
 function ofPending(_: StoredVolumeMove, { targetNode }: VolumeMoveStatus, { target }: Observed): Step {
@@ -249,14 +255,15 @@ function ofAborting(move: StoredVolumeMove, status: VolumeMoveStatus, seen: Obse
     const back = stepBack(move, status, seen);
     if (back) return back;
   }
-  if (seen.target && !deleting(seen.target)) return { kind: 'delete-target' };
+  const target = seen.target && isTargetOf(move, seen.target) ? seen.target : undefined;
+  if (target && !deleting(target)) return { kind: 'delete-target' };
   const { sourceNode, targetNode, startedAt } = status;
   // The agents do nothing before the copy begins, and nothing to a volume that is not marked.
   const isUsed = startedAt && isSourceMarked(move, seen);
   if (isUsed && !status.source?.released && !isGone(seen.sourceNode)) {
     return waitForAgents(status, `waits until node ${sourceNode} has released the volume`);
   }
-  if (seen.target && !isGone(seen.targetNode)) {
+  if (target && !isGone(seen.targetNode)) {
     return { kind: 'wait', message: `waits until node ${targetNode} has removed the copy` };
   }
   return { kind: 'enter', phase: 'Aborted', message: failureIn(status)?.message ?? '' };
@@ -296,7 +303,7 @@ function foreign({ persistentVolume }: Pick<VolumeMoveStatus, 'persistentVolume'
 function unsaved({ status }: StoredVolumeMove): Step {
   const message =
     `waits, because status.manifest is not the PersistentVolume of its claim, ${status?.persistentVolume}; ` +
-    'create that PersistentVolume if it is missing, and then remove the finalizer of the move';
+    'create that PersistentVolume if it is missing; then delete the move and remove its finalizer';
   return { kind: 'wait', message };
 }
 

@@ -130,7 +130,11 @@ async function sourceOfCopy(
   return recorded && onlyWithId(await volumesWithId(client, recorded.id, signal));
 }
 
-async function volumesWithId(client: Client, id: string, signal: AbortSignal): Promise<readonly StoredLogicalVolume[]> {
+export async function volumesWithId(
+  client: Client,
+  id: string,
+  signal: AbortSignal,
+): Promise<readonly StoredLogicalVolume[]> {
   const fieldSelector = `status.volumeID=${id.replaceAll(/[\\,=]/g, '\\$&')}`;
   return (await client.list(logicalVolumes, { fieldSelector, signal })).items;
 }
