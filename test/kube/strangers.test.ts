@@ -263,6 +263,8 @@ test('a volume that is kept when its Node is removed is for nobody, nor is one w
   const moved = manifestOf((await admin.get(persistentVolumes, 'kept')) ?? assert.fail());
   await admin.delete(pods, 'kept', { namespace: owners, gracePeriodSeconds: 0 }); // no kubelet would end it
   await admin.delete(nodes, 'leaving');
+  // Until then, claims that name the volume are deleted.
+  await eventually('the Node is gone', async () => (await admin.get(nodes, 'leaving')) === undefined);
   await phase('kept', 'Released');
   await strangersDoNotGet('kept');
 

@@ -149,8 +149,8 @@ async function moveKernel(unpacked: string, kernelDir: string): Promise<void> {
   await chmod(kernel, 0o755);
 }
 
-async function requirePrograms(): Promise<void> {
-  const dirs = (environment().PATH ?? '').split(delimiter);
+export async function requirePrograms({ PATH = '' } = environment()): Promise<void> {
+  const dirs = PATH.split(delimiter);
   const found = await Promise.all(
     Object.keys(neededPrograms).map(async (name) => {
       const there = await Promise.all(dirs.map((dir) => exists(join(dir, name))));

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { run } from '../../../worlds/host/processes.ts';
 import { MachineDidNotBoot } from '../../../worlds/machine/errors.ts';
 import { Machine } from '../../../worlds/machine/machine.ts';
-import { ensureMachineFiles } from '../../../worlds/machine/machine-files.ts';
+import { ensureMachineFiles, requirePrograms } from '../../../worlds/machine/machine-files.ts';
 
 const fixtures = join(import.meta.dirname, '../fixtures');
 
@@ -57,13 +57,7 @@ test('the error of a machine that cannot boot says why', async (t) => {
 });
 
 test('the error on a host without the programs that machines need says what to install', async () => {
-  const script = `
-    import { ensureMachineFiles } from '${join(import.meta.dirname, '../../../worlds/machine/machine-files.ts')}';
-    await ensureMachineFiles(console.log);`;
-  const asking = run([process.execPath, '--input-type=module', '--eval', script], {
-    ...{ env: { PATH: '/nonexistent' }, timeoutMs: 180_000 },
-  });
-  await assert.rejects(asking, /apt-get install apt dpkg tar util-linux/);
+  await assert.rejects(requirePrograms({ PATH: '/nonexistent' }), /apt-get install apt dpkg tar util-linux/);
 });
 
 async function directory(t: TestContext): Promise<string> {
