@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { describe, type TestContext, test } from 'node:test';
 import { stringify } from 'yaml';
+import { karpenterFinalizer, nodeFinalizer } from '../../src/api/names.ts';
 import { volumeMoves } from '../../src/api/volume-move.ts';
 import { leases, nodes, pods, statefulSets } from '../../src/kube/resource.ts';
 import { fetchInside } from '../../worlds/cluster/fetch-inside.ts';
@@ -199,6 +200,12 @@ describe('a pod waits', { concurrency: true }, () => {
     const spec = { claimName: 'moved', targetNode: 'arriving' };
     await admin.create(volumeMoves, { metadata: { name: 'journey', namespace }, spec });
     await world.becomes('Moving', 'pvc/moved');
+    await eventually('it is planned', async () => {
+      const { status } = (await admin.get(volumeMoves, 'journey', { namespace })) ?? {};
+      return status?.sourceNode === 'leaving';
+    });
+    // Otherwise the move would be aborted, and could end first.
+    await world.patchNode('leaving', { metadata: { finalizers: [nodeFinalizer, karpenterFinalizer] } });
     world.machines.forget('leaving');
     await admin.delete(nodes, 'leaving');
     assert.equal(
