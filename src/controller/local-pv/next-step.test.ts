@@ -135,6 +135,13 @@ test('a deleted PersistentVolume loses the finalizer when it is not bound and it
 test('a volume becomes available after its agent has emptied it for the claim that it is still bound to', () => {
   const emptied = { ...withNode, annotations: { ...processed, 'moorage.dev/released': 'claim' }, phase: 'Released' };
   assert.deepEqual(step({ ...emptied, spec: { claimRef } }), { kind: 'makeAvailable' });
+  const options = { [`${prefix}autoRelease`]: 'true', 'moorage.dev/on-release': 'keep' };
+  const kept = { ...emptied, annotations: { ...emptied.annotations, ...options } };
+  assert.equal(
+    step({ ...kept, spec: { claimRef } }),
+    undefined,
+    'an agent of an earlier version answers without emptying',
+  );
   assert.equal(step({ ...emptied, spec: { claimRef: { ...claimRef, uid: 'new' } } }), undefined);
   assert.equal(step({ ...emptied, phase: 'Bound', spec: { claimRef } }), undefined);
   assert.equal(step({ ...emptied, spec: {} }), undefined);

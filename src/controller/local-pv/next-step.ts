@@ -58,15 +58,16 @@ export function nextStep(volume: Stored<PersistentVolume>, surroundings: Surroun
 function stepWithNode(
   volume: Stored<PersistentVolume>,
   nodeName: string,
-  { nodes }: Pick<Surroundings, 'nodes'>,
+  surroundings: Surroundings,
 ): Step | undefined {
+  const { nodes } = surroundings;
   const { annotations = {}, finalizers = [], deletionTimestamp } = volume.metadata;
   const node = nodes.get(nodeName);
   if (deletionTimestamp !== undefined) {
     const isBound = finalizers.includes(pvProtectionFinalizer);
     return node || isBound ? undefined : { kind: 'giveUp', nodeName };
   }
-  if (isReleased(volume)) return { kind: 'makeAvailable' };
+  if (isReleased(volume) && !keepsData(volume, surroundings)) return { kind: 'makeAvailable' };
   if (!node) return report('NodeGone', gone(nodeName));
   const removedUid = annotations[nodeRemovedAnnotation];
   if (removedUid !== undefined && removedUid !== node.uid) return { kind: 'forgetRemoval' };
@@ -77,6 +78,20 @@ function stepWithNode(
 function isReleased({ metadata, spec, status }: Stored<PersistentVolume>): boolean {
   const emptiedAfter = metadata.annotations?.[localPvAnnotations.released];
   return status?.phase === 'Released' && emptiedAfter !== undefined && emptiedAfter === spec?.claimRef?.uid;
+}
+
+/** Whether auto-release keeps the data. Agents of earlier versions answer for such a volume, too, without emptying it. */
+export function keepsData(
+  volume: Stored<PersistentVolume>,
+  { defaults, mountBase }: Pick<Surroundings, 'defaults' | 'mountBase'>,
+): boolean {
+  try {
+    const { autoRelease, onRelease } = staticVolume(volume, defaults.get(), mountBase);
+    return autoRelease && onRelease === 'keep';
+  } catch (error) {
+    if (error instanceof InvalidInput) return false; // an Event says so
+    throw error;
+  }
 }
 
 function stepWithoutNode(volume: Stored<PersistentVolume>, surroundings: Surroundings): Step | undefined {

@@ -12,10 +12,9 @@ import {
   type Stored,
 } from '../../kube/resource.ts';
 import { parseDefaults } from '../../local-pv/defaults.ts';
-import { staticVolume } from '../../local-pv/static-volume.ts';
 import { eventWork } from '../events/event-work.ts';
 import { eventsOfChange } from './events-of-change.ts';
-import type { Surroundings } from './next-step.ts';
+import { keepsData, type Surroundings } from './next-step.ts';
 import type { MaybeStatic } from './static-volumes.ts';
 
 interface Reporting {
@@ -30,15 +29,7 @@ interface Collaborators extends Reporting, Pick<Surroundings, 'defaults' | 'moun
 
 /** Reports what happens to static volumes as Events on their PersistentVolumes. */
 export function staticVolumeEvents({ volumes, defaults, mountBase, ...reporting }: Collaborators): Work {
-  const keepsData = (volume: Stored<PersistentVolume>) => {
-    try {
-      const { autoRelease, onRelease } = staticVolume(volume, defaults.get(), mountBase);
-      return autoRelease && onRelease === 'keep';
-    } catch (error) {
-      if (error instanceof InvalidInput) return false; // an Event says so
-      throw error;
-    }
-  };
+  const isKept = (volume: Stored<PersistentVolume>) => keepsData(volume, { defaults, mountBase });
   return eventWork({
     ...reporting,
     name: 'static-volume-events',
@@ -46,7 +37,7 @@ export function staticVolumeEvents({ volumes, defaults, mountBase, ...reporting 
       volumes.onChange(({ kind, object: { asStatic: object }, previous }) => {
         if (!object) return;
         const { name, uid } = object.metadata;
-        report(`${name}/${uid}`, eventsOfChange({ kind, object, previous: previous?.asStatic }, keepsData));
+        report(`${name}/${uid}`, eventsOfChange({ kind, object, previous: previous?.asStatic }, isKept));
       }),
     ],
     about: async (key) => {
