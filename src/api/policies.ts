@@ -26,3 +26,18 @@ export function invalidPolicies(given: Readonly<Record<string, string>> = {}): r
 export function invalidPolicyText({ annotation, word, policies }: InvalidPolicy): string {
   return `${annotation} is ${JSON.stringify(word)}; use one of ${policies.join(', ')}`;
 }
+
+interface Annotated {
+  readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
+}
+
+interface Recording extends Annotated {
+  readonly spec?: { readonly csi?: { readonly volumeAttributes?: Readonly<Record<string, string>> } };
+}
+
+/** The word of a policy for a claim: its own annotation decides, then what its volume has recorded of its StorageClass. */
+export function policyWord(annotation: string, claim: Annotated, volume: Recording | undefined): string | undefined {
+  // A static volume has annotations.
+  const recorded = volume?.spec?.csi ? volume.spec.csi.volumeAttributes : volume?.metadata?.annotations;
+  return claim.metadata?.annotations?.[annotation] ?? recorded?.[annotation];
+}

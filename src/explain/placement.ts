@@ -1,4 +1,5 @@
 import { claimKey, onDrain, onNodeRemoval, reserve, selectedNodeAnnotation, topologyKey } from '../api/names.ts';
+import { policyWord } from '../api/policies.ts';
 import { formatBytes } from '../base/quantity.ts';
 import { selects } from '../kube/node-selector.ts';
 import { affinityValues, keyOf, type Node, type PersistentVolume, type Pod, type Stored } from '../kube/resource.ts';
@@ -133,7 +134,7 @@ function besideItsData({ claim, persistentVolume }: Volume, refused: Refused, kn
   const move = `kubectl moorage migrate pvc/${name} -n ${namespace} # or move its data to another node`;
   const drop = `kubectl moorage drop pvc/${name} -n ${namespace} # or give its data up: says what would be lost`;
   const isDrained = found.code === 'NodeCordoned' || found.code === 'NodeTainted';
-  const mayBeDropped = isDrained && drainPolicyOf(claim, persistentVolume) === 'drop';
+  const mayBeDropped = isDrained && policyWord(onDrain.annotation, claim, persistentVolume) === 'drop';
   const others = [
     ...(found.code === 'NodeCordoned' ? [move] : []),
     ...(found.code === 'NodeNotReady' || mayBeDropped ? [drop] : []),
@@ -143,12 +144,6 @@ function besideItsData({ claim, persistentVolume }: Volume, refused: Refused, kn
   // A drain has not done it: the pod was deleted in another way, or nobody was leader when it was evicted.
   const evidence = [...(found.evidence ?? []), `claim ${name}: ${onDrain.annotation} is drop`];
   return { ...found, advice: `${found.advice}, or give the data up`, evidence, remedy };
-}
-
-/** Its own annotation decides, then what the volume keeps of its StorageClass; a static volume has an annotation. */
-function drainPolicyOf({ metadata }: Claim, volume: PersistentVolume | undefined): string | undefined {
-  const ofVolume = volume?.spec?.csi ? volume.spec.csi.volumeAttributes : volume?.metadata?.annotations;
-  return metadata.annotations?.[onDrain.annotation] ?? ofVolume?.[onDrain.annotation];
 }
 
 /** Whether the pod will find CPU and memory when its node takes it again, if one of its claims asks for that. */

@@ -219,7 +219,7 @@ export class MoveSteps {
     return lookAgain;
   }
 
-  /** Whoever has the PersistentVolume has the data, so it may only name a volume of this move. */
+  /** The PersistentVolume gives its claim the data, so it may only name a volume of this move. */
   async #createVolume(
     { wanted }: StepOf<'create-volume'>,
     move: StoredVolumeMove,

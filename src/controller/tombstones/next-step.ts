@@ -9,13 +9,12 @@ import {
   pendingDeletionAnnotation,
   tombstone,
 } from '../../api/names.ts';
-import { invalidPolicyText } from '../../api/policies.ts';
+import { invalidPolicyText, policyWord } from '../../api/policies.ts';
 import { hasLeftovers, tombstoneOf } from '../../api/tombstone.ts';
 import { isOver, phaseOf, type StoredVolumeMove } from '../../api/volume-move.ts';
 import type { EventContent } from '../../kube/events.ts';
 import type { Node, PersistentVolume, PersistentVolumeClaim, Pod, Stored } from '../../kube/resource.ts';
 import { drainCare } from '../drain/decide.ts';
-import { volumeOnDrain } from '../drain/drained-objects.ts';
 import { isBare } from '../moves/observed.ts';
 import { isGone } from '../node-removal/node-removal.ts';
 import { type OurVolume, ourVolume } from '../node-removal/plan.ts';
@@ -78,7 +77,7 @@ export function nextStep(seen: Observed): Step {
   if (volume.spec?.claimRef?.uid !== claim.metadata.uid)
     return refuse(`PersistentVolume ${name} is not bound to this claim`);
   if (order.word === 'force') return stepOfForce(seen, ours);
-  const word = policyOf(claim, volume) ?? 'wait';
+  const word = policyWord(onDrain.annotation, claim, volume) ?? 'wait';
   const policy = asOnDrain(word);
   if (!policy) return refuse(invalidPolicyText({ ...onDrain, word }));
   if (drainCare[policy].graceful === 'operator') return stepOfDelegation(seen, ours);
@@ -111,7 +110,8 @@ function stepOfForce(seen: Observed, ours: OurVolume): Step {
 /** What a person has set: a drain sets `force` itself. */
 function orderText({ claim, volume }: Observed): string {
   const drained = claim.metadata.annotations?.[drainedFromAnnotation];
-  if (drained === undefined || policyOf(claim, volume) !== 'drop') return `${tombstone.annotations[0]} is force`;
+  if (drained === undefined || policyWord(onDrain.annotation, claim, volume) !== 'drop')
+    return `${tombstone.annotations[0]} is force`;
   return `${onDrain.annotation} is drop, and node ${drained} is drained`;
 }
 
@@ -195,11 +195,6 @@ function userOf({ pods, node }: Observed): Stored<Pod> | undefined {
   return pods.find(
     ({ metadata, spec }) => metadata.deletionTimestamp === undefined && spec?.nodeName === node?.metadata.name,
   );
-}
-
-/** What a drain does with the claim: its own annotation decides, then its StorageClass. */
-function policyOf({ metadata }: Observed['claim'], volume: Observed['volume']): string | undefined {
-  return metadata.annotations?.[onDrain.annotation] ?? (volume && volumeOnDrain(volume)?.policy);
 }
 
 function fateOf({ name, handle, isRetained }: OurVolume): string {

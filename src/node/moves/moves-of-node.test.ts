@@ -2,7 +2,13 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { LogicalVolume } from '../../api/logical-volume.ts';
-import { type MovePhase, type VolumeMove, type VolumeMoveStatus, volumeMoves } from '../../api/volume-move.ts';
+import {
+  type MovePhase,
+  movePhases,
+  type VolumeMove,
+  type VolumeMoveStatus,
+  volumeMoves,
+} from '../../api/volume-move.ts';
 import { Listeners } from '../../base/listeners.ts';
 import { ManualClock } from '../../base/testing/manual-clock.ts';
 import { silentLog } from '../../base/testing/silent-log.ts';
@@ -157,16 +163,7 @@ test('a source whose device class is not configured says so, and ends its part w
   assert.deepEqual([(await status()).source?.released, (await status()).source?.message], [true, '']);
 });
 
-const phases = [
-  'Copying',
-  'Stopping',
-  'Freezing',
-  'Committed',
-  'Switching',
-  'Opening',
-  'Cleaning',
-  'Aborting',
-] as const;
+const phases = movePhases.filter((phase) => !['Pending', 'Done', 'Aborted', 'Failed'].includes(phase));
 const othersMarks = {
   'no mark': {},
   'the mark of another move': { 'moving.moorage.dev/another': 'source', 'moorage.dev/move': 'another' },
